@@ -1,0 +1,24 @@
+"""The two bases that every type of the project stands on.
+
+`View` is what we read of somebody else's object: unknown fields are dropped while decoding, so a view must
+never be encoded and written back. `Value` is everything else that is decided or passed on: frozen, compared
+by content. Neither is tracked by the cyclic garbage collector (`gc=False`): they form no cycles, and a cache
+of 30,000 pods then leaves it nothing to scan.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
+JSONObject: TypeAlias = dict[str, JSON]
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """Some fields of an object as the API server sends it. Decode only."""
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A frozen record of our own."""

@@ -1,0 +1,93 @@
+"""Object metadata: what every Kubernetes object carries, and how we point at one."""
+
+from __future__ import annotations
+
+import calendar
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from controller.api.base import Value, View
+
+
+class Key(NamedTuple):
+    """Namespace and name: how work on one DaemonSet is queued. Cluster-scoped objects have namespace ""."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class Ref(Value):
+    """One object as it was when we looked: enough to write to it with a precondition."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str = ""
+    """resourceVersion; empty where only the uid guards the write."""
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class OwnerReference(View):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+    @property
+    def group(self) -> str:
+        """API group without the version: ownership never looks at the version (D4)."""
+        return self.api_version.rpartition("/")[0]
+
+
+class ObjectMeta(View):
+    """The metadata fields that decisions read. Times are RFC 3339 strings; see `epoch`."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    finalizers: tuple[str, ...] | None = None
+    owner_references: tuple[OwnerReference, ...] | None = None
+
+    def controller_ref(self) -> OwnerReference | None:
+        """The one owner with `controller: true`, or None."""
+        for owner in self.owner_references or ():
+            if owner.controller:
+                return owner
+        return None
+
+
+def epoch(stamp: str | None) -> float | None:
+    """Seconds since 1970 (UTC) of an RFC 3339 time as the API server writes it; None for None or ""."""
+    if not stamp:
+        return None
+    if len(stamp) == 20 and stamp[-1] == "Z":  # 2026-11-21T10:12:13Z: metav1.Time, nearly every one
+        return float(
+            calendar.timegm(
+                (
+                    int(stamp[0:4]),
+                    int(stamp[5:7]),
+                    int(stamp[8:10]),
+                    int(stamp[11:13]),
+                    int(stamp[14:16]),
+                    int(stamp[17:19]),
+                )
+            )
+        )
+    return datetime.fromisoformat(stamp).timestamp()
+
+
+def rfc3339(moment: float) -> str:
+    """`moment` (seconds since 1970) the way metav1.Time is written: UTC, whole seconds."""
+    return datetime.fromtimestamp(int(moment), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
