@@ -1,0 +1,114 @@
+"""Who may act: the rules of the Lease, as functions of values.
+
+Another holder's clock is never trusted. What counts is how long *we* have seen the record unchanged, on our own
+monotonic clock; the times inside the record are for people (`kubectl get lease`).
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+import msgspec
+
+from controller.api.base import Value, View
+
+RELEASED_SECONDS = 1
+
+
+class LeadershipLost(Exception):
+    """Somebody else may be leading: stop at once, write nothing more."""
+
+
+class LeaseSpec(View):
+    """The election record. Unlike other views it is ours to write: these are all its fields that matter."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(Value):
+    """The record and the version that guards the next write to it."""
+
+    spec: LeaseSpec
+    version: str
+
+
+class Timing(Value):
+    """Seconds. The defaults are client-go's; `duration` > `renew_deadline` > `retry` or nothing is safe."""
+
+    duration: float = 15.0
+    """How long others leave an unchanged record alone."""
+    renew_deadline: float = 10.0
+    """How long after its last renewal a leader may still write."""
+    retry: float = 2.0
+    """Between renewals, between attempts, and the most that one call may take."""
+
+    @property
+    def fence(self) -> float:
+        """When a leader that has not stopped by itself is ended: past its deadline, before others take over."""
+        return (self.renew_deadline + self.duration) / 2
+
+
+class Create(msgspec.Struct, frozen=True):
+    """There is no record: make one."""
+
+
+class Take(msgspec.Struct, frozen=True):
+    """Nobody holds it, its holder is dead, or it is ours already: write ourselves into it."""
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """Somebody holds it. In `seconds`, if nothing changes, they count as dead."""
+
+    seconds: float
+
+
+Move: TypeAlias = Create | Take | Wait
+
+
+def next_move(lease: Lease | None, observed_at: float, identity: str, now: float, timing: Timing) -> Move:
+    """What a candidate does next. `observed_at` and `now` are monotonic seconds of this process;
+    `observed_at` is when the record was first seen as it is."""
+    if lease is None:
+        return Create()
+    spec = lease.spec
+    if not spec.holder_identity or spec.holder_identity == identity:
+        return Take()
+    duration = timing.duration if spec.lease_duration_seconds is None else spec.lease_duration_seconds
+    left = observed_at + duration - now
+    return Wait(left) if left > 0 else Take()
+
+
+def held(previous: LeaseSpec | None, identity: str, timing: Timing, wall: float) -> LeaseSpec:
+    """The record that says: `identity` holds it and renewed at `wall` (epoch seconds)."""
+    now = micro_time(wall)
+    mine = previous is not None and previous.holder_identity == identity
+    transitions = (previous.lease_transitions or 0) if previous is not None else 0
+    return LeaseSpec(
+        holder_identity=identity,
+        lease_duration_seconds=int(timing.duration),
+        acquire_time=previous.acquire_time if mine and previous is not None else now,
+        renew_time=now,
+        lease_transitions=transitions if mine or previous is None else transitions + 1,
+    )
+
+
+def released(previous: LeaseSpec, wall: float) -> LeaseSpec:
+    """The record that says: nobody holds it; take it at once."""
+    now = micro_time(wall)
+    return LeaseSpec(
+        holder_identity="",
+        lease_duration_seconds=RELEASED_SECONDS,
+        acquire_time=now,
+        renew_time=now,
+        lease_transitions=previous.lease_transitions,
+    )
+
+
+def micro_time(wall: float) -> str:
+    """`wall` (epoch seconds) the way metav1.MicroTime is written: UTC, six digits."""
+    return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

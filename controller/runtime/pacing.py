@@ -1,0 +1,102 @@
+"""How often an object may be looked at and written to while events keep coming. All times are given in.
+
+A roll-out of a thousand pods sends several thousand events. One pass per event would decide the same thing
+again and again; one status write per event would be a thousand writes that nobody reads. A quiet object is
+served at once: both pacers slow down only what has just been served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Generic, Literal, TypeVar
+
+import msgspec
+
+K = TypeVar("K", bound=Hashable)
+
+Urgency = Literal["urgent", "lazy"]
+"""urgent: a pod is missing or a spec has changed, somebody waits. lazy: only the counts will differ."""
+
+URGENT_SHARE = 3.0  # at most a quarter of the time goes into passes of one object …
+LAZY_SHARE = 25.0  # … and about four per cent into those that only count
+LAZY_LEAST = 0.02
+LAZY_MOST = 0.5
+
+FIRST_INTERVAL = 0.2
+INTERVAL_GROWTH = 3.0
+LONGEST_INTERVAL = 3.0
+QUIET_INTERVALS = 2.0
+
+
+class _Pass(msgspec.Struct):
+    cost: float = 0.0
+    ended: float = 0.0
+    running: bool = False
+
+
+class Pacer(Generic[K]):
+    """The rest that a pass earns its key: the more it cost (seconds of deciding), the longer.
+
+    Counted from the end of the last pass. A trigger that comes while a pass runs waits the whole rest, because
+    the pass has not ended yet; tell `began` for that.
+    """
+
+    def __init__(self) -> None:
+        self._passes: dict[K, _Pass] = {}
+
+    def began(self, key: K) -> None:
+        self._passes.setdefault(key, _Pass()).running = True
+
+    def passed(self, key: K, cost: float, now: float) -> None:
+        """A pass over `key` ended at `now`; deciding took `cost` seconds (not the waiting for answers)."""
+        self._passes[key] = _Pass(cost, now)
+
+    def delay(self, key: K, urgency: Urgency, now: float) -> float:
+        """Seconds from now until a trigger of this urgency may start a pass; 0.0 = at once."""
+        last = self._passes.get(key)
+        if last is None:
+            return 0.0
+        if urgency == "urgent":
+            rest = URGENT_SHARE * last.cost
+        else:
+            rest = min(max(LAZY_SHARE * last.cost, LAZY_LEAST), LAZY_MOST)
+        return rest if last.running else max(0.0, last.ended + rest - now)
+
+    def forget(self, key: K) -> None:
+        self._passes.pop(key, None)
+
+
+class _Write(msgspec.Struct):
+    at: float
+    interval: float
+
+
+class StatusPacer(Generic[K]):
+    """Status writes of one object: at once when it was quiet, then further and further apart.
+
+    The intervals are 0.2, 0.6, 1.8, 3, 3 … seconds while writes keep coming. Quiet for twice the current
+    interval, and the row starts again. The last state always gets written: the caller comes back after `delay`.
+    """
+
+    def __init__(self) -> None:
+        self._writes: dict[K, _Write] = {}
+
+    def delay(self, key: K, now: float, *, urgent: bool = False) -> float:
+        """Seconds from now until the next write; 0.0 = write. `urgent` writes (a roll-out is complete, a
+        condition changed: somebody waits for it) always pass."""
+        last = self._writes.get(key)
+        if urgent or last is None:
+            return 0.0
+        return max(0.0, last.at + last.interval - now)
+
+    def wrote(self, key: K, now: float) -> None:
+        """The server accepted a status at `now`."""
+        last = self._writes.get(key)
+        if last is None or now - last.at >= QUIET_INTERVALS * last.interval:
+            interval = FIRST_INTERVAL
+        else:
+            interval = min(last.interval * INTERVAL_GROWTH, LONGEST_INTERVAL)
+        self._writes[key] = _Write(now, interval)
+
+    def forget(self, key: K) -> None:
+        self._writes.pop(key, None)
