@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import pytest
+
+from controller.runtime.freshness import Ledger, Stale
+
+LIVE = {"pod-1", "pod-2"}
+
+
+def look(
+    ledger: Ledger, *, pods: int = 0, revisions: int = 0, live: set[str] | None = None, at: float = 0.0
+) -> Stale | None:
+    shown = LIVE if live is None else live
+    return ledger.check("ds", {"pods": pods, "controllerrevisions": revisions}, shown.__contains__, at)
+
+
+def test_an_owner_that_wrote_nothing_is_fresh() -> None:
+    assert look(Ledger()) is None
+
+
+def test_fresh_once_every_cache_has_reached_our_highest_write() -> None:
+    ledger = Ledger()
+    ledger.wrote("ds", "pods", "41")
+    ledger.wrote("ds", "pods", "43")
+    ledger.wrote("ds", "pods", "42")
+    ledger.wrote("ds", "controllerrevisions", "40")
+    stale = look(ledger, pods=42, revisions=40)
+    assert stale is not None
+    assert (stale.resource, stale.waiting_for) == ("pods", "pods at version 43, have 42")
+    assert look(ledger, pods=43, revisions=40) is None
+    assert len(ledger) == 0
+
+
+def test_what_was_seen_once_is_not_asked_again() -> None:
+    ledger = Ledger()
+    ledger.wrote("ds", "pods", "43")
+    ledger.wrote("ds", "controllerrevisions", "50")
+    assert look(ledger, pods=43, revisions=49) is not None
+    assert look(ledger, pods=0, revisions=50) is None, "a cache that was lost and is filled again was ahead"
+
+
+def test_owners_do_not_wait_for_each_other() -> None:
+    ledger = Ledger()
+    ledger.wrote("other", "pods", "43")
+    assert look(ledger) is None
+    assert len(ledger) == 1
+
+
+@pytest.mark.parametrize("live", [{"pod-2"}, set[str]()])
+def test_a_deleted_pod_is_waited_for_until_the_cache_shows_it_dying_or_gone(live: set[str]) -> None:
+    ledger = Ledger()
+    ledger.deleted("ds", "pod-1")
+    stale = look(ledger, pods=10**6)
+    assert stale is not None
+    assert stale.waiting_for == "the deletion of pod uid pod-1"
+    assert look(ledger, live=live) is None
+
+
+def test_a_deletion_with_a_version_is_settled_by_the_version_too() -> None:
+    ledger = Ledger()
+    ledger.deleted("ds", "pod-1", "77")
+    assert look(ledger, pods=76) is not None
+    assert look(ledger, pods=77) is None
+
+
+def test_an_unknown_outcome_waits_for_a_barrier_and_then_for_its_version() -> None:
+    ledger = Ledger()
+    ledger.unknown("ds", "pods")
+    stale = look(ledger, pods=500)
+    assert stale is not None
+    assert stale.barriers == ("pods",)
+    ledger.barrier("ds", "pods", "501")
+    stale = look(ledger, pods=500)
+    assert stale is not None
+    assert stale.barriers == ()
+    assert look(ledger, pods=501) is None
+
+
+def test_versions_that_are_no_integers_switch_the_gate_off_for_that_resource_only() -> None:
+    ledger = Ledger()
+    ledger.wrote("ds", "pods", "43")
+    ledger.unknown("ds", "pods")
+    ledger.wrote("ds", "pods", "v1:abc")
+    ledger.wrote("ds", "pods", "99")
+    assert look(ledger) is None
+    ledger.wrote("ds", "controllerrevisions", "5")
+    assert look(ledger) is not None
+
+
+def test_stale_since_is_when_it_was_first_seen_without_a_break() -> None:
+    ledger = Ledger()
+    ledger.wrote("ds", "pods", "43")
+    for at in (10.0, 25.0, 40.1):
+        stale = look(ledger, at=at)
+        assert stale is not None
+        assert stale.since == 10.0
+    assert look(ledger, pods=43, at=41.0) is None
+    ledger.wrote("ds", "pods", "44")
+    stale = look(ledger, pods=43, at=50.0)
+    assert stale is not None
+    assert stale.since == 50.0
+
+
+def test_a_forgotten_owner_is_fresh() -> None:
+    ledger = Ledger()
+    ledger.wrote("ds", "pods", "43")
+    ledger.deleted("ds", "pod-1")
+    ledger.forget("ds")
+    assert look(ledger) is None
