@@ -8,17 +8,23 @@ of 30,000 pods then leaves it nothing to scan.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, dataclass_transform
 
 import msgspec
 
-JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
-JSONObject: TypeAlias = dict[str, JSON]
+if TYPE_CHECKING:
+    JSON: TypeAlias = dict[str, "JSON"] | list["JSON"] | str | int | float | bool | None
+    JSONObject: TypeAlias = dict[str, JSON]
+else:  # msgspec resolves annotations at run time and knows no recursive alias
+    JSON = Any
+    JSONObject = dict[str, Any]
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class View(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """Some fields of an object as the API server sends it. Decode only."""
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Value(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A frozen record of our own."""

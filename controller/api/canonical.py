@@ -1,0 +1,133 @@
+"""When are two pod templates the same? (D4)
+
+Templates come in many spellings: as a user wrote them, as the Go controller re-encoded them, as the API server
+defaulted them for a native DaemonSet. `identity` reduces a template to what it *means*, so that none of these
+differences restarts a pod. It is only ever compared; pods are made from the template as it was written.
+
+Rules: null is absent; empty maps, lists and strings are absent, except where Kubernetes tells them apart; fields at
+the default of the API server are absent; quantities have one spelling; a stray `$patch` is ignored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+import msgspec
+
+from controller.api.base import JSON, JSONObject
+from controller.api.number import canonical_quantity
+
+_DEFAULTS: Final[dict[str, tuple[JSON, ...]]] = {
+    # pod
+    "restartPolicy": ("Always",),
+    "dnsPolicy": ("ClusterFirst",),
+    "schedulerName": ("default-scheduler",),
+    "terminationGracePeriodSeconds": (30,),
+    "enableServiceLinks": (True,),
+    "hostNetwork": (False,),
+    "hostPID": (False,),
+    "hostIPC": (False,),
+    "serviceAccountName": ("default",),
+    "preemptionPolicy": ("PreemptLowerPriority",),
+    # containers
+    "terminationMessagePath": ("/dev/termination-log",),
+    "terminationMessagePolicy": ("File",),
+    "protocol": ("TCP",),
+    "stdin": (False,),
+    "stdinOnce": (False,),
+    "tty": (False,),
+    "readOnly": (False,),
+    "procMount": ("Default",),
+    # probes
+    "timeoutSeconds": (1,),
+    "periodSeconds": (10,),
+    "successThreshold": (1,),
+    "failureThreshold": (3,),
+    "scheme": ("HTTP",),
+    # volumes
+    "defaultMode": (420,),
+    # topology spread
+    "nodeAffinityPolicy": ("Honor",),
+    "nodeTaintsPolicy": ("Ignore",),
+}
+"""Values that the API server fills in (k8s.io/kubernetes pkg/apis/core/v1/defaults.go) or that mean "not set"."""
+
+_MEANINGFUL_EMPTY: Final = frozenset({"labelSelector", "namespaceSelector", "selector", "storageClassName"})
+"""An empty selector selects everything, a missing one nothing; an empty storage class means "none"."""
+
+_FREE_TEXT: Final = frozenset({"labels", "annotations", "nodeSelector", "matchLabels"})
+"""Maps whose keys are the user's: nothing in them is a default."""
+
+_FIELD_PATH_VERSION: Final = "v1"
+
+
+def identity(template: JSONObject) -> str:
+    """A digest that two templates share exactly when they mean the same pod."""
+    meaning = canonical(template)
+    return hashlib.sha256(msgspec.json.encode(meaning, order="sorted")).hexdigest()
+
+
+def canonical(template: JSONObject) -> JSON:
+    return _object(template, "template")
+
+
+def _value(value: JSON, field: str) -> JSON:
+    if isinstance(value, dict):
+        if field in _FREE_TEXT:
+            return {key: text for key, text in value.items() if text is not None}
+        if field in ("limits", "requests"):
+            return {key: canonical_quantity(_scalar(amount)) for key, amount in value.items()}
+        return _object(value, field)
+    if isinstance(value, list):
+        return [_value(item, field) for item in value]
+    if field in ("divisor", "sizeLimit"):
+        return canonical_quantity(_scalar(value))
+    return value
+
+
+def _scalar(value: JSON) -> str | int | float:
+    return value if isinstance(value, str | int | float) else str(value)
+
+
+def _object(fields: JSONObject, name: str) -> JSONObject:
+    result: JSONObject = {}
+    for key, raw in fields.items():
+        if raw is None or key == "$patch":
+            continue
+        value = _value(raw, key)
+        if _is_default(key, value, fields, name):
+            continue
+        if value in ({}, [], "") and key not in _MEANINGFUL_EMPTY:
+            continue
+        result[key] = value
+    return result
+
+
+def _is_default(key: str, value: JSON, fields: JSONObject, name: str) -> bool:
+    if isinstance(value, bool | int | str) and any(
+        type(value) is type(default) and value == default for default in _DEFAULTS.get(key, ())
+    ):
+        return True
+    match key:
+        case "imagePullPolicy":
+            return value == _default_pull_policy(fields.get("image"))
+        case "serviceAccount":  # deprecated twin, kept in step by the server
+            return value in (fields.get("serviceAccountName"), "default")
+        case "apiVersion":
+            return name == "fieldRef" and value == _FIELD_PATH_VERSION
+        case "path":
+            return name == "httpGet" and value == "/"
+        case "service":
+            return name == "grpc" and value == ""
+        case "divisor":
+            return value == "0"
+        case "hostPort":  # filled in from containerPort on the host network
+            return name == "ports" and value == 0
+    return False
+
+
+def _default_pull_policy(image: JSON) -> str:
+    name = image if isinstance(image, str) else ""
+    tagged = "@" in name or ":" in name.rpartition("/")[2]
+    return "IfNotPresent" if tagged and not name.endswith(":latest") else "Always"

@@ -1,0 +1,163 @@
+"""The Advanced DaemonSet itself. The pod template stays JSON from end to end (D5): what we do not know, travels."""
+
+from __future__ import annotations
+
+import msgspec
+
+from controller.api import canonical
+from controller.api.base import JSONObject, Value, View
+from controller.api.meta import Key, ObjectMeta, Ref
+from controller.api.number import IntOrPercent
+from controller.api.selector import LabelSelector
+from controller.api.wellknown import PROGRESSIVE_ANNOTATION
+
+
+class LifecycleHook(View):
+    labels_handler: dict[str, str] | None = None
+    finalizers_handler: tuple[str, ...] | None = None
+    mark_pod_not_ready: bool = False
+
+    @property
+    def asks_for_nothing(self) -> bool:
+        """Neither labels nor finalizers: it never holds a pod."""
+        return not self.labels_handler and not self.finalizers_handler
+
+
+class Lifecycle(View):
+    pre_delete: LifecycleHook | None = None
+
+
+class RollingUpdate(View):
+    rolling_update_type: str = ""
+    max_unavailable: IntOrPercent | None = None
+    max_surge: IntOrPercent | None = None
+    selector: LabelSelector | None = None
+    """Over node labels: which nodes may be updated."""
+    partition: IntOrPercent | None = None
+    """How many pods stay on the old revision."""
+    paused: bool = False
+
+
+class UpdateStrategy(View):
+    type: str = ""
+    rolling_update: RollingUpdate | None = None
+
+
+class ScaleStrategy(View):
+    partitioned_scaling: bool | None = None
+
+
+class DaemonSetSpec(View):
+    selector: LabelSelector = LabelSelector()
+    template: JSONObject = msgspec.field(default_factory=dict)
+    update_strategy: UpdateStrategy = UpdateStrategy()
+    min_ready_seconds: int = 0
+    burst_replicas: IntOrPercent | None = None
+    revision_history_limit: int | None = None
+    lifecycle: Lifecycle | None = None
+    scale_strategy: ScaleStrategy | None = None
+
+
+class Columns(View):
+    """What `kubectl get` prints where a column cannot render a map or a list (D19)."""
+
+    node_selector: str = ""
+    containers: str = ""
+    images: str = ""
+    selector: str = ""
+
+
+class Condition(View):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+    observed_generation: int | None = None
+
+
+class DaemonSetStatus(View):
+    observed_generation: int = 0
+    desired_number_scheduled: int = 0
+    current_number_scheduled: int = 0
+    number_misscheduled: int = 0
+    number_ready: int = 0
+    updated_number_scheduled: int = 0
+    number_available: int = 0
+    number_unavailable: int = 0
+    collision_count: int | None = None
+    update_revision: str = ""
+    daemon_set_hash: str = ""
+    columns: Columns = Columns()
+    conditions: tuple[Condition, ...] | None = None
+
+
+class DaemonSetView(View):
+    """A DaemonSet as the API server sends it."""
+
+    metadata: ObjectMeta
+    spec: DaemonSetSpec = DaemonSetSpec()
+    status: DaemonSetStatus | None = None
+
+
+class DaemonSet(Value):
+    """A DaemonSet as it is cached."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    generation: int
+    annotations: dict[str, str]
+    dying: bool
+    spec: DaemonSetSpec
+    status: DaemonSetStatus | None
+    """None until somebody has written one."""
+    identity: str
+    """Meaning of the template (`canonical.identity`)."""
+
+    @property
+    def key(self) -> Key:
+        return Key(self.namespace, self.name)
+
+    @property
+    def ref(self) -> Ref:
+        return Ref(namespace=self.namespace, name=self.name, uid=self.uid, version=self.version)
+
+    @property
+    def rolling_update(self) -> RollingUpdate | None:
+        """The rolling update's settings, empty ones where none are given; None for OnDelete."""
+        strategy = self.spec.update_strategy
+        if strategy.type == "OnDelete":
+            return None
+        return strategy.rolling_update or RollingUpdate()
+
+    @property
+    def pre_delete(self) -> LifecycleHook | None:
+        """The hook that may hold a pod back from deletion; None where nothing is asked for."""
+        hook = self.spec.lifecycle.pre_delete if self.spec.lifecycle else None
+        return None if hook is None or hook.asks_for_nothing else hook
+
+    @property
+    def partitioned_scaling(self) -> bool:
+        """The field, and only where it is absent the annotation of v1alpha1 (D1)."""
+        strategy = self.spec.scale_strategy
+        if strategy is not None and strategy.partitioned_scaling is not None:
+            return strategy.partitioned_scaling
+        return self.annotations.get(PROGRESSIVE_ANNOTATION) == "true"
+
+
+def project(view: DaemonSetView) -> DaemonSet:
+    meta = view.metadata
+    return DaemonSet(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        generation=meta.generation,
+        annotations=meta.annotations or {},
+        dying=meta.deletion_timestamp is not None,
+        spec=view.spec,
+        status=view.status,
+        identity=canonical.identity(view.spec.template),
+    )

@@ -1,0 +1,58 @@
+"""Nodes, as far as placement looks at them: name, labels and taints. Nothing else is cached."""
+
+from __future__ import annotations
+
+from controller.api.base import Value, View
+from controller.api.meta import Key, ObjectMeta
+from controller.api.wellknown import TAINT_UNREACHABLE
+
+
+class Taint(View):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class NodeSpecView(View):
+    taints: tuple[Taint, ...] | None = None
+
+
+class NodeView(View):
+    """A node as the API server sends it."""
+
+    metadata: ObjectMeta
+    spec: NodeSpecView = NodeSpecView()
+
+
+class Node(Value):
+    """A node as it is cached."""
+
+    name: str
+    uid: str
+    version: str
+    labels: dict[str, str]
+    taints: tuple[Taint, ...]
+
+    @property
+    def key(self) -> Key:
+        return Key("", self.name)
+
+    @property
+    def unreachable(self) -> bool:
+        """The control plane no longer hears of this node (D23): nothing that we delete there goes away."""
+        return any(taint.key == TAINT_UNREACHABLE for taint in self.taints)
+
+    def same_placement(self, other: Node) -> bool:
+        """Whether no DaemonSet could tell the two apart; heartbeats differ only in version."""
+        return self.labels == other.labels and self.taints == other.taints and self.uid == other.uid
+
+
+def project(view: NodeView) -> Node:
+    meta = view.metadata
+    return Node(
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        labels=meta.labels or {},
+        taints=view.spec.taints or (),
+    )

@@ -1,0 +1,63 @@
+"""Numbers as users write them: int-or-percent fields and resource quantities."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import TypeAlias
+
+IntOrPercent: TypeAlias = int | str
+"""A count of nodes or pods (`3`), or a share of the desired number (`"30%"`). Any other string is malformed."""
+
+_PERCENT = re.compile(r"(\d{1,9})%")
+_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(m|u|n|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei|[eE][+-]?\d+)?")
+_SUFFIX = {
+    "n": Decimal("1e-9"),
+    "u": Decimal("1e-6"),
+    "m": Decimal("1e-3"),
+    "k": Decimal("1e3"),
+    "M": Decimal("1e6"),
+    "G": Decimal("1e9"),
+    "T": Decimal("1e12"),
+    "P": Decimal("1e15"),
+    "E": Decimal("1e18"),
+    **{f"{s}i": Decimal(1024) ** power for power, s in enumerate("KMGTPE", start=1)},
+}
+
+
+def is_well_formed(value: IntOrPercent) -> bool:
+    """Whether `value` is an int >= 0, or a percentage; 150% is well formed, the CRD's rules bound it."""
+    if isinstance(value, str):
+        return _PERCENT.fullmatch(value) is not None
+    return value >= 0
+
+
+def scaled(value: IntOrPercent | None, total: int, *, round_up: bool) -> int:
+    """`value` as a count out of `total` nodes; None counts as 0.
+
+    A percentage is rounded up or down as asked (D6: maxUnavailable and maxSurge up, partition and burst down).
+    Raises ValueError for a string that is not a percentage.
+    """
+    if value is None:
+        return 0
+    if isinstance(value, int):
+        return value
+    match = _PERCENT.fullmatch(value)
+    if match is None:
+        raise ValueError(f"{value!r} is neither a whole number nor a percentage such as 30%")
+    share = int(match[1]) * total
+    return -(-share // 100) if round_up else share // 100
+
+
+def canonical_quantity(value: str | int | float) -> str:
+    """One spelling per amount: `1000m`, `1.0` and `1` become `1`. What is not a quantity comes back as text."""
+    text = str(value)
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        return text
+    number, suffix = Decimal(match[1]), match[2] or ""
+    if suffix[:1] in ("e", "E") and len(suffix) > 1 and suffix != "Ei":
+        amount = number.scaleb(int(suffix[1:]))
+    else:
+        amount = number * _SUFFIX.get(suffix, Decimal(1))
+    return format(amount.normalize(), "f")

@@ -1,0 +1,46 @@
+"""JSON Patch (RFC 6902), our only patch dialect (D18).
+
+A guard is a `replace` of the version or of the uid, never a `test`: the server answers a stale version with a clean
+409 and a foreign uid with a 422 whose cause names `metadata.uid`, whereas a failed `test` looks like any bad patch.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from controller.api.base import JSON, JSONObject
+
+JsonPatch: TypeAlias = tuple[JSONObject, ...]
+
+_encoder = msgspec.json.Encoder()
+
+
+def pointer(*segments: str) -> str:
+    """The JSON pointer of a path; `/` and `~` inside a segment (label keys) are escaped."""
+    return "".join("/" + segment.replace("~", "~0").replace("/", "~1") for segment in segments)
+
+
+def add(value: JSON, *path: str) -> JSONObject:
+    """Set a field whether or not it is there; on a list, `-` appends. The parent must exist."""
+    return {"op": "add", "path": pointer(*path), "value": value}
+
+
+def remove(*path: str) -> JSONObject:
+    """Take a field away. The server refuses the whole patch (422) when it is not there."""
+    return {"op": "remove", "path": pointer(*path)}
+
+
+def guarded_by_version(version: str, *operations: JSONObject) -> JsonPatch:
+    """`operations`, carried out only if the object is still at `version`; otherwise 409 Conflict."""
+    return ({"op": "replace", "path": "/metadata/resourceVersion", "value": version}, *operations)
+
+
+def guarded_by_uid(uid: str, *operations: JSONObject) -> JsonPatch:
+    """`operations`, carried out only on the very object `uid`, never on a same-named successor."""
+    return ({"op": "replace", "path": "/metadata/uid", "value": uid}, *operations)
+
+
+def encode(patch: JsonPatch) -> bytes:
+    return _encoder.encode(patch)

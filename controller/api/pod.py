@@ -1,0 +1,182 @@
+"""Pods: the view that is decoded, and the flat record that is cached.
+
+A record holds what decisions ask and nothing else; label sets are shared between the pods of one revision. A
+field that is missing here is read with a GET when it is needed, never added "just in case".
+"""
+
+from __future__ import annotations
+
+from sys import intern
+
+import msgspec
+
+from controller.api.base import Value, View
+from controller.api.meta import Key, ObjectMeta, Ref, epoch
+from controller.api.selector import Requirement
+from controller.api.wellknown import GROUP, HASH_LABEL, KIND, LIFECYCLE_STATE_LABEL, PREPARING_DELETE
+
+
+class NodeTerm(View):
+    match_expressions: tuple[Requirement, ...] | None = None
+    match_fields: tuple[Requirement, ...] | None = None
+
+
+class NodeSelectorView(View):
+    node_selector_terms: tuple[NodeTerm, ...] | None = None
+
+
+class NodeAffinityView(View):
+    required: NodeSelectorView | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class AffinityView(View):
+    node_affinity: NodeAffinityView | None = None
+
+
+class PodSpecView(View):
+    node_name: str = ""
+    affinity: AffinityView | None = None
+
+
+class PodCondition(View):
+    type: str = ""
+    status: str = ""
+    last_transition_time: str | None = None
+
+
+class PodStatusView(View):
+    phase: str = ""
+    conditions: tuple[PodCondition, ...] | None = None
+
+
+class PodView(View):
+    """A pod as the API server sends it."""
+
+    metadata: ObjectMeta
+    spec: PodSpecView = PodSpecView()
+    status: PodStatusView = PodStatusView()
+
+
+class Pod(Value):
+    """A pod as it is cached: one of ours, or one without a controller that somebody's selector may match."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    owner_uid: str
+    """uid of the Advanced DaemonSet that controls it; empty for a pod without a controller."""
+    owner_index: int
+    """Place of that owner among `metadata.ownerReferences`, or their number when nobody controls it."""
+    labels: dict[str, str]
+    finalizers: tuple[str, ...]
+    created: float
+    node: str
+    """The node it runs on or is aimed at; empty when neither is known."""
+    bound: bool
+    """Whether the scheduler has put it on `node` already."""
+    phase: str
+    dying: bool
+    """Has a deletionTimestamp."""
+    ready: bool
+    ready_since: float | None
+    """Seconds since 1970, from the Ready condition; None when not ready or not told."""
+
+    @property
+    def key(self) -> Key:
+        return Key(self.namespace, self.name)
+
+    @property
+    def ref(self) -> Ref:
+        return Ref(namespace=self.namespace, name=self.name, uid=self.uid, version=self.version)
+
+    @property
+    def hash(self) -> str:
+        """Hash of the revision it was made from; empty when it was made by somebody else."""
+        return self.labels.get(HASH_LABEL, "")
+
+    @property
+    def ended(self) -> bool:
+        """Failed or Succeeded. The Ready condition of such a pod may still say True (§22.6): ask this first."""
+        return self.phase in ("Failed", "Succeeded")
+
+    @property
+    def held(self) -> bool:
+        """A preDelete hook was asked to let it go and has not answered yet."""
+        return self.labels.get(LIFECYCLE_STATE_LABEL) == PREPARING_DELETE
+
+    def available_at(self, min_ready_seconds: int) -> float | None:
+        """The moment (seconds since 1970) from which it counts as available; None while it is not ready.
+
+        The reference compares strictly: with minReadySeconds > 0 the pod is available *after* this moment.
+        """
+        if not self.ready or self.ended:
+            return None
+        if not min_ready_seconds:
+            return 0.0
+        return None if self.ready_since is None else self.ready_since + min_ready_seconds
+
+
+def is_ours(api_group: str, kind: str) -> bool:
+    """Ownership is group and kind (and uid), never the version of the API (D4)."""
+    return api_group == GROUP and kind == KIND
+
+
+def target_node(spec: PodSpecView) -> str:
+    """The node of a bound pod, else the one node that its required affinity names, else ""."""
+    if spec.node_name:
+        return spec.node_name
+    affinity = spec.affinity and spec.affinity.node_affinity
+    required = affinity and affinity.required
+    for term in (required and required.node_selector_terms) or ():
+        for field in term.match_fields or ():
+            values = field.values or ()
+            if field.key == "metadata.name" and field.operator == "In" and len(values) == 1:
+                return values[0]
+    return ""
+
+
+_shared_labels: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
+_SHARED_LIMIT = 20_000
+
+
+def _share(labels: dict[str, str]) -> dict[str, str]:
+    """One dict per distinct label set. The pool is emptied when it grows: sharing is thrift, not identity."""
+    if len(_shared_labels) >= _SHARED_LIMIT:
+        _shared_labels.clear()
+    return _shared_labels.setdefault(tuple(sorted(labels.items())), labels)
+
+
+def project(view: PodView) -> Pod | None:
+    """The record of one pod, or None for a pod that another kind of controller owns."""
+    meta = view.metadata
+    owner_uid = ""
+    owner_index = len(meta.owner_references or ())
+    for index, owner in enumerate(meta.owner_references or ()):
+        if owner.controller:
+            if not is_ours(owner.group, owner.kind):
+                return None
+            owner_uid, owner_index = intern(owner.uid), index
+    ready, ready_since = False, None
+    for condition in view.status.conditions or ():
+        if condition.type == "Ready" and condition.status == "True":
+            ready, ready_since = True, epoch(condition.last_transition_time)
+    return Pod(
+        namespace=intern(meta.namespace),
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        owner_uid=owner_uid,
+        owner_index=owner_index,
+        labels=_share(meta.labels or {}),
+        finalizers=meta.finalizers or (),
+        created=epoch(meta.creation_timestamp) or 0.0,
+        node=intern(target_node(view.spec)),
+        bound=bool(view.spec.node_name),
+        phase=intern(view.status.phase),
+        dying=meta.deletion_timestamp is not None,
+        ready=ready,
+        ready_since=ready_since,
+    )

@@ -1,0 +1,121 @@
+"""ControllerRevisions: the history of one DaemonSet's pod template.
+
+The payload is the format of the native controller and of OpenKruise: `{"spec":{"template":{…,"$patch":"replace"}}}`,
+compact with sorted keys (a revision written otherwise can never be patched again, D22).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from sys import intern
+
+import msgspec
+
+from controller.api import canonical
+from controller.api.base import JSON, JSONObject, Value, View
+from controller.api.meta import Key, ObjectMeta, Ref
+from controller.api.pod import is_ours
+from controller.api.wellknown import HASH_LABEL
+
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+"""Kubernetes' alphabet for generated names: no vowels, nothing that looks like something else."""
+
+
+class RevisionView(View):
+    """A ControllerRevision as the API server sends it."""
+
+    metadata: ObjectMeta
+    data: JSON = None
+    revision: int = 0
+
+
+class Revision(Value):
+    """A ControllerRevision as it is cached."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    owner_uid: str
+    """uid of the Advanced DaemonSet that controls it; empty when nobody does."""
+    owner_index: int
+    labels: dict[str, str]
+    number: int
+    template: JSONObject
+    identity: str
+    """Meaning of the template (`canonical.identity`): what "the same revision" is decided by."""
+    dying: bool = False
+
+    @property
+    def key(self) -> Key:
+        return Key(self.namespace, self.name)
+
+    @property
+    def ref(self) -> Ref:
+        return Ref(namespace=self.namespace, name=self.name, uid=self.uid, version=self.version)
+
+    @property
+    def hash(self) -> str:
+        """Value of `controller-revision-hash` on the pods of this revision; its own name where unlabelled (§15.2)."""
+        return self.labels.get(HASH_LABEL) or self.name
+
+
+def project(view: RevisionView) -> Revision | None:
+    """The record of one revision, or None for one of another kind of workload or with a foreign payload."""
+    meta = view.metadata
+    owner_uid, owner_index = "", len(meta.owner_references or ())
+    for index, owner in enumerate(meta.owner_references or ()):
+        if owner.controller:
+            if not is_ours(owner.group, owner.kind):
+                return None
+            owner_uid, owner_index = intern(owner.uid), index
+    template = template_of(view.data)
+    if template is None:
+        return None
+    return Revision(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        owner_uid=owner_uid,
+        owner_index=owner_index,
+        labels=meta.labels or {},
+        number=view.revision,
+        template=template,
+        identity=canonical.identity(template),
+        dying=meta.deletion_timestamp is not None,
+    )
+
+
+def template_of(data: JSON) -> JSONObject | None:
+    """The pod template inside a payload, without `$patch`; None when there is none."""
+    spec = data.get("spec") if isinstance(data, dict) else None
+    template = spec.get("template") if isinstance(spec, dict) else None
+    if not isinstance(template, dict):
+        return None
+    return {key: value for key, value in template.items() if key != "$patch"}
+
+
+def payload(template: JSONObject) -> JSONObject:
+    """What is stored in `ControllerRevision.data` for `template`."""
+    return {"spec": {"template": {**template, "$patch": "replace"}}}
+
+
+def encode(body: JSONObject) -> bytes:
+    """Compact JSON with sorted keys: the only form in which a revision may be sent (D22)."""
+    return msgspec.json.encode(body, order="sorted")
+
+
+def short_hash(*parts: str, length: int) -> str:
+    """`length` characters of Kubernetes' name alphabet, the same for the same parts in every process."""
+    number = int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest()[:16], "big")
+    characters = []
+    for _ in range(length):
+        number, rest = divmod(number, len(_ALPHABET))
+        characters.append(_ALPHABET[rest])
+    return "".join(characters)
+
+
+def new_hash(identity: str, collisions: int) -> str:
+    """The hash of a revision that is not stored yet. Stored ones keep their label, whoever computed it (D4)."""
+    return short_hash(identity, str(collisions), length=10)

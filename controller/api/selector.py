@@ -1,0 +1,124 @@
+"""Selectors, parsed once and matched many times.
+
+A label selector chooses pods (`spec.selector`) or nodes (`rollingUpdate.selector`); node selector terms are the
+richer language of node affinity. Parsing turns each requirement into a test of one label value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from controller.api.base import View
+
+Labels: TypeAlias = Mapping[str, str]
+Matcher: TypeAlias = Callable[[Labels], bool]
+
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+_PREFIX = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+
+
+class Requirement(View):
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] | None = None
+
+
+class LabelSelector(View):
+    match_labels: dict[str, str] | None = None
+    match_expressions: tuple[Requirement, ...] | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Neither matchLabels nor matchExpressions: it would select everything."""
+        return not self.match_labels and not self.match_expressions
+
+
+def _is_label_key(key: str) -> bool:
+    prefix, slash, name = key.rpartition("/")
+    return _NAME.fullmatch(name) is not None and (not slash or _PREFIX.fullmatch(prefix) is not None)
+
+
+def requirement(one: Requirement) -> Matcher:
+    """A test for one requirement; also Gt and Lt, which only node affinity has.
+
+    Raises ValueError, naming key and operator, for what the API server would refuse.
+    """
+    key, values = one.key, frozenset(one.values or ())
+    if not _is_label_key(key):
+        raise ValueError(f"{key!r} is not a label key")
+    match one.operator:
+        case "In" | "NotIn" if not values:
+            raise ValueError(f"operator {one.operator} on {key!r} needs at least one value")
+        case "In":
+            return lambda labels: labels.get(key) in values
+        case "NotIn":
+            return lambda labels: labels.get(key) not in values
+        case "Exists" | "DoesNotExist" if values:
+            raise ValueError(f"operator {one.operator} on {key!r} takes no values")
+        case "Exists":
+            return lambda labels: key in labels
+        case "DoesNotExist":
+            return lambda labels: key not in labels
+        case "Gt" | "Lt":
+            return _comparison(one)
+    raise ValueError(f"operator {one.operator!r} on {key!r} is not one of In, NotIn, Exists, DoesNotExist, Gt, Lt")
+
+
+def _comparison(one: Requirement) -> Matcher:
+    key, greater = one.key, one.operator == "Gt"
+    if len(one.values or ()) != 1:
+        raise ValueError(f"operator {one.operator} on {key!r} needs exactly one whole number")
+    try:
+        bound = int((one.values or ("",))[0])
+    except ValueError:
+        raise ValueError(f"operator {one.operator} on {key!r} needs a whole number") from None
+
+    def compare(labels: Labels) -> bool:
+        try:
+            value = int(labels[key])
+        except (KeyError, ValueError):
+            return False
+        return value > bound if greater else value < bound
+
+    return compare
+
+
+def parse(selector: LabelSelector) -> Matcher:
+    """A matcher for all of `selector`; the empty selector matches everything.
+
+    Raises ValueError for a malformed requirement; Gt and Lt are malformed here.
+    """
+    wanted = tuple((selector.match_labels or {}).items())
+    for key, _ in wanted:
+        if not _is_label_key(key):
+            raise ValueError(f"{key!r} is not a label key")
+    for expression in selector.match_expressions or ():
+        if expression.operator in ("Gt", "Lt"):
+            raise ValueError(f"operator {expression.operator} on {expression.key!r} belongs to node affinity only")
+    tests = tuple(requirement(expression) for expression in selector.match_expressions or ())
+
+    def matches(labels: Labels) -> bool:
+        for key, value in wanted:
+            if labels.get(key) != value:
+                return False
+        return all(test(labels) for test in tests)
+
+    return matches
+
+
+def as_text(selector: LabelSelector) -> str:
+    """The selector as kubectl prints it: `app=demo,tier in (a,b)`; `<none>` when empty."""
+    parts = [f"{key}={value}" for key, value in sorted((selector.match_labels or {}).items())]
+    for one in selector.match_expressions or ():
+        values = ",".join(sorted(one.values or ()))
+        parts.append(
+            {
+                "In": f"{one.key} in ({values})",
+                "NotIn": f"{one.key} notin ({values})",
+                "Exists": one.key,
+                "DoesNotExist": f"!{one.key}",
+            }.get(one.operator, f"{one.key} {one.operator} {values}")
+        )
+    return ",".join(parts) or "<none>"

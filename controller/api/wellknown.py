@@ -1,0 +1,47 @@
+"""Every label, annotation, condition and reason name in one table. Names are the public ones of OpenKruise and
+Kubernetes; keys that are ours alone start with `kruise-ds/`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+GROUP: Final = "apps.kruise.io"
+VERSION: Final = "v1beta1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+KIND: Final = "DaemonSet"
+
+HASH_LABEL: Final = "controller-revision-hash"
+LIFECYCLE_STATE_LABEL: Final = "lifecycle.apps.kruise.io/state"
+PREPARING_DELETE: Final = "PreparingDelete"
+PROGRESSIVE_ANNOTATION: Final = "daemonset.kruise.io/progressive-create-pod"
+
+IN_PLACE_READY_GATE: Final = "InPlaceUpdateReady"
+
+TAINT_NOT_READY: Final = "node.kubernetes.io/not-ready"
+TAINT_UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+TAINT_DISK_PRESSURE: Final = "node.kubernetes.io/disk-pressure"
+TAINT_MEMORY_PRESSURE: Final = "node.kubernetes.io/memory-pressure"
+TAINT_PID_PRESSURE: Final = "node.kubernetes.io/pid-pressure"
+TAINT_UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
+TAINT_NETWORK_UNAVAILABLE: Final = "node.kubernetes.io/network-unavailable"
+
+PROGRESSING: Final = "Progressing"
+AVAILABLE: Final = "Available"
+DEGRADED: Final = "Degraded"
+FEATURES_PENDING: Final = "FeaturesPending"
+CONDITION_TYPES: Final = (PROGRESSING, AVAILABLE, DEGRADED, FEATURES_PENDING)
+"""The condition types that this controller owns; every other entry of `status.conditions` is left alone."""
+
+EVENT_SOURCE: Final = "daemonset-controller"
+SUCCESSFUL_CREATE: Final = "SuccessfulCreate"
+FAILED_CREATE: Final = "FailedCreate"
+SUCCESSFUL_DELETE: Final = "SuccessfulDelete"
+FAILED_DELETE: Final = "FailedDelete"
+FAILED_DAEMON_POD: Final = "FailedDaemonPod"
+SUCCEEDED_DAEMON_POD: Final = "SucceededDaemonPod"
+SELECTING_ALL: Final = "SelectingAll"
+INVALID_SPEC: Final = "InvalidSpec"
+TEMPLATE_REFUSED: Final = "TemplateRefused"
+FEATURE_PENDING: Final = "FeatureNotSupportedYet"
+HELD_BY_HOOK: Final = "HeldByLifecycleHook"
+MALFORMED_OBJECT: Final = "MalformedObject"

@@ -1,0 +1,123 @@
+"""What the planner may ask for. One action is one intention on one object, with what its precondition needs."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TypeAlias
+
+from controller.api.base import Value
+from controller.api.meta import Ref
+from controller.api.revision import Revision
+from controller.planner.status import Status
+
+
+class Why(StrEnum):
+    """Why a pod is deleted."""
+
+    UNWANTED = "its node should not run it"
+    EXCESS = "the node has another one"
+    FAILED = "it failed"
+    SUCCEEDED = "it ended"
+    OUTDATED = "it is of an old revision"
+    SURGED = "its successor is available"
+    VANISHED = "its node is gone"
+
+
+class AdoptPod(Value):
+    pod: Ref
+    owners: int
+    """Number of owner references that it has already."""
+
+
+class ReleasePod(Value):
+    pod: Ref
+    owner_index: int
+
+
+class RelabelPod(Value):
+    """Move a pod to the kept one of two revisions with the same content; nothing restarts."""
+
+    pod: Ref
+    hash: str
+
+
+class AdoptRevision(Value):
+    revision: Ref
+    owners: int
+
+
+class CreateRevision(Value):
+    name: str
+    hash: str
+    number: int
+
+
+class RenumberRevision(Value):
+    revision: Ref
+    number: int
+
+
+class DeleteRevision(Value):
+    revision: Ref
+
+
+class ProbeTemplate(Value):
+    """Ask the server by a dry run whether it would accept a pod of this revision on this node (D2)."""
+
+    node: str
+    name: str
+    revision: Revision
+
+
+class CreatePod(Value):
+    node: str
+    name: str
+    """Derived from the world, so that a repeated create is refused rather than doubled (D11)."""
+    revision: Revision
+
+
+class DeletePod(Value):
+    pod: Ref
+    node: str
+    why: Why
+
+
+Action: TypeAlias = (
+    AdoptPod
+    | ReleasePod
+    | RelabelPod
+    | AdoptRevision
+    | CreateRevision
+    | RenumberRevision
+    | DeleteRevision
+    | ProbeTemplate
+    | CreatePod
+    | DeletePod
+)
+
+
+class Note(Value):
+    """Something that a user should read: it becomes an Event on the DaemonSet."""
+
+    warning: bool
+    reason: str
+    message: str
+
+
+class Step(Value):
+    """What one stage wants."""
+
+    actions: tuple[Action, ...] = ()
+    notes: tuple[Note, ...] = ()
+    wake_at: float | None = None
+    """Seconds since 1970: look again then, even if nothing happens."""
+
+
+class Plan(Value):
+    """What one pass wants."""
+
+    actions: tuple[Action, ...] = ()
+    notes: tuple[Note, ...] = ()
+    wake_at: float | None = None
+    status: Status | None = None
+    """The status as it should read; None: leave it alone."""

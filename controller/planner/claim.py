@@ -1,0 +1,30 @@
+"""Who owns what: adopt what the selector matches and nobody controls, release what it no longer matches."""
+
+from __future__ import annotations
+
+from controller.api import selector
+from controller.planner.actions import Action, AdoptPod, AdoptRevision, ReleasePod, Step
+from controller.planner.board import Board
+
+
+def claim(board: Board) -> Step:
+    """Adoption and release of pods, adoption of revisions (D4, upstream.md §2.3).
+
+    A dying orphan is never adopted. The executor re-reads the DaemonSet from the server before the first adoption.
+    """
+    world = board.world
+    matches = selector.parse(world.daemonset.spec.selector)
+    actions: list[Action] = [
+        ReleasePod(pod=pod.ref, owner_index=pod.owner_index) for pod in board.strangers if not pod.dying
+    ]
+    actions += [
+        AdoptPod(pod=pod.ref, owners=pod.owner_index)
+        for pod in world.orphans
+        if not pod.dying and not pod.ended and matches(pod.labels)
+    ]
+    actions += [
+        AdoptRevision(revision=revision.ref, owners=revision.owner_index)
+        for revision in world.orphan_revisions
+        if not revision.dying and matches(revision.labels)
+    ]
+    return Step(actions=tuple(actions))

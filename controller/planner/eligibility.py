@@ -1,0 +1,168 @@
+"""Which nodes should run the pod, and which may keep one (behaviour.md §6).
+
+The template's placement fields are compiled once per generation; the verdict of one node is then a few dictionary
+look-ups. Resources, ports and node conditions are not looked at: they are the scheduler's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+from typing import TypeAlias
+
+import msgspec
+
+from controller.api import selector
+from controller.api.base import JSONObject, View
+from controller.api.node import Node, Taint
+from controller.api.pod import AffinityView, NodeTerm
+from controller.api.selector import LabelSelector, Matcher
+from controller.api.wellknown import (
+    TAINT_DISK_PRESSURE,
+    TAINT_MEMORY_PRESSURE,
+    TAINT_NETWORK_UNAVAILABLE,
+    TAINT_NOT_READY,
+    TAINT_PID_PRESSURE,
+    TAINT_UNREACHABLE,
+    TAINT_UNSCHEDULABLE,
+)
+
+NodeTest: TypeAlias = Callable[[Node], bool]
+
+
+class Fit(IntEnum):
+    """What should become of a daemon pod on a node."""
+
+    LEAVE = 0
+    """Must not be there."""
+    STAY = 1
+    """May stay, but none is started: the node has a NoSchedule taint that the pod does not tolerate."""
+    RUN = 2
+    """Exactly one should be there."""
+
+
+class Toleration(View):
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class PlacementSpec(View):
+    node_name: str = ""
+    node_selector: dict[str, str] | None = None
+    affinity: AffinityView | None = None
+    tolerations: tuple[Toleration, ...] | None = None
+    host_network: bool = False
+
+
+class Placement(View):
+    """The fields of a pod template that decide where its pods go."""
+
+    spec: PlacementSpec = PlacementSpec()
+
+
+def daemon_tolerations(host_network: bool) -> tuple[Toleration, ...]:
+    """The tolerations that every daemon pod gets (behaviour.md §6)."""
+    wanted = [(TAINT_NOT_READY, "NoExecute"), (TAINT_UNREACHABLE, "NoExecute")]
+    wanted += [
+        (key, "NoSchedule")
+        for key in (TAINT_DISK_PRESSURE, TAINT_MEMORY_PRESSURE, TAINT_PID_PRESSURE, TAINT_UNSCHEDULABLE)
+    ]
+    if host_network:
+        wanted.append((TAINT_NETWORK_UNAVAILABLE, "NoSchedule"))
+    return tuple(Toleration(key=key, operator="Exists", effect=effect) for key, effect in wanted)
+
+
+class Rules:
+    """One generation of one DaemonSet, compiled.
+
+    `fits` and `selected` remember the answer for the last tuple of nodes by identity: hand in the very same tuple
+    while no node has changed. Raises ValueError or msgspec.ValidationError for placement fields of a wrong type and
+    for a broken `rollingUpdate.selector`; a broken affinity term merely matches no node, as upstream.
+    """
+
+    def __init__(self, template: JSONObject, nodes_to_update: LabelSelector | None = None) -> None:
+        spec = msgspec.convert(template, Placement).spec
+        self._name = spec.node_name
+        self._labels = tuple((spec.node_selector or {}).items())
+        self._affinity = _affinity_test(spec.affinity)
+        self._tolerations = (*(spec.tolerations or ()), *daemon_tolerations(spec.host_network))
+        self._selects = selector.parse(nodes_to_update) if nodes_to_update is not None else None
+        self._fits: tuple[tuple[Node, ...], tuple[Fit, ...]] = ((), ())
+        self._selected: tuple[tuple[Node, ...], tuple[bool, ...]] = ((), ())
+
+    def fit(self, node: Node) -> Fit:
+        if self._name and self._name != node.name:
+            return Fit.LEAVE
+        labels = node.labels
+        for key, value in self._labels:
+            if labels.get(key) != value:
+                return Fit.LEAVE
+        if self._affinity is not None and not self._affinity(node):
+            return Fit.LEAVE
+        return self._taint_fit(node.taints) if node.taints else Fit.RUN
+
+    def selects(self, node: Node) -> bool:
+        """Whether `rollingUpdate.selector` lets this node be updated; without a selector every node."""
+        return self._selects is None or self._selects(node.labels)
+
+    def fits(self, nodes: tuple[Node, ...]) -> tuple[Fit, ...]:
+        if self._fits[0] is not nodes:
+            self._fits = (nodes, tuple(map(self.fit, nodes)))
+        return self._fits[1]
+
+    def selected(self, nodes: tuple[Node, ...]) -> tuple[bool, ...]:
+        if self._selected[0] is not nodes:
+            self._selected = (nodes, tuple(map(self.selects, nodes)))
+        return self._selected[1]
+
+    def _taint_fit(self, taints: Iterable[Taint]) -> Fit:
+        fit = Fit.RUN
+        for taint in taints:
+            if taint.effect == "PreferNoSchedule" or any(_tolerates(t, taint) for t in self._tolerations):
+                continue
+            if taint.effect == "NoExecute":
+                return Fit.LEAVE
+            fit = Fit.STAY
+        return fit
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return bool(toleration.key) and toleration.operator in ("", "Equal") and toleration.value == taint.value
+
+
+def _affinity_test(affinity: AffinityView | None) -> NodeTest | None:
+    """The required node affinity; None when there is none. Terms are or-ed; a malformed one matches nothing."""
+    required = affinity.node_affinity.required if affinity and affinity.node_affinity else None
+    if required is None:
+        return None
+    terms = []
+    for term in required.node_selector_terms or ():
+        try:
+            terms.append(_term_test(term))
+        except ValueError:
+            continue
+    return lambda node: any(matches(node) for matches in terms)
+
+
+def _term_test(term: NodeTerm) -> NodeTest:
+    labels: tuple[Matcher, ...] = tuple(selector.requirement(one) for one in term.match_expressions or ())
+    fields: tuple[Matcher, ...] = tuple(selector.requirement(one) for one in term.match_fields or ())
+    if any(one.key != "metadata.name" for one in term.match_fields or ()):
+        raise ValueError("matchFields knows only metadata.name")
+    if not labels and not fields:
+        return lambda _: False
+
+    def matches(node: Node) -> bool:
+        return all(test(node.labels) for test in labels) and all(
+            test({"metadata.name": node.name}) for test in fields
+        )
+
+    return matches

@@ -1,0 +1,55 @@
+"""The stored revisions of the template: create, renumber, dedupe, trim (behaviour.md §15)."""
+
+from __future__ import annotations
+
+from controller.planner.actions import (
+    Action,
+    CreateRevision,
+    DeleteRevision,
+    RelabelPod,
+    RenumberRevision,
+    Step,
+)
+from controller.planner.board import Board
+from controller.planner.rollout import holds_back
+
+DEFAULT_HISTORY_LIMIT = 10
+
+
+def settle_history(board: Board) -> Step:
+    """Make the current revision exist once, with the highest number.
+
+    A rollback is recorded by giving the old revision a new number. Of several revisions with the same meaning the
+    newest is kept: pods of the others are relabelled, without a restart, before the others are deleted (B-40).
+    """
+    revision = board.revision
+    if not revision.uid:
+        return Step(actions=(CreateRevision(name=revision.name, hash=revision.hash, number=revision.number),))
+    newest = board.older[0].number if board.older else 0
+    if revision.number <= newest:
+        return Step(actions=(RenumberRevision(revision=revision.ref, number=newest + 1),))
+    twins = [one for one in board.older if one.identity == revision.identity and not one.dying]
+    hashes = {one.hash for one in twins} - {revision.hash}
+    relabelled: tuple[Action, ...] = tuple(
+        RelabelPod(pod=pod.ref, hash=revision.hash) for pod in board.world.pods if pod.hash in hashes
+    )
+    if relabelled:
+        return Step(actions=relabelled)
+    return Step(actions=tuple(DeleteRevision(revision=one.ref) for one in twins))
+
+
+def trim_history(board: Board) -> Step:
+    """Delete the oldest revisions beyond revisionHistoryLimit, never one that a pod still carries.
+
+    The newest older one also stays while partition, selector or pause keep pods on it (D9): the next lost pod there
+    is made from it.
+    """
+    limit = board.world.daemonset.spec.revision_history_limit
+    surplus = len(board.older) - (DEFAULT_HISTORY_LIMIT if limit is None else limit)
+    if surplus <= 0:
+        return Step()
+    in_use = {pod.hash for pod in board.world.pods}
+    if board.older and holds_back(board):
+        in_use.add(board.older[0].hash)
+    idle = [one for one in reversed(board.older) if one.hash not in in_use and not one.dying]
+    return Step(actions=tuple(DeleteRevision(revision=one.ref) for one in idle[:surplus]))

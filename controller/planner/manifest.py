@@ -1,0 +1,106 @@
+"""The pod that is created (behaviour.md §8): the template, aimed at one node, owned by its DaemonSet.
+
+A mold is cast once per revision and then stamped per node by splicing two strings into ready bytes: a thousand pods
+cost a thousand concatenations, not a thousand deep copies.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from controller.api.base import JSON, JSONObject
+from controller.api.daemonset import DaemonSet
+from controller.api.revision import Revision, short_hash
+from controller.api.wellknown import API_VERSION, HASH_LABEL, KIND
+from controller.planner.eligibility import daemon_tolerations
+from controller.planner.world import Predecessor
+
+_MAX_BASE = 54
+"""Characters of the DaemonSet's name that go into a pod's name, so that the whole still is a host name (63)."""
+
+
+def pod_name(
+    daemonset: DaemonSet, node: str, revision_hash: str, seen: tuple[str, ...], before: Predecessor | None
+) -> str:
+    """`<daemonset>-<8 characters>`, derived from what is on the node: `seen` are the uids of our pods there now.
+
+    The same world gives the same name, so a create that is repeated because its answer was lost is refused as
+    AlreadyExists; once a pod was seen there, or has gone, the next one is called otherwise.
+    """
+    last = before.uid if before else ""
+    suffix = short_hash(daemonset.uid, node, revision_hash, last, *sorted(seen), length=8)
+    return f"{daemonset.name[:_MAX_BASE].rstrip('.-')}-{suffix}"
+
+
+class Mold:
+    """Makes the bodies of all pods of one revision."""
+
+    def __init__(self, daemonset: DaemonSet, revision: Revision) -> None:
+        name, node = "\u0001name\u0001", "\u0001node\u0001"  # no API string may hold a control character
+        encoded = msgspec.json.encode(_body(daemonset, revision, name, node))
+        head, after_name = encoded.split(msgspec.json.encode(name))
+        middle, tail = after_name.split(msgspec.json.encode(node))
+        self._parts = (head, middle, tail)
+
+    def body(self, name: str, node: str) -> bytes:
+        """The JSON body of the pod `name` on `node`, ready to be sent."""
+        head, middle, tail = self._parts
+        return b"".join((head, msgspec.json.encode(name), middle, msgspec.json.encode(node), tail))
+
+
+def owner_reference(daemonset: DaemonSet) -> JSONObject:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "name": daemonset.name,
+        "uid": daemonset.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def _body(daemonset: DaemonSet, revision: Revision, name: str, node: str) -> JSONObject:
+    template = revision.template
+    meta = _object(template.get("metadata"))
+    metadata: JSONObject = {
+        "name": name,
+        "generateName": f"{daemonset.name}-",
+        "namespace": daemonset.namespace,
+        "labels": {**_object(meta.get("labels")), HASH_LABEL: revision.hash},
+        "ownerReferences": [owner_reference(daemonset)],
+    }
+    for field in ("annotations", "finalizers"):
+        if meta.get(field):
+            metadata[field] = meta[field]
+    spec = _object(template.get("spec"))
+    aimed: JSONObject = {
+        **spec,
+        "affinity": _aim(_object(spec.get("affinity")), node),
+        "tolerations": _tolerations(spec),
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": aimed}
+
+
+def _object(value: JSON) -> JSONObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _aim(affinity: JSONObject, node: str) -> JSONObject:
+    """Replace the required node affinity by one term for this node; whatever is preferred stays."""
+    term: JSONObject = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    required: JSONObject = {"nodeSelectorTerms": [term]}
+    node_affinity = {
+        **_object(affinity.get("nodeAffinity")),
+        "requiredDuringSchedulingIgnoredDuringExecution": required,
+    }
+    return {**affinity, "nodeAffinity": node_affinity}
+
+
+def _tolerations(spec: JSONObject) -> list[JSON]:
+    own = spec.get("tolerations")
+    automatic: list[JSON] = [
+        {"key": toleration.key, "operator": "Exists", "effect": toleration.effect}
+        for toleration in daemon_tolerations(spec.get("hostNetwork") is True)
+    ]
+    kept = [one for one in own if one not in automatic] if isinstance(own, list) else []
+    return [*kept, *automatic]

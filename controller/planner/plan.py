@@ -1,0 +1,72 @@
+"""The one place where the controller has an opinion: a frozen world in, a plan out. No I/O, no clock, no logging."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from controller.api.daemonset import DaemonSet
+from controller.api.wellknown import FEATURE_PENDING, INVALID_SPEC, SELECTING_ALL
+from controller.planner.actions import Note, Plan, Step
+from controller.planner.board import Board, lay_out
+from controller.planner.claim import claim
+from controller.planner.history import settle_history, trim_history
+from controller.planner.placement import place
+from controller.planner.rollout import roll_out
+from controller.planner.status import refused_status, status_of
+from controller.planner.validation import pending_features, problems
+from controller.planner.world import World
+
+Stage: TypeAlias = Callable[[Board], Step]
+
+BEFORE_UPDATE: tuple[Stage, ...] = (claim, settle_history, place)
+"""While one of these still has something to do, the generation does not count as observed (behaviour.md §4.1)."""
+
+STAGES: tuple[Stage, ...] = (*BEFORE_UPDATE, roll_out, trim_history)
+"""In order; the first stage that acts ends the pass, and the next pass starts from what the cluster then says."""
+
+_CLOCK_GRAIN = 0.05
+"""Seconds past the moment itself: availability is compared strictly."""
+
+
+def plan(world: World) -> Plan:
+    """What to do now, what the status should say, and when to look again."""
+    daemonset = world.daemonset
+    if daemonset.dying:
+        return Plan()  # the garbage collector's turn
+    pending = pending_features(daemonset)
+    notes = _pending_notes(daemonset, pending)
+    if found := problems(daemonset):
+        return _refused(daemonset, found, pending, notes)
+    board = lay_out(world)
+    acted: Stage | None = None
+    steps: list[Step] = []
+    for stage in STAGES if world.fresh else ():
+        step = stage(board)
+        steps.append(step)
+        if step.actions:
+            acted = stage
+            break
+    observed = world.fresh and acted not in BEFORE_UPDATE
+    wakes = [step.wake_at for step in steps if step.wake_at is not None]
+    if board.next_available is not None:
+        wakes.append(board.next_available + _CLOCK_GRAIN)
+    return Plan(
+        actions=steps[-1].actions if steps else (),
+        notes=(*notes, *(note for step in steps for note in step.notes)),
+        wake_at=min(wakes, default=None),
+        status=status_of(board, observed=observed, pending=pending),
+    )
+
+
+def _pending_notes(daemonset: DaemonSet, pending: tuple[str, ...]) -> tuple[Note, ...]:
+    if not pending or (daemonset.status is not None and daemonset.status.observed_generation == daemonset.generation):
+        return ()  # said once a generation
+    return tuple(Note(warning=True, reason=FEATURE_PENDING, message=f"Not supported yet: {text}") for text in pending)
+
+
+def _refused(daemonset: DaemonSet, found: tuple[str, ...], pending: tuple[str, ...], notes: tuple[Note, ...]) -> Plan:
+    empty = daemonset.spec.selector.empty
+    text = "This DaemonSet is selecting all pods. A non-empty selector is required." if empty else "; ".join(found)
+    note = Note(warning=True, reason=SELECTING_ALL if empty else INVALID_SPEC, message=text)
+    return Plan(notes=(*notes, note), status=refused_status(daemonset, "; ".join(found), pending))

@@ -1,0 +1,118 @@
+"""The rolling update: which nodes may hold the new revision, and which of them move now (behaviour.md §9, §10)."""
+
+from __future__ import annotations
+
+from controller.api.wellknown import TEMPLATE_REFUSED
+from controller.planner.actions import Action, CreatePod, Note, ProbeTemplate, Step, Why
+from controller.planner.board import Board, Slot
+from controller.planner.eligibility import Fit
+from controller.planner.lifecycle import retire
+from controller.planner.manifest import pod_name
+
+
+def holds_back(board: Board) -> bool:
+    """Whether partition, selector or pause may keep nodes on an older revision."""
+    rolling = board.rolling_update
+    if rolling is None or not board.older:
+        return False
+    return bool(board.budget.partition or rolling.selector is not None or rolling.paused)
+
+
+def may_hold_current(board: Board) -> tuple[Slot, ...]:
+    """The eligible nodes that may hold the current revision, in update order: node names descending (D8).
+
+    Nodes that have it come first and fill the quota of `desired - partition`; then selected nodes by name. While
+    paused only those that have it already. A lost or added pod elsewhere comes from the newest older revision (D9).
+    """
+    rolling = board.rolling_update
+    eligible = [slot for slot in reversed(board.slots) if slot.fit is Fit.RUN]
+    if rolling is None or not board.older:
+        return tuple(eligible)
+    updated = [slot for slot in eligible if slot.current is not None]
+    if rolling.paused and _incomplete(board, eligible):
+        return tuple(updated)
+    rest = [slot for slot in eligible if slot.current is None and slot.selected]
+    return tuple((updated + rest)[: max(board.budget.desired - board.budget.partition, 0)])
+
+
+def _incomplete(board: Board, eligible: list[Slot]) -> bool:
+    """Whether a node still has, or last had, a pod of an older revision."""
+    hash_ = board.revision.hash
+    before = board.world.predecessors
+    for slot in eligible:
+        if slot.current is None:
+            if any(pod.hash != hash_ for pod in slot.pods):
+                return True
+            if not slot.pods and slot.node in before and before[slot.node].hash != hash_:
+                return True
+    return False
+
+
+def roll_out(board: Board) -> Step:
+    """Replace old pods within the budget; nothing when paused or OnDelete."""
+    rolling = board.rolling_update
+    if rolling is None or rolling.paused:
+        return Step()
+    candidates = [
+        slot
+        for slot in may_hold_current(board)
+        if slot.current is None and slot.old is not None and not slot.old.held
+    ]
+    if not candidates:
+        return Step()
+    chosen = _surge_within(board, candidates) if board.surging else _replace_within(board, candidates)
+    return _probed(board, chosen[: board.budget.burst])
+
+
+def _replace_within(board: Board, candidates: list[Slot]) -> list[Slot]:
+    """Old pods that are unavailable at once; of the others as many as keep maxUnavailable (D7).
+
+    Every eligible node without an available pod uses budget, whatever the reason. On an unreachable node nothing
+    would come of a deletion, so it only counts (D23).
+    """
+    unavailable = sum(
+        1 for slot in board.slots if slot.fit is Fit.RUN and not (slot.current_available or slot.old_available)
+    )
+    at_once = [slot for slot in candidates if not slot.old_available and not slot.unreachable]
+    within = [slot for slot in candidates if slot.old_available]
+    return at_once + within[: max(board.budget.max_unavailable - unavailable, 0)]
+
+
+def _surge_within(board: Board, candidates: list[Slot]) -> list[Slot]:
+    """New pods beside unavailable old ones at once; beside others as many as keep maxSurge (D7).
+
+    A node whose new pod failed and waits for its back-off keeps its surge slot (B-8).
+    """
+    hash_ = board.revision.hash
+    surging = sum(1 for slot in board.slots if slot.current is not None and slot.old is not None)
+    waiting = {slot.node for slot in candidates if any(pod.ended and pod.hash == hash_ for pod in slot.pods)}
+    free = [slot for slot in candidates if slot.node not in waiting]
+    at_once = [slot for slot in free if not slot.old_available and not slot.unreachable]
+    within = [slot for slot in free if slot.old_available]
+    return at_once + within[: max(board.budget.max_surge - surging - len(waiting), 0)]
+
+
+def _probed(board: Board, chosen: list[Slot]) -> Step:
+    """Act on the chosen nodes, but only with a template that the server's dry run accepted (D2)."""
+    if not chosen:
+        return Step()
+    verdict = board.world.verdicts.get(board.revision.hash)
+    if verdict is None:
+        node = chosen[0].node
+        name = pod_name(board.world.daemonset, node, board.revision.hash, ("dry-run",), None)
+        return Step(actions=(ProbeTemplate(node=node, name=name, revision=board.revision),))
+    if verdict:
+        text = f"The server refuses pods of the new template; no old pod is replaced: {verdict}"
+        return Step(notes=(Note(warning=True, reason=TEMPLATE_REFUSED, message=text),))
+    if board.surging:
+        return Step(actions=tuple(_create_beside(board, slot) for slot in chosen))
+    retired = (retire(slot.old, Why.OUTDATED, board) for slot in chosen if slot.old is not None)
+    actions: tuple[Action, ...] = tuple(action for action in retired if action is not None)
+    return Step(actions=actions)
+
+
+def _create_beside(board: Board, slot: Slot) -> CreatePod:
+    world = board.world
+    seen = tuple(pod.uid for pod in slot.pods)
+    name = pod_name(world.daemonset, slot.node, board.revision.hash, seen, world.predecessors.get(slot.node))
+    return CreatePod(node=slot.node, name=name, revision=board.revision)

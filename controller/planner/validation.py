@@ -1,0 +1,66 @@
+"""What an older CRD may have let in, and what this version accepts without acting on it yet.
+
+Rules and defaults live in the CRD (D2). Here only objects are caught that the planner could do nothing with.
+"""
+
+from __future__ import annotations
+
+from controller.api import number, selector
+from controller.api.daemonset import DaemonSet
+
+
+def problems(daemonset: DaemonSet) -> tuple[str, ...]:
+    """Each names the field, what is wrong with it, and what would be right."""
+    spec = daemonset.spec
+    found: list[str] = []
+    if spec.selector.empty:
+        found.append(
+            "spec.selector: must not be empty, it would select every pod; set matchLabels or matchExpressions"
+        )
+    else:
+        found += _selector_problems(daemonset)
+    rolling = daemonset.rolling_update
+    limits = {"spec.burstReplicas": spec.burst_replicas}
+    if rolling is not None:
+        base = "spec.updateStrategy.rollingUpdate"
+        limits |= {
+            f"{base}.maxUnavailable": rolling.max_unavailable,
+            f"{base}.maxSurge": rolling.max_surge,
+            f"{base}.partition": rolling.partition,
+        }
+        if rolling.selector is not None:
+            try:
+                selector.parse(rolling.selector)
+            except ValueError as error:
+                found.append(f"{base}.selector: {error}")
+    found += [
+        f"{field}: {value!r} is neither a whole number nor a percentage such as 30%"
+        for field, value in limits.items()
+        if value is not None and not number.is_well_formed(value)
+    ]
+    return tuple(found)
+
+
+def _selector_problems(daemonset: DaemonSet) -> list[str]:
+    meta = daemonset.spec.template.get("metadata")
+    labels = meta.get("labels") if isinstance(meta, dict) else None
+    texts = {key: str(value) for key, value in labels.items()} if isinstance(labels, dict) else {}
+    try:
+        if selector.parse(daemonset.spec.selector)(texts):
+            return []
+    except ValueError as error:
+        return [f"spec.selector: {error}"]
+    return ["spec.selector: does not match spec.template.metadata.labels; its pods would not be found again"]
+
+
+def pending_features(daemonset: DaemonSet) -> tuple[str, ...]:
+    """Fields that are accepted but not acted on yet, each with what happens instead."""
+    found = []
+    rolling = daemonset.rolling_update
+    if rolling is not None and rolling.rolling_update_type == "InPlaceIfPossible":
+        found.append("rollingUpdateType InPlaceIfPossible: pods are recreated within the budget")
+    if daemonset.pre_delete is not None:
+        found.append("lifecycle.preDelete: pods that it matches are never deleted; remove their label or finalizer")
+    if daemonset.partitioned_scaling:
+        found.append("scaleStrategy.partitionedScaling: new nodes get a pod at once")
+    return tuple(found)

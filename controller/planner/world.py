@@ -1,0 +1,51 @@
+"""Everything that one decision may look at, frozen at one instant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from controller.api.base import Value
+from controller.api.daemonset import DaemonSet
+from controller.api.node import Node
+from controller.api.pod import Pod
+from controller.api.revision import Revision
+from controller.planner.eligibility import Rules
+
+
+class Predecessor(Value):
+    """The pod that was last seen on a node and is gone from it."""
+
+    uid: str
+    hash: str
+
+
+class World(Value):
+    """One DaemonSet and what surrounds it. Collections of objects may come in any order, except `nodes`."""
+
+    daemonset: DaemonSet
+    rules: Rules
+    """Compiled from this very generation of the DaemonSet."""
+    nodes: tuple[Node, ...]
+    """All nodes, sorted by name: the order of creation (D8)."""
+    pods: tuple[Pod, ...]
+    """Pods that this DaemonSet controls."""
+    orphans: tuple[Pod, ...] = ()
+    """Pods of the namespace that nobody controls."""
+    revisions: tuple[Revision, ...] = ()
+    """Revisions that this DaemonSet controls."""
+    orphan_revisions: tuple[Revision, ...] = ()
+    """Revisions of the namespace that nobody controls."""
+    now: float
+    """Seconds since 1970: the one clock reading of this pass."""
+    fresh: bool = True
+    """Whether the caches have seen all of our own writes (D11). If not: look, do not touch."""
+    not_before: Mapping[str, float] = {}
+    """Node name to the moment (seconds since 1970) before which its failed pod is not replaced."""
+    predecessors: Mapping[str, Predecessor] = {}
+    """Node name to the pod that was there last; it goes into the next pod's name."""
+    verdicts: Mapping[str, str] = {}
+    """Revision hash to what the server's dry run said of it: "" accepted, else the server's words."""
+    trouble: str = ""
+    """What went wrong with the writes of the last pass, in the server's words; empty when nothing did."""
+    collisions: int = 0
+    """How often a new revision's name was found taken by other content (`status.collisionCount`)."""
