@@ -136,9 +136,10 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 3), key=KEYS, cancel_first=st.booleans())
     def cancel_in_the_turn_of_an_add(self, which: int, key: str, cancel_first: bool) -> None:
-        if which >= len(self.hands):
+        self.settle()
+        if not self.hands:
             return
-        hand = self.hands[which]
+        hand = self.hands[min(which, len(self.hands) - 1)]
 
         def act() -> None:
             if cancel_first:
@@ -148,6 +149,7 @@ class QueueMachine(RuleBasedStateMachine):
                 hand.task.cancel()
 
         self.turn(act)
+        self.a_free_hand_means_no_key_waits()
 
     @rule(seconds=DELAYS)
     def time_passes(self, seconds: float) -> None:
@@ -157,6 +159,9 @@ class QueueMachine(RuleBasedStateMachine):
     # -- what must hold
 
     @rule()
+    def let_it_settle(self) -> None:
+        self.a_free_hand_means_no_key_waits()
+
     def a_free_hand_means_no_key_waits(self) -> None:
         self.settle()
         if any(hand.holds is None for hand in self.hands):
