@@ -153,6 +153,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(seconds=DELAYS)
     def time_passes(self, seconds: float) -> None:
+        self.settle()  # or the model cannot tell whether a key was taken before or after it became due
         self.loop.freeze(seconds)
         self.turn()
 
@@ -181,7 +182,7 @@ class QueueMachine(RuleBasedStateMachine):
         try:
             for hand in self.hands:
                 hand.let_go.set()
-            self.loop.freeze(10.0)
+            self.time_passes(10.0)
             self.settle()
             for _ in "abcabc":
                 self.turn(lambda: self.hands.append(Hand(self)))
