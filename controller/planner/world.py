@@ -29,14 +29,14 @@ class World(Value):
     """All nodes, sorted by name: the order of creation (D8)."""
     pods: tuple[Pod, ...]
     """Pods that this DaemonSet controls."""
+    now: float
+    """Seconds since 1970: the one clock reading of this pass."""
     orphans: tuple[Pod, ...] = ()
     """Pods of the namespace that nobody controls."""
     revisions: tuple[Revision, ...] = ()
     """Revisions that this DaemonSet controls."""
     orphan_revisions: tuple[Revision, ...] = ()
     """Revisions of the namespace that nobody controls."""
-    now: float
-    """Seconds since 1970: the one clock reading of this pass."""
     fresh: bool = True
     """Whether the caches have seen all of our own writes (D11). If not: look, do not touch."""
     not_before: Mapping[str, float] = {}
