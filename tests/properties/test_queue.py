@@ -19,7 +19,7 @@ DELAYS = st.sampled_from([0.5, 1.0, 2.0, 5.0])
 
 
 class Hand:
-    """A task that takes one key and holds it until it is told to let go, or is cancelled."""
+    """A task that takes keys, holds each until it is told to let go, and ends when it is cancelled."""
 
     def __init__(self, machine: QueueMachine) -> None:
         self.machine = machine
@@ -29,13 +29,15 @@ class Hand:
 
     async def work(self) -> None:
         with contextlib.suppress(QueueClosed):
-            async with self.machine.queue.take() as taken:
-                self.machine.on_taken(taken.key)
-                self.holds = taken.key
-                try:
-                    await self.let_go.wait()
-                finally:
-                    self.holds = None
+            while True:
+                self.let_go.clear()
+                async with self.machine.queue.take() as taken:
+                    self.machine.on_taken(taken.key)
+                    self.holds = taken.key
+                    try:
+                        await self.let_go.wait()
+                    finally:
+                        self.holds = None
 
 
 class QueueMachine(RuleBasedStateMachine):
@@ -134,12 +136,13 @@ class QueueMachine(RuleBasedStateMachine):
         if which < len(self.hands):
             self.turn(self.hands[which].task.cancel)
 
-    @rule(which=st.integers(0, 3), key=KEYS, cancel_first=st.booleans())
-    def cancel_in_the_turn_of_an_add(self, which: int, key: str, cancel_first: bool) -> None:
+    @rule(key=KEYS, cancel_first=st.booleans())
+    def cancel_a_free_hand_in_the_turn_of_an_add(self, key: str, cancel_first: bool) -> None:
         self.settle()
-        if not self.hands:
-            return
-        hand = self.hands[min(which, len(self.hands) - 1)]
+        while len(self.hands) < len(self.held()) + 2:
+            self.turn(lambda: self.hands.append(Hand(self)))
+        self.settle()
+        hand = next(hand for hand in self.hands if hand.holds is None)
 
         def act() -> None:
             if cancel_first:
@@ -180,13 +183,9 @@ class QueueMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Every wanted key comes out in the end, and closing leaves no hand behind."""
         try:
-            for hand in self.hands:
-                hand.let_go.set()
+            self.another_hand()
             self.time_passes(10.0)
-            self.settle()
             for _ in "abcabc":
-                self.turn(lambda: self.hands.append(Hand(self)))
-                self.settle()
                 for hand in self.hands:
                     hand.let_go.set()
                 self.settle()
