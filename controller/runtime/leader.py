@@ -11,17 +11,17 @@ from typing import TypeAlias
 
 import msgspec
 
-from controller.api.base import Value, View
+from controller.api.base import Value
 
 RELEASED_SECONDS = 1
 
 
-class LeadershipLost(Exception):
+class LeadershipLost(Exception):  # noqa: N818 - what happened, in the words of the election
     """Somebody else may be leading: stop at once, write nothing more."""
 
 
-class LeaseSpec(View):
-    """The election record. Unlike other views it is ours to write: these are all its fields that matter."""
+class LeaseSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The election record. No view: these are all the fields of an elected Lease, read and written."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None

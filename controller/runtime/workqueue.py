@@ -18,7 +18,7 @@ K = TypeVar("K", bound=Hashable)
 REASONS_KEPT = 4
 
 
-class QueueClosed(Exception):
+class QueueClosed(Exception):  # noqa: N818 - a state, not a fault
     """The queue hands out nothing any more."""
 
 

@@ -1,0 +1,193 @@
+"""One candidate for the Lease: how it is won, kept and given back."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import NoReturn, TypeVar
+
+from controller.kube.errors import ApiError
+from controller.runtime.clock import Clock
+from controller.runtime.leader import LeadershipLost, Lease, Move, Timing, Wait, held, next_move, released
+from controller.runtime.lease import LeaseAPI
+from controller.runtime.watchdog import Watchdog
+
+T = TypeVar("T")
+
+RACE_PAUSE = 0.1
+"""Share of the retry time to wait after a lost race, so that two candidates do not spin."""
+
+JITTER = 0.2
+
+
+class Leadership:
+    """Whether this process may write. Ask before every write: a process may have been frozen since the last."""
+
+    def __init__(self) -> None:
+        self.deadline = float("-inf")
+        """Loop time until which the last renewal holds, counted from when it was sent."""
+
+    def is_valid(self) -> bool:
+        return asyncio.get_running_loop().time() < self.deadline
+
+    def require(self) -> None:
+        """Raises `LeadershipLost` when this process may not write any more."""
+        if not self.is_valid():
+            raise LeadershipLost("the lease was not renewed in time; nothing is written any more")
+
+    def hold_until(self, moment: float) -> None:
+        """For the election only."""
+        self.deadline = moment
+
+
+class Election:
+    """What one process has seen of the Lease, and since when. Used by `leadership` alone."""
+
+    def __init__(
+        self,
+        api: LeaseAPI,
+        identity: str,
+        clock: Clock,
+        timing: Timing,
+        say: Callable[[str], None],
+        watchdog: Watchdog | None,
+    ) -> None:
+        self._api, self._identity, self._clock, self._timing = api, identity, clock, timing
+        self._say, self._watchdog = say, watchdog
+        self._lease: Lease | None = None
+        self._seen_at = float("-inf")
+        self._said = ""
+        self.leadership = Leadership()
+
+    async def win(self) -> None:
+        """Wait until the Lease is ours."""
+        up_to_date = False
+        while True:
+            try:
+                if not up_to_date:
+                    self._see(await self._bounded(self._api.get_lease()))
+                up_to_date = False
+                move = self._move()
+                if isinstance(move, Wait):
+                    up_to_date = await self._until_free(move.seconds)
+                elif await self._write():
+                    return
+                else:
+                    await self._pause(RACE_PAUSE)
+            except (ApiError, OSError) as error:
+                self._tell("cannot reach the leader lease, trying on", error)
+                await self._pause(1.0)
+
+    async def keep(self) -> None:
+        """Renew for ever. Raises `LeadershipLost` at the deadline, or once somebody else holds the Lease."""
+        loop, retry = asyncio.get_running_loop(), self._timing.retry
+        pause, trouble = retry, ""
+        while True:
+            await asyncio.sleep(min(pause, max(0.0, self.leadership.deadline - loop.time())))
+            if not self.leadership.is_valid():
+                self._lose(f"the lease was not renewed for {self._timing.renew_deadline:g} s{trouble}")
+            began, pause = loop.time(), retry
+            try:
+                if await self._write():
+                    trouble = ""
+                else:
+                    await self._see_if_still_ours()
+                    pause = RACE_PAUSE * retry
+            except (ApiError, OSError) as error:
+                trouble = f": {_words(error)}"
+                self._tell("renewing the leader lease fails, trying on", error)
+                pause = max(0.0, began + retry - loop.time())
+
+    async def release(self) -> None:
+        """Best effort, in bounded time: others take an unreleased Lease as well, only later."""
+        try:
+            for _ in range(2):  # twice: the version may be that of a renewal whose answer we did not see
+                if self._lease is None or not self.leadership.is_valid():
+                    break
+                spec = released(self._lease.spec, self._clock())
+                if await self._bounded(self._api.update_lease(spec, self._lease.version)):
+                    self._tell("the leader lease is released")
+                    break
+                await self._see_if_still_ours()
+        except (ApiError, OSError, LeadershipLost) as error:
+            self._tell("the leader lease was not released", error)
+        finally:
+            self.leadership.hold_until(float("-inf"))
+
+    async def _until_free(self, seconds: float) -> bool:
+        """Watch the Lease until it may be taken. False: `seconds` are over or the watch is, look again."""
+        lease, loop = self._lease, asyncio.get_running_loop()
+        assert lease is not None, "only a Lease that somebody holds is waited for"
+        self._tell(f"standing by, {lease.spec.holder_identity} leads")
+        began = loop.time()
+        try:
+            async with asyncio.timeout(seconds) as limit, self._api.watch_lease(lease.version) as changes:
+                async for change in changes:
+                    self._see(change)
+                    move = self._move()
+                    if not isinstance(move, Wait):
+                        return True
+                    limit.reschedule(loop.time() + move.seconds)
+        except TimeoutError:
+            return False
+        except (ApiError, OSError):
+            pass  # without a watch, asking every now and then has to do
+        await self._pause(1.0 if loop.time() - began < self._timing.retry else RACE_PAUSE)
+        return False
+
+    async def _write(self) -> bool:
+        """Write ourselves into the Lease. False: it is not what we saw any more."""
+        loop, lease = asyncio.get_running_loop(), self._lease
+        sent = loop.time()
+        spec = held(lease.spec if lease else None, self._identity, self._timing, self._clock())
+        if lease is None:
+            written = await self._bounded(self._api.create_lease(spec))
+        else:
+            written = await self._bounded(self._api.update_lease(spec, lease.version))
+        if written is None:
+            return False
+        self._see(written)
+        self.leadership.hold_until(sent + self._timing.renew_deadline)
+        if self._watchdog is not None:
+            self._watchdog.hold(sent + self._timing.fence - loop.time())
+        self._tell(f"{self._identity} leads")
+        return True
+
+    async def _see_if_still_ours(self) -> None:
+        self._see(await self._bounded(self._api.get_lease()))
+        if self._lease is not None and self._lease.spec.holder_identity != self._identity:
+            self._lose(f"{self._lease.spec.holder_identity or 'nobody'} holds the lease now")
+
+    def _lose(self, why: str) -> NoReturn:
+        self.leadership.hold_until(float("-inf"))
+        raise LeadershipLost(why)
+
+    def _see(self, lease: Lease | None) -> None:
+        if lease is None or self._lease is None or lease.spec != self._lease.spec:
+            self._seen_at = asyncio.get_running_loop().time()
+        self._lease = lease
+
+    def _move(self) -> Move:
+        now = asyncio.get_running_loop().time()
+        return next_move(self._lease, self._seen_at, self._identity, now, self._timing)
+
+    async def _bounded(self, call: Awaitable[T]) -> T:
+        """No call outlasts the retry time, nor the deadline of a leader."""
+        limit = self._timing.retry
+        if self.leadership.is_valid():
+            limit = min(limit, self.leadership.deadline - asyncio.get_running_loop().time())
+        async with asyncio.timeout(limit):
+            return await call
+
+    async def _pause(self, share: float) -> None:
+        await asyncio.sleep(self._timing.retry * share * (1.0 + JITTER * random.random()))
+
+    def _tell(self, state: str, error: Exception | None = None) -> None:
+        if state != self._said:
+            self._said = state
+            self._say(state if error is None else f"{state}: {_words(error)}")
+
+
+def _words(error: BaseException) -> str:
+    return str(error) or ("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)

@@ -1,0 +1,52 @@
+"""The scope in which this process leads: entering waits for the Lease, leaving gives it back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, nullcontext
+
+from controller.runtime.clock import Clock
+from controller.runtime.election import Election, Leadership
+from controller.runtime.leader import LeadershipLost, Timing
+from controller.runtime.lease import LeaseAPI
+from controller.runtime.watchdog import Watchdog
+
+
+@asynccontextmanager
+async def leadership(
+    api: LeaseAPI,
+    identity: str,
+    clock: Clock,
+    *,
+    timing: Timing | None = None,
+    say: Callable[[str], None],
+    watchdog: Watchdog | None = None,
+) -> AsyncIterator[Leadership]:
+    """Lead while the block runs. `identity` must be unique to this process, also across its restarts.
+
+    Entering waits for the Lease, for ever if need be. When it is lost, the block is cancelled at once and
+    `LeadershipLost` leaves it. Whoever leaves it otherwise releases the Lease, so that a standby takes over at
+    once. `say` gets one sentence at each change of state.
+    """
+    election = Election(api, identity, clock, timing or Timing(), say, watchdog)
+    await election.win()
+    try:
+        async with asyncio.TaskGroup() as group:
+            renewing = group.create_task(election.keep(), name="leader-lease")
+            with nullcontext() if watchdog is None else watchdog.guarding():
+                yield election.leadership
+            renewing.cancel()
+    except BaseExceptionGroup as errors:
+        if lost := errors.subgroup(LeadershipLost):
+            raise LeadershipLost(_first_words(lost)) from errors
+        raise
+    finally:
+        await election.release()
+
+
+def _first_words(errors: BaseExceptionGroup[LeadershipLost]) -> str:
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error)
