@@ -16,6 +16,10 @@ JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
 
 
+class NotConnected(ConnectionError):  # noqa: N818 - says what is the case, like the errors of Kubernetes
+    """There is no connection, so nothing of the request can have reached the server."""
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked of the server. `path` starts with `/api` or `/apis`; `query` values are not yet escaped."""
 
@@ -52,7 +56,8 @@ class Transport(Protocol):
     """Moves bytes to one API server and back.
 
     Both methods raise `OSError` or `TimeoutError` when there is no answer (implementations translate the
-    errors of their library), and never look at the status code: 404 and 500 are answers.
+    errors of their library), and never look at the status code: 404 and 500 are answers. `NotConnected`, an
+    OSError, promises that nothing was sent: then even a create may simply be tried again.
     """
 
     async def exchange(self, request: Request) -> Response: ...

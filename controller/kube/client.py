@@ -1,0 +1,267 @@
+"""The verbs of the API, one method each. Answers are decoded only as far as somebody reads them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, Final, TypeAlias, TypeVar
+
+import msgspec
+
+from controller.api.base import JSON, JSONObject, Value, View
+from controller.api.meta import Ref
+from controller.kube import errors
+from controller.kube.decode import UNREADABLE, Decoder, Failed, Page, WatchEvent
+from controller.kube.errors import Unreadable
+from controller.kube.request import JSON_PATCH, Request, Response
+from controller.kube.resource import Resource, Target, W
+from controller.kube.sender import Call, Sender
+
+T = TypeVar("T")
+
+STREAM_SILENCE = 150.0
+"""Seconds without a byte after which a watch is taken for dead; bookmarks come about once a minute."""
+
+Body: TypeAlias = bytes | JSONObject | tuple[JSON, ...]
+Query: TypeAlias = tuple[tuple[str, str], ...]
+Events: TypeAlias = Iterator[WatchEvent[T]]
+
+
+class Written(Value):
+    """What a write made of the object. `version` is what its caches have to reach."""
+
+    name: str
+    uid: str
+    version: str
+
+
+class Deleted(Value):
+    """An accepted delete. `version`: the server's resourceVersion of the dying object, or None when it sent none."""
+
+    version: str | None
+
+
+class _WrittenMeta(View):
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _WrittenView(View):
+    kind: str = ""
+    metadata: _WrittenMeta = _WrittenMeta()
+
+
+_written = msgspec.json.Decoder(_WrittenView)
+_json = msgspec.json.Decoder(dict[str, Any])
+_encoder = msgspec.json.Encoder()
+
+DRY_RUN: Final = ("dryRun", "All")
+
+
+class Client:
+    """Asks one API server; any number of calls at once. What is waited for and retried: see `Sender`."""
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+        self._decoders: dict[Resource[Any, Any], Decoder[Any, Any]] = {}
+
+    def decoder(self, resource: Resource[W, T]) -> Decoder[W, T]:
+        """The one decoder of `resource`, made at the first call."""
+        decoder = self._decoders.get(resource)
+        if decoder is None:
+            decoder = self._decoders[resource] = Decoder(resource)
+        return decoder
+
+    async def get(self, resource: Resource[W, T], target: Target) -> T | None:
+        """The object as it is now, not as a cache has it. None: there, but not ours (`Resource.project`)."""
+        call = Call(verb="get", resource=resource.name, what=resource.describe(target))
+        response = await self._sender.send(call, Request(method="GET", path=resource.path(target)))
+        try:
+            return self.decoder(resource).single(response.body)
+        except UNREADABLE as error:
+            raise _unreadable(call, error) from error
+
+    async def get_json(self, resource: Resource[W, T], target: Target, *, sub: str = "") -> JSONObject:
+        """The whole object, every field of it."""
+        call = Call(verb="get", resource=resource.name, what=resource.describe(target, sub))
+        response = await self._sender.send(call, Request(method="GET", path=resource.path(target, sub)))
+        try:
+            return _json.decode(response.body)
+        except msgspec.DecodeError as error:
+            raise _unreadable(call, error) from error
+
+    async def page(
+        self, resource: Resource[W, T], namespace: str = "", *, limit: int = 0, token: str = "", query: Query = ()
+    ) -> Page[T]:
+        """One page of a list, or with `limit=0` all of it; `query` for selectors. The read is consistent."""
+        call = Call(verb="list", resource=resource.name, what=_collection(resource, namespace))
+        if limit:
+            query = (*query, ("limit", str(limit)))
+        if token:
+            query = (*query, ("continue", token))
+        request = Request(method="GET", path=resource.collection(namespace), query=query)
+        response = await self._sender.send(call, request)
+        try:
+            return self.decoder(resource).page(response.body)
+        except UNREADABLE as error:
+            raise _unreadable(call, error) from error
+
+    async def create(
+        self,
+        resource: Resource[W, T],
+        namespace: str,
+        body: Body,
+        *,
+        name: str = "",
+        dry_run: bool = False,
+    ) -> Written:
+        """`name` serves error messages only. `dry_run`: all checks of the server, no object."""
+        what = f"{_collection(resource, namespace)} {name}".rstrip()
+        call = Call(verb="create", resource=resource.name, what=what)
+        request = Request(
+            method="POST",
+            path=resource.collection(namespace),
+            query=(DRY_RUN,) if dry_run else (),
+            body=_bytes(body),
+        )
+        return _as_written(call, await self._sender.send(call, request))
+
+    async def patch(
+        self,
+        resource: Resource[W, T],
+        target: Target,
+        patch: Body,
+        *,
+        sub: str = "",
+        dry_run: bool = False,
+        content_type: str = JSON_PATCH,
+    ) -> Written:
+        """`patch` carries its own guard (`api.patch`). A stale version or a foreign uid raises Conflict."""
+        call = Call(verb="patch", resource=resource.name, what=resource.describe(target, sub))
+        request = Request(
+            method="PATCH",
+            path=resource.path(target, sub),
+            query=(DRY_RUN,) if dry_run else (),
+            body=_bytes(patch),
+            content_type=content_type,
+        )
+        return _as_written(call, await self._sender.send(call, request))
+
+    async def update(
+        self, resource: Resource[W, T], target: Target, body: Body, *, sub: str = "", dry_run: bool = False
+    ) -> Written:
+        """Replace the whole object: only for those that are wholly ours. Guard: metadata.resourceVersion."""
+        call = Call(verb="update", resource=resource.name, what=resource.describe(target, sub))
+        request = Request(
+            method="PUT",
+            path=resource.path(target, sub),
+            query=(DRY_RUN,) if dry_run else (),
+            body=_bytes(body),
+        )
+        return _as_written(call, await self._sender.send(call, request))
+
+    async def delete(
+        self,
+        resource: Resource[W, T],
+        ref: Ref,
+        *,
+        version: str = "",
+        grace: int | None = None,
+        propagation: str = "",
+        dry_run: bool = False,
+    ) -> Deleted:
+        """Delete the object with `ref.uid`, never a successor of that name: then Conflict (an empty uid: any).
+
+        `version` demands that resourceVersion as well; `ref.version` is not looked at, because a status update
+        must not stop a delete. `grace` seconds, `propagation` Background, Foreground or Orphan: None and "" leave
+        them to the server.
+        """
+        call = Call(verb="delete", resource=resource.name, what=resource.describe(ref))
+        request = Request(
+            method="DELETE",
+            path=resource.path(ref),
+            query=(DRY_RUN,) if dry_run else (),
+            body=_encoder.encode(_delete_options(ref.uid, version, grace, propagation)),
+        )
+        view = _decode_written(call, await self._sender.send(call, request))
+        return Deleted(version=None if view.kind == "Status" else view.metadata.resource_version or None)
+
+    @asynccontextmanager
+    async def watch(
+        self,
+        resource: Resource[W, T],
+        namespace: str = "",
+        *,
+        query: Query = (),
+        silence: float = STREAM_SILENCE,
+    ) -> AsyncIterator[AsyncIterator[Events[T]]]:
+        """An open watch: an iterator over bunches of events, each bunch decoded while you walk through it.
+
+        Entering raises ApiError when the server refuses. The outer iterator ends when the server closes; it
+        raises ApiError for a broken connection or `silence` seconds without a byte, the inner one for an ERROR
+        event and for a line that is not an event.
+        """
+        call = Call(verb="watch", resource=resource.name, what=_collection(resource, namespace))
+        path = resource.collection(namespace)
+        request = Request(method="GET", path=path, query=(("watch", "1"), *query), timeout=silence)
+        async with self._sender.stream(call, request) as lines:
+            events = _events(call, lines, self.decoder(resource))
+            async with aclosing(events):
+                yield events
+
+
+async def _events(call: Call, lines: AsyncIterator[list[bytes]], decoder: Decoder[W, T]) -> AsyncGenerator[Events[T]]:
+    async for bunch in lines:
+        yield _decoded(call, bunch, decoder)
+
+
+def _decoded(call: Call, lines: list[bytes], decoder: Decoder[W, T]) -> Events[T]:
+    for line in lines:
+        try:
+            event = decoder.line(line)
+        except UNREADABLE as error:
+            raise _unreadable(call, error) from error
+        if isinstance(event, Failed):
+            raise errors.refused(call.verb, call.what, Response(status=event.status, body=event.body))
+        yield event
+
+
+def _delete_options(uid: str, version: str, grace: int | None, propagation: str) -> JSONObject:
+    options: JSONObject = {"kind": "DeleteOptions", "apiVersion": "v1"}
+    guards: JSONObject = {}
+    if uid:
+        guards["uid"] = uid
+    if version:
+        guards["resourceVersion"] = version
+    if guards:
+        options["preconditions"] = guards
+    if grace is not None:
+        options["gracePeriodSeconds"] = grace
+    if propagation:
+        options["propagationPolicy"] = propagation
+    return options
+
+
+def _bytes(body: Body) -> bytes:
+    return body if isinstance(body, bytes) else _encoder.encode(body)
+
+
+def _collection(resource: Resource[W, T], namespace: str) -> str:
+    return f"{resource.name} in {namespace}" if namespace and resource.namespaced else resource.name
+
+
+def _decode_written(call: Call, response: Response) -> _WrittenView:
+    try:
+        return _written.decode(response.body)
+    except msgspec.DecodeError as error:
+        raise errors.unanswered(call.verb, call.what, ConnectionError(f"unreadable answer: {error}")) from error
+
+
+def _as_written(call: Call, response: Response) -> Written:
+    meta = _decode_written(call, response).metadata
+    return Written(name=meta.name, uid=meta.uid, version=meta.resource_version)
+
+
+def _unreadable(call: Call, error: Exception) -> Unreadable:
+    return Unreadable(call.verb, call.what, str(error))

@@ -1,0 +1,106 @@
+"""Where the API server is and who we are to it."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from controller.api.base import Value
+from controller.kube.errors import ConfigError
+
+
+class Credentials(Protocol):
+    """Who we are. Tokens change while we run: ask again for every request."""
+
+    async def authorization(self) -> str | None:
+        """The `Authorization` header now, or None where the client certificate speaks. Never raises: an old
+        token that could not be renewed is answered with a 401, and then `refresh` says why."""
+        ...
+
+    async def refresh(self) -> None:
+        """The server has refused us: get new credentials now. Raises ConfigError when that is not possible."""
+        ...
+
+
+class Connection(Value):
+    """Everything `open_transport` needs."""
+
+    server: str
+    """`https://host:port`, perhaps with a path."""
+    credentials: Credentials
+    tls: ssl.SSLContext | None = None
+    """None for plain http."""
+    server_name: str = ""
+    """The name in the server's certificate, where it is not the host."""
+    proxy: str = ""
+    namespace: str = "default"
+    """The namespace of the kubeconfig's context, or our own in the cluster."""
+    source: str = ""
+    """Where all this was found, for people: `context kind of /home/me/.kube/config`."""
+
+
+class Fixed:
+    """Credentials that never change: a token, a password, or none."""
+
+    def __init__(self, authorization: str | None = None) -> None:
+        self._authorization = authorization
+
+    async def authorization(self) -> str | None:
+        return self._authorization
+
+    async def refresh(self) -> None:
+        raise ConfigError("the server refuses our credentials, and there is no way to renew them")
+
+
+class TokenFile:
+    """A token in a file that somebody rotates (the kubelet, in a cluster). `on_change` is called after it has."""
+
+    def __init__(self, path: Path, on_change: Callable[[], None] = lambda: None) -> None:
+        """Raises ConfigError when there is no readable token."""
+        self._path = path
+        self._on_change = on_change
+        self._seen: tuple[int, int] | None = None
+        self._authorization = ""
+        self._read()
+
+    async def authorization(self) -> str | None:
+        with suppress(ConfigError, OSError):  # in the middle of a rotation; the old token is good for minutes
+            if self._stamp() != self._seen:
+                self._read()
+        return self._authorization
+
+    async def refresh(self) -> None:
+        self._read()
+
+    def _stamp(self) -> tuple[int, int]:
+        stat = self._path.stat()
+        return stat.st_mtime_ns, stat.st_ino
+
+    def _read(self) -> None:
+        try:
+            seen, token = self._stamp(), self._path.read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"cannot read the token file {self._path}: {error}") from error
+        if not token:
+            raise ConfigError(f"the token file {self._path} is empty")
+        self._authorization = f"Bearer {token}"
+        if self._seen is not None and seen != self._seen:
+            self._on_change()
+        self._seen = seen
+
+
+def tls_context(ca_file: str | None = None, *, verify: bool = True) -> ssl.SSLContext:
+    """Our side of TLS; `ca_file` None means the system's authorities. Raises OSError for a bad file.
+
+    The strict X.509 checks that Python 3.13 switched on are off: they refuse the authorities of some hosted
+    clusters (no Authority Key Identifier). Chain and host name are checked as ever.
+    """
+    context = ssl.create_default_context(cafile=ca_file)
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context

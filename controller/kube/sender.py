@@ -1,0 +1,158 @@
+"""Sending with manners: take a turn, wait for a busy server, renew credentials, report what happened."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+
+import msgspec
+
+from controller.api.base import Value
+from controller.kube import errors
+from controller.kube.errors import ApiError, Busy, ConfigError, Unauthorized
+from controller.kube.ndjson import Lines
+from controller.kube.request import Request, Response, Stream, Transport
+from controller.kube.throttle import Throttle
+
+CALL_SECONDS = 30.0
+"""A call ends within this time, waiting for a turn and for a busy server included."""
+
+
+class Call(Value):
+    """Who asks what, for error messages and metrics."""
+
+    verb: str
+    """get, list, watch, create, patch, update or delete."""
+    resource: str
+    what: str
+    """Object or collection in words."""
+
+
+class Answer(Value):
+    """One exchange, for metrics: `status` 0 means that there was no answer."""
+
+    call: Call
+    status: int
+    seconds: float
+    """Without the wait for a turn; for a watch, until its first line."""
+
+
+class Sender:
+    """Puts requests on a transport, each in its turn.
+
+    A busy server (429, or 503 with Retry-After) is waited for while the call's `CALL_SECONDS` last, whatever the
+    verb: it has done nothing yet. A 401 is tried once more with fresh credentials. Every other failure is raised
+    as an `ApiError` at once. `on_response` is called once per exchange, also for those that are retried.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        throttle: Throttle | None = None,
+        on_response: Callable[[Answer], None] | None = None,
+        refresh: Callable[[], Awaitable[None]] | None = None,
+        call_seconds: float = CALL_SECONDS,
+    ) -> None:
+        """`refresh` gets new credentials into `transport`, or raises ConfigError; without it a 401 is final."""
+        self._transport = transport
+        self._throttle = throttle or Throttle()
+        self._on_response = on_response
+        self._refresh = refresh
+        self._call_seconds = call_seconds
+
+    async def send(self, call: Call, request: Request) -> Response:
+        """The answer, if it is a 2xx; otherwise an ApiError."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._call_seconds
+        refreshed = False
+        while True:
+            response = await self._exchange(call, request, deadline)
+            if 200 <= response.status < 300:
+                return response
+            error = errors.refused(call.verb, call.what, response)
+            if isinstance(error, Unauthorized) and self._refresh and not refreshed:
+                refreshed = True
+                await self._renew(error)
+                continue
+            nap = error.retry_after if isinstance(error, Busy) else None
+            if nap is None or loop.time() + nap >= deadline:
+                raise error
+            await asyncio.sleep(nap)
+
+    @asynccontextmanager
+    async def stream(self, call: Call, request: Request) -> AsyncIterator[AsyncIterator[list[bytes]]]:
+        """An open stream as an iterator over bunches of lines. A stream takes no turn: it lasts."""
+        began = asyncio.get_running_loop().time()
+        async with AsyncExitStack() as stack:
+            try:
+                stream = await stack.enter_async_context(self._transport.stream(request))
+            except (OSError, TimeoutError) as error:
+                self._report(call, 0, began)
+                raise errors.unanswered(call.verb, call.what, error) from error
+            self._report(call, stream.status, began)
+            if stream.status != 200:
+                raise await self._refused_stream(call, stream)
+            lines = _lines(call, stream)
+            await stack.enter_async_context(aclosing(lines))
+            yield lines
+
+    async def _refused_stream(self, call: Call, stream: Stream) -> ApiError:
+        try:
+            body = b"".join([chunk async for chunk in stream.chunks()])
+        except (OSError, TimeoutError):
+            body = b""  # the status alone says enough
+        response = Response(status=stream.status, body=body, retry_after=stream.retry_after)
+        error = errors.refused(call.verb, call.what, response)
+        if isinstance(error, Unauthorized) and self._refresh:
+            await self._renew(error)  # whoever opens the next stream has them
+        return error
+
+    async def _renew(self, error: Unauthorized) -> None:
+        if self._refresh is None:
+            return
+        try:
+            await self._refresh()
+        except ConfigError as why:
+            words = f"{error.message}; {why}"
+            raise Unauthorized(error.verb, error.what, words, status=error.status) from why
+
+    async def _exchange(self, call: Call, request: Request, deadline: float) -> Response:
+        loop = asyncio.get_running_loop()
+        await self._throttle.enter()
+        began = loop.time()
+        status = 0
+        try:
+            left = deadline - began
+            if left <= 0:
+                raise Busy(call.verb, call.what, f"no turn within {self._call_seconds:g} s")
+            if request.timeout is None or left < request.timeout:
+                request = msgspec.structs.replace(request, timeout=left)
+            response = await self._transport.exchange(request)
+            status = response.status
+            return response
+        except (OSError, TimeoutError) as error:
+            raise errors.unanswered(call.verb, call.what, error) from error
+        finally:
+            self._throttle.leave(busy=status == 429)
+            self._report(call, status, began)
+
+    def _report(self, call: Call, status: int, began: float) -> None:
+        if self._on_response:
+            seconds = asyncio.get_running_loop().time() - began
+            self._on_response(Answer(call=call, status=status, seconds=seconds))
+
+
+async def _lines(call: Call, stream: Stream) -> AsyncGenerator[list[bytes]]:
+    lines = Lines()
+    chunks = stream.chunks()
+    try:
+        async for chunk in chunks:
+            if complete := lines.feed(chunk):
+                yield complete
+    except (OSError, TimeoutError) as error:
+        raise errors.unanswered(call.verb, call.what, error) from error
+    finally:
+        if isinstance(chunks, AsyncGenerator):  # left to the collector, it would be closed by a task of nobody's
+            await chunks.aclose()

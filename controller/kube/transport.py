@@ -1,0 +1,169 @@
+"""Bytes over HTTP by aiohttp: the only file that knows that library's client."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Final
+from urllib.parse import urlencode
+
+from aiohttp import (
+    ClientConnectorError,
+    ClientError,
+    ClientHttpProxyError,
+    ClientResponse,
+    ClientSession,
+    ClientTimeout,
+    ConnectionTimeoutError,
+    DummyCookieJar,
+    TCPConnector,
+)
+from yarl import URL
+
+from controller.kube.connection import Connection
+from controller.kube.request import NotConnected, Request, Response
+
+CONNECT_SECONDS: Final = 10.0
+IDLE_SECONDS: Final = 60.0
+"""How long an unused connection is kept: less than load balancers and API servers grant."""
+READ_BUFFER: Final = 256 * 1024
+
+_KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+"""A peer that vanished without a word is noticed after a minute, also behind a NAT that forgot us."""
+
+
+class AiohttpTransport:
+    """A `Transport` to the server of one `Connection`. Make it with `open_transport`.
+
+    Of a session's comforts nothing is used: no cookies, no redirects, no environment (looked up for every
+    request, it more than doubles the cost), no compression (inflating costs more than a LAN does).
+    """
+
+    def __init__(self, session: ClientSession, connection: Connection, user_agent: str) -> None:
+        self._session = session
+        self._connection = connection
+        self._server = connection.server.rstrip("/")
+        self._fixed = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": user_agent}
+        self._headers: dict[str, dict[str, str]] = {}
+        self._authorization: str | None = None
+
+    async def exchange(self, request: Request) -> Response:
+        timeout = ClientTimeout(total=request.timeout, sock_connect=CONNECT_SECONDS)
+        headers = await self._headers_for(request)
+        with _translated():
+            async with self._session.request(
+                request.method,
+                self._url(request),
+                data=request.body or None,
+                headers=headers,
+                timeout=timeout,
+                allow_redirects=False,
+                server_hostname=self._connection.server_name or None,
+                proxy=self._connection.proxy or None,
+            ) as response:
+                body = await response.read()
+                return Response(status=response.status, body=body, retry_after=_retry_after(response))
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[_Stream]:
+        timeout = ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=request.timeout)
+        headers = await self._headers_for(request)
+        with _translated():
+            response = await self._session.request(
+                request.method,
+                self._url(request),
+                headers=headers,
+                timeout=timeout,
+                allow_redirects=False,
+                server_hostname=self._connection.server_name or None,
+                proxy=self._connection.proxy or None,
+            )
+        try:
+            yield _Stream(response)
+        finally:
+            response.close()
+
+    def _url(self, request: Request) -> URL:
+        query = f"?{urlencode(request.query)}" if request.query else ""
+        return URL(f"{self._server}{request.path}{query}", encoded=True)
+
+    async def _headers_for(self, request: Request) -> dict[str, str]:
+        """The headers for one content type, made again only when the credentials change."""
+        authorization = await self._connection.credentials.authorization()
+        if authorization != self._authorization:
+            self._authorization = authorization
+            self._headers.clear()
+        headers = self._headers.get(request.content_type)
+        if headers is None:
+            headers = {**self._fixed, "Content-Type": request.content_type}
+            if authorization:
+                headers["Authorization"] = authorization
+            self._headers[request.content_type] = headers
+        return headers
+
+
+class _Stream:
+    def __init__(self, response: ClientResponse) -> None:
+        self._response = response
+        self.status = response.status
+        self.retry_after = _retry_after(response)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        with _translated():
+            while chunk := await self._response.content.readany():
+                yield chunk
+
+
+@asynccontextmanager
+async def open_transport(connection: Connection, user_agent: str = "kruise-ds") -> AsyncIterator[AiohttpTransport]:
+    """A transport for as long as the block lasts. Nothing is sent before the first request."""
+    connector = TCPConnector(
+        ssl=connection.tls or True,
+        limit=0,  # how many requests run at once is the throttle's business
+        keepalive_timeout=IDLE_SECONDS,
+        socket_factory=_socket,
+    )
+    async with ClientSession(
+        connector=connector,
+        cookie_jar=DummyCookieJar(),
+        trust_env=False,
+        auto_decompress=False,
+        read_bufsize=READ_BUFFER,
+    ) as session:
+        yield AiohttpTransport(session, connection, user_agent)
+
+
+def _socket(
+    address: tuple[int | socket.AddressFamily, int | socket.SocketKind, int, str, tuple[object, ...]],
+) -> socket.socket:
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _KEEPALIVE:
+        if (number := getattr(socket, option, None)) is not None:  # not every system has all three
+            made.setsockopt(socket.IPPROTO_TCP, number, value)
+    return made
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """The library's errors as the ones that `Transport` promises."""
+    try:
+        yield
+    except ClientConnectorError as error:
+        raise NotConnected(f"{error.host}:{error.port}: {error.os_error}") from error
+    except (ConnectionTimeoutError, ClientHttpProxyError) as error:
+        raise NotConnected(str(error) or type(error).__name__) from error
+    except TimeoutError as error:
+        raise TimeoutError(str(error) or "no answer in time") from error
+    except OSError:
+        raise
+    except ClientError as error:
+        raise ConnectionError(str(error) or type(error).__name__) from error
+
+
+def _retry_after(response: ClientResponse) -> float | None:
+    """Seconds. The other form of the header, a date, is one that no API server sends."""
+    value = response.headers.get("Retry-After", "")
+    return float(value) if value.isdigit() else None
