@@ -67,15 +67,6 @@ class Columns(View):
     selector: str = ""
 
 
-class Condition(View):
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-    last_transition_time: str | None = None
-    observed_generation: int | None = None
-
-
 class DaemonSetStatus(View):
     observed_generation: int = 0
     desired_number_scheduled: int = 0
@@ -89,7 +80,8 @@ class DaemonSetStatus(View):
     update_revision: str = ""
     daemon_set_hash: str = ""
     columns: Columns = Columns()
-    conditions: tuple[Condition, ...] | None = None
+    conditions: tuple[JSONObject, ...] | None = None
+    """Whole, because others keep theirs here too and get them back as they were."""
 
 
 class DaemonSetView(View):

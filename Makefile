@@ -1,0 +1,54 @@
+# What CI runs is what you run: `make check` and `make test`. Everything is set up on first use.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help setup check format test demo demo-real cluster bench lock clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
+
+setup: $(READY) ## a virtual environment with the locked dependencies
+
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+check: $(READY) ## style, types and the layers between packages
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY) ## what `check` would complain about and a tool can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: $(READY) ## unit, property and system tests, then the same contracts on a real control plane
+	$(BIN)/python -m tests.control_plane fetch || [ -z "$(CI)" ]
+	$(BIN)/python -m pytest
+
+demo: $(READY) ## a DaemonSet on 24 simulated nodes, in your terminal
+	$(BIN)/python -m tests.demo
+
+demo-real: $(READY) ## the same on a real control plane
+	$(BIN)/python -m tests.demo --real
+
+cluster: $(READY) ## a real control plane with 24 nodes and the controller, for your kubectl
+	$(BIN)/python -m tests.demo --cluster
+
+bench: $(READY) ## ours beside the native DaemonSet controller, as ratios
+	$(BIN)/python -m tests.bench
+
+lock: ## bring requirements.lock up to date with pyproject.toml
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet --disable-pip-version-check pip-tools
+	build/lock/bin/pip-compile --quiet --extra dev --generate-hashes --allow-unsafe --strip-extras \
+		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header \
+		--output-file requirements.lock pyproject.toml
+
+clean: ## the virtual environment and all caches of this folder
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,69 @@
+"""The four stores and the questions asked of them. One pass reads them without an await in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from controller.api import selector
+from controller.api.daemonset import DaemonSet
+from controller.api.node import Node
+from controller.api.pod import Pod
+from controller.api.revision import Revision
+from controller.api.selector import Labels
+from controller.daemonset.fleet import Fleet
+from controller.daemonset.kinds import PODS, REVISIONS
+from controller.runtime.store import Store
+
+
+class Caches:
+    def __init__(
+        self,
+        daemonsets: Store[DaemonSet],
+        pods: Store[Pod],
+        nodes: Store[Node],
+        revisions: Store[Revision],
+    ) -> None:
+        self.daemonsets, self.pods, self.nodes, self.revisions = daemonsets, pods, nodes, revisions
+        self.fleet = Fleet(nodes.values)
+        self._by_uid = daemonsets.index(lambda ds: ds.uid)
+        self._by_namespace = daemonsets.index(lambda ds: ds.namespace)
+        self._pods_by_owner = pods.index(lambda pod: pod.owner_uid or None)
+        self._orphans = pods.index(lambda pod: None if pod.owner_uid else pod.namespace)
+        self._pods_by_uid = pods.index(lambda pod: pod.uid)
+        self._revisions_by_owner = revisions.index(lambda revision: revision.owner_uid or None)
+        self._orphan_revisions = revisions.index(lambda revision: None if revision.owner_uid else revision.namespace)
+
+    def daemonset_of(self, uid: str) -> DaemonSet | None:
+        """The DaemonSet with this uid, whatever its name or the API version that a reference to it used (D4)."""
+        return next(iter(self._by_uid.get(uid).values()), None)
+
+    def matching(self, namespace: str, labels: Labels) -> Iterable[DaemonSet]:
+        """DaemonSets whose selector matches these pod labels. Broken and empty selectors match nothing."""
+        for daemonset in self._by_namespace.get(namespace).values():
+            wanted = daemonset.spec.selector
+            try:
+                if not wanted.empty and selector.parse(wanted)(labels):
+                    yield daemonset
+            except ValueError:
+                continue
+
+    def pods_of(self, daemonset: DaemonSet) -> tuple[Pod, ...]:
+        return tuple(self._pods_by_owner.get(daemonset.uid).values())
+
+    def orphans_in(self, namespace: str) -> tuple[Pod, ...]:
+        return tuple(self._orphans.get(namespace).values())
+
+    def revisions_of(self, daemonset: DaemonSet) -> tuple[Revision, ...]:
+        return tuple(self._revisions_by_owner.get(daemonset.uid).values())
+
+    def orphan_revisions_in(self, namespace: str) -> tuple[Revision, ...]:
+        return tuple(self._orphan_revisions.get(namespace).values())
+
+    def shows_alive(self, pod_uid: str) -> bool:
+        """Whether the cache still shows this pod and not yet that it is being deleted."""
+        return any(not pod.dying for pod in self._pods_by_uid.get(pod_uid).values())
+
+    @property
+    def versions(self) -> dict[str, int]:
+        """How far each cache has come, by resource."""
+        return {PODS.name: self.pods.version, REVISIONS.name: self.revisions.version}

@@ -1,0 +1,201 @@
+"""Carries out the actions of a plan: slow start for creates, everything else side by side, one verdict per action.
+
+A failure on one pod never keeps the others from being tried, except that a bad batch of creates stops the batches
+after it (D11, behaviour.md §7.3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TypeAlias, assert_never
+
+from controller.api.daemonset import DaemonSet
+from controller.api.wellknown import FAILED_CREATE, FAILED_DELETE, SUCCESSFUL_CREATE, SUCCESSFUL_DELETE
+from controller.daemonset.claims import Claims
+from controller.daemonset.kinds import PODS, REVISIONS
+from controller.daemonset.memory import Memory
+from controller.daemonset.writes import Writes
+from controller.kube.client import Client
+from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound, Unknown
+from controller.planner.actions import (
+    Action,
+    AdoptPod,
+    AdoptRevision,
+    CreatePod,
+    CreateRevision,
+    DeletePod,
+    DeleteRevision,
+    Note,
+    ProbeTemplate,
+    RelabelPod,
+    ReleasePod,
+    RenumberRevision,
+    Why,
+)
+from controller.runtime.backoff import BackoffTable
+from controller.runtime.clock import Clock
+from controller.runtime.freshness import Ledger
+
+Say: TypeAlias = Callable[[DaemonSet, Note], None]
+FailedPods: TypeAlias = BackoffTable[tuple[str, int, str]]
+"""Back-off of replacing failed pods, by DaemonSet uid, its generation and the node."""
+
+
+class Executor:
+    """The controller's hands: shared by all workers, with nothing of its own that changes."""
+
+    def __init__(self, client: Client, ledger: Ledger, failed_pods: FailedPods, say: Say, clock: Clock) -> None:
+        self._client, self._ledger, self._failed_pods = client, ledger, failed_pods
+        self._say, self._clock = say, clock
+
+    async def carry_out(
+        self, actions: Sequence[Action], daemonset: DaemonSet, memory: Memory
+    ) -> tuple[ApiError, ...]:
+        """Try every action; returns what went wrong and has to be tried again, in the order of the actions."""
+        if not actions:
+            return ()
+        turn = _Turn(self._client, self._ledger, self._failed_pods, self._say, self._clock, daemonset, memory)
+        creates = [action for action in actions if isinstance(action, CreatePod)]
+        others = [action for action in actions if not isinstance(action, CreatePod)]
+        errors = await _side_by_side([turn.carry_out(action) for action in others])
+        return (*errors, *await turn.create_slowly(creates))
+
+
+async def _side_by_side(attempts: Sequence[Coroutine[None, None, ApiError | None]]) -> list[ApiError]:
+    if len(attempts) == 1:
+        error = await attempts[0]
+        return [] if error is None else [error]
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(attempt) for attempt in attempts]
+    return [error for task in tasks if (error := task.result()) is not None]
+
+
+class _Turn:
+    """One pass over one DaemonSet."""
+
+    def __init__(
+        self,
+        client: Client,
+        ledger: Ledger,
+        failed_pods: FailedPods,
+        say: Say,
+        clock: Clock,
+        daemonset: DaemonSet,
+        memory: Memory,
+    ) -> None:
+        self._ledger, self._failed_pods, self._say, self._clock = ledger, failed_pods, say, clock
+        self._daemonset, self._memory = daemonset, memory
+        self._writes = Writes(client, daemonset, memory)
+        self._claims = Claims(client, daemonset)
+
+    async def create_slowly(self, creates: Sequence[CreatePod]) -> list[ApiError]:
+        """Batches of 1, 2, 4 … pods; a batch with an error is the last one of this pass.
+
+        Once a batch of this revision went through whole, later passes start with everything: the doubling is
+        there to find out cheaply that a template is refused.
+        """
+        done, size = 0, 1
+        revision_hash = creates[0].revision.hash if creates else ""
+        if creates and self._memory.proven == revision_hash:
+            size = len(creates)
+        while done < len(creates):
+            batch = creates[done : done + size]
+            errors = await _side_by_side([self.carry_out(action) for action in batch])
+            if errors:
+                self._memory.proven = ""
+                return errors
+            done, size = done + len(batch), size * 2
+        if done > 1:
+            self._memory.proven = revision_hash
+        return []
+
+    async def carry_out(self, action: Action) -> ApiError | None:
+        """Try one action. None: done, or there is nothing left to do; else what went wrong."""
+        try:
+            await self._attempt(action)
+        except ApiError as error:
+            return await self._verdict(action, error)
+        return None
+
+    async def _attempt(self, action: Action) -> None:
+        writes, uid = self._writes, self._daemonset.uid
+        match action:
+            case CreatePod():
+                written = await writes.create_pod(action)
+                self._ledger.wrote(uid, PODS.name, written.version)
+                self._tell(SUCCESSFUL_CREATE, f"Created pod: {action.name}")
+            case DeletePod():
+                await self._delete_pod(action)
+            case ProbeTemplate():
+                await writes.probe(action)
+                self._memory.verdicts[action.revision.hash] = ""
+            case AdoptPod():
+                await self._claims.check()
+                written = await writes.adopt(PODS, action.pod, action.owners)
+                self._ledger.wrote(uid, PODS.name, written.version)
+            case ReleasePod():
+                written = await writes.release(action.pod, action.owner_index)
+                self._ledger.wrote(uid, PODS.name, written.version)
+            case RelabelPod():
+                written = await writes.relabel(action.pod, action.hash)
+                self._ledger.wrote(uid, PODS.name, written.version)
+            case AdoptRevision():
+                await self._claims.check()
+                written = await writes.adopt(REVISIONS, action.revision, action.owners)
+                self._ledger.wrote(uid, REVISIONS.name, written.version)
+            case CreateRevision():
+                written = await writes.create_revision(action)
+                self._ledger.wrote(uid, REVISIONS.name, written.version)
+            case RenumberRevision():
+                written = await writes.renumber(action.revision, action.number)
+                self._ledger.wrote(uid, REVISIONS.name, written.version)
+            case DeleteRevision():
+                await writes.delete_revision(action.revision)
+            case _:
+                assert_never(action)
+
+    async def _delete_pod(self, action: DeletePod) -> None:
+        version = await self._writes.delete_pod(action)
+        self._ledger.deleted(self._daemonset.uid, action.pod.uid, version)
+        if action.why is Why.FAILED:
+            daemonset = self._daemonset
+            self._failed_pods.strike((daemonset.uid, daemonset.generation, action.node), self._clock())
+        self._tell(SUCCESSFUL_DELETE, f"Deleted pod: {action.pod.name}")
+
+    async def _verdict(self, action: Action, error: ApiError) -> ApiError | None:
+        """What an error means for this action (architecture.md §10)."""
+        match action, error:
+            case (_, NotFound()) if not isinstance(action, CreatePod | CreateRevision | ProbeTemplate):
+                return None  # somebody else was quicker
+            case (_, _) if error.is_terminating_namespace:
+                return None
+            case ProbeTemplate(), Invalid() | Forbidden():
+                self._memory.verdicts[action.revision.hash] = error.message
+                return None
+            case CreatePod(), AlreadyExists():
+                await self._claims.look_at_taken_pod(action, self._ledger, self._memory)
+                return error
+            case CreateRevision(), AlreadyExists():
+                await self._claims.look_at_taken_revision(action, self._ledger, self._memory)
+                return error
+            case _, Unknown():
+                resource = (
+                    PODS
+                    if isinstance(action, CreatePod | DeletePod | AdoptPod | ReleasePod | RelabelPod)
+                    else REVISIONS
+                )
+                self._ledger.unknown(self._daemonset.uid, resource.name)
+            case _, Conflict():
+                return error
+            case CreatePod(), _:
+                self._warn(FAILED_CREATE, f"Error creating: {error.message}")
+            case DeletePod(), _:
+                self._warn(FAILED_DELETE, f"Error deleting: {error.message}")
+        return error
+
+    def _tell(self, reason: str, message: str) -> None:
+        self._say(self._daemonset, Note(warning=False, reason=reason, message=message))
+
+    def _warn(self, reason: str, message: str) -> None:
+        self._say(self._daemonset, Note(warning=True, reason=reason, message=message))

@@ -1,0 +1,46 @@
+"""The caches' view of one DaemonSet, frozen into a World. The only reader of the stores on behalf of the planner."""
+
+from __future__ import annotations
+
+from controller.api.daemonset import DaemonSet
+from controller.api.pod import Pod
+from controller.daemonset.caches import Caches
+from controller.daemonset.execute import FailedPods
+from controller.daemonset.memory import Memory
+from controller.planner.world import World
+from controller.runtime.clock import Clock
+
+
+def gather(
+    daemonset: DaemonSet, caches: Caches, memory: Memory, failed_pods: FailedPods, clock: Clock, *, fresh: bool
+) -> World:
+    """Raises ValueError for placement fields that cannot be compiled."""
+    rules = memory.rules_of(daemonset)
+    now = clock()
+    pods = caches.pods_of(daemonset)
+    collisions = (daemonset.status.collision_count or 0) if daemonset.status is not None else 0
+    return World(
+        daemonset=daemonset,
+        rules=rules,
+        nodes=caches.fleet.nodes,
+        pods=pods,
+        orphans=caches.orphans_in(daemonset.namespace),
+        revisions=caches.revisions_of(daemonset),
+        orphan_revisions=caches.orphan_revisions_in(daemonset.namespace),
+        now=now,
+        fresh=fresh,
+        not_before=_not_before(daemonset, pods, failed_pods, now),
+        predecessors=memory.predecessors,
+        verdicts=memory.verdicts,
+        trouble=memory.trouble,
+        collisions=max(memory.collisions, collisions),
+    )
+
+
+def _not_before(daemonset: DaemonSet, pods: tuple[Pod, ...], failed_pods: FailedPods, now: float) -> dict[str, float]:
+    """For each node with a failed pod: when it may be replaced (seconds since 1970)."""
+    return {
+        pod.node: now + failed_pods.remaining((daemonset.uid, daemonset.generation, pod.node), now)
+        for pod in pods
+        if pod.phase == "Failed"
+    }

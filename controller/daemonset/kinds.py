@@ -1,0 +1,30 @@
+"""The four kinds that this controller reads, and what is kept of each."""
+
+from __future__ import annotations
+
+from controller.api import daemonset, node, pod, revision
+from controller.api.wellknown import GROUP, KIND, VERSION
+from controller.kube.resource import Resource
+
+DAEMONSETS: Resource[daemonset.DaemonSetView, daemonset.DaemonSet] = Resource(
+    group=GROUP,
+    version=VERSION,
+    plural="daemonsets",
+    kind=KIND,
+    wire=daemonset.DaemonSetView,
+    project=daemonset.project,
+)
+PODS: Resource[pod.PodView, pod.Pod] = Resource(
+    group="", version="v1", plural="pods", kind="Pod", wire=pod.PodView, project=pod.project
+)
+NODES: Resource[node.NodeView, node.Node] = Resource(
+    group="", version="v1", plural="nodes", kind="Node", namespaced=False, wire=node.NodeView, project=node.project
+)
+REVISIONS: Resource[revision.RevisionView, revision.Revision] = Resource(
+    group="apps",
+    version="v1",
+    plural="controllerrevisions",
+    kind="ControllerRevision",
+    wire=revision.RevisionView,
+    project=revision.project,
+)

@@ -1,0 +1,142 @@
+"""One pass over one DaemonSet: are the caches fresh, what is there, what should be done, do it, say how it stands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import perf_counter
+
+import msgspec
+
+from controller.api.daemonset import DaemonSet
+from controller.api.meta import Key
+from controller.api.wellknown import INVALID_SPEC
+from controller.daemonset import status_writer
+from controller.daemonset.caches import Caches
+from controller.daemonset.execute import Executor, FailedPods, Say
+from controller.daemonset.gather import gather
+from controller.daemonset.memory import Memories, Memory
+from controller.kube.client import Client
+from controller.kube.errors import ApiError, Conflict, NotFound
+from controller.planner.actions import Note, Plan
+from controller.planner.plan import plan
+from controller.planner.status import Status, refused_status
+from controller.runtime.clock import Clock
+from controller.runtime.freshness import STALE_WARNING, Ledger, Stale
+from controller.runtime.pacing import Pacer, StatusPacer
+from controller.runtime.workers import ComeBack, Done, Outcome, Retry
+from controller.runtime.workqueue import Taken
+
+LOOK_AGAIN_SECONDS = 1.0
+"""How long a stale pass waits for the event that makes it fresh before it looks by itself."""
+
+
+class Watchers(msgspec.Struct, frozen=True):
+    """Who is told what happened: metrics and log. All are called synchronously and must not raise."""
+
+    on_plan: Callable[[Key, Plan, float], None]
+    """The plan of a pass, and the seconds that deciding took."""
+    on_stale: Callable[[Key, Stale], None]
+    """A pass that had to wait for its own writes to be seen."""
+    on_overdue: Callable[[Key, Stale], None]
+    """The same, after 30 seconds: the resource is listed again."""
+
+
+class Reconciler:
+    def __init__(
+        self,
+        client: Client,
+        caches: Caches,
+        memories: Memories,
+        ledger: Ledger,
+        failed_pods: FailedPods,
+        executor: Executor,
+        say: Say,
+        clock: Clock,
+        pacer: Pacer[Key],
+        watchers: Watchers,
+    ) -> None:
+        self._client, self._caches, self._memories, self._ledger = client, caches, memories, ledger
+        self._failed_pods, self._executor, self._say, self._clock = failed_pods, executor, say, clock
+        self._pacer, self._watchers = pacer, watchers
+        self._status_pacer: StatusPacer[str] = StatusPacer()
+        self._overdue: set[str] = set()
+
+    async def __call__(self, taken: Taken[Key]) -> Outcome:
+        key = taken.key
+        daemonset = self._caches.daemonsets.get(key)
+        if daemonset is None or daemonset.dying:
+            self._pacer.forget(key)
+            return Done()
+        stale = self._stale(daemonset)
+        if stale is not None and self._clock() - stale.since < LOOK_AGAIN_SECONDS:
+            return ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
+        return await self._pass(daemonset, fresh=stale is None)
+
+    async def _pass(self, daemonset: DaemonSet, *, fresh: bool) -> Outcome:
+        key, memory = daemonset.key, self._memories.of(daemonset.uid)
+        self._pacer.began(key)
+        began = perf_counter()
+        decided = self._decide(daemonset, memory, fresh=fresh)
+        cost = perf_counter() - began
+        self._watchers.on_plan(key, decided, cost)
+        try:
+            for note in decided.notes:
+                self._say(daemonset, note)
+            errors = await self._executor.carry_out(decided.actions, daemonset, memory)
+            memory.trouble = next((str(error) for error in errors if not isinstance(error, Conflict)), "")
+            return await self._conclude(daemonset, memory, decided, errors, fresh=fresh)
+        finally:
+            self._pacer.passed(key, cost, asyncio.get_running_loop().time())
+
+    def _decide(self, daemonset: DaemonSet, memory: Memory, *, fresh: bool) -> Plan:
+        try:
+            world = gather(daemonset, self._caches, memory, self._failed_pods, self._clock, fresh=fresh)
+        except (ValueError, msgspec.ValidationError) as error:
+            note = Note(
+                warning=True, reason=INVALID_SPEC, message=f"spec.template or rollingUpdate.selector: {error}"
+            )
+            return Plan(notes=(note,), status=refused_status(daemonset, note.message, ()))
+        return plan(world)
+
+    async def _conclude(
+        self, daemonset: DaemonSet, memory: Memory, decided: Plan, errors: tuple[ApiError, ...], *, fresh: bool
+    ) -> Outcome:
+        """The status is attempted also after errors (D10); the error of the actions comes first."""
+        come_back = None if decided.wake_at is None else max(decided.wake_at - self._clock(), 0.001)
+        if not fresh:
+            come_back = min(come_back or LOOK_AGAIN_SECONDS, LOOK_AGAIN_SECONDS)
+        try:
+            later = await self._write_status(daemonset, memory, decided.status)
+        except NotFound:
+            return Done()
+        except ApiError as error:
+            return Retry(errors[0] if errors else error, (errors[0] if errors else error).retry_after or 0.0)
+        if errors:
+            return Retry(errors[0], errors[0].retry_after or 0.0)
+        delays = [delay for delay in (come_back, later) if delay is not None]
+        return ComeBack(min(delays), "time passed") if delays else Done()
+
+    async def _write_status(self, daemonset: DaemonSet, memory: Memory, wanted: Status | None) -> float | None:
+        """Returns the seconds after which the rest may be written, where it is too early now."""
+        change = None if wanted is None else status_writer.change_of(daemonset, wanted, memory, self._clock())
+        if change is None:
+            return None
+        loop = asyncio.get_running_loop()
+        delay = self._status_pacer.delay(daemonset.uid, loop.time(), urgent=change.urgent)
+        if delay > 0:
+            return delay
+        await status_writer.write(self._client, daemonset, change, memory)
+        self._status_pacer.wrote(daemonset.uid, loop.time())
+        return None
+
+    def _stale(self, daemonset: DaemonSet) -> Stale | None:
+        stale = self._ledger.check(daemonset.uid, self._caches.versions, self._caches.shows_alive, self._clock())
+        if stale is None:
+            self._overdue.discard(daemonset.uid)
+            return None
+        self._watchers.on_stale(daemonset.key, stale)
+        if self._clock() - stale.since > STALE_WARNING and daemonset.uid not in self._overdue:
+            self._overdue.add(daemonset.uid)
+            self._watchers.on_overdue(daemonset.key, stale)
+        return stale

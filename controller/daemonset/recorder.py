@@ -1,0 +1,154 @@
+"""Notes become Events on the DaemonSet (behaviour.md §17). Best effort: an event that is lost harms nobody.
+
+The same words about the same object are not repeated within ten minutes, and one object gets at most 25 events at
+once and then one every few seconds, so that a cluster-wide rollout does not flood the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from controller.api.base import JSONObject, Value, View
+from controller.api.daemonset import DaemonSet
+from controller.api.meta import ObjectMeta, rfc3339
+from controller.api.wellknown import API_VERSION, EVENT_SOURCE, KIND
+from controller.kube.client import Client
+from controller.kube.errors import ApiError
+from controller.kube.resource import Resource
+from controller.planner.actions import Note
+from controller.runtime.clock import Clock
+
+BURST = 25
+REFILL_SECONDS = 300.0
+"""client-go's spam filter: 25 events for one object, then one every five minutes."""
+SAME_WORDS_SECONDS = 600.0
+WAITING_MOST = 1000
+"""Events that wait to be sent; beyond that the oldest are dropped and counted."""
+
+
+class EventView(View):
+    metadata: ObjectMeta
+
+
+class Nothing(Value):
+    """Events are written, never kept."""
+
+
+EVENTS: Resource[EventView, Nothing] = Resource(
+    group="", version="v1", plural="events", kind="Event", wire=EventView, project=lambda _: None
+)
+
+
+class _Allowance(msgspec.Struct):
+    left: float
+    at: float
+
+
+class Recorder:
+    """Takes notes at once and sends them in the background while `sending` runs."""
+
+    def __init__(
+        self, client: Client, clock: Clock, identity: str, on_drop: Callable[[], None] = lambda: None
+    ) -> None:
+        self._client, self._clock, self._identity, self._on_drop = client, clock, identity, on_drop
+        self._waiting: deque[JSONObject] = deque()
+        self._work = asyncio.Event()
+        self._said: dict[tuple[str, str, str], float] = {}
+        self._allowances: dict[str, _Allowance] = {}
+        self._number = 0
+
+    def __call__(self, daemonset: DaemonSet, note: Note) -> None:
+        now = self._clock()
+        if self._repeats(daemonset, note, now) or not self._allows(daemonset.uid, now):
+            return
+        self._number += 1
+        if len(self._waiting) >= WAITING_MOST:
+            self._waiting.popleft()
+            self._on_drop()
+        self._waiting.append(self._event(daemonset, note, now))
+        self._work.set()
+
+    def forget(self, uid: str) -> None:
+        """The DaemonSet is gone."""
+        self._allowances.pop(uid, None)
+        self._said = {key: at for key, at in self._said.items() if key[0] != uid}
+
+    @asynccontextmanager
+    async def sending(self, flush_seconds: float = 3.0) -> AsyncIterator[None]:
+        """Send while the block runs; what still waits at its end gets `flush_seconds` more."""
+        async with asyncio.TaskGroup() as group:
+            sender = group.create_task(self._send_for_ever(), name="events")
+            try:
+                yield
+                async with asyncio.timeout(flush_seconds):
+                    while self._waiting:
+                        await self._send_one()
+            except TimeoutError:
+                self._on_drop()
+            finally:
+                sender.cancel()
+
+    def _repeats(self, daemonset: DaemonSet, note: Note, now: float) -> bool:
+        words = (daemonset.uid, note.reason, note.message)
+        if now - self._said.get(words, float("-inf")) < SAME_WORDS_SECONDS:
+            return True
+        if note.warning:  # the others name a pod and never repeat
+            self._said = {key: at for key, at in self._said.items() if now - at < SAME_WORDS_SECONDS}
+            self._said[words] = now
+        return False
+
+    def _allows(self, uid: str, now: float) -> bool:
+        allowance = self._allowances.setdefault(uid, _Allowance(BURST, now))
+        allowance.left = min(BURST, allowance.left + (now - allowance.at) / REFILL_SECONDS)
+        allowance.at = now
+        if allowance.left < 1:
+            return False
+        allowance.left -= 1
+        return True
+
+    async def _send_for_ever(self) -> None:
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            while self._waiting:
+                await self._send_one()
+
+    async def _send_one(self) -> None:
+        body = self._waiting.popleft()
+        metadata = body["metadata"]
+        namespace = metadata["namespace"] if isinstance(metadata, dict) else ""
+        try:
+            await self._client.create(EVENTS, str(namespace), body)
+        except ApiError:
+            self._on_drop()
+
+    def _event(self, daemonset: DaemonSet, note: Note, now: float) -> JSONObject:
+        stamp = rfc3339(now)
+        unique = f"{int(now * 1e6):x}{self._number:x}"
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{daemonset.name}.{unique}", "namespace": daemonset.namespace},
+            "involvedObject": {
+                "apiVersion": API_VERSION,
+                "kind": KIND,
+                "namespace": daemonset.namespace,
+                "name": daemonset.name,
+                "uid": daemonset.uid,
+                "resourceVersion": daemonset.version,
+            },
+            "type": "Warning" if note.warning else "Normal",
+            "reason": note.reason,
+            "message": note.message[:1024],
+            "source": {"component": EVENT_SOURCE},
+            "reportingComponent": EVENT_SOURCE,
+            "reportingInstance": self._identity,
+            "firstTimestamp": stamp,
+            "lastTimestamp": stamp,
+            "count": 1,
+        }

@@ -1,0 +1,108 @@
+"""From a change in a store to the DaemonSets that have to be looked at, each with a reason (behaviour.md §4.2).
+
+Handlers only enqueue. `urgent` is what leaves a node without its pod or changes what is wanted; everything else only
+changes counts and is looked at in batches (`runtime/pacing.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from controller.api.daemonset import DaemonSet
+from controller.api.meta import Key
+from controller.api.node import Node
+from controller.api.pod import Pod
+from controller.api.revision import Revision
+from controller.daemonset.caches import Caches
+from controller.daemonset.memory import Memories
+from controller.planner.eligibility import Fit, Rules
+from controller.planner.world import Predecessor
+from controller.runtime.pacing import Urgency
+from controller.runtime.store import Change
+
+
+class Enqueue(Protocol):
+    """Puts a DaemonSet into the work queue, at once or after the rest that its last pass earned."""
+
+    def __call__(self, key: Key, urgency: Urgency, reason: str) -> None: ...
+
+
+class Triggers:
+    def __init__(self, caches: Caches, memories: Memories, enqueue: Enqueue) -> None:
+        self._caches, self._memories, self._enqueue = caches, memories, enqueue
+
+    def on_daemonset(self, change: Change[DaemonSet]) -> None:
+        old, new = change.old, change.new
+        if old is not None and (new is None or old.uid != new.uid):
+            self._memories.forget(old.uid)
+        if new is not None and new.version == str(self._memories.of(new.uid).status_version):
+            return  # our own status write coming back
+        same_wish = (
+            old is not None
+            and new is not None
+            and (old.uid, old.generation, old.dying, old.annotations)
+            == (new.uid, new.generation, new.dying, new.annotations)
+        )
+        self._enqueue(change.key, "lazy" if same_wish else "urgent", "daemonset changed")
+
+    def on_pod(self, change: Change[Pod]) -> None:
+        """Owned pods wake their owner, old and new; pods that lost their owner wake whoever matches them."""
+        old, new = change.old, change.new
+        if old is not None and old.owner_uid and (new is None or new.owner_uid != old.owner_uid):
+            self._remember(old)
+            self._wake_owner(old, "urgent", f"pod {old.name} gone")
+        if new is None:
+            return
+        if new.owner_uid:
+            urgent = old is None or new.ended or new.labels is not old.labels or new.node != old.node
+            self._wake_owner(new, "urgent" if urgent and not new.dying else "lazy", f"pod {new.name} changed")
+        elif old is None or old.owner_uid or old.labels != new.labels:
+            self._wake_matching(new)
+            if old is not None and old.labels != new.labels:
+                self._wake_matching(old)
+
+    def on_node(self, change: Change[Node]) -> None:
+        """Only DaemonSets whose verdict about this node changes are woken; a vanished node counts as a change."""
+        old, new = change.old, change.new
+        if old is not None and new is not None and old.same_placement(new):
+            return
+        self._caches.fleet.changed()
+        for daemonset in self._caches.daemonsets.values():
+            try:
+                rules = self._memories.of(daemonset.uid).rules_of(daemonset)
+            except ValueError:
+                continue  # reported by its own pass
+            if _verdict(rules, old) != _verdict(rules, new):
+                self._enqueue(daemonset.key, "urgent", f"node {change.key.name} changed")
+
+    def on_revision(self, change: Change[Revision]) -> None:
+        """A revision that vanished or appeared from elsewhere may have to be made or claimed."""
+        for revision in {one.uid: one for one in (change.old, change.new) if one is not None}.values():
+            if revision.owner_uid:
+                owner = self._caches.daemonset_of(revision.owner_uid)
+                if owner is not None:
+                    self._enqueue(owner.key, "urgent", f"revision {revision.name} changed")
+            elif change.new is not None:
+                for daemonset in self._caches.matching(revision.namespace, revision.labels):
+                    self._enqueue(daemonset.key, "urgent", f"orphan revision {revision.name}")
+
+    def _wake_owner(self, pod: Pod, urgency: Urgency, reason: str) -> None:
+        owner = self._caches.daemonset_of(pod.owner_uid)
+        if owner is not None:
+            self._enqueue(owner.key, urgency, reason)
+
+    def _wake_matching(self, pod: Pod) -> None:
+        for daemonset in self._caches.matching(pod.namespace, pod.labels):
+            self._enqueue(daemonset.key, "urgent", f"orphan pod {pod.name}")
+
+    def _remember(self, gone: Pod) -> None:
+        if gone.node:
+            memory = self._memories.of(gone.owner_uid)
+            memory.predecessors[gone.node] = Predecessor(uid=gone.uid, hash=gone.hash)
+
+
+def _verdict(rules: Rules, node: Node | None) -> tuple[Fit | None, bool, bool]:
+    if node is None:
+        return (None, False, False)
+    fit = rules.fit(node)
+    return (None, False, False) if fit is Fit.LEAVE else (fit, rules.selects(node), node.unreachable)
