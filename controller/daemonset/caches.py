@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from controller.api import selector
 from controller.api.daemonset import DaemonSet
@@ -29,7 +29,6 @@ class Caches:
         self._by_namespace = daemonsets.index(lambda ds: ds.namespace)
         self._pods_by_owner = pods.index(lambda pod: pod.owner_uid or None)
         self._orphans = pods.index(lambda pod: None if pod.owner_uid else pod.namespace)
-        self._pods_by_uid = pods.index(lambda pod: pod.uid)
         self._revisions_by_owner = revisions.index(lambda revision: revision.owner_uid or None)
         self._orphan_revisions = revisions.index(lambda revision: None if revision.owner_uid else revision.namespace)
 
@@ -59,11 +58,24 @@ class Caches:
     def orphan_revisions_in(self, namespace: str) -> tuple[Revision, ...]:
         return tuple(self._orphan_revisions.get(namespace).values())
 
-    def shows_alive(self, pod_uid: str) -> bool:
-        """Whether the cache still shows this pod and not yet that it is being deleted."""
-        return any(not pod.dying for pod in self._pods_by_uid.get(pod_uid).values())
+    def aliveness(self, daemonset: DaemonSet) -> Callable[[str], bool]:
+        """A test for pod uids: does the cache still show this pod of ours, and not yet that it is being deleted?"""
+        alive: set[str] = set()
+        read = False
 
-    @property
-    def versions(self) -> dict[str, int]:
-        """How far each cache has come, by resource."""
-        return {PODS.name: self.pods.version, REVISIONS.name: self.revisions.version}
+        def shows_alive(pod_uid: str) -> bool:
+            nonlocal read
+            if not read:
+                alive.update(pod.uid for pod in self._pods_by_owner.get(daemonset.uid).values() if not pod.dying)
+                read = True
+            return pod_uid in alive
+
+        return shows_alive
+
+    def versions_for(self, daemonset: DaemonSet) -> dict[str, int]:
+        """How far each cache has come in this DaemonSet's namespace, by resource."""
+        namespace = daemonset.namespace
+        return {
+            PODS.name: self.pods.version_in(namespace),
+            REVISIONS.name: self.revisions.version_in(namespace),
+        }

@@ -179,15 +179,8 @@ class _Turn:
             case CreateRevision(), AlreadyExists():
                 await self._claims.look_at_taken_revision(action, self._ledger, self._memory)
                 return error
-            case _, Unknown():
-                resource = (
-                    PODS
-                    if isinstance(action, CreatePod | DeletePod | AdoptPod | ReleasePod | RelabelPod)
-                    else REVISIONS
-                )
-                self._ledger.unknown(self._daemonset.uid, resource.name)
-            case _, Conflict():
-                return error
+            case _, Conflict() | Unknown():
+                return error  # derived names and guards make every write safe to try again
             case CreatePod(), _:
                 self._warn(FAILED_CREATE, f"Error creating: {error.message}")
             case DeletePod(), _:

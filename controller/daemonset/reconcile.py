@@ -131,7 +131,10 @@ class Reconciler:
         return None
 
     def _stale(self, daemonset: DaemonSet) -> Stale | None:
-        stale = self._ledger.check(daemonset.uid, self._caches.versions, self._caches.shows_alive, self._clock())
+        caches = self._caches
+        stale = self._ledger.check(
+            daemonset.uid, caches.versions_for(daemonset), caches.aliveness(daemonset), self._clock()
+        )
         if stale is None:
             self._overdue.discard(daemonset.uid)
             return None

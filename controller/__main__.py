@@ -1,0 +1,134 @@
+"""The command line of the controller: options and environment variables in, one `Settings` out."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Annotated
+
+import typer
+
+from controller.serve.address import parse_address
+from controller.settings import Settings, parse_gates
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+LOG_FORMATS = ("json", "console")
+
+cli = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+def _address(value: str) -> str:
+    try:
+        parse_address(value)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    return value
+
+
+def _one_of(allowed: tuple[str, ...], value: str) -> str:
+    if value not in allowed:
+        raise typer.BadParameter(f"{value!r} is not one of {', '.join(allowed)}")
+    return value
+
+
+def _gates(value: str) -> str:
+    try:
+        parse_gates(value)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    return value
+
+
+@cli.command()
+def run(
+    kubeconfig: Annotated[
+        str | None,
+        typer.Option(envvar="KRUISE_DS_KUBECONFIG", help="Kubeconfig file. Default: in-cluster, else as kubectl."),
+    ] = None,
+    context: Annotated[
+        str | None,
+        typer.Option(envvar="KRUISE_DS_CONTEXT", help="Context of the kubeconfig; default: its current one."),
+    ] = None,
+    namespace: Annotated[
+        list[str] | None,
+        typer.Option(envvar="KRUISE_DS_NAMESPACE", help="Look after this namespace only; repeatable. Default: all."),
+    ] = None,
+    workers: Annotated[
+        int, typer.Option(min=1, max=100, envvar="KRUISE_DS_WORKERS", help="DaemonSets reconciled at the same time.")
+    ] = 3,
+    leader_elect: Annotated[
+        bool, typer.Option(envvar="KRUISE_DS_LEADER_ELECT", help="Act only while holding the Lease.")
+    ] = True,
+    leader_elect_namespace: Annotated[
+        str, typer.Option(envvar="KRUISE_DS_LEADER_ELECT_NAMESPACE", help="Namespace of the Lease.")
+    ] = "kruise-ds-system",
+    metrics_bind_address: Annotated[
+        str,
+        typer.Option(callback=_address, envvar="KRUISE_DS_METRICS_BIND_ADDRESS", help="/metrics; 0 turns it off."),
+    ] = ":8080",
+    health_probe_bind_address: Annotated[
+        str,
+        typer.Option(
+            callback=_address, envvar="KRUISE_DS_HEALTH_PROBE_BIND_ADDRESS", help="/healthz, /readyz; 0 turns it off."
+        ),
+    ] = ":8081",
+    kube_api_qps: Annotated[
+        float, typer.Option(min=0.0, envvar="KRUISE_DS_KUBE_API_QPS", help="Requests per second; 0: no limit.")
+    ] = 0.0,
+    kube_api_burst: Annotated[
+        int, typer.Option(min=0, envvar="KRUISE_DS_KUBE_API_BURST", help="Requests at once above that rate.")
+    ] = 0,
+    feature_gates: Annotated[
+        str, typer.Option(callback=_gates, envvar="KRUISE_DS_FEATURE_GATES", help="A=true,B=false")
+    ] = "",
+    log_level: Annotated[
+        str,
+        typer.Option(
+            callback=lambda value: _one_of(LOG_LEVELS, value),
+            envvar="KRUISE_DS_LOG_LEVEL",
+            help="debug, info, warning or error.",
+        ),
+    ] = "info",
+    log_format: Annotated[
+        str,
+        typer.Option(
+            callback=lambda value: _one_of(LOG_FORMATS, value),
+            envvar="KRUISE_DS_LOG_FORMAT",
+            help="json or console; default: console on a terminal.",
+        ),
+    ] = "console" if sys.stderr.isatty() else "json",
+) -> None:
+    """Run the controller of the Advanced DaemonSet until SIGTERM or SIGINT."""
+    settings = Settings(
+        kubeconfig=kubeconfig,
+        context=context,
+        namespaces=tuple(dict.fromkeys(namespace or ())),
+        workers=workers,
+        leader_elect=leader_elect,
+        lease_namespace=leader_elect_namespace,
+        metrics_address=metrics_bind_address,
+        health_address=health_probe_bind_address,
+        qps=kube_api_qps,
+        burst=kube_api_burst,
+        log_level=log_level,
+        log_format=log_format,
+    )
+    from controller.app import main_loop  # only now: --help and a wrong option answer at once
+
+    raise typer.Exit(asyncio.run(main_loop(settings)))
+
+
+def main() -> None:
+    """Console script. A bad value is one line on stderr that names the option, and exit code 2."""
+    try:
+        code = cli(standalone_mode=False)
+    except typer.TyperException as error:
+        typer.echo(f"kruise-ds-controller: {' '.join(error.format_message().split())}", err=True)
+        code = error.exit_code
+    except typer.Abort:
+        code = 130
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

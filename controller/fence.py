@@ -1,0 +1,34 @@
+"""The last check before a write leaves the process: does this process still lead? (D15)
+
+A process that was frozen wakes up with a plan in its hands; the deadline of its lease is looked at here, on every
+write, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+from controller.kube.request import Request, Response, Stream, Transport
+
+
+class Fence:
+    """A transport that lets reads pass and asks before each write. Closed to writes until `guard` is given."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._guard: Callable[[], None] | None = None
+
+    def open(self, guard: Callable[[], None]) -> None:
+        """Let writes pass for which `guard` does not raise."""
+        self._guard = guard
+
+    async def exchange(self, request: Request) -> Response:
+        if request.method != "GET":
+            if self._guard is None:
+                raise PermissionError("this process does not lead; nothing is written")
+            self._guard()
+        return await self._transport.exchange(request)
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
+        return self._transport.stream(request)

@@ -1,0 +1,46 @@
+"""What was asked for on the command line, checked once and passed by value."""
+
+from __future__ import annotations
+
+from controller.api.base import Value
+
+PRE_DOWNLOAD = "PreDownloadImageForDaemonSetUpdate"
+KNOWN_GATES: dict[str, bool] = {
+    PRE_DOWNLOAD: False,
+    "InPlaceUpdateEnvFromMetadata": True,
+    "InPlaceWorkloadVerticalScaling": False,
+}
+"""Feature gates of the public API and their defaults. None of them is acted on yet: turning one on is refused."""
+
+
+class Settings(Value):
+    kubeconfig: str | None = None
+    context: str | None = None
+    namespaces: tuple[str, ...] = ()
+    """Namespaces to look after; none means all."""
+    workers: int = 3
+    leader_elect: bool = True
+    lease_namespace: str = "kruise-ds-system"
+    metrics_address: str = ":8080"
+    health_address: str = ":8081"
+    """`host:port`; `0` turns the server off."""
+    qps: float = 0.0
+    """Requests per second; 0 = not limited."""
+    burst: int = 0
+    log_level: str = "info"
+    log_format: str = "json"
+
+
+def parse_gates(text: str) -> dict[str, bool]:
+    """`A=true,B=false` as a mapping. Raises ValueError for an unknown gate or value, or one that cannot be on."""
+    gates = dict(KNOWN_GATES)
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        name, _, value = part.partition("=")
+        if name not in KNOWN_GATES:
+            raise ValueError(f"{name!r} is not a feature gate; known: {', '.join(sorted(KNOWN_GATES))}")
+        if value.lower() not in ("true", "false"):
+            raise ValueError(f"{name} must be true or false, not {value!r}")
+        gates[name] = value.lower() == "true"
+        if gates[name] and not KNOWN_GATES[name]:
+            raise ValueError(f"{name} is not available in this version yet; leave it false")
+    return gates
