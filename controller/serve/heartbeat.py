@@ -1,0 +1,41 @@
+"""Whether the event loop runs on time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+INTERVAL = 0.1
+BLOCKED_SECONDS = 10.0
+
+
+class Heartbeat:
+    """When the loop last beat, in its own time."""
+
+    def __init__(self) -> None:
+        self.at = asyncio.get_running_loop().time()
+
+    def check(self) -> str:
+        """A `Check`: fails when the loop was blocked for longer than `BLOCKED_SECONDS` and has not beaten since."""
+        silence = asyncio.get_running_loop().time() - self.at
+        return f"the event loop was blocked for {silence:.0f} s" if silence > BLOCKED_SECONDS else ""
+
+
+@asynccontextmanager
+async def heartbeat(on_lag: Callable[[float], None]) -> AsyncIterator[Heartbeat]:
+    """Beat ten times a second while the block runs, and tell by how many seconds each beat was late."""
+    heart = Heartbeat()
+    async with asyncio.TaskGroup() as group:
+        beating = group.create_task(_beat(heart, on_lag), name="heartbeat")
+        yield heart
+        beating.cancel()
+
+
+async def _beat(heart: Heartbeat, on_lag: Callable[[float], None]) -> None:
+    loop = asyncio.get_running_loop()
+    while True:
+        due = loop.time() + INTERVAL
+        await asyncio.sleep(INTERVAL)
+        heart.at = loop.time()
+        on_lag(max(0.0, heart.at - due))

@@ -1,0 +1,81 @@
+"""A small HTTP server as a scope: a few fixed paths, each answered by a function."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TypeAlias
+
+from aiohttp import web
+
+from controller.api.base import Value
+from controller.serve.address import Address
+
+TEXT = "text/plain; charset=utf-8"
+
+SHUTDOWN_SECONDS = 1.0
+
+
+class CannotListen(Exception):  # noqa: N818 - says what is the case
+    """The address is taken or not ours. The text names the option that asked for it."""
+
+
+class Asked(Value):
+    """What a page needs to know of a request."""
+
+    verbose: bool = False
+    accept: str = ""
+
+
+class Page(Value):
+    body: bytes
+    status: int = 200
+    content_type: str = TEXT
+
+
+Route: TypeAlias = Callable[[Asked], Page]
+
+
+def text(words: str, status: int = 200) -> Page:
+    return Page(body=words.encode(), status=status)
+
+
+@asynccontextmanager
+async def serving(address: Address | None, routes: Mapping[str, Route], *, option: str) -> AsyncIterator[int | None]:
+    """Answer `routes` (by path) while the block runs; yields the port, or None when it is turned off.
+
+    Raises `CannotListen`, naming `option`, for instance `--metrics-bind-address`.
+    """
+    if address is None:
+        yield None
+        return
+    runner = web.ServerRunner(web.Server(_answering(routes), access_log=None), shutdown_timeout=SHUTDOWN_SECONDS)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, address.host or None, address.port)
+        try:
+            await site.start()
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno else str(error)
+            raise CannotListen(f"{option}: cannot listen on {address}: {why}") from error
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+
+
+def _answering(routes: Mapping[str, Route]) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        page = _page(request, routes)
+        return web.Response(status=page.status, body=page.body, headers={"Content-Type": page.content_type})
+
+    return answer
+
+
+def _page(request: web.BaseRequest, routes: Mapping[str, Route]) -> Page:
+    route = routes.get(request.path)
+    if route is None:
+        return text(f"not here; there is {', '.join(routes)}\n", 404)
+    if request.method not in ("GET", "HEAD"):
+        return text("only GET\n", 405)
+    return route(Asked(verbose="verbose" in request.query, accept=request.headers.get("Accept", "")))

@@ -1,0 +1,134 @@
+"""Every metric that is read off at a scrape: it costs nothing until somebody asks.
+
+Scrapes run on the event loop, where queue and caches may be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Protocol
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from controller.api.daemonset import DaemonSet, DaemonSetStatus
+
+
+class Queue(Protocol):
+    """What is read off a work queue at every scrape."""
+
+    adds: int
+    retries: int
+
+    @property
+    def depth(self) -> int: ...
+
+    def held_seconds(self) -> tuple[float, ...]: ...
+
+
+class Cache(Protocol):
+    """What is read off a cache at every scrape."""
+
+    @property
+    def is_synced(self) -> bool: ...
+
+    def __len__(self) -> int: ...
+
+
+class QueueCollector(Collector):
+    def __init__(self, queue: Queue, name: str) -> None:
+        self._queue, self._labels = queue, [name]
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        queue, held = self._queue, self._queue.held_seconds()
+        gauges = (
+            ("workqueue_depth", "Keys that are ready and in nobody's hand", float(queue.depth)),
+            ("workqueue_unfinished_work_seconds", "Sum of how long keys are held by now", sum(held)),
+            ("workqueue_longest_running_processor_seconds", "The longest of these", max(held, default=0.0)),
+        )
+        for name, meaning, value in gauges:
+            gauge = GaugeMetricFamily(name, meaning, labels=("name",))
+            gauge.add_metric(self._labels, value)
+            yield gauge
+        for name, meaning, count in (
+            ("workqueue_adds", "Keys that became wanted", queue.adds),
+            ("workqueue_retries", "Keys that failed and come again", queue.retries),
+        ):
+            counter = CounterMetricFamily(name, meaning, labels=("name",))
+            counter.add_metric(self._labels, count)
+            yield counter
+
+
+class CacheCollector(Collector):
+    def __init__(self, caches: Mapping[str, Cache]) -> None:
+        self._caches = caches
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        synced = GaugeMetricFamily("kruise_ds_informer_synced", "1 after the first list", labels=("resource",))
+        objects = GaugeMetricFamily("kruise_ds_informer_objects", "Size of the cache", labels=("resource",))
+        for resource, cache in self._caches.items():
+            synced.add_metric([resource], float(cache.is_synced))
+            objects.add_metric([resource], len(cache))
+        yield synced
+        yield objects
+
+
+_NO_STATUS = DaemonSetStatus()
+
+STATE: tuple[tuple[str, str, Callable[[DaemonSet, DaemonSetStatus], float]], ...] = (
+    ("metadata_generation", "Generation of the spec", lambda ds, _: ds.generation),
+    (
+        "status_observed_generation",
+        "Generation that the controller has handled",
+        lambda _, s: s.observed_generation,
+    ),
+    (
+        "status_desired_number_scheduled",
+        "Nodes that should run the pod",
+        lambda _, s: s.desired_number_scheduled,
+    ),
+    ("status_current_number_scheduled", "Of these, nodes that run it", lambda _, s: s.current_number_scheduled),
+    ("status_number_ready", "Of these, Ready", lambda _, s: s.number_ready),
+    ("status_number_available", "Of these, Ready for minReadySeconds", lambda _, s: s.number_available),
+    ("status_number_unavailable", "Desired minus available", lambda _, s: s.number_unavailable),
+    ("status_number_misscheduled", "Nodes that run it and should not", lambda _, s: s.number_misscheduled),
+    (
+        "status_updated_number_scheduled",
+        "Nodes that run the update revision",
+        lambda _, s: s.updated_number_scheduled,
+    ),
+)
+"""Names as in kruise-state-metrics, so that its dashboards keep working."""
+
+
+class DaemonSetCollector(Collector):
+    def __init__(self, current: Callable[[], Iterable[DaemonSet]]) -> None:
+        self._current = current
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        rows = [(ds, ds.status or _NO_STATUS, [ds.namespace, ds.name]) for ds in self._current()]
+        for name, meaning, read in STATE:
+            family = GaugeMetricFamily(f"kruise_daemonset_{name}", meaning, labels=("namespace", "daemonset"))
+            for daemonset, status, labels in rows:
+                family.add_metric(labels, read(daemonset, status))
+            yield family
+        conditions = GaugeMetricFamily(
+            "kruise_daemonset_status_condition",
+            "1 for the current status of each condition",
+            labels=("namespace", "daemonset", "condition", "status"),
+        )
+        for _, status, labels in rows:
+            for condition in status.conditions or ():
+                kind, now = str(condition.get("type", "")), str(condition.get("status", "")).lower()
+                for value in ("true", "false", "unknown"):
+                    conditions.add_metric([*labels, kind, value], float(now == value))
+        yield conditions

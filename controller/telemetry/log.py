@@ -1,0 +1,99 @@
+"""Structured log lines: one JSON object a line, or readable text. Every line carries what it is about.
+
+`about` binds the DaemonSet, the id of the pass and its reasons for everything that is logged inside.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from contextlib import AbstractContextManager
+from typing import BinaryIO, Literal
+
+import msgspec
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+Format = Literal["json", "console"]
+
+LEVELS = ("debug", "info", "warning", "error", "critical")
+
+SECRET_KEYS = frozenset({"authorization", "token", "password", "client_key", "client-key-data", "secret"})
+_BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}")
+MASK = "(hidden)"
+
+
+def configure(level: str, format: Format, out: BinaryIO | None = None) -> None:  # noqa: A002 - the option's name
+    """Send all log lines to `out` (default: standard error), those of the libraries too.
+
+    `level` is one of `LEVELS`. Raises ValueError for anything else. May be called again.
+    """
+    if level not in LEVELS:
+        raise ValueError(f"{level!r} is none of {', '.join(LEVELS)}")
+    stream = sys.stderr.buffer if out is None else out
+    number = logging.getLevelNamesMapping()[level.upper()]
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+            structlog.processors.format_exc_info,
+            hide_secrets,
+            *_rendering(format, colors=stream.isatty()),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.BytesLoggerFactory(stream),
+        cache_logger_on_first_use=False,
+    )
+    root = logging.getLogger()
+    root.handlers = [_FromLibraries()]
+    root.setLevel(max(number, logging.WARNING) if number > logging.DEBUG else logging.INFO)
+
+
+def about(daemonset: str, reconcile_id: str, reasons: tuple[str, ...] = ()) -> AbstractContextManager[None]:
+    """Everything logged inside says which DaemonSet, which pass, and why the pass was made."""
+    return structlog.contextvars.bound_contextvars(
+        daemonset=daemonset, reconcile_id=reconcile_id, reason=",".join(reasons)
+    )
+
+
+def hide_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """Credentials never reach the log: neither under their usual names nor inside an error's words."""
+    for key, value in event.items():
+        if key.lower() in SECRET_KEYS:
+            event[key] = MASK
+        elif isinstance(value, str) and ("earer " in value or "asic " in value):
+            event[key] = _BEARER.sub(rf"\1 {MASK}", value)
+    return event
+
+
+def _rendering(format: Format, *, colors: bool) -> tuple[Processor, ...]:  # noqa: A002
+    if format == "json":
+        return (
+            structlog.processors.EventRenamer("msg"),
+            structlog.processors.JSONRenderer(serializer=_encode),
+        )
+    console = structlog.dev.ConsoleRenderer(
+        colors=colors,
+        timestamp_key="time",
+        exception_formatter=structlog.dev.plain_traceback,
+        pad_event_to=48,
+    )
+    return (console, _to_bytes)
+
+
+def _encode(event: EventDict, **_: object) -> bytes:
+    return msgspec.json.encode(event, enc_hook=str)
+
+
+def _to_bytes(_: WrappedLogger, __: str, line: EventDict | str) -> bytes:
+    return str(line).encode()
+
+
+class _FromLibraries(logging.Handler):
+    """Lines of the standard library's logging (asyncio, aiohttp) in the same shape as ours."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        log = structlog.get_logger()
+        log.log(record.levelno, record.getMessage(), logger=record.name, exc_info=record.exc_info or None)
