@@ -49,7 +49,7 @@ class Failed(Value):
 
 
 Item: TypeAlias = Seen[T] | Malformed
-WatchEvent: TypeAlias = Seen[T] | Malformed | Bookmark | Failed
+WatchEvent: TypeAlias = Seen[T] | Malformed | Bookmark
 
 
 class Page(Value, Generic[T]):
@@ -136,7 +136,7 @@ class Decoder(Generic[W, T]):
                 token=raw.metadata.continue_,
             )
 
-    def line(self, line: bytes) -> WatchEvent[T]:
+    def line(self, line: bytes) -> WatchEvent[T] | Failed:
         if line.startswith(_CONTROL):
             return self._careful_line(line)
         try:
@@ -165,7 +165,7 @@ class Decoder(Generic[W, T]):
             meta = _meta_of(raw)
             return Malformed(key=_key_of(meta), version=meta.resource_version, reason=str(error))
 
-    def _careful_line(self, line: bytes) -> WatchEvent[T]:
+    def _careful_line(self, line: bytes) -> WatchEvent[T] | Failed:
         event = _raw_line.decode(line)
         meta = _meta_of(event.object)
         match event.type:

@@ -1,0 +1,215 @@
+"""Keeps one store like the server, for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Generic, Literal, NoReturn, TypeVar
+
+from controller.api.base import Value
+from controller.kube import errors
+from controller.kube.client import Client, Query
+from controller.kube.decode import Malformed
+from controller.kube.errors import ApiError
+from controller.kube.resource import Resource, W
+from controller.runtime import watch
+from controller.runtime.backoff import Backoff
+from controller.runtime.store import Change, Record, StoreWriter
+
+T = TypeVar("T", bound=Record)
+
+PATIENCE = 30.0
+"""Seconds for the answer to a watch request, and of silence before the initial state is complete."""
+HEALTHY = 120.0
+"""Seconds that a stream must last for its failures before to be forgotten."""
+TOO_SHORT = 1.0
+"""A stream that ends sooner without an event counts as a failure: else we would hammer a sick server."""
+TURN = 128
+"""Events that may be handled before the other tasks get their turn: some milliseconds."""
+
+
+class Contact(Value):
+    """How it stands between one reflector and the server."""
+
+    state: Literal["reachable", "unreachable", "missing", "forbidden"]
+    """missing: the server does not know this kind, its CRD is not installed."""
+    reason: str = ""
+
+
+class Reflector(Generic[W, T]):
+    """Lists and watches one resource (in one namespace, or in all) and writes what it sees into one store.
+
+    `on_change` is called for every change in the very step that made it, with store and indexes up to date, so
+    that nobody can see a change before its listener has. `on_progress` follows each bunch of events, changes or
+    not: the store's version may have risen. `on_contact` says when the server goes or comes, once each.
+    Callbacks must be quick and must not raise: an error in one is a bug and ends `run`, because a cache that
+    silently misses a change is worse than none.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource[W, T],
+        writer: StoreWriter[T],
+        *,
+        namespace: str = "",
+        query: Query = (),
+        on_change: Callable[[Change[T]], None] = lambda change: None,
+        on_progress: Callable[[], None] = lambda: None,
+        on_malformed: Callable[[Malformed], None] = lambda malformed: None,
+        on_contact: Callable[[Contact], None] = lambda contact: None,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        """`query`: selectors, sent with lists and watches alike. `chance`: a number from 0 to 1, for the jitter."""
+        self._client, self._resource, self._writer = client, resource, writer
+        self._namespace, self._query = namespace, query
+        self._on_change, self._on_progress = on_change, on_progress
+        self._on_malformed, self._on_contact = on_malformed, on_contact
+        self._chance = chance
+        self._backoff = Backoff(0.8, 30.0, jitter=1.0, chance=chance)
+        self._state: watch.State = watch.Start()
+        self._contact: str = ""
+        self._doubted = False
+        self._cut: asyncio.Timeout | None = None
+        self._synced = asyncio.Event()
+        self._handled = 0
+
+    async def synced(self) -> None:
+        """Wait until the first list is complete and its changes have been told."""
+        await self._synced.wait()
+
+    def relist(self) -> None:
+        """Somebody doubts the store: list again, now. Readers keep the old world until the new one is complete."""
+        self._doubted = True
+        if self._cut is not None and not self._cut.expired():
+            self._cut.reschedule(asyncio.get_running_loop().time())
+
+    async def run(self) -> NoReturn:
+        """Never returns; raises only for a bug. Cancel it to stop."""
+        while True:
+            pause = 0.0
+            if self._doubted:
+                self._doubted = False
+                self._state = watch.restart(self._state)
+            try:
+                pause = await self._turn()
+            except ApiError as error:
+                pause = self._failed(error)
+            if pause:
+                await asyncio.sleep(pause)
+
+    async def _turn(self) -> float:
+        """One page or one stream; returns the seconds to pause after it."""
+        wanted = watch.ask(self._state, timeout_seconds=300 + int(300 * self._chance()))
+        if isinstance(wanted, watch.OpenWatch):
+            return await self._stream((*wanted.query, *self._query))
+        page = await self._client.page(
+            self._resource, self._namespace, limit=wanted.limit, token=wanted.token, query=self._query
+        )
+        self._meet(Contact(state="reachable"))
+        self._state, told = watch.on_page(self._state, page)
+        for event in told:
+            await self._tell(event)
+        self._on_progress()
+        return 0.0
+
+    async def _stream(self, query: Query) -> float:
+        loop = asyncio.get_running_loop()
+        began, handled = loop.time(), self._handled
+        cut = asyncio.timeout(PATIENCE)
+        try:
+            async with cut:
+                self._cut = cut
+                await self._follow(query)
+        except TimeoutError:
+            if not cut.expired():
+                raise
+            return self._gave_up()
+        finally:
+            self._cut = None
+            if loop.time() - began >= HEALTHY:
+                self._backoff.reset()
+        if isinstance(self._state, watch.Start):
+            return 0.0
+        idle = self._handled == handled and loop.time() - began < TOO_SHORT
+        failed = idle or isinstance(self._state, watch.Filling)
+        self._state = watch.on_end(self._state, None)
+        return self._backoff.next() if failed else 0.0
+
+    async def _follow(self, query: Query) -> None:
+        """Open the stream and take what comes, until the server closes it or it turns out to be of no use."""
+        async with self._client.watch(self._resource, self._namespace, query=query) as bunches:
+            self._state, told = watch.on_open(self._state)
+            for init in told:
+                await self._tell(init)
+            self._meet(Contact(state="reachable"))
+            self._grant_patience()
+            async for bunch in bunches:
+                for event in bunch:
+                    self._state, news = watch.on_event(self._state, event)
+                    if news is not None:
+                        await self._tell(news)
+                self._on_progress()
+                if isinstance(self._state, watch.Start):
+                    return
+                self._grant_patience()
+
+    def _grant_patience(self) -> None:
+        """A stream that fills must go on soon; one that streams may be silent as long as the client allows."""
+        if self._doubted or self._cut is None:
+            return
+        if isinstance(self._state, watch.Filling):
+            self._cut.reschedule(asyncio.get_running_loop().time() + PATIENCE)
+        elif self._cut.when() is not None:
+            self._cut.reschedule(None)
+
+    async def _tell(self, event: watch.StoreEvent[T]) -> None:
+        """Store, indexes, listener: one step without an await, for each change."""
+        if isinstance(event, Malformed):
+            self._on_malformed(event)
+        for change in self._writer.feed(event):
+            self._on_change(change)
+            await self._count()
+        if isinstance(event, watch.InitDone):
+            self._synced.set()
+        await self._count()
+
+    async def _count(self) -> None:
+        self._handled += 1
+        if self._handled % TURN == 0:
+            await asyncio.sleep(0)
+
+    def _gave_up(self) -> float:
+        """The time given to the stream is over: by `relist`, or because nothing came."""
+        if self._doubted:
+            return 0.0
+        if isinstance(self._state, watch.Filling):
+            self._state = watch.on_stall(self._state)
+            return 0.0
+        raise errors.Unreachable("watch", self._resource.name, f"no answer within {PATIENCE:g} s")
+
+    def _failed(self, error: ApiError) -> float:
+        """Work out the next state; returns the seconds to pause."""
+        before = self._state
+        self._state = watch.on_end(before, error)
+        if isinstance(before, watch.Start) and self._state != before:
+            return 0.0  # this way of listing is refused, the other one is not tried yet
+        if not isinstance(before, watch.Filling | watch.Streaming) and not isinstance(error, errors.Gone):
+            self._meet(_contact(error))  # the end of an open stream is not news: the next request will show
+        return max(self._backoff.next(), error.retry_after or 0.0)
+
+    def _meet(self, contact: Contact) -> None:
+        if contact.state != self._contact:
+            self._contact = contact.state
+            self._on_contact(contact)
+
+
+def _contact(error: ApiError) -> Contact:
+    match error:
+        case errors.NotFound():
+            return Contact(state="missing", reason=str(error))
+        case errors.Forbidden() | errors.Unauthorized():
+            return Contact(state="forbidden", reason=str(error))
+        case _:
+            return Contact(state="unreachable", reason=str(error))

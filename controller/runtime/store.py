@@ -1,0 +1,252 @@
+"""The cache of one resource: written by a reflector, read by everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, ItemsView, Mapping, Sequence, ValuesView
+from types import MappingProxyType
+from typing import Generic, Never, Protocol, TypeVar
+
+from controller.api.base import Value
+from controller.api.meta import Key
+from controller.kube.decode import Bookmark, Malformed, Seen
+from controller.runtime.watch import Init, InitDone, StoreEvent
+
+
+class Record(Protocol):
+    """What a cached object must be able to say of itself."""
+
+    @property
+    def uid(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+
+
+T = TypeVar("T", bound=Record)
+V = TypeVar("V", bound=Hashable)
+
+
+class Change(Value, Generic[T]):
+    """One object became another: `old` None = it is new to us, `new` None = it is gone (or no longer ours).
+
+    `old` is always what readers saw before, also when the deletion itself was missed and found out by a list.
+    Old and new are the same object (uid): a successor of the same name is told as two changes.
+    """
+
+    key: Key
+    old: T | None
+    new: T | None
+
+
+class Index(Generic[V, T]):
+    """Objects by a value that each has at most one of. Made by `Store.index`."""
+
+    def __init__(self, value_of: Callable[[T], V | None]) -> None:
+        self._value_of = value_of
+        self._groups: dict[V, dict[Key, T]] = {}
+
+    def get(self, value: V) -> Mapping[Key, T]:
+        """The objects that have `value`. This is the live group: do not keep it across an await."""
+        return self._groups.get(value) or _NOTHING
+
+    def values(self) -> Sequence[V]:
+        """The values that some object has."""
+        return list(self._groups)
+
+    def move(self, key: Key, old: T | None, new: T | None) -> None:
+        """For the store: `key` was `old` and is `new`."""
+        was = None if old is None else self._value_of(old)
+        now = None if new is None else self._value_of(new)
+        if was is not None and was != now:
+            group = self._groups[was]
+            del group[key]
+            if not group:
+                del self._groups[was]
+        if now is not None and new is not None:
+            group = self._groups.get(now) or self._groups.setdefault(now, {})
+            group[key] = new
+
+
+_NOTHING: Mapping[Key, Never] = MappingProxyType({})
+
+
+class Store(Generic[T]):
+    """Objects by key, as the server told of them. The contract:
+
+    - Of one object you see a subsequence of its states, in order. Across objects no order is promised.
+    - A value is frozen, and may be old. What you have just written is not there yet: see `version`.
+    - After a list, readers go from the old world to the new one in one step; nobody sees half a list.
+      An object that vanished unseen is then told as a deletion.
+    - A malformed object keeps its last good state and its key is in `malformed` until it reads again.
+
+    Store, indexes and listeners need no locks because nothing awaits between a change and its last consequence;
+    likewise do not keep what `values`, `items` or an index return across an await.
+    """
+
+    def __init__(self) -> None:
+        self._objects: dict[Key, T] = {}
+        self._movers: list[Callable[[Key, T | None, T | None], None]] = []
+        self._versions: dict[str, int] = {}
+        self._unfilled: set[str] = set()
+        self._malformed: dict[Key, str] = {}
+        self._comparable = True
+
+    @property
+    def version(self) -> int:
+        """The resourceVersion up to which everything is known, 0 before the first list is complete.
+
+        With several namespaces, that of the one which is furthest behind; see `version_in`.
+        """
+        return min(self._versions.values(), default=0)
+
+    def version_in(self, namespace: str) -> int:
+        """`version` as far as objects of this namespace go."""
+        versions = self._versions
+        return versions[namespace] if namespace in versions else versions.get("", 0)
+
+    @property
+    def filled(self) -> bool:
+        """Whether the first list is complete, in every namespace."""
+        return not self._unfilled
+
+    @property
+    def comparable(self) -> bool:
+        """False once the server has sent a version that is no number: `version` then means nothing."""
+        return self._comparable
+
+    @property
+    def malformed(self) -> Mapping[Key, str]:
+        """Objects whose latest state could not be read, and why."""
+        return self._malformed
+
+    def get(self, key: Key) -> T | None:
+        return self._objects.get(key)
+
+    def values(self) -> ValuesView[T]:
+        return self._objects.values()
+
+    def items(self) -> ItemsView[Key, T]:
+        return self._objects.items()
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._objects
+
+    def index(self, value_of: Callable[[T], V | None]) -> Index[V, T]:
+        """A new index by `value_of`, kept up to date from now on; None leaves an object out of it.
+
+        `value_of` must be cheap and depend on the object alone: it is asked again when the object goes.
+        """
+        index: Index[V, T] = Index(value_of)
+        for key, obj in self._objects.items():
+            index.move(key, None, obj)
+        self._movers.append(index.move)
+        return index
+
+    def _replace(self, key: Key, old: T | None, new: T | None) -> None:
+        if new is not None:
+            self._objects[key] = new
+        elif old is not None:
+            del self._objects[key]
+        for move in self._movers:
+            move(key, old, new)
+
+
+class StoreWriter(Generic[T]):
+    """The one hand that may change a store, or its part in one namespace."""
+
+    def __init__(self, store: Store[T], namespace: str = "") -> None:
+        """`namespace` "": the whole store is this writer's."""
+        self._store = store
+        self._namespace = namespace
+        self._filling: dict[Key, Seen[T] | Malformed] | None = None
+        store._versions[namespace] = 0
+        store._unfilled.add(namespace)
+
+    def feed(self, event: StoreEvent[T]) -> Sequence[Change[T]]:
+        """Take in one event; returns what it changed. Between Init and InitDone nothing changes for readers."""
+        match event:
+            case Seen():
+                if self._filling is None:
+                    self._advance(event.version)
+                    return self._settle(event.key, event.obj)
+                if event.obj is None:
+                    self._filling.pop(event.key, None)
+                else:
+                    self._filling[event.key] = event
+                return ()
+            case Malformed():
+                if self._filling is not None:
+                    self._filling[event.key] = event
+                    return ()
+                self._advance(event.version)
+                self._store._malformed[event.key] = event.reason
+                return ()
+            case Bookmark(version=version):
+                if self._filling is None:
+                    self._advance(version)
+                return ()
+            case Init():
+                self._filling = {}
+                return ()
+            case InitDone(version=version):
+                return self._swap(version)
+
+    def _settle(self, key: Key, new: T | None) -> Sequence[Change[T]]:
+        store = self._store
+        if store._malformed:
+            store._malformed.pop(key, None)
+        old = store._objects.get(key)
+        if old is None:
+            if new is None:
+                return ()
+        elif new is not None:
+            if old.uid != new.uid:
+                store._replace(key, old, new)
+                return (Change(key=key, old=old, new=None), Change(key=key, old=None, new=new))
+            if old.version == new.version:
+                return ()
+        store._replace(key, old, new)
+        return (Change(key=key, old=old, new=new),)
+
+    def _swap(self, version: str) -> Sequence[Change[T]]:
+        told, self._filling = self._filling or {}, None
+        changes: list[Change[T]] = []
+        store, namespace = self._store, self._namespace
+        mine = [key for key in store._objects if not namespace or key.namespace == namespace]
+        for key in mine:
+            if key not in told:
+                changes.extend(self._settle(key, None))
+        for key in [key for key in store._malformed if not namespace or key.namespace == namespace]:
+            del store._malformed[key]
+        for key, item in told.items():
+            if isinstance(item, Malformed):
+                store._malformed[key] = item.reason
+            else:
+                changes.extend(self._settle(key, item.obj))
+        store._versions[namespace] = 0  # a list may also lead back, after a restored backup
+        store._unfilled.discard(namespace)
+        self._advance(version)
+        return changes
+
+    def _advance(self, version: str) -> None:
+        if version.isdigit():
+            store = self._store
+            number = int(version)
+            if number > store._versions[self._namespace]:
+                store._versions[self._namespace] = number
+        elif version:
+            self._store._comparable = False
+
+
+def open_store(of: type[T]) -> tuple[StoreWriter[T], Store[T]]:
+    """A store for records of type `of`, and its one writer."""
+    store: Store[T] = Store()
+    return StoreWriter(store), store
+
+
+def open_scoped_store(of: type[T], namespaces: Sequence[str]) -> tuple[dict[str, StoreWriter[T]], Store[T]]:
+    """One store that several reflectors fill, each from its own namespace: a list in one touches only that one."""
+    store: Store[T] = Store()
+    return {namespace: StoreWriter(store, namespace) for namespace in namespaces}, store

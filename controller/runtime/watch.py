@@ -1,0 +1,197 @@
+"""The list/watch protocol as states and transitions. No I/O, no clock, no randomness.
+
+    Start ──open──▶ Filling ──initial-events-end──▶ Streaming ◀──open── Listed
+      │                                                │                  ▲ ▲
+      └──page──▶ Listing ──last page───────────────────│──────────────────┘ │
+                                                       └──end, error────────┘
+
+`ask` says what to request in a state; `on_…` say what an answer makes of the state, and what to tell the store.
+Every way to lose track leads back to Start. The initial state comes as a stream where the server can (WatchList;
+`allowWatchBookmarks` is what makes it send the end mark), else as a list in pages; a server that refuses or never
+ends the stream is remembered. Both are consistent reads: a stale start could create pods twice.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TypeAlias, TypeVar
+
+from controller.api.base import Value
+from controller.kube.decode import Bookmark, Malformed, Page, Seen, WatchEvent
+from controller.kube.errors import (
+    ApiError,
+    Forbidden,
+    Gone,
+    Invalid,
+    NotFound,
+    ServerError,
+    Unreadable,
+)
+
+T = TypeVar("T")
+
+PAGE_SIZE = 500
+MOST_STRIKES = 5
+"""Failures of one watch at one version that are not the connection's, after which a list may help."""
+
+Query: TypeAlias = tuple[tuple[str, str], ...]
+
+
+class Manner(Enum):
+    """How the initial state is fetched."""
+
+    STREAM = "stream"
+    PAGES = "pages"
+    WHOLE = "whole"
+    """One list without pages, once, because the pages' token expired on the way."""
+
+
+class Start(Value):
+    """Nothing is known, or no longer."""
+
+    manner: Manner = Manner.STREAM
+
+
+class Filling(Value):
+    """A stream of the initial state is open and has not said that it is complete."""
+
+
+class Listing(Value):
+    """In the middle of a list."""
+
+    token: str
+    manner: Manner
+
+
+class Listed(Value):
+    """Everything is known as of `version`; no stream is open."""
+
+    version: str
+    manner: Manner
+    strikes: int = 0
+
+
+class Streaming(Value):
+    """Everything is known as of `version`, and a stream of changes is open."""
+
+    version: str
+    manner: Manner
+    strikes: int = 0
+
+
+State: TypeAlias = Start | Filling | Listing | Listed | Streaming
+
+
+class ListPage(Value):
+    limit: int
+    """0: all that is left."""
+    token: str
+
+
+class OpenWatch(Value):
+    query: Query
+
+
+class Init(Value):
+    """To the store: forget what has come since the last Init; all objects follow."""
+
+
+class InitDone(Value):
+    """To the store: those were all, as of `version`."""
+
+    version: str
+
+
+StoreEvent: TypeAlias = Init | InitDone | Seen[T] | Malformed | Bookmark
+
+
+def ask(state: State, timeout_seconds: int) -> ListPage | OpenWatch:
+    """What to request now. `timeout_seconds`: when the server shall end a watch; a random 300 to 600 spreads them.
+
+    Not to be asked while a stream is open.
+    """
+    common = (("allowWatchBookmarks", "true"), ("timeoutSeconds", str(timeout_seconds)))
+    match state:
+        case Start(manner=Manner.STREAM):
+            return OpenWatch(query=(("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan"), *common))
+        case Start(manner=manner):
+            return ListPage(limit=0 if manner is Manner.WHOLE else PAGE_SIZE, token="")
+        case Listing(token=token, manner=manner):
+            return ListPage(limit=0 if manner is Manner.WHOLE else PAGE_SIZE, token=token)
+        case Listed(version=version):
+            return OpenWatch(query=(("resourceVersion", version), *common))
+        case Filling() | Streaming():
+            raise AssertionError("a stream is open")
+
+
+def on_open(state: State) -> tuple[State, tuple[Init, ...]]:
+    """The server accepted the watch."""
+    if isinstance(state, Listed):
+        return Streaming(version=state.version, manner=state.manner, strikes=state.strikes), ()
+    return Filling(), (Init(),)
+
+
+def on_page(state: State, page: Page[T]) -> tuple[State, tuple[StoreEvent[T], ...]]:
+    """A page of a list. All pages of one list belong together: the first begins, the last ends it."""
+    manner = _manner(state)
+    first: tuple[StoreEvent[T], ...] = () if isinstance(state, Listing) else (Init(),)
+    if page.token:
+        return Listing(token=page.token, manner=manner), (*first, *page.items)
+    done = InitDone(version=page.version)
+    return Listed(version=page.version, manner=_next_manner(manner)), (*first, *page.items, done)
+
+
+def on_event(state: State, event: WatchEvent[T]) -> tuple[State, StoreEvent[T] | None]:
+    """An event of the open stream. A new state Start means: close this stream, it is of no use."""
+    if isinstance(state, Streaming):
+        if isinstance(event, Bookmark) and _went_back(state.version, event.version):
+            return Start(manner=state.manner), None  # the server's storage was restored from a backup
+        return Streaming(version=event.version or state.version, manner=state.manner), event
+    if not isinstance(event, Bookmark):
+        return state, event
+    if event.initial_end:
+        return Streaming(version=event.version, manner=Manner.STREAM), InitDone(version=event.version)
+    # a server that knows sendInitialEvents sends no other bookmark before the end: this one ignores it
+    return Start(manner=Manner.PAGES), None
+
+
+def on_stall(state: State) -> State:
+    """The initial stream has been silent for too long without its end mark."""
+    return Start(manner=Manner.PAGES) if isinstance(state, Filling) else state
+
+
+def on_end(state: State, error: ApiError | None) -> State:
+    """The request failed, or (None) the stream was closed by the server, as it does every few minutes."""
+    match state, error:
+        case ((Start(manner=Manner.STREAM) | Filling()), (Invalid() | Forbidden())):
+            return Start(manner=Manner.PAGES)
+        case Filling(), _:
+            return Start()
+        case Listing(), (Gone() | Invalid() | NotFound()):
+            return Start(manner=Manner.WHOLE)
+        case ((Listed() | Streaming()), (Gone() | Invalid() | NotFound())):
+            return Start(manner=state.manner)
+        case ((Listed(strikes=strikes) | Streaming(strikes=strikes)), (ServerError() | Unreadable())):
+            if strikes + 1 >= MOST_STRIKES:
+                return Start(manner=state.manner)
+            return Listed(version=state.version, manner=state.manner, strikes=strikes + 1)
+        case Streaming(version=version, manner=manner, strikes=strikes), _:
+            return Listed(version=version, manner=manner, strikes=strikes)
+    return state
+
+
+def restart(state: State) -> Start:
+    """Somebody doubts what we know."""
+    return Start(manner=_manner(state))
+
+
+def _manner(state: State) -> Manner:
+    return Manner.STREAM if isinstance(state, Filling) else state.manner
+
+
+def _next_manner(manner: Manner) -> Manner:
+    return Manner.PAGES if manner is Manner.WHOLE else manner
+
+
+def _went_back(known: str, told: str) -> bool:
+    return known.isdigit() and told.isdigit() and int(told) < int(known)
