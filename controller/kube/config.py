@@ -71,7 +71,7 @@ async def _from_kubeconfig(where: str, context: str | None, clock: Callable[[], 
         raise ConfigError(f"kubeconfig {where} names no current-context; choose one with --context")
     source = f"context {chosen} of {where}"
     loader = reader.KubeConfigLoader(merged.config, active_context=chosen, config_base_path=None)
-    names: Mapping[str, str] = loader.current_context
+    names: Mapping[str, str] = loader.current_context["context"]
     user = merged.config["users"].get_with_name(names.get("user", ""), safe=True)
     if user is None:
         raise ConfigError(f"{source}: its user {names.get('user', '')!r} is not there")

@@ -24,7 +24,7 @@ W = TypeVar("W", bound=Wire)
 T = TypeVar("T")
 
 
-class Resource(Value, Generic[W, T]):
+class Resource(Value, Generic[W, T], kw_only=True):
     """One kind. `wire` is decoded from the server's bytes and turned into the record that is kept by `project`.
 
     `project` returns None for an object that is not ours: it is dropped at once and costs no memory. It may
