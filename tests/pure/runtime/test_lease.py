@@ -1,0 +1,144 @@
+"""What `ServerLease` sends, and what it makes of the answers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+
+from controller.kube.errors import ApiError, Forbidden, ServerError, Unknown, Unreachable, Unreadable
+from controller.kube.request import Request, Response
+from controller.runtime.leader import LeaseSpec
+from controller.runtime.lease import ServerLease
+
+ANSWER = b"""{"metadata": {"name": "kruise-ds-controller", "resourceVersion": "42", "labels": {"x": "y"}},
+"spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "leaseTransitions": 3,
+"acquireTime": "2026-11-21T10:00:00.000000Z", "renewTime": "2026-11-21T10:00:02.000000Z", "strategy": "x"}}"""
+MINE = LeaseSpec(holder_identity="a", lease_duration_seconds=15, renew_time="2026-11-21T10:00:02.000000Z")
+
+
+class ScriptedStream:
+    retry_after: float | None = None
+
+    def __init__(self, status: int, chunks: list[bytes]) -> None:
+        self.status, self._chunks = status, chunks
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        for chunk in self._chunks:
+            yield chunk
+
+
+class ScriptedTransport:
+    def __init__(self, answer: Response | OSError, stream: ScriptedStream | None = None) -> None:
+        self.answer, self.opened = answer, stream
+        self.asked: list[Request] = []
+
+    async def exchange(self, request: Request) -> Response:
+        self.asked.append(request)
+        if isinstance(self.answer, OSError):
+            raise self.answer
+        return self.answer
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[ScriptedStream]:
+        self.asked.append(request)
+        assert self.opened is not None
+        yield self.opened
+
+
+def on(answer: Response | OSError, stream: ScriptedStream | None = None) -> tuple[ServerLease, list[Request]]:
+    transport = ScriptedTransport(answer, stream)
+    return ServerLease(transport, "kruise-ds-system", "kruise-ds-controller"), transport.asked
+
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kruise-ds-system/leases"
+
+
+async def test_get() -> None:
+    api, asked = on(Response(status=200, body=ANSWER))
+    lease = await api.get_lease()
+    assert lease is not None
+    assert (lease.version, lease.spec.holder_identity, lease.spec.lease_transitions) == ("42", "a", 3)
+    assert (asked[0].method, asked[0].path) == ("GET", f"{LEASES}/kruise-ds-controller")
+    assert asked[0].timeout == 2.0
+
+
+async def test_no_lease_is_none() -> None:
+    api, _ = on(Response(status=404, body=b'{"kind": "Status", "reason": "NotFound"}'))
+    assert await api.get_lease() is None
+
+
+async def test_create_sends_a_whole_lease_and_a_lost_race_is_none() -> None:
+    api, asked = on(Response(status=201, body=ANSWER))
+    assert await api.create_lease(MINE) is not None
+    assert asked[0].method == "POST"
+    assert msgspec.json.decode(asked[0].body) == {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "kruise-ds-controller", "namespace": "kruise-ds-system"},
+        "spec": {
+            "holderIdentity": "a",
+            "leaseDurationSeconds": 15,
+            "renewTime": "2026-11-21T10:00:02.000000Z",
+        },
+    }
+    api, _ = on(Response(status=409, body=b'{"kind": "Status", "reason": "AlreadyExists"}'))
+    assert await api.create_lease(MINE) is None
+
+
+async def test_update_is_guarded_by_the_version_and_a_conflict_is_none() -> None:
+    api, asked = on(Response(status=200, body=ANSWER))
+    assert await api.update_lease(MINE, "41") is not None
+    assert (asked[0].method, asked[0].content_type) == ("PATCH", "application/json-patch+json")
+    guard, write = msgspec.json.decode(asked[0].body)
+    assert guard == {"op": "replace", "path": "/metadata/resourceVersion", "value": "41"}
+    assert (write["op"], write["path"], write["value"]["holderIdentity"]) == ("add", "/spec", "a")
+    for status in (404, 409):
+        api, _ = on(Response(status=status, body=b"{}"))
+        assert await api.update_lease(MINE, "41") is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (Response(status=503, body=b"no healthy upstream"), ServerError),
+        (Response(status=403, body=b'{"kind": "Status", "message": "no"}'), Forbidden),
+        (Response(status=200, body=b"<html>"), Unreadable),
+        (ConnectionResetError("reset"), Unreachable),
+        (TimeoutError(), Unreachable),
+    ],
+)
+async def test_other_answers_are_errors(answer: Response | OSError, error: type[ApiError]) -> None:
+    api, _ = on(answer)
+    with pytest.raises(error, match="lease kruise-ds-system/kruise-ds-controller"):
+        await api.get_lease()
+
+
+async def test_a_write_without_an_answer_is_unknown() -> None:
+    api, _ = on(ConnectionResetError("reset"))
+    with pytest.raises(Unknown):
+        await api.update_lease(MINE, "41")
+
+
+async def test_a_watch_follows_one_lease_and_tells_deletions() -> None:
+    line = b'{"type": "MODIFIED", "object": %s}\n' % ANSWER.replace(b"\n", b"")
+    gone = b'{"type": "DELETED", "object": %s}\n' % ANSWER.replace(b"\n", b"")
+    stream = ScriptedStream(200, [line[:30], line[30:] + gone, b'{"type": "ERROR", "object": {}}\n', line])
+    api, asked = on(Response(status=500), stream)
+    async with api.watch_lease("41") as changes:
+        seen = [lease.version if lease else None async for lease in changes]
+    assert seen == ["42", None], "an error ends the watch"
+    assert dict(asked[0].query) == {
+        "watch": "1",
+        "fieldSelector": "metadata.name=kruise-ds-controller",
+        "resourceVersion": "41",
+    }
+
+
+async def test_a_watch_that_is_not_allowed_says_so() -> None:
+    api, _ = on(Response(status=500), ScriptedStream(403, [b'{"kind": "Status", ', b'"message": "may not watch"}']))
+    with pytest.raises(Forbidden, match="may not watch"):
+        async with api.watch_lease("41") as changes:
+            await anext(changes)

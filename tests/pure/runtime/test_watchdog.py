@@ -1,0 +1,65 @@
+"""The watchdog lives in real time, so these tests use very short spans and wait for what happens."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+from controller.runtime.watchdog import Watchdog
+
+
+class Bitten:
+    def __init__(self) -> None:
+        self.happened = threading.Event()
+        self.words: list[str] = []
+
+    def __call__(self, sentence: str) -> None:
+        self.words.append(sentence)
+        self.happened.set()
+
+
+def test_a_holder_that_stops_holding_is_bitten_once() -> None:
+    bitten = Bitten()
+    watchdog = Watchdog(bitten)
+    watchdog.hold(0.02)
+    with watchdog.guarding():
+        assert bitten.happened.wait(5.0)
+    assert len(bitten.words) == 1
+    assert "blocked past the leader lease" in bitten.words[0]
+
+
+def test_leaving_in_time_calls_it_off() -> None:
+    bitten = Bitten()
+    watchdog = Watchdog(bitten)
+    watchdog.hold(60.0)
+    with watchdog.guarding():
+        watchdog.hold(60.0)
+    assert not any(thread.name == "leader-watchdog" for thread in threading.enumerate())
+    assert bitten.words == []
+
+
+BLOCKED = """
+import asyncio, time
+from controller.runtime.watchdog import Watchdog
+
+async def main():
+    watchdog = Watchdog()
+    watchdog.hold(0.2)
+    with watchdog.guarding():
+        try:
+            time.sleep(30)  # blocks the loop
+        finally:
+            print("cleaned up, and perhaps written something")
+
+asyncio.run(main())
+"""
+
+
+def test_a_process_whose_loop_is_blocked_ends_with_one_line_and_nothing_more() -> None:
+    ended = subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, text=True, timeout=20, check=False)
+    assert ended.returncode == 1
+    assert ended.stdout == ""
+    assert ended.stderr == (
+        "kruise-ds-controller: the event loop was blocked past the leader lease; ending the process\n"
+    )
