@@ -32,7 +32,7 @@ def gather(
         not_before=_not_before(daemonset, pods, failed_pods, now),
         predecessors=memory.predecessors,
         verdicts=memory.verdicts,
-        trouble=memory.trouble,
+        trouble=memory.trouble or _unreadable(daemonset, caches),
         collisions=max(memory.collisions, collisions),
     )
 
@@ -44,3 +44,11 @@ def _not_before(daemonset: DaemonSet, pods: tuple[Pod, ...], failed_pods: Failed
         for pod in pods
         if pod.phase == "Failed"
     }
+
+
+def _unreadable(daemonset: DaemonSet, caches: Caches) -> str:
+    """About a pod of ours that cannot be decoded; whose it is can only be told by its name."""
+    for key, reason in caches.pods.malformed.items():
+        if key.namespace == daemonset.namespace and key.name.rpartition("-")[0] == daemonset.name:
+            return f"pod {key} cannot be read: {reason}"
+    return ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from time import perf_counter
+from typing import Literal
 
 import msgspec
 
@@ -38,13 +39,18 @@ class Watchers(msgspec.Struct, frozen=True):
     """The plan of a pass, and the seconds that deciding took."""
     on_stale: Callable[[Key, Stale], None]
     """A pass that had to wait for its own writes to be seen."""
+    on_status: Callable[[Literal["success", "conflict", "error"]], None]
+    """A status write was answered."""
     on_overdue: Callable[[Key, Stale], None]
     """The same, after 30 seconds: the resource is listed again."""
 
 
 class Reconciler:
+    """Handles one key at a time for the workers; any number of keys at once."""
+
     def __init__(
         self,
+        *,
         client: Client,
         caches: Caches,
         memories: Memories,
@@ -126,7 +132,12 @@ class Reconciler:
         delay = self._status_pacer.delay(daemonset.uid, loop.time(), urgent=change.urgent)
         if delay > 0:
             return delay
-        await status_writer.write(self._client, daemonset, change, memory)
+        try:
+            await status_writer.write(self._client, daemonset, change, memory)
+        except ApiError as error:
+            self._watchers.on_status("conflict" if isinstance(error, Conflict) else "error")
+            raise
+        self._watchers.on_status("success")
         self._status_pacer.wrote(daemonset.uid, loop.time())
         return None
 

@@ -30,7 +30,7 @@ class Cache(Protocol):
     """What is read off a cache at every scrape."""
 
     @property
-    def is_synced(self) -> bool: ...
+    def filled(self) -> bool: ...
 
     def __len__(self) -> int: ...
 
@@ -73,7 +73,7 @@ class CacheCollector(Collector):
         synced = GaugeMetricFamily("kruise_ds_informer_synced", "1 after the first list", labels=("resource",))
         objects = GaugeMetricFamily("kruise_ds_informer_objects", "Size of the cache", labels=("resource",))
         for resource, cache in self._caches.items():
-            synced.add_metric([resource], float(cache.is_synced))
+            synced.add_metric([resource], float(cache.filled))
             objects.add_metric([resource], len(cache))
         yield synced
         yield objects

@@ -1,0 +1,185 @@
+"""Opens the scopes, one inside the other. Stopping is leaving them, and leaving goes inside out:
+
+servers ⊃ events ⊃ caches ⊃ leadership ⊃ workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import secrets
+import signal
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import structlog
+
+from controller.assembly import Parts, assemble
+from controller.informers import Informers
+from controller.kube.config import load
+from controller.kube.errors import ConfigError
+from controller.kube.request import Transport
+from controller.kube.transport import open_transport
+from controller.runtime.clock import Clock, system_clock
+from controller.runtime.leader import LeadershipLost
+from controller.runtime.leadership import leadership
+from controller.runtime.lease import ServerLease
+from controller.runtime.watchdog import Watchdog
+from controller.runtime.workers import workers
+from controller.serve.address import parse_address
+from controller.serve.heartbeat import Heartbeat, heartbeat
+from controller.serve.probes import probe
+from controller.serve.scrape import scrape
+from controller.serve.server import CannotListen, serving
+from controller.settings import Settings
+from controller.telemetry import log
+
+LEASE_NAME = "kruise-ds-controller"
+
+
+async def main_loop(settings: Settings) -> int:
+    """Run until SIGTERM or SIGINT; returns the exit code. 2: something that was asked for cannot be had."""
+    log.configure(settings.log_level, "console" if settings.log_format == "console" else "json")
+    logger = structlog.get_logger()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    try:
+        connection = await load(settings.kubeconfig, settings.context)
+        logger.info("starting", server=connection.server, found_in=connection.source)
+        async with open_transport(connection) as transport:
+            refresh = connection.credentials.refresh
+            await run(settings, transport, stop, server=connection.server, refresh=refresh, watchdog=Watchdog())
+    except ConfigError as error:
+        logger.error("cannot connect; see --kubeconfig and --context", why=str(error))
+        return 2
+    except CannotListen as error:
+        logger.error(str(error))
+        return 2
+    except (LeadershipLost, ExceptionGroup) as error:
+        if not _means_lost(error):
+            raise
+        logger.error("leadership lost, ending: a standby goes on")
+        return 1
+    logger.info("stopped")
+    return 0
+
+
+async def run(
+    settings: Settings,
+    transport: Transport,
+    stop: asyncio.Event,
+    *,
+    server: str = "",
+    refresh: Callable[[], Awaitable[None]] | None = None,
+    clock: Clock = system_clock,
+    watchdog: Watchdog | None = None,
+) -> None:
+    """The controller over any transport, until `stop` is set.
+
+    Raises CannotListen, and LeadershipLost inside exception groups. `watchdog` is for real time only.
+    """
+    identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{secrets.token_hex(4)}"
+    parts = assemble(settings, transport, server=server, identity=identity, refresh=refresh, clock=clock)
+    readiness = _Readiness(parts.informers, stop)
+    async with heartbeat(parts.metrics.loop_lag) as heart, _served(settings, parts, readiness, heart):
+        leading = _led(settings, parts, transport, identity, clock, watchdog)
+        async with asyncio.TaskGroup() as group:
+            acting = group.create_task(_act(settings, parts, leading, readiness, stop), name="acting")
+            await _either(group, acting, stop)
+            if not readiness.acting:
+                acting.cancel()  # nothing to drain: it still waits for the caches or for the lease
+
+
+async def _either(group: asyncio.TaskGroup, acting: asyncio.Task[None], stop: asyncio.Event) -> None:
+    stopping = group.create_task(stop.wait(), name="stop-signal")
+    await asyncio.wait((acting, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+
+
+async def _act(
+    settings: Settings,
+    parts: Parts,
+    leading: AbstractAsyncContextManager[None],
+    readiness: _Readiness,
+    stop: asyncio.Event,
+) -> None:
+    """Fill the caches, wait for the lease, and reconcile until `stop`; then finish what is in hand."""
+    caches = parts.informers.filling(parts.client, parts.triggers, parts.report, parts.on_malformed)
+    async with caches:
+        gc.collect()
+        gc.freeze()  # what fills the caches now lives long: spare the collector the walk over it
+        async with leading, parts.recorder.sending():
+            readiness.acting = True
+            for daemonset in parts.informers.caches.daemonsets.values():
+                parts.queue.add(daemonset.key, "start")
+            crew = workers(settings.workers, parts.queue, parts.reconciler, on_outcome=parts.report.passed)
+            async with crew:
+                await stop.wait()
+
+
+@asynccontextmanager
+async def _led(
+    settings: Settings,
+    parts: Parts,
+    transport: Transport,
+    identity: str,
+    clock: Clock,
+    watchdog: Watchdog | None,
+) -> AsyncIterator[None]:
+    """The right to write while the block runs; the lease has a way to the server of its own."""
+    metrics = parts.metrics
+    if not settings.leader_elect:
+        parts.fence.open(lambda: None)
+        metrics.leads(True)
+        yield
+        return
+    lease = ServerLease(transport, settings.lease_namespace, LEASE_NAME)
+    async with leadership(lease, identity, clock, say=parts.report.leading, watchdog=watchdog) as held:
+        parts.fence.open(held.require)
+        metrics.leads(True)
+        try:
+            yield
+        finally:
+            metrics.leads(False)
+
+
+class _Readiness:
+    """What `/readyz` looks at: caches full and not on the way out. A standby is ready too."""
+
+    def __init__(self, informers: Informers, stop: asyncio.Event) -> None:
+        self._informers, self._stop = informers, stop
+        self.acting = False
+
+    def caches(self) -> str:
+        waiting = [name for name, store in self._informers.stores.items() if not store.filled]
+        return f"not listed yet: {', '.join(waiting)}" if waiting else ""
+
+    def stopping(self) -> str:
+        return "shutting down" if self._stop.is_set() else ""
+
+
+@asynccontextmanager
+async def _served(settings: Settings, parts: Parts, readiness: _Readiness, heart: Heartbeat) -> AsyncIterator[None]:
+    caches = parts.informers.caches
+    parts.metrics.watch_daemonsets(lambda: caches.daemonsets.values() if readiness.acting else ())
+    pages = {
+        "/healthz": probe("healthz", {"event-loop": heart.check}),
+        "/readyz": probe("readyz", {"caches": readiness.caches, "stopping": readiness.stopping}),
+    }
+    metrics = {"/metrics": scrape(parts.metrics.exposition)}
+    health_address, metrics_address = parse_address(settings.health_address), parse_address(settings.metrics_address)
+    async with (
+        serving(health_address, pages, option="--health-probe-bind-address"),
+        serving(metrics_address, metrics, option="--metrics-bind-address"),
+    ):
+        yield
+
+
+def _means_lost(error: Exception) -> bool:
+    """Scopes on the way out wrap what leaves them."""
+    if isinstance(error, ExceptionGroup):
+        return error.split(LeadershipLost)[1] is None
+    return isinstance(error, LeadershipLost)

@@ -1,0 +1,130 @@
+"""The parts of one controller, made and introduced to each other. Nothing here runs yet; see `app.run`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from importlib.metadata import version
+
+import msgspec
+
+from controller.api.daemonset import DaemonSet
+from controller.api.meta import Key
+from controller.api.wellknown import MALFORMED_OBJECT
+from controller.daemonset.caches import Caches
+from controller.daemonset.execute import Executor
+from controller.daemonset.kinds import PODS
+from controller.daemonset.memory import Memories
+from controller.daemonset.reconcile import Reconciler, Watchers
+from controller.daemonset.recorder import Recorder
+from controller.daemonset.triggers import Triggers
+from controller.fence import Fence
+from controller.informers import Informers
+from controller.kube.client import Client
+from controller.kube.decode import Malformed
+from controller.kube.request import Transport
+from controller.kube.sender import Sender
+from controller.kube.throttle import Throttle
+from controller.planner.actions import Note
+from controller.report import Report
+from controller.runtime.backoff import failed_pod_backoff
+from controller.runtime.clock import Clock
+from controller.runtime.freshness import Ledger, Stale
+from controller.runtime.pacing import Pacer, Urgency
+from controller.runtime.workqueue import WorkQueue
+from controller.settings import Settings
+from controller.telemetry.metrics import Metrics
+
+
+class Parts(msgspec.Struct, frozen=True):
+    """What `app.run` opens scopes for."""
+
+    metrics: Metrics
+    report: Report
+    fence: Fence
+    client: Client
+    informers: Informers
+    triggers: Triggers
+    queue: WorkQueue[Key]
+    recorder: Recorder
+    reconciler: Reconciler
+    on_malformed: Callable[[str, Malformed], None]
+
+
+def assemble(
+    settings: Settings,
+    transport: Transport,
+    *,
+    server: str,
+    identity: str,
+    refresh: Callable[[], Awaitable[None]] | None,
+    clock: Clock,
+) -> Parts:
+    """Call inside a running event loop."""
+    metrics = Metrics(version=version("kruise-ds"), workers=settings.workers, host=server)
+    report = Report(metrics)
+    fence = Fence(transport)
+    throttle = Throttle(qps=settings.qps, burst=settings.burst)
+    client = Client(Sender(fence, throttle=throttle, on_response=report.answered, refresh=refresh))
+    informers = Informers(settings.namespaces)
+    memories, ledger, failed_pods = Memories(), Ledger(), failed_pod_backoff()
+    queue, pacer = WorkQueue[Key](), Pacer[Key]()
+    recorder = Recorder(client, clock, identity, report.event_dropped)
+
+    def enqueue(key: Key, urgency: Urgency, reason: str) -> None:
+        queue.add_after(key, pacer.delay(key, urgency, asyncio.get_running_loop().time()), reason)
+
+    def say(daemonset: DaemonSet, note: Note) -> None:
+        report.noted(daemonset, note)
+        recorder(daemonset, note)
+
+    def overdue(key: Key, stale: Stale) -> None:
+        report.overdue(key, stale)
+        informers.relist(stale.resource)
+
+    def on_malformed(plural: str, malformed: Malformed) -> None:
+        report.malformed(plural, malformed)
+        for daemonset in suspects(informers.caches, plural, malformed.key):
+            text = f"{plural} {malformed.key} cannot be read: {malformed.reason}"
+            say(daemonset, Note(warning=True, reason=MALFORMED_OBJECT, message=text))
+            enqueue(daemonset.key, "urgent", "malformed object")
+
+    reconciler = Reconciler(
+        client=client,
+        caches=informers.caches,
+        memories=memories,
+        ledger=ledger,
+        failed_pods=failed_pods,
+        executor=Executor(client, ledger, failed_pods, say, clock),
+        say=say,
+        clock=clock,
+        pacer=pacer,
+        watchers=Watchers(
+            on_plan=report.planned, on_stale=report.stale, on_overdue=overdue, on_status=report.status_written
+        ),
+    )
+    metrics.watch_queue(queue)
+    metrics.watch_caches(dict(informers.stores))
+    return Parts(
+        metrics=metrics,
+        report=report,
+        fence=fence,
+        client=client,
+        informers=informers,
+        triggers=Triggers(informers.caches, memories, enqueue),
+        queue=queue,
+        recorder=recorder,
+        reconciler=reconciler,
+        on_malformed=on_malformed,
+    )
+
+
+def suspects(caches: Caches, plural: str, key: Key) -> list[DaemonSet]:
+    """The DaemonSets that an unreadable object probably belongs to: by its last good state, else by its name."""
+    pod = caches.pods.get(key) if plural == PODS.plural else None
+    owner = caches.daemonset_of(pod.owner_uid) if pod is not None else None
+    if owner is not None:
+        return [owner]
+    name = key.name if plural == "daemonsets" else key.name.rpartition("-")[0]
+    found = caches.daemonsets.get(Key(key.namespace, name))
+    return [] if found is None else [found]

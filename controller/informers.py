@@ -1,0 +1,106 @@
+"""The four caches and what keeps them like the server, as one scope."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import NoReturn, Protocol, TypeVar
+
+from controller.api.daemonset import DaemonSet
+from controller.api.node import Node
+from controller.api.pod import Pod
+from controller.api.revision import Revision
+from controller.daemonset.caches import Caches
+from controller.daemonset.kinds import DAEMONSETS, NODES, PODS, REVISIONS
+from controller.daemonset.triggers import Triggers
+from controller.kube.client import Client
+from controller.kube.decode import Malformed
+from controller.kube.resource import Resource, W
+from controller.report import Report
+from controller.runtime.reflector import Reflector
+from controller.runtime.store import Change, Record, Store, StoreWriter, open_scoped_store
+
+T = TypeVar("T", bound=Record)
+
+
+class Running(Protocol):
+    """A reflector, whatever its resource."""
+
+    async def run(self) -> NoReturn: ...
+
+    async def synced(self) -> None: ...
+
+
+class Informers:
+    """Stores and caches exist at once, empty; `filling` fills them and keeps them up to date."""
+
+    def __init__(self, namespaces: tuple[str, ...]) -> None:
+        self._namespaces = namespaces or ("",)
+        self._daemonsets = open_scoped_store(DaemonSet, self._namespaces)
+        self._pods = open_scoped_store(Pod, self._namespaces)
+        self._nodes = open_scoped_store(Node, ("",))
+        self._revisions = open_scoped_store(Revision, self._namespaces)
+        self.caches = Caches(self._daemonsets[1], self._pods[1], self._nodes[1], self._revisions[1])
+        self._reflectors: list[tuple[str, Callable[[], None]]] = []
+        self.is_synced = False
+
+    @property
+    def stores(self) -> dict[str, Store[DaemonSet] | Store[Pod] | Store[Node] | Store[Revision]]:
+        """By the plural that metrics use."""
+        return {
+            DAEMONSETS.plural: self._daemonsets[1],
+            PODS.plural: self._pods[1],
+            NODES.plural: self._nodes[1],
+            REVISIONS.plural: self._revisions[1],
+        }
+
+    def relist(self, resource: str) -> None:
+        """List `resource` (its `Resource.name`) again in every namespace: somebody doubts the cache."""
+        for name, relist in self._reflectors:
+            if name == resource:
+                relist()
+
+    @asynccontextmanager
+    async def filling(
+        self,
+        client: Client,
+        triggers: Triggers,
+        report: Report,
+        on_malformed: Callable[[str, Malformed], None],
+    ) -> AsyncIterator[None]:
+        """Entering waits until every first list is complete, for ever if need be."""
+
+        def reflectors(
+            what: Resource[W, T], writers: dict[str, StoreWriter[T]], on_change: Callable[[Change[T]], None]
+        ) -> list[Reflector[W, T]]:
+            made = []
+            for namespace, writer in writers.items():
+                name = f"{what.name} in {namespace}" if namespace else what.name
+                reflector = Reflector(
+                    client,
+                    what,
+                    writer,
+                    namespace=namespace,
+                    on_change=on_change,
+                    on_malformed=lambda malformed: on_malformed(what.plural, malformed),
+                    on_contact=lambda contact, name=name: report.contact(name, contact),  # type: ignore[misc]
+                )
+                self._reflectors.append((what.name, reflector.relist))
+                made.append(reflector)
+            return made
+
+        everything: tuple[Running, ...] = (
+            *reflectors(NODES, self._nodes[0], triggers.on_node),
+            *reflectors(DAEMONSETS, self._daemonsets[0], triggers.on_daemonset),
+            *reflectors(REVISIONS, self._revisions[0], triggers.on_revision),
+            *reflectors(PODS, self._pods[0], triggers.on_pod),
+        )
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(reflector.run(), name="reflector") for reflector in everything]
+            for reflector in everything:
+                await reflector.synced()
+            self.is_synced = True
+            yield
+            for task in running:
+                task.cancel()

@@ -1,0 +1,117 @@
+"""What the rest of the process tells, turned into log lines and metrics. Nothing is decided here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Literal
+
+import structlog
+
+from controller.api.daemonset import DaemonSet
+from controller.api.meta import Key
+from controller.api.wellknown import GROUP
+from controller.daemonset.kinds import DAEMONSETS
+from controller.kube.decode import Malformed
+from controller.kube.sender import Answer
+from controller.planner.actions import Note, Plan
+from controller.runtime.freshness import Stale
+from controller.runtime.reflector import Contact
+from controller.runtime.workers import ComeBack, Done, Pass, Retry
+from controller.telemetry.metrics import Metrics, Result
+
+INSTALL_COMMAND = "kubectl apply --server-side -k manifests/crds"
+
+
+class Report:
+    """Log and metrics of one process."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._log = structlog.get_logger()
+        self._metrics = metrics
+        self._contacts: dict[str, Contact] = {}
+        self._contact = ""
+        self._stale: set[Key] = set()
+
+    def answered(self, answer: Answer) -> None:
+        self._metrics.answered(answer.call.verb, answer.status, answer.seconds)
+
+    def contact(self, resource: str, contact: Contact) -> None:
+        """Told by each reflector; said once per change of the whole."""
+        self._contacts[resource] = contact
+        bad = next((one for one in self._contacts.items() if one[1].state != "reachable"), None)
+        name, now = bad if bad is not None else (resource, contact)
+        if now.state == self._contact:
+            return
+        self._contact = now.state
+        match now.state:
+            case "reachable":
+                self._log.info("API server reached")
+            case "missing" if name.startswith(DAEMONSETS.name):
+                self._log.error(f"the CRD of {DAEMONSETS.name} is not installed", install_with=INSTALL_COMMAND)
+            case "missing" | "forbidden":
+                self._log.error(f"cannot watch {name}", state=now.state, why=now.reason)
+            case "unreachable":
+                self._log.error("API server not reached, trying on", why=now.reason)
+
+    def malformed(self, resource: str, malformed: Malformed) -> None:
+        self._metrics.malformed(resource)
+        self._log.error(
+            "object cannot be read, its last good state is kept",
+            resource=resource,
+            object=str(malformed.key),
+            why=malformed.reason,
+        )
+
+    def planned(self, key: Key, plan: Plan, seconds: float) -> None:
+        self._metrics.decided(seconds)
+        if plan.actions:
+            what = Counter(type(action).__name__ for action in plan.actions)
+            self._log.info("acting", daemonset=str(key), decided_in=round(seconds, 6), **what)
+
+    def stale(self, key: Key, stale: Stale) -> None:
+        self._metrics.stale()
+        self._log.debug("own writes not seen yet", daemonset=str(key), waiting_for=stale.waiting_for)
+
+    def overdue(self, key: Key, stale: Stale) -> None:
+        self._metrics.overdue()
+        self._log.warning(
+            "own writes not seen for long, listing again", daemonset=str(key), waiting_for=stale.waiting_for
+        )
+
+    def passed(self, done: Pass[Key]) -> None:
+        """One pass over one DaemonSet is over."""
+        result: Result
+        match done.outcome:
+            case Done():
+                result = "success"
+            case ComeBack():
+                result = "requeue_after"
+            case Retry(error=error):
+                result = "error"
+                self._log.log(
+                    40 if done.crashed else 30,
+                    "pass failed, trying again",
+                    daemonset=str(done.taken.key),
+                    reason=",".join(done.taken.reasons),
+                    why=str(error) or type(error).__name__,
+                    exc_info=error if done.crashed else None,
+                )
+        self._metrics.passed(
+            result,
+            queued_seconds=done.taken.queued_seconds,
+            work_seconds=done.work_seconds,
+            crashed=done.crashed,
+        )
+
+    def noted(self, daemonset: DaemonSet, note: Note) -> None:
+        if note.warning:
+            self._log.warning(note.message, daemonset=str(daemonset.key), event=note.reason)
+
+    def status_written(self, result: Literal["success", "conflict", "error"]) -> None:
+        self._metrics.status_written(result)
+
+    def event_dropped(self) -> None:
+        self._metrics.event_dropped()
+
+    def leading(self, sentence: str) -> None:
+        self._log.info(sentence, lease=f"kruise-ds-controller.{GROUP}")
