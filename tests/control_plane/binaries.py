@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.control_plane import envtest, gobuild
@@ -65,46 +65,90 @@ def binaries_in(folder: Path, version: str, *, complete: bool) -> Binaries:
     )
 
 
-def obtain(*, complete: bool = False, environ: Mapping[str, str] = os.environ, progress: Progress = say) -> Binaries:
+def obtain(
+    *,
+    complete: bool = False,
+    environ: Mapping[str, str] = os.environ,
+    progress: Progress = say,
+    index: str = envtest.INDEX,
+) -> Binaries:
     """Find, download or build the binaries; minutes where they must be built, and then says what it does.
 
-    With `complete`, only a source that has kube-controller-manager and kube-scheduler too will do.
-    Raises `ControlPlaneUnavailable`.
+    With `complete`, only a source that has kube-controller-manager and kube-scheduler too will do; the
+    published archives, listed at the URL `index`, do not. Raises `ControlPlaneUnavailable`.
     """
-    version = pinned_version()
-    at_hand = [
-        Source("$KUBEBUILDER_ASSETS", lambda: _named_by_user(environ, complete)),
-        Source("the cache", lambda: _cached(_folder(environ, version), version, complete)),
-    ]
-    found, failures = first_of(at_hand)
+    search = _Search(pinned_version(), complete, environ, progress, index)
+    cache = Source("the cache", search.cached)
+    found, failures = first_of([Source("$KUBEBUILDER_ASSETS", search.named_by_user), cache])
     if found:
         return found
-    with locked(_folder(environ, version), progress):
-        to_be_made = [
-            Source("the cache", lambda: _cached(_folder(environ, version), version, complete)),
-            Source("the published archive", lambda: _downloaded(environ, version, complete, progress)),
-            Source("the Go build", lambda: _built(environ, version, progress)),
-        ]
-        found, more = first_of(to_be_made, progress)
+    with locked(search.folder, progress):
+        found, more = first_of(
+            [
+                cache,  # again: another run may have filled it while we waited
+                Source("the published archive", search.downloaded),
+                Source("the Go build", search.built),
+            ],
+            progress,
+        )
     if found:
         return found
-    raise ControlPlaneUnavailable(failures + more[1:])  # the second look at the cache told nothing new
+    raise ControlPlaneUnavailable(failures + more[1:])
 
 
-def _folder(environ: Mapping[str, str], version: str) -> Path:
-    return cache_home(environ) / "control-plane" / version
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """What is looked for, with one method for each source, which gives it or raises `SourceError`."""
 
+    version: str
+    complete: bool
+    environ: Mapping[str, str]
+    progress: Progress
+    index: str
 
-def _archive_folder(environ: Mapping[str, str], version: str) -> Path:
-    return _folder(environ, f"{version}-envtest")
+    @property
+    def folder(self) -> Path:
+        """Where what we have built is kept."""
+        return cache_home(self.environ) / "control-plane" / self.version
 
+    @property
+    def archive_folder(self) -> Path:
+        """Where the published three are kept, so that a later build of all need not replace them."""
+        return self.folder.with_name(f"{self.version}-envtest")
 
-def _named_by_user(environ: Mapping[str, str], complete: bool) -> Binaries:
-    named = environ.get("KUBEBUILDER_ASSETS", "")
-    if not named:
-        raise SourceError("not set")
-    found = binaries_in(Path(named).expanduser(), "", complete=complete)
-    return binaries_in(found.folder, _version_of(found.kube_apiserver), complete=complete)
+    def named_by_user(self) -> Binaries:
+        named = self.environ.get("KUBEBUILDER_ASSETS", "")
+        if not named:
+            raise SourceError("not set")
+        found = binaries_in(Path(named).expanduser(), "", complete=self.complete)
+        return replace(found, version=_version_of(found.kube_apiserver))
+
+    def cached(self) -> Binaries:
+        try:
+            return binaries_in(self.folder, self.version, complete=self.complete)
+        except SourceError:
+            if self.complete or not self.archive_folder.exists():
+                raise
+            return binaries_in(self.archive_folder, self.version, complete=False)
+
+    def downloaded(self) -> Binaries:
+        if self.complete:
+            raise SourceError(f"it holds no {' and no '.join(CONTROLLERS)}, which are wanted here")
+        with filled_whole(self.archive_folder) as partial:
+            envtest.download(self.version, partial, self.progress, index=self.index)
+            binaries_in(partial, self.version, complete=False)
+        return binaries_in(self.archive_folder, self.version, complete=False)
+
+    def built(self) -> Binaries:
+        major, minor, _ = self.version.removeprefix("v").split(".", 2)
+        stamp = "k8s.io/component-base/version.git"
+        ldflags = f"-s -w -X {stamp}Version={self.version} -X {stamp}Major={major} -X {stamp}Minor={minor}"
+        self.progress(f"building Kubernetes {self.version} and etcd: once, about 8 minutes on two cores")
+        with filled_whole(self.folder) as partial:
+            gobuild.build(MODULE, partial, ldflags=ldflags, environ=self.environ, progress=self.progress)
+            (partial / "server").rename(partial / "etcd")  # Go names it after its folder
+            binaries_in(partial, self.version, complete=True)
+        return binaries_in(self.folder, self.version, complete=True)
 
 
 def _version_of(kube_apiserver: Path) -> str:
@@ -114,39 +158,3 @@ def _version_of(kube_apiserver: Path) -> str:
     except (OSError, subprocess.SubprocessError) as error:
         raise SourceError(f"{kube_apiserver} does not run: {error}") from error
     return said.stdout.split()[-1]
-
-
-def _cached(folder: Path, version: str, complete: bool) -> Binaries:
-    try:
-        return binaries_in(folder, version, complete=complete)
-    except SourceError:
-        if complete:
-            raise
-        try:
-            return binaries_in(folder.with_name(f"{version}-envtest"), version, complete=False)
-        except SourceError:
-            pass
-        raise
-
-
-def _downloaded(environ: Mapping[str, str], version: str, complete: bool, progress: Progress) -> Binaries:
-    if complete:
-        raise SourceError(f"it holds no {' and no '.join(CONTROLLERS)}, which are wanted here")
-    folder = _archive_folder(environ, version)
-    with filled_whole(folder) as partial:
-        envtest.download(version, partial, progress)
-        binaries_in(partial, version, complete=False)
-    return binaries_in(folder, version, complete=False)
-
-
-def _built(environ: Mapping[str, str], version: str, progress: Progress) -> Binaries:
-    folder = _folder(environ, version)
-    major, minor, _ = version.removeprefix("v").split(".", 2)
-    stamp = "k8s.io/component-base/version.git"
-    ldflags = f"-s -w -X {stamp}Version={version} -X {stamp}Major={major} -X {stamp}Minor={minor}"
-    progress(f"building Kubernetes {version} and etcd from source: once, about 8 minutes on two cores")
-    with filled_whole(folder) as partial:
-        gobuild.build(MODULE, partial, ldflags=ldflags, environ=environ, progress=progress)
-        (partial / "server").rename(partial / "etcd")  # Go names it after its folder
-        binaries_in(partial, version, complete=True)
-    return binaries_in(folder, version, complete=True)

@@ -18,7 +18,12 @@ from tests.control_plane.kubectl import KubectlResult, run_kubectl
 from tests.control_plane.ports import free_port
 from tests.control_plane.processes import Process
 
-DEFAULT_CONTROLLERS = ("garbage-collector-controller", "namespace-controller", "pod-garbage-collector-controller")
+DEFAULT_CONTROLLERS = (
+    "clusterrole-aggregation-controller",  # without it the roles view, edit and admin are empty
+    "garbage-collector-controller",
+    "namespace-controller",
+    "pod-garbage-collector-controller",
+)
 NODE_LIFECYCLE = "node-lifecycle-controller"
 UNHURRIED = 60.0  # seconds for a start: 3 are usual, a loaded machine takes longer
 NOT_THROTTLED = (5000.0, 10_000)

@@ -24,9 +24,9 @@ NAMES = {"etcd", "kube-apiserver", "kubectl"}
 GO_ARCHITECTURES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 
 
-def download(version: str, into: Path, progress: Progress, *, index: str = INDEX) -> None:
+def download(version: str, into: Path, progress: Progress, *, index: str = INDEX, patience: float = PATIENCE) -> None:
     """Put the archive's binaries into the folder `into`; raises `SourceError`, when offline within seconds."""
-    url, sha512 = find_archive(_read_quickly(index), version, _platform())
+    url, sha512 = find_archive(_read_quickly(index, patience), version, this_platform())
     progress(f"downloading {url}")
     archive = into / "archive"
     try:
@@ -52,25 +52,25 @@ def find_archive(index: str, version: str, for_platform: str) -> tuple[str, str]
     return fields["selfLink"], fields["hash"]
 
 
-def _platform() -> str:
+def this_platform() -> str:
     machine = platform.machine().lower()
     return f"{platform.system().lower()}-{GO_ARCHITECTURES.get(machine, machine)}"
 
 
-def _read_quickly(url: str) -> str:
-    """The text at `url`, within PATIENCE altogether: name look-ups have no time limit of their own."""
+def _read_quickly(url: str, patience: float) -> str:
+    """The text at `url`, within `patience` seconds altogether: name look-ups have no limit of their own."""
     outcome: list[str | Exception] = []
 
     def read() -> None:
         try:
-            with urllib.request.urlopen(url, timeout=PATIENCE) as response:
+            with urllib.request.urlopen(url, timeout=patience) as response:
                 outcome.append(response.read().decode())
         except (OSError, http.client.HTTPException, ValueError) as error:
             outcome.append(error)
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
-    reader.join(PATIENCE)
+    reader.join(patience)
     match outcome:
         case [str(text)]:
             return text
@@ -78,7 +78,7 @@ def _read_quickly(url: str) -> str:
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
             raise SourceError(f"{url}: {reason}")
         case _:
-            raise SourceError(f"{url}: no answer within {PATIENCE:g} s")
+            raise SourceError(f"{url}: no answer within {patience:g} s")
 
 
 def _save(url: str, archive: Path, progress: Progress) -> None:
