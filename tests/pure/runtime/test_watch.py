@@ -1,0 +1,177 @@
+"""The list/watch protocol, one row a rule."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.api.meta import Key
+from controller.kube import errors
+from controller.kube.decode import Bookmark, Malformed, Page, Seen
+from controller.kube.errors import ApiError
+from controller.runtime import watch
+from controller.runtime.watch import (
+    MOST_STRIKES,
+    Filling,
+    Init,
+    InitDone,
+    Listed,
+    Listing,
+    ListPage,
+    Manner,
+    OpenWatch,
+    Start,
+    State,
+    Streaming,
+)
+
+A = Key("default", "a")
+SEEN = Seen[str](key=A, version="12", obj="a at 12")
+BAD = Malformed(key=A, version="12", reason="size")
+
+STREAM, PAGES, WHOLE = Manner.STREAM, Manner.PAGES, Manner.WHOLE
+LISTED = Listed(version="10", manner=STREAM)
+STREAMING = Streaming(version="10", manner=STREAM)
+
+
+def failed(kind: type[ApiError]) -> ApiError:
+    return kind("watch", "pods", "no")
+
+
+@pytest.mark.parametrize(
+    ("state", "query"),
+    [
+        (
+            Start(),
+            {
+                "sendInitialEvents": "true",
+                "resourceVersionMatch": "NotOlderThan",
+                "allowWatchBookmarks": "true",
+                "timeoutSeconds": "400",
+            },
+        ),
+        (LISTED, {"resourceVersion": "10", "allowWatchBookmarks": "true", "timeoutSeconds": "400"}),
+    ],
+)
+def test_which_watch_is_asked_for(state: State, query: dict[str, str]) -> None:
+    wanted = watch.ask(state, 400)
+    assert isinstance(wanted, OpenWatch)
+    assert dict(wanted.query) == query
+
+
+@pytest.mark.parametrize(
+    ("state", "page"),
+    [
+        (Start(manner=PAGES), ListPage(limit=500, token="")),
+        (Listing(token="t", manner=PAGES), ListPage(limit=500, token="t")),
+        (Start(manner=WHOLE), ListPage(limit=0, token="")),
+    ],
+)
+def test_which_page_is_asked_for(state: State, page: ListPage) -> None:
+    assert watch.ask(state, 400) == page
+
+
+def test_nothing_is_asked_for_while_a_stream_is_open() -> None:
+    with pytest.raises(AssertionError):
+        watch.ask(STREAMING, 400)
+
+
+def test_opening_fills_at_the_start_and_goes_on_after_a_list() -> None:
+    assert watch.on_open(Start()) == (Filling(), (Init(),))
+    assert watch.on_open(LISTED) == (STREAMING, ())
+
+
+@pytest.mark.parametrize(
+    ("state", "event", "after", "told"),
+    [
+        (Filling(), SEEN, Filling(), SEEN),
+        (Filling(), BAD, Filling(), BAD),
+        (Filling(), Bookmark(version="10", initial_end=True), STREAMING, InitDone(version="10")),
+        (Filling(), Bookmark(version="10"), Start(manner=PAGES), None),
+        (STREAMING, SEEN, Streaming(version="12", manner=STREAM), SEEN),
+        (STREAMING, BAD, Streaming(version="12", manner=STREAM), BAD),
+        (STREAMING, Bookmark(version="15"), Streaming(version="15", manner=STREAM), Bookmark(version="15")),
+        (STREAMING, Bookmark(version="9"), Start(), None),
+        (STREAMING, Malformed(key=A, version="", reason="x"), STREAMING, Malformed(key=A, version="", reason="x")),
+    ],
+    ids=[
+        "while filling, objects do not move the version",
+        "while filling, a bad object does no harm",
+        "the end mark completes",
+        "a plain bookmark instead of the end mark: the server ignores sendInitialEvents",
+        "a change moves the version",
+        "a bad object moves the version",
+        "a bookmark moves the version",
+        "a bookmark that goes back: the server was restored",
+        "no version, no move",
+    ],
+)
+def test_events(state: State, event: object, after: State, told: object) -> None:
+    assert watch.on_event(state, event) == (after, told)  # type: ignore[arg-type]  # rows of every event
+
+
+def test_a_change_forgives_earlier_failures() -> None:
+    after, _ = watch.on_event(Streaming(version="10", manner=STREAM, strikes=3), SEEN)
+    assert after == Streaming(version="12", manner=STREAM, strikes=0)
+
+
+def test_the_pages_of_a_list_are_one_init() -> None:
+    a, b = Seen(key=A, version="3", obj="a"), Seen(key=Key("default", "b"), version="4", obj="b")
+    state, told = watch.on_page(Start(manner=PAGES), Page(items=(a,), version="9", token="t"))
+    assert (state, told) == (Listing(token="t", manner=PAGES), (Init(), a))
+    state, told = watch.on_page(state, Page(items=(b,), version="9"))
+    assert (state, told) == (Listed(version="9", manner=PAGES), (b, InitDone(version="9")))
+
+
+def test_after_one_whole_list_it_is_pages_again() -> None:
+    state, told = watch.on_page(Start(manner=WHOLE), Page[str](items=(), version="9"))
+    assert (state, told) == (Listed(version="9", manner=PAGES), (Init(), InitDone(version="9")))
+
+
+def test_a_stream_that_does_not_end_its_filling_is_not_tried_again() -> None:
+    assert watch.on_stall(Filling()) == Start(manner=PAGES)
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "after"),
+    [
+        (Start(), errors.Invalid, Start(manner=PAGES)),
+        (Start(), errors.Forbidden, Start(manner=PAGES)),
+        (Start(), errors.NotFound, Start()),
+        (Start(), errors.Unreachable, Start()),
+        (Start(), errors.Busy, Start()),
+        (Start(manner=PAGES), errors.Forbidden, Start(manner=PAGES)),
+        (Filling(), None, Start()),
+        (Filling(), errors.Unreachable, Start()),
+        (Filling(), errors.Gone, Start()),
+        (Filling(), errors.Invalid, Start(manner=PAGES)),
+        (Listing(token="t", manner=PAGES), errors.Unreachable, Listing(token="t", manner=PAGES)),
+        (Listing(token="t", manner=PAGES), errors.Gone, Start(manner=WHOLE)),
+        (STREAMING, None, LISTED),
+        (STREAMING, errors.Unreachable, LISTED),
+        (STREAMING, errors.Gone, Start()),
+        (STREAMING, errors.ServerError, Listed(version="10", manner=STREAM, strikes=1)),
+        (STREAMING, errors.Unreadable, Listed(version="10", manner=STREAM, strikes=1)),
+        (LISTED, errors.Unreachable, LISTED),
+        (LISTED, errors.Busy, LISTED),
+        (LISTED, errors.Gone, Start()),
+        (LISTED, errors.Invalid, Start()),
+        (LISTED, errors.NotFound, Start()),
+        (Listed(version="10", manner=PAGES), errors.Gone, Start(manner=PAGES)),
+        (Listed(version="10", manner=STREAM, strikes=MOST_STRIKES - 1), errors.ServerError, Start()),
+    ],
+)
+def test_ends(state: State, error: type[ApiError] | None, after: State) -> None:
+    assert watch.on_end(state, failed(error) if error else None) == after
+
+
+@pytest.mark.parametrize(
+    ("state", "after"),
+    [
+        (STREAMING, Start()),
+        (Filling(), Start()),
+        (Streaming(version="1", manner=PAGES), Start(manner=PAGES)),
+        (Listing(token="t", manner=WHOLE), Start(manner=WHOLE)),
+    ],
+)
+def test_a_doubted_state_starts_over_in_the_manner_that_works(state: State, after: State) -> None:
+    assert watch.restart(state) == after
