@@ -78,7 +78,7 @@ def test_the_queue_is_read_at_the_scrape() -> None:
 
 
 class FilledCache:
-    is_synced = True
+    filled = True
 
     def __len__(self) -> int:
         return 5
