@@ -37,6 +37,8 @@ from controller.settings import Settings
 from controller.telemetry import log
 
 LEASE_NAME = "kruise-ds-controller"
+DRAIN_SECONDS = 14.0
+"""For the passes in hand when the process is asked to stop; events and lease get 5 s more, within 20 s in all."""
 
 
 async def main_loop(settings: Settings) -> int:
@@ -115,8 +117,13 @@ async def _act(
             readiness.acting = True
             for daemonset in parts.informers.caches.daemonsets.values():
                 parts.queue.add(daemonset.key, "start")
-            crew = workers(settings.workers, parts.queue, parts.reconciler, on_outcome=parts.report.passed)
-            async with crew:
+            async with workers(
+                settings.workers,
+                parts.queue,
+                parts.reconciler,
+                on_outcome=parts.report.passed,
+                drain=DRAIN_SECONDS,
+            ):
                 await stop.wait()
 
 

@@ -103,6 +103,11 @@ def assemble(
             on_plan=report.planned, on_stale=report.stale, on_overdue=overdue, on_status=report.status_written
         ),
     )
+
+    def forget(uid: str) -> None:
+        for keeper in (memories, ledger, recorder, reconciler):
+            keeper.forget(uid)
+
     metrics.watch_queue(queue)
     metrics.watch_caches(dict(informers.stores))
     return Parts(
@@ -111,7 +116,7 @@ def assemble(
         fence=fence,
         client=client,
         informers=informers,
-        triggers=Triggers(informers.caches, memories, enqueue),
+        triggers=Triggers(informers.caches, memories, enqueue, forget),
         queue=queue,
         recorder=recorder,
         reconciler=reconciler,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from typing import Literal
 
@@ -89,7 +90,7 @@ class Report:
             case Retry(error=error):
                 result = "error"
                 self._log.log(
-                    40 if done.crashed else 30,
+                    logging.ERROR if done.crashed else logging.INFO,
                     "pass failed, trying again",
                     daemonset=str(done.taken.key),
                     reason=",".join(done.taken.reasons),

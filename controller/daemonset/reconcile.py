@@ -79,6 +79,11 @@ class Reconciler:
             return ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
         return await self._pass(daemonset, fresh=stale is None)
 
+    def forget(self, uid: str) -> None:
+        """The DaemonSet is gone."""
+        self._status_pacer.forget(uid)
+        self._overdue.discard(uid)
+
     async def _pass(self, daemonset: DaemonSet, *, fresh: bool) -> Outcome:
         key, memory = daemonset.key, self._memories.of(daemonset.uid)
         self._pacer.began(key)

@@ -6,6 +6,7 @@ changes counts and is looked at in batches (`runtime/pacing.py`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from controller.api.daemonset import DaemonSet
@@ -28,13 +29,14 @@ class Enqueue(Protocol):
 
 
 class Triggers:
-    def __init__(self, caches: Caches, memories: Memories, enqueue: Enqueue) -> None:
-        self._caches, self._memories, self._enqueue = caches, memories, enqueue
+    def __init__(self, caches: Caches, memories: Memories, enqueue: Enqueue, forget: Callable[[str], None]) -> None:
+        """`forget` is told the uid of every DaemonSet that is gone."""
+        self._caches, self._memories, self._enqueue, self._forget = caches, memories, enqueue, forget
 
     def on_daemonset(self, change: Change[DaemonSet]) -> None:
         old, new = change.old, change.new
         if old is not None and (new is None or old.uid != new.uid):
-            self._memories.forget(old.uid)
+            self._forget(old.uid)
         if new is not None and new.version == str(self._memories.of(new.uid).status_version):
             return  # our own status write coming back
         same_wish = (
@@ -96,7 +98,7 @@ class Triggers:
             self._enqueue(daemonset.key, "urgent", f"orphan pod {pod.name}")
 
     def _remember(self, gone: Pod) -> None:
-        if gone.node:
+        if gone.node and self._caches.daemonset_of(gone.owner_uid) is not None:
             memory = self._memories.of(gone.owner_uid)
             memory.predecessors[gone.node] = Predecessor(uid=gone.uid, hash=gone.hash)
 

@@ -47,7 +47,7 @@ def plan(world: World) -> Plan:
         if step.actions:
             acted = stage
             break
-    observed = world.fresh and acted not in BEFORE_UPDATE
+    observed = world.fresh and (acted not in BEFORE_UPDATE or bool(world.trouble))
     wakes = [step.wake_at for step in steps if step.wake_at is not None]
     if board.next_available is not None:
         wakes.append(board.next_available + _CLOCK_GRAIN)
