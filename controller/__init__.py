@@ -1,0 +1,10 @@
+"""The controller of the Advanced DaemonSet. A tour, in the order in which an event travels:
+
+`api`        the objects as we read them, and what any client of the CRD must agree on; pure
+`kube`       bytes to and from an API server: requests, decoding, errors, throttle, credentials
+`runtime`    watches, stores, work queue, workers, lease; knows no DaemonSet
+`daemonset`  from a change to a key (`triggers`), from a key to a world (`gather`), from a plan to writes (`execute`)
+`planner`    world in, plan out: the only place with an opinion; pure
+`serve`, `telemetry`   probes and metrics, log and counters
+`app`        the scopes, one inside the other; `assembly` makes what runs in them
+"""
