@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from controller.kube.errors import ConfigError
+from controller.kube.in_cluster import in_cluster
+
+# self-signed, valid for a hundred years; nobody has the keys
+CA = """\
+-----BEGIN CERTIFICATE-----
+MIIBcjCCARmgAwIBAgIUdrddl/lYGPqrkBEqgAhvPueDjwYwCgYIKoZIzj0EAwIw
+DjEMMAoGA1UEAwwDb25lMCAXDTI2MTEyMTExMDQwMFoYDzIxMjYxMDI4MTEwNDAw
+WjAOMQwwCgYDVQQDDANvbmUwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAARgBSmP
++pyX3etqCPfBFseZeOAdN4DBzz/zdcHo3mJJmbly9OnQf3zusSH5CKL0QcYvUKV5
+/lP0AwwLrk5dlSKQo1MwUTAdBgNVHQ4EFgQUAFezZHJrE0EeE4c+1uPo45cu4Zow
+HwYDVR0jBBgwFoAUAFezZHJrE0EeE4c+1uPo45cu4ZowDwYDVR0TAQH/BAUwAwEB
+/zAKBggqhkjOPQQDAgNHADBEAiAHLMKKpAASqMWpfgzuU4F5pYZ3VCcfxHBhsjlT
+28BdQgIgT1PY+d1DdQZ/d9SUQo8iAhhu+f4/nH/iPZM2Rss2cjc=
+-----END CERTIFICATE-----
+"""
+OTHER_CA = """\
+-----BEGIN CERTIFICATE-----
+MIIBdzCCAR2gAwIBAgIUcaRcc1hRu+8T3dL2ay8uxscyWDUwCgYIKoZIzj0EAwIw
+EDEOMAwGA1UEAwwFb3RoZXIwIBcNMjYxMTIxMTEwNDAwWhgPMjEyNjEwMjgxMTA0
+MDBaMBAxDjAMBgNVBAMMBW90aGVyMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE
+yTpRY/EML8Kjf6s/ln5Ky/lpcyAmaXso2ApkqbVROCeMV3k+Xh7cAL+rOAjjqnrk
+HfYr6kmxTS29dFk5Ky88U6NTMFEwHQYDVR0OBBYEFP1adbjz3XAUDdJxM0jSQbmG
+mUNBMB8GA1UdIwQYMBaAFP1adbjz3XAUDdJxM0jSQbmGmUNBMA8GA1UdEwEB/wQF
+MAMBAf8wCgYIKoZIzj0EAwIDSAAwRQIhALlpWfHuY6kdHwHTt66ZifILwyx2gSpw
+6CV48F3bWtGsAiAgApCH2HRQNdR+bIawbF3rgdlxWkv1NuQzU0O1wFgQYw==
+-----END CERTIFICATE-----
+"""
+POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "6443"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "token").write_text("t0ken")
+    (tmp_path / "namespace").write_text("kruise-ds-system\n")
+    (tmp_path / "ca.crt").write_text(CA)
+    return tmp_path
+
+
+async def test_a_pod_finds_its_server_and_its_service_account(folder: Path) -> None:
+    connection = in_cluster(POD, folder)
+    assert connection.server == "https://10.96.0.1:6443"
+    assert connection.namespace == "kruise-ds-system"
+    assert await connection.credentials.authorization() == "Bearer t0ken"
+    assert connection.tls is not None
+    assert len(connection.tls.get_ca_certs()) == 1
+
+
+def test_an_ipv6_host_is_put_in_brackets(folder: Path) -> None:
+    assert in_cluster({"KUBERNETES_SERVICE_HOST": "fd00::1"}, folder).server == "https://[fd00::1]:443"
+
+
+async def test_a_rotated_token_brings_the_rotated_authority(folder: Path) -> None:
+    connection = in_cluster(POD, folder)
+    assert connection.tls is not None
+    (folder / "ca.crt").write_text(CA + OTHER_CA)
+    (folder / "next").write_text("n3xt")
+    (folder / "next").rename(folder / "token")
+    assert await connection.credentials.authorization() == "Bearer n3xt"
+    assert len(connection.tls.get_ca_certs()) == 2
+
+
+@pytest.mark.parametrize("missing", ["token", "ca.crt"])
+def test_what_is_missing_is_named(folder: Path, missing: str) -> None:
+    (folder / missing).unlink()
+    with pytest.raises(ConfigError, match=missing):
+        in_cluster(POD, folder)
+
+
+def test_outside_a_cluster_it_says_so(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="KUBERNETES_SERVICE_HOST is not set"):
+        in_cluster({}, folder)
