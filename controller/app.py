@@ -63,7 +63,7 @@ async def main_loop(settings: Settings) -> int:
     except (LeadershipLost, ExceptionGroup) as error:
         if not _means_lost(error):
             raise
-        logger.error("leadership lost, ending: a standby goes on")
+        logger.error("leadership lost, ending: a standby goes on", why=_innermost(error))
         return 1
     logger.info("stopped")
     return 0
@@ -120,7 +120,7 @@ async def _act(
             async with workers(
                 settings.workers,
                 parts.queue,
-                parts.reconciler,
+                parts.handle,
                 on_outcome=parts.report.passed,
                 drain=DRAIN_SECONDS,
             ):
@@ -183,6 +183,12 @@ async def _served(settings: Settings, parts: Parts, readiness: _Readiness, heart
         serving(metrics_address, metrics, option="--metrics-bind-address"),
     ):
         yield
+
+
+def _innermost(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error)
 
 
 def _means_lost(error: Exception) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from importlib.metadata import version
 
 import msgspec
@@ -31,7 +32,8 @@ from controller.runtime.backoff import failed_pod_backoff
 from controller.runtime.clock import Clock
 from controller.runtime.freshness import Ledger, Stale
 from controller.runtime.pacing import Pacer, Urgency
-from controller.runtime.workqueue import WorkQueue
+from controller.runtime.workers import Outcome
+from controller.runtime.workqueue import Taken, WorkQueue
 from controller.settings import Settings
 from controller.telemetry.metrics import Metrics
 
@@ -47,7 +49,8 @@ class Parts(msgspec.Struct, frozen=True):
     triggers: Triggers
     queue: WorkQueue[Key]
     recorder: Recorder
-    reconciler: Reconciler
+    handle: Callable[[Taken[Key]], Awaitable[Outcome]]
+    """One pass over the DaemonSet of a key."""
     on_malformed: Callable[[str, Malformed], None]
 
 
@@ -119,7 +122,7 @@ def assemble(
         triggers=Triggers(informers.caches, memories, enqueue, forget),
         queue=queue,
         recorder=recorder,
-        reconciler=reconciler,
+        handle=partial(report.in_context, reconciler),
         on_malformed=on_malformed,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from typing import Literal
 
 import structlog
@@ -17,7 +18,9 @@ from controller.kube.sender import Answer
 from controller.planner.actions import Note, Plan
 from controller.runtime.freshness import Stale
 from controller.runtime.reflector import Contact
-from controller.runtime.workers import ComeBack, Done, Pass, Retry
+from controller.runtime.workers import ComeBack, Done, Outcome, Pass, Retry
+from controller.runtime.workqueue import Taken
+from controller.telemetry.log import about
 from controller.telemetry.metrics import Metrics, Result
 
 INSTALL_COMMAND = "kubectl apply --server-side -k manifests/crds"
@@ -31,7 +34,7 @@ class Report:
         self._metrics = metrics
         self._contacts: dict[str, Contact] = {}
         self._contact = ""
-        self._stale: set[Key] = set()
+        self._passes = 0
 
     def answered(self, answer: Answer) -> None:
         self._metrics.answered(answer.call.verb, answer.status, answer.seconds)
@@ -63,21 +66,25 @@ class Report:
             why=malformed.reason,
         )
 
+    async def in_context(self, handle: Callable[[Taken[Key]], Awaitable[Outcome]], taken: Taken[Key]) -> Outcome:
+        """One pass: everything logged inside carries its DaemonSet, its id and why it was made."""
+        self._passes += 1
+        with about(str(taken.key), f"{self._passes:x}", taken.reasons):
+            return await handle(taken)
+
     def planned(self, key: Key, plan: Plan, seconds: float) -> None:
         self._metrics.decided(seconds)
         if plan.actions:
             what = Counter(type(action).__name__ for action in plan.actions)
-            self._log.info("acting", daemonset=str(key), decided_in=round(seconds, 6), **what)
+            self._log.info("acting", decided_in=round(seconds, 6), **what)
 
     def stale(self, key: Key, stale: Stale) -> None:
         self._metrics.stale()
-        self._log.debug("own writes not seen yet", daemonset=str(key), waiting_for=stale.waiting_for)
+        self._log.debug("own writes not seen yet", waiting_for=stale.waiting_for)
 
     def overdue(self, key: Key, stale: Stale) -> None:
         self._metrics.overdue()
-        self._log.warning(
-            "own writes not seen for long, listing again", daemonset=str(key), waiting_for=stale.waiting_for
-        )
+        self._log.warning("own writes not seen for long, listing again", waiting_for=stale.waiting_for)
 
     def passed(self, done: Pass[Key]) -> None:
         """One pass over one DaemonSet is over."""

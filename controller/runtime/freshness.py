@@ -1,7 +1,8 @@
 """Read your own writes: what each owner has to see in the caches before it may decide again.
 
 Pure bookkeeping, no I/O. Versions are resourceVersions: integers that the server compares per resource, so a
-cache whose version has reached ours has seen our write. Owners are uids: a DaemonSet that was deleted and
+cache whose version has reached ours has seen our write. A write whose answer was lost needs no entry: names that are
+derived and guards on every write make it safe to try again. Owners are uids: a DaemonSet that was deleted and
 created again under the same name starts with a clean page.
 """
 
@@ -25,9 +26,6 @@ class Stale(Value):
     """The first resource whose cache is behind."""
     since: float
     """When this owner was first found stale without a break; see `STALE_WARNING` in seconds."""
-    barriers: tuple[str, ...] = ()
-    """Resources where a write may or may not have happened: read the collection's version from the server
-    (`limit=1`, no resourceVersion) and tell `barrier`."""
 
 
 STALE_WARNING = 30.0
@@ -36,7 +34,6 @@ STALE_WARNING = 30.0
 
 class _Page(msgspec.Struct):
     versions: dict[str, int]
-    unknown: set[str]
     deleted: dict[str, int | None]
     stale_since: float | None = None
 
@@ -64,15 +61,6 @@ class Ledger:
         number = self._number(PODS, version) if version else None
         self._page(owner_uid).deleted[pod_uid] = number
 
-    def unknown(self, owner_uid: str, resource: str) -> None:
-        """The connection broke during a write: nobody knows whether it happened."""
-        self._page(owner_uid).unknown.add(resource)
-
-    def barrier(self, owner_uid: str, resource: str, version: str) -> None:
-        """The server's collection was at `version` after the unknown write: seeing that settles it."""
-        self._page(owner_uid).unknown.discard(resource)
-        self.wrote(owner_uid, resource, version)
-
     def check(
         self, owner_uid: str, versions: Mapping[str, int], is_live: Callable[[str], bool], now: float
     ) -> Stale | None:
@@ -92,14 +80,7 @@ class Ledger:
         if page.stale_since is None:
             page.stale_since = now
         resource, words = waiting
-        return Stale(
-            waiting_for=words, resource=resource, since=page.stale_since, barriers=tuple(sorted(page.unknown))
-        )
-
-    def is_fresh(
-        self, owner_uid: str, versions: Mapping[str, int], is_live: Callable[[str], bool], now: float
-    ) -> bool:
-        return self.check(owner_uid, versions, is_live, now) is None
+        return Stale(waiting_for=words, resource=resource, since=page.stale_since)
 
     def forget(self, owner_uid: str) -> None:
         """The owner is gone."""
@@ -112,7 +93,7 @@ class Ledger:
     def _page(self, owner_uid: str) -> _Page:
         page = self._pages.get(owner_uid)
         if page is None:
-            page = self._pages[owner_uid] = _Page({}, set(), {})
+            page = self._pages[owner_uid] = _Page({}, {})
         return page
 
     def _number(self, resource: str, version: str) -> int | None:
@@ -134,13 +115,10 @@ class Ledger:
             for uid, version in page.deleted.items()
             if is_live(uid) and (version is None or pods_at < version)
         }
-        page.unknown -= self._unordered
 
 
 def _waiting_for(page: _Page, versions: Mapping[str, int]) -> tuple[str, str] | None:
     """The resource that is behind and a sentence about it, in a fixed order."""
-    for resource in sorted(page.unknown):
-        return resource, f"the outcome of a write to {resource}"
     for resource, version in sorted(page.versions.items()):
         return resource, f"{resource} at version {version}, have {versions.get(resource, 0)}"
     for uid in sorted(page.deleted):

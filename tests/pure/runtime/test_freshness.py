@@ -63,23 +63,9 @@ def test_a_deletion_with_a_version_is_settled_by_the_version_too() -> None:
     assert look(ledger, pods=77) is None
 
 
-def test_an_unknown_outcome_waits_for_a_barrier_and_then_for_its_version() -> None:
-    ledger = Ledger()
-    ledger.unknown("ds", "pods")
-    stale = look(ledger, pods=500)
-    assert stale is not None
-    assert stale.barriers == ("pods",)
-    ledger.barrier("ds", "pods", "501")
-    stale = look(ledger, pods=500)
-    assert stale is not None
-    assert stale.barriers == ()
-    assert look(ledger, pods=501) is None
-
-
 def test_versions_that_are_no_integers_switch_the_gate_off_for_that_resource_only() -> None:
     ledger = Ledger()
     ledger.wrote("ds", "pods", "43")
-    ledger.unknown("ds", "pods")
     ledger.wrote("ds", "pods", "v1:abc")
     ledger.wrote("ds", "pods", "99")
     assert look(ledger) is None
