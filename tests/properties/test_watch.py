@@ -1,0 +1,171 @@
+"""Whatever happens to server and connection, in whatever order: in the end the store is what the server has,
+and whoever follows the changes has the same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import hypothesis.strategies as st
+from hypothesis import example, given, settings
+
+from controller.kube.client import Client
+from controller.kube.sender import Sender
+from controller.runtime.reflector import Reflector
+from controller.runtime.store import Change, open_store
+from tests.properties.listwatch_server import Server
+from tests.pure.kube.things import THINGS, Thing, ThingView
+from tests.pure.runtime.virtual_loop import now, virtually
+
+BAD = "big"
+LONG_ENOUGH = 400.0
+"""Seconds in which a silent stream is noticed (150), the longest back-off passes (60), and a list is read."""
+
+names = st.sampled_from("abcde")
+Move = tuple[str, object]
+
+moves = st.one_of(
+    st.tuples(st.just("put"), st.tuples(names, st.sampled_from([1, 2, 3, 0, BAD, -1]))),
+    st.tuples(st.just("delete"), names),
+    st.tuples(st.just("replace"), names),
+    st.tuples(
+        st.sampled_from(["elsewhere", "compact", "bookmark", "close", "reset", "expire", "garble", "lose"]),
+        st.none(),
+    ),
+    st.tuples(st.sampled_from(["down", "up", "relist"]), st.none()),
+    st.tuples(st.just("streaming"), st.booleans()),
+    st.tuples(st.just("end marks"), st.booleans()),
+    st.tuples(st.just("answer"), st.sampled_from([401, 403, 404, 410, 422, 429, 500, 503])),
+    st.tuples(st.just("wait"), st.sampled_from([0.0, 0.015, 0.03, 1.0, 5.0, 40.0, 200.0])),
+)
+
+
+class Follower:
+    """Rebuilds the store from changes alone, and refuses changes that do not fit."""
+
+    def __init__(self) -> None:
+        self.things: dict[str, Thing] = {}
+
+    def __call__(self, change: Change[Thing]) -> None:
+        name, old, new = change.key.name, change.old, change.new
+        assert self.things.get(name) is old, f"{name} was {self.things.get(name)}, the change says {old}"
+        assert old is not None or new is not None
+        if old and new:
+            assert old.uid == new.uid, f"{name} became another object in one change"
+            assert int(old.version) < int(new.version), f"{name} went back"
+        if new:
+            self.things[name] = new
+        else:
+            del self.things[name]
+
+
+class Run:
+    def __init__(self) -> None:
+        self.server = Server()
+        writer, self.store = open_store(Thing)
+        self.by_size = self.store.index(lambda thing: thing.size)
+        self.follower = Follower()
+        self.reflector = Reflector[ThingView, Thing](
+            Client(Sender(self.server)), THINGS, writer, on_change=self.follower, chance=lambda: 0.5
+        )
+
+    def make(self, move: str, what: object) -> None:
+        server = self.server
+        simple: dict[str, Callable[[], None]] = {
+            "elsewhere": server.elsewhere,
+            "compact": server.compact,
+            "bookmark": server.send_bookmarks,
+            "close": server.close,
+            "reset": lambda: server.close(ConnectionResetError("reset")),
+            "expire": server.expire,
+            "garble": server.garble,
+            "lose": server.lose,
+            "relist": self.reflector.relist,
+        }
+        match move, what:
+            case "put", (str(name), size):
+                server.put(name, size)
+            case "delete", str(name):
+                server.delete(name)
+            case "replace", str(name):
+                server.delete(name)
+                server.put(name, 1)
+            case (("down" | "up"), _):
+                server.up = move == "up"
+                if not server.up:
+                    server.close(ConnectionResetError("reset"))
+            case "streaming", bool(on):
+                server.streaming = on
+            case "end marks", bool(on):
+                server.end_marks = on
+            case "answer", int(code):
+                server.next_codes.append(code)
+            case _:
+                simple[move]()
+
+    def check(self) -> None:
+        store = self.store
+        assert {key.name: thing for key, thing in store.items()} == self.follower.things
+        assert store.version <= self.server.version
+        indexed = {(key.name, size) for size in self.by_size.values() for key in self.by_size.get(size)}
+        assert indexed == {(key.name, thing.size) for key, thing in store.items()}
+
+    def heal(self) -> None:
+        server = self.server
+        server.up, server.next_codes, server.end_marks = True, [], True
+        for name in list(server.objects):
+            server.put(name, 2)  # what was malformed reads again
+
+    async def play(self, script: list[Move]) -> None:
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(self.reflector.run())
+            for move, what in script:
+                if move == "wait":
+                    assert isinstance(what, float)
+                    await asyncio.sleep(what)
+                else:
+                    self.make(move, what)
+                self.check()
+            self.heal()
+            await asyncio.sleep(LONG_ENOUGH)
+            self.server.elsewhere()
+            self.server.send_bookmarks()
+            await asyncio.sleep(0.1)
+            running.cancel()
+        self.check()
+        assert {name: (thing.uid, thing.version) for name, thing in self.follower.things.items()} == (
+            self.server.ours()
+        )
+        assert self.store.version == self.server.version, "a bookmark is what tells that nothing is missing"
+        assert not self.store.malformed
+
+
+@settings(max_examples=300, deadline=None)
+@given(script=st.lists(moves, max_size=40))
+@example(script=[("put", ("a", 1)), ("wait", 1.0), ("lose", None), ("delete", "a"), ("compact", None)])
+@example(script=[("put", ("a", 1)), ("wait", 1.0), ("put", ("a", BAD)), ("replace", "a"), ("expire", None)])
+@example(script=[("streaming", False), ("put", ("a", 1)), ("put", ("b", 1)), ("put", ("c", 1)), ("wait", 0.03)])
+@example(script=[("end marks", False), ("put", ("a", 1)), ("wait", 40.0), ("relist", None)])
+def test_in_the_end_the_store_is_what_the_server_has(script: list[Move]) -> None:
+    virtually(Run().play(script))
+
+
+@settings(max_examples=100, deadline=None)
+@given(script=st.lists(moves, max_size=20), fault=st.sampled_from(["close", "reset", "expire", "garble"]))
+def test_a_server_that_ends_every_stream_is_not_hammered(script: list[Move], fault: str) -> None:
+    async def main() -> None:
+        run = Run()
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(run.reflector.run())
+            for move, what in script:
+                if move != "wait":
+                    run.make(move, what)
+            run.heal()
+            asked, began = run.server.requests, now()
+            while now() < began + 120:
+                await asyncio.sleep(0.02)
+                run.make(fault, None)
+            assert run.server.requests - asked <= 40
+            running.cancel()
+
+    virtually(main())
