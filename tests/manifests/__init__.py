@@ -1,0 +1,1 @@
+"""The manifests: what they say by themselves, and what the real API server makes of them."""

@@ -1,0 +1,217 @@
+"""What the CRD must let through, what it fills in, and what it must not touch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+
+from controller.api.base import JSON, JSONObject
+from tests.manifests.conftest import Store
+from tests.manifests.files import SAMPLES
+from tests.manifests.objects import POD, ROLLING, container, daemonset
+from tests.manifests.server import JSON_PATCH, MERGE_PATCH, Server, daemonsets
+
+pytestmark = pytest.mark.real
+
+HOOK = "spec.lifecycle.preDelete"
+PORT: JSON = [container(ports=[{"containerPort": 53, "hostPort": 53}])]
+SELECTOR: JSON = {"matchLabels": {}, "matchExpressions": [{"key": "a.io/b", "operator": "Exists"}]}
+
+ACCEPTED: tuple[Mapping[str, object], ...] = (
+    {},
+    {f"{ROLLING}.maxUnavailable": "50%"},
+    {f"{ROLLING}.maxUnavailable": "100%"},
+    {f"{ROLLING}.maxUnavailable": "07%"},
+    {f"{ROLLING}.maxUnavailable": 10_000},
+    {f"{ROLLING}.maxUnavailable": 0, f"{ROLLING}.maxSurge": 2},
+    {f"{ROLLING}.maxSurge": 2},
+    {f"{ROLLING}.maxSurge": 0, f"{ROLLING}.maxUnavailable": "1%"},
+    {f"{ROLLING}.partition": 5},
+    {f"{ROLLING}.partition": "0%"},
+    {f"{ROLLING}.selector": {}},
+    {f"{ROLLING}.selector": SELECTOR},
+    {f"{ROLLING}.rollingUpdateType": "Surging", f"{ROLLING}.maxSurge": 1},
+    {f"{ROLLING}.rollingUpdateType": "Surging"},
+    {f"{ROLLING}.rollingUpdateType": "Surging", f"{ROLLING}.maxUnavailable": 0},
+    {f"{ROLLING}.rollingUpdateType": "InPlaceIfPossible", f"{ROLLING}.maxUnavailable": 2},
+    {f"{ROLLING}.rollingUpdateType": ""},
+    {"spec.updateStrategy.type": ""},
+    {"spec.updateStrategy": {"type": "RollingUpdate"}},
+    {"spec.updateStrategy": {"type": "OnDelete"}},
+    {"spec.updateStrategy": None, "spec.lifecycle": None, "spec.minReadySeconds": None},
+    {"spec.revisionHistoryLimit": 0},
+    {"spec.revisionHistoryLimit": 10},
+    {"spec.burstReplicas": 1},
+    {"spec.burstReplicas": "1%"},
+    {"spec.burstReplicas": "100%"},
+    {"spec.scaleStrategy.partitionedScaling": True},
+    {f"{POD}.restartPolicy": "Always"},
+    {f"{POD}.containers": PORT},
+    {f"{POD}.containers": PORT, f"{ROLLING}.maxSurge": 1, "spec.updateStrategy.type": "OnDelete"},
+    {f"{POD}.initContainers": [container(name="i", ports=[{"hostPort": 53}])], f"{ROLLING}.maxSurge": 1},
+    {f"{POD}.hostNetwork": True, f"{ROLLING}.maxSurge": 1},
+    {f"{HOOK}.labelsHandler": {"tier": "a"}},
+    {f"{HOOK}.finalizersHandler": ["example.io/unready-blocker"]},
+    {f"{HOOK}.markPodNotReady": True, f"{POD}.readinessGates": [{"conditionType": "KruisePodReady"}]},
+    {"spec.selector.matchExpressions": [{"key": "tier", "operator": "In", "values": ["a", "b"]}]},
+    {"spec.selector.matchExpressions": [{"key": "zone", "operator": "NotIn", "values": ["a"]}]},
+    {"spec.selector.matchExpressions": [{"key": "zone", "operator": "DoesNotExist"}]},
+    {"spec.selector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}},
+    {"metadata.name": "a" * 242},
+)
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])
+@pytest.mark.parametrize("changes", ACCEPTED, ids=str)
+def test_the_server_accepts(server: Server, changes: Mapping[str, object], version: str) -> None:
+    server.try_out(daemonset(changes, version=version)).accepted()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {f"{POD}.containers": [container(image="agent:2")], "spec.template.metadata.labels.tier": "b"},
+        {f"{ROLLING}.maxUnavailable": 2},
+        {"spec.updateStrategy": {"type": "OnDelete"}},
+        {f"{HOOK}.labelsHandler": {"tier": "a"}},
+        {"spec.burstReplicas": "10%", "spec.minReadySeconds": 9, "spec.revisionHistoryLimit": 3},
+        {"spec.scaleStrategy.partitionedScaling": True},
+    ],
+    ids=str,
+)
+def test_everything_but_the_selector_may_change(server: Server, store: Store, changes: Mapping[str, object]) -> None:
+    store(daemonset())
+    server.ask("PATCH", f"{daemonsets()}/agent", daemonset(changes), MERGE_PATCH).accepted()
+
+
+def test_no_legal_object_is_too_costly_for_the_rules(server: Server) -> None:
+    prefix = ".".join(letter * 60 for letter in "abcd")
+    labels: JSONObject = {f"{prefix}/{number:063}": "v" * 63 for number in range(100)}
+    values: list[JSON] = [f"{number:063}" for number in range(100)]
+    selector: JSONObject = {
+        "matchLabels": labels,
+        "matchExpressions": [{"key": key, "operator": "NotIn", "values": values} for key in list(labels)[:50]],
+    }
+    ports: list[JSON] = [{"containerPort": number} for number in range(1, 101)]
+    changes = {
+        "spec.selector": selector,
+        "spec.template.metadata.labels": labels,
+        f"{POD}.containers": [container(name=f"c{number}", ports=ports) for number in range(250)],
+        f"{ROLLING}.maxSurge": 1,
+        f"{ROLLING}.selector": selector,
+        f"{HOOK}.labelsHandler": labels,
+    }
+    server.try_out(daemonset(changes)).accepted()
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
+def test_the_server_accepts_each_sample(server: Server, path: Path, version: str) -> None:
+    sample = {**yaml.safe_load(path.read_text()), "apiVersion": f"apps.kruise.io/{version}"}
+    server.try_out(sample).accepted()
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])
+def test_defaults_are_those_that_hold_whatever_else_is_set(server: Server, version: str) -> None:
+    spec = server.try_out(daemonset(version=version)).accepted().body["spec"]
+    assert isinstance(spec, dict)
+    filled_in = {name: spec[name] for name in spec.keys() - {"selector", "template"}}
+    assert filled_in == {
+        "updateStrategy": {"type": "RollingUpdate"},
+        "burstReplicas": 250,
+        "revisionHistoryLimit": 10,
+        "minReadySeconds": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "becomes"),
+    [
+        (
+            {"rollingUpdate": {"maxSurge": 2}},
+            {"type": "RollingUpdate", "rollingUpdate": {"rollingUpdateType": "Standard", "maxSurge": 2}},
+        ),
+        ({"type": "OnDelete"}, {"type": "OnDelete"}),
+        (
+            {"rollingUpdate": {"rollingUpdateType": "Surging"}},
+            {"type": "RollingUpdate", "rollingUpdate": {"rollingUpdateType": "Surging"}},
+        ),
+    ],
+)
+def test_the_number_that_is_not_given_stays_absent(server: Server, given: JSON, becomes: JSON) -> None:
+    spec = server.try_out(daemonset({"spec.updateStrategy": given})).accepted().body["spec"]
+    assert isinstance(spec, dict)
+    assert spec["updateStrategy"] == becomes
+
+
+def test_fields_of_the_template_that_the_schema_does_not_know_survive(store: Store) -> None:
+    pod: JSONObject = {
+        "containers": [container(futureField={"a": [1]}, ports=[{"containerPort": 1, "futureField": 1}])],
+        "initContainers": [{"name": "i", "image": "i", "futureField": True}],
+        "readinessGates": [{"conditionType": "a/b", "futureField": 1}],
+        "futureField": {"deep": {"er": 1}},
+        "tolerations": [{"operator": "Exists"}],
+    }
+    template: JSONObject = {"metadata": {"labels": {"app": "agent"}, "futureField": 1}, "spec": pod, "futureField": 2}
+    stored = store(daemonset({"spec.template": template}))
+    assert isinstance(stored["spec"], dict)
+    assert stored["spec"]["template"] == template
+
+
+def test_both_versions_read_and_write_one_object(server: Server, store: Store) -> None:
+    store(daemonset())
+    for version in ("v1alpha1", "v1beta1", "v1alpha1"):
+        change: JSON = [{"op": "replace", "path": "/spec/minReadySeconds", "value": len(version)}]
+        server.ask("PATCH", f"{daemonsets(version)}/agent", change, JSON_PATCH).accepted()
+        read = [server.ask("GET", f"{daemonsets(v)}/agent").accepted().body for v in ("v1alpha1", "v1beta1")]
+        assert [one["apiVersion"] for one in read] == ["apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1"]
+        assert read[0]["spec"] == read[1]["spec"]
+
+
+def test_counts_read_zero_before_anybody_has_written_a_status(store: Store) -> None:
+    status = store(daemonset())["status"]
+    assert isinstance(status, dict)
+    assert set(status.values()) == {0}
+    assert {"desiredNumberScheduled", "numberAvailable"} <= status.keys()
+    assert "observedGeneration" not in status, "nobody has observed it yet"
+
+
+def test_conditions_of_others_survive_in_full(server: Server, store: Store) -> None:
+    store(daemonset())
+    foreign: JSONObject = {
+        "type": "StatusUpdate",
+        "status": "True",
+        "reason": "E2E",
+        "lastTransitionTime": None,
+        "heartbeat": "x",
+    }
+    path = f"{daemonsets()}/agent/status"
+    server.ask("PATCH", path, {"status": {"conditions": [foreign]}}, MERGE_PATCH).accepted()
+    ours: JSON = [
+        {"op": "add", "path": "/status/conditions/-", "value": {"type": "Progressing", "status": "Unknown"}}
+    ]
+    status = server.ask("PATCH", path, ours, JSON_PATCH).accepted().body["status"]
+    assert isinstance(status, dict)
+    assert status["conditions"] == [
+        {"type": "StatusUpdate", "status": "True", "reason": "E2E", "heartbeat": "x"},
+        {"type": "Progressing", "status": "Unknown"},
+    ]
+
+
+def test_the_status_is_written_through_its_subresource_only(server: Server, store: Store) -> None:
+    store(daemonset())
+    change: JSON = {"status": {"numberReady": 3}, "spec": {"minReadySeconds": 7}}
+    server.ask("PATCH", f"{daemonsets()}/agent", change, MERGE_PATCH).accepted()
+    after = server.ask(
+        "PATCH",
+        f"{daemonsets()}/agent/status",
+        {"status": {"numberReady": 2}, "spec": {"minReadySeconds": 9}},
+        MERGE_PATCH,
+    )
+    body = after.accepted().body
+    assert isinstance(body["spec"], dict)
+    assert isinstance(body["status"], dict)
+    assert (body["spec"]["minReadySeconds"], body["status"]["numberReady"]) == (7, 2)

@@ -1,0 +1,192 @@
+"""Every overlay builds with the real kubectl, and what comes out is as safe as it should be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from controller.api.base import JSON, JSONObject
+from tests.manifests.files import MANIFESTS, crd, documents
+
+pytestmark = pytest.mark.real
+
+OVERLAYS = tuple(sorted(path.parent.name for path in (MANIFESTS / "overlays").glob("*/kustomization.yaml")))
+Build = Callable[[str], str]
+
+
+@pytest.fixture(scope="session", params=OVERLAYS)
+def overlay(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def built(build: Build, overlay: str) -> list[JSONObject]:
+    return documents(build(f"overlays/{overlay}"))
+
+
+def find(built: list[JSONObject], kind: str) -> list[JSONObject]:
+    return [document for document in built if document["kind"] == kind]
+
+
+def dig(node: JSON, path: str) -> JSON:
+    """What stands at `a.b.c`; None where it does not go on."""
+    for name in path.split("."):
+        if not isinstance(node, dict):
+            return None
+        node = node.get(name)
+    return node
+
+
+def items(node: JSON, path: str) -> list[JSONObject]:
+    found = dig(node, path)
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def workloads(built: list[JSONObject]) -> Iterator[tuple[str, JSONObject]]:
+    for document in built:
+        pod = dig(document, "spec.template.spec")
+        if isinstance(pod, dict) and "containers" in pod:
+            yield f"{document['kind']}/{dig(document, 'metadata.name')}", document
+
+
+def test_every_pod_is_locked_down(built: list[JSONObject]) -> None:
+    found = dict(workloads(built))
+    assert found.keys() == {"Deployment/kruise-ds-controller"}
+    for name, document in found.items():
+        pod = dig(document, "spec.template.spec")
+        assert dig(pod, "securityContext.runAsNonRoot") is True, name
+        assert dig(pod, "securityContext.seccompProfile.type") == "RuntimeDefault", name
+        for unwanted in ("hostNetwork", "hostPID", "hostIPC"):
+            assert dig(pod, unwanted) is None, name
+        for one in items(pod, "containers") + items(pod, "initContainers"):
+            assert dig(one, "securityContext.allowPrivilegeEscalation") is False, name
+            assert dig(one, "securityContext.readOnlyRootFilesystem") is True, name
+            assert dig(one, "securityContext.capabilities") == {"drop": ["ALL"]}, name
+            assert dig(one, "resources.requests.memory"), name
+            assert dig(one, "resources.limits.memory"), name
+
+
+def test_every_image_has_a_tag_that_stands_still(built: list[JSONObject]) -> None:
+    for name, document in workloads(built):
+        for one in items(document, "spec.template.spec.containers"):
+            image = str(one["image"])
+            _, colon, tag = image.rpartition("/")[2].partition(":")
+            assert colon, f"{name}: {image} has no tag"
+            assert tag not in ("", "latest"), f"{name}: {image}"
+
+
+def test_no_rule_has_a_wildcard_or_reaches_for_secrets(built: list[JSONObject]) -> None:
+    roles = find(built, "Role") + find(built, "ClusterRole")
+    assert roles
+    for role in roles:
+        for rule in items(role, "rules"):
+            for part in ("apiGroups", "resources", "verbs"):
+                values = rule.get(part)
+                assert isinstance(values, list), f"{dig(role, 'metadata.name')}: {part}"
+                assert not {"*", "secrets", "configmaps", "escalate", "bind", "impersonate"} & set(
+                    map(str, values)
+                ), role
+
+
+def test_every_binding_points_at_a_role_and_an_account_that_are_there(built: list[JSONObject]) -> None:
+    there = {(str(one["kind"]), str(dig(one, "metadata.name"))) for one in built}
+    for binding in find(built, "RoleBinding") + find(built, "ClusterRoleBinding"):
+        assert (dig(binding, "roleRef.kind"), dig(binding, "roleRef.name")) in there, binding
+        for subject in items(binding, "subjects"):
+            assert (subject["kind"], subject["name"]) in there, binding
+            assert subject["namespace"] == "kruise-ds-system", binding
+
+
+def test_every_selector_finds_the_controllers_pods(built: list[JSONObject]) -> None:
+    ((_, deployment),) = workloads(built)
+    labels = dig(deployment, "spec.template.metadata.labels")
+    assert isinstance(labels, dict)
+    selectors = {
+        "Deployment": dig(deployment, "spec.selector.matchLabels"),
+        **{f"Service {i}": dig(one, "spec.selector") for i, one in enumerate(find(built, "Service"))},
+        **{
+            f"Budget {i}": dig(one, "spec.selector.matchLabels")
+            for i, one in enumerate(find(built, "PodDisruptionBudget"))
+        },
+        **{
+            f"Policy {i}": dig(one, "spec.podSelector.matchLabels")
+            for i, one in enumerate(find(built, "NetworkPolicy"))
+        },
+        **{
+            f"spread {i}": dig(one, "labelSelector.matchLabels")
+            for i, one in enumerate(items(deployment, "spec.template.spec.topologySpreadConstraints"))
+        },
+    }
+    assert len(selectors) >= 4
+    for name, selector in selectors.items():
+        assert isinstance(selector, dict), name
+        assert selector, name
+        assert selector.items() <= labels.items(), name
+
+
+def test_every_port_that_is_named_exists(built: list[JSONObject]) -> None:
+    ((_, deployment),) = workloads(built)
+    (controller,) = items(deployment, "spec.template.spec.containers")
+    ports = {port["name"] for port in items(controller, "ports")}
+    for service in find(built, "Service"):
+        assert {port["targetPort"] for port in items(service, "spec.ports")} <= ports
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert dig(controller, f"{probe}.httpGet.port") in ports, probe
+
+
+def test_no_name_is_used_twice_and_every_namespaced_object_says_where(built: list[JSONObject]) -> None:
+    names = [(one["kind"], dig(one, "metadata.namespace"), dig(one, "metadata.name")) for one in built]
+    assert len(names) == len(set(names))
+    cluster_wide = {"Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "FlowSchema"}
+    assert {str(kind) for kind, namespace, _ in names if namespace is None} <= cluster_wide
+
+
+def test_the_namespace_enforces_the_restricted_standard(built: list[JSONObject]) -> None:
+    (namespace,) = find(built, "Namespace")
+    labels = dig(namespace, "metadata.labels")
+    assert isinstance(labels, dict)
+    assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_an_uninstall_never_takes_the_crd_along(build: Build) -> None:
+    default = documents(build("overlays/default"))
+    without = documents(build("overlays/default-without-crds"))
+    assert find(without, "CustomResourceDefinition") == []
+    assert find(default, "CustomResourceDefinition") == [crd()], "kustomize passes it on unchanged"
+    assert [one for one in default if one["kind"] != "CustomResourceDefinition"] == without
+
+
+def test_one_namespace_gets_no_rights_elsewhere_but_to_read_nodes(build: Build) -> None:
+    built = documents(build("overlays/namespaced"))
+    bound = {dig(one, "roleRef.name") for one in find(built, "ClusterRoleBinding")}
+    assert bound == {"kruise-ds-controller-nodes"}
+    (nodes,) = (one for one in find(built, "ClusterRole") if dig(one, "metadata.name") in bound)
+    assert nodes["rules"] == [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}]
+    team = {dig(one, "metadata.namespace") for one in find(built, "Role")} - {"kruise-ds-system"}
+    ((_, deployment),) = workloads(built)
+    (controller,) = items(deployment, "spec.template.spec.containers")
+    watched = {one["value"] for one in items(controller, "env") if one["name"] == "KRUISE_DS_NAMESPACE"}
+    assert team == watched == {"team-a"}
+    assert find(built, "ConfigMap") == []
+
+
+def test_one_namespace_and_all_namespaces_give_the_same_rights(build: Build) -> None:
+    namespaced, everywhere = (
+        documents(build("overlays/namespaced")),
+        documents(build("overlays/default-without-crds")),
+    )
+    role = [
+        rule
+        for one in find(namespaced, "Role")
+        if dig(one, "metadata.namespace") == "team-a"
+        for rule in items(one, "rules")
+    ]
+    nodes = [
+        rule
+        for one in find(namespaced, "ClusterRole")
+        if dig(one, "metadata.name") == "kruise-ds-controller-nodes"
+        for rule in items(one, "rules")
+    ]
+    (whole,) = (one for one in find(everywhere, "ClusterRole") if dig(one, "metadata.name") == "kruise-ds-controller")
+    assert sorted(map(str, role + nodes)) == sorted(map(str, items(whole, "rules")))
