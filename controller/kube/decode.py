@@ -105,8 +105,6 @@ _raw_line = msgspec.json.Decoder(_RawLine)
 _some = msgspec.json.Decoder(_Some)
 _code = msgspec.json.Decoder(_Code)
 
-_CONTROL = (b'{"type":"BOOKMARK"', b'{"type":"ERROR"')
-
 
 class Decoder(Generic[W, T]):
     """Reads one resource. Make it once: the compiled decoders inside are what makes it fast.
@@ -137,8 +135,6 @@ class Decoder(Generic[W, T]):
             )
 
     def line(self, line: bytes) -> WatchEvent[T] | Failed:
-        if line.startswith(_CONTROL):
-            return self._careful_line(line)
         try:
             event = self._line.decode(line)
             if event.type in ("MODIFIED", "ADDED"):

@@ -43,7 +43,7 @@ class Throttle:
         """Wait for a turn. When cancelled meanwhile, no turn was taken and no `leave` is due."""
         if self._interval:
             await self._take_token()
-        if self._in_flight < self._places and not self._waiting:
+        if self._in_flight < self._places:  # then nobody waits: whoever leaves admits
             self._in_flight += 1
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()

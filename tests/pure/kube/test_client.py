@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
@@ -171,6 +171,26 @@ def test_a_refused_watch_renews_credentials_for_the_next_one() -> None:
 
     virtually(main())
     assert refreshed == ["once"]
+
+
+def test_a_watch_that_is_left_early_leaves_nothing_to_close_behind() -> None:
+    closed: list[bool] = []
+
+    class Careful(Watch):
+        async def chunks(self) -> AsyncIterator[bytes]:
+            try:
+                yield bookmark(1)
+                yield bookmark(2)
+            finally:
+                closed.append(True)
+
+    async def main() -> None:
+        async with Client(Sender(Script(Careful()))).watch(THINGS) as bunches:
+            async for _ in bunches:
+                break
+        assert closed == [True]
+
+    virtually(main())
 
 
 def test_a_fault_in_the_body_of_a_watch_is_not_taken_for_the_connections() -> None:

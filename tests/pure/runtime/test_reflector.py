@@ -32,16 +32,23 @@ class Mirror:
         self.contacts: list[Contact] = []
         self.malformed: list[str] = []
         self.progress = 0
+        self.doubts_at = ""
+        """The name whose change makes a listener ask for a list."""
         self.reflector = Reflector[ThingView, Thing](
             Client(Sender(script)),
             THINGS,
             writer,
-            on_change=self.changes.append,
+            on_change=self._changed,
             on_contact=self.contacts.append,
             on_malformed=lambda bad: self.malformed.append(bad.key.name),
             on_progress=self._progressed,
             chance=lambda: 0.0,
         )
+
+    def _changed(self, change: Change[Thing]) -> None:
+        self.changes.append(change)
+        if change.new and change.key.name == self.doubts_at:
+            self.reflector.relist()
 
     def _progressed(self) -> None:
         self.progress += 1
@@ -281,6 +288,20 @@ def test_relist_breaks_off_the_stream_and_starts_over_at_once() -> None:
     play(
         Watch([*FULL, QUIET]),
         Watch([line("ADDED", thing("a", 3)), bookmark(11, end=True), QUIET]),
+        see=see,
+    )
+
+
+def test_relist_from_a_listener_is_not_lost_in_what_else_the_stream_brings() -> None:
+    async def see(mirror: Mirror, script: Script) -> None:
+        mirror.doubts_at = "c"
+        await when(lambda: mirror.names == "abd", "the second list is not in the store", seconds=5)
+        assert asked(script) == ["watchlist", "watchlist"]
+
+    more = line("ADDED", thing("c", 11)) + line("MODIFIED", thing("a", 12))
+    play(
+        Watch([*FULL, 1.0, more, QUIET]),
+        Watch([*FULL[:2], line("ADDED", thing("d", 13)), bookmark(14, end=True), QUIET]),
         see=see,
     )
 
