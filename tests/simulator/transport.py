@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -45,12 +45,13 @@ class InProcess:
         faults: FaultPlan | None = None,
         latency: float = 0.0,
         bookmark_seconds: float = 60.0,
+        keep: int | None = None,
     ) -> None:
         self.cluster = cluster
         self.faults = faults or FaultPlan()
         self.latency = latency
-        self.seen: list[Seen] = []
-        """All requests so far; clear it when it gets in the way."""
+        self.seen: deque[Seen] = deque(maxlen=keep)
+        """The requests so far, or the last `keep` of them; clear it when it gets in the way."""
         self.up = True
         """False: connections are refused. See also `drop_watches`."""
         self._bookmark_seconds = bookmark_seconds
