@@ -25,6 +25,8 @@ HEALTHY = 120.0
 """Seconds that a stream must last for its failures before to be forgotten."""
 TOO_SHORT = 1.0
 """A stream that ends sooner without an event counts as a failure: else we would hammer a sick server."""
+MISSING = 2.0
+"""Seconds between two looks for a kind that is not there: somebody is probably about to install its CRD."""
 TURN = 128
 """Events that may be handled before the other tasks get their turn: some milliseconds."""
 
@@ -197,6 +199,8 @@ class Reflector(Generic[W, T]):
             return 0.0  # this way of listing is refused, the other one is not tried yet
         if not isinstance(before, watch.Filling | watch.Streaming) and not isinstance(error, errors.Gone):
             self._meet(_contact(error))  # the end of an open stream is not news: the next request will show
+        if isinstance(error, errors.NotFound):
+            return MISSING * (1.0 + self._chance())
         return max(self._backoff.next(), error.retry_after or 0.0)
 
     def _meet(self, contact: Contact) -> None:

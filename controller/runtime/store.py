@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, ItemsView, Mapping, Sequence, ValuesView
-from types import MappingProxyType
-from typing import Generic, Never, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from controller.api.base import Value
 from controller.api.meta import Key
 from controller.kube.decode import Bookmark, Malformed, Seen
+from controller.runtime.index import Index
 from controller.runtime.watch import Init, InitDone, StoreEvent
 
 
@@ -35,38 +35,6 @@ class Change(Value, Generic[T]):
     key: Key
     old: T | None
     new: T | None
-
-
-class Index(Generic[V, T]):
-    """Objects by a value that each has at most one of. Made by `Store.index`."""
-
-    def __init__(self, value_of: Callable[[T], V | None]) -> None:
-        self._value_of = value_of
-        self._groups: dict[V, dict[Key, T]] = {}
-
-    def get(self, value: V) -> Mapping[Key, T]:
-        """The objects that have `value`. This is the live group: do not keep it across an await."""
-        return self._groups.get(value) or _NOTHING
-
-    def values(self) -> Sequence[V]:
-        """The values that some object has."""
-        return list(self._groups)
-
-    def move(self, key: Key, old: T | None, new: T | None) -> None:
-        """For the store: `key` was `old` and is `new`."""
-        was = None if old is None else self._value_of(old)
-        now = None if new is None else self._value_of(new)
-        if was is not None and was != now:
-            group = self._groups[was]
-            del group[key]
-            if not group:
-                del self._groups[was]
-        if now is not None and new is not None:
-            group = self._groups.get(now) or self._groups.setdefault(now, {})
-            group[key] = new
-
-
-_NOTHING: Mapping[Key, Never] = MappingProxyType({})
 
 
 class Store(Generic[T]):

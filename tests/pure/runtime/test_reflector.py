@@ -255,6 +255,15 @@ def test_why_there_is_no_list_is_said(answers: list[Answer], expected: str) -> N
     play(*answers, see=see)
 
 
+def test_a_kind_that_is_not_installed_is_looked_for_every_two_seconds() -> None:
+    async def see(mirror: Mirror, script: Script) -> None:
+        await mirror.reflector.synced()
+        gaps = [b - a for a, b in zip(script.times, script.times[1:], strict=False)]
+        assert gaps == pytest.approx([2.0] * 8, abs=0.1)
+
+    play(*[Watch([b"404 page not found"], status=404)] * 8, Watch([*FULL, QUIET]), see=see)
+
+
 def test_a_busy_server_is_left_alone_for_as_long_as_it_asks() -> None:
     async def see(mirror: Mirror, script: Script) -> None:
         await when(lambda: len(script.requests) == 2, "no second request")
