@@ -18,38 +18,43 @@ import msgspec
 from controller.api.base import JSON, JSONObject
 from controller.api.number import canonical_quantity
 
-_DEFAULTS: Final[dict[str, tuple[JSON, ...]]] = {
-    # pod
-    "restartPolicy": ("Always",),
-    "dnsPolicy": ("ClusterFirst",),
-    "schedulerName": ("default-scheduler",),
-    "terminationGracePeriodSeconds": (30,),
-    "enableServiceLinks": (True,),
-    "hostNetwork": (False,),
-    "hostPID": (False,),
-    "hostIPC": (False,),
-    "serviceAccountName": ("default",),
-    "preemptionPolicy": ("PreemptLowerPriority",),
+_POD_DEFAULTS: Final[dict[str, JSON]] = {
+    "restartPolicy": "Always",  # of the pod; on an init container it makes a sidecar
+    "dnsPolicy": "ClusterFirst",
+    "schedulerName": "default-scheduler",
+    "terminationGracePeriodSeconds": 30,  # of the pod; that of a probe overrides it
+    "enableServiceLinks": True,
+    "hostNetwork": False,
+    "hostPID": False,
+    "hostIPC": False,
+    "serviceAccountName": "default",
+    "preemptionPolicy": "PreemptLowerPriority",
+}
+"""Defaults of fields of the pod spec itself."""
+
+_DEFAULTS: Final[dict[str, JSON]] = {
     # containers
-    "terminationMessagePath": ("/dev/termination-log",),
-    "terminationMessagePolicy": ("File",),
-    "protocol": ("TCP",),
-    "stdin": (False,),
-    "stdinOnce": (False,),
-    "tty": (False,),
-    "readOnly": (False,),
-    "procMount": ("Default",),
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+    "protocol": "TCP",
+    "stdin": False,
+    "stdinOnce": False,
+    "tty": False,
+    "readOnly": False,
+    "procMount": "Default",
     # probes
-    "timeoutSeconds": (1,),
-    "periodSeconds": (10,),
-    "successThreshold": (1,),
-    "failureThreshold": (3,),
-    "scheme": ("HTTP",),
+    "timeoutSeconds": 1,
+    "periodSeconds": 10,
+    "successThreshold": 1,
+    "failureThreshold": 3,
+    "scheme": "HTTP",
     # volumes
-    "defaultMode": (420,),
+    "defaultMode": 420,
+    "expirationSeconds": 3600,
+    "volumeMode": "Filesystem",
     # topology spread
-    "nodeAffinityPolicy": ("Honor",),
-    "nodeTaintsPolicy": ("Ignore",),
+    "nodeAffinityPolicy": "Honor",
+    "nodeTaintsPolicy": "Ignore",
 }
 """Values that the API server fills in (k8s.io/kubernetes pkg/apis/core/v1/defaults.go) or that mean "not set"."""
 
@@ -105,9 +110,8 @@ def _object(fields: JSONObject, name: str) -> JSONObject:
 
 
 def _is_default(key: str, value: JSON, fields: JSONObject, name: str) -> bool:
-    if isinstance(value, bool | int | str) and any(
-        type(value) is type(default) and value == default for default in _DEFAULTS.get(key, ())
-    ):
+    default = _DEFAULTS.get(key, _POD_DEFAULTS.get(key) if name == "spec" else None)
+    if type(value) is type(default) and value == default:  # 1 is not True
         return True
     match key:
         case "imagePullPolicy":
@@ -118,16 +122,15 @@ def _is_default(key: str, value: JSON, fields: JSONObject, name: str) -> bool:
             return name == "fieldRef" and value == _FIELD_PATH_VERSION
         case "path":
             return name == "httpGet" and value == "/"
-        case "service":
-            return name == "grpc" and value == ""
         case "divisor":
             return value == "0"
-        case "hostPort":  # filled in from containerPort on the host network
+        case "hostPort":
             return name == "ports" and value == 0
     return False
 
 
 def _default_pull_policy(image: JSON) -> str:
-    name = image if isinstance(image, str) else ""
-    tagged = "@" in name or ":" in name.rpartition("/")[2]
-    return "IfNotPresent" if tagged and not name.endswith(":latest") else "Always"
+    """Always for the tag `latest`, written or meant; a digest alone means no tag."""
+    name, _, digest = (image if isinstance(image, str) else "").partition("@")
+    _, colon, tag = name.rpartition("/")[2].partition(":")
+    return "Always" if tag == "latest" or not (colon or digest) else "IfNotPresent"
