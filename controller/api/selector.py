@@ -17,6 +17,8 @@ Matcher: TypeAlias = Callable[[Labels], bool]
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 _PREFIX = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
+"""Stricter than int(), which also reads `1_000`, a fine label value that Kubernetes does not take for a number."""
 
 
 class Requirement(View):
@@ -68,19 +70,16 @@ def requirement(one: Requirement) -> Matcher:
 
 def _comparison(one: Requirement) -> Matcher:
     key, greater = one.key, one.operator == "Gt"
-    if len(one.values or ()) != 1:
+    values = one.values or ()
+    if len(values) != 1 or not _WHOLE.fullmatch(values[0]):
         raise ValueError(f"operator {one.operator} on {key!r} needs exactly one whole number")
-    try:
-        bound = int((one.values or ("",))[0])
-    except ValueError:
-        raise ValueError(f"operator {one.operator} on {key!r} needs a whole number") from None
+    bound = int(values[0])
 
     def compare(labels: Labels) -> bool:
-        try:
-            value = int(labels[key])
-        except (KeyError, ValueError):
+        text = labels.get(key, "")
+        if not _WHOLE.fullmatch(text):
             return False
-        return value > bound if greater else value < bound
+        return int(text) > bound if greater else int(text) < bound
 
     return compare
 
