@@ -111,6 +111,8 @@ class Step(Value):
     notes: tuple[Note, ...] = ()
     wake_at: float | None = None
     """Seconds since 1970: look again then, even if nothing happens."""
+    more: bool = False
+    """There is more to do as soon as the caches show what these actions did."""
 
 
 class Plan(Value):
@@ -119,5 +121,6 @@ class Plan(Value):
     actions: tuple[Action, ...] = ()
     notes: tuple[Note, ...] = ()
     wake_at: float | None = None
+    more: bool = False
     status: Status | None = None
     """The status as it should read; None: leave it alone."""

@@ -29,6 +29,8 @@ class Slot(Value):
     unreachable: bool
     pods: tuple[Pod, ...]
     """Bound before unbound, then oldest first; without those that are both dying and ended."""
+    ghosts: tuple[Pod, ...]
+    """Those both dying and ended: they hold nothing up, but their names are still taken (D12)."""
     current: Pod | None
     """The first live pod of the current revision; live is neither dying nor ended."""
     old: Pod | None
@@ -36,6 +38,11 @@ class Slot(Value):
     current_available: bool
     """Ready for minReadySeconds and not held by a hook."""
     old_available: bool
+
+    @property
+    def uids(self) -> tuple[str, ...]:
+        """Of all our pods here, ghosts too: they go into the name of the next one."""
+        return tuple(pod.uid for pod in (*self.pods, *self.ghosts))
 
 
 class Budget(Value):
@@ -182,7 +189,9 @@ class _Gaze:
         self.next_available: float | None = None
 
     def slot(self, node: str, fit: Fit | None, selected: bool, unreachable: bool, pods: Sequence[Pod]) -> Slot:
+        ghosts: tuple[Pod, ...] = ()
         if len(pods) > 1 or (pods and pods[0].dying):
+            ghosts = tuple(pod for pod in pods if pod.dying and pod.ended)
             pods = sorted((pod for pod in pods if not (pod.dying and pod.ended)), key=keep_order)
         current: Pod | None = None
         old: Pod | None = None
@@ -199,6 +208,7 @@ class _Gaze:
             selected=selected,
             unreachable=unreachable,
             pods=tuple(pods),
+            ghosts=ghosts,
             current=current,
             old=old,
             current_available=current is not None and self._is_available(current),

@@ -14,17 +14,20 @@ def claim(board: Board) -> Step:
     """
     world = board.world
     matches = selector.parse(world.daemonset.spec.selector)
-    actions: list[Action] = [
-        ReleasePod(pod=pod.ref, owner_index=pod.owner_index) for pod in board.strangers if not pod.dying
-    ]
-    actions += [
+    releases = [ReleasePod(pod=pod.ref, owner_index=pod.owner_index) for pod in board.strangers if not pod.dying]
+    adopted = [
         AdoptPod(pod=pod.ref, owners=pod.owner_index)
         for pod in world.orphans
         if not pod.dying and not pod.ended and matches(pod.labels)
     ]
-    actions += [
+    histories = [
         AdoptRevision(revision=revision.ref, owners=revision.owner_index)
         for revision in world.orphan_revisions
         if not revision.dying and matches(revision.labels)
     ]
-    return Step(actions=tuple(actions))
+    actions: tuple[Action, ...] = (
+        *sorted(releases, key=lambda one: one.pod.name),
+        *sorted(adopted, key=lambda one: one.pod.name),
+        *sorted(histories, key=lambda one: one.revision.name),
+    )
+    return Step(actions=actions)

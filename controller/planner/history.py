@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from controller.planner.actions import (
-    Action,
     CreateRevision,
     DeleteRevision,
     RelabelPod,
@@ -24,17 +23,18 @@ def settle_history(board: Board) -> Step:
     """
     revision = board.revision
     if not revision.uid:
-        return Step(actions=(CreateRevision(name=revision.name, hash=revision.hash, number=revision.number),))
+        create = CreateRevision(name=revision.name, hash=revision.hash, number=revision.number)
+        return Step(actions=(create,), more=True)
     newest = board.older[0].number if board.older else 0
     if revision.number <= newest:
-        return Step(actions=(RenumberRevision(revision=revision.ref, number=newest + 1),))
+        return Step(actions=(RenumberRevision(revision=revision.ref, number=newest + 1),), more=True)
     twins = [one for one in board.older if one.identity == revision.identity and not one.dying]
+    if not twins:
+        return Step()
     hashes = {one.hash for one in twins} - {revision.hash}
-    relabelled: tuple[Action, ...] = tuple(
-        RelabelPod(pod=pod.ref, hash=revision.hash) for pod in board.world.pods if pod.hash in hashes
-    )
-    if relabelled:
-        return Step(actions=relabelled)
+    pods = sorted((pod for pod in board.world.pods if pod.hash in hashes), key=lambda pod: pod.name)
+    if pods:
+        return Step(actions=tuple(RelabelPod(pod=pod.ref, hash=revision.hash) for pod in pods))
     return Step(actions=tuple(DeleteRevision(revision=one.ref) for one in twins))
 
 

@@ -48,7 +48,12 @@ def place(board: Board) -> Step:
     burst = board.budget.burst
     deletes = tuple(needs.deletes[:burst])
     creates = _creates(board, needs.empty[:burst])
-    return Step(actions=(*deletes, *creates), notes=tuple(needs.notes[:burst]), wake_at=needs.wake_at)
+    return Step(
+        actions=(*deletes, *creates),
+        notes=tuple(needs.notes[:burst]),
+        wake_at=needs.wake_at,
+        more=max(len(needs.deletes), len(needs.empty)) > burst,
+    )
 
 
 def _vacate_vanished(slot: Slot, needs: _Needs) -> None:
@@ -116,7 +121,6 @@ def _creates(board: Board, empty: list[Slot]) -> tuple[CreatePod, ...]:
     creates = []
     for slot in empty:
         revision = board.revision if slot.node in current_on or not board.older else board.older[0]
-        seen = tuple(pod.uid for pod in slot.pods)
-        name = pod_name(world.daemonset, slot.node, revision.hash, seen, world.predecessors.get(slot.node))
+        name = pod_name(world.daemonset, slot.node, revision.hash, slot.uids, world.predecessors.get(slot.node))
         creates.append(CreatePod(node=slot.node, name=name, revision=revision))
     return tuple(creates)

@@ -55,6 +55,7 @@ def plan(world: World) -> Plan:
         actions=steps[-1].actions if steps else (),
         notes=(*notes, *(note for step in steps for note in step.notes)),
         wake_at=min(wakes, default=None),
+        more=bool(steps) and steps[-1].more,
         status=status_of(board, observed=observed, pending=pending),
     )
 

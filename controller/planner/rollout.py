@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from controller.api.wellknown import TEMPLATE_REFUSED
 from controller.planner.actions import Action, CreatePod, Note, ProbeTemplate, Step, Why
 from controller.planner.board import Board, Slot
@@ -23,10 +25,11 @@ def may_hold_current(board: Board) -> tuple[Slot, ...]:
 
     Nodes that have it come first and fill the quota of `desired - partition`; then selected nodes by name. While
     paused only those that have it already. A lost or added pod elsewhere comes from the newest older revision (D9).
+    Pods of a revision that nobody has stored are old ones like any other: adopted ones may well be.
     """
     rolling = board.rolling_update
     eligible = [slot for slot in reversed(board.slots) if slot.fit is Fit.RUN]
-    if rolling is None or not board.older:
+    if rolling is None:
         return tuple(eligible)
     updated = [slot for slot in eligible if slot.current is not None]
     if rolling.paused and _incomplete(board, eligible):
@@ -61,20 +64,22 @@ def roll_out(board: Board) -> Step:
     if not candidates:
         return Step()
     chosen = _surge_within(board, candidates) if board.surging else _replace_within(board, candidates)
-    return _probed(board, chosen[: board.budget.burst])
+    step = _probed(board, chosen[: board.budget.burst])
+    return msgspec.structs.replace(step, more=True) if len(chosen) > board.budget.burst else step
 
 
 def _replace_within(board: Board, candidates: list[Slot]) -> list[Slot]:
     """Old pods that are unavailable at once; of the others as many as keep maxUnavailable (D7).
 
     Every eligible node without an available pod uses budget, whatever the reason. On an unreachable node nothing
-    would come of a deletion, so it only counts (D23).
+    would come of a deletion, so it only counts (D23), even while its pod's last word was "ready".
     """
     unavailable = sum(
-        1 for slot in board.slots if slot.fit is Fit.RUN and not (slot.current_available or slot.old_available)
+        1
+        for slot in board.slots
+        if slot.fit is Fit.RUN and (slot.unreachable or not (slot.current_available or slot.old_available))
     )
-    at_once = [slot for slot in candidates if not slot.old_available and not slot.unreachable]
-    within = [slot for slot in candidates if slot.old_available]
+    at_once, within = _by_urgency(candidates)
     return at_once + within[: max(board.budget.max_unavailable - unavailable, 0)]
 
 
@@ -87,9 +92,17 @@ def _surge_within(board: Board, candidates: list[Slot]) -> list[Slot]:
     surging = sum(1 for slot in board.slots if slot.current is not None and slot.old is not None)
     waiting = {slot.node for slot in candidates if any(pod.ended and pod.hash == hash_ for pod in slot.pods)}
     free = [slot for slot in candidates if slot.node not in waiting]
-    at_once = [slot for slot in free if not slot.old_available and not slot.unreachable]
-    within = [slot for slot in free if slot.old_available]
+    at_once, within = _by_urgency(free)
     return at_once + within[: max(board.budget.max_surge - surging - len(waiting), 0)]
+
+
+def _by_urgency(candidates: list[Slot]) -> tuple[list[Slot], list[Slot]]:
+    """Nodes whose old pod serves nobody, and nodes whose old pod does; without the unreachable ones (D23)."""
+    reachable = [slot for slot in candidates if not slot.unreachable]
+    return (
+        [slot for slot in reachable if not slot.old_available],
+        [slot for slot in reachable if slot.old_available],
+    )
 
 
 def _probed(board: Board, chosen: list[Slot]) -> Step:
@@ -100,7 +113,7 @@ def _probed(board: Board, chosen: list[Slot]) -> Step:
     if verdict is None:
         node = chosen[0].node
         name = pod_name(board.world.daemonset, node, board.revision.hash, ("dry-run",), None)
-        return Step(actions=(ProbeTemplate(node=node, name=name, revision=board.revision),))
+        return Step(actions=(ProbeTemplate(node=node, name=name, revision=board.revision),), more=True)
     if verdict:
         text = f"The server refuses pods of the new template; no old pod is replaced: {verdict}"
         return Step(notes=(Note(warning=True, reason=TEMPLATE_REFUSED, message=text),))
@@ -113,6 +126,6 @@ def _probed(board: Board, chosen: list[Slot]) -> Step:
 
 def _create_beside(board: Board, slot: Slot) -> CreatePod:
     world = board.world
-    seen = tuple(pod.uid for pod in slot.pods)
-    name = pod_name(world.daemonset, slot.node, board.revision.hash, seen, world.predecessors.get(slot.node))
+    before = world.predecessors.get(slot.node)
+    name = pod_name(world.daemonset, slot.node, board.revision.hash, slot.uids, before)
     return CreatePod(node=slot.node, name=name, revision=board.revision)
