@@ -1,0 +1,48 @@
+"""The story on a bed, before the eyes of whoever watches."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+
+from tests.demo import fleet
+from tests.demo.bed import Bed
+from tests.demo.controller_process import running_controller
+from tests.demo.picture import Picture
+from tests.demo.screen import is_live, journal_for, print_outcome, shown
+from tests.demo.story import NAME, Story
+from tests.demo.witness import Witness
+from tests.kit.api import Api
+from tests.nodes import Nodes
+
+BREATH = 1.5
+"""Seconds between two steps, for the reader."""
+SHOWN_LINES = 60
+
+
+async def show(where: AbstractAsyncContextManager[Bed], pace: float) -> None:
+    """Set everything up, tell the story, take everything down. Raises what went wrong."""
+    live = is_live()
+    if live:
+        print("Starting the cluster …", flush=True)
+    async with where as bed, Nodes(bed.transport, schedule=not bed.has_scheduler) as nodes:
+        await fleet.join(nodes, pace)
+        journal = journal_for(live)
+        witness = Witness(Api(bed.transport), journal, NAME)
+        story = Story(bed, witness, journal, breath=BREATH * pace)
+
+        def picture() -> Picture:
+            return Picture(
+                title=f"24 nodes in three zones, {bed.title}",
+                seconds=journal.now,
+                act=story.act,
+                zones=witness.zones,
+                counts=witness.counts,
+                images=witness.images,
+                worst=witness.worst,
+                lines=tuple(journal.lines[-SHOWN_LINES:]),
+            )
+
+        async with witness.watching(), running_controller(bed), shown(picture, live):
+            await story.run()
+    if live:
+        print_outcome(journal)
