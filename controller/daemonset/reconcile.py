@@ -94,6 +94,7 @@ class Reconciler:
         try:
             for note in decided.notes:
                 self._say(daemonset, note)
+            memory.eager = decided.more
             errors = await self._executor.carry_out(decided.actions, daemonset, memory)
             memory.trouble = next((str(error) for error in errors if not isinstance(error, Conflict)), "")
             return await self._conclude(daemonset, memory, decided, errors, fresh=fresh)

@@ -56,8 +56,7 @@ class Triggers:
         if new is None:
             return
         if new.owner_uid:
-            urgent = old is None or new.ended or new.labels is not old.labels or new.node != old.node
-            self._wake_owner(new, "urgent" if urgent and not new.dying else "lazy", f"pod {new.name} changed")
+            self._wake_owner(new, self._urgency(old, new), f"pod {new.name} changed")
         elif old is None or old.owner_uid or old.labels != new.labels:
             self._wake_matching(new)
             if old is not None and old.labels != new.labels:
@@ -87,6 +86,12 @@ class Triggers:
             elif change.new is not None:
                 for daemonset in self._caches.matching(revision.namespace, revision.labels):
                     self._enqueue(daemonset.key, "urgent", f"orphan revision {revision.name}")
+
+    def _urgency(self, old: Pod | None, new: Pod) -> Urgency:
+        """Our own pod coming back is no news, unless the pass that made it left more to do."""
+        changed = old is not None and (new.ended or new.labels is not old.labels)
+        eager = changed or self._memories.of(new.owner_uid).eager
+        return "urgent" if eager and not new.dying else "lazy"
 
     def _wake_owner(self, pod: Pod, urgency: Urgency, reason: str) -> None:
         owner = self._caches.daemonset_of(pod.owner_uid)

@@ -34,8 +34,8 @@ def settle_history(board: Board) -> Step:
     hashes = {one.hash for one in twins} - {revision.hash}
     pods = sorted((pod for pod in board.world.pods if pod.hash in hashes), key=lambda pod: pod.name)
     if pods:
-        return Step(actions=tuple(RelabelPod(pod=pod.ref, hash=revision.hash) for pod in pods))
-    return Step(actions=tuple(DeleteRevision(revision=one.ref) for one in twins))
+        return Step(actions=tuple(RelabelPod(pod=pod.ref, hash=revision.hash) for pod in pods), more=True)
+    return Step(actions=tuple(DeleteRevision(revision=one.ref) for one in twins), more=True)
 
 
 def trim_history(board: Board) -> Step:

@@ -15,11 +15,12 @@ import msgspec
 K = TypeVar("K", bound=Hashable)
 
 Urgency = Literal["urgent", "lazy"]
-"""urgent: a pod is missing or a spec has changed, somebody waits. lazy: only the counts will differ."""
+"""urgent: a pod is missing or a spec has changed, somebody waits. lazy: only the counts will differ, and more of the
+same kind usually follows at once (bound, started, ready)."""
 
 URGENT_SHARE = 3.0  # at most a quarter of the time goes into passes of one object …
 LAZY_SHARE = 25.0  # … and about four per cent into those that only count
-LAZY_LEAST = 0.02
+LAZY_LEAST = 0.05
 LAZY_MOST = 0.5
 
 FIRST_INTERVAL = 0.2
@@ -34,8 +35,14 @@ class _Pass(msgspec.Struct):
     running: bool = False
 
 
+_NEVER = _Pass(ended=float("-inf"))
+
+
 class Pacer(Generic[K]):
     """The rest that a pass earns its key: the more it cost (seconds of deciding), the longer.
+
+    An urgent trigger of a rested key is served at once, a lazy one after `LAZY_LEAST` seconds, together with what
+    follows on its heels.
 
     Counted from the end of the last pass. A trigger that comes while a pass runs waits the whole rest, because
     the pass has not ended yet; tell `began` for that.
@@ -53,14 +60,12 @@ class Pacer(Generic[K]):
 
     def delay(self, key: K, urgency: Urgency, now: float) -> float:
         """Seconds from now until a trigger of this urgency may start a pass; 0.0 = at once."""
-        last = self._passes.get(key)
-        if last is None:
-            return 0.0
+        last = self._passes.get(key, _NEVER)
         if urgency == "urgent":
-            rest = URGENT_SHARE * last.cost
+            rest, least = URGENT_SHARE * last.cost, 0.0
         else:
-            rest = min(max(LAZY_SHARE * last.cost, LAZY_LEAST), LAZY_MOST)
-        return rest if last.running else max(0.0, last.ended + rest - now)
+            rest, least = min(max(LAZY_SHARE * last.cost, LAZY_LEAST), LAZY_MOST), LAZY_LEAST
+        return rest if last.running else max(least, last.ended + rest - now)
 
     def forget(self, key: K) -> None:
         self._passes.pop(key, None)

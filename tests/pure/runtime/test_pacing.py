@@ -8,36 +8,41 @@ from controller.runtime.pacing import Pacer, StatusPacer
 def test_a_key_without_a_pass_is_served_at_once() -> None:
     pacer: Pacer[str] = Pacer()
     assert pacer.delay("a", "urgent", 5.0) == 0.0
-    assert pacer.delay("a", "lazy", 5.0) == 0.0
+
+
+def test_a_lazy_trigger_always_waits_a_moment_for_what_follows_on_its_heels() -> None:
+    pacer: Pacer[str] = Pacer()
+    assert pacer.delay("a", "lazy", 5.0) == 0.05
+    pacer.passed("a", 0.01, 10.0)
+    assert pacer.delay("a", "lazy", 99.0) == 0.05
 
 
 @pytest.mark.parametrize(
     ("cost", "urgent", "lazy"),
-    [(0.0, 0.0, 0.02), (0.0004, 0.0012, 0.02), (0.004, 0.012, 0.1), (0.015, 0.045, 0.375), (0.1, 0.3, 0.5)],
+    [(0.0, 0.0, 0.05), (0.0004, 0.0012, 0.05), (0.004, 0.012, 0.1), (0.015, 0.045, 0.375), (0.1, 0.3, 0.5)],
 )
 def test_a_pass_earns_a_rest_by_its_cost(cost: float, urgent: float, lazy: float) -> None:
     pacer: Pacer[str] = Pacer()
     pacer.passed("a", cost, 10.0)
     assert pacer.delay("a", "urgent", 10.0) == pytest.approx(urgent)
     assert pacer.delay("a", "lazy", 10.0) == pytest.approx(lazy)
-    assert pacer.delay("b", "lazy", 10.0) == 0.0, "another key does not rest"
+    assert pacer.delay("b", "urgent", 10.0) == 0.0, "another key does not rest"
 
 
 def test_the_rest_counts_from_the_end_of_the_last_pass() -> None:
     pacer: Pacer[str] = Pacer()
     pacer.passed("a", 0.01, 10.0)
     assert pacer.delay("a", "lazy", 10.1) == pytest.approx(0.15)
-    assert pacer.delay("a", "lazy", 10.25) == pytest.approx(0.0)
-    assert pacer.delay("a", "lazy", 99.0) == 0.0
-    pacer.passed("a", 0.001, 20.0)
-    assert pacer.delay("a", "lazy", 20.0) == pytest.approx(0.025), "only the last pass counts"
+    assert pacer.delay("a", "lazy", 10.3) == pytest.approx(0.05)
+    pacer.passed("a", 0.003, 20.0)
+    assert pacer.delay("a", "lazy", 20.0) == pytest.approx(0.075), "only the last pass counts"
 
 
 def test_a_trigger_during_a_pass_waits_the_whole_rest() -> None:
     pacer: Pacer[str] = Pacer()
     pacer.began("a")
     assert pacer.delay("a", "urgent", 10.0) == 0.0
-    assert pacer.delay("a", "lazy", 10.0) == pytest.approx(0.02)
+    assert pacer.delay("a", "lazy", 10.0) == pytest.approx(0.05)
     pacer.passed("a", 0.01, 10.0)
     pacer.began("a")
     assert pacer.delay("a", "lazy", 50.0) == pytest.approx(0.25)
@@ -47,7 +52,7 @@ def test_a_forgotten_key_is_served_at_once() -> None:
     pacer: Pacer[str] = Pacer()
     pacer.passed("a", 0.1, 10.0)
     pacer.forget("a")
-    assert pacer.delay("a", "lazy", 10.0) == 0.0
+    assert pacer.delay("a", "urgent", 10.0) == 0.0
 
 
 def status_writes(wanted_until: float, start: float = 0.0) -> list[float]:
