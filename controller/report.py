@@ -113,7 +113,7 @@ class Report:
 
     def noted(self, daemonset: DaemonSet, note: Note) -> None:
         if note.warning:
-            self._log.warning(note.message, daemonset=str(daemonset.key), event=note.reason)
+            self._log.warning(note.message, daemonset=str(daemonset.key), event_reason=note.reason)
 
     def status_written(self, result: Literal["success", "conflict", "error"]) -> None:
         self._metrics.status_written(result)
