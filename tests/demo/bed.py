@@ -32,14 +32,14 @@ class Writes:
     refused: int
 
     def __str__(self) -> str:
-        words = [f"{count} {_words(name)}" for name, count in self.done.most_common()]
-        return f"{self.done.total()} writes ({', '.join(words)}), {self.refused} refused"
+        return ", ".join(f"{count} {WORDS.get(name, name)}" for name, count in self.done.most_common())
 
 
-PAST = {"create": "created", "delete": "deleted", "patch": "patched", "update": "updated"}
-
-
-def _words(name: str) -> str:
-    verb, resource = name.split(" ")
-    noun = {"daemonsets.apps.kruise.io/status": "status", "controllerrevisions.apps": "revisions"}.get(resource, resource)
-    return f"{noun} {PAST.get(verb, verb)}"
+WORDS = {
+    "create pods": "pods created",
+    "delete pods": "pods deleted",
+    "patch daemonsets.apps.kruise.io/status": "statuses",
+    "create events": "events",
+    "patch events": "events again",
+    "create controllerrevisions.apps": "revisions",
+}

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tests.demo.journal import STEP, Line
+from tests.demo.journal import COMMAND, NODE, Line
 from tests.demo.picture import Cell, Counts, Picture, State, Zone
 
 ICONS = {
@@ -18,13 +18,14 @@ ICONS = {
     State.LEAVING: ("◌", "<", "yellow"),
     State.MISSING: ("○", "o", "red"),
     State.FAILING: ("✗", "X", "bold red"),
-    State.OUT: ("–", "-", "dim"),
+    State.OUT: ("-", "-", "dim"),
     State.IDLE: ("·", ".", "dim"),
 }
 """Icon, icon in ASCII, style."""
 REVISION_STYLES = ("cyan", "magenta", "blue", "yellow")
 WITH_POD_NAMES = 110
 """Columns from which there is room for them."""
+LONGEST_BAR = 60
 MARGIN = 1
 
 
@@ -44,12 +45,14 @@ def draw(picture: Picture, *, width: int, height: int, ascii_only: bool = False)
     ]
     rows = max((len(zone.cells) for zone in picture.zones), default=0)
     used = 1 + 2 + 1 + (1 + rows if picture.zones else 0) + 1 + 1 + 2 + 1 + 1
-    parts += [_line(line, inner) for line in picture.lines[-max(0, height - used) :] if height > used]
+    news = [line for line in picture.lines if line.kind != COMMAND]
+    parts += [_line(line, inner) for line in news[-max(0, height - used) :] if height > used]
     return Padding(Group(*parts), (0, MARGIN))
 
 
 def _header(picture: Picture, width: int) -> RenderableType:
-    return _ends(Text.assemble(("kruise-ds", "bold"), f"  {picture.title}"), Text(f"{picture.seconds:.0f} s", "dim"), width)
+    left = Text.assemble(("kruise-ds", "bold"), f"  {picture.title}")
+    return _ends(left, Text(f"{picture.seconds:.0f} s", "dim"), width)
 
 
 def _act(picture: Picture, width: int) -> RenderableType:
@@ -90,7 +93,7 @@ def _cell(cell: Cell, *, wide: bool, ascii_only: bool) -> Text:
 def _legend(images: tuple[tuple[str, str], ...], width: int) -> RenderableType:
     text = Text()
     for letter, image in images:
-        text.append(letter, _revision_style(letter)).append(f" is {image}    ", "dim")
+        text.append("revision ", "dim").append(letter, _revision_style(letter)).append(f"  {image}    ", "dim")
     return _cut(text, width)
 
 
@@ -115,15 +118,15 @@ def _progress(picture: Picture, width: int, *, ascii_only: bool) -> RenderableTy
     done = sum(cell.state is State.READY and cell.revision == newest for cell in cells) if newest else 0
     words = f"  {done} of {len(cells)} on {newest or '-'}"
     if newest > "A":
-        words += f", at most {picture.worst} at a time without a pod"
-    room = min(40, width - len(words))
+        words += f", at most {picture.worst} unavailable at a time"
+    room = min(LONGEST_BAR, width - len(words))
     full = room * done // max(1, len(cells))
     on, off = ("#", "-") if ascii_only else ("━", "─")
     return _cut(Text.assemble((on * full, _revision_style(newest)), (off * (room - full), "dim"), words), width)
 
 
 def _line(line: Line, width: int) -> RenderableType:
-    return _cut(Text(str(line), "" if line.kind == STEP else "dim"), width)
+    return _cut(Text(str(line), "dim" if line.kind == NODE else ""), width)
 
 
 def _revision_style(letter: str) -> str:

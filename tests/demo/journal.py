@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
 
 from controller.api.base import Value
 
-STEP, FACT, NODE = "step", "fact", "node"
+STEP, COMMAND, FACT, NODE = "step", "command", "fact", "node"
 
 
 class Line(Value):
     kind: str
-    """STEP: what is done next; FACT: what came of it; NODE: news of one node."""
+    """STEP: what is done next; COMMAND: how kubectl does it; FACT: what came of it; NODE: news of one node."""
     at: float
     """Seconds since the journal was opened."""
     text: str
@@ -23,11 +23,12 @@ class Line(Value):
 
 
 class Journal:
-    """Lines in the order in which they were told; `listener` hears each at once."""
+    """Lines in the order in which they were told."""
 
-    def __init__(self, listener: Callable[[Line], None] = lambda line: None) -> None:
+    def __init__(self) -> None:
         self.lines: list[Line] = []
-        self._listener = listener
+        self.news = asyncio.Event()
+        """Set with each line; a reader clears it."""
         self._opened = time.monotonic()
 
     @property
@@ -36,6 +37,5 @@ class Journal:
         return time.monotonic() - self._opened
 
     def tell(self, kind: str, text: str) -> None:
-        line = Line(kind=kind, at=self.now, text=text)
-        self.lines.append(line)
-        self._listener(line)
+        self.lines.append(Line(kind=kind, at=self.now, text=text))
+        self.news.set()

@@ -79,8 +79,8 @@ def cells(
     by_node: dict[str, list[Object]] = {}
     for pod in pods:
         by_node.setdefault(node_of(pod), []).append(pod)
-    ordered = sorted(nodes, key=lambda node: str(node["metadata"]["name"]))
-    return {(name := node["metadata"]["name"]): _cell(node, by_node.get(name, []), daemonset, letters) for node in ordered}
+    named = {node["metadata"]["name"]: node for node in nodes}
+    return {name: _cell(named[name], by_node.get(name, []), daemonset, letters) for name in sorted(named)}
 
 
 def zones(nodes: Iterable[Object], found: Mapping[str, Cell]) -> tuple[Zone, ...]:
@@ -110,8 +110,8 @@ def node_of(pod: Object) -> str:
         return bound
     affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
     terms = (affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms") or []
-    named = [value for term in terms for field in term.get("matchFields") or [] for value in field.get("values") or []]
-    return str(named[0]) if named else ""
+    fields = [field for term in terms for field in term.get("matchFields") or []]
+    return str(fields[0]["values"][0]) if fields else ""
 
 
 def revision_of(pod: Object) -> str:

@@ -6,48 +6,47 @@ import asyncio
 import shlex
 import sys
 
-from tests.control_plane import Binaries, Process
+from tests.control_plane import Binaries, ControlPlane, Process
 from tests.control_plane.commands import LOOPBACK
 from tests.control_plane.ports import free_port
 from tests.demo import fleet
 from tests.demo.controller_process import DRAIN_SECONDS, command_line, start
 from tests.demo.real import MANIFESTS, real_plane
-from tests.nodes import LIFELIKE, Nodes
+from tests.nodes import Nodes
 
 IMAGE_PATCH = '[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "busybox:1.37"}]'
 
 
 async def play(binaries: Binaries) -> None:
     """Run control plane, nodes and controller, and say how to use them. Ends only by being cancelled."""
-    print(f"Starting Kubernetes {binaries.version} …", flush=True)
-    async with real_plane(binaries, audit=False) as (plane, bed):
-        async with Nodes(bed.transport, behaviour=LIFELIKE, schedule=not bed.has_scheduler, heartbeat=10.0) as nodes:
-            await fleet.join(nodes, pace=1.0)
-            metrics = f"{LOOPBACK}:{free_port()}"
-            command = command_line(
-                bed, "--metrics-bind-address", metrics, "--health-probe-bind-address", f"{LOOPBACK}:{free_port()}"
-            )
-            controller = start(bed, command)
-            try:
-                print(_greeting(bed.title, plane.url, plane.kubeconfig, binaries, controller, metrics), flush=True)
-                code = await controller.ended()
-                print(f"The controller ended with {code}{controller.tail()}", file=sys.stderr)
-                print(f"The cluster goes on. Start it again with:\n  {shlex.join(command)}", file=sys.stderr)
-                await asyncio.Event().wait()
-            finally:
-                await controller.stop(grace=DRAIN_SECONDS)
+    print(f"Starting Kubernetes {binaries.version}", flush=True)
+    async with (
+        real_plane(binaries, audit=False) as (plane, bed),
+        Nodes(bed.transport, schedule=not bed.has_scheduler) as nodes,
+    ):
+        await fleet.join(nodes, pace=1.0)
+        metrics = f"{LOOPBACK}:{free_port()}"
+        command = command_line(bed, "--metrics-bind-address", metrics, "--health-probe-bind-address", "0")
+        controller = start(bed, command)
+        try:
+            print(_greeting(plane, bed.title, controller, metrics), flush=True)
+            code = await controller.ended()
+            print(f"The controller ended with {code}{controller.tail()}", file=sys.stderr)
+            print(f"The cluster goes on. Start it again with:\n  {shlex.join(command)}", file=sys.stderr)
+            await asyncio.Event().wait()
+        finally:
+            await controller.stop(grace=DRAIN_SECONDS)
 
 
-def _greeting(
-    title: str, url: str, kubeconfig: object, binaries: Binaries, controller: Process, metrics: str
-) -> str:
+def _greeting(plane: ControlPlane, title: str, controller: Process, metrics: str) -> str:
     sample = shlex.quote(str(MANIFESTS / "samples" / "ds.demo.yaml"))
     return f"""
-{title} is ready at {url}: {len(fleet.NAMES)} nodes in three zones, and the controller (process {controller.pid}).
+{title} with {len(fleet.NAMES)} nodes in three zones and the controller (process {controller.pid})
+is ready at {plane.url}.
 
 In another terminal:
-  export KUBECONFIG={kubeconfig}
-  export PATH={binaries.kubectl.parent}:$PATH
+  export KUBECONFIG={plane.kubeconfig}
+  export PATH={plane.kubectl.parent}:$PATH
 
 Try:
   kubectl apply -f {sample}

@@ -7,8 +7,9 @@ from contextlib import AbstractAsyncContextManager
 from tests.demo import fleet
 from tests.demo.bed import Bed
 from tests.demo.controller_process import running_controller
+from tests.demo.journal import Journal
 from tests.demo.picture import Picture
-from tests.demo.screen import is_live, journal_for, print_outcome, shown
+from tests.demo.screen import is_live, print_outcome, shown
 from tests.demo.story import NAME, Story
 from tests.demo.witness import Witness
 from tests.kit.api import Api
@@ -21,28 +22,35 @@ SHOWN_LINES = 60
 
 async def show(where: AbstractAsyncContextManager[Bed], pace: float) -> None:
     """Set everything up, tell the story, take everything down. Raises what went wrong."""
-    live = is_live()
-    if live:
-        print("Starting the cluster …", flush=True)
+    print("Starting the cluster …" if is_live() else "Starting the cluster", flush=True)
     async with where as bed, Nodes(bed.transport, schedule=not bed.has_scheduler) as nodes:
         await fleet.join(nodes, pace)
-        journal = journal_for(live)
+        journal = Journal()
         witness = Witness(Api(bed.transport), journal, NAME)
         story = Story(bed, witness, journal, breath=BREATH * pace)
+        try:
+            async with witness.watching(), running_controller(bed), shown(lambda: _picture(story), journal):
+                await story.run()
+        except Exception:
+            _leave_behind(journal)
+            raise
+        _leave_behind(journal)
 
-        def picture() -> Picture:
-            return Picture(
-                title=f"24 nodes in three zones, {bed.title}",
-                seconds=journal.now,
-                act=story.act,
-                zones=witness.zones,
-                counts=witness.counts,
-                images=witness.images,
-                worst=witness.worst,
-                lines=tuple(journal.lines[-SHOWN_LINES:]),
-            )
 
-        async with witness.watching(), running_controller(bed), shown(picture, live):
-            await story.run()
-    if live:
+def _leave_behind(journal: Journal) -> None:
+    if is_live():
         print_outcome(journal)
+
+
+def _picture(story: Story) -> Picture:
+    witness, journal = story.witness, story.journal
+    return Picture(
+        title=f"24 nodes in three zones, {story.bed.title}",
+        seconds=journal.now,
+        act=story.act,
+        zones=witness.zones,
+        counts=witness.counts,
+        images=witness.images,
+        worst=witness.worst,
+        lines=tuple(journal.lines[-SHOWN_LINES:]),
+    )

@@ -11,7 +11,7 @@ import yaml
 
 from tests.demo.bed import Bed
 from tests.demo.fleet import NAMES, SELECTED
-from tests.demo.journal import FACT, STEP, Journal
+from tests.demo.journal import COMMAND, FACT, STEP, Journal
 from tests.demo.picture import Act, State
 from tests.demo.witness import Overdue, Witness
 from tests.kit.api import DAEMONSETS, NODES, PODS, Api, Object
@@ -24,7 +24,7 @@ FIRST = 6
 ALL = len(NAMES)
 OUT_AND_IN = "b-04"
 UNLUCKY = "a-05"
-ACTS = 5
+ACTS = 6
 
 
 @dataclass
@@ -36,10 +36,11 @@ class Story:
     journal: Journal
     breath: float
     patience: float = 60.0
-    act: Act = Act(number=0, of=ACTS, title="24 nodes, no DaemonSet", command="")
 
     def __post_init__(self) -> None:
+        self.act = Act(number=0, of=ACTS, title=f"{ALL} nodes, no DaemonSet", command="")
         self._api = Api(self.bed.transport)
+        self._worst = 0
 
     async def run(self) -> None:
         """Raises Overdue when a step does not come to its end, or when a promise was broken."""
@@ -52,8 +53,11 @@ class Story:
         await self._lose_a_pod()
         await self._settled()
         seconds = self.journal.now - began
-        self._tell(f"{ALL} nodes, {self.witness.pods_created} pods created, {seconds:.0f} s")
-        self._tell(f"the API server counted {self.bed.controller_writes()} by the controller")
+        writes = self.bed.controller_writes()
+        self.journal.tell(STEP, f"Done: {ALL} nodes, {self.witness.pods_created} pods created, {seconds:.0f} s")
+        self._tell(f"during the update never more than {self._worst} nodes without an available pod")
+        self._tell(f"the API server counts {writes.done.total()} writes by the controller, {writes.refused} refused:")
+        self._tell(str(writes))
 
     async def _apply(self) -> None:
         began = self._open(1, "Apply the book's demo", "kubectl apply -f manifests/samples/ds.demo.yaml")
@@ -63,7 +67,7 @@ class Story:
         await self._pause()
 
     async def _update_some(self) -> None:
-        words = f"image: {NEW_IMAGE}, maxUnavailable: {AT_A_TIME}, partition: {ALL - FIRST}"
+        words = f"image {NEW_IMAGE}, partition {ALL - FIRST}, maxUnavailable {AT_A_TIME}"
         self._open(2, f"A new image, on {FIRST} nodes first", f"kubectl edit ads {NAME}   # {words}")
         template = _manifest()["spec"]["template"]
         template["spec"]["containers"][0]["image"] = NEW_IMAGE
@@ -80,38 +84,37 @@ class Story:
         self._tell(f"{FIRST} nodes run {NEW_IMAGE}; partition holds the other {ALL - FIRST} where they are")
 
     async def _update_the_rest(self) -> None:
-        began = self._open(3, f"Then everywhere, {AT_A_TIME} at a time", f"kubectl edit ads {NAME}   # partition: 0")
+        began = self._open(3, f"Then everywhere, {AT_A_TIME} at a time", f"kubectl edit ads {NAME}   # partition 0")
         await self._patch({"updateStrategy": _rolling(partition=0)})
         await self._until(lambda: self.witness.on("B") == ALL, f"the new image on all {ALL} nodes")
-        if self.witness.worst > AT_A_TIME:
-            raise Overdue(f"{self.witness.worst} nodes were without an available pod at one time, not {AT_A_TIME}")
-        self._tell(f"{ALL} nodes run {NEW_IMAGE} after {self.journal.now - began:.1f} s more")
-        self._tell(f"never more than {self.witness.worst} of {ALL} nodes without an available pod")
+        self._worst = self.witness.worst
+        if self._worst > AT_A_TIME:
+            raise Overdue(f"{self._worst} nodes were without an available pod at one time, not {AT_A_TIME}")
+        self._tell(f"{ALL} nodes run {NEW_IMAGE} after {self.journal.now - began:.1f} s")
         await self._pause()
 
     async def _label_out_and_in(self) -> None:
         (key, value), node = next(iter(SELECTED.items())), OUT_AND_IN
-        began = self._open(4, f"Label {node} out, and in again", f"kubectl label node {node} {key}-")
+        began = self._open(
+            4, f"Label {node} out; the nodeSelector is {key}: {value}", f"kubectl label node {node} {key}-"
+        )
         await self._label(node, {key: None})
         await self._until(lambda: self._is(node, State.OUT), f"{node} without a pod")
-        self._tell(f"{node} has lost the label {key}={value}, and its pod after {self.journal.now - began:.1f} s")
+        self._tell(f"{node} has no pod any more after {self.journal.now - began:.1f} s")
         await self._pause()
-        began = self._open(4, f"Label {node} out, and in again", f"kubectl label node {node} {key}={value}")
+        began = self._open(5, f"Label {node} in again", f"kubectl label node {node} {key}={value}")
         await self._label(node, {key: value})
         await self._until(lambda: self._is(node, State.READY), f"{node} with a ready pod again")
-        self._tell(f"{node} is back, with a pod after {self.journal.now - began:.1f} s")
+        self._tell(f"{node} has a ready pod again after {self.journal.now - began:.1f} s")
         await self._pause()
 
     async def _lose_a_pod(self) -> None:
-        pod, node = self.witness.cells[UNLUCKY].pod, UNLUCKY
-        began = self._open(5, f"The pod of {node} is lost", f"kubectl delete pod {pod} --force")
+        pod, node, witness = self.witness.cells[UNLUCKY].pod, UNLUCKY, self.witness
+        began = self._open(6, f"The pod of {node} is lost", f"kubectl delete pod {pod} --force")
         await self._api.delete(PODS, pod, options={"gracePeriodSeconds": 0})
-        witness = self.witness
-        await self._until(
-            lambda: witness.born[node] > began and self._is(node, State.READY), f"a new pod on {node}"
-        )
-        between = max(0.0, witness.born[node] - witness.gone[node])
-        self._tell(f"{node} got a new pod {1000 * between:.0f} ms later, ready {self.journal.now - began:.1f} s later")
+        await self._until(lambda: witness.born[node] > began and self._is(node, State.READY), f"a new pod on {node}")
+        between = 1000 * max(0.0, witness.born[node] - witness.gone[node])
+        self._tell(f"{node} has a new pod after {between:.0f} ms, a ready one after {self.journal.now - began:.1f} s")
         await self._pause()
 
     async def _settled(self) -> None:
@@ -128,7 +131,8 @@ class Story:
     def _open(self, number: int, title: str, command: str) -> float:
         """The next step begins; returns when."""
         self.act = Act(number=number, of=ACTS, title=title, command=command)
-        self.journal.tell(STEP, f"{number}/{ACTS} {title}: {command}")
+        self.journal.tell(STEP, f"{number}/{ACTS} {title}")
+        self.journal.tell(COMMAND, f"$ {command}")
         return self.journal.now
 
     def _tell(self, text: str) -> None:

@@ -124,9 +124,9 @@ class Witness:
             self._bare_since[new.node] = now
         if new.state is State.READY:
             bare = self._bare_since.pop(new.node, None)
-            gap = "" if bare is None else f", {now - bare:.1f} s after the old one stopped counting"
+            gap = "" if bare is None else f", unavailable for {now - bare:.1f} s"
             self._journal.tell(NODE, f"{new.node}  {new.revision} ready{gap}")
-        elif new.state in (State.OUT, State.FAILING):
+        elif new.state is State.FAILING:
             self._journal.tell(NODE, f"{new.node}  {new.state}")
 
     def _standing(self) -> str:
