@@ -113,7 +113,8 @@ def _probed(board: Board, chosen: list[Slot]) -> Step:
     if verdict is None:
         node = chosen[0].node
         name = pod_name(board.world.daemonset, node, board.revision.hash, ("dry-run",), None)
-        return Step(actions=(ProbeTemplate(node=node, name=name, revision=board.revision),), more=True)
+        probe = ProbeTemplate(node=node, name=name, revision=board.revision)
+        return Step(actions=(probe,), wake_at=board.world.now)  # it stores nothing, so no event brings the next pass
     if verdict:
         text = f"The server refuses pods of the new template; no old pod is replaced: {verdict}"
         return Step(notes=(Note(warning=True, reason=TEMPLATE_REFUSED, message=text),))
