@@ -1,0 +1,239 @@
+"""A cluster with played nodes and a running controller, the same in a test's hand whatever is behind it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from tests.control_plane import ControlPlane
+from tests.kit.api import CONFIGMAPS, DAEMONSETS, EVENTS, NODES, PODS, REVISIONS, Api, Object, Resource
+from tests.nodes import Nodes
+from tests.nodes.statuses import condition
+from tests.simulator.cluster import Cluster
+from tests.simulator.transport import InProcess
+from tests.system.journal import Journal, target_of
+from tests.system.objects import image_of
+from tests.system.running import Controller
+
+Check: TypeAlias = Callable[[list[Object]], str]
+"""What is still missing, in words; empty when nothing is."""
+
+SECONDS = 20.0
+"""For everything that is waited for: much more than it takes, also on a busy machine."""
+
+FIELDS = {
+    "observed": "observedGeneration",
+    "desired": "desiredNumberScheduled",
+    "current": "currentNumberScheduled",
+    "ready": "numberReady",
+    "updated": "updatedNumberScheduled",
+    "available": "numberAvailable",
+    "unavailable": "numberUnavailable",
+    "misscheduled": "numberMisscheduled",
+    "collisions": "collisionCount",
+}
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What only the simulator offers: its objects, and the controller's way to it, with faults."""
+
+    cluster: Cluster
+    link: InProcess
+
+
+@dataclass
+class Bed:
+    """`api` works in the test's own namespace. `journal` has every write of `controller`, and of nobody else."""
+
+    api: Api
+    nodes: Nodes
+    controller: Controller
+    journal: Journal
+    simulation: Simulation | None = None
+    plane: ControlPlane | None = None
+
+    @property
+    def simulator(self) -> Simulation:
+        """For tests that run on the simulator only."""
+        assert self.simulation is not None, "this test needs the simulator"
+        return self.simulation
+
+    async def add_nodes(self, count: int, **options: Any) -> list[str]:
+        """node-0, node-1 …, all alike; see `Nodes.add` for the options. Returns their names."""
+        names = [f"node-{number}" for number in range(count)]
+        for name in names:
+            await self.nodes.add(name, **options)
+        return names
+
+    async def deploy(self, new: Object) -> Object:
+        """Create a DaemonSet and wait until its status says that it is done. The journal begins anew then."""
+        name = new["metadata"]["name"]
+        await self.api.create(DAEMONSETS, new)
+        await self.settled(name)
+        await self.idle()
+        self.journal.clear()
+        return await self.daemonset(name)
+
+    async def daemonset(self, name: str = "agent") -> Object:
+        return await self.api.get(DAEMONSETS, name)
+
+    async def edit(self, spec: Object, name: str = "agent") -> Object:
+        """Merge these fields into the spec."""
+        return await self.api.patch(DAEMONSETS, name, {"spec": spec})
+
+    async def set_image(self, image: str, name: str = "agent") -> Object:
+        path = "/spec/template/spec/containers/0/image"
+        return await self.api.patch(DAEMONSETS, name, [{"op": "replace", "path": path, "value": image}])
+
+    async def label_node(self, node: str, **labels: str | None) -> Object:
+        """None takes a label away."""
+        return await self.api.patch(NODES, node, {"metadata": {"labels": labels}})
+
+    async def taint(self, node: str, *taints: Mapping[str, str]) -> Object:
+        """These taints and no others."""
+        return await self.api.patch(NODES, node, {"spec": {"taints": [dict(taint) for taint in taints]}})
+
+    async def pods(self, name: str = "agent") -> dict[str, Object]:
+        """Node to the live daemon pod on it, now; fails when there are two on one."""
+        found = [pod for pod in await self.api.list(PODS) if is_live(pod, name)]
+        by_node = {target_of(pod): pod for pod in found}
+        assert len(by_node) == len(found), f"two pods on one node: {sorted(map(target_of, found))}"
+        return by_node
+
+    async def revisions(self) -> list[Object]:
+        """Oldest number first."""
+        return sorted(await self.api.list(REVISIONS), key=lambda one: int(one["revision"]))
+
+    async def runs_on(
+        self, *nodes: str, name: str = "agent", image: str = "", ready: bool = True
+    ) -> dict[str, Object]:
+        """Wait until each of these nodes has exactly one live (and ready) pod, of that image if given, and no other
+        node has any. Returns them by node."""
+
+        def missing(found: list[Object]) -> str:
+            live = [pod for pod in found if is_live(pod, name)]
+            where = sorted(target_of(pod) for pod in live)
+            if where != sorted(nodes):
+                return f"live pods of {name} are on {where}"
+            if unready := [target_of(pod) for pod in live if ready and not is_ready(pod)]:
+                return f"pods that are not ready: {unready}"
+            if outdated := [target_of(pod) for pod in live if image and image_of(pod) != image]:
+                return f"pods of another image than {image}: {outdated}"
+            return ""
+
+        await self.until(PODS, missing, f"one pod of {name} on each of {sorted(nodes)}")
+        return await self.pods(name)
+
+    async def settled(self, name: str = "agent") -> Object:
+        """Wait until the status says: observed, and everywhere an available pod of the current revision."""
+
+        def missing(found: list[Object]) -> str:
+            one = named(found, name)
+            status = one.get("status") or {}
+            if status.get("observedGeneration") != one["metadata"]["generation"]:
+                return "the generation is not observed"
+            wanted = status["desiredNumberScheduled"]
+            fields = ("currentNumberScheduled", "updatedNumberScheduled", "numberAvailable")
+            return "" if all(status[field] == wanted for field in fields) else "not everything is available"
+
+        return named(await self.until(DAEMONSETS, missing, f"{name} settled"), name)
+
+    async def status(self, name: str = "agent", **wanted: int) -> Object:
+        """Wait until the status reads like this (`desired=3, ready=2`), and return the DaemonSet."""
+
+        def missing(found: list[Object]) -> str:
+            status = named(found, name).get("status") or {}
+            there = {short: status.get(FIELDS[short]) for short in wanted}
+            return "" if there == wanted else f"the status of {name} has {there}"
+
+        return named(await self.until(DAEMONSETS, missing, f"{name} has {wanted}"), name)
+
+    async def condition(self, kind: str, reason: str, *, name: str = "agent") -> Object:
+        """Wait until that condition has that reason, and return it."""
+
+        def missing(found: list[Object]) -> str:
+            there = condition(named(found, name), kind)
+            return "" if there.get("reason") == reason else f"condition {kind} of {name} is {there}"
+
+        return condition(named(await self.until(DAEMONSETS, missing, f"{kind}: {reason}"), name), kind)
+
+    async def seen(self, name: str = "agent") -> Object:
+        """Wait until the controller has looked at the DaemonSet as it is now and finished what it had to do."""
+
+        def missing(found: list[Object]) -> str:
+            one = named(found, name)
+            observed = (one.get("status") or {}).get("observedGeneration")
+            generation = one["metadata"]["generation"]
+            return "" if observed == generation else f"observed {observed} of generation {generation}"
+
+        return named(await self.until(DAEMONSETS, missing, f"{name} is observed"), name)
+
+    async def event(self, reason: str, text: str = "") -> Object:
+        """Wait for an event of that reason whose message contains `text`."""
+
+        def missing(found: list[Object]) -> str:
+            told = [(one["reason"], one["message"]) for one in found]
+            return "" if any(why == reason and text in words for why, words in told) else f"the events are {told}"
+
+        found = await self.until(EVENTS, missing, f"event {reason} {text!r}")
+        return next(one for one in found if one["reason"] == reason and text in one["message"])
+
+    async def until(
+        self, resource: Resource, missing: Check, what: str, *, seconds: float = SECONDS, namespace: str | None = None
+    ) -> list[Object]:
+        """Watch objects until nothing is missing; otherwise fail with what is, and with the controller's writes."""
+        words = "nothing has been looked at"
+
+        def done(found: list[Object]) -> bool:
+            nonlocal words
+            words = missing(found)
+            return not words
+
+        try:
+            return await self.api.wait_for(resource, done, what, seconds=seconds, namespace=namespace)
+        except TimeoutError as error:
+            raise AssertionError(f"{error}\n{words}\n{self.journal}") from None
+
+    async def idle(self, seconds: float = 0.25) -> None:
+        """Wait until the controller has not written anything for that long: whatever it had to do is done."""
+        loop = asyncio.get_running_loop()
+        began, deadline = loop.time(), loop.time() + SECONDS
+        while True:
+            assert loop.time() < deadline, f"no end of writing; {self.journal}"
+            left = max(self.journal.last, began) + seconds - loop.time()
+            if left <= 0 and not self.journal.in_flight:
+                return
+            await self.journal.news(max(left, seconds / 10))
+
+    async def touch(self, name: str) -> None:
+        """Something happens that concerns no DaemonSet: a write to the same server."""
+        await self.api.create(CONFIGMAPS, {"metadata": {"name": name}})
+
+
+def named(found: list[Object], name: str) -> Object:
+    return next((one for one in found if one["metadata"]["name"] == name), {"metadata": {"generation": -1}})
+
+
+def controller_of(found: Object) -> Object:
+    """The owner reference that controls it, empty when nobody does."""
+    owners = found["metadata"].get("ownerReferences") or []
+    return next((one for one in owners if one.get("controller")), {})
+
+
+def is_live(pod: Object, name: str) -> bool:
+    """Controlled by the DaemonSet of that name, and not being deleted."""
+    owner = controller_of(pod)
+    ours = owner.get("name") == name and str(owner.get("apiVersion")).startswith("apps.kruise.io/")
+    return ours and not pod["metadata"].get("deletionTimestamp")
+
+
+def is_ready(pod: Object) -> bool:
+    return bool(condition(pod, "Ready").get("status") == "True")
+
+
+def uids(pods: Mapping[str, Object]) -> dict[str, str]:
+    """Node to the uid of the pod on it: equal as long as nobody has replaced one."""
+    return {node: pod["metadata"]["uid"] for node, pod in pods.items()}

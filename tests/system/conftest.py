@@ -1,0 +1,92 @@
+"""The two beds as fixtures: `bed` runs a test on both, `simulator` and `control_plane_bed` on one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import pytest
+import pytest_asyncio
+import structlog
+
+from tests.control_plane import ControlPlane
+from tests.manifests.files import crd
+from tests.system.bed import Bed
+from tests.system.opening import install, on_control_plane, simulated
+
+Open = Callable[[], AbstractAsyncContextManager[Bed]]
+
+BEDS = ["simulator", pytest.param("control-plane", marks=pytest.mark.real)]
+
+
+@pytest.fixture(autouse=True)
+def plain_log() -> Iterator[None]:
+    """The controller's log as plain lines in the output of the test."""
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.format_exc_info,
+            structlog.processors.KeyValueRenderer(key_order=["level", "event"]),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+    )
+    yield
+    structlog.reset_defaults()
+
+
+@pytest.fixture(scope="session")
+def plane(control_plane: ControlPlane) -> ControlPlane:
+    """The session's control plane with the CRD installed."""
+    asyncio.run(install(control_plane, crd()))
+    return control_plane
+
+
+@pytest.fixture(params=BEDS)
+def opened(request: pytest.FixtureRequest) -> Open:
+    if request.param == "simulator":
+        return simulated
+    plane: ControlPlane = request.getfixturevalue("plane")
+    return lambda: on_control_plane(plane)
+
+
+@pytest_asyncio.fixture
+async def bed(opened: Open) -> AsyncIterator[Bed]:
+    """A bed with the controller running, and without nodes."""
+    async with hosted(opened()) as inside:
+        yield inside
+
+
+@pytest_asyncio.fixture
+async def simulator() -> AsyncIterator[Bed]:
+    async with hosted(simulated()) as inside:
+        yield inside
+
+
+@pytest_asyncio.fixture
+async def real_bed(plane: ControlPlane) -> AsyncIterator[Bed]:
+    async with hosted(on_control_plane(plane)) as inside:
+        yield inside
+
+
+@asynccontextmanager
+async def hosted(scope: AbstractAsyncContextManager[Bed]) -> AsyncIterator[Bed]:
+    """`scope` in a task of its own: a fixture is set up and torn down by different ones, and task groups mind."""
+    inside: asyncio.Future[Bed] = asyncio.get_running_loop().create_future()
+    leave = asyncio.Event()
+
+    async def host() -> None:
+        async with scope as bed:
+            inside.set_result(bed)
+            await leave.wait()
+
+    task = asyncio.create_task(host(), name="bed")
+    await asyncio.wait([task, inside], return_when=asyncio.FIRST_COMPLETED)
+    if not inside.done():
+        inside.cancel()
+        await task
+    yield inside.result()
+    leave.set()
+    await task

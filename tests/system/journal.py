@@ -1,0 +1,172 @@
+"""What the controller wrote, as the API server saw it: which request, when, and what it was answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+import msgspec
+
+from controller.kube.request import Request, Response, Stream, Transport
+from tests.kit.api import Object
+from tests.simulator.route import route
+
+READS = ("get", "list", "watch")
+
+
+def target_of(pod: Object) -> str:
+    """The node that a daemon pod is on or is meant for."""
+    spec = pod.get("spec") or {}
+    if spec.get("nodeName"):
+        return str(spec["nodeName"])
+    try:
+        affinity = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        return str(affinity["nodeSelectorTerms"][0]["matchFields"][0]["values"][0])
+    except (KeyError, IndexError):
+        return ""
+
+
+@dataclass(frozen=True)
+class Write:
+    """One write of the controller. `status` 0: it got no answer."""
+
+    verb: str
+    """create, patch, update, delete, or probe for a create that is only a dry run."""
+    resource: str
+    """As kubectl writes it: `pods`, `daemonsets.apps.kruise.io/status`."""
+    name: str
+    body: Object | list[Object]
+    status: int
+    answer: Object
+    at: float
+    """The loop's time of the answer."""
+
+    @property
+    def node(self) -> str:
+        """Of a write about a pod: the pod's node."""
+        created = self.body if self.verb in ("create", "probe") and isinstance(self.body, dict) else {}
+        return target_of(created) or target_of(self.answer)
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, [self.verb, self.resource, self.name, self.node, f"-> {self.status}"]))
+
+
+@dataclass
+class Journal:
+    """All writes since the beginning, or since `clear`."""
+
+    writes: list[Write] = field(default_factory=list)
+    in_flight: int = 0
+    last: float = 0.0
+    """The loop's time of the last write's beginning or end."""
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def clear(self) -> None:
+        """Forget what was written so far: the test begins now."""
+        self.writes.clear()
+
+    def of(self, resource: str, verb: str = "", *, failed: bool = False) -> list[Write]:
+        """The writes of one resource; refused ones only if told so."""
+        return [
+            write
+            for write in self.writes
+            if write.resource == resource
+            and verb in ("", write.verb)
+            and (failed or 200 <= write.status < 300)
+        ]
+
+    @property
+    def created(self) -> list[str]:
+        """The nodes for which pods were created, in that order."""
+        return [write.node for write in self.of("pods", "create")]
+
+    @property
+    def deleted(self) -> list[str]:
+        """The nodes whose pods were deleted, in that order."""
+        return [write.node for write in self.of("pods", "delete")]
+
+    @property
+    def patched(self) -> list[str]:
+        """The nodes whose pods were patched (adopted, released, relabelled), in that order."""
+        return [write.node for write in self.of("pods", "patch")]
+
+    @property
+    def failed(self) -> list[Write]:
+        return [write for write in self.writes if not 200 <= write.status < 300]
+
+    @property
+    def work(self) -> list[Write]:
+        """Everything but events: what the cluster has to carry."""
+        return [write for write in self.writes if write.resource != "events"]
+
+    @property
+    def statuses(self) -> list[Write]:
+        return self.of("daemonsets.apps.kruise.io/status")
+
+    def counts(self) -> Counter[str]:
+        return Counter(f"{write.verb} {write.resource}" for write in self.writes)
+
+    def __str__(self) -> str:
+        return "\n  ".join(["the controller wrote:", *map(str, self.writes)])
+
+    def begin(self) -> None:
+        self.in_flight += 1
+        self._stir()
+
+    def end(self, write: Write) -> None:
+        self.in_flight -= 1
+        self.writes.append(write)
+        self._stir()
+
+    async def news(self, seconds: float) -> bool:
+        """Wait for a write to begin or to end; False: none did in that time."""
+        self._news.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+                return True
+        return False
+
+    def _stir(self) -> None:
+        self.last = asyncio.get_running_loop().time()
+        self._news.set()
+
+
+class Recording:
+    """A `Transport` that keeps a journal of the writes that go through it."""
+
+    def __init__(self, inner: Transport, journal: Journal) -> None:
+        self._inner, self._journal = inner, journal
+
+    async def exchange(self, request: Request) -> Response:
+        where = route(request)
+        if where.verb in READS:
+            return await self._inner.exchange(request)
+        verb = "probe" if ("dryRun", "All") in request.query else where.verb
+        body = _decoded(request.body)
+        name = where.name or (body.get("metadata") or {}).get("name", "") if isinstance(body, dict) else where.name
+        answered = Response(status=0)
+        self._journal.begin()
+        try:
+            answered = await self._inner.exchange(request)
+            return answered
+        finally:
+            at, answer = asyncio.get_running_loop().time(), _decoded(answered.body)
+            told = answer if isinstance(answer, dict) else {}
+            self._journal.end(Write(verb, where.resource, name, body, answered.status, told, at))
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+        async with self._inner.stream(request) as stream:
+            yield stream
+
+
+def _decoded(body: bytes) -> Object | list[Object]:
+    try:
+        found: Object | list[Object] = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return {}
+    return found

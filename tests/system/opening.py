@@ -1,0 +1,130 @@
+"""How each kind of bed is set up and taken down."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+
+from controller.kube.connection import Connection, Fixed, tls_context
+from controller.kube.request import Transport
+from controller.kube.transport import open_transport
+from controller.runtime.clock import Clock, system_clock
+from tests.control_plane import ControlPlane
+from tests.kit.api import DAEMONSETS, NAMESPACES, NODES, PODS, Api, Object, Refusal
+from tests.nodes import INSTANT, Behaviour, Nodes
+from tests.simulator.cluster import Cluster
+from tests.simulator.faults import FaultPlan, Rule
+from tests.simulator.transport import InProcess
+from tests.system.bed import SECONDS, Bed, Simulation
+from tests.system.journal import Journal, Recording
+from tests.system.running import Controller
+
+NAMESPACE = "agents"
+
+
+@asynccontextmanager
+async def simulated(
+    *faults: Rule,
+    clock: Clock = system_clock,
+    latency: float = 0.0,
+    behaviour: Behaviour = INSTANT,
+    started: bool = True,
+) -> AsyncIterator[Bed]:
+    """A simulated cluster. `faults` happen to the controller only, and each must have happened at the end."""
+    cluster, plan = Cluster(clock, strict_namespaces=True), FaultPlan(*faults)
+    link = InProcess(cluster, faults=plan, latency=latency)
+    async with _bed(
+        InProcess(cluster), InProcess(cluster), link, NAMESPACE, clock=clock, behaviour=behaviour, started=started
+    ) as bed:
+        bed.simulation = Simulation(cluster, link)
+        yield bed
+    plan.check()
+
+
+@asynccontextmanager
+async def on_control_plane(
+    plane: ControlPlane, *, behaviour: Behaviour = INSTANT, started: bool = True
+) -> AsyncIterator[Bed]:
+    """A namespace on a real control plane that nobody else uses meanwhile: all its nodes are ours."""
+    namespace = f"system-{secrets.token_hex(4)}"
+    async with AsyncExitStack() as stack:
+        ours, theirs = [await stack.enter_async_context(open_transport(connection_to(plane))) for _ in range(2)]
+        await _remove_nodes(ours)
+        async with _bed(
+            ours, ours, theirs, namespace, clock=system_clock, behaviour=behaviour, started=started
+        ) as bed:
+            bed.plane = plane
+            try:
+                yield bed
+            finally:
+                with suppress(OSError, TimeoutError):  # where the test has left no server behind
+                    await _clear(bed)
+
+
+@asynccontextmanager
+async def _bed(
+    tests: Transport,
+    machines: Transport,
+    controllers: Transport,
+    namespace: str,
+    *,
+    clock: Clock,
+    behaviour: Behaviour,
+    started: bool,
+) -> AsyncIterator[Bed]:
+    journal = Journal()
+    api = Api(tests, namespace)
+    await api.create(NAMESPACES, {"metadata": {"name": namespace}})
+    async with asyncio.TaskGroup() as tasks, Nodes(machines, clock=clock, behaviour=behaviour) as nodes:
+        controller = Controller(Recording(controllers, journal), namespace, tasks, clock=clock)
+        if started:
+            controller.start()
+        try:
+            yield Bed(api, nodes, controller, journal)
+        finally:
+            await controller.kill()
+
+
+def connection_to(plane: ControlPlane) -> Connection:
+    tls = tls_context(str(plane.ca_path))
+    return Connection(server=plane.url, credentials=Fixed(f"Bearer {plane.token}"), tls=tls)
+
+
+async def _remove_nodes(transport: Transport) -> None:
+    await Api(transport, "").delete_all(NODES)
+
+
+async def _clear(bed: Bed) -> None:
+    """Leave nothing that another test could meet."""
+    await bed.controller.kill()
+    api = bed.api
+    await api.delete_all(DAEMONSETS)
+    await api.delete_all(PODS, gracePeriodSeconds="0")
+    with suppress(Refusal):
+        await api.delete(NAMESPACES, api.namespace)
+    await _remove_nodes(api.transport)
+
+
+async def install(plane: ControlPlane, crd: Object) -> None:
+    """The CRD, and wait until its kind is served."""
+    async with open_transport(connection_to(plane)) as transport, asyncio.timeout(SECONDS):
+        api = Api(transport, "default")
+        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd['metadata']['name']}"
+        await api.send(
+            "PATCH", path, crd, "application/apply-patch+yaml", fieldManager="system-tests", force="true"
+        )
+        await _served(api)
+
+
+async def _served(api: Api) -> None:
+    """The kind appears some moments after its CRD, and there is nothing to watch for it."""
+    while True:
+        try:
+            await api.list(DAEMONSETS)
+            return
+        except Refusal as refusal:
+            if refusal.status != 404:
+                raise
+        await asyncio.sleep(0.05)

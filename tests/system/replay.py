@@ -1,0 +1,58 @@
+"""What happened, state by state: the server's own history of a namespace, read back after the fact."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from tests.kit.api import PODS, Object, apply, closing
+from tests.system.bed import Bed, is_live, is_ready
+from tests.system.journal import target_of
+
+
+@dataclass(frozen=True)
+class Film:
+    """The pods of the bed's namespace from one moment on."""
+
+    bed: Bed
+    version: str
+    first: Sequence[Object]
+
+    async def states(self) -> list[list[Object]]:
+        """All pods after each change since the beginning, whoever made it."""
+        marker = f"marker-{self.version}"
+        pod = {"schedulerName": "nobody", "containers": [{"name": "none", "image": "none"}]}
+        await self.bed.api.create(PODS, {"metadata": {"name": marker}, "spec": pod})
+        found = {pod["metadata"]["uid"]: pod for pod in self.first}
+        states = [list(found.values())]
+        events = self.bed.api.watch(PODS, resourceVersion=self.version)
+        async with aclosing(closing(events)) as stream:
+            async for event in stream:
+                if event.object["metadata"].get("name") == marker:
+                    break
+                assert event.type != "ERROR", f"the history is gone: {event.object}"
+                apply(found, event)
+                states.append(list(found.values()))
+        await self.bed.api.delete(PODS, marker, options={"gracePeriodSeconds": 0})
+        return states
+
+    async def served(self, name: str = "agent") -> list[set[str]]:
+        """For each of these states the nodes with a live and ready pod of the DaemonSet."""
+        return [
+            {target_of(pod) for pod in state if is_live(pod, name) and is_ready(pod)}
+            for state in await self.states()
+        ]
+
+    async def crowded(self, name: str = "agent") -> list[list[str]]:
+        """The states in which a node had two live pods of the DaemonSet, each with all nodes of live pods."""
+        wheres = [
+            sorted(target_of(pod) for pod in state if is_live(pod, name)) for state in await self.states()
+        ]
+        return [where for where in wheres if len(where) != len(set(where))]
+
+
+async def film(bed: Bed) -> Film:
+    """From now on."""
+    page = await bed.api.page(PODS)
+    return Film(bed, page["metadata"]["resourceVersion"], page["items"] or [])

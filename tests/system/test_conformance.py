@@ -1,0 +1,168 @@
+"""What the conformance suite asks of native DaemonSets (upstream.md §1.1, C1 to C8)."""
+
+from __future__ import annotations
+
+from tests.kit.api import DAEMONSETS, PODS, REVISIONS, Object
+from tests.nodes import Behaviour
+from tests.nodes.statuses import condition
+from tests.system.bed import Bed, uids
+from tests.system.objects import V1, V2, daemonset, image_of
+from tests.system.replay import film
+
+HASH = "controller-revision-hash"
+
+
+def hashes(pods: dict[str, Object]) -> set[str]:
+    return {pod["metadata"]["labels"][HASH] for pod in pods.values()}
+
+
+async def test_c1_every_node_gets_its_pod_and_a_deleted_one_is_replaced_there(bed: Bed) -> None:
+    nodes = await bed.add_nodes(3)
+    await bed.deploy(daemonset())
+    before = uids(await bed.runs_on(*nodes))
+    await bed.status(desired=3, current=3, ready=3)
+
+    await bed.api.delete(PODS, (await bed.pods())["node-1"]["metadata"]["name"])
+    await bed.idle()
+    after = uids(await bed.runs_on(*nodes))
+    assert {node for node in nodes if before[node] != after[node]} == {"node-1"}
+    assert bed.journal.created == ["node-1"]
+    await bed.status(desired=3, current=3, ready=3, available=3)
+
+
+async def test_c2_a3_pods_follow_the_labels_of_nodes_and_the_node_selector(bed: Bed) -> None:
+    await bed.add_nodes(3)
+    await bed.deploy(daemonset(pod={"nodeSelector": {"color": "blue"}}))
+    assert await bed.pods() == {}
+    await bed.status(desired=0, current=0)
+
+    await bed.label_node("node-1", color="blue")
+    await bed.runs_on("node-1")
+    await bed.status(desired=1, current=1, ready=1)
+
+    await bed.label_node("node-1", color="green")
+    await bed.runs_on()
+    await bed.status(desired=0, current=0, misscheduled=0)
+
+    spec = {"template": {"spec": {"nodeSelector": {"color": "green"}}}, "updateStrategy": {"type": "RollingUpdate"}}
+    await bed.edit(spec)
+    await bed.runs_on("node-1")
+    await bed.status(desired=1, current=1, ready=1)
+    assert bed.journal.created == ["node-1", "node-1"]
+    assert bed.journal.deleted == ["node-1"]
+
+
+async def test_c3_a_failed_pod_is_replaced_and_its_object_is_gone(bed: Bed) -> None:
+    nodes = await bed.add_nodes(3)
+    await bed.deploy(daemonset())
+    failed = (await bed.pods())["node-2"]
+    await bed.nodes.fail(failed, reason="Evicted")
+    await bed.event("FailedDaemonPod", failed["metadata"]["name"])
+    await bed.status(desired=3, ready=3)
+    after = await bed.runs_on(*nodes)
+    assert after["node-2"]["metadata"]["uid"] != failed["metadata"]["uid"]
+    assert await bed.api.find(PODS, failed["metadata"]["name"]) is None
+    assert (bed.journal.deleted, bed.journal.created) == (["node-2"], ["node-2"])
+
+
+async def test_c4_a_rolling_update_keeps_all_but_one_node_served(bed: Bed) -> None:
+    nodes = await bed.add_nodes(4)
+    await bed.deploy(daemonset())
+    (first,) = await bed.revisions()
+    assert first["revision"] == 1
+    history = await film(bed)
+
+    await bed.set_image(V2)
+    await bed.settled()
+    pods = await bed.runs_on(*nodes, image=V2)
+    first, second = await bed.revisions()
+    assert (first["revision"], second["revision"]) == (1, 2)
+    assert hashes(pods) == {second["metadata"]["labels"][HASH]}
+    assert min(len(served) for served in await history.served()) == 3, "maxUnavailable is 1"
+    assert await history.crowded() == []
+    assert bed.journal.deleted == ["node-3", "node-2", "node-1", "node-0"]
+
+
+async def test_c5_going_back_in_the_middle_restarts_no_pod_that_was_still_old(bed: Bed) -> None:
+    nodes = await bed.add_nodes(3)
+    await bed.deploy(daemonset())
+    before = uids(await bed.pods())
+    history = await film(bed)
+    bed.nodes.behave("*", Behaviour(missing_images=("*:v2",)))
+    await bed.set_image(V2)
+    await bed.status(updated=1, ready=2)
+    await bed.idle()
+    stuck = {node: image_of(pod) for node, pod in (await bed.pods()).items()}
+    assert stuck == {"node-0": V1, "node-1": V1, "node-2": V2}
+
+    await bed.set_image(V1)
+    await bed.settled()
+    after = uids(await bed.runs_on(*nodes, image=V1))
+    assert {node for node in nodes if after[node] == before[node]} == {"node-0", "node-1"}
+    await bed.status(desired=3, current=3, ready=3)
+    assert min(len(served) for served in await history.served()) == 2, "maxUnavailable is 1"
+
+
+async def test_c6_list_and_delete_by_label(bed: Bed) -> None:
+    await bed.add_nodes(1)
+    await bed.deploy(daemonset())
+    await bed.deploy(daemonset("other"))
+    (one,) = await bed.api.list(DAEMONSETS, namespace="", labelSelector="app=agent")
+    assert one["metadata"]["namespace"] == bed.api.namespace
+    await bed.api.delete_all(DAEMONSETS, labelSelector="app=agent")
+    await bed.until(DAEMONSETS, lambda found: "" if len(found) == 1 else "agent is there", "agent deleted")
+    (rest,) = await bed.api.list(DAEMONSETS)
+    assert rest["metadata"]["name"] == "other"
+
+
+async def test_c7_conditions_that_others_write_stay(bed: Bed) -> None:
+    await bed.add_nodes(1)
+    found = await bed.deploy(daemonset())
+    theirs = {"type": "StatusUpdate", "status": "True", "reason": "E2E", "message": "Set from e2e test"}
+    found["status"]["conditions"].append(theirs)
+    await bed.api.replace(DAEMONSETS, found, sub="status")
+    await bed.label_node("node-0", makes="no-difference")
+    await bed.nodes.add("node-1")
+    found = await bed.status(desired=2, ready=2)
+    assert condition(found, "StatusUpdate") == theirs
+
+    patched = {"type": "StatusPatched", "status": "True", "reason": "E2E", "message": "Set by merge patch"}
+    await bed.api.patch(DAEMONSETS, "agent", {"status": {"conditions": [patched]}}, sub="status")
+    await bed.condition("Available", "AllAvailable")
+    found = await bed.daemonset()
+    assert condition(found, "StatusPatched") == patched
+    assert condition(found, "Progressing")["reason"] == "RolloutComplete", "ours are written again"
+
+
+async def test_c8_revisions_can_be_relabelled_doubled_and_deleted_by_hand(bed: Bed) -> None:
+    nodes = await bed.add_nodes(2)
+    await bed.deploy(daemonset())
+    (first,) = await bed.revisions()
+    before = uids(await bed.pods())
+    await bed.api.patch(REVISIONS, first["metadata"]["name"], {"metadata": {"labels": {"e2e": "patched"}}})
+
+    twin = {
+        "metadata": {
+            "name": "agent-another",
+            "labels": {**first["metadata"]["labels"], HASH: "another"},
+            "ownerReferences": first["metadata"]["ownerReferences"],
+        },
+        "data": first["data"],
+        "revision": 2,
+    }
+    await bed.api.create(REVISIONS, twin)
+    await bed.until(REVISIONS, lambda found: "" if len(found) == 1 else "not one", "of two that mean the same, one")
+    await bed.idle()
+    assert [one["metadata"]["name"] for one in await bed.revisions()] == ["agent-another"]
+    pods = await bed.runs_on(*nodes)
+    assert (uids(pods), hashes(pods)) == (before, {"another"}), "relabelled, not restarted"
+
+    await bed.api.patch(REVISIONS, "agent-another", {"metadata": {"labels": {"e2e": "updated"}}})
+    await bed.edit({"template": {"spec": {"terminationGracePeriodSeconds": 1}}})
+    await bed.until(REVISIONS, lambda found: "" if len(found) == 2 else f"{len(found)} revisions", "two revisions")
+    await bed.settled()
+    await bed.api.delete_all(REVISIONS, labelSelector="e2e=updated")
+    await bed.until(REVISIONS, lambda found: "" if len(found) == 1 else f"{len(found)} revisions", "one revision")
+    await bed.idle()
+    (survivor,) = await bed.revisions()
+    assert survivor["revision"] == 3
