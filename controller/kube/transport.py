@@ -82,6 +82,8 @@ class AiohttpTransport:
         try:
             yield _Stream(response)
         finally:
+            if response.connection is not None and response.connection.transport is not None:
+                response.connection.transport.abort()  # a TLS farewell would wait for a server that keeps sending
             response.close()
 
     def _url(self, request: Request) -> URL:
