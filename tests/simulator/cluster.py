@@ -137,12 +137,14 @@ class Cluster:
         self._admit(Attempt("delete", kind, namespace, name, before.object))
         if options.dry_run:
             return result
-        if result.gone:
-            result = Deletion(self._remove(before), gone=True)
-        elif result.object is not before:
+        stored = before
+        if result.object is not before:  # pods are marked even when they go at once
             stored = self.store.put(kind, before.name, result.object.object)
+        if result.gone:
+            stored = self._remove(stored)
+        elif stored is not before:
             self._garbage.written(stored)
-            result = Deletion(stored, gone=False)
+        result = Deletion(stored, result.gone)
         self._tidy()
         return result
 

@@ -27,10 +27,12 @@ class DeleteOptions:
 
 @dataclass(frozen=True)
 class Deletion:
-    """What a DELETE made of the object. Not gone: it has a deletionTimestamp and waits."""
+    """What a DELETE makes of the object."""
 
     object: Stored
+    """With a deletionTimestamp, but for an object that goes at once and is no pod."""
     gone: bool
+    """Nothing holds it."""
 
 
 def deletion(before: Stored, options: DeleteOptions, now: float) -> Deletion:
@@ -44,7 +46,8 @@ def deletion(before: Stored, options: DeleteOptions, now: float) -> Deletion:
         metadata["finalizers"] = finalizers
     else:
         metadata.pop("finalizers", None)
-    if not finalizers and grace == 0 and not _is_namespace_in_use(new):
+    gone = not finalizers and grace == 0 and not _is_namespace_in_use(new)
+    if gone and not before.kind.graceful:
         return Deletion(before, gone=True)
     if "deletionTimestamp" not in metadata:
         metadata["deletionTimestamp"] = rfc3339(now + grace)
@@ -53,13 +56,13 @@ def deletion(before: Stored, options: DeleteOptions, now: float) -> Deletion:
             metadata["generation"] += 1
         if _is_namespace_in_use(new):
             new["status"]["phase"] = "Terminating"
-    elif grace < metadata["deletionGracePeriodSeconds"] and (before.kind.graceful and options.grace is not None):
+    elif grace < metadata["deletionGracePeriodSeconds"] and before.kind.graceful:
         asked = (epoch(metadata["deletionTimestamp"]) or now) - metadata["deletionGracePeriodSeconds"]
         metadata["deletionTimestamp"] = rfc3339(asked + grace)
         metadata["deletionGracePeriodSeconds"] = grace
     if new == before.object:
-        return Deletion(before, gone=False)
-    return Deletion(Stored(before.kind, before.name, before.uid, before.version, new), gone=False)
+        return Deletion(before, gone)
+    return Deletion(Stored(before.kind, before.name, before.uid, before.version, new), gone)
 
 
 def ends_with(new: Object) -> bool:
@@ -82,13 +85,13 @@ def _check_preconditions(before: Stored, options: DeleteOptions) -> None:
             f"the UID in the precondition ({options.uid}) does not match the UID in record ({before.uid}). "
             "The object might have been deleted and then recreated"
         )
-        raise refusal.conflict(before.kind, before.name[1], why)
+        raise refusal.precondition_failed(before.kind, before.name[1], why)
     if options.version and options.version != str(before.version):
         why = (
             f"the ResourceVersion in the precondition ({options.version}) does not match the ResourceVersion in record "
             f"({before.version}). The object might have been modified"
         )
-        raise refusal.conflict(before.kind, before.name[1], why)
+        raise refusal.precondition_failed(before.kind, before.name[1], why)
 
 
 def _grace(kind: Kind, found: Object, options: DeleteOptions) -> int:

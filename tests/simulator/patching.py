@@ -36,8 +36,7 @@ def _apply(root: dict[str, Any], operation: dict[str, Any]) -> None:
             raise ValueError("test failed")
     elif op == "remove":
         _remove(root, path)
-    elif op == "replace":
-        _get(root, path)
+    elif op == "replace":  # of a missing key in a map that is there: done, as if it were an add
         _set(root, path, operation["value"], insert=False)
     elif op == "add":
         _set(root, path, operation["value"], insert=True)

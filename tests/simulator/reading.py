@@ -10,7 +10,7 @@ import msgspec
 
 from tests.simulator import refusal
 from tests.simulator.cluster import Cluster
-from tests.simulator.objects import Cause, Kind, Stored
+from tests.simulator.objects import Cause, Kind, Name, Stored
 from tests.simulator.refusal import Refused
 from tests.simulator.selection import selector
 from tests.simulator.watching import Watch
@@ -34,12 +34,17 @@ class Asked:
             raise refusal.bad_request(f'invalid {key}: strconv.ParseUint: parsing "{text}": invalid syntax')
         return int(text)
 
+    def key(self, name: Name) -> str:
+        """The place of an object in the order of this list."""
+        return f"/{name[1]}" if self.namespace or not self.kind.namespaced else f"/{name[0]}/{name[1]}"
+
     def flag(self, key: str) -> bool:
         return self.query.get(key) in TRUE
 
 
 class _Token(msgspec.Struct):
     rv: int
+    """-1: the latest, whatever has happened since the first page."""
     start: str
     v: str = "meta.k8s.io/v1"
 
@@ -51,20 +56,22 @@ def list_objects(cluster: Cluster, asked: Asked, *, stale_version: int | None = 
         raise _forbidden_option("sendInitialEvents", "sendInitialEvents is forbidden for list")
     selected = selector(kind, asked.query.get("labelSelector", ""), asked.query.get("fieldSelector", ""))
     token = _read_token(asked.query.get("continue", ""))
-    version, start = (token.rv, token.start) if token else (stale_version or _list_version(cluster, asked), "")
+    version, start = stale_version or _list_version(cluster, asked), ""
+    if token:
+        version, start = token.rv if token.rv > 0 else store.version, token.start
     if version < store.histories[kind].forgotten and version != store.version:
-        raise _too_old_to_continue(cluster, token) if token else _too_old(version, store.histories[kind].forgotten)
+        raise _too_old_to_continue(token) if token else _too_old(version, store.histories[kind].forgotten)
     objects = store.objects[kind]
     if version != store.version:
         objects = store.histories[kind].as_of(version, objects)
-    names = sorted(name for name in objects if _key(name) >= start and asked.namespace in ("", name[0]))
+    names = sorted(name for name in objects if asked.namespace in ("", name[0]) and asked.key(name) >= start)
     found = [objects[name] for name in names]
     if selected is not None:
         found = [item for item in found if selected(item.object)]
     metadata: dict[str, object] = {"resourceVersion": str(version)}
     limit = asked.number("limit")
     if limit and len(found) > limit:
-        metadata["continue"] = _write_token(_Token(rv=version, start=_key(found[limit].name)))
+        metadata["continue"] = _write_token(_Token(rv=version, start=asked.key(found[limit - 1].name) + "\0"))
         if selected is None:
             metadata["remainingItemCount"] = len(found) - limit
         found = found[:limit]
@@ -151,10 +158,6 @@ def _wants_initial_events(cluster: Cluster, asked: Asked) -> bool | None:
     return asked.flag("sendInitialEvents")
 
 
-def _key(name: tuple[str, str]) -> str:
-    return f"{name[0]}/{name[1]}"
-
-
 def _write_token(token: _Token) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
 
@@ -172,13 +175,13 @@ def _too_old(version: int, oldest: int) -> Refused:
     return refusal.expired(f"too old resource version: {version} ({oldest})")
 
 
-def _too_old_to_continue(cluster: Cluster, token: _Token) -> Refused:
+def _too_old_to_continue(token: _Token) -> Refused:
     return refusal.expired(
         "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
         "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
         "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
         "deleted between the time the first chunk was returned and now may show up in the list.",
-        token=_write_token(_Token(rv=cluster.store.version, start=token.start)),
+        token=_write_token(_Token(rv=-1, start=token.start)),
     )
 
 

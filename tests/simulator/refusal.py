@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from tests.simulator.objects import Cause, Kind
+from tests.simulator.objects import Cause, Kind, Stored
 
 
 class Refused(Exception):  # noqa: N818 - an answer, not a fault
@@ -68,19 +68,47 @@ def conflict(kind: Kind, name: str, why: str) -> Refused:
     return Refused(409, "Conflict", message, details(kind, name))
 
 
+def _qualified(kind: Kind) -> str:
+    return f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+
+
+def precondition_failed(kind: Kind, name: str, why: str) -> Refused:
+    """A DELETE whose preconditions do not hold: a conflict that names the kind, not the resource."""
+    message = f'Operation cannot be fulfilled on {_qualified(kind)} "{name}": {why}'
+    return Refused(409, "Conflict", message, details(kind, name, kind.kind))
+
+
 MODIFIED_MEANWHILE = "the object has been modified; please apply your changes to the latest version and try again"
 
 
-def invalid(kind: Kind, name: str, causes: list[Cause]) -> Refused:
-    words = [f"{cause.field}: {cause.message}" for cause in causes]
+def wrong_uid(found: Stored, uid: str) -> str:
+    """The words of a conflict when a PUT carries another object's uid."""
+    key = "/".join(part for part in ("/registry", found.kind.group, found.kind.plural, *found.name) if part)
+    return (
+        f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+        f"Precondition failed: UID in precondition: {uid}, UID in object meta: {found.uid}"
+    )
+
+
+def version_missing(kind: Kind, name: str) -> Refused:
+    """A PUT without resourceVersion where the kind demands one; alone among the 422 it names the plural."""
+    cause = Cause(
+        "metadata.resourceVersion", "FieldValueInvalid", "Invalid value: 0: must be specified for an update"
+    )
+    return invalid(kind, name, [cause], subject=kind.resource, word=kind.plural)
+
+
+def invalid(kind: Kind, name: str, causes: list[Cause], *, subject: str = "", word: str = "") -> Refused:
+    """422 with the causes. `subject` and `word` name the kind where it is not done in the usual way."""
+    words = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     listed = words[0] if len(words) == 1 else f"[{', '.join(words)}]"
-    subject = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+    subject = subject or _qualified(kind)
     entries = [{"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in causes]
     return Refused(
         422,
         "Invalid",
         f'{subject} "{name}" is invalid: {listed}',
-        {**details(kind, name, kind.kind), "causes": entries},
+        {**details(kind, name, word or kind.kind), "causes": entries},
     )
 
 

@@ -45,7 +45,7 @@ def settle(before: Stored, change: Change) -> Object:
         metadata.pop("finalizers", None)
     if not metadata.get("ownerReferences"):
         metadata.pop("ownerReferences", None)
-    if kind.generation and _spec_part(old) != _spec_part(new):
+    if kind.generation and change.subresource != "binding" and _spec_part(old) != _spec_part(new):
         metadata["generation"] = before.metadata["generation"] + 1
     causes = _finalizer_causes(before, metadata)
     if change.subresource in ("", "status"):
@@ -59,16 +59,13 @@ def _guard(before: Stored, metadata: Object, change: Change) -> None:
     kind, name = before.kind, before.name[1]
     uid, version = metadata.get("uid") or "", metadata.get("resourceVersion") or ""
     if change.put and uid and uid != before.uid:
-        raise refusal.conflict(
-            kind, name, f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before.uid}"
-        )
+        raise refusal.conflict(kind, name, refusal.wrong_uid(before, uid))
     if not version and not kind.unconditional_update:
-        words = "Invalid value: 0: must be specified for an update"
-        raise refusal.invalid(kind, name, [Cause("metadata.resourceVersion", "FieldValueInvalid", words)])
+        raise refusal.version_missing(kind, name)
     if version and version != str(before.version):
         raise refusal.conflict(kind, name, refusal.MODIFIED_MEANWHILE)
     if uid and uid != before.uid:
-        raise refusal.invalid(kind, name, [immutable("metadata.uid", f'"{uid}"')])
+        raise refusal.invalid(kind, name, 2 * [immutable("metadata.uid", f'"{uid}"')])  # it is looked at twice
 
 
 def _main_part(old: Object, new: Object) -> Object:
@@ -113,4 +110,4 @@ def _finalizer_causes(before: Stored, metadata: Object) -> list[Cause]:
         "Forbidden: no new finalizers can be added if the object is being deleted, "
         f"found new finalizers []string{{{listed}}}"
     )
-    return [Cause("metadata.finalizers", "FieldValueForbidden", words)]
+    return 2 * [Cause("metadata.finalizers", "FieldValueForbidden", words)]  # it is looked at twice

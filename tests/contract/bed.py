@@ -1,0 +1,180 @@
+"""What a contract test holds in its hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Protocol
+
+import pytest
+from aiohttp import ClientSession
+
+from controller.kube.request import Transport
+from tests.control_plane import ControlPlane
+from tests.kit.api import (
+    CONFIGMAPS,
+    DAEMONSETS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    Api,
+    Event,
+    Object,
+    Refusal,
+    Resource,
+    closing,
+)
+from tests.kit.manifests import configmap, demo, owner
+from tests.nodes import INSTANT, Behaviour, Nodes
+from tests.simulator import Cluster
+
+WAIT_SECONDS = 20.0
+
+
+class Compaction(Protocol):
+    """How the history of this bed is made short."""
+
+    async def __call__(self) -> None: ...
+
+
+class SimulatedCompaction:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def __call__(self) -> None:
+        self._cluster.store.compact()
+
+
+class RealCompaction:
+    """Compacts etcd. The API server's own cache may still know more than etcd does."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        flag = "--advertise-client-urls="
+        command = plane.process("etcd").command
+        self._url = next(word.removeprefix(flag) for word in command if word.startswith(flag))
+
+    async def __call__(self) -> None:
+        async with ClientSession(self._url) as session:
+            async with session.post("/v3/kv/range", json={"key": "AA=="}) as answer:
+                revision = (await answer.json())["header"]["revision"]
+            body = {"revision": revision, "physical": True}
+            async with session.post("/v3/kv/compaction", json=body) as answer:
+                assert answer.status == 200, await answer.text()
+
+
+class Bed:
+    """One API server and a namespace in it that is this test's alone."""
+
+    transport: Transport
+    api: Api
+    name: str
+    """The namespace; also a prefix for names of cluster-scoped objects."""
+
+    def __init__(self, compact: Compaction, *, cascades: bool) -> None:
+        self.compact = compact
+        self._cascades = cascades
+        self._nodes: list[str] = []
+        self._open: list[AsyncGenerator[Event, None]] = []
+
+    async def needs_garbage_collector(self) -> None:
+        """Skip where there is none; otherwise wait until it has noticed our kind, for which it looks every 30 s."""
+        if not self._cascades:
+            pytest.skip("no kube-controller-manager, so no garbage collector")
+        head = await self.api.create(DAEMONSETS, demo("probe"))
+        await self.api.create(CONFIGMAPS, configmap("probe", ownerReferences=[owner(head)]))
+        await self.api.delete(DAEMONSETS, "probe")
+        await self.api.wait_for(
+            CONFIGMAPS, lambda found: "probe" not in names(found), "the garbage collector is awake", seconds=90
+        )
+
+    @asynccontextmanager
+    async def nodes(
+        self, count: int = 1, *, behaviour: Behaviour = INSTANT
+    ) -> AsyncIterator[tuple[Nodes, list[str]]]:
+        """Played nodes and their names."""
+        names = [f"{self.name}-{number}" for number in range(1, count + 1)]
+        async with Nodes(self.transport, behaviour=behaviour) as nodes:
+            for name in names:
+                await nodes.add(name)
+            self._nodes += names
+            yield nodes, names
+
+    async def follow(
+        self, resource: Resource, *, resume_from: str | None = None, **query: str
+    ) -> tuple[Object, AsyncIterator[Event]]:
+        """A list, and a watch that begins where the list ends, or at another version, or ("") at none."""
+        page = await self.api.page(resource)
+        version = page["metadata"]["resourceVersion"] if resume_from is None else resume_from
+        if version:
+            query["resourceVersion"] = version
+        events = self.api.watch(resource, namespace=None, silence=WAIT_SECONDS, **query)
+        self._open.append(closing(events))
+        return page, events
+
+    async def clean_up(self) -> None:
+        """Leave nothing that another test could see; the namespace itself goes in its own time."""
+        for events in self._open:
+            await events.aclose()
+        for pod in await self.api.list(PODS):
+            await self._force_away(pod)
+        for name in self._nodes:
+            if await self.api.find(NODES, name) is not None:
+                await self.api.delete(NODES, name)
+        if await self.api.find(NAMESPACES, self.name) is not None:
+            await self.api.delete(NAMESPACES, self.name)
+
+    async def _force_away(self, pod: Object) -> None:
+        name = pod["metadata"]["name"]
+        try:
+            if pod["metadata"].get("finalizers"):
+                await self.api.patch(PODS, name, {"metadata": {"finalizers": None}})
+            await self.api.delete(PODS, name, options={"gracePeriodSeconds": 0})
+        except Refusal as refusal:
+            if refusal.status != 404:
+                raise
+
+
+@contextmanager
+def refused(status: int, reason: str, message: str | None = None, **details: Any) -> Iterator[list[Refusal]]:
+    """The block ends with this refusal; `details` is compared as far as it is given, and handed out for more."""
+    caught: list[Refusal] = []
+    with pytest.raises(Refusal) as info:
+        yield caught
+    refusal = info.value
+    caught.append(refusal)
+    assert (refusal.status, refusal.reason) == (status, reason), refusal.body
+    assert {key: refusal.body.get(key) for key in ("kind", "apiVersion", "status", "code")} == {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "code": status,
+    }
+    if message is not None:
+        assert refusal.message == message
+    sent = refusal.body.get("details") or {}
+    assert {key: sent.get(key) for key in details} == details
+
+
+async def next_events(events: AsyncIterator[Event], count: int) -> list[Event]:
+    """The next `count` events that are not bookmarks of an idle watch."""
+    found: list[Event] = []
+    async with asyncio.timeout(WAIT_SECONDS):
+        while len(found) < count:
+            event = await anext(events)
+            if event.type != "BOOKMARK" or is_initial_end(event):
+                found.append(event)
+    return found
+
+
+def is_initial_end(event: Event) -> bool:
+    notes = event.object["metadata"].get("annotations") or {}
+    return event.type == "BOOKMARK" and notes.get("k8s.io/initial-events-end") == "true"
+
+
+def names(found: list[Object]) -> list[str]:
+    return [item["metadata"]["name"] for item in found]
+
+
+def version_of(found: Object) -> int:
+    return int(found["metadata"]["resourceVersion"])

@@ -1,0 +1,113 @@
+"""Owners and what they own: background, foreground and orphaning deletes."""
+
+from __future__ import annotations
+
+from tests.contract.bed import Bed, names
+from tests.kit.api import CONFIGMAPS, DAEMONSETS, PODS, REVISIONS, Object, Resource
+from tests.kit.manifests import configmap, demo, owner, pod
+
+NODE = "contract-nowhere"
+
+
+async def family(bed: Bed) -> Object:
+    """A DaemonSet with two pods on a node, one without, and a revision."""
+    head = await bed.api.create(DAEMONSETS, demo())
+    for name in ("one", "two"):
+        await bed.api.create(PODS, pod(name, on=NODE, ownerReferences=[owner(head)]))
+    await bed.api.create(PODS, pod("free", ownerReferences=[owner(head)]))
+    revision = {"metadata": {"name": "demo-1", "ownerReferences": [owner(head)]}, "revision": 1, "data": {}}
+    await bed.api.create(REVISIONS, revision)
+    return head
+
+
+async def gone(bed: Bed, resource: Resource, name: str) -> None:
+    await bed.api.wait_for(resource, lambda found: name not in names(found), f"{name} is gone")
+
+
+async def dying(bed: Bed, *expected: str) -> list[Object]:
+    def are_dying(found: list[Object]) -> bool:
+        return sorted(item["metadata"]["name"] for item in found) == sorted(expected) and all(
+            item["metadata"].get("deletionTimestamp") for item in found
+        )
+
+    return await bed.api.wait_for(PODS, are_dying, f"only {expected} are there, and dying")
+
+
+async def test_background_the_owner_goes_first_and_its_pods_gracefully(bed: Bed) -> None:
+    await bed.needs_garbage_collector()
+    await family(bed)
+    await bed.api.delete(DAEMONSETS, "demo", options={"propagationPolicy": "Background"})
+    assert await bed.api.find(DAEMONSETS, "demo") is None
+    found = await dying(bed, "one", "two")
+    assert {item["metadata"]["deletionGracePeriodSeconds"] for item in found} == {30}
+    await gone(bed, REVISIONS, "demo-1")
+
+
+async def test_foreground_the_owner_goes_last(bed: Bed) -> None:
+    await bed.needs_garbage_collector()
+    await family(bed)
+    head = await bed.api.delete(DAEMONSETS, "demo", options={"propagationPolicy": "Foreground"})
+    assert head["metadata"]["finalizers"] == ["foregroundDeletion"]
+    assert head["metadata"]["deletionTimestamp"]
+    await dying(bed, "one", "two")
+    assert await bed.api.find(DAEMONSETS, "demo") is not None
+    for name in ("one", "two"):
+        await bed.api.delete(PODS, name, options={"gracePeriodSeconds": 0})
+    await gone(bed, DAEMONSETS, "demo")
+
+
+async def test_foreground_does_not_wait_for_what_does_not_block(bed: Bed) -> None:
+    await bed.needs_garbage_collector()
+    head = await bed.api.create(DAEMONSETS, demo())
+    await bed.api.create(PODS, pod("one", on=NODE, ownerReferences=[owner(head, block=False)]))
+    await bed.api.delete(DAEMONSETS, "demo", options={"propagationPolicy": "Foreground"})
+    await gone(bed, DAEMONSETS, "demo")
+    await dying(bed, "one")
+
+
+async def test_orphan_lets_the_pods_live(bed: Bed) -> None:
+    await bed.needs_garbage_collector()
+    await family(bed)
+    head = await bed.api.delete(DAEMONSETS, "demo", options={"propagationPolicy": "Orphan"})
+    assert head["metadata"]["finalizers"] == ["orphan"]
+    await gone(bed, DAEMONSETS, "demo")
+    found = await bed.api.list(PODS)
+    assert names(found) == ["free", "one", "two"]
+    assert not any(item["metadata"].get("ownerReferences") for item in found)
+    assert not any(item["metadata"].get("deletionTimestamp") for item in found)
+    (revision,) = await bed.api.list(REVISIONS)
+    assert "ownerReferences" not in revision["metadata"]
+
+
+async def test_a_pod_of_an_owner_that_never_was_is_garbage(bed: Bed) -> None:
+    await bed.needs_garbage_collector()
+    head = await bed.api.create(DAEMONSETS, demo())
+    reference = owner(head) | {"uid": "00000000-0000-0000-0000-000000000000"}
+    await bed.api.create(PODS, pod("one", ownerReferences=[reference]))
+    await gone(bed, PODS, "one")
+
+
+async def test_one_living_owner_keeps_an_object_and_the_dead_one_is_forgotten(bed: Bed) -> None:
+    await bed.needs_garbage_collector()
+    first = await bed.api.create(CONFIGMAPS, configmap("first"))
+    second = await bed.api.create(CONFIGMAPS, configmap("second"))
+    references = [owner(first), owner(second, controller=False)]
+    await bed.api.create(CONFIGMAPS, configmap("child", ownerReferences=references))
+    await bed.api.delete(CONFIGMAPS, "first")
+
+    def is_kept(found: list[Object]) -> bool:
+        return any(
+            item["metadata"]["name"] == "child"
+            and [reference["name"] for reference in item["metadata"].get("ownerReferences") or []] == ["second"]
+            for item in found
+        )
+
+    await bed.api.wait_for(CONFIGMAPS, is_kept, "child has one owner left")
+
+
+async def test_an_owner_in_another_namespace_is_no_owner(bed: Bed) -> None:
+    await bed.needs_garbage_collector()
+    foreign = await bed.api.create(CONFIGMAPS, configmap(bed.name, namespace="default"))
+    await bed.api.create(CONFIGMAPS, configmap("child", ownerReferences=[owner(foreign)]))
+    await gone(bed, CONFIGMAPS, "child")
+    await bed.api.delete(CONFIGMAPS, bed.name, namespace="default")
