@@ -1,0 +1,64 @@
+"""A control plane with everything installed; the controller has only the rights that its manifests give it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+import pytest_asyncio
+
+from tests.control_plane import DEFAULT_CONTROLLERS, Binaries, ControlPlane, User, service_account
+from tests.e2e.bed import Bed, bed_on
+from tests.e2e.process import Controller, running
+from tests.manifests.files import MANIFESTS
+
+ACCOUNT = service_account("kruise-ds-system", "kruise-ds-controller")
+STRICT = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
+"""As on clusters that guard blockOwnerDeletion: owning a pod needs a right of its own there."""
+
+
+@pytest.fixture(scope="session")
+def account() -> User:
+    """The controller's service account."""
+    return ACCOUNT
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def plane(complete_binaries: Binaries) -> AsyncIterator[ControlPlane]:
+    """One control plane for all tests here, with scheduler, garbage collector, audit log and our manifests."""
+    async with bare_plane(complete_binaries, [ACCOUNT]) as started:
+        await installed(started, "overlays/default")
+        await started.start_controller_manager(DEFAULT_CONTROLLERS)
+        yield started
+
+
+def bare_plane(binaries: Binaries, users: Sequence[User] = ()) -> ControlPlane:
+    """A control plane without our manifests and without controllers.
+
+    Those are started once the kind is installed: the garbage collector looks for new kinds only twice a minute.
+    """
+    return ControlPlane(
+        binaries, controllers=(), scheduler=True, audit=True, users=users, apiserver_flags=[STRICT]
+    )
+
+
+async def installed(plane: ControlPlane, folder: str) -> None:
+    """`kubectl apply --server-side -k manifests/<folder>`, and wait until the server knows the kind."""
+    done = await plane.run_kubectl("apply", "--server-side", "-k", str(MANIFESTS / folder))
+    assert done.returncode == 0, done.stderr
+    done = await plane.run_kubectl("wait", "--for=condition=Established", "crd/daemonsets.apps.kruise.io")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def controller(plane: ControlPlane) -> AsyncIterator[Controller]:
+    """One controller for the tests of a module, looking after all namespaces."""
+    async with running(plane.folder, plane.kubeconfig_for(ACCOUNT), secrets=(ACCOUNT.token,)) as started:
+        yield started
+
+
+@pytest_asyncio.fixture
+async def bed(plane: ControlPlane) -> AsyncIterator[Bed]:
+    """A namespace and nodes of the test's own. DaemonSets see all nodes, so no other test's are there."""
+    async with bed_on(plane) as made:
+        yield made

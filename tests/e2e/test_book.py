@@ -1,0 +1,273 @@
+"""The book's chapter on DaemonSets (listings 16.1 to 16.4), typed into a terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests.e2e.bed import Bed, sample
+from tests.e2e.process import Controller
+from tests.e2e.witness import is_live, witnessing
+from tests.kit.api import DAEMONSETS, EVENTS, PODS
+from tests.nodes import Behaviour
+
+pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller")]
+
+WORKERS = ("kind-worker", "kind-worker2")
+MASTER = "kind-control-plane"
+MASTER_TAINT = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
+
+
+async def start_kind(bed: Bed) -> None:
+    """The three nodes of the book's cluster."""
+    await bed.nodes.add(MASTER, taints=[MASTER_TAINT])
+    await bed.workers(*WORKERS)
+
+
+def words(table: str) -> list[list[str]]:
+    """The cells of a table that kubectl prints, which are two or more spaces apart."""
+    return [re.split(r"\s{2,}", line.strip()) for line in table.splitlines()]
+
+
+def uid(pod: dict[str, dict[str, str]]) -> str:
+    return pod["metadata"]["uid"]
+
+
+async def test_listing_1_runs_a_pod_on_each_worker_and_none_on_the_tainted_node(bed: Bed) -> None:
+    await start_kind(bed)
+    assert await bed.apply_sample("ds.demo.yaml") == "daemonset.apps.kruise.io/demo created\n"
+    pods = await bed.serves(*WORKERS)
+    await bed.settled(2)
+    header, row = words(await bed.kubectl("get", "ads"))
+    assert header == ["NAME", "DESIRED", "CURRENT", "READY", "UP-TO-DATE", "AVAILABLE", "NODE SELECTOR", "AGE"]
+    assert row[:7] == ["demo", "2", "2", "2", "2", "2", "<none>"]
+    header, row = words(await bed.kubectl("get", "ads", "-o", "wide"))
+    assert header[8:] == ["CONTAINERS", "IMAGES", "SELECTOR"]
+    assert row[8:] == ["demo", "busybox", "app=demo"]
+    table = words(await bed.kubectl("get", "pods", "-l", "app=demo", "-o", "wide"))
+    assert {row[table[0].index("NODE")] for row in table[1:]} == set(WORKERS)
+    assert {row[2] for row in table[1:]} == {"Running"}
+    for pod in pods.values():
+        assert re.fullmatch(r"demo-[a-z0-9]{5,8}", pod["metadata"]["name"])
+
+
+async def test_describe_tells_the_status_and_which_pods_were_created(bed: Bed) -> None:
+    await start_kind(bed)
+    await bed.apply_sample("ds.demo.yaml")
+    pods = await bed.serves(*WORKERS)
+    await bed.settled(2)
+    names = {pod["metadata"]["name"] for pod in pods.values()}
+    await bed.api.wait_for(EVENTS, lambda events: len(_created(events)) == 2, "an event for each created pod")
+    text = await bed.kubectl("describe", "ads", "demo")
+    for name in names:
+        assert re.search(rf"Normal +SuccessfulCreate +\S+ +daemonset-controller +Created pod: {name}", text)
+    assert re.search(r"Number Available: +2", text)
+
+
+def _created(events: list[dict[str, str]]) -> list[dict[str, str]]:
+    return [event for event in events if event["reason"] == "SuccessfulCreate"]
+
+
+async def test_a_daemon_pod_reads_as_the_book_shows_it(bed: Bed) -> None:
+    await bed.workers("kind-worker")
+    await bed.apply_sample("ds.demo.yaml")
+    pod = (await bed.serves("kind-worker"))["kind-worker"]
+    owner = await bed.api.get(DAEMONSETS, "demo")
+    assert pod["metadata"]["generateName"] == "demo-"
+    assert pod["metadata"]["labels"]["app"] == "demo"
+    assert pod["metadata"]["labels"]["controller-revision-hash"] == owner["status"]["updateRevision"]
+    assert pod["metadata"]["ownerReferences"] == [
+        {
+            "apiVersion": "apps.kruise.io/v1beta1",
+            "kind": "DaemonSet",
+            "name": "demo",
+            "uid": owner["metadata"]["uid"],
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+    ]
+    required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    aimed = {"key": "metadata.name", "operator": "In", "values": ["kind-worker"]}
+    assert required["nodeSelectorTerms"] == [{"matchFields": [aimed]}]
+
+
+async def test_a_toleration_of_everything_reaches_the_control_plane_node_too(bed: Bed) -> None:
+    await start_kind(bed)
+    demo = sample("ds.demo.yaml")
+    demo["spec"]["template"]["spec"]["tolerations"] = [{"operator": "Exists"}]
+    await bed.apply(demo)
+    await bed.serves(MASTER, *WORKERS)
+    await bed.settled(3)
+
+
+async def test_listing_2_follows_the_labels_of_nodes(bed: Bed) -> None:
+    await start_kind(bed)
+    await bed.apply_sample("ds.demo.yaml")
+    await bed.serves(*WORKERS)
+    await bed.apply_sample("ds.demo.nodeSelector.yaml")
+    await bed.serves()
+    await bed.settled(0)
+    assert words(await bed.kubectl("get", "ads"))[1][:7] == ["demo", "0", "0", "0", "0", "0", "gpu=cuda"]
+    await bed.kubectl("label", "node", "kind-worker2", "gpu=cuda")
+    await bed.serves("kind-worker2")
+    await bed.settled(1)
+    await bed.kubectl("label", "node", "kind-worker2", "gpu-")
+    await bed.serves()
+    await bed.settled(0)
+    patch = '[{"op": "remove", "path": "/spec/template/spec/nodeSelector"}]'
+    said = await bed.kubectl("patch", "ads", "demo", "--type=json", f"-p={patch}")
+    assert said == "daemonset.apps.kruise.io/demo patched\n"
+    await bed.serves(*WORKERS)
+    await bed.settled(2)
+
+
+async def test_listing_3_updates_one_node_at_a_time_and_watches_each_new_pod(bed: Bed) -> None:
+    await bed.workers(*WORKERS)
+    bed.clocks.slow = 600.0  # the first pods have been ready for ten minutes
+    await bed.apply_sample("ds.demo.yaml")
+    before = await bed.serves(*WORKERS)
+    await bed.settled(2)
+    bed.clocks.slow = 0.0
+    rolling = sample("ds.demo.v2.rollingUpdate.yaml")
+    assert rolling["spec"]["minReadySeconds"] == 30
+    rolling["spec"]["minReadySeconds"] = 3  # in a shorter day
+    async with witnessing(bed.api) as witness:
+        await witness.until(lambda: len(witness.ready) == 2, "both pods seen")
+        witness.floor = 1
+        await bed.apply(rolling)
+        await witness.until(lambda: bool(witness.retired), "the first pod has to go")
+        assert witness.ever[min(witness.retired)] == "kind-worker2", "node names descending"
+        pods = await bed.serves(*WORKERS, labels={"ver": "v2"})
+        await bed.settled(2)
+    assert not {uid(pod) for pod in before.values()} & {uid(pod) for pod in pods.values()}
+    first, second = (pods[node]["status"]["startTime"] for node in ("kind-worker2", "kind-worker"))
+    assert _seconds(second) - _seconds(first) >= 3, "the second waits until the first was ready for minReadySeconds"
+
+
+def _seconds(stamp: str) -> int:
+    hours, minutes, seconds = stamp.rstrip("Z").partition("T")[2].split(":")
+    return int(hours) * 3600 + int(minutes) * 60 + int(seconds)
+
+
+async def test_a_huge_max_unavailable_recreates_everything_at_once(bed: Bed) -> None:
+    nodes = [f"huge-{number}" for number in range(6)]
+    await bed.workers(*nodes)
+    demo = sample("ds.demo.yaml")
+    await bed.apply(demo)
+    await bed.serves(*nodes)
+    await bed.settled(6)
+    demo["spec"]["updateStrategy"] = {"rollingUpdate": {"maxUnavailable": 10000, "maxSurge": 0}}
+    demo["spec"]["template"]["metadata"]["labels"]["ver"] = "v2"
+    async with witnessing(bed.api) as witness:
+        await witness.until(lambda: len(witness.ready) == 6, "all pods seen")
+        for node in nodes:
+            bed.nodes.behave(node, Behaviour(terminate=None))
+        await bed.apply(demo)
+        await witness.until(lambda: len(witness.retired) == 6, "all old pods go before the first new one comes", 10)
+        for node in nodes:
+            bed.nodes.behave(node)
+        await bed.serves(*nodes, labels={"ver": "v2"})
+    await bed.settled(6)
+
+
+async def test_listing_4_leaves_pods_alone_until_somebody_deletes_them(bed: Bed) -> None:
+    await bed.workers(*WORKERS)
+    await bed.apply_sample("ds.demo.yaml")
+    before = await bed.serves(*WORKERS)
+    await bed.apply_sample("ds.demo.v3.onDelete.yaml")
+    await bed.status(desiredNumberScheduled=2, numberAvailable=2, updatedNumberScheduled=0)
+    assert words(await bed.kubectl("get", "ads"))[1][:6] == ["demo", "2", "2", "2", "0", "2"]
+    await bed.kubectl("delete", "pod", before["kind-worker2"]["metadata"]["name"])
+    await bed.status(numberAvailable=2, updatedNumberScheduled=1)
+    after = await bed.serves(*WORKERS)
+    assert after["kind-worker2"]["metadata"]["labels"]["ver"] == "v3"
+    assert uid(after["kind-worker"]) == uid(before["kind-worker"]), "nobody touched kind-worker"
+    await bed.kubectl("delete", "pod", before["kind-worker"]["metadata"]["name"])
+    await bed.settled(2)
+
+
+async def test_a_deleted_pod_comes_back_on_its_node_and_no_other_pod_moves(bed: Bed) -> None:
+    await bed.workers(*WORKERS)
+    await bed.apply_sample("ds.demo.yaml")
+    before = await bed.serves(*WORKERS)
+    await bed.kubectl("delete", "pod", before["kind-worker"]["metadata"]["name"])
+    after = await bed.serves(*WORKERS)
+    assert uid(after["kind-worker"]) != uid(before["kind-worker"])
+    assert uid(after["kind-worker2"]) == uid(before["kind-worker2"])
+    await bed.kubectl("delete", "pods", "--all", "--force", "--grace-period=0")
+    again = await bed.serves(*WORKERS)
+    assert not {uid(pod) for pod in again.values()} & {uid(pod) for pod in after.values()}
+
+
+async def test_an_extra_pod_that_matches_is_deleted_at_once(bed: Bed) -> None:
+    await bed.workers(*WORKERS)
+    await bed.apply_sample("ds.demo.yaml")
+    before = await bed.serves(*WORKERS)
+    container = {"name": "demo", "image": "busybox"}
+    extra = {"metadata": {"name": "extra", "labels": {"app": "demo"}}, "spec": {"containers": [container]}}
+    extra["spec"]["nodeName"] = "kind-worker"
+    await bed.api.create(PODS, extra)
+    after = await bed.serves(*WORKERS)
+    assert {node: uid(pod) for node, pod in after.items()} == {node: uid(pod) for node, pod in before.items()}
+
+
+async def test_the_selector_cannot_be_changed_and_the_server_says_so(bed: Bed) -> None:
+    await bed.apply_sample("ds.demo.yaml")
+    demo = sample("ds.demo.yaml")
+    labels = {"app": "demo", "tier": "x"}
+    demo["spec"]["selector"]["matchLabels"] = demo["spec"]["template"]["metadata"]["labels"] = labels
+    refused = await bed.tried("apply", "-f", "-", stdin=json.dumps(demo))
+    assert refused.returncode == 1
+    words = 'The DaemonSet "demo" is invalid: spec.selector: Forbidden: field is immutable; to change it, '
+    assert refused.stderr.startswith(words), refused.stderr
+
+
+async def test_a_node_that_joins_gets_a_pod_and_one_that_leaves_is_counted_no_more(bed: Bed) -> None:
+    await bed.workers(*WORKERS)
+    await bed.apply_sample("ds.demo.yaml")
+    before = await bed.serves(*WORKERS)
+    await bed.workers("kind-worker3")
+    after = await bed.serves(*WORKERS, "kind-worker3")
+    await bed.settled(3)
+    assert {uid(pod) for pod in before.values()} < {uid(pod) for pod in after.values()}
+    await bed.nodes.remove("kind-worker")
+    await bed.settled(2)
+    left = [pod for pod in await bed.pods() if is_live(pod)]
+    assert {uid(pod) for pod in left} <= {uid(pod) for pod in after.values()}, "no pod is made for a node that is gone"
+
+
+async def test_failed_and_succeeded_pods_are_replaced_on_their_nodes(bed: Bed) -> None:
+    await bed.workers(*WORKERS)
+    await bed.apply_sample("ds.demo.yaml")
+    before = await bed.serves(*WORKERS)
+    await bed.nodes.fail(before["kind-worker"], reason="Evicted", message="The node was low on memory.")
+    await bed.nodes.succeed(before["kind-worker2"])
+    after = await bed.serves(*WORKERS)
+    for node in WORKERS:
+        assert uid(after[node]) != uid(before[node]), f"{node} has a new pod"
+    wanted = {"FailedDaemonPod", "SucceededDaemonPod"}
+    await bed.api.wait_for(EVENTS, lambda found: wanted <= {event["reason"] for event in found}, f"events {wanted}")
+
+
+async def test_a_template_that_the_server_refuses_is_said_and_touches_no_running_pod(bed: Bed) -> None:
+    await bed.workers(*WORKERS)
+    await bed.apply_sample("ds.demo.yaml")
+    before = await bed.serves(*WORKERS)
+    await bed.settled(2)
+    demo = sample("ds.demo.yaml")
+    demo["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = "Sometimes"
+    await bed.apply(demo)
+
+    def is_told(found: list[dict[str, object]]) -> bool:
+        conditions = {one["type"]: one for one in found[0]["status"]["conditions"]}  # type: ignore[index]
+        return conditions["Degraded"]["reason"] == "TemplateRefused"
+
+    (told,) = await bed.api.wait_for(DAEMONSETS, is_told, "Degraded: TemplateRefused")
+    message = next(one for one in told["status"]["conditions"] if one["type"] == "Degraded")["message"]
+    assert "imagePullPolicy" in message
+    after = await bed.serves(*WORKERS)
+    assert {uid(pod) for pod in after.values()} == {uid(pod) for pod in before.values()}
+    await bed.apply_sample("ds.demo.yaml")
+    await bed.settled(2)

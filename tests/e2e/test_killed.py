@@ -1,0 +1,121 @@
+"""The controller is killed at any moment of its work and started again: nothing is done twice, nothing is forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.control_plane import ControlPlane
+from tests.e2e.bed import Bed, sample
+from tests.e2e.conftest import ACCOUNT
+from tests.e2e.process import Controller, running
+from tests.e2e.witness import Witness, witnessing
+from tests.kit.api import REVISIONS
+from tests.nodes import Behaviour
+
+pytestmark = pytest.mark.real
+
+NODES = tuple(f"killed-{number}" for number in range(8))
+SLOWLY = ("--kube-api-qps=12", "--kube-api-burst=1")
+"""So that there is a middle to be killed in."""
+
+
+@asynccontextmanager
+async def started(plane: ControlPlane) -> AsyncIterator[Controller]:
+    async with running(plane.folder, plane.kubeconfig_for(ACCOUNT), *SLOWLY, secrets=(ACCOUNT.token,)) as controller:
+        yield controller
+
+
+async def kill_at(bed: Bed, witness: Witness, moments: list[tuple[str, Callable[[], bool]]]) -> None:
+    """Run one controller after the other; each is killed when its moment has come."""
+    for what, has_come in moments:
+        async with started(bed.plane) as controller:
+            await witness.until(has_come, what)
+            await controller.killed()
+
+
+async def test_a_deployment_that_is_killed_four_times_makes_each_pod_once(bed: Bed) -> None:
+    await bed.workers(*NODES)
+    async with witnessing(bed.api) as witness:
+        await bed.apply_sample("ds.demo.yaml")
+        moments = [(f"{count} pods made", lambda count=count: len(witness.ever) >= count) for count in (1, 2, 4, 6)]
+        await kill_at(bed, witness, moments)  # type: ignore[arg-type]  # mypy cannot infer lambda defaults
+        async with started(bed.plane):
+            await bed.serves(*NODES)
+            await bed.settled(len(NODES))
+        assert sorted(witness.ever.values()) == sorted(NODES), "one pod for each node was ever made"
+    (revision,) = await bed.api.list(REVISIONS)
+    assert revision["revision"] == 1
+
+
+async def test_an_update_that_is_killed_five_times_keeps_its_budget_and_replaces_each_pod_once(bed: Bed) -> None:
+    await bed.workers(*NODES)
+    demo = sample("ds.demo.yaml")
+    demo["spec"]["updateStrategy"] = {"rollingUpdate": {"maxUnavailable": 2}}
+    await bed.apply(demo)
+    async with running(bed.plane.folder, bed.plane.kubeconfig_for(ACCOUNT)):
+        await bed.serves(*NODES)
+        await bed.settled(len(NODES))
+    bed.nodes.behave("*", Behaviour(ready=0.2, terminate=0.2))
+    async with witnessing(bed.api) as witness:
+        await witness.until(lambda: len(witness.ready) == 8, "all pods seen")
+        witness.floor = 6
+        demo["spec"]["template"]["metadata"]["labels"]["ver"] = "v2"
+        await bed.apply(demo)
+        moments: list[tuple[str, Callable[[], bool]]] = [
+            ("the first pod has to go", lambda: len(witness.retired) >= 1),
+            ("the first new pod is made", lambda: len(witness.ever) >= 9),
+            ("two more have to go", lambda: len(witness.retired) >= 3),
+            ("the fourth new pod is made", lambda: len(witness.ever) >= 12),
+            ("the seventh has to go", lambda: len(witness.retired) >= 7),
+        ]
+        await kill_at(bed, witness, moments)
+        async with started(bed.plane):
+            await bed.serves(*NODES, labels={"ver": "v2"})
+            await bed.settled(len(NODES))
+        assert sorted(witness.ever.values()) == sorted(NODES * 2), "one old and one new pod for each node"
+        assert len(witness.retired) == len(NODES), "no new pod was told to go"
+    assert sorted(one["revision"] for one in await bed.api.list(REVISIONS)) == [1, 2]
+
+
+async def test_a_controller_that_comes_back_sees_what_happened_meanwhile(bed: Bed) -> None:
+    """While it is away: a pod deleted, a node added and one lost, a label changed, the template changed."""
+    await bed.workers(*NODES[:3])
+    await bed.apply_sample("ds.demo.yaml")
+    async with started(bed.plane) as controller:
+        pods = await bed.serves(*NODES[:3])
+        await bed.settled(3)
+        await controller.killed()
+    await bed.kubectl("delete", "pod", pods[NODES[0]]["metadata"]["name"])
+    await bed.workers(NODES[3], NODES[4])
+    await bed.kubectl("taint", "node", NODES[1], "reserved=yes:NoExecute")
+    await bed.apply_sample("ds.demo.v3.onDelete.yaml")
+    async with started(bed.plane):
+        after = await bed.serves(NODES[0], NODES[2], NODES[3], NODES[4])
+        await bed.status(desiredNumberScheduled=4, numberAvailable=4, updatedNumberScheduled=3, numberMisscheduled=0)
+    assert after[NODES[2]]["metadata"]["uid"] == pods[NODES[2]]["metadata"]["uid"]
+    assert "ver" not in after[NODES[2]]["metadata"]["labels"]
+
+
+async def test_sigterm_in_the_middle_of_work_ends_it_cleanly_and_the_next_one_goes_on(bed: Bed) -> None:
+    await bed.workers(*NODES)
+    async with witnessing(bed.api) as witness:
+        await bed.apply_sample("ds.demo.yaml")
+        async with started(bed.plane) as controller:
+            await witness.until(lambda: len(witness.ever) >= 3, "three pods made")
+            assert await controller.terminated() == 0
+            assert controller.lines[-1]["msg"] == "stopped"
+        async with started(bed.plane):
+            await bed.serves(*NODES)
+            await bed.settled(len(NODES))
+        assert sorted(witness.ever.values()) == sorted(NODES)
+
+
+async def test_sigint_is_sigterm(bed: Bed, plane: ControlPlane) -> None:
+    import signal
+
+    async with started(plane) as controller:
+        controller.process.signal(signal.SIGINT)
+        assert await controller.process.ended() == 0
