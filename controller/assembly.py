@@ -13,7 +13,7 @@ from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key
 from controller.api.wellknown import MALFORMED_OBJECT
 from controller.daemonset.caches import Caches
-from controller.daemonset.execute import Executor
+from controller.daemonset.hands import Hands
 from controller.daemonset.kinds import PODS
 from controller.daemonset.memory import Memories
 from controller.daemonset.reconcile import Reconciler, Watchers
@@ -70,7 +70,7 @@ def assemble(
     throttle = Throttle(qps=settings.qps, burst=settings.burst)
     client = Client(Sender(fence, throttle=throttle, on_response=report.answered, refresh=refresh))
     informers = Informers(settings.namespaces)
-    memories, ledger, failed_pods = Memories(), Ledger(), failed_pod_backoff()
+    memories, ledger = Memories(), Ledger()
     queue, pacer = WorkQueue[Key](), Pacer[Key]()
     recorder = Recorder(client, clock, identity, report.event_dropped)
 
@@ -93,14 +93,9 @@ def assemble(
             enqueue(daemonset.key, "urgent", "malformed object")
 
     reconciler = Reconciler(
-        client=client,
+        hands=Hands(client, ledger, failed_pod_backoff(), say, clock),
         caches=informers.caches,
         memories=memories,
-        ledger=ledger,
-        failed_pods=failed_pods,
-        executor=Executor(client, ledger, failed_pods, say, clock),
-        say=say,
-        clock=clock,
         pacer=pacer,
         watchers=Watchers(
             on_plan=report.planned, on_stale=report.stale, on_overdue=overdue, on_status=report.status_written

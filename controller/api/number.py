@@ -9,7 +9,7 @@ from typing import TypeAlias
 IntOrPercent: TypeAlias = int | str
 """A count of nodes or pods (`3`), or a share of the desired number (`"30%"`). Any other string is malformed."""
 
-_PERCENT = re.compile(r"(\d{1,9})%")
+_PERCENT = re.compile(r"([0-9]{1,9})%")
 _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(m|u|n|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei|[eE][+-]?\d{1,3})?")
 """Larger exponents are no amounts of anything; written out they would fill the memory."""
 _SUFFIX = {

@@ -7,16 +7,16 @@ after it (D11, behaviour.md §7.3).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from typing import TypeAlias, assert_never
+from collections.abc import Coroutine, Sequence
+from typing import assert_never
 
 from controller.api.daemonset import DaemonSet
 from controller.api.wellknown import FAILED_CREATE, FAILED_DELETE, SUCCESSFUL_CREATE, SUCCESSFUL_DELETE
 from controller.daemonset.claims import Claims
+from controller.daemonset.hands import Hands
 from controller.daemonset.kinds import PODS, REVISIONS
 from controller.daemonset.memory import Memory
 from controller.daemonset.writes import Writes
-from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound, Unknown
 from controller.planner.actions import (
     Action,
@@ -33,33 +33,19 @@ from controller.planner.actions import (
     RenumberRevision,
     Why,
 )
-from controller.runtime.backoff import BackoffTable
-from controller.runtime.clock import Clock
-from controller.runtime.freshness import Ledger
-
-Say: TypeAlias = Callable[[DaemonSet, Note], None]
-FailedPods: TypeAlias = BackoffTable[tuple[str, int, str]]
-"""Back-off of replacing failed pods, by DaemonSet uid, its generation and the node."""
 
 
-class Executor:
-    """The controller's hands: shared by all workers, with nothing of its own that changes."""
-
-    def __init__(self, client: Client, ledger: Ledger, failed_pods: FailedPods, say: Say, clock: Clock) -> None:
-        self._client, self._ledger, self._failed_pods = client, ledger, failed_pods
-        self._say, self._clock = say, clock
-
-    async def carry_out(
-        self, actions: Sequence[Action], daemonset: DaemonSet, memory: Memory
-    ) -> tuple[ApiError, ...]:
-        """Try every action; returns what went wrong and has to be tried again, in the order of the actions."""
-        if not actions:
-            return ()
-        turn = _Turn(self._client, self._ledger, self._failed_pods, self._say, self._clock, daemonset, memory)
-        creates = [action for action in actions if isinstance(action, CreatePod)]
-        others = [action for action in actions if not isinstance(action, CreatePod)]
-        errors = await _side_by_side([turn.carry_out(action) for action in others])
-        return (*errors, *await turn.create_slowly(creates))
+async def carry_out(
+    actions: Sequence[Action], daemonset: DaemonSet, memory: Memory, hands: Hands
+) -> tuple[ApiError, ...]:
+    """Try every action; returns what went wrong and has to be tried again, in the order of the actions."""
+    if not actions:
+        return ()
+    turn = _Turn(daemonset, memory, hands)
+    creates = [action for action in actions if isinstance(action, CreatePod)]
+    others = [action for action in actions if not isinstance(action, CreatePod)]
+    errors = await _side_by_side([turn.carry_out(action) for action in others])
+    return (*errors, *await turn.create_slowly(creates))
 
 
 async def _side_by_side(attempts: Sequence[Coroutine[None, None, ApiError | None]]) -> list[ApiError]:
@@ -74,20 +60,11 @@ async def _side_by_side(attempts: Sequence[Coroutine[None, None, ApiError | None
 class _Turn:
     """One pass over one DaemonSet."""
 
-    def __init__(
-        self,
-        client: Client,
-        ledger: Ledger,
-        failed_pods: FailedPods,
-        say: Say,
-        clock: Clock,
-        daemonset: DaemonSet,
-        memory: Memory,
-    ) -> None:
-        self._ledger, self._failed_pods, self._say, self._clock = ledger, failed_pods, say, clock
-        self._daemonset, self._memory = daemonset, memory
-        self._writes = Writes(client, daemonset, memory)
-        self._claims = Claims(client, daemonset)
+    def __init__(self, daemonset: DaemonSet, memory: Memory, hands: Hands) -> None:
+        self._daemonset, self._memory, self._hands = daemonset, memory, hands
+        self._ledger = hands.ledger
+        self._writes = Writes(hands.client, daemonset, memory)
+        self._claims = Claims(hands.client, daemonset)
 
     async def create_slowly(self, creates: Sequence[CreatePod]) -> list[ApiError]:
         """Batches of 1, 2, 4 … pods; a batch with an error is the last one of this pass.
@@ -115,7 +92,10 @@ class _Turn:
         try:
             await self._attempt(action)
         except ApiError as error:
-            return await self._verdict(action, error)
+            try:
+                return await self._verdict(action, error)
+            except ApiError as second:  # the look at the server failed too
+                return second
         return None
 
     async def _attempt(self, action: Action) -> None:
@@ -160,7 +140,8 @@ class _Turn:
         self._ledger.deleted(self._daemonset.uid, action.pod.uid, version)
         if action.why is Why.FAILED:
             daemonset = self._daemonset
-            self._failed_pods.strike((daemonset.uid, daemonset.generation, action.node), self._clock())
+            key = (daemonset.uid, daemonset.generation, action.node)
+            self._hands.failed_pods.strike(key, self._hands.clock())
         self._tell(SUCCESSFUL_DELETE, f"Deleted pod: {action.pod.name}")
 
     async def _verdict(self, action: Action, error: ApiError) -> ApiError | None:
@@ -188,7 +169,7 @@ class _Turn:
         return error
 
     def _tell(self, reason: str, message: str) -> None:
-        self._say(self._daemonset, Note(warning=False, reason=reason, message=message))
+        self._hands.say(self._daemonset, Note(warning=False, reason=reason, message=message))
 
     def _warn(self, reason: str, message: str) -> None:
-        self._say(self._daemonset, Note(warning=True, reason=reason, message=message))
+        self._hands.say(self._daemonset, Note(warning=True, reason=reason, message=message))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from controller.api.daemonset import DaemonSet
 from controller.api.pod import Pod
 from controller.daemonset.caches import Caches
-from controller.daemonset.execute import FailedPods
+from controller.daemonset.hands import FailedPods
 from controller.daemonset.memory import Memory
 from controller.planner.world import World
 from controller.runtime.clock import Clock

@@ -14,16 +14,15 @@ from controller.api.meta import Key
 from controller.api.wellknown import INVALID_SPEC
 from controller.daemonset import status_writer
 from controller.daemonset.caches import Caches
-from controller.daemonset.execute import Executor, FailedPods, Say
+from controller.daemonset.execute import carry_out
 from controller.daemonset.gather import gather
+from controller.daemonset.hands import Hands
 from controller.daemonset.memory import Memories, Memory
-from controller.kube.client import Client
 from controller.kube.errors import ApiError, Conflict, NotFound
 from controller.planner.actions import Note, Plan
 from controller.planner.plan import plan
 from controller.planner.status import Status, refused_status
-from controller.runtime.clock import Clock
-from controller.runtime.freshness import STALE_WARNING, Ledger, Stale
+from controller.runtime.freshness import STALE_WARNING, Stale
 from controller.runtime.pacing import Pacer, StatusPacer
 from controller.runtime.workers import ComeBack, Done, Outcome, Retry
 from controller.runtime.workqueue import Taken
@@ -51,19 +50,14 @@ class Reconciler:
     def __init__(
         self,
         *,
-        client: Client,
+        hands: Hands,
         caches: Caches,
         memories: Memories,
-        ledger: Ledger,
-        failed_pods: FailedPods,
-        executor: Executor,
-        say: Say,
-        clock: Clock,
         pacer: Pacer[Key],
         watchers: Watchers,
     ) -> None:
-        self._client, self._caches, self._memories, self._ledger = client, caches, memories, ledger
-        self._failed_pods, self._executor, self._say, self._clock = failed_pods, executor, say, clock
+        self._hands, self._clock, self._ledger = hands, hands.clock, hands.ledger
+        self._caches, self._memories = caches, memories
         self._pacer, self._watchers = pacer, watchers
         self._status_pacer: StatusPacer[str] = StatusPacer()
         self._overdue: set[str] = set()
@@ -93,9 +87,9 @@ class Reconciler:
         self._watchers.on_plan(key, decided, cost)
         try:
             for note in decided.notes:
-                self._say(daemonset, note)
+                self._hands.say(daemonset, note)
             memory.eager = decided.more
-            errors = await self._executor.carry_out(decided.actions, daemonset, memory)
+            errors = await carry_out(decided.actions, daemonset, memory, self._hands)
             memory.trouble = next((str(error) for error in errors if not isinstance(error, Conflict)), "")
             return await self._conclude(daemonset, memory, decided, errors, fresh=fresh)
         finally:
@@ -103,7 +97,7 @@ class Reconciler:
 
     def _decide(self, daemonset: DaemonSet, memory: Memory, *, fresh: bool) -> Plan:
         try:
-            world = gather(daemonset, self._caches, memory, self._failed_pods, self._clock, fresh=fresh)
+            world = gather(daemonset, self._caches, memory, self._hands.failed_pods, self._clock, fresh=fresh)
         except (ValueError, msgspec.ValidationError) as error:
             note = Note(
                 warning=True, reason=INVALID_SPEC, message=f"spec.template or rollingUpdate.selector: {error}"
@@ -139,7 +133,7 @@ class Reconciler:
         if delay > 0:
             return delay
         try:
-            await status_writer.write(self._client, daemonset, change, memory)
+            await status_writer.write(self._hands.client, daemonset, change, memory)
         except ApiError as error:
             self._watchers.on_status("conflict" if isinstance(error, Conflict) else "error")
             raise
