@@ -82,7 +82,7 @@ def _value(value: JSON, field: str) -> JSON:
         if field in _FREE_TEXT:
             return {key: text for key, text in value.items() if text is not None}
         if field in ("limits", "requests"):
-            return {key: canonical_quantity(_scalar(amount)) for key, amount in value.items()}
+            return {key: canonical_quantity(_scalar(amount)) for key, amount in value.items() if amount is not None}
         return _object(value, field)
     if isinstance(value, list):
         return [_value(item, field) for item in value]
