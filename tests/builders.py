@@ -1,0 +1,254 @@
+"""Worlds in one line: `world(ds(rev="v2", partition=2), pods=served("node-0", "node-1"))`.
+
+Everything is deterministic. Revisions are called by the tag of their only image; `v1`, `v2` … are also their hashes.
+A pod without a name is called after its node and its revision: `node-0-v1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from controller.api import canonical
+from controller.api.base import JSONObject
+from controller.api.daemonset import (
+    DaemonSet,
+    DaemonSetSpec,
+    Lifecycle,
+    LifecycleHook,
+    RollingUpdate,
+    UpdateStrategy,
+)
+from controller.api.node import Node, Taint
+from controller.api.number import IntOrPercent
+from controller.api.pod import Pod
+from controller.api.revision import Revision
+from controller.api.selector import LabelSelector, Requirement
+from controller.api.wellknown import HASH_LABEL
+from controller.planner.eligibility import Rules
+from controller.planner.world import Predecessor, World
+
+NOW = 1_800_000_000.0
+"""The clock of every world unless it says otherwise, in seconds since 1970."""
+
+LONG = 3600.0
+"""Seconds for which a pod has been ready unless it says otherwise."""
+
+OURS = "uid-ads"
+"""uid of the DaemonSet of every world."""
+
+LABELS = {"app": "demo"}
+
+
+def ago(seconds: float) -> float:
+    return NOW - seconds
+
+
+def taint(key: str, effect: str = "NoSchedule", value: str = "") -> Taint:
+    return Taint(key=key, effect=effect, value=value)
+
+
+def node(name: str, *taints: Taint, labels: Mapping[str, str] | None = None) -> Node:
+    return Node(name=name, uid=f"uid-{name}", version="1", labels=dict(labels or {}), taints=taints)
+
+
+def numbered(count: int) -> tuple[Node, ...]:
+    """node-0, node-1, …"""
+    return tuple(node(f"node-{number}") for number in range(count))
+
+
+def template(rev: str, **spec: Any) -> JSONObject:
+    """The pod template of revision `rev`; further fields of the pod spec as Kubernetes calls them."""
+    container: JSONObject = {"name": "main", "image": f"demo:{rev}"}
+    return {"metadata": {"labels": dict(LABELS)}, "spec": {"containers": [container], **spec}}
+
+
+def tag_of(pod_template: JSONObject) -> str:
+    """`v2` of a template whose first image is `demo:v2`."""
+    view = msgspec.convert(pod_template, dict[str, Any])
+    return str(view["spec"]["containers"][0]["image"]).rpartition(":")[2]
+
+
+def ds(
+    rev: str = "v1",
+    *,
+    max_unavailable: IntOrPercent | None = 1,
+    max_surge: IntOrPercent | None = None,
+    partition: IntOrPercent | None = None,
+    selector: Mapping[str, str] | None = None,
+    paused: bool = False,
+    on_delete: bool = False,
+    rolling_update_type: str = "",
+    burst: IntOrPercent | None = None,
+    min_ready: int = 0,
+    history: int | None = None,
+    hook: LifecycleHook | None = None,
+    pods: LabelSelector | None = None,
+    annotations: Mapping[str, str] | None = None,
+    dying: bool = False,
+    generation: int = 1,
+    **spec: Any,
+) -> DaemonSet:
+    """A DaemonSet whose template is revision `rev`. `selector` chooses nodes, `pods` is `spec.selector`."""
+    rolling = RollingUpdate(
+        rolling_update_type=rolling_update_type,
+        max_unavailable=None if max_surge is not None else max_unavailable,
+        max_surge=max_surge,
+        selector=LabelSelector(match_labels=dict(selector)) if selector is not None else None,
+        partition=partition,
+        paused=paused,
+    )
+    strategy = UpdateStrategy(type="OnDelete") if on_delete else UpdateStrategy(rolling_update=rolling)
+    pod_template = template(rev, **spec)
+    return DaemonSet(
+        namespace="default",
+        name="demo",
+        uid=OURS,
+        version="1",
+        generation=generation,
+        annotations=dict(annotations or {}),
+        dying=dying,
+        spec=DaemonSetSpec(
+            selector=pods or LabelSelector(match_labels=LABELS),
+            template=pod_template,
+            update_strategy=strategy,
+            min_ready_seconds=min_ready,
+            burst_replicas=burst,
+            revision_history_limit=history,
+            lifecycle=Lifecycle(pre_delete=hook) if hook else None,
+        ),
+        status=None,
+        identity=canonical.identity(pod_template),
+    )
+
+
+def revision(rev: str, number: int | None = None, *, of: JSONObject | None = None, **changes: Any) -> Revision:
+    """The stored revision `rev`; its number is that in its name unless given."""
+    pod_template = of or template(rev)
+    stored = Revision(
+        namespace="default",
+        name=f"demo-{rev}",
+        uid=f"uid-demo-{rev}",
+        version="1",
+        owner_uid=OURS,
+        owner_index=0,
+        labels={**LABELS, HASH_LABEL: rev},
+        number=int(rev.lstrip("v")) if number is None else number,
+        template=pod_template,
+        identity=canonical.identity(pod_template),
+    )
+    return msgspec.structs.replace(stored, **changes)
+
+
+def pod(
+    on: str,
+    rev: str = "v1",
+    *,
+    name: str = "",
+    ready: float | None = ago(LONG),
+    phase: str = "Running",
+    dying: bool = False,
+    bound: bool = True,
+    created: float = ago(LONG),
+    labels: Mapping[str, str] | None = None,
+    finalizers: tuple[str, ...] = (),
+    owner: str = OURS,
+) -> Pod:
+    """A pod of revision `rev` aimed at the node `on`; `ready` is since when, None is not ready."""
+    name = name or f"{on}-{rev}"
+    return Pod(
+        namespace="default",
+        name=name,
+        uid=f"uid-{name}",
+        version="1",
+        owner_uid=owner,
+        owner_index=0,
+        labels={**LABELS, **({HASH_LABEL: rev} if rev else {}), **(labels or {})},
+        finalizers=finalizers,
+        created=created,
+        node=on,
+        bound=bound,
+        phase=phase,
+        dying=dying,
+        ready=ready is not None,
+        ready_since=ready,
+    )
+
+
+def pending(on: str, rev: str = "v1", **fields: Any) -> Pod:
+    """A pod that the scheduler has not placed yet."""
+    return pod(on, rev, **{"ready": None, "phase": "Pending", "bound": False, **fields})
+
+
+def failed(on: str, rev: str = "v1", **fields: Any) -> Pod:
+    return pod(on, rev, **{"ready": None, "phase": "Failed", **fields})
+
+
+def served(*nodes: str, rev: str = "v1", ready: float | None = ago(LONG)) -> tuple[Pod, ...]:
+    """One pod on each of these nodes."""
+    return tuple(pod(name, rev, ready=ready) for name in nodes)
+
+
+def everywhere(count: int, rev: str = "v1", ready: float | None = ago(LONG)) -> tuple[Pod, ...]:
+    """One pod on each of node-0 … node-(count-1)."""
+    return served(*(f"node-{number}" for number in range(count)), rev=rev, ready=ready)
+
+
+def matching(**labels: str) -> LabelSelector:
+    return LabelSelector(match_labels=labels)
+
+
+def where(key: str, operator: str, *values: str) -> LabelSelector:
+    return LabelSelector(match_expressions=(Requirement(key=key, operator=operator, values=values),))
+
+
+def before(on: str, rev: str = "v1") -> dict[str, Predecessor]:
+    """The pod that was last seen on a node and has gone."""
+    return {on: Predecessor(uid=f"uid-{on}-{rev}-gone", hash=rev)}
+
+
+def compile_rules(daemonset: DaemonSet) -> Rules:
+    rolling = daemonset.rolling_update
+    return Rules(daemonset.spec.template, rolling.selector if rolling else None)
+
+
+def world(
+    daemonset: DaemonSet | None = None,
+    *,
+    nodes: int | Iterable[Any] = 5,
+    pods: Iterable[Pod] = (),
+    revisions: Iterable[Revision] | None = None,
+    verdicts: Mapping[str, str] | None = None,
+    **fields: Any,
+) -> World:
+    """A world in which, unless told, every revision of a pod is stored and the server accepts every template.
+
+    `nodes` are a number, or nodes and names of plain ones.
+    """
+    daemonset = daemonset or ds()
+    pods = tuple(pods)
+    if revisions is None:
+        tags = {tag_of(daemonset.spec.template), *(one.hash for one in pods if one.hash)}
+        current = tag_of(daemonset.spec.template)
+        revisions = [revision(tag, of=daemonset.spec.template if tag == current else None) for tag in sorted(tags)]
+        newest = max(one.number for one in revisions)
+        revisions = [_newest(one, newest) if tag_of(one.template) == current else one for one in revisions]
+    revisions = tuple(revisions)
+    listed = numbered(nodes) if isinstance(nodes, int) else nodes
+    return World(
+        daemonset=daemonset,
+        rules=compile_rules(daemonset),
+        nodes=tuple(sorted((node(one) if isinstance(one, str) else one for one in listed), key=lambda one: one.name)),
+        pods=pods,
+        now=fields.pop("now", NOW),
+        revisions=revisions,
+        verdicts={one.hash: "" for one in revisions} if verdicts is None else verdicts,
+        **fields,
+    )
+
+
+def _newest(stored: Revision, newest: int) -> Revision:
+    """`stored` with the highest number: an older template that is current again was given a new one."""
+    return stored if stored.number == newest else msgspec.structs.replace(stored, number=newest + 1)

@@ -1,0 +1,86 @@
+"""From the bytes of a DaemonSet, or of a node, to what is cached."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller.api import canonical, daemonset, node
+from controller.api.daemonset import DaemonSet, DaemonSetView
+from controller.api.meta import Key
+from controller.api.node import NodeView
+
+
+def record(spec: dict[str, Any] | None = None, **more: Any) -> DaemonSet:
+    metadata = {"namespace": "default", "name": "demo", "uid": "u", "resourceVersion": "7", "generation": 4}
+    raw = {"metadata": {**metadata, **more.pop("metadata", {})}, "spec": spec or {}, **more}
+    return daemonset.project(msgspec.json.decode(msgspec.json.encode(raw), type=DaemonSetView))
+
+
+def test_projection() -> None:
+    template: Any = {"metadata": {"labels": {"app": "demo"}}, "spec": {"somethingNew": [1]}}
+    found = record({"template": template, "burstReplicas": "10%"}, metadata={"annotations": {"a": "b"}})
+    assert (found.key, found.ref.version, found.generation) == (Key("default", "demo"), "7", 4)
+    assert found.annotations == {"a": "b"}
+    assert found.spec.template == template, "D5: unknown fields travel"
+    assert found.spec.burst_replicas == "10%"
+    assert found.identity == canonical.identity(template)
+    assert found.status is None
+    assert not found.dying
+    assert record(metadata={"deletionTimestamp": "2026-11-21T10:00:00Z"}).dying
+
+
+def test_conditions_of_others_come_back_as_they_were() -> None:
+    theirs = {"type": "Audited", "status": "True", "extra": {"x": 1}}
+    found = record(status={"conditions": [theirs], "updateRevision": "v1", "observedGeneration": 3})
+    assert found.status is not None
+    assert found.status.conditions == (theirs,)
+    assert (found.status.update_revision, found.status.observed_generation) == ("v1", 3)
+
+
+def test_a_strategy_without_a_block_has_empty_settings_and_on_delete_none() -> None:
+    assert record().rolling_update == daemonset.RollingUpdate()
+    assert record({"updateStrategy": {"type": "RollingUpdate"}}).rolling_update == daemonset.RollingUpdate()
+    block = {"type": "OnDelete", "rollingUpdate": {"partition": 3}}
+    assert record({"updateStrategy": block}).rolling_update is None
+    block = {"type": "RollingUpdate", "rollingUpdate": {"partition": 3, "maxSurge": "20%", "paused": True}}
+    rolling = record({"updateStrategy": block}).rolling_update
+    assert rolling is not None
+    assert (rolling.partition, rolling.max_surge, rolling.paused) == (3, "20%", True)
+
+
+@pytest.mark.parametrize(
+    ("lifecycle", "asks"),
+    [
+        (None, False),
+        ({}, False),
+        ({"preDelete": {}}, False),
+        ({"preDelete": {"markPodNotReady": True}}, False),
+        ({"preDelete": {"labelsHandler": {}}}, False),
+        ({"preDelete": {"labelsHandler": {"a": "b"}}}, True),
+        ({"preDelete": {"finalizersHandler": ["x"]}}, True),
+    ],
+)
+def test_a_hook_that_asks_for_nothing_is_none(lifecycle: Any, asks: bool) -> None:
+    assert (record({"lifecycle": lifecycle}).pre_delete is not None) is asks
+
+
+@pytest.mark.parametrize("wrong", [{"burstReplicas": 1.5}, {"minReadySeconds": "5"}, {"template": []}])
+def test_a_field_of_a_wrong_type_is_named(wrong: dict[str, Any]) -> None:
+    with pytest.raises(msgspec.ValidationError, match=next(iter(wrong))):
+        record(wrong)
+
+
+def test_a_node_is_its_name_labels_and_taints() -> None:
+    raw = {
+        "metadata": {"name": "n", "uid": "u", "resourceVersion": "3", "labels": {"a": "b"}},
+        "spec": {"taints": [{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "timeAdded": "x"}]},
+        "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]},
+    }
+    found = node.project(msgspec.convert(raw, NodeView))
+    assert (found.key, found.uid, found.version, found.labels) == (Key("", "n"), "u", "3", {"a": "b"})
+    assert found.unreachable
+    bare = node.project(msgspec.convert({"metadata": {"name": "n"}}, NodeView))
+    assert (bare.labels, bare.taints, bare.unreachable) == ({}, (), False)

@@ -1,0 +1,168 @@
+"""What the status says (behaviour.md §16; upstream U4, U28; scenario H6)."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from controller.api.daemonset import Columns
+from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
+from controller.planner.plan import plan
+from controller.planner.status import Counts, Status, columns_of
+from controller.planner.world import World
+from tests.builders import NOW, ago, ds, everywhere, failed, node, pending, pod, served, taint, world
+from tests.pure.planner.picture import picture
+
+H6_NODES = ["n1", "n2", "n3", "n4", node("n5", taint("x", "NoExecute"))]
+H6_PODS = [pod("n1", "v2", ready=ago(10)), pod("n2"), pod("n3", "v2", ready=None), pod("n5")]
+
+
+def status(of: World) -> Status:
+    decided = plan(of).status
+    assert decided is not None
+    return decided
+
+
+def counts(of: World) -> Counts:
+    counted = status(of).counts
+    assert counted is not None
+    return counted
+
+
+def condition(of: World, type_: str) -> tuple[str, str, str]:
+    [found] = [one for one in status(of).conditions if one.type == type_]
+    return found.status, found.reason, found.message
+
+
+def test_h6_the_table() -> None:
+    assert counts(world(ds("v2"), nodes=H6_NODES, pods=H6_PODS)) == Counts(
+        desired_number_scheduled=4,
+        current_number_scheduled=3,
+        number_misscheduled=1,
+        number_ready=2,
+        updated_number_scheduled=2,
+        number_available=2,
+        number_unavailable=2,
+    )
+
+
+def test_h6_with_min_ready_seconds_n1_is_not_available_yet_and_the_plan_wakes_up_for_it() -> None:
+    slow = world(ds("v2", min_ready=30), nodes=H6_NODES, pods=H6_PODS)
+    assert counts(slow).number_available == 1
+    assert counts(slow).number_ready == 2
+    assert plan(slow).wake_at == pytest.approx(NOW + 20.05)
+
+
+def test_h6_while_surging_the_older_pod_stands_for_the_node() -> None:
+    pods = [pod("node-0", created=ago(99), ready=None), pod("node-0", "v2", created=ago(9))]
+    surging = counts(world(ds("v2", max_surge=1), nodes=1, pods=pods))
+    assert (surging.updated_number_scheduled, surging.number_ready, surging.number_available) == (0, 0, 0)
+
+
+def test_a_dying_pod_still_counts_as_scheduled() -> None:
+    leaving = counts(world(nodes=1, pods=[pod("node-0", dying=True)]))
+    assert (leaving.current_number_scheduled, leaving.number_ready, leaving.number_available) == (1, 1, 0)
+
+
+def test_u27_a_pod_that_ended_and_is_dying_counts_for_nothing() -> None:
+    assert counts(world(nodes=1, pods=[failed("node-0", dying=True)])).current_number_scheduled == 0
+
+
+def test_s22_6_the_ready_condition_of_a_pod_that_ended_is_not_believed() -> None:
+    ended = counts(world(nodes=1, pods=[pod("node-0", phase="Succeeded")]))
+    assert (ended.current_number_scheduled, ended.number_ready, ended.number_available) == (1, 0, 0)
+
+
+def test_a_pod_that_a_hook_holds_is_not_available() -> None:
+    held = pod("node-0", labels={LIFECYCLE_STATE_LABEL: PREPARING_DELETE})
+    counted = counts(world(nodes=1, pods=[held]))
+    assert (counted.number_ready, counted.number_available) == (1, 0)
+
+
+def test_a_pod_that_may_stay_but_should_not_run_is_not_misscheduled() -> None:
+    staying = counts(world(nodes=[node("node-0", taint("x"))], pods=[pod("node-0")]))
+    assert (staying.desired_number_scheduled, staying.number_misscheduled) == (0, 0)
+
+
+def test_a8_pods_of_vanished_nodes_count_for_nothing() -> None:
+    assert counts(world(nodes=0, pods=[pod("node-9")])) == Counts()
+
+
+def test_u28_observed_generation_moves_only_when_nothing_was_left_to_do_before_the_update() -> None:
+    assert status(world(ds(generation=7))).observed_generation is None, "pods are missing"
+    assert status(world(ds(generation=7), pods=everywhere(5))).observed_generation == 7
+    assert status(world(ds("v2", generation=7), pods=everywhere(5))).observed_generation == 7, "the update may go on"
+    assert status(world(ds(generation=7), pods=everywhere(5), fresh=False)).observed_generation is None
+    assert status(world(ds(generation=7), revisions=[])).observed_generation is None
+
+
+def test_d10_while_writes_fail_the_generation_counts_as_seen_and_the_trouble_is_told() -> None:
+    failing = world(ds(generation=7), trouble="quota exceeded")
+    assert status(failing).observed_generation == 7
+    assert condition(failing, "Degraded") == ("True", "WritesFail", "quota exceeded")
+
+
+def test_a_refused_template_is_told() -> None:
+    refused = world(ds("v2"), pods=everywhere(5), verdicts={"v2": "no such field"})
+    assert condition(refused, "Degraded") == ("True", "TemplateRefused", "no such field")
+
+
+def test_all_well() -> None:
+    well = world(pods=everywhere(5))
+    assert condition(well, "Progressing") == ("True", "RolloutComplete", "5 of 5 nodes have a pod of revision v1")
+    assert condition(well, "Available") == ("True", "AllAvailable", "5 of 5 nodes are served")
+    assert condition(well, "Degraded") == ("False", "AsExpected", "")
+    assert status(well).settled
+
+
+@pytest.mark.parametrize(
+    ("fields", "progressing"),
+    [
+        ({}, ("True", "Updating")),
+        ({"on_delete": True}, ("True", "OnDelete")),
+        ({"paused": True}, ("Unknown", "Paused")),
+        ({"partition": 5}, ("True", "PartitionReached")),
+        ({"partition": 3}, ("True", "Updating")),
+    ],
+)
+def test_b28_a_rollout_says_what_it_waits_for(fields: dict[str, object], progressing: tuple[str, str]) -> None:
+    updating = world(ds("v2", **fields), pods=everywhere(5))  # type: ignore[arg-type]
+    assert condition(updating, "Progressing")[:2] == progressing
+    assert not status(updating).settled
+
+
+def test_b28_unavailable_nodes_are_counted() -> None:
+    assert condition(world(pods=everywhere(5, ready=None)), "Available") == (
+        "False",
+        "PodsUnavailable",
+        "5 of 5 nodes have no available pod",
+    )
+
+
+def test_the_update_revision_is_the_hash_that_pods_carry() -> None:
+    assert status(world(ds("v2"), pods=everywhere(5))).revision_hash == "v2"
+
+
+def test_d19_columns() -> None:
+    containers = [{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:2"}, "nonsense"]
+    full = world(ds(nodeSelector={"os": "linux", "arch": "arm64"}, containers=containers), nodes=0, revisions=[])
+    assert status(full).columns == Columns(
+        node_selector="arch=arm64,os=linux", containers="a,b,", images="a:1,b:2,", selector="app=demo"
+    )
+    assert status(world(nodes=0)).columns.node_selector == "<none>"
+
+
+def test_d19_columns_of_a_template_that_is_none() -> None:
+    plain = ds()
+    assert columns_of(replace(plain, spec=replace(plain.spec, template={"spec": []}))) == Columns(
+        node_selector="<none>", containers="<none>", images="<none>", selector="app=demo"
+    )
+
+
+def test_a_failed_pass_prints_world_and_plan_readably() -> None:
+    pods = [*served("node-0"), pending("node-1", "v2", dying=True), failed("node-7", "")]
+    shown = world(ds("v2", on_delete=True), nodes=["node-0", node("node-1", taint("x"))], pods=pods)
+    drawn = picture(shown, plan(shown))
+    assert "node-1     STAY   True      (node-1-v2 v2 Pending dying unbound) [x:NoSchedule]" in drawn
+    assert "node-7     gone             (node-7- no hash Failed)" in drawn
+    assert "revisions 1: demo-v1, 2: demo-v2" in drawn

@@ -1,0 +1,152 @@
+"""The rolling update within maxSurge (behaviour.md §10.2; upstream U30, U31, U41, U42; scenarios C1 … C5).
+
+An API server is slow: what placement deletes and what the update creates come in different passes (the *delayed*
+sequences of scenarios.md).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controller.api.daemonset import LifecycleHook
+from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
+from controller.planner.actions import DeletePod, Why
+from tests.builders import NOW, ago, ds, everywhere, failed, node, pod, served, taint, world
+from tests.pure.planner.picture import check
+from tests.pure.planner.toy_cluster import ToyCluster
+
+UNREACHABLE = taint("node.kubernetes.io/unreachable", "NoExecute")
+
+
+def test_c1_u41_new_pods_come_before_old_ones_go() -> None:
+    cluster = ToyCluster(world(ds("v1"), pods=everywhere(5)))
+    cluster.edit(ds("v2", max_surge=2))
+    cluster.expect("+node-4 v2, +node-3 v2", "")
+    cluster.ready()
+    cluster.expect("-node-3 v1, -node-4 v1", "+node-2 v2, +node-1 v2", "")
+    cluster.ready()
+    cluster.expect("-node-1 v1, -node-2 v1", "+node-0 v2", "")
+    cluster.ready()
+    cluster.expect("-node-0 v1", "")
+    assert set(cluster.revisions().values()) == {"v2"}
+
+
+def test_u42_a_node_that_gets_a_taint_in_between_is_left_out() -> None:
+    nodes = [f"node-{number}" for number in range(4)]
+    cluster = ToyCluster(world(ds("v1"), nodes=[*nodes, "node-4"], pods=everywhere(5)))
+    cluster.set_nodes(node("node-4", taint("x")))
+    cluster.edit(ds("v2", max_surge=1))
+    for name in reversed(nodes):
+        cluster.expect(f"+{name} v2", "")
+        cluster.ready()
+        cluster.expect(f"-{name} v1")
+    cluster.expect("")
+    assert cluster.on("node-4") == ["v1"], "it may stay there, but no other could be made"
+
+
+def test_u30_a_ready_old_pod_stays_while_its_partner_is_not_ready_and_an_unready_one_goes() -> None:
+    young: dict[str, Any] = {"rev": "v2", "ready": None}
+    pods = [*served("node-0", "node-1"), pod("node-1", **young), pod("node-0", **young)]
+    check(world(ds("v2", max_surge=2), nodes=2, pods=pods))
+    pods[0] = pod("node-0", ready=None)
+    decided = check(world(ds("v2", max_surge=2), nodes=2, pods=pods), "-node-0 v1")
+    assert [action.why for action in decided.actions if isinstance(action, DeletePod)] == [Why.SURGED]
+
+
+def test_u30_at_the_limit_an_old_pod_that_is_lost_leaves_room_for_one_more() -> None:
+    pods = [*served("node-0", "node-1"), pod("node-1", "v2", ready=None)]
+    cluster = ToyCluster(world(ds("v2", max_surge=1), nodes=2, pods=pods))
+    cluster.expect("")
+    cluster.lose("node-1-v1")
+    cluster.expect("+node-0 v2", "")
+
+
+def test_u31_c3_an_old_pod_goes_only_when_its_partner_was_ready_for_longer_than_min_ready_seconds() -> None:
+    pods = [pod("node-0"), pod("node-0", "v2", ready=ago(10))]
+    surging = world(ds("v2", max_surge=1, min_ready=15), nodes=1, pods=pods)
+    decided = check(surging)
+    assert decided.wake_at is not None
+    assert 5 < decided.wake_at - NOW < 5.5, "nothing else may happen, so the plan asks to be woken (#1012)"
+    cluster = ToyCluster(surging)
+    cluster.pass_time(5)
+    cluster.expect("")
+    cluster.pass_time(0.5)
+    cluster.expect("-node-0 v1", "")
+
+
+def test_c3_with_a_surge_of_100_percent_every_node_soon_has_two_pods() -> None:
+    cluster = ToyCluster(world(ds("v1"), nodes=3, pods=everywhere(3)))
+    cluster.edit(ds("v2", max_surge="100%", min_ready=10))
+    cluster.expect("+node-2 v2, +node-1 v2, +node-0 v2", "")
+    cluster.ready()
+    cluster.pass_time(10)
+    cluster.expect("")
+    assert set(cluster.revisions().values()) == {"v1 v2"}
+    cluster.pass_time(0.1)
+    cluster.expect("-node-0 v1, -node-1 v1, -node-2 v1", "")
+
+
+def test_c4_paused_in_the_middle_partners_go_but_nothing_new_begins() -> None:
+    cluster = ToyCluster(world(ds("v1"), pods=everywhere(5)))
+    cluster.edit(ds("v2", max_surge=2))
+    cluster.expect("+node-4 v2, +node-3 v2")
+    cluster.edit(ds("v2", max_surge=2, paused=True))
+    cluster.ready()
+    cluster.expect("-node-3 v1, -node-4 v1", "")
+    status = cluster.plan.status
+    assert status is not None
+    assert status.counts is not None
+    assert (status.counts.number_available, status.counts.updated_number_scheduled) == (5, 2)
+
+
+def test_c5_b15_a_node_whose_old_pod_is_held_by_a_hook_keeps_its_surge_slot() -> None:
+    hook = LifecycleHook(labels_handler={"drain": "wait"})
+    held = {"drain": "wait", LIFECYCLE_STATE_LABEL: PREPARING_DELETE}
+    pods = [*everywhere(4), pod("node-4", labels=held), pod("node-4", "v2")]
+    cluster = ToyCluster(world(ds("v2", max_surge=1, hook=hook), pods=pods))
+    cluster.expect("")
+    cluster.change(cluster.pod("node-4-v1").uid, labels=pod("node-4").labels)
+    cluster.expect("-node-4 v1", "+node-3 v2", "")
+
+
+def test_d7_beside_an_unavailable_old_pod_the_new_one_is_made_at_once() -> None:
+    pods = [*everywhere(3), pod("node-3", ready=None), pod("node-4", ready=None)]
+    surging = world(ds("v2", max_surge=1), pods=pods)
+    check(surging, "+node-4 v2", "+node-3 v2", "+node-2 v2")
+
+
+def test_b8_a_failed_new_pod_waits_for_its_back_off_and_no_other_is_made_beside_it() -> None:
+    pods = [*everywhere(2), failed("node-1", "v2")]
+    waiting = world(ds("v2", max_surge=1), nodes=2, pods=pods, not_before={"node-1": NOW + 8})
+    decided = check(waiting)
+    assert decided.wake_at == NOW + 8
+    cluster = ToyCluster(waiting)
+    cluster.pass_time(8)
+    cluster.expect("-node-1 v2", "+node-1 v2", "")
+
+
+def test_b8_a_lone_failed_pod_waits_too() -> None:
+    lone = world(ds("v2", max_surge=1), nodes=1, pods=[failed("node-0", "v2")], not_before={"node-0": NOW + 8})
+    check(lone)
+
+
+def test_d23_no_new_pod_is_aimed_at_a_silent_node() -> None:
+    nodes = ["node-0", node("node-1", UNREACHABLE), node("node-2", UNREACHABLE)]
+    pods = [pod("node-0"), pod("node-1"), pod("node-2", ready=None)]
+    check(world(ds("v2", max_surge=3), nodes=nodes, pods=pods), "+node-0 v2")
+
+
+def test_a7_while_surging_a_third_pod_is_one_too_many() -> None:
+    pods = [pod("node-0"), pod("node-0", "v2", ready=None), pod("node-0", "v0", created=ago(5))]
+    check(world(ds("v2", max_surge=1), nodes=1, pods=pods), "-node-0 v0")
+
+
+def test_a7_while_surging_two_of_one_kind_are_one_too_many() -> None:
+    pods = [pod("node-0", name="a", created=ago(9)), pod("node-0", name="b", created=ago(5))]
+    check(world(ds("v1", max_surge=1), nodes=1, pods=pods), "-node-0 v1 b")
+
+
+def test_when_surging_ends_the_older_pod_stays_and_is_updated_like_the_others() -> None:
+    pods = [pod("node-0", created=ago(99)), pod("node-0", "v2", created=ago(9))]
+    cluster = ToyCluster(world(ds("v2"), nodes=1, pods=pods))
+    cluster.expect("-node-0 v2", "-node-0 v1", "+node-0 v2", "")
