@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from tests.contract.bed import Bed, next_events, refused, version_of
-from tests.kit.api import CONFIGMAPS, DAEMONSETS, LEASES, NAMESPACES, NODES, PODS, REVISIONS
+from tests.kit.api import CONFIGMAPS, DAEMONSETS, EVENTS, LEASES, NAMESPACES, NODES, PODS, REVISIONS
 from tests.kit.manifests import configmap, demo, pod
 
 
@@ -235,6 +237,55 @@ async def test_a_dry_run_answers_as_if_and_stores_nothing(bed: Bed) -> None:
     assert await bed.api.get(CONFIGMAPS, "one") == made
     with refused(422, "Invalid"):
         await bed.api.create(PODS, {"metadata": {"name": "one"}, "spec": {"containers": []}}, dryRun="All")
+
+
+def revision_body(data: bytes) -> bytes:
+    head = b'{"apiVersion":"apps/v1","kind":"ControllerRevision","metadata":{"name":"one"},"revision":1,"data":'
+    return head + data + b"}"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b'{"a":1,"b":2}', b'{"b":2,"a":1}', b'{"a":"\\u003c"}', '{"a":"ü"}'.encode()],
+    ids=lambda data: data.decode(),
+)
+async def test_a_revision_with_compact_data_can_be_renumbered(bed: Bed, data: bytes) -> None:
+    await bed.api.send("POST", REVISIONS.path(bed.name), revision_body(data))
+    renumbered = await bed.api.patch(REVISIONS, "one", [{"op": "replace", "path": "/revision", "value": 2}])
+    assert renumbered["revision"] == 2
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b'{"a": 1}', b'{"a":"x && y"}', b'{"a":"x>y"}', '{"a":"\u2028"}'.encode()],
+    ids=["space", "&", ">", "U+2028"],
+)
+async def test_a_revision_whose_data_go_would_write_differently_is_frozen(bed: Bed, data: bytes) -> None:
+    made = await bed.api.send("POST", REVISIONS.path(bed.name), revision_body(data))
+    for patch in ({"revision": 2}, {"metadata": {"labels": {"a": "b"}}}):
+        with refused(422, "Invalid", kind="ControllerRevision") as caught:
+            await bed.api.patch(REVISIONS, "one", patch)
+        assert [cause["field"] for cause in caught[0].causes] == ["data"]
+    uid = made["metadata"]["uid"]
+    await bed.api.delete(REVISIONS, "one", options={"preconditions": {"uid": uid}})
+    assert await bed.api.find(REVISIONS, "one") is None
+
+
+async def test_an_event_lives_in_the_namespace_of_its_object(bed: Bed) -> None:
+    event = {
+        "metadata": {"name": "one"},
+        "involvedObject": {"kind": "Pod", "name": "x", "namespace": "default"},
+        "reason": "Tried",
+        "message": "once",
+        "type": "Normal",
+    }
+    with refused(422, "Invalid", kind="Event", name="one") as caught:
+        await bed.api.create(EVENTS, event)
+    assert [cause["field"] for cause in caught[0].causes] == ["involvedObject.namespace"]
+    event["involvedObject"] = {"kind": "Pod", "name": "x", "namespace": bed.name}
+    await bed.api.create(EVENTS, event)
+    found = await bed.api.list(EVENTS, fieldSelector="involvedObject.name=x,reason=Tried,type=Normal")
+    assert [item["message"] for item in found] == ["once"]
 
 
 async def test_the_data_of_a_revision_never_changes(bed: Bed) -> None:

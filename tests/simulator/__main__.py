@@ -23,14 +23,16 @@ async def play(*, nodes: int, port: int, kubeconfig: Path | None, lifelike: bool
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     cluster = Cluster(system_clock, watch_list=watch_list)
     behaviour = LIFELIKE if lifelike else INSTANT
-    async with serving(InProcess(cluster, keep=0), port=port) as url:
-        async with Nodes(InProcess(cluster, keep=0), behaviour=behaviour, heartbeat=10.0) as machines:
-            await add_workers(machines, nodes)
-            if kubeconfig is not None:
-                write_kubeconfig(kubeconfig, url)
-                print(f"kubeconfig {kubeconfig}", flush=True)
-            print(f"serving {url} with {nodes} nodes", flush=True)
-            await stop.wait()
+    async with (
+        serving(InProcess(cluster, keep=0), port=port) as url,
+        Nodes(InProcess(cluster, keep=0), behaviour=behaviour, heartbeat=10.0) as machines,
+    ):
+        await add_workers(machines, nodes)
+        if kubeconfig is not None:
+            write_kubeconfig(kubeconfig, url)
+            print(f"kubeconfig {kubeconfig}", flush=True)
+        print(f"serving {url} with {nodes} nodes", flush=True)
+        await stop.wait()
 
 
 def main() -> None:

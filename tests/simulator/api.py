@@ -11,9 +11,11 @@ from tests.simulator import patching, pod_verbs, refusal
 from tests.simulator.cluster import Cluster
 from tests.simulator.deletion import DeleteOptions
 from tests.simulator.discovery import discover
+from tests.simulator.kinds import REVISIONS
 from tests.simulator.objects import Kind, Object, Stored
 from tests.simulator.reading import Asked, list_document, list_objects, open_watch
 from tests.simulator.refusal import Refused
+from tests.simulator.revision_data import is_as_written_by_go
 from tests.simulator.route import Route, route
 from tests.simulator.selection import selector
 from tests.simulator.updates import Change
@@ -116,15 +118,20 @@ def _create(cluster: Cluster, kind: Kind, where: Route, request: Request, *, dry
         raise refusal.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
-    return _answer(201, cluster.create(kind, where.namespace, new, dry_run=dry_run), where)
+    made = cluster.create(kind, where.namespace, new, dry_run=dry_run)
+    if kind is REVISIONS and not is_as_written_by_go(request.body):
+        cluster.frozen.add(made.uid)
+    return _answer(201, made, where)
 
 
 def _put(cluster: Cluster, kind: Kind, where: Route, request: Request, *, dry_run: bool) -> Response:
     new = _body(request, kind)
     sent = (new.get("metadata") or {}).get("name") or ""
     if sent != where.name:
-        message = f"the name of the object ({sent or 'based on URL was undeterminable'}) does not match the name on the URL ({where.name})"
-        raise refusal.bad_request(message)
+        found = sent or "based on URL was undeterminable"
+        raise refusal.bad_request(
+            f"the name of the object ({found}) does not match the name on the URL ({where.name})"
+        )
     if kind.create_on_update and cluster.store.get(kind, (where.namespace, where.name)) is None:
         return _answer(201, cluster.create(kind, where.namespace, new, dry_run=dry_run), where)
     change = Change(lambda _: new, where.subresource, put=True)
@@ -195,8 +202,10 @@ def _delete(cluster: Cluster, kind: Kind, where: Route, options: DeleteOptions) 
 def _delete_collection(cluster: Cluster, asked: Asked, options: DeleteOptions) -> Response:
     kind, query = asked.kind, asked.query
     selected = selector(kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
-    deleted = []
-    for found in list(cluster.store.objects[kind].values()):
-        if asked.namespace in ("", found.name[0]) and (selected is None or selected(found.object)):
-            deleted.append(cluster.delete(kind, *found.name, options).object)
+    chosen = [
+        found
+        for found in cluster.store.objects[kind].values()
+        if asked.namespace in ("", found.name[0]) and (selected is None or selected(found.object))
+    ]
+    deleted = [cluster.delete(kind, *found.name, options).object for found in chosen]
     return Response(status=200, body=list_document(asked, {"resourceVersion": str(cluster.store.version)}, deleted))

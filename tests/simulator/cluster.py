@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import msgspec
+
 from controller.api.meta import rfc3339
 from controller.runtime.clock import Clock
 from tests.simulator import refusal
@@ -19,7 +21,7 @@ from tests.simulator.kinds import KINDS, NAMESPACES
 from tests.simulator.objects import Cause, Kind, Object, Stored
 from tests.simulator.refusal import Refused
 from tests.simulator.store import Store
-from tests.simulator.syntax import name_causes
+from tests.simulator.syntax import immutable, name_causes
 from tests.simulator.updates import Change, settle
 
 START_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -67,7 +69,9 @@ class Cluster:
         self.watch_list = watch_list
         """Whether `sendInitialEvents` is understood; otherwise it is refused, and clients must list."""
         self.gone_as_event = True
-        """Whether a watch from a forgotten version gets 200 and an ERROR event, as from a server's cache, or a plain 410."""
+        """Whether a watch from a forgotten version gets 200 and an ERROR event, or else a plain 410."""
+        self.frozen: set[str] = set()
+        """uids of ControllerRevisions whose data was not sent as the server would write it: no update is accepted."""
         self.admission: list[Admission] = []
         self._strict, self._collect = strict_namespaces, collect
         self._garbage = GarbageCollector(self)
@@ -118,6 +122,9 @@ class Cluster:
         new = settle(before, change)
         if new == before.object:
             return before
+        if before.uid in self.frozen:
+            data = msgspec.json.encode(new.get("data")).decode()
+            raise refusal.invalid(kind, name, [immutable("data", data)])
         self._admit(Attempt("update", kind, namespace, name, new, change.subresource))
         if dry_run:
             return Stored(kind, before.name, before.uid, before.version, new)

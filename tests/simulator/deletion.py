@@ -88,8 +88,8 @@ def _check_preconditions(before: Stored, options: DeleteOptions) -> None:
         raise refusal.precondition_failed(before.kind, before.name[1], why)
     if options.version and options.version != str(before.version):
         why = (
-            f"the ResourceVersion in the precondition ({options.version}) does not match the ResourceVersion in record "
-            f"({before.version}). The object might have been modified"
+            f"the ResourceVersion in the precondition ({options.version}) does not match the ResourceVersion "
+            f"in record ({before.version}). The object might have been modified"
         )
         raise refusal.precondition_failed(before.kind, before.name[1], why)
 

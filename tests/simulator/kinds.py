@@ -31,6 +31,14 @@ def _revision_rules(revision: Object, old: Object | None) -> list[Cause]:
     return causes
 
 
+def _event_rules(event: Object, _old: Object | None) -> list[Cause]:
+    namespace = (event.get("involvedObject") or {}).get("namespace") or ""
+    if namespace == event["metadata"]["namespace"] or not namespace:
+        return []
+    words = f'Invalid value: "{namespace}": does not match event.namespace'
+    return [Cause("involvedObject.namespace", "FieldValueInvalid", words)]
+
+
 def _complete_node(node: Object) -> None:
     node.setdefault("spec", {})
     node.setdefault("status", {})
@@ -43,18 +51,56 @@ def _complete_namespace(namespace: Object) -> None:
     labels["kubernetes.io/metadata.name"] = namespace["metadata"].get("name", "")
 
 
-PODS = Kind("", ("v1",), "pods", "Pod", short_names=("po",), status=True, generation=True, graceful=True,
-            answers_with_deleted=True, defaults=complete_pod, rules=pod_rules)  # fmt: skip
-NODES = Kind("", ("v1",), "nodes", "Node", namespaced=False, short_names=("no",), status=True, defaults=_complete_node,
-             rules=lambda new, _: label_causes(new))  # fmt: skip
-NAMESPACES = Kind("", ("v1",), "namespaces", "Namespace", namespaced=False, short_names=("ns",), status=True,
-                  defaults=_complete_namespace)  # fmt: skip
+PODS = Kind(
+    "",
+    ("v1",),
+    "pods",
+    "Pod",
+    short_names=("po",),
+    status=True,
+    generation=True,
+    graceful=True,
+    answers_with_deleted=True,
+    defaults=complete_pod,
+    rules=pod_rules,
+)
+NODES = Kind(
+    "",
+    ("v1",),
+    "nodes",
+    "Node",
+    namespaced=False,
+    short_names=("no",),
+    status=True,
+    defaults=_complete_node,
+    rules=lambda new, _: label_causes(new),
+)
+NAMESPACES = Kind(
+    "",
+    ("v1",),
+    "namespaces",
+    "Namespace",
+    namespaced=False,
+    short_names=("ns",),
+    status=True,
+    defaults=_complete_namespace,
+)
 CONFIGMAPS = Kind("", ("v1",), "configmaps", "ConfigMap", short_names=("cm",), rules=lambda new, _: label_causes(new))
-EVENTS = Kind("", ("v1",), "events", "Event", short_names=("ev",), create_on_update=True)
+EVENTS = Kind("", ("v1",), "events", "Event", short_names=("ev",), create_on_update=True, rules=_event_rules)
 REVISIONS = Kind("apps", ("v1",), "controllerrevisions", "ControllerRevision", rules=_revision_rules)
 LEASES = Kind("coordination.k8s.io", ("v1",), "leases", "Lease", unconditional_update=False, create_on_update=True)
-DAEMONSETS = Kind("apps.kruise.io", ("v1beta1", "v1alpha1"), "daemonsets", "DaemonSet", short_names=("daemon", "ads"),
-                  custom=True, status=True, generation=True, unconditional_update=False,
-                  defaults=_complete_daemonset, rules=_daemonset_rules)  # fmt: skip
+DAEMONSETS = Kind(
+    "apps.kruise.io",
+    ("v1beta1", "v1alpha1"),
+    "daemonsets",
+    "DaemonSet",
+    short_names=("daemon", "ads"),
+    custom=True,
+    status=True,
+    generation=True,
+    unconditional_update=False,
+    defaults=_complete_daemonset,
+    rules=_daemonset_rules,
+)
 
 KINDS = (PODS, NODES, NAMESPACES, CONFIGMAPS, EVENTS, REVISIONS, LEASES, DAEMONSETS)

@@ -1,4 +1,4 @@
-"""The three patch dialects: JSON Patch (RFC 6902), merge patch (RFC 7386), and the strategic one of built-in kinds."""
+"""The three patch dialects: JSON Patch (RFC 6902), merge patch (RFC 7386), the strategic one of built-in kinds."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ MERGE_KEYS = {
 
 
 def strategic_merge_patch(target: Any, patch: Any, field: str = "") -> Any:
-    """Like `merge_patch`, but items of the lists in `MERGE_KEYS` are matched by their key; `$patch` directives hold."""
+    """Like `merge_patch`, but items of the lists in `MERGE_KEYS` are matched by their key; `$patch` is obeyed."""
     if isinstance(patch, dict):
         return _merge_maps(target if isinstance(target, dict) else {}, patch)
     if isinstance(patch, list) and field in MERGE_KEYS:

@@ -7,9 +7,11 @@ from typing import Any
 from tests.simulator.objects import Cause, Object
 from tests.simulator.syntax import label_causes, required
 
-CHANGEABLE = "pod updates may not change fields other than `spec.containers[*].image`, `spec.initContainers[*].image`," \
-    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations)," \
-    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"  # fmt: skip
+CHANGEABLE = (
+    "pod updates may not change fields other than `spec.containers[*].image`, `spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
 
 EVICTION_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
