@@ -34,6 +34,9 @@ from controller.planner.actions import (
     Why,
 )
 
+EXCEEDED_QUOTA = "exceeded quota"
+"""In the message of the ResourceQuota admission; it has no reason of its own."""
+
 
 async def carry_out(
     actions: Sequence[Action], daemonset: DaemonSet, memory: Memory, hands: Hands
@@ -152,7 +155,9 @@ class _Turn:
             case (_, _) if error.is_terminating_namespace:
                 return None
             case ProbeTemplate(), Invalid() | Forbidden():
-                self._memory.verdicts[action.revision.hash] = error.message
+                full = EXCEEDED_QUOTA in error.message  # the pod that goes makes room for the one that comes
+                self._memory.verdicts[action.revision.hash] = "" if full else error.message
+                self._memory.refused_at = self._hands.clock()
                 return None
             case CreatePod(), AlreadyExists():
                 await self._claims.look_at_taken_pod(action, self._ledger, self._memory)

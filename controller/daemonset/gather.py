@@ -17,6 +17,7 @@ def gather(
     """Raises ValueError for placement fields that cannot be compiled."""
     rules = memory.rules_of(daemonset)
     now = clock()
+    memory.forget_refusals(now)
     pods = caches.pods_of(daemonset)
     collisions = (daemonset.status.collision_count or 0) if daemonset.status is not None else 0
     return World(

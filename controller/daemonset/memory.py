@@ -12,6 +12,7 @@ from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.revision import Revision
 from controller.planner.eligibility import Rules
 from controller.planner.manifest import Mold
+from controller.planner.rollout import ASK_AGAIN_SECONDS
 from controller.planner.world import Predecessor
 
 
@@ -25,7 +26,9 @@ class Memory(msgspec.Struct):
     predecessors: dict[str, Predecessor] = msgspec.field(default_factory=dict)
     """Node to the pod that was seen there last and is gone."""
     verdicts: dict[str, str] = msgspec.field(default_factory=dict)
-    """Revision hash to what the server's dry run said; "" is yes. A "no" is asked again by the next generation."""
+    """Revision hash to what the server's dry run said; "" is yes. A "no" is forgotten after a while."""
+    refused_at: float = 0.0
+    """Seconds since 1970: when the last "no" was said."""
     proven: str = ""
     """Hash of the revision of which the server has accepted a whole batch: no slow start for it any more."""
     collisions: int = 0
@@ -45,8 +48,13 @@ class Memory(msgspec.Struct):
             self.rules = Rules(daemonset.spec.template, rolling.selector if rolling else None)
             self.generation = daemonset.generation
             self.molds.clear()
-            self.verdicts = {hash_: verdict for hash_, verdict in self.verdicts.items() if not verdict}
+            self.refused_at = 0.0
         return self.rules
+
+    def forget_refusals(self, now: float) -> None:
+        """A "no" of some time ago is no answer any more."""
+        if now - self.refused_at >= ASK_AGAIN_SECONDS:
+            self.verdicts = {hash_: verdict for hash_, verdict in self.verdicts.items() if not verdict}
 
     def mold_of(self, daemonset: DaemonSet, revision: Revision) -> Mold:
         mold = self.molds.get(revision.hash)

@@ -11,6 +11,9 @@ from controller.planner.eligibility import Fit
 from controller.planner.lifecycle import retire
 from controller.planner.manifest import pod_name
 
+ASK_AGAIN_SECONDS = 60.0
+"""After this time a refused template is tried again: policies and webhooks change without a word to us."""
+
 
 def holds_back(board: Board) -> bool:
     """Whether partition, selector or pause may keep nodes on an older revision."""
@@ -117,7 +120,8 @@ def _probed(board: Board, chosen: list[Slot]) -> Step:
         return Step(actions=(probe,), wake_at=board.world.now)  # it stores nothing, so no event brings the next pass
     if verdict:
         text = f"The server refuses pods of the new template; no old pod is replaced: {verdict}"
-        return Step(notes=(Note(warning=True, reason=TEMPLATE_REFUSED, message=text),))
+        note = Note(warning=True, reason=TEMPLATE_REFUSED, message=text)
+        return Step(notes=(note,), wake_at=board.world.now + ASK_AGAIN_SECONDS)
     if board.surging:
         return Step(actions=tuple(_create_beside(board, slot) for slot in chosen))
     retired = (retire(slot.old, Why.OUTDATED, board) for slot in chosen if slot.old is not None)
