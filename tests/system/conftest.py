@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 import structlog
 
-from tests.control_plane import ControlPlane
+from tests.control_plane import DEFAULT_CONTROLLERS, ControlPlane
 from tests.manifests.files import crd
 from tests.system.bed import Bed
 from tests.system.opening import install, on_control_plane, simulated
@@ -40,8 +40,16 @@ def plain_log() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def plane(control_plane: ControlPlane) -> ControlPlane:
     """The session's control plane with the CRD installed."""
-    asyncio.run(install(control_plane, crd()))
+    asyncio.run(_prepare(control_plane))
     return control_plane
+
+
+async def _prepare(plane: ControlPlane) -> None:
+    """The garbage collector looks for new kinds only twice a minute, and at its start."""
+    await install(plane, crd())
+    if plane.runs_controllers:
+        await plane.process("kube-controller-manager").stop()
+        await plane.start_controller_manager(DEFAULT_CONTROLLERS)
 
 
 @pytest.fixture(params=BEDS)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 
 from controller.kube.connection import Connection, Fixed, tls_context
 from controller.kube.request import Transport
@@ -77,14 +77,27 @@ async def _bed(
     journal = Journal()
     api = Api(tests, namespace)
     await api.create(NAMESPACES, {"metadata": {"name": namespace}})
-    async with asyncio.TaskGroup() as tasks, Nodes(machines, clock=clock, behaviour=behaviour) as nodes:
-        controller = Controller(Recording(controllers, journal), namespace, tasks, clock=clock)
-        if started:
-            controller.start()
-        try:
-            yield Bed(api, nodes, controller, journal)
-        finally:
-            await controller.kill()
+    with _alone():
+        async with asyncio.TaskGroup() as tasks, Nodes(machines, clock=clock, behaviour=behaviour) as nodes:
+            controller = Controller(Recording(controllers, journal), namespace, tasks, clock=clock)
+            if started:
+                controller.start()
+            try:
+                yield Bed(api, nodes, controller, journal)
+            finally:
+                await controller.kill()
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """What failed, without the groups around it."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        inner: BaseException = group
+        while isinstance(inner, BaseExceptionGroup) and len(inner.exceptions) == 1:
+            inner = inner.exceptions[0]
+        raise inner from None
 
 
 def connection_to(plane: ControlPlane) -> Connection:

@@ -1,0 +1,190 @@
+"""Adoption, release and owners of all sorts (upstream.md §2.3, U9, U60 to U62, U66; scenarios.md A2, I4)."""
+
+from __future__ import annotations
+
+from tests.kit.api import DAEMONSETS, DAEMONSETS_ALPHA, PODS, REVISIONS, Object
+from tests.system.bed import Bed, controller_of, uids
+from tests.system.objects import V2, bare_pod, daemonset, owner
+
+HASH = "controller-revision-hash"
+
+
+async def test_a2_deleting_a_daemonset_takes_its_pods_and_orphaning_leaves_them_to_the_next_one(bed: Bed) -> None:
+    nodes = await bed.add_nodes(3)
+    await bed.deploy(daemonset())
+    before = uids(await bed.pods())
+    await bed.api.delete(DAEMONSETS, "agent", options={"propagationPolicy": "Orphan"})
+    await bed.until(DAEMONSETS, lambda found: "still there" if found else "", "agent gone")
+    left = await bed.api.list(PODS)
+    assert sorted(pod["metadata"]["uid"] for pod in left) == sorted(before.values())
+    assert [controller_of(pod) for pod in left] == [{}, {}, {}]
+
+    await bed.deploy(daemonset())
+    assert uids(await bed.runs_on(*nodes)) == before
+    (revision,) = await bed.revisions()
+    assert revision["revision"] == 1, "the old one, adopted too"
+
+    await bed.api.delete(DAEMONSETS, "agent", options={"propagationPolicy": "Background"})
+    await bed.until(PODS, lambda found: f"{len(found)} pods" if found else "", "the pods collected")
+    assert bed.journal.of("pods") == []
+
+
+async def test_a2_deleting_in_the_foreground_waits_for_the_pods_and_makes_no_new_ones(bed: Bed) -> None:
+    await bed.add_nodes(3)
+    await bed.deploy(daemonset())
+    await bed.api.delete(DAEMONSETS, "agent", options={"propagationPolicy": "Foreground"})
+    await bed.until(DAEMONSETS, lambda found: "still there" if found else "", "agent gone")
+    assert await bed.api.list(PODS) == []
+    await bed.idle()
+    assert bed.journal.work == []
+
+
+async def test_u61_an_orphan_that_matches_is_adopted_and_one_that_ends_or_differs_is_not(bed: Bed) -> None:
+    await bed.add_nodes(2)
+    one = await bed.deploy(daemonset())
+    await bed.taint("node-1", {"key": "reserved", "effect": "NoExecute"})
+    await bed.runs_on("node-0")
+    await bed.idle()
+    bed.journal.clear()
+    await bed.api.create(PODS, bare_pod("stranger", "node-0", labels={"app": "other"}))
+    await bed.api.create(PODS, bare_pod("orphan", "node-0"))
+    await bed.until(PODS, lambda found: "" if "orphan" not in names(found) else "orphan is there", "orphan deleted")
+    assert "stranger" in names(await bed.api.list(PODS))
+    adopted, deleted = bed.journal.of("pods")
+    assert (adopted.verb, adopted.name, controller_of(adopted.answer)["uid"]) == (
+        "patch",
+        "orphan",
+        one["metadata"]["uid"],
+    )
+    assert (deleted.verb, deleted.name) == ("delete", "orphan"), "the older one of two stays"
+
+
+async def test_u61_an_orphan_becomes_ours_when_its_labels_come_to_match(bed: Bed) -> None:
+    await bed.nodes.add("node-0", taints=[{"key": "reserved", "effect": "NoSchedule"}])
+    await bed.deploy(daemonset())
+    await bed.api.create(PODS, bare_pod("stray", "node-0", labels={"app": "other"}))
+    await bed.idle()
+    assert bed.journal.work == []
+    await bed.api.patch(PODS, "stray", {"metadata": {"labels": {"app": "agent"}}})
+    await bed.until(PODS, lambda found: "" if controller_of(found[0]) else "stray is nobody's", "stray adopted")
+    await bed.idle()
+    assert [(write.verb, write.name) for write in bed.journal.of("pods")] == [("patch", "stray")]
+
+
+async def test_u62_a_pod_that_is_relabelled_is_released_and_replaced(bed: Bed) -> None:
+    nodes = await bed.add_nodes(2)
+    await bed.deploy(daemonset())
+    taken = (await bed.pods())["node-1"]
+    await bed.api.patch(PODS, taken["metadata"]["name"], {"metadata": {"labels": {"app": "kept-for-a-look"}}})
+
+    def released(found: list[Object]) -> str:
+        return "" if not controller_of(by_name(found, taken["metadata"]["name"])) else "still controlled"
+
+    await bed.until(PODS, released, f"{taken['metadata']['name']} released")
+    after = await bed.runs_on(*nodes)
+    assert after["node-1"]["metadata"]["uid"] != taken["metadata"]["uid"]
+    assert bed.journal.deleted == [], "the released pod lives on"
+
+
+async def test_u62_a_pod_whose_owner_is_taken_away_by_hand_is_adopted_again(bed: Bed) -> None:
+    nodes = await bed.add_nodes(2)
+    await bed.deploy(daemonset())
+    before = await bed.pods()
+    name = before["node-1"]["metadata"]["name"]
+    await bed.api.patch(PODS, name, {"metadata": {"ownerReferences": None}})
+    await bed.idle()
+    assert uids(await bed.runs_on(*nodes)) == uids(before)
+    assert [(write.verb, write.name) for write in bed.journal.of("pods")] == [("patch", name)]
+
+
+async def test_u66_revisions_of_others_are_left_alone(bed: Bed) -> None:
+    await bed.add_nodes(1)
+    await bed.deploy(daemonset())
+    (ours,) = await bed.revisions()
+    stranger = {"metadata": {"name": "stranger", "labels": {"app": "other", HASH: "x"}}, "data": ours["data"]}
+    native = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "agent", "uid": "0-0", "controller": True}
+    owned = {
+        "metadata": {
+            "name": "owned",
+            "labels": {"app": "agent", HASH: "y"},
+            "ownerReferences": [{**native, "blockOwnerDeletion": False}],
+            "finalizers": ["example.com/hold"],
+        },
+        "data": ours["data"],
+    }
+    for revision in (stranger, owned):
+        await bed.api.create(REVISIONS, {**revision, "revision": 7})
+    orphan = {"metadata": {"name": "orphan", "labels": {"app": "agent", HASH: "z"}}, "revision": 5}
+    await bed.api.create(REVISIONS, {**orphan, "data": other_data(ours)})
+    await bed.idle()
+    assert {write.name for write in bed.journal.of("controllerrevisions.apps")} == {
+        "orphan",
+        ours["metadata"]["name"],
+    }
+    assert controller_of(await bed.api.get(REVISIONS, "orphan"))["name"] == "agent"
+    assert (await bed.api.get(REVISIONS, ours["metadata"]["name"]))["revision"] == 6, "the current one is the newest"
+    await bed.api.patch(REVISIONS, "owned", {"metadata": {"finalizers": None}})
+
+
+async def test_i4_b1_pods_owned_through_v1alpha1_are_ours(bed: Bed) -> None:
+    nodes = await bed.add_nodes(3)
+    one = await bed.deploy(daemonset())
+    before = await bed.pods()
+    await bed.controller.stop()
+    for pod in before.values():
+        references = [owner(one, version="v1alpha1")]
+        await bed.api.patch(PODS, pod["metadata"]["name"], {"metadata": {"ownerReferences": references}})
+    bed.controller.start()
+    await bed.api.delete(PODS, before["node-1"]["metadata"]["name"])
+    after = await bed.runs_on(*nodes)
+    assert {node for node in nodes if uids(after)[node] == uids(before)[node]} == {"node-0", "node-2"}
+    alpha = await bed.api.get(DAEMONSETS_ALPHA, "agent")
+    assert alpha["metadata"]["uid"] == one["metadata"]["uid"]
+
+    await bed.idle()
+    bed.journal.clear()
+    await bed.set_image(V2)
+    await bed.settled()
+    assert bed.journal.deleted == ["node-2", "node-1", "node-0"]
+
+
+async def test_i4_an_owner_of_our_name_with_another_uid_is_not_ours(bed: Bed) -> None:
+    nodes = await bed.add_nodes(1)
+    one = await bed.deploy(daemonset())
+    foreign = {**owner(one), "uid": "11111111-2222-3333-4444-555555555555"}
+    pod = bare_pod("foreign", "node-0")
+    pod["metadata"] |= {"ownerReferences": [foreign], "finalizers": ["example.com/hold"]}
+    await bed.api.create(PODS, pod)
+    await bed.idle()
+    assert bed.journal.of("pods") == []
+    await bed.status(desired=1, current=1, ready=1)
+    await bed.api.patch(PODS, "foreign", {"metadata": {"finalizers": None}})
+    assert nodes == ["node-0"]
+
+
+async def test_same_names_in_two_namespaces_and_two_daemonsets_keep_apart(bed: Bed) -> None:
+    nodes = await bed.add_nodes(2)
+    await bed.deploy(daemonset())
+    await bed.deploy(daemonset("other"))
+    await bed.runs_on(*nodes)
+    await bed.runs_on(*nodes, name="other")
+    await bed.api.delete(DAEMONSETS, "other")
+    await bed.until(PODS, lambda found: "" if len(found) == 2 else f"{len(found)} pods", "the pods of other gone")
+    await bed.runs_on(*nodes)
+    assert bed.journal.of("pods") == []
+
+
+def names(found: list[Object]) -> list[str]:
+    return [one["metadata"]["name"] for one in found]
+
+
+def by_name(found: list[Object], name: str) -> Object:
+    return next(one for one in found if one["metadata"]["name"] == name)
+
+
+def other_data(revision: Object) -> Object:
+    template = revision["data"]["spec"]["template"]
+    containers = [{**template["spec"]["containers"][0], "image": "registry.example/agent:older"}]
+    return {"spec": {"template": {**template, "spec": {**template["spec"], "containers": containers}}}}
+
+

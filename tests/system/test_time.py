@@ -1,0 +1,143 @@
+"""What needs patience: back-offs, minReadySeconds and late caches, on a simulated cluster in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import pairwise
+
+from tests.kit.api import DAEMONSETS, PODS
+from tests.nodes import INSTANT, Behaviour
+from tests.simulator.faults import LateWatch, Rule
+from tests.system.bed import Bed, controller_of
+from tests.system.objects import V2, V3, V4, bare_pod, daemonset
+from tests.system.opening import simulated
+from tests.system.replay import film
+from tests.virtual_time import clock, virtual_time
+
+LATENCY = 1.0
+"""Seconds for each request of the controller: so many that those sent together are seen to be."""
+
+DAYS = 3 * 86400.0
+
+
+@asynccontextmanager
+async def virtual(*faults: Rule, latency: float = 0.0, behaviour: Behaviour = INSTANT) -> AsyncIterator[Bed]:
+    async with simulated(*faults, clock=clock, latency=latency, behaviour=behaviour) as bed:
+        bed.patience = DAYS
+        yield bed
+
+
+def rounds(bed: Bed) -> list[int]:
+    """How many pods were created together, batch by batch."""
+    answered = [int(write.at / LATENCY) for write in bed.journal.of("pods", "create", failed=True)]
+    return [answered.count(moment) for moment in sorted(set(answered))]
+
+
+@virtual_time
+async def test_a1_a_first_deployment_feels_its_way_in_doubling_batches() -> None:
+    async with virtual(latency=LATENCY) as bed:
+        await bed.add_nodes(5)
+        await bed.api.create(DAEMONSETS, daemonset())
+        await bed.settled()
+        assert rounds(bed) == [1, 2, 2]
+
+
+@virtual_time
+async def test_a11_a_burst_of_ten_per_cent_is_at_least_one_and_gets_everywhere() -> None:
+    async with virtual(latency=LATENCY) as bed:
+        nodes = await bed.add_nodes(5)
+        await bed.api.create(DAEMONSETS, daemonset(burstReplicas="10%"))
+        await bed.settled()
+        assert rounds(bed) == [1, 1, 1, 1, 1]
+        assert bed.journal.created == nodes
+
+
+@virtual_time
+async def test_a11_a_burst_of_forty_per_cent_makes_two_pods_a_pass() -> None:
+    async with virtual(latency=LATENCY) as bed:
+        nodes = await bed.add_nodes(5)
+        await bed.api.create(DAEMONSETS, daemonset(burstReplicas="40%"))
+        await bed.settled()
+        assert rounds(bed) == [1, 1, 2, 1], "the first two one after the other: the server has not accepted any yet"
+        assert bed.journal.created == nodes
+
+
+@virtual_time
+async def test_a5_u23_a_pod_that_fails_again_and_again_is_replaced_later_and_later() -> None:
+    async with virtual() as bed:
+        await bed.nodes.add("node-0")
+        await bed.deploy(daemonset())
+        bed.nodes.behave("node-0", Behaviour(fail=0.0))
+        await bed.nodes.fail((await bed.pods())["node-0"])
+        await bed.until(PODS, lambda _: "" if len(bed.journal.deleted) >= 12 else "too few", "12 pods")
+        at = [write.at for write in bed.journal.of("pods", "delete")]
+        pauses = [round(after - before) for before, after in pairwise(at)]
+        assert pauses == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900]
+
+        bed.journal.clear()
+        await bed.edit({"minReadySeconds": 1})
+        await bed.seen()
+        first = bed.journal.of("pods", "delete")[0]
+        assert first.at - at[-1] < 5, "a new generation begins at once"
+
+
+@virtual_time
+async def test_b4_edits_within_min_ready_seconds_cost_no_second_node() -> None:
+    async with virtual() as bed:
+        await bed.add_nodes(5)
+        await bed.deploy(daemonset(minReadySeconds=60))
+        history = await film(bed)
+        for image in (V2, V3, V4):
+            await bed.set_image(image)
+            await bed.seen()
+            await bed.idle(10)
+        assert bed.journal.deleted == ["node-4", "node-4", "node-4"]
+        assert min(len(served) for served in await history.served()) == 4
+
+
+@virtual_time
+async def test_b5_every_node_is_served_for_min_ready_seconds_before_the_next_is_touched() -> None:
+    async with virtual() as bed:
+        nodes = await bed.add_nodes(3)
+        await bed.deploy(daemonset(minReadySeconds=60))
+        await bed.set_image(V2)
+        await bed.idle(600)
+        await bed.runs_on(*nodes, image=V2)
+        deletes = bed.journal.of("pods", "delete")
+        assert [write.node for write in deletes] == ["node-2", "node-1", "node-0"]
+        for before, after in pairwise(deletes):
+            pause = after.at - before.at  # a pod says to the second only since when it is ready
+        assert 59 < pause < 62, f"between {before.node} and {after.node}"
+
+
+@virtual_time
+async def test_h6_the_controller_wakes_up_by_itself_when_a_pod_becomes_available() -> None:
+    async with virtual() as bed:
+        await bed.add_nodes(2)
+        await bed.api.create(DAEMONSETS, daemonset(minReadySeconds=3600))
+        await bed.status(ready=2, available=0, unavailable=2)
+        await bed.idle(10)
+        bed.journal.clear()
+        await bed.idle(3700)
+        await bed.status(ready=2, available=2, unavailable=0)
+        assert len(bed.journal.writes) == 1, "one write in an hour"
+
+
+@virtual_time
+async def test_u9_nothing_is_adopted_for_a_daemonset_that_the_server_knows_to_be_going() -> None:
+    """The cache still shows it as it was, because the watch is late; only a look at the server itself tells."""
+    async with virtual() as bed:
+        await bed.nodes.add("node-0", taints=[{"key": "reserved", "effect": "NoSchedule"}])
+        await bed.deploy(daemonset())
+        link = bed.simulator.link
+        link.faults.add(Rule(verb="watch", resource="daemonsets.apps.kruise.io", effect=LateWatch(seconds=600)))
+        link.drop_watches("daemonsets.apps.kruise.io")
+        await bed.idle(30)
+        await bed.api.patch(DAEMONSETS, "agent", {"metadata": {"finalizers": ["example.com/hold"]}})
+        await bed.api.delete(DAEMONSETS, "agent")
+        await bed.api.create(PODS, bare_pod("orphan", "node-0"))
+        await bed.idle(60)
+        assert link.counts()["get daemonsets.apps.kruise.io"] >= 1, "it looked"
+        assert bed.journal.of("pods", failed=True) == []
+        assert not controller_of(await bed.api.get(PODS, "orphan"))
