@@ -92,7 +92,7 @@ def _container(pod: Object, container: Object, state: Object, *, ready: bool) ->
     image = container["image"]
     is_running = "running" in state
     was = old.get("state") or {}
-    restarted = is_running and state != was and ("running" in was or "terminated" in was)
+    restarted = is_running and ("terminated" in was or ("running" in was and old.get("image") != image))
     return {
         "name": container["name"],
         "image": image,

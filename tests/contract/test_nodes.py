@@ -1,0 +1,229 @@
+"""The played scheduler and kubelets, on both API servers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.contract.bed import Bed, names
+from tests.kit.api import LEASES, NODES, PODS, STRATEGIC_MERGE_PATCH, Api, Object, Predicate
+from tests.kit.manifests import is_ready, pod
+from tests.nodes import DEAD, MANUAL, Behaviour, Nodes
+from tests.nodes.statuses import condition
+
+HARD_TAINT = {"key": "test", "value": "x", "effect": "NoSchedule"}
+
+
+def ready(count: int = 1) -> Predicate:
+    return lambda found: len(found) == count and all(is_ready(item) for item in found)
+
+
+def each(test: Callable[[Object], bool]) -> Predicate:
+    """There is something, and `test` holds for all of it."""
+    return lambda found: bool(found) and all(test(item) for item in found)
+
+
+def nothing(found: list[Object]) -> bool:
+    return not found
+
+
+def unschedulable(words: str) -> Predicate:
+    def holds(found: list[Object]) -> bool:
+        return any(
+            condition(item, "PodScheduled").get("status") == "False"
+            and words in condition(item, "PodScheduled").get("message", "")
+            for item in found
+        )
+
+    return holds
+
+
+def waits_with(reason: str) -> Predicate:
+    return lambda found: (
+        [
+            state["state"].get("waiting", {}).get("reason")
+            for item in found
+            for state in item["status"].get("containerStatuses") or []
+        ]
+        == [reason]
+    )
+
+
+async def test_a_pod_is_bound_to_the_node_it_names_and_runs(bed: Bed) -> None:
+    async with bed.nodes(3) as (_, (_, second, _)):
+        await bed.api.create(PODS, pod("one", aimed_at=second))
+        (found,) = await bed.api.wait_for(PODS, ready(), "one is ready")
+        assert found["spec"]["nodeName"] == second
+        status = found["status"]
+        assert status["phase"] == "Running"
+        assert status["podIP"]
+        for name in ("PodScheduled", "Initialized", "ContainersReady", "Ready"):
+            assert condition(found, name)["status"] == "True", name
+            assert condition(found, name)["lastTransitionTime"], name
+        (state,) = status["containerStatuses"]
+        assert (state["name"], state["image"], state["ready"], state["restartCount"]) == ("main", "busybox", True, 0)
+        assert state["imageID"]
+        assert state["containerID"]
+        assert "running" in state["state"]
+
+
+async def test_a_deleted_pod_is_gone_when_its_node_has_let_it_go(bed: Bed) -> None:
+    async with bed.nodes(behaviour=Behaviour(terminate=None)) as (nodes, (name,)):
+        await bed.api.create(PODS, pod("one", aimed_at=name))
+        await bed.api.wait_for(PODS, ready(), "one is ready")
+        await bed.api.delete(PODS, "one")
+        assert (await bed.api.get(PODS, "one"))["metadata"]["deletionTimestamp"]
+        nodes.behave(name, Behaviour())
+        await bed.api.wait_for(PODS, nothing, "one is gone")
+
+
+async def test_a_finalizer_outlives_the_pods_containers(bed: Bed) -> None:
+    async with bed.nodes() as (_, (name,)):
+        await bed.api.create(PODS, pod("one", aimed_at=name, finalizers=["kruise-ds/test"]))
+        await bed.api.wait_for(PODS, ready(), "one is ready")
+        await bed.api.delete(PODS, "one")
+        let_go = each(lambda item: item["metadata"].get("deletionGracePeriodSeconds") == 0)
+        await bed.api.wait_for(PODS, let_go, "the node has let one go")
+        await bed.api.patch(PODS, "one", {"metadata": {"finalizers": None}})
+        await bed.api.wait_for(PODS, nothing, "one is gone")
+
+
+async def test_a_taint_keeps_a_pod_away_until_it_is_gone(bed: Bed) -> None:
+    async with bed.nodes() as (_, (name,)):
+        await bed.api.patch(NODES, name, {"spec": {"taints": [HARD_TAINT]}})
+        await bed.api.create(PODS, pod("one", aimed_at=name))
+        await bed.api.wait_for(PODS, unschedulable("untolerated taint"), "one is refused")
+        await bed.api.patch(NODES, name, {"spec": {"taints": None}})
+        await bed.api.wait_for(PODS, ready(), "one is ready")
+
+
+async def test_a_pod_waits_for_room_until_another_is_gone(bed: Bed) -> None:
+    async with bed.nodes() as (_, (name,)):
+        await bed.api.patch(NODES, name, {"status": {"allocatable": {"cpu": "1"}}}, sub="status")
+        for which in ("big", "late"):
+            new = pod(which, aimed_at=name)
+            new["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "600m"}}
+            await bed.api.create(PODS, new)
+            words = unschedulable("Insufficient cpu") if which == "late" else ready()
+            await bed.api.wait_for(PODS, words, f"{which} is looked at")
+        await bed.api.delete(PODS, "big")
+        (found,) = await bed.api.wait_for(PODS, ready(), "late takes the place")
+        assert found["metadata"]["name"] == "late"
+
+
+async def test_two_pods_cannot_have_one_host_port(bed: Bed) -> None:
+    async with bed.nodes() as (_, (name,)):
+        for which in ("first", "second"):
+            new = pod(which, aimed_at=name)
+            new["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080}]
+            await bed.api.create(PODS, new)
+            expected = ready() if which == "first" else unschedulable("free ports")
+            await bed.api.wait_for(PODS, expected, f"{which} is looked at")
+
+
+async def test_a_pod_for_a_node_that_is_not_there_waits_for_it(bed: Bed) -> None:
+    async with bed.nodes() as (nodes, (name,)):
+        await bed.api.create(PODS, pod("one", aimed_at=f"{name}-new"))
+        await bed.api.wait_for(PODS, unschedulable("0/0 nodes are available"), "one is refused")
+        await nodes.add(f"{name}-new")
+        await bed.api.wait_for(PODS, ready(), "one is ready")
+        await nodes.remove(f"{name}-new")
+
+
+async def test_an_image_that_cannot_be_pulled_leaves_the_container_waiting(bed: Bed) -> None:
+    async with bed.nodes(behaviour=Behaviour(missing_images=("*:typo",))) as (nodes, (name,)):
+        await bed.api.create(PODS, pod("one", aimed_at=name, image="busybox:typo"))
+        (found,) = await bed.api.wait_for(PODS, waits_with("ErrImagePull"), "one waits")
+        assert found["status"]["phase"] == "Pending"
+        nodes.behave(name, Behaviour())
+        await bed.api.wait_for(PODS, ready(), "one is ready")
+
+
+async def test_a_new_image_restarts_the_container_in_place(bed: Bed) -> None:
+    async with bed.nodes() as (_, (name,)):
+        await bed.api.create(PODS, pod("one", aimed_at=name, image="busybox:1"))
+        (before,) = await bed.api.wait_for(PODS, ready(), "one is ready")
+        patch = [{"op": "replace", "path": "/spec/containers/0/image", "value": "busybox:2"}]
+        await bed.api.patch(PODS, "one", patch)
+        has_new = each(lambda item: is_ready(item) and item["status"]["containerStatuses"][0]["image"] == "busybox:2")
+        (after,) = await bed.api.wait_for(PODS, has_new, "one runs busybox:2")
+        old, new = (item["status"]["containerStatuses"][0] for item in (before, after))
+        assert new["restartCount"] == old["restartCount"] + 1
+        assert new["imageID"] != old["imageID"]
+        assert after["metadata"]["uid"] == before["metadata"]["uid"]
+
+
+async def test_a_readiness_gate_decides_over_ready(bed: Bed) -> None:
+    async with bed.nodes() as (_, (name,)):
+        new = pod("one", aimed_at=name)
+        new["spec"]["readinessGates"] = [{"conditionType": "InPlaceUpdateReady"}]
+        await bed.api.create(PODS, new)
+        runs = each(lambda item: condition(item, "ContainersReady").get("status") == "True")
+        (found,) = await bed.api.wait_for(PODS, runs, "the containers are ready")
+        assert condition(found, "Ready")["status"] == "False"
+        for value in ("True", "False"):
+            gate = {"type": "InPlaceUpdateReady", "status": value}
+            patch = {"status": {"conditions": [gate]}}
+            await bed.api.patch(PODS, "one", patch, sub="status", content_type=STRATEGIC_MERGE_PATCH)
+            follows = each(is_ready) if value == "True" else each(lambda item: not is_ready(item))
+            await bed.api.wait_for(PODS, follows, f"Ready is {value}")
+
+
+async def test_a_rejected_pod_has_failed(bed: Bed) -> None:
+    async with bed.nodes(behaviour=Behaviour(reject="OutOfcpu")) as (_, (name,)):
+        await bed.api.create(PODS, pod("one", aimed_at=name))
+        failed = each(lambda item: item["status"]["phase"] == "Failed")
+        (found,) = await bed.api.wait_for(PODS, failed, "one has failed")
+        assert found["status"]["reason"] == "OutOfcpu"
+        await bed.api.delete(PODS, "one")
+        assert await bed.api.find(PODS, "one") is None
+
+
+async def test_nothing_happens_by_itself_on_a_manual_node(bed: Bed) -> None:
+    async with bed.nodes(behaviour=MANUAL) as (nodes, (name,)):
+        await bed.api.create(PODS, pod("one", aimed_at=name))
+        bound = each(lambda item: bool(item["spec"].get("nodeName")))
+        (found,) = await bed.api.wait_for(PODS, bound, "one is bound")
+        assert found["status"]["phase"] == "Pending"
+        assert is_ready(await nodes.ready(found))
+        assert not is_ready(await nodes.ready(found, value=False))
+        crashed = await nodes.crash(found)
+        assert crashed["status"]["containerStatuses"][0]["restartCount"] == 1
+        assert (await nodes.fail(found, reason="Evicted"))["status"]["reason"] == "Evicted"
+        await bed.api.delete(PODS, "one")
+        await bed.api.create(PODS, pod("two", aimed_at=name))
+        await bed.api.wait_for(PODS, bound, "two is bound")
+        done = await nodes.succeed(await bed.api.get(PODS, "two"))
+        assert done["status"]["phase"] == "Succeeded"
+
+
+async def test_a_lost_node_is_tainted_and_holds_its_pods(bed: Bed) -> None:
+    async with bed.nodes() as (nodes, (name,)):
+        await bed.api.create(PODS, pod("one", aimed_at=name))
+        await bed.api.wait_for(PODS, ready(), "one is ready")
+        await nodes.lose(name)
+        node = await bed.api.get(NODES, name)
+        assert condition(node, "Ready")["status"] == "Unknown"
+        assert {taint["key"] for taint in node["spec"]["taints"]} == {"node.kubernetes.io/unreachable"}
+        await bed.api.delete(PODS, "one")
+        assert (await bed.api.get(PODS, "one"))["metadata"]["deletionTimestamp"]
+        await nodes.regain(name)
+        await bed.api.wait_for(PODS, nothing, "one is gone")
+        node = await bed.api.get(NODES, name)
+        assert condition(node, "Ready")["status"] == "True"
+        assert not node["spec"].get("taints")
+
+
+async def test_a_node_has_a_heartbeat_unless_it_is_dead(bed: Bed) -> None:
+    async with Nodes(bed.transport, heartbeat=0.05) as nodes:
+        await nodes.add(f"{bed.name}-alive")
+        await nodes.add(f"{bed.name}-dead", behaviour=DEAD)
+        leases = Api(bed.transport, "kube-node-lease")
+
+        def beats(found: list[Object]) -> bool:
+            return f"{bed.name}-alive" in names(found)
+
+        found = await leases.wait_for(LEASES, beats, "the living node beats")
+        assert f"{bed.name}-dead" not in names(found)
+        for name in nodes.names:
+            await nodes.remove(name)
+        await leases.delete(LEASES, f"{bed.name}-alive")
