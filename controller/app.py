@@ -48,25 +48,25 @@ async def main_loop(settings: Settings) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    try:
+    try:  # with except*: scopes on the way out wrap what leaves them
         connection = await load(settings.kubeconfig, settings.context)
         logger.info("starting", server=connection.server, found_in=connection.source)
         async with open_transport(connection) as transport:
             refresh = connection.credentials.refresh
             await run(settings, transport, stop, server=connection.server, refresh=refresh, watchdog=Watchdog())
-    except ConfigError as error:
-        logger.error("cannot connect; see --kubeconfig and --context", why=str(error))
-        return 2
-    except CannotListen as error:
-        logger.error(str(error))
-        return 2
-    except (LeadershipLost, ExceptionGroup) as error:
-        if not _means_lost(error):
-            raise
-        logger.error("leadership lost, ending: a standby goes on", why=_innermost(error))
-        return 1
-    logger.info("stopped")
-    return 0
+    except* ConfigError as errors:
+        logger.error("cannot connect; see --kubeconfig and --context", why=_innermost(errors))
+        code = 2
+    except* CannotListen as errors:
+        logger.error(_innermost(errors))
+        code = 2
+    except* LeadershipLost as errors:
+        logger.error("leadership lost, ending: a standby goes on", why=_innermost(errors))
+        code = 1
+    else:
+        logger.info("stopped")
+        code = 0
+    return code
 
 
 async def run(
@@ -189,10 +189,3 @@ def _innermost(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error)
-
-
-def _means_lost(error: Exception) -> bool:
-    """Scopes on the way out wrap what leaves them."""
-    if isinstance(error, ExceptionGroup):
-        return error.split(LeadershipLost)[1] is None
-    return isinstance(error, LeadershipLost)
