@@ -136,6 +136,8 @@ class Kubelet:
             except (OSError, TimeoutError):
                 await asyncio.sleep(RETRY_SECONDS)
                 return True
+        if "resourceVersion" not in after["metadata"]:  # a mere Status, when somebody else deleted it meanwhile
+            return False
         if _version(after) > _version(life.pod):
             life.pod = after
         return step.status is not None or bool(after["metadata"].get("finalizers"))
