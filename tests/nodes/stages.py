@@ -99,9 +99,9 @@ def _earliest(steps: list[Step]) -> Step | None:
 
 
 def _farewell(pod: Object, behaviour: Behaviour) -> Step | None:
-    if behaviour.terminate is None:
-        return None
     grace = pod["metadata"].get("deletionGracePeriodSeconds")
+    if behaviour.terminate is None or grace == 0:  # with 0 the node has let it go, and finalizers hold it
+        return None
     return Step(behaviour.terminate if grace is None else min(behaviour.terminate, float(grace)), None)
 
 

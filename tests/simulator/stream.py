@@ -53,6 +53,7 @@ class WatchStream:
             effect.events if isinstance(effect, faults.CutLine | faults.CloseWatch | faults.ErrorEvent) else -1
         )
         """Events until the fault; -1 for none."""
+        self._over = False
         watch.wake = self._arrived
         self._arrived()
 
@@ -69,9 +70,9 @@ class WatchStream:
                 raise ConnectionResetError("injected fault: the watch is cut off")
             now = self._loop.time()
             if self._waiting and self._waiting[0][0] <= now:
-                for chunk in self._with_fault(self._waiting.popleft()[1]):
+                if chunk := self._with_fault(self._waiting.popleft()[1]):
                     yield chunk
-                if self._left == 0:
+                if self._over:
                     self._finish()
                     return
                 continue
@@ -100,20 +101,21 @@ class WatchStream:
             if silence is not None and silence < until:
                 raise TimeoutError(f"no byte for {self._silence} s") from None
 
-    def _with_fault(self, lines: list[bytes]) -> list[bytes]:
-        """The chunks to send: all lines in one, or what the fault leaves of them."""
-        if self._left < 0 or len(lines) < self._left or (len(lines) == self._left and self._cuts):
-            self._left -= len(lines) if self._left >= 0 else 0
-            return [b"".join(lines)]
-        whole, self._left = lines[: self._left], 0
-        rest = lines[len(whole) :]
-        if self._cuts and rest:
-            self._broken = True
+    def _with_fault(self, lines: list[bytes]) -> bytes:
+        """What to send: all lines, or what the fault leaves of them."""
+        if self._left < 0:
+            return b"".join(lines)
+        whole, rest = lines[: self._left], lines[self._left :]
+        self._left -= len(whole)
+        if self._left or (self._cuts and not rest):
+            return b"".join(whole)
+        self._over = True
+        if self._cuts:
             whole.append(rest[0][: len(rest[0]) // 2])
         if isinstance(self._effect, faults.ErrorEvent):
             refused = Refused(self._effect.status, self._effect.reason, "injected fault")
             whole.append(b'{"type":"ERROR","object":%s}\n' % refused.body())
-        return [b"".join(whole)] if whole else []
+        return b"".join(whole)
 
     @property
     def _cuts(self) -> bool:
@@ -121,5 +123,5 @@ class WatchStream:
 
     def _finish(self) -> None:
         """The end that the fault asks for."""
-        if self._broken or (isinstance(self._effect, faults.CloseWatch) and self._effect.reset):
+        if self._cuts or (isinstance(self._effect, faults.CloseWatch) and self._effect.reset):
             raise ConnectionResetError("injected fault: the watch is cut off")
