@@ -17,6 +17,7 @@ from tests.nodes.behaviour import DEAD, INSTANT, Behaviour
 from tests.nodes.kubelet import Kubelet
 from tests.nodes.machine import heartbeat, lost_conditions, node_manifest, ready_conditions, unreachable_taints
 from tests.nodes.mirror import Mirror
+from tests.nodes.pod_garbage import PodGarbage
 from tests.nodes.scheduler import Scheduler
 
 Status: TypeAlias = Callable[[Object, str], Object]
@@ -32,7 +33,8 @@ class Nodes:
             nodes.behave("node-1", Behaviour(ready=None))
 
     `schedule=False` where a real scheduler runs; `heartbeat` seconds between the Leases of each node, None for no
-    heartbeat (only the node life-cycle controller listens to it).
+    heartbeat (only the node life-cycle controller listens to it); `pod_garbage` seconds after which the pods of a node
+    that is gone go too, None where kube-controller-manager sees to it or nobody shall.
     """
 
     def __init__(
@@ -44,10 +46,12 @@ class Nodes:
         schedule: bool = True,
         bind_seconds: float = 0.0,
         heartbeat: float | None = None,
+        pod_garbage: float | None = None,
     ) -> None:
         self._api, self._clock = Api(transport), clock
         self._default, self._behaviours = behaviour, dict[str, Behaviour | None]()
         self._schedule, self._bind_seconds, self._heartbeat = schedule, bind_seconds, heartbeat
+        self._pod_garbage = pod_garbage
         self._scope = AsyncExitStack()
 
     @property
@@ -77,6 +81,9 @@ class Nodes:
                 tasks.append(group.create_task(self._scheduler.run(), name="scheduler"))
             if self._heartbeat is not None:
                 tasks.append(group.create_task(self._beat(self._heartbeat), name="heartbeats"))
+            if self._pod_garbage is not None:
+                garbage = PodGarbage(self._api, self._clock, self._pods.objects.values, self._pod_garbage)
+                tasks.append(group.create_task(garbage.run(), name="pod garbage"))
             try:
                 yield
             finally:

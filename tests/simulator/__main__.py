@@ -25,7 +25,7 @@ async def play(*, nodes: int, port: int, kubeconfig: Path | None, lifelike: bool
     behaviour = LIFELIKE if lifelike else INSTANT
     async with (
         serving(InProcess(cluster, keep=0), port=port) as url,
-        Nodes(InProcess(cluster, keep=0), behaviour=behaviour, heartbeat=10.0) as machines,
+        Nodes(InProcess(cluster, keep=0), behaviour=behaviour, heartbeat=10.0, pod_garbage=40.0) as machines,
     ):
         await add_workers(machines, nodes)
         if kubeconfig is not None:
