@@ -20,6 +20,9 @@ from controller.api.wellknown import HASH_LABEL
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """Kubernetes' alphabet for generated names: no vowels, nothing that looks like something else."""
 
+_GO_ESCAPES = tuple((one.encode(), f"\\u{ord(one):04x}".encode()) for one in "<>&\u2028\u2029")
+"""Outside of strings none of these occurs in JSON, so the bytes can be replaced as they are."""
+
 
 class RevisionView(View):
     """A ControllerRevision as the API server sends it."""
@@ -102,8 +105,15 @@ def payload(template: JSONObject) -> JSONObject:
 
 
 def encode(body: JSONObject) -> bytes:
-    """Compact JSON with sorted keys: the only form in which a revision may be sent (D22)."""
-    return msgspec.json.encode(body, order="sorted")
+    """Compact JSON with sorted keys, and `<`, `>`, `&` and two line separators escaped as Go does (D22).
+
+    The API server compares what it has stored with its own spelling of it: a revision sent in any other form can
+    never be updated again, by nobody.
+    """
+    encoded = msgspec.json.encode(body, order="sorted")
+    for plain, escaped in _GO_ESCAPES:
+        encoded = encoded.replace(plain, escaped)
+    return encoded
 
 
 def short_hash(*parts: str, length: int) -> str:
