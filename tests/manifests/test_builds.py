@@ -162,7 +162,7 @@ def test_one_namespace_gets_no_rights_elsewhere_but_to_read_nodes(build: Build) 
     bound = {dig(one, "roleRef.name") for one in find(built, "ClusterRoleBinding")}
     assert bound == {"kruise-ds-controller-nodes"}
     (nodes,) = (one for one in find(built, "ClusterRole") if dig(one, "metadata.name") in bound)
-    assert nodes["rules"] == [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}]
+    assert nodes["rules"] == [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]}]
     team = {dig(one, "metadata.namespace") for one in find(built, "Role")} - {"kruise-ds-system"}
     ((_, deployment),) = workloads(built)
     (controller,) = items(deployment, "spec.template.spec.containers")

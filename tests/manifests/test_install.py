@@ -20,11 +20,13 @@ ALLOWED = (
     ("apps.kruise.io", "daemonsets/status", "patch"),
     ("apps.kruise.io", "daemonsets/finalizers", "update"),
     *(("", "pods", verb) for verb in ("get", "list", "watch", "create", "patch", "delete")),
-    *(("", "nodes", verb) for verb in ("get", "list", "watch")),
+    *(("", "nodes", verb) for verb in ("list", "watch")),
     *(("apps", "controllerrevisions", verb) for verb in ("get", "list", "watch", "create", "patch", "delete")),
     ("", "events", "create"),
 )
 DENIED = (
+    ("", "nodes", "get"),
+    ("", "events", "patch"),
     ("", "secrets", "get"),
     ("", "configmaps", "get"),
     ("", "nodes", "patch"),
