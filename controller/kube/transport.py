@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -154,7 +155,7 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except ClientConnectorError as error:
-        raise NotConnected(f"{error.host}:{error.port}: {error.os_error}") from error
+        raise NotConnected(f"{error.host}:{error.port}: {_words(error.os_error)}") from error
     except (ConnectionTimeoutError, ClientHttpProxyError) as error:
         raise NotConnected(str(error) or type(error).__name__) from error
     except TimeoutError as error:
@@ -163,6 +164,11 @@ def _translated() -> Iterator[None]:
         raise
     except ClientError as error:
         raise ConnectionError(str(error) or type(error).__name__) from error
+
+
+def _words(error: OSError) -> str:
+    """asyncio's own text for a refused connection says everything but that."""
+    return os.strerror(error.errno) if isinstance(error, ConnectionError) and error.errno else str(error)
 
 
 def _retry_after(response: ClientResponse) -> float | None:
