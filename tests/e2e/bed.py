@@ -71,7 +71,9 @@ class Bed:
     async def pods(self) -> list[Object]:
         return await self.api.list(PODS)
 
-    async def serves(self, *nodes: str, labels: Mapping[str, str] | None = None, seconds: float = 60.0) -> dict[str, Object]:
+    async def serves(
+        self, *nodes: str, labels: Mapping[str, str] | None = None, seconds: float = 60.0
+    ) -> dict[str, Object]:
         """Wait until exactly these nodes have a pod, one each, ready, with `labels`. Returns node -> pod."""
 
         def is_so(pods: list[Object]) -> bool:
@@ -95,7 +97,9 @@ class Bed:
             return seen and all(status.get(field) == value for field, value in wanted.items())
 
         query = {"fieldSelector": f"metadata.name={name}"}
-        (found,) = await self.api.wait_for(DAEMONSETS, is_so, f"status of {name} has {wanted}", seconds=seconds, **query)
+        (found,) = await self.api.wait_for(
+            DAEMONSETS, is_so, f"status of {name} has {wanted}", seconds=seconds, **query
+        )
         status: Object = found["status"]
         return status
 

@@ -13,6 +13,8 @@ from tests.e2e.process import Controller, running
 from tests.manifests.files import MANIFESTS
 
 ACCOUNT = service_account("kruise-ds-system", "kruise-ds-controller")
+RIVAL = User("rival", ("system:authenticated",))
+"""Somebody with the same rights, so that the audit log tells two controllers apart."""
 STRICT = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
 """As on clusters that guard blockOwnerDeletion: owning a pod needs a right of its own there."""
 
@@ -26,8 +28,9 @@ def account() -> User:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def plane(complete_binaries: Binaries) -> AsyncIterator[ControlPlane]:
     """One control plane for all tests here, with scheduler, garbage collector, audit log and our manifests."""
-    async with bare_plane(complete_binaries, [ACCOUNT]) as started:
+    async with bare_plane(complete_binaries, [ACCOUNT, RIVAL]) as started:
         await installed(started, "overlays/default")
+        await _same_rights(started, RIVAL)
         await started.start_controller_manager(DEFAULT_CONTROLLERS)
         yield started
 
@@ -37,9 +40,7 @@ def bare_plane(binaries: Binaries, users: Sequence[User] = ()) -> ControlPlane:
 
     Those are started once the kind is installed: the garbage collector looks for new kinds only twice a minute.
     """
-    return ControlPlane(
-        binaries, controllers=(), scheduler=True, audit=True, users=users, apiserver_flags=[STRICT]
-    )
+    return ControlPlane(binaries, controllers=(), scheduler=True, audit=True, users=users, apiserver_flags=[STRICT])
 
 
 async def installed(plane: ControlPlane, folder: str) -> None:
@@ -48,6 +49,16 @@ async def installed(plane: ControlPlane, folder: str) -> None:
     assert done.returncode == 0, done.stderr
     done = await plane.run_kubectl("wait", "--for=condition=Established", "crd/daemonsets.apps.kruise.io")
     assert done.returncode == 0, done.stderr
+
+
+async def _same_rights(plane: ControlPlane, user: User) -> None:
+    who = f"--user={user.name}"
+    for words in (
+        ("clusterrolebinding", user.name, "--clusterrole=kruise-ds-controller"),
+        ("rolebinding", user.name, "--role=kruise-ds-controller-leader-election", "--namespace=kruise-ds-system"),
+    ):
+        done = await plane.run_kubectl("create", *words, who)
+        assert done.returncode == 0, done.stderr
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

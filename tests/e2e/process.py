@@ -24,27 +24,18 @@ POLL = 0.03
 PATIENCE = 60.0
 """Seconds for what takes one or two: the machine may be busy."""
 
+PLAIN = b"kruise-ds-controller: "
+"""What a process says that cannot log any more, or not yet."""
+
 _numbers = itertools.count(1)
-
-
-async def until(holds: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
-    """Wait for something that cannot be watched; raises TimeoutError that says `what`."""
-    try:
-        async with asyncio.timeout(seconds):
-            while not holds():  # noqa: ASYNC110 - what another process does sets no event here
-                await asyncio.sleep(POLL)
-    except TimeoutError:
-        raise TimeoutError(f"not in {seconds:g} s: {what}") from None
 
 
 class Controller:
     """One process; all that it logs is kept. `port` and `metrics_port` are its own."""
 
-    def __init__(
-        self, folder: Path, kubeconfig: Path, *options: str, env: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, folder: Path, kubeconfig: Path, *options: str, env: Mapping[str, str] | None = None) -> None:
         self.port, self.metrics_port = free_port(), free_port()
-        command = [
+        command: list[str | Path] = [
             COMMAND,
             f"--kubeconfig={kubeconfig}",
             f"--health-probe-bind-address={LOOPBACK}:{self.port}",
@@ -58,9 +49,10 @@ class Controller:
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        """What it has logged so far; a line that is no JSON object fails the test."""
+        """What it has logged so far; a line that is no JSON object fails the test, but for last words in plain ones."""
         whole = self.process.log.read_bytes().splitlines(keepends=True)
-        return [msgspec.json.decode(line, type=dict[str, Any]) for line in whole if line.endswith(b"\n")]
+        logged = (line for line in whole if line.endswith(b"\n") and not line.startswith(PLAIN))
+        return [msgspec.json.decode(line, type=dict[str, Any]) for line in logged]
 
     def said(self, words: str) -> list[dict[str, Any]]:
         """The lines whose message has these words."""
@@ -68,8 +60,27 @@ class Controller:
 
     async def says(self, words: str, seconds: float = PATIENCE) -> dict[str, Any]:
         """Wait for a line whose message has these words."""
-        await until(lambda: bool(self.said(words)), f"{self.process.name} says {words!r}{self.process.tail()}", seconds)
+        await self._until(lambda: bool(self.said(words)), f"says {words!r}", seconds)
         return self.said(words)[-1]
+
+    async def leads(self, seconds: float = PATIENCE) -> None:
+        """Wait until it says that it is the leader."""
+        await self._until(lambda: self.is_leader, "leads", seconds)
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether it has ever said so; a standby says who else is."""
+        return any(not line["msg"].startswith("standing by") for line in self.said(" leads"))
+
+    async def _until(self, holds: Callable[[], bool], what: str, seconds: float) -> None:
+        """Wait for something that it logs; raises TimeoutError that ends with the tail of its log."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not holds():  # noqa: ASYNC110 - what another process does sets no event here
+                    await asyncio.sleep(POLL)
+        except TimeoutError:
+            words = f"not in {seconds:.1f} s: {self.process.name} {what}{self.process.tail()}"
+            raise TimeoutError(words) from None
 
     async def page(self, path: str) -> tuple[int, str]:
         """Status and body of `/healthz`, `/readyz` or `/metrics`; status 0: nobody answers."""
@@ -102,10 +113,10 @@ class Controller:
 
 @asynccontextmanager
 async def running(
-    folder: Path, kubeconfig: Path, *options: str, env: Mapping[str, str] | None = None, secrets: tuple[str, ...] = ()
+    folder: Path, kubeconfig: Path, *options: str, elect: bool = False, secrets: tuple[str, ...] = ()
 ) -> AsyncIterator[Controller]:
-    """A ready controller without leader election; at the end it has leaked none of `secrets` into its log."""
-    controller = Controller(folder, kubeconfig, "--no-leader-elect", *options, env=env)
+    """A ready controller; at the end it has leaked none of `secrets` into its log."""
+    controller = Controller(folder, kubeconfig, "--leader-elect" if elect else "--no-leader-elect", *options)
     try:
         await controller.ready()
         yield controller

@@ -1,7 +1,8 @@
-"""The controller is killed at any moment of its work and started again: nothing is done twice, nothing is forgotten."""
+"""The controller is killed at any moment and started again: nothing is done twice, nothing is forgotten."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -113,9 +114,7 @@ async def test_sigterm_in_the_middle_of_work_ends_it_cleanly_and_the_next_one_go
         assert sorted(witness.ever.values()) == sorted(NODES)
 
 
-async def test_sigint_is_sigterm(bed: Bed, plane: ControlPlane) -> None:
-    import signal
-
+async def test_sigint_is_sigterm(plane: ControlPlane) -> None:
     async with started(plane) as controller:
         controller.process.signal(signal.SIGINT)
         assert await controller.process.ended() == 0

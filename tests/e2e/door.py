@@ -1,0 +1,67 @@
+"""A way to the API server that can be shut, for one client, while everybody else goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tests.control_plane import ControlPlane, User
+from tests.control_plane.access import write_kubeconfig
+from tests.control_plane.commands import LOOPBACK
+from tests.control_plane.ports import free_port
+
+
+class Door:
+    """Shut at first: connections are refused. Shutting it again cuts those that are open."""
+
+    def __init__(self, plane: ControlPlane, user: User, name: str) -> None:
+        self._port, self._behind = free_port(), urlsplit(plane.url).port
+        self.kubeconfig: Path = plane.folder / f"kubeconfig-{name}"
+        url = f"https://{LOOPBACK}:{self._port}"
+        write_kubeconfig(self.kubeconfig, url=url, certificates=plane.ca_path, user=user)
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.StreamWriter] = set()
+
+    async def open(self) -> None:
+        self._server = await asyncio.start_server(self._pass, LOOPBACK, self._port)
+
+    async def shut(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        for writer in self._open:
+            writer.transport.abort()
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            back_reader, back_writer = await asyncio.open_connection(LOOPBACK, self._behind)
+            both = {writer, back_writer}
+            self._open |= both
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(_pour(reader, back_writer))
+                    group.create_task(_pour(back_reader, writer))
+            finally:
+                self._open -= both
+                back_writer.transport.abort()
+        writer.transport.abort()
+
+
+async def _pour(source: asyncio.StreamReader, into: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while chunk := await source.read(65_536):
+            into.write(chunk)
+            await into.drain()
+    into.close()
+
+
+@asynccontextmanager
+async def door_to(plane: ControlPlane, user: User, name: str = "door") -> AsyncIterator[Door]:
+    door = Door(plane, user, name)
+    try:
+        yield door
+    finally:
+        await door.shut()

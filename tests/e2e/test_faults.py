@@ -1,0 +1,86 @@
+"""The control plane breaks while the controller works: it holds on, loses nothing and does nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.control_plane import ControlPlane
+from tests.e2e.bed import Bed, sample
+from tests.e2e.conftest import ACCOUNT
+from tests.e2e.door import door_to
+from tests.e2e.process import running
+from tests.e2e.witness import witnessing
+from tests.nodes import Behaviour
+
+pytestmark = pytest.mark.real
+
+NODES = tuple(f"tough-{number}" for number in range(6))
+
+
+async def test_pods_that_were_lost_while_the_api_server_was_down_are_replaced(bed: Bed, plane: ControlPlane) -> None:
+    await bed.workers(*NODES)
+    async with door_to(plane, ACCOUNT) as door, witnessing(bed.api) as witness:
+        await door.open()
+        async with running(plane.folder, door.kubeconfig) as controller:
+            await bed.apply_sample("ds.demo.yaml")
+            before = await bed.serves(*NODES)
+            await bed.settled(len(NODES))
+            await door.shut()
+            await plane.kill_apiserver()
+            await controller.says("API server not reached")
+            await plane.start_apiserver()
+            lost = [before[node]["metadata"]["name"] for node in NODES[:3]]
+            await bed.kubectl("delete", "pods", *lost, "--force", "--grace-period=0")
+            await door.open()
+            after = await bed.serves(*NODES)
+            await bed.settled(len(NODES))
+            for node in NODES[3:]:
+                assert after[node]["metadata"]["uid"] == before[node]["metadata"]["uid"], f"{node} was left alone"
+            assert len(witness.ever) == len(NODES) + 3
+            assert len(controller.said("API server not reached")) == 1, "said once"
+            assert await controller.terminated() == 0
+
+
+async def test_an_api_server_that_is_killed_in_the_middle_of_an_update_only_delays_it(
+    bed: Bed, plane: ControlPlane
+) -> None:
+    await bed.workers(*NODES)
+    demo = sample("ds.demo.yaml")
+    demo["spec"]["updateStrategy"] = {"rollingUpdate": {"maxUnavailable": 2}}
+    async with running(plane.folder, plane.kubeconfig_for(ACCOUNT)), witnessing(bed.api) as witness:
+        await bed.apply(demo)
+        await bed.serves(*NODES)
+        await bed.settled(len(NODES))
+        bed.nodes.behave("*", Behaviour(ready=0.3))
+        witness.floor = len(NODES) - 2
+        demo["spec"]["template"]["metadata"]["labels"]["ver"] = "v2"
+        await bed.apply(demo)
+        await witness.until(lambda: len(witness.retired) >= 3, "the update is on its way")
+        await plane.kill_apiserver()
+        await plane.start_apiserver()
+        await bed.serves(*NODES, labels={"ver": "v2"})
+        await bed.settled(len(NODES))
+        assert sorted(witness.ever.values()) == sorted(NODES * 2), "one old and one new pod for each node"
+
+
+async def test_an_etcd_that_hangs_for_ten_seconds_only_delays_an_update(bed: Bed, plane: ControlPlane) -> None:
+    await bed.workers(*NODES)
+    demo = sample("ds.demo.yaml")
+    demo["spec"]["updateStrategy"] = {"rollingUpdate": {"maxUnavailable": 2}}
+    async with running(plane.folder, plane.kubeconfig_for(ACCOUNT)), witnessing(bed.api) as witness:
+        await bed.apply(demo)
+        await bed.serves(*NODES)
+        await bed.settled(len(NODES))
+        bed.nodes.behave("*", Behaviour(ready=0.3))
+        witness.floor = len(NODES) - 2
+        demo["spec"]["template"]["metadata"]["labels"]["ver"] = "v2"
+        await bed.apply(demo)
+        await witness.until(lambda: len(witness.retired) >= 3, "the update is on its way")
+        plane.freeze_etcd()
+        await asyncio.sleep(10)  # this is how long it hangs
+        plane.thaw_etcd()
+        await bed.serves(*NODES, labels={"ver": "v2"})
+        await bed.settled(len(NODES))
+        assert sorted(witness.ever.values()) == sorted(NODES * 2), "one old and one new pod for each node"

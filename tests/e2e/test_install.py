@@ -1,0 +1,119 @@
+"""`kubectl apply --server-side -k manifests/overlays/default`: its rights are enough, and none of them is idle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.control_plane import ControlPlane
+from tests.e2e.audit import Audit
+from tests.e2e.bed import Bed, sample
+from tests.e2e.conftest import ACCOUNT
+from tests.e2e.process import running
+from tests.kit.api import PODS, REVISIONS
+from tests.manifests.files import MANIFESTS
+
+pytestmark = pytest.mark.real
+
+NODES = ("one", "two", "three")
+CHECKED_BY_ADMISSION = {("apps.kruise.io", "daemonsets/finalizers", "update")}
+"""No request of ours: the plane's admission asks for it at each pod and revision, and refuses them without."""
+SELDOM = {("", "pods", "get"), ("apps", "controllerrevisions", "get")}
+"""A second look at a derived name that turns out to be taken: only where an answer was lost."""
+
+
+OLD_SERVERS = {
+    (group, resource, "list")
+    for group, resource in (
+        ("apps.kruise.io", "daemonsets"),
+        ("apps", "controllerrevisions"),
+        ("", "pods"),
+        ("", "nodes"),
+    )
+}
+"""Only where the server cannot send the first list as a watch."""
+
+
+def granted() -> set[tuple[str, str, str]]:
+    """What the controller's ClusterRole and the Role for its Lease allow, one (group, resource, verb) each."""
+    found = set()
+    for path in ("components/cluster-scope/clusterrole.yaml", "base/leader-election.yaml"):
+        for document in yaml.safe_load_all((MANIFESTS / path).read_text()):
+            for rule in document.get("rules", ()):
+                found |= {
+                    (group, resource, verb)
+                    for group in rule["apiGroups"]
+                    for resource in rule["resources"]
+                    for verb in rule["verbs"]
+                }
+    return found
+
+
+async def whole_story(bed: Bed) -> None:
+    """Everything that the controller ever does: deploy, update, adopt, release, renumber, trim, report."""
+    await bed.workers(*NODES)
+    demo = sample("ds.demo.yaml")
+    demo["spec"]["revisionHistoryLimit"] = 1
+    await bed.apply(demo)
+    await bed.serves(*NODES)
+    for version in ("v2", "v3", "v1", "v2"):  # back to one that is still there: renumbered; too many: trimmed
+        await update(bed, demo, version)
+    await bed.api.wait_for(REVISIONS, lambda found: len(found) == 2, "the current revision and one older")
+    pod = (await bed.serves(*NODES))["one"]
+    await bed.kubectl("label", "pod", pod["metadata"]["name"], "app=free", "--overwrite")
+    await bed.api.wait_for(PODS, lambda pods: len(pods) == 4, "the relabelled pod is released and another one made")
+    await bed.kubectl("delete", "pod", pod["metadata"]["name"])
+    await bed.kubectl("delete", "ads", "demo", "--cascade=orphan")
+    await bed.apply(demo)
+    await bed.settled(3)
+    await bed.kubectl("delete", "ads", "demo")
+    await bed.serves()
+
+
+async def update(bed: Bed, demo: dict[str, Any], version: str) -> None:
+    demo["spec"]["template"]["metadata"]["labels"]["ver"] = version
+    await bed.apply(demo)
+    await bed.serves(*NODES, labels={"ver": version})
+    await bed.settled(3)
+
+
+async def test_the_rights_of_the_manifests_are_enough_for_everything_and_all_of_them_are_used(
+    bed: Bed, plane: ControlPlane
+) -> None:
+    audit = Audit(plane, ACCOUNT)
+    account = plane.kubeconfig_for(ACCOUNT)
+    await plane.run_kubectl("-n", "kruise-ds-system", "delete", "lease", "kruise-ds-controller", "--ignore-not-found")
+    async with running(plane.folder, account, elect=True, secrets=(ACCOUNT.token,)) as controller:
+        async with running(plane.folder, account, elect=True):  # a standby watches the Lease
+            await whole_story(bed)
+        assert await controller.terminated() == 0
+    assert audit.refused() == []
+    asked = {(one.group, one.resource, one.verb) for one in audit.requests() if one.resource}
+    assert asked <= granted()
+    assert granted() - asked - CHECKED_BY_ADMISSION - SELDOM - OLD_SERVERS == set(), "rights that nothing needs"
+
+
+async def test_a_run_without_faults_has_no_write_that_fails(bed: Bed, plane: ControlPlane) -> None:
+    audit = Audit(plane, ACCOUNT)
+    async with running(plane.folder, plane.kubeconfig_for(ACCOUNT)):
+        await whole_story(bed)
+        failed = [one for one in audit.requests() if one.is_write and one.code >= 400]
+    assert failed == []
+
+
+async def test_a_quiet_cluster_sees_no_writes(bed: Bed, plane: ControlPlane) -> None:
+    await bed.workers(*NODES)
+    await bed.apply_sample("ds.demo.yaml")
+    async with running(plane.folder, plane.kubeconfig_for(ACCOUNT)) as controller:
+        await bed.serves(*NODES)
+        await bed.settled(3)
+        await bed.kubectl("annotate", "ads", "demo", "--overwrite", "looked=1")
+        await bed.settled(3)
+        audit = Audit(plane, ACCOUNT)
+        for round_ in range(3):  # each of these wakes it, and none asks for anything
+            await bed.kubectl("annotate", "ads", "demo", "--overwrite", f"looked={round_}")
+            await bed.kubectl("annotate", "node", *NODES, "--overwrite", f"looked={round_}")
+        assert await controller.terminated() == 0
+        assert audit.writes() == []
