@@ -23,7 +23,7 @@ def test_d22_golden_bytes_of_a_payload() -> None:
         encode(payload(template))
         == (
             '{"spec":{"template":{"$patch":"replace","metadata":{"creationTimestamp":null,"labels":{"a":"1","b":"2"}},'
-            '"spec":{"containers":[{"args":["<a>","ü"],"image":"demo:1","name":"main"}],"hostNetwork":true}}}}'
+            '"spec":{"containers":[{"args":["\\u003ca\\u003e","ü"],"image":"demo:1","name":"main"}],"hostNetwork":true}}}}'
         ).encode()
     )
 
