@@ -1,0 +1,78 @@
+"""Figures by name, and the table in which ours stands beside the native controller's."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One line of the table. `target` is the most that ours may reach, `large` the same at 3,000 nodes."""
+
+    text: str
+    target: float
+    large: float | None = None
+
+    def target_at(self, nodes: int) -> float:
+        return self.large if self.large is not None and nodes >= 3000 else self.target
+
+
+DEPLOY = Figure("apply -> all available / a script's time", 1.3)
+ROLL = Figure("10 % rolling update / native's time", 0.9)
+DEPLOY_WRITES = Figure("writes per pod, deploy", 1.02)
+ROLL_WRITES = Figure("writes per pod, roll", 2.05)
+DEPLOY_FAILED = Figure("failed writes, deploy", 0)
+ROLL_FAILED = Figure("failed writes, roll", 0)
+DEPLOY_CPU = Figure("controller CPU per pod, deploy (ms)", 3.1)
+ROLL_CPU = Figure("controller CPU per pod, roll (ms)", 4.6)
+DEPLOY_STATUS = Figure("status writes, deploy", 10)
+ROLL_STATUS = Figure("status writes, roll in ten waves", 30)
+LOST = Figure("lost pod gone -> replacement created (ms)", 13, large=20)
+LOST_CPU = Figure("controller CPU per lost pod (ms)", 20, large=40)
+START = Figure("process start -> first right action (s)", 1.0)
+MEMORY = Figure("peak resident memory (MiB)", 80, large=100)
+
+Values = defaultdict[Figure, defaultdict[str, list[float]]]
+"""Figure to peer to what was measured, in the order of the rounds."""
+
+
+def no_values() -> Values:
+    return defaultdict(lambda: defaultdict(list))
+
+
+def table(values: Values, nodes: int) -> str:
+    """min/median/max of each figure, the ratio of the medians, and whether ours is within its target."""
+    rows = [("figure", "native", "ours", "ours/native", "target", "")]
+    for figure, peers in values.items():
+        ours, native = peers.get("ours", []), peers.get("native", [])
+        target = figure.target_at(nodes)
+        met = "" if not ours else "met" if median(ours) <= target else "MISSED"
+        rows.append((figure.text, spread(native), spread(ours), _ratio(ours, native), f"<= {target:g}", met))
+    return f"{nodes} nodes (min / median / max)\n" + layout(rows)
+
+
+def spread(values: Sequence[float]) -> str:
+    """`median`, or `min / median / max` where there are several."""
+    if not values:
+        return "-"
+    if len(values) == 1:
+        return _short(values[0])
+    return " / ".join(_short(value) for value in (min(values), median(values), max(values)))
+
+
+def layout(rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as their widest cell."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join((lines[0], "-" * (sum(widths) + 2 * len(widths)), *lines[1:]))
+
+
+def _ratio(ours: Sequence[float], native: Sequence[float]) -> str:
+    return f"{median(ours) / median(native):.2f}" if ours and native and median(native) else "-"
+
+
+def _short(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
