@@ -33,8 +33,8 @@ class Nodes:
             nodes.behave("node-1", Behaviour(ready=None))
 
     `schedule=False` where a real scheduler runs; `heartbeat` seconds between the Leases of each node, None for no
-    heartbeat (only the node life-cycle controller listens to it); `pod_garbage` seconds after which the pods of a node
-    that is gone go too, None where kube-controller-manager sees to it or nobody shall.
+    heartbeat (only the node life-cycle controller listens to it); `pod_garbage` seconds after which the pods of a
+    node that is gone go too, None where kube-controller-manager sees to it or nobody shall.
     """
 
     def __init__(

@@ -22,6 +22,7 @@ class Scheduler:
     def __init__(self, api: Api, clock: Clock, *, delay: float = 0.0) -> None:
         self._api, self._clock, self._delay = api, clock, delay
         self._nodes = Mirror(api, NODES, seen=self._node_seen, lost=self._node_lost)
+        self._by_name: dict[str, Object] = {}
         self._looks: dict[str, Object] = {}
         """What placement saw of each node when it was last looked at."""
         self._pending: dict[str, Object] = {}
@@ -67,6 +68,7 @@ class Scheduler:
             self._work.set()
 
     def _node_seen(self, node: Object) -> None:
+        self._by_name[node["metadata"]["name"]] = node
         status = node.get("status") or {}
         look = {
             "labels": node["metadata"].get("labels"),
@@ -75,29 +77,32 @@ class Scheduler:
         }
         if self._looks.get(node["metadata"]["uid"]) != look:
             self._looks[node["metadata"]["uid"]] = look
-            self._work.set()
+            if self._pending:
+                self._work.set()
 
     def _node_lost(self, node: Object) -> None:
         self._looks.pop(node["metadata"]["uid"], None)
+        self._by_name.pop(node["metadata"]["name"], None)
 
     async def _round(self) -> None:
         """One look at each pod that waits. Decisions are made one after the other, requests go out together."""
         gate = asyncio.Semaphore(AT_ONCE)
-        nodes = {node["metadata"]["name"]: node for node in self._nodes.objects.values()}
         async with asyncio.TaskGroup() as group:
             for uid, pod in list(self._pending.items()):
-                here = {name: list(pods.values()) for name, pods in self._placed.items()} if _is_free(pod) else None
-                candidates = list(nodes.values()) if here is not None else _aimed(pod, nodes)
-                if here is None:
-                    here = {node["metadata"]["name"]: list(self._placed[node["metadata"]["name"]].values())
-                            for node in candidates}  # fmt: skip
-                name, words = place(pod, candidates, here)
+                candidates = self._candidates(pod)
+                placed = {name: list(self._placed[name].values()) for name in candidates}
+                name, words = place(pod, list(candidates.values()), placed)
                 if name:
                     self._placed[name][uid] = pod
                     del self._pending[uid]
                     group.create_task(self._bind(gate, pod, name))
                 elif statuses.condition(pod, "PodScheduled").get("message") != words:
                     group.create_task(self._refuse(gate, pod, words))
+
+    def _candidates(self, pod: Object) -> dict[str, Object]:
+        """The nodes that its affinity names, for a daemon pod; all nodes for another."""
+        names = _names(pod)
+        return {name: self._by_name[name] for name in names if name in self._by_name} if names else self._by_name
 
     async def _bind(self, gate: asyncio.Semaphore, pod: Object, node: str) -> None:
         metadata = pod["metadata"]
@@ -130,13 +135,13 @@ class Scheduler:
         return found if found and found["metadata"]["uid"] == pod["metadata"]["uid"] else None
 
     async def _refuse(self, gate: asyncio.Semaphore, pod: Object, words: str) -> None:
-        metadata = pod["metadata"]
+        metadata, old = pod["metadata"], statuses.condition(pod, "PodScheduled")
         condition = {
             "type": "PodScheduled",
             "status": "False",
             "reason": "Unschedulable",
             "message": words,
-            "lastTransitionTime": rfc3339(self._clock()),
+            "lastTransitionTime": old.get("lastTransitionTime") or rfc3339(self._clock()),
         }
         patch = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": [condition]}}
         async with gate:
@@ -152,15 +157,6 @@ class Scheduler:
             except (Refusal, OSError, TimeoutError):
                 self._work.set()
                 await asyncio.sleep(RETRY_SECONDS)
-
-
-def _is_free(pod: Object) -> bool:
-    """Whether more than one node could take it."""
-    return not _names(pod)
-
-
-def _aimed(pod: Object, nodes: dict[str, Object]) -> list[Object]:
-    return [nodes[name] for name in _names(pod) if name in nodes]
 
 
 def _names(pod: Object) -> list[str]:
