@@ -32,14 +32,17 @@ class Writes:
     refused: int
 
     def __str__(self) -> str:
-        return ", ".join(f"{count} {WORDS.get(name, name)}" for name, count in self.done.most_common())
+        known = [name for name in WORDS if name in self.done]
+        names = known + sorted(self.done.keys() - WORDS.keys())
+        return ", ".join(f"{self.done[name]} {WORDS.get(name, name)}" for name in names)
 
 
 WORDS = {
     "create pods": "pods created",
-    "delete pods": "pods deleted",
+    "delete pods": "deleted",
+    "create controllerrevisions.apps": "revisions",
     "patch daemonsets.apps.kruise.io/status": "statuses",
     "create events": "events",
-    "patch events": "events again",
-    "create controllerrevisions.apps": "revisions",
+    "patch events": "events repeated",
 }
+"""In the order in which they are told."""

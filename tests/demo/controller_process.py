@@ -10,11 +10,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.control_plane import Process
+from tests.control_plane.commands import LOOPBACK
+from tests.control_plane.ports import free_port
+from tests.control_plane.probe import get
 from tests.control_plane.processes import ProcessError
 from tests.demo.bed import Bed
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-DRAIN_SECONDS = 20.0
+START_SECONDS, DRAIN_SECONDS = 60.0, 20.0
 
 
 def command_line(bed: Bed, *more: str) -> list[str]:
@@ -31,9 +34,15 @@ def start(bed: Bed, command: Sequence[str]) -> Process:
 
 @asynccontextmanager
 async def running_controller(bed: Bed) -> AsyncIterator[Process]:
-    """Run the controller without ports of its own. When it ends by itself, so does the block: ProcessError."""
-    process = start(bed, command_line(bed, "--metrics-bind-address", "0", "--health-probe-bind-address", "0"))
+    """Run the controller, from when it is ready. When it ends by itself, so does the block: ProcessError."""
+    health = f"{LOOPBACK}:{free_port()}"
+    process = start(bed, command_line(bed, "--metrics-bind-address", "0", "--health-probe-bind-address", health))
+
+    async def ready() -> bool:
+        return (await get(f"http://{health}/readyz"))[0] == 200
+
     try:
+        await process.until(ready, what="ready", seconds=START_SECONDS)
         async with asyncio.TaskGroup() as group:
             guard = group.create_task(_must_live(process))
             yield process

@@ -26,7 +26,7 @@ REVISION_STYLES = ("cyan", "magenta", "blue", "yellow")
 WITH_POD_NAMES = 110
 """Columns from which there is room for them."""
 LONGEST_BAR = 60
-MARGIN = 1
+MARGIN, GAP = 1, 2
 
 
 def draw(picture: Picture, *, width: int, height: int, ascii_only: bool = False) -> RenderableType:
@@ -64,10 +64,10 @@ def _act(picture: Picture, width: int) -> RenderableType:
 
 
 def _grid(zones: tuple[Zone, ...], width: int, *, ascii_only: bool) -> RenderableType:
-    table = Table(box=None, show_header=False, expand=False, padding=0, pad_edge=False)
+    table = Table(box=None, show_header=False, expand=False, padding=(0, GAP, 0, 0), pad_edge=False)
     share = width // max(1, len(zones))
     for _ in zones:
-        table.add_column(width=share, no_wrap=True, overflow="crop")
+        table.add_column(width=share - GAP, no_wrap=True, overflow="crop")
     table.add_row(*(_zone_header(zone) for zone in zones))
     wide = width >= WITH_POD_NAMES
     for row in zip_longest(*(zone.cells for zone in zones)):
@@ -77,7 +77,7 @@ def _grid(zones: tuple[Zone, ...], width: int, *, ascii_only: bool) -> Renderabl
 
 def _zone_header(zone: Zone) -> Text:
     ready = sum(cell.state is State.READY for cell in zone.cells)
-    return Text.assemble((zone.name, "bold"), (f"  {ready} of {len(zone.cells)} ready", "dim"))
+    return Text.assemble((zone.name, "bold"), (f"  {ready}/{len(zone.cells)} ready", "dim"))
 
 
 def _cell(cell: Cell, *, wide: bool, ascii_only: bool) -> Text:
@@ -134,12 +134,12 @@ def _revision_style(letter: str) -> str:
 
 
 def _ends(left: Text, right: Text, width: int) -> Text:
-    left.truncate(max(0, width - right.cell_len - 1), overflow="ellipsis")
+    left.truncate(max(0, width - right.cell_len - 1), overflow="crop")
     left.pad_right(max(1, width - left.cell_len - right.cell_len))
     return left.append_text(right)
 
 
 def _cut(text: Text, width: int) -> Text:
-    text.truncate(width, overflow="ellipsis")
+    text.truncate(width, overflow="crop")
     text.no_wrap = True
     return text

@@ -8,8 +8,8 @@ from tests.nodes import Behaviour, Nodes
 from tests.nodes.fleet import ZONE_LABEL, ZONES
 
 NODES_PER_ZONE = 8
-SELECTED = {"gpu": "cuda"}
-"""The label that the story takes from a node and gives back."""
+LABEL = ("gpu", "cuda")
+"""On every node; the story takes it from one and gives it back."""
 
 NAMES = {
     f"{zone.removeprefix('zone-')}-{number:02}": zone for zone in ZONES for number in range(1, NODES_PER_ZONE + 1)
@@ -20,7 +20,7 @@ NAMES = {
 async def join(nodes: Nodes, pace: float) -> None:
     """Let all nodes join the cluster. `pace` 1 is for people; 0.1 is ten times as fast."""
     for name, zone in NAMES.items():
-        await nodes.add(name, labels={ZONE_LABEL: zone, **SELECTED}, behaviour=_behaviour(name, pace))
+        await nodes.add(name, labels=dict([(ZONE_LABEL, zone), LABEL]), behaviour=_behaviour(name, pace))
 
 
 def _behaviour(name: str, pace: float) -> Behaviour:

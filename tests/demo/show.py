@@ -22,7 +22,7 @@ SHOWN_LINES = 60
 
 async def show(where: AbstractAsyncContextManager[Bed], pace: float) -> None:
     """Set everything up, tell the story, take everything down. Raises what went wrong."""
-    print("Starting the cluster …" if is_live() else "Starting the cluster", flush=True)
+    print("Starting the cluster", flush=True)
     async with where as bed, Nodes(bed.transport, schedule=not bed.has_scheduler) as nodes:
         await fleet.join(nodes, pace)
         journal = Journal()

@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from tests.demo.bed import Bed
-from tests.demo.fleet import NAMES, SELECTED
+from tests.demo.fleet import LABEL, NAMES
 from tests.demo.journal import COMMAND, FACT, STEP, Journal
 from tests.demo.picture import Act, State
 from tests.demo.witness import Overdue, Witness
@@ -67,11 +67,12 @@ class Story:
         await self._pause()
 
     async def _update_some(self) -> None:
-        words = f"image {NEW_IMAGE}, partition {ALL - FIRST}, maxUnavailable {AT_A_TIME}"
-        self._open(2, f"A new image, on {FIRST} nodes first", f"kubectl edit ads {NAME}   # {words}")
+        (key, value), words = LABEL, f"partition {ALL - FIRST}, maxUnavailable {AT_A_TIME}"
+        title = f"{NEW_IMAGE} and nodeSelector {key}: {value}, {FIRST} nodes first"
+        self._open(2, title, f"kubectl edit ads {NAME}   # {words}")
         template = _manifest()["spec"]["template"]
         template["spec"]["containers"][0]["image"] = NEW_IMAGE
-        template["spec"]["nodeSelector"] = SELECTED
+        template["spec"]["nodeSelector"] = {key: value}
         self.witness.worst = 0
         await self._patch({"template": template, "updateStrategy": _rolling(partition=ALL - FIRST)})
         await self._until(
@@ -81,7 +82,7 @@ class Story:
         await self._pause()
         if (found := self.witness.on("B")) > FIRST:
             raise Overdue(f"{found} nodes have the new image, but partition allows only {FIRST}")
-        self._tell(f"{FIRST} nodes run {NEW_IMAGE}; partition holds the other {ALL - FIRST} where they are")
+        self._tell(f"{FIRST} nodes run {NEW_IMAGE}; partition holds the other {ALL - FIRST}")
 
     async def _update_the_rest(self) -> None:
         began = self._open(3, f"Then everywhere, {AT_A_TIME} at a time", f"kubectl edit ads {NAME}   # partition 0")
@@ -94,10 +95,8 @@ class Story:
         await self._pause()
 
     async def _label_out_and_in(self) -> None:
-        (key, value), node = next(iter(SELECTED.items())), OUT_AND_IN
-        began = self._open(
-            4, f"Label {node} out; the nodeSelector is {key}: {value}", f"kubectl label node {node} {key}-"
-        )
+        (key, value), node = LABEL, OUT_AND_IN
+        began = self._open(4, f"Label {node} out", f"kubectl label node {node} {key}-")
         await self._label(node, {key: None})
         await self._until(lambda: self._is(node, State.OUT), f"{node} without a pod")
         self._tell(f"{node} has no pod any more after {self.journal.now - began:.1f} s")
