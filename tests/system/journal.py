@@ -73,9 +73,7 @@ class Journal:
         return [
             write
             for write in self.writes
-            if write.resource == resource
-            and verb in ("", write.verb)
-            and (failed or 200 <= write.status < 300)
+            if write.resource == resource and verb in ("", write.verb) and (failed or 200 <= write.status < 300)
         ]
 
     @property

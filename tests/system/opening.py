@@ -125,9 +125,7 @@ async def install(plane: ControlPlane, crd: Object) -> None:
     async with open_transport(connection_to(plane)) as transport, asyncio.timeout(SECONDS):
         api = Api(transport, "default")
         path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd['metadata']['name']}"
-        await api.send(
-            "PATCH", path, crd, "application/apply-patch+yaml", fieldManager="system-tests", force="true"
-        )
+        await api.send("PATCH", path, crd, "application/apply-patch+yaml", fieldManager="system-tests", force="true")
         await _served(api)
 
 

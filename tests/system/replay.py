@@ -40,15 +40,12 @@ class Film:
     async def served(self, name: str = "agent") -> list[set[str]]:
         """For each of these states the nodes with a live and ready pod of the DaemonSet."""
         return [
-            {target_of(pod) for pod in state if is_live(pod, name) and is_ready(pod)}
-            for state in await self.states()
+            {target_of(pod) for pod in state if is_live(pod, name) and is_ready(pod)} for state in await self.states()
         ]
 
     async def crowded(self, name: str = "agent") -> list[list[str]]:
         """The states in which a node had two live pods of the DaemonSet, each with all nodes of live pods."""
-        wheres = [
-            sorted(target_of(pod) for pod in state if is_live(pod, name)) for state in await self.states()
-        ]
+        wheres = [sorted(target_of(pod) for pod in state if is_live(pod, name)) for state in await self.states()]
         return [where for where in wheres if len(where) != len(set(where))]
 
 

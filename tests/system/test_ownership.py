@@ -186,5 +186,3 @@ def other_data(revision: Object) -> Object:
     template = revision["data"]["spec"]["template"]
     containers = [{**template["spec"]["containers"][0], "image": "registry.example/agent:older"}]
     return {"spec": {"template": {**template, "spec": {**template["spec"], "containers": containers}}}}
-
-

@@ -10,7 +10,7 @@ import pytest
 from tests.kit.api import PODS
 from tests.nodes import INSTANT, Behaviour
 from tests.system.bed import Bed, is_ready, uids
-from tests.system.objects import V1, V2, V3, V4, daemonset, image_of, labelled, requires
+from tests.system.objects import V2, V3, V4, daemonset, image_of, requires
 from tests.system.replay import film
 
 UNREADY = Behaviour(ready=None)
@@ -241,4 +241,3 @@ async def test_d9_an_unavailable_pod_outside_the_selection_counts(bed: Bed) -> N
     assert await wave(bed) == NOTHING
     await bed.nodes.ready(lame)
     assert await wave(bed) == both("node-3")
-

@@ -12,6 +12,7 @@ from tests.simulator.faults import LateWatch, Rule
 from tests.system.bed import Bed, controller_of
 from tests.system.objects import V2, V3, V4, bare_pod, daemonset
 from tests.system.opening import simulated
+from tests.system.quota import lift_limit, limit_pods
 from tests.system.replay import film
 from tests.virtual_time import clock, virtual_time
 
@@ -41,6 +42,20 @@ async def test_a1_a_first_deployment_feels_its_way_in_doubling_batches() -> None
         await bed.api.create(DAEMONSETS, daemonset())
         await bed.settled()
         assert rounds(bed) == [1, 2, 2]
+
+
+@virtual_time
+async def test_u3_creates_that_are_refused_after_ten_pods_are_tried_one_by_one_from_then_on() -> None:
+    async with virtual(latency=LATENCY) as bed:
+        await bed.add_nodes(100)
+        await limit_pods(bed, 10)
+        await bed.api.create(DAEMONSETS, daemonset())
+        await bed.status(desired=100, current=10, updated=10)
+        await bed.idle(5)
+        assert rounds(bed)[:5] == [1, 2, 4, 8, 1]
+        await lift_limit(bed)
+        await bed.settled()
+        assert len(await bed.pods()) == 100
 
 
 @virtual_time

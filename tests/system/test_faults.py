@@ -1,0 +1,212 @@
+"""The robustness matrix and other faults that a simulator can script (upstream.md §1.4, §2.11), in virtual time.
+
+Whatever happens on the way: never two live pods on a node, never fewer served nodes than allowed, and it ends well.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kit.api import DAEMONSETS, PODS
+from tests.nodes import Behaviour
+from tests.simulator.faults import (
+    Answer,
+    CloseWatch,
+    CutLine,
+    ErrorEvent,
+    Hang,
+    LateWatch,
+    LoseAnswer,
+    LoseRequest,
+    NoConnection,
+    Rule,
+    StaleList,
+)
+from tests.system.bed import Bed, uids
+from tests.system.objects import V2, daemonset
+from tests.system.opening import simulated
+from tests.system.replay import film
+from tests.virtual_time import clock, virtual_time
+
+STATUS = "daemonsets.apps.kruise.io/status"
+DAEMONSET = "daemonsets.apps.kruise.io"
+REVISIONS = "controllerrevisions.apps"
+LATENCY = 0.02
+SLOW = Behaviour(start=0.3, ready=0.2, terminate=0.3)
+
+CONFLICTS = Rule(verb="patch", resource=STATUS, nth=(1, 2), effect=Answer(409))
+STALE_PODS = Rule(verb="watch", resource="pods", effect=LateWatch(seconds=3))
+HALF_BROKEN = Rule(verb="create", resource="pods", percentage=30, effect=Answer(500))
+
+MATRIX = {
+    "baseline": (),
+    "write conflicts": (CONFLICTS,),
+    "cache lags": (STALE_PODS,),
+    "flaky server": (HALF_BROKEN,),
+    "conflicts and a cache that lags": (CONFLICTS, STALE_PODS),
+    "all at once": (CONFLICTS, STALE_PODS, HALF_BROKEN),
+}
+
+WRITES = {
+    "create": Rule(verb="create", resource="pods", nth=(2, 3, 5), effect=LoseAnswer()),
+    "create, answered by a proxy": Rule(verb="create", resource="pods", nth=(1, 4), effect=LoseAnswer(status=504)),
+    "create, not arrived": Rule(verb="create", resource="pods", nth=(1, 4), effect=LoseRequest()),
+    "create, no answer for long": Rule(verb="create", resource="pods", nth=(2,), effect=Hang(done=True)),
+    "create, timed out by the server": Rule(verb="create", resource="pods", nth=(2,), effect=Answer(504)),
+    "delete": Rule(verb="delete", resource="pods", nth=(1, 3), effect=LoseAnswer()),
+    "delete, conflict": Rule(verb="delete", resource="pods", nth=(1, 2), effect=Answer(409)),
+    "delete, 500": Rule(verb="delete", resource="pods", nth=(1, 3), effect=Answer(500)),
+    "status": Rule(verb="patch", resource=STATUS, nth=(1, 3), effect=LoseAnswer()),
+    "status, 500": Rule(verb="patch", resource=STATUS, nth=(1, 2, 4), effect=Answer(500)),
+    "revision": Rule(verb="create", resource=REVISIONS, nth=(1,), effect=LoseAnswer()),
+    "revision, 500": Rule(verb="create", resource=REVISIONS, nth=(1, 2), effect=Answer(500)),
+    "busy, creates": Rule(verb="create", resource="pods", nth=(1, 4, 5), effect=Answer(429, retry_after=2)),
+    "busy, deletes": Rule(verb="delete", resource="pods", nth=(1, 3), effect=Answer(429, retry_after=1)),
+    "busy, everything": Rule(verb="*", resource="*", percentage=20, times=30, effect=Answer(429, retry_after=1)),
+    "no server for some requests": Rule(verb="*", resource="*", percentage=20, times=30, effect=NoConnection()),
+    "no events": Rule(verb="create", resource="events", effect=Answer(403, reason="Forbidden")),
+}
+
+WATCHES = {
+    "closed after a few events": Rule(verb="watch", resource="*", times=8, effect=CloseWatch(events=3)),
+    "broken off": Rule(verb="watch", resource="*", times=8, effect=CloseWatch(events=3, reset=True)),
+    "cut in the middle of a line": Rule(verb="watch", resource="*", times=8, effect=CutLine(events=3)),
+    "too old": Rule(verb="watch", resource="*", times=8, effect=ErrorEvent(events=3)),
+    "too old at once": Rule(verb="watch", resource="*", times=4, effect=Answer(410)),
+    "a server error in the stream": Rule(
+        verb="watch", resource="*", times=8, effect=ErrorEvent(events=2, status=500, reason="InternalError")
+    ),
+    "not answered": Rule(verb="watch", resource="pods", times=2, effect=Hang(seconds=600)),
+    "late nodes": Rule(verb="watch", resource="nodes", effect=LateWatch(seconds=4)),
+    "late daemonsets": Rule(verb="watch", resource=DAEMONSET, effect=LateWatch(seconds=4)),
+    "late revisions": Rule(verb="watch", resource=REVISIONS, effect=LateWatch(seconds=4)),
+}
+
+
+async def deploy_and_update(bed: Bed) -> None:
+    """The whole life of a DaemonSet on four nodes, watched for safety all the time."""
+    bed.patience = 3600.0
+    nodes = await bed.add_nodes(4)
+    history = await film(bed)
+    await bed.api.create(DAEMONSETS, daemonset(rolling={"maxUnavailable": 2}))
+    await bed.settled()
+    await bed.runs_on(*nodes)
+    await bed.idle(60)
+    first = {pod["metadata"]["uid"] for state in await history.states() for pod in state}
+    assert len(first) == 4, "one pod for each node, whatever happened"
+
+    history = await film(bed)
+    await bed.set_image(V2)
+    await bed.settled()
+    await bed.runs_on(*nodes, image=V2)
+    await bed.idle(60)
+    assert await history.crowded() == []
+    assert min(len(served) for served in await history.served()) >= 2, "maxUnavailable is 2"
+    everybody = {pod["metadata"]["uid"] for state in await history.states() for pod in state}
+    assert len(everybody) == 8, "each pod was replaced once"
+    bed.journal.clear()
+    await bed.idle(600)
+    assert bed.journal.writes == [], "and then it is quiet"
+
+
+@pytest.mark.parametrize("cell", MATRIX)
+@virtual_time
+async def test_r_one_node_never_has_two_pods_and_ends_with_one(cell: str) -> None:
+    async with simulated(*MATRIX[cell], clock=clock, latency=LATENCY, behaviour=SLOW) as bed:
+        bed.patience = 600.0
+        await bed.add_nodes(1)
+        history = await film(bed)
+        await bed.api.create(DAEMONSETS, daemonset())
+        await bed.settled()
+        await bed.set_image(V2)
+        await bed.settled()
+        await bed.runs_on("node-0", image=V2)
+        for _ in range(12):  # until each fault had its chance
+            await bed.api.delete(PODS, (await bed.pods())["node-0"]["metadata"]["name"])
+            await bed.runs_on("node-0", image=V2)
+            await bed.status(ready=1, available=1)
+        assert await history.crowded() == []
+
+
+@pytest.mark.parametrize("fault", WRITES)
+@virtual_time
+async def test_writes_that_fail_or_are_not_answered(fault: str) -> None:
+    async with simulated(WRITES[fault], clock=clock, latency=LATENCY, behaviour=SLOW) as bed:
+        await deploy_and_update(bed)
+
+
+@pytest.mark.parametrize("fault", WATCHES)
+@virtual_time
+async def test_watches_that_are_late_or_end(fault: str) -> None:
+    async with simulated(WATCHES[fault], clock=clock, latency=LATENCY, behaviour=SLOW) as bed:
+        await deploy_and_update(bed)
+
+
+@virtual_time
+async def test_a_controller_that_starts_with_a_list_from_the_past_does_nothing_twice() -> None:
+    stale = Rule(verb="list", resource="*", times=4, effect=StaleList(seconds=5))
+    async with simulated(clock=clock, latency=LATENCY) as bed:
+        bed.patience = 600.0
+        bed.simulator.cluster.watch_list = False
+        nodes = await bed.add_nodes(4)
+        await bed.deploy(daemonset())
+        before = uids(await bed.pods())
+        await bed.controller.kill()
+        bed.simulator.link.faults.add(stale)
+        bed.controller.start()
+        await bed.idle(30)
+        assert uids(await bed.runs_on(*nodes)) == before
+        assert bed.journal.of("pods") == []
+
+
+@virtual_time
+async def test_a_server_that_is_away_for_a_while_is_waited_for() -> None:
+    async with simulated(clock=clock, latency=LATENCY) as bed:
+        bed.patience = 600.0
+        nodes = await bed.add_nodes(4)
+        await bed.deploy(daemonset())
+        before = uids(await bed.pods())
+        link = bed.simulator.link
+        link.up = False
+        link.drop_watches()
+        gone = (await bed.pods())["node-2"]
+        await bed.api.delete(PODS, gone["metadata"]["name"])
+        await bed.idle(20)
+        link.up = True
+        after = uids(await bed.runs_on(*nodes))
+        await bed.idle(10)
+        assert {node for node in nodes if after[node] != before[node]} == {"node-2"}
+        assert bed.journal.created == ["node-2"]
+
+
+@virtual_time
+async def test_a_node_that_comes_back_under_its_old_name_gets_a_pod_of_its_own() -> None:
+    async with simulated(clock=clock, latency=LATENCY) as bed:
+        bed.patience = 600.0
+        nodes = await bed.add_nodes(2)
+        await bed.deploy(daemonset())
+        old = (await bed.pods())["node-1"]
+        await bed.nodes.remove("node-1")
+        await bed.nodes.add("node-1")
+        await bed.idle(10)
+        await bed.api.delete(PODS, old["metadata"]["name"], options={"gracePeriodSeconds": 0})
+        await bed.runs_on(*nodes)
+        await bed.idle(10)
+        assert bed.journal.created == ["node-1"]
+
+
+@virtual_time
+async def test_a_pod_that_never_goes_uses_the_budget_and_holds_up_only_its_node() -> None:
+    """A finalizer on one, a silent kubelet under the other: both are terminating for ever."""
+    async with simulated(clock=clock, latency=LATENCY) as bed:
+        bed.patience = 600.0
+        await bed.add_nodes(4)
+        await bed.deploy(daemonset(rolling={"maxUnavailable": 3}))
+        held = (await bed.pods())["node-3"]["metadata"]["name"]
+        await bed.api.patch(PODS, held, {"metadata": {"finalizers": ["example.com/hold"]}})
+        bed.nodes.behave("node-2", Behaviour(terminate=None))
+        await bed.set_image(V2)
+        await bed.idle(120)
+        assert sorted(bed.journal.deleted) == ["node-0", "node-1", "node-2", "node-3"]
+        assert sorted(bed.journal.created) == ["node-0", "node-1"]
+        assert sorted(await bed.pods()) == ["node-0", "node-1"]

@@ -1,0 +1,144 @@
+"""How much the controller writes: nothing when nothing happens, and hardly more than the pods otherwise."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from tests.control_plane.ports import free_port
+from tests.kit.api import DAEMONSETS, NODES, PODS
+from tests.system.bed import Bed
+from tests.system.metrics import metric, with_metrics
+from tests.system.objects import V2, daemonset
+from tests.system.opening import simulated
+from tests.virtual_time import clock, virtual_time
+
+PODS_PER_DEPLOY = 50
+
+
+async def test_a_quiet_cluster_sees_no_writes(bed: Bed) -> None:
+    nodes = await bed.add_nodes(3)
+    await bed.deploy(daemonset())
+    beat = {"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Again"}]}}
+    for node in nodes:
+        await bed.api.patch(NODES, node, beat, sub="status")
+        await bed.label_node(node, irrelevant="yes")
+    note = {"metadata": {"annotations": {"example.com/seen": "yes"}}}
+    for pod in (await bed.pods()).values():
+        await bed.api.patch(PODS, pod["metadata"]["name"], note)
+    await bed.touch("unrelated")
+    await bed.idle(1.0)
+    assert bed.journal.writes == []
+
+
+@virtual_time
+async def test_six_quiet_hours_see_no_writes() -> None:
+    async with simulated(clock=clock) as bed:
+        bed.patience = 2 * 86400.0
+        await bed.add_nodes(20)
+        await bed.deploy(daemonset(minReadySeconds=30))
+        await bed.idle(6 * 3600)
+        assert bed.journal.writes == []
+
+
+async def test_a_deployment_and_an_update_fail_no_write_and_write_hardly_more_than_pods(bed: Bed) -> None:
+    await bed.add_nodes(PODS_PER_DEPLOY)
+    await bed.api.create(DAEMONSETS, daemonset(rolling={"maxUnavailable": "20%"}))
+    await bed.settled()
+    await bed.idle()
+    assert bed.journal.failed == []
+    assert bed.journal.counts()["create pods"] == PODS_PER_DEPLOY
+    assert len(bed.journal.work) <= 1.02 * PODS_PER_DEPLOY + 10, str(bed.journal.counts())
+
+    bed.journal.clear()
+    await bed.set_image(V2)
+    await bed.settled()
+    await bed.idle()
+    assert bed.journal.failed == []
+    assert len(bed.journal.created) == len(bed.journal.deleted) == PODS_PER_DEPLOY
+    assert len(bed.journal.work) <= 2.05 * PODS_PER_DEPLOY + 30, str(bed.journal.counts())
+
+
+async def test_events_of_one_daemonset_stop_at_the_spam_filter(bed: Bed) -> None:
+    await bed.add_nodes(40)
+    await bed.api.create(DAEMONSETS, daemonset())
+    await bed.settled()
+    await bed.idle()
+    told = [write for write in bed.journal.of("events") if isinstance(write.body, dict)]
+    assert 20 <= len(told) <= 25
+    assert {write.body["reason"] for write in told if isinstance(write.body, dict)} == {"SuccessfulCreate"}
+
+
+async def test_statuses_come_further_and_further_apart_while_pods_get_ready(simulator: Bed) -> None:
+    bed = simulator
+    nodes = await bed.add_nodes(30)
+    await bed.api.create(DAEMONSETS, daemonset())
+    await bed.settled()
+    await bed.idle()
+    pauses = [after.at - before.at for before, after in pairwise(bed.journal.statuses)]
+    assert len(bed.journal.statuses) <= 6, pauses
+    assert len(nodes) == 30
+
+
+@pytest.mark.parametrize(
+    ("change", "wakes"),
+    [
+        ("a condition", False),
+        ("allocatable", False),
+        ("a label that nobody asks for", False),
+        ("a taint that is not tolerated", True),
+        ("a label that the node selector asks for", True),
+        ("a label that the update's selector asks for", True),
+    ],
+)
+async def test_a9_u60_only_nodes_whose_verdict_changes_wake_a_daemonset(
+    simulator: Bed, change: str, wakes: bool
+) -> None:
+    bed = simulator
+    port = free_port()
+    await bed.controller.stop()
+    await bed.add_nodes(2)
+    bed.controller.start(with_metrics(bed, port))
+    selector = {"matchLabels": {"canary": "yes"}}
+    await bed.deploy(daemonset(pod={"nodeSelector": {"kubernetes.io/os": "linux"}}, rolling={"selector": selector}))
+    before = await metric(port, "controller_runtime_reconcile_total")
+    await CHANGES[change](bed)
+    await bed.nodes.add("node-2", labels={"kubernetes.io/os": "windows"})
+    await bed.idle()
+    assert (await metric(port, "controller_runtime_reconcile_total") > before) == wakes
+
+
+async def a_condition(bed: Bed) -> None:
+    cond = {"type": "Ready", "status": "False", "reason": "KubeletNotReady"}
+    await bed.api.patch(NODES, "node-0", {"status": {"conditions": [cond]}}, sub="status")
+
+
+async def allocatable(bed: Bed) -> None:
+    await bed.api.patch(NODES, "node-0", {"status": {"allocatable": {"cpu": "2"}}}, sub="status")
+
+
+async def label_nobody(bed: Bed) -> None:
+    await bed.label_node("node-0", irrelevant="yes")
+
+
+async def taint(bed: Bed) -> None:
+    await bed.taint("node-0", {"key": "reserved", "effect": "NoSchedule"})
+
+
+async def label_selector(bed: Bed) -> None:
+    await bed.label_node("node-0", **{"kubernetes.io/os": "windows"})
+
+
+async def label_canary(bed: Bed) -> None:
+    await bed.label_node("node-0", canary="yes")
+
+
+CHANGES = {
+    "a condition": a_condition,
+    "allocatable": allocatable,
+    "a label that nobody asks for": label_nobody,
+    "a taint that is not tolerated": taint,
+    "a label that the node selector asks for": label_selector,
+    "a label that the update's selector asks for": label_canary,
+}

@@ -1,0 +1,156 @@
+"""The history of the template (scenarios.md H1, H5, H7; upstream.md I7, I8, U66)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+from tests.kit.api import PODS, REVISIONS, Object
+from tests.system.bed import Bed, controller_of, uids
+from tests.system.objects import V1, V2, V3, V4, daemonset, on_delete
+
+HASH = "controller-revision-hash"
+
+
+def numbers(count: int, *wanted: int) -> Callable[[list[Object]], str]:
+    def missing(found: list[Object]) -> str:
+        there = sorted(one["revision"] for one in found)
+        return "" if len(there) == count and (not wanted or there == list(wanted)) else f"revisions {there}"
+
+    return missing
+
+
+async def test_h1_only_the_template_makes_a_revision(bed: Bed) -> None:
+    await bed.add_nodes(1)
+    await bed.deploy(daemonset())
+    await bed.edit({"minReadySeconds": 1, "revisionHistoryLimit": 5, "updateStrategy": {"type": "OnDelete"}})
+    await bed.seen()
+    assert len(await bed.revisions()) == 1
+    await bed.edit({"template": {"metadata": {"annotations": {"note": "new"}}}})
+    await bed.seen()
+    assert [one["revision"] for one in await bed.revisions()] == [1, 2]
+
+
+async def test_h1_history_is_trimmed_to_its_limit_but_not_what_a_pod_still_is_of(bed: Bed) -> None:
+    await bed.add_nodes(2)
+    await bed.deploy(on_delete(revisionHistoryLimit=2))
+    for number in range(2, 7):
+        await bed.set_image(f"registry.example/agent:v{number}")
+        await bed.seen()
+        if number == 2:
+            await bed.api.delete(PODS, (await bed.pods())["node-1"]["metadata"]["name"])
+            await bed.runs_on("node-0", "node-1")
+        if number == 3:
+            await bed.api.delete(PODS, (await bed.pods())["node-0"]["metadata"]["name"])
+            await bed.runs_on("node-0", "node-1")
+    await bed.until(REVISIONS, numbers(3, 2, 3, 6), "2 and 3, which pods are of, and the current one")
+    await bed.edit({"revisionHistoryLimit": 0})
+    await bed.seen()
+    await bed.idle()
+    assert [one["revision"] for one in await bed.revisions()] == [2, 3, 6]
+    deleted = [write.name for write in bed.journal.of("controllerrevisions.apps", "delete")]
+    assert len(deleted) == len(set(deleted)) == 3
+
+
+async def test_h1_limit_0_leaves_only_the_current_revision(bed: Bed) -> None:
+    await bed.add_nodes(1)
+    await bed.deploy(daemonset(revisionHistoryLimit=0))
+    for image in (V2, V3):
+        await bed.set_image(image)
+        await bed.settled()
+    await bed.until(REVISIONS, numbers(1, 3), "the current revision alone")
+
+
+async def test_going_back_gives_the_old_revision_a_new_number(bed: Bed) -> None:
+    nodes = await bed.add_nodes(2)
+    await bed.deploy(daemonset())
+    (first,) = await bed.revisions()
+    await bed.set_image(V2)
+    await bed.settled()
+    await bed.set_image(V1)
+    await bed.settled()
+    await bed.until(REVISIONS, numbers(2, 2, 3), "no new revision")
+    newest = (await bed.revisions())[-1]
+    assert newest["metadata"]["uid"] == first["metadata"]["uid"]
+    pods = await bed.runs_on(*nodes, image=V1)
+    assert {pod["metadata"]["labels"][HASH] for pod in pods.values()} == {first["metadata"]["labels"][HASH]}
+
+
+async def test_h5_i7_a_taken_name_counts_a_collision_and_the_update_goes_on(bed: Bed) -> None:
+    nodes = await bed.add_nodes(2)
+    one = await bed.deploy(daemonset())
+    (first,) = await bed.revisions()
+    await bed.set_image(V2)
+    await bed.settled()
+    wanted = (await bed.revisions())[-1]["metadata"]["name"]
+
+    # the same again for a twin of this DaemonSet, whose second revision's name somebody has taken
+    await bed.controller.stop()
+    await bed.set_image(V1)
+    for revision in await bed.revisions():
+        await bed.api.delete(REVISIONS, revision["metadata"]["name"])
+    await bed.api.create(
+        REVISIONS,
+        {
+            "metadata": {"name": wanted, "labels": {"app": "somebody"}},
+            "data": {"spec": {"template": {"spec": {"containers": []}, "$patch": "replace"}}},
+            "revision": 1,
+        },
+    )
+    bed.controller.start()
+    await bed.settled()
+    await bed.idle()
+    bed.journal.clear()
+    await bed.set_image(V2)
+    await bed.status(collisions=1, updated=2, available=2)
+    await bed.runs_on(*nodes, image=V2)
+    assert one["status"].get("collisionCount") is None
+    current = (await bed.daemonset())["status"]["updateRevision"]
+    assert current not in (wanted.removeprefix("agent-"), first["metadata"]["labels"][HASH])
+    assert not controller_of(await bed.api.get(REVISIONS, wanted)), "what is not ours is left alone"
+    refused = bed.journal.of("controllerrevisions.apps", failed=True)
+    assert [(write.name, write.status) for write in refused if write.status == 409] == [(wanted, 409)]
+
+
+async def test_i8_of_several_revisions_that_mean_the_same_the_newest_stays_and_no_pod_restarts(bed: Bed) -> None:
+    nodes = await bed.add_nodes(2)
+    await bed.deploy(daemonset())
+    before = uids(await bed.pods())
+    (first,) = await bed.revisions()
+    await bed.controller.stop()
+    for number in (2, 3):
+        labels = {**first["metadata"]["labels"], HASH: f"twin{number}"}
+        references = first["metadata"]["ownerReferences"]
+        metadata = {"name": f"agent-twin{number}", "labels": labels, "ownerReferences": references}
+        await bed.api.create(REVISIONS, {"metadata": metadata, "data": first["data"], "revision": number})
+    bed.controller.start()
+    await bed.until(REVISIONS, numbers(1, 3), "twin3 alone")
+    pods = await bed.runs_on(*nodes)
+    assert uids(pods) == before
+    assert {pod["metadata"]["labels"][HASH] for pod in pods.values()} == {"twin3"}
+    order = [(write.verb, write.resource.partition(".")[0]) for write in bed.journal.writes]
+    first_delete = order.index(("delete", "controllerrevisions"))
+    assert [step for step in order[first_delete:] if step == ("patch", "pods")] == [], "relabelled before"
+
+
+async def test_h7_the_deprecated_generation_annotation_changes_nothing(bed: Bed) -> None:
+    nodes = await bed.add_nodes(2)
+    old = daemonset()
+    old["metadata"]["annotations"] = {"deprecated.daemonset.template.generation": "3"}
+    await bed.deploy(old)
+    await bed.set_image(V2)
+    await bed.settled()
+    await bed.runs_on(*nodes, image=V2)
+    assert bed.journal.deleted == ["node-1", "node-0"]
+
+
+async def test_u44_edits_one_after_another_end_at_the_last_one(bed: Bed) -> None:
+    nodes = await bed.add_nodes(3)
+    await bed.deploy(daemonset())
+    for image in (V2, V3, V4):
+        await bed.set_image(image)
+    await bed.settled()
+    await bed.runs_on(*nodes, image=V4)
+    found = [one["revision"] for one in await bed.revisions()]
+    assert all(before < after for before, after in pairwise(found))
+    assert set(bed.journal.deleted) == set(nodes)
