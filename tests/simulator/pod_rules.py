@@ -79,6 +79,7 @@ def pod_rules(pod: Object, old: Object | None) -> list[Cause]:
 def _new_pod_causes(spec: Object) -> list[Cause]:
     containers = spec.get("containers") or []
     causes = [] if containers else [required("spec.containers")]
+    volumes = {volume.get("name") for volume in spec.get("volumes") or []}
     seen: set[str] = set()
     for index, container in enumerate(containers):
         path = f"spec.containers[{index}]"
@@ -88,6 +89,10 @@ def _new_pod_causes(spec: Object) -> list[Cause]:
             causes.append(Cause(f"{path}.name", "FieldValueDuplicate", f'Duplicate value: "{container["name"]}"'))
         if not container.get("image"):
             causes.append(required(f"{path}.image"))
+        for number, mount in enumerate(container.get("volumeMounts") or []):
+            if (name := mount.get("name")) not in volumes:
+                field = f"{path}.volumeMounts[{number}].name"
+                causes.append(Cause(field, "FieldValueNotFound", f'Not found: "{name}"'))
         seen.add(container.get("name") or "")
     return causes
 
