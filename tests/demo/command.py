@@ -30,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     where.add_argument("--real", action="store_true", help="on a real control plane")
     where.add_argument("--cluster", action="store_true", help="a real control plane for your own kubectl")
     parser.add_argument("--pace", type=float, default=1.0, help="0.1 is ten times as fast (default: 1, for people)")
+    parser.add_argument("--patience", type=float, default=60.0, help="seconds for each step (default: 60)")
     options = parser.parse_args(arguments)
     with contextlib.ExitStack() as stack:
         try:
@@ -46,8 +47,8 @@ def _job(options: argparse.Namespace) -> Coroutine[object, object, None]:
     if options.cluster:
         return play(obtain(complete=True))
     if options.real:
-        return show(real_bed(obtain()), options.pace)
-    return show(simulated_bed(), options.pace)
+        return show(real_bed(obtain()), options.pace, options.patience)
+    return show(simulated_bed(), options.pace, options.patience)
 
 
 async def _until_signalled(job: Coroutine[object, object, None]) -> int:

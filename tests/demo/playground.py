@@ -31,7 +31,7 @@ async def play(binaries: Binaries) -> None:
         try:
             print(_greeting(plane, bed.title, controller, metrics), flush=True)
             code = await controller.ended()
-            print(f"The controller ended with {code}{controller.tail()}", file=sys.stderr)
+            print(f"The controller ended with {code}{controller.tail(5)}", file=sys.stderr)
             print(f"The cluster goes on. Start it again with:\n  {shlex.join(command)}", file=sys.stderr)
             await asyncio.Event().wait()
         finally:

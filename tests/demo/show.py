@@ -20,14 +20,14 @@ BREATH = 1.5
 SHOWN_LINES = 60
 
 
-async def show(where: AbstractAsyncContextManager[Bed], pace: float) -> None:
+async def show(where: AbstractAsyncContextManager[Bed], pace: float, patience: float) -> None:
     """Set everything up, tell the story, take everything down. Raises what went wrong."""
     print("Starting the cluster", flush=True)
     async with where as bed, Nodes(bed.transport, schedule=not bed.has_scheduler) as nodes:
         await fleet.join(nodes, pace)
         journal = Journal()
         witness = Witness(Api(bed.transport), journal, NAME)
-        story = Story(bed, witness, journal, breath=BREATH * pace)
+        story = Story(bed, witness, journal, breath=BREATH * pace, patience=patience)
         try:
             async with witness.watching(), running_controller(bed), shown(lambda: _picture(story), journal):
                 await story.run()

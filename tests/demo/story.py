@@ -35,7 +35,7 @@ class Story:
     witness: Witness
     journal: Journal
     breath: float
-    patience: float = 60.0
+    patience: float
 
     def __post_init__(self) -> None:
         self.act = Act(number=0, of=ACTS, title=f"{ALL} nodes, no DaemonSet", command="")

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-SECONDS = 120.0
+from tests.demo.running import SECONDS, children_of, demo, read_until, running
+
 FAST = ("--pace", "0.05")
 
 
@@ -69,21 +65,21 @@ def test_no_more_nodes_than_allowed_are_without_a_pod(told: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_it_with_its_own_code_and_nothing_left_running(number: signal.Signals) -> None:
+def test_a_signal_ends_it_with_its_own_code_and_nothing_leftrunning(number: signal.Signals) -> None:
     with demo() as process:
-        _read_until(process, "1/6")
-        children = _children_of(process.pid)
+        read_until(process, "1/6")
+        children = children_of(process.pid)
         process.send_signal(number)
         _, err = process.communicate(timeout=SECONDS)
     assert (process.returncode, err) == (128 + number, "")
     assert children, "the controller should be a process of its own"
-    assert not _running(children)
+    assert not running(children)
 
 
 def test_a_reader_that_leaves_ends_it() -> None:
     with demo("--pace", "0.2") as process:
-        _read_until(process, "1/6")
-        children = _children_of(process.pid)
+        read_until(process, "1/6")
+        children = children_of(process.pid)
         assert process.stdout is not None
         process.stdout.close()  # as `head` does
         assert process.stderr is not None
@@ -91,34 +87,24 @@ def test_a_reader_that_leaves_ends_it() -> None:
         process.wait(timeout=SECONDS)
     assert (process.returncode, err) == (128 + signal.SIGPIPE, "")
     assert children
-    assert not _running(children)
+    assert not running(children)
 
 
-@contextmanager
-def demo(*options: str) -> Iterator[subprocess.Popen[str]]:
-    """`python -m tests.demo` as a shell would start it; gone at the end of the block in any case."""
-    command = [sys.executable, "-m", "tests.demo", *options]
-    with subprocess.Popen(
-        command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+def test_a_step_that_does_not_happen_ends_it_with_words() -> None:
+    with demo(*FAST, "--patience", "1.5") as process:
+        read_until(process, "2/6")
+        os.kill(children_of(process.pid)[0], signal.SIGSTOP)
+        _, err = process.communicate(timeout=SECONDS)
+    assert process.returncode == 1
+    assert err.startswith("demo: not within 1.5 s: "), err
+    assert "Traceback" not in err
 
 
-def _read_until(process: subprocess.Popen[str], words: str) -> None:
-    assert process.stdout is not None
-    for line in process.stdout:
-        if words in line:
-            return
-    raise AssertionError(f"it ended without {words!r}")
-
-
-def _children_of(pid: int) -> list[int]:
-    tasks = Path(f"/proc/{pid}/task/{pid}/children")
-    return [int(child) for child in tasks.read_text().split()]
-
-
-def _running(children: list[int]) -> list[int]:
-    return [child for child in children if Path(f"/proc/{child}").exists()]
+def test_a_controller_that_dies_ends_it_with_words() -> None:
+    with demo("--pace", "0.2") as process:
+        read_until(process, "2/6")
+        os.kill(children_of(process.pid)[0], signal.SIGKILL)
+        _, err = process.communicate(timeout=SECONDS)
+    assert process.returncode == 1
+    assert err.startswith("demo: the controller ended with -9"), err
+    assert "controller.log" in err, "and the end of its log"
