@@ -14,6 +14,7 @@ from controller.api.number import IntOrPercent
 from controller.api.wellknown import TEMPLATE_REFUSED
 from controller.planner.board import budget_of
 from controller.planner.plan import plan
+from controller.planner.rollout import ASK_AGAIN_SECONDS
 from tests.builders import (
     NOW,
     ago,
@@ -277,7 +278,9 @@ def test_on_delete_never_replaces_a_pod_and_a_lost_one_comes_back_new() -> None:
 
 def test_d2_the_first_pod_of_a_new_template_is_tried_by_a_dry_run_before_any_old_pod_goes() -> None:
     cluster = ToyCluster(world(ds("v2"), nodes=2, pods=everywhere(2), verdicts={}))
-    cluster.expect("probe v2 on node-1", "-node-1 v1", "+node-1 v2")
+    cluster.expect("probe v2 on node-1")
+    assert cluster.plan.wake_at == NOW, "a dry run stores nothing, so no event would bring the next pass"
+    cluster.expect("-node-1 v1", "+node-1 v2")
 
 
 def test_d2_while_the_server_refuses_the_template_old_pods_stay_and_the_refusal_is_told() -> None:
@@ -285,6 +288,7 @@ def test_d2_while_the_server_refuses_the_template_old_pods_stay_and_the_refusal_
     decided = check(refused)
     assert [(note.reason, note.warning) for note in decided.notes] == [(TEMPLATE_REFUSED, True)]
     assert "hostPort: too large" in decided.notes[0].message
+    assert decided.wake_at == NOW + ASK_AGAIN_SECONDS, "a webhook may have changed its mind"
     assert decided.status is not None
     assert [(one.type, one.status) for one in decided.status.conditions if one.reason == TEMPLATE_REFUSED] == [
         ("Degraded", "True")

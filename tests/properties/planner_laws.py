@@ -1,0 +1,222 @@
+"""What holds for every pass in every world: the invariants of scenarios.md, each worked out from the world alone.
+
+The laws ask the pods, never the board, so that they do not repeat the planner's own reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from controller.api.daemonset import RollingUpdate
+from controller.api.number import scaled
+from controller.api.pod import Pod
+from controller.api.selector import parse
+from controller.planner.actions import CreatePod, DeletePod, Plan, ProbeTemplate, Why
+from controller.planner.board import current_revision
+from controller.planner.eligibility import Fit
+from controller.planner.lifecycle import hooked
+from controller.planner.world import World
+
+Law: TypeAlias = Callable[[World, Plan], None]
+
+
+def eligible(world: World) -> set[str]:
+    return {one.name for one in world.nodes if world.rules.fit(one) is Fit.RUN}
+
+
+def ours(world: World) -> list[Pod]:
+    matches = parse(world.daemonset.spec.selector)
+    return [one for one in world.pods if matches(one.labels)]
+
+
+def live(world: World, node: str) -> list[Pod]:
+    return [one for one in ours(world) if one.node == node and not one.dying and not one.ended]
+
+
+def is_available(world: World, pod: Pod) -> bool:
+    wait = world.daemonset.spec.min_ready_seconds
+    if pod.dying or pod.ended or not pod.ready or pod.held:
+        return False
+    return not wait or (pod.ready_since is not None and pod.ready_since + wait < world.now)
+
+
+def served(world: World) -> set[str]:
+    """Eligible nodes with an available pod."""
+    return {node for node in eligible(world) if any(is_available(world, one) for one in live(world, node))}
+
+
+def of_current(world: World, pod: Pod) -> bool:
+    return pod.hash == current_revision(world)[0].hash
+
+
+def updated(world: World) -> set[str]:
+    return {node for node in eligible(world) if any(of_current(world, one) for one in live(world, node))}
+
+
+def creates(plan: Plan) -> list[CreatePod]:
+    return [one for one in plan.actions if isinstance(one, CreatePod)]
+
+
+def deletes(plan: Plan, why: Why | None = None) -> list[DeletePod]:
+    return [one for one in plan.actions if isinstance(one, DeletePod) and why in (None, one.why)]
+
+
+def rolling(world: World) -> RollingUpdate:
+    return world.daemonset.rolling_update or RollingUpdate()
+
+
+def limit(world: World, value: int | str | None, *, round_up: bool) -> int:
+    return scaled(value, len(eligible(world)), round_up=round_up)
+
+
+def nothing_is_touched_while_the_caches_are_behind(world: World, plan: Plan) -> None:
+    assert world.fresh or not plan.actions
+
+
+def no_more_than_the_burst(world: World, plan: Plan) -> None:
+    burst = world.daemonset.spec.burst_replicas
+    most = max(limit(world, 250 if burst is None else burst, round_up=False), 1)
+    assert len(creates(plan)) <= most
+    assert len(deletes(plan)) <= most
+
+
+def a_pod_is_deleted_once_and_only_if_it_is_ours_and_lives(world: World, plan: Plan) -> None:
+    uids = [one.pod.uid for one in deletes(plan)]
+    assert len(uids) == len(set(uids))
+    assert set(uids) <= {one.uid for one in ours(world) if not one.dying}
+
+
+def a_hooked_pod_is_never_deleted(world: World, plan: Plan) -> None:
+    uids = {one.pod.uid for one in deletes(plan)}
+    hook = world.daemonset.pre_delete
+    assert not [one.name for one in world.pods if one.uid in uids and hooked(one, hook)]
+
+
+def a_node_gets_a_pod_only_where_one_should_run_and_one_at_a_time(world: World, plan: Plan) -> None:
+    nodes = [one.node for one in creates(plan)]
+    assert len(nodes) == len(set(nodes))
+    assert set(nodes) <= eligible(world)
+    for node in nodes:
+        there = live(world, node)
+        if rolling(world).max_surge:
+            assert len(there) <= 1, f"a third pod on {node}"
+            assert not any(of_current(world, one) for one in there)
+        else:
+            assert not there, f"a second pod on {node} without surge"
+            assert not [one for one in ours(world) if one.node == node and not one.ended], f"{node} is not free yet"
+
+
+def the_name_of_a_new_pod_is_free(world: World, plan: Plan) -> None:
+    names = [one.name for one in creates(plan)]
+    assert len(names) == len(set(names))
+    assert not {one.name for one in (*world.pods, *world.orphans)} & set(names)
+
+
+def the_update_takes_down_no_more_than_max_unavailable(world: World, plan: Plan) -> None:
+    taken = {one.node for one in deletes(plan, Why.OUTDATED)} & served(world)
+    most = limit(world, rolling(world).max_unavailable, round_up=True) or 1
+    gone_already = len(eligible(world)) - len(served(world))
+    assert len(taken) <= max(most - gone_already, 0)
+
+
+def surging_keeps_its_limit(world: World, plan: Plan) -> None:
+    both = {node for node in eligible(world) if node in updated(world) and len(live(world, node)) > 1}
+    beside = {one.node for one in creates(plan) if live(world, one.node)}
+    most = limit(world, rolling(world).max_surge, round_up=True)
+    assert len(beside & served(world)) <= max(most - len(both), 0)
+
+
+def update_moves(world: World, plan: Plan) -> set[str]:
+    """Nodes that the update step moves to the current revision."""
+    beside = {one.node for one in creates(plan) if live(world, one.node)}
+    return beside | {one.node for one in deletes(plan, Why.OUTDATED)}
+
+
+def paused_or_on_delete_nothing_is_updated(world: World, plan: Plan) -> None:
+    if rolling(world).paused or world.daemonset.rolling_update is None:
+        assert not update_moves(world, plan)
+
+
+def only_selected_and_reachable_nodes_are_updated(world: World, plan: Plan) -> None:
+    by_name = {one.name: one for one in world.nodes}
+    for node in update_moves(world, plan):
+        assert world.rules.selects(by_name[node]), f"{node} is not selected"
+        assert not by_name[node].unreachable, f"nobody hears of {node}"
+        assert node in eligible(world)
+
+
+def the_partition_is_kept(world: World, plan: Plan) -> None:
+    if world.daemonset.rolling_update is None:
+        return
+    current, older = current_revision(world)
+    new = {one.node for one in creates(plan) if one.revision.hash == current.hash} if older else set()
+    most = len(eligible(world)) - limit(world, rolling(world).partition, round_up=False)
+    moved = update_moves(world, plan) | new
+    assert not moved or len(moved | updated(world)) <= most
+
+
+def an_unavailable_pod_is_not_waited_for(world: World, plan: Plan) -> None:
+    """What the update replaces comes in update order, and nodes that serve nobody come first."""
+    nodes = [one.node for one in deletes(plan, Why.OUTDATED)]
+    at_once = [node for node in nodes if node not in served(world)]
+    within = [node for node in nodes if node in served(world)]
+    assert nodes == sorted(at_once, reverse=True) + sorted(within, reverse=True)
+
+
+def creation_goes_up_the_nodes(world: World, plan: Plan) -> None:
+    missing = [one.node for one in creates(plan) if not live(world, one.node)]
+    assert missing == sorted(missing)
+
+
+def the_alarm_is_not_set_for_the_past(world: World, plan: Plan) -> None:
+    """For now only after a dry run: it stores nothing, so no event brings the next pass."""
+    if plan.wake_at is not None:
+        assert plan.wake_at >= world.now
+        assert plan.wake_at > world.now or any(isinstance(one, ProbeTemplate) for one in plan.actions)
+
+
+def the_status_adds_up(world: World, plan: Plan) -> None:
+    assert plan.status is not None
+    counts = plan.status.counts
+    assert counts is not None
+    desired = counts.desired_number_scheduled
+    assert desired == len(eligible(world)) == counts.number_available + counts.number_unavailable
+    assert 0 <= counts.updated_number_scheduled <= counts.current_number_scheduled <= desired
+    assert 0 <= counts.number_available <= counts.number_ready <= counts.current_number_scheduled
+    assert counts.number_available <= len(served(world))
+
+
+def the_generation_is_seen_only_when_nothing_is_outstanding(world: World, plan: Plan) -> None:
+    assert plan.status is not None
+    seen = plan.status.observed_generation
+    assert seen in (None, world.daemonset.generation)
+    if seen is not None:
+        before_update = [one for one in plan.actions if not isinstance(one, CreatePod | DeletePod)]
+        placing = [one for one in creates(plan) if not live(world, one.node)]
+        placing_deletes = [one for one in deletes(plan) if one.why is not Why.OUTDATED]
+        names = {type(one).__name__ for one in before_update}
+        assert world.fresh
+        assert names <= {"ProbeTemplate", "DeleteRevision"}
+        assert not placing
+        assert not placing_deletes
+
+
+LAWS: tuple[Law, ...] = (
+    nothing_is_touched_while_the_caches_are_behind,
+    no_more_than_the_burst,
+    a_pod_is_deleted_once_and_only_if_it_is_ours_and_lives,
+    a_hooked_pod_is_never_deleted,
+    a_node_gets_a_pod_only_where_one_should_run_and_one_at_a_time,
+    the_name_of_a_new_pod_is_free,
+    the_update_takes_down_no_more_than_max_unavailable,
+    surging_keeps_its_limit,
+    paused_or_on_delete_nothing_is_updated,
+    only_selected_and_reachable_nodes_are_updated,
+    the_partition_is_kept,
+    an_unavailable_pod_is_not_waited_for,
+    creation_goes_up_the_nodes,
+    the_alarm_is_not_set_for_the_past,
+    the_status_adds_up,
+    the_generation_is_seen_only_when_nothing_is_outstanding,
+)

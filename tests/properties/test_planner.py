@@ -1,0 +1,57 @@
+"""Every pass in every world keeps the laws (scenarios.md, invariants 1 … 9)."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TypeVar
+
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from controller.planner.plan import plan
+from controller.planner.world import World
+from tests.builders import compile_rules
+from tests.properties.planner_laws import LAWS
+from tests.properties.planner_worlds import worlds
+from tests.pure.planner.picture import picture
+
+T = TypeVar("T")
+
+
+@settings(max_examples=800, deadline=None)
+@given(world=worlds())
+def test_every_pass_keeps_the_laws(world: World) -> None:
+    decided = plan(world)
+    note(picture(world, decided))
+    for law in LAWS:
+        law(world, decided)
+
+
+@settings(max_examples=200, deadline=None)
+@given(world=worlds(), chance=st.randoms(use_true_random=False))
+def test_the_same_world_in_another_order_gives_the_same_plan(world: World, chance: Random) -> None:
+    decided = plan(world)
+    note(picture(world, decided))
+    shuffled = replace(
+        world,
+        rules=compile_rules(world.daemonset),
+        pods=_shuffled(world.pods, chance),
+        orphans=_shuffled(world.orphans, chance),
+        revisions=_shuffled(world.revisions, chance),
+    )
+    assert plan(shuffled) == decided, "names of new pods are part of a plan"
+
+
+@settings(max_examples=100, deadline=None)
+@given(world=worlds())
+def test_looking_changes_nothing(world: World) -> None:
+    before = (world.pods, world.revisions, dict(world.verdicts), dict(world.predecessors))
+    assert plan(world) == plan(world)
+    assert before == (world.pods, world.revisions, dict(world.verdicts), dict(world.predecessors))
+
+
+def _shuffled(items: tuple[T, ...], chance: Random) -> tuple[T, ...]:
+    mixed = list(items)
+    chance.shuffle(mixed)
+    return tuple(mixed)
