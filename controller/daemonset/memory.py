@@ -33,7 +33,7 @@ class Memory(msgspec.Struct):
     """Hash of the revision of which the server has accepted a whole batch: no slow start for it any more."""
     collisions: int = 0
     eager: bool = False
-    """The last pass left more to do: the next follows as soon as its writes are seen."""
+    """The last pass left more to do, now or once pods are available: what it waits for is looked at soon."""
     trouble: str = ""
     """What the last failed write was told by the server; empty after a pass without failures."""
     status: DaemonSetStatus | None = None

@@ -89,9 +89,11 @@ class Triggers:
 
     def _urgency(self, old: Pod | None, new: Pod) -> Urgency:
         """Our own pod coming back is no news, unless the pass that made it left more to do."""
-        changed = old is not None and (new.ended or new.labels is not old.labels)
-        eager = changed or self._memories.of(new.owner_uid).eager
-        return "urgent" if eager and not new.dying else "lazy"
+        if new.dying:
+            return "lazy"
+        if old is not None and (new.ended or new.labels is not old.labels):
+            return "urgent"
+        return "soon" if self._memories.of(new.owner_uid).eager else "lazy"
 
     def _wake_owner(self, pod: Pod, urgency: Urgency, reason: str) -> None:
         owner = self._caches.daemonset_of(pod.owner_uid)

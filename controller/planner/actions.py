@@ -112,7 +112,7 @@ class Step(Value):
     wake_at: float | None = None
     """Seconds since 1970: look again then, even if nothing happens."""
     more: bool = False
-    """There is more to do as soon as the caches show what these actions did."""
+    """There is more to do once the caches show what these actions did, or once more pods are available."""
 
 
 class Plan(Value):

@@ -56,19 +56,28 @@ def _incomplete(board: Board, eligible: list[Slot]) -> bool:
 
 def roll_out(board: Board) -> Step:
     """Replace old pods within the budget; nothing when paused or OnDelete."""
-    rolling = board.rolling_update
-    if rolling is None or rolling.paused:
+    if paused(board):
         return Step()
-    candidates = [
+    candidates = outdated(board)
+    if not candidates:
+        return Step()
+    chosen = _surge_within(board, candidates) if board.surging else _replace_within(board, candidates)
+    chosen = chosen[: board.budget.burst]
+    return msgspec.structs.replace(_probed(board, chosen), more=len(candidates) > len(chosen))
+
+
+def paused(board: Board) -> bool:
+    """Whether old pods stay until somebody deletes them: `paused`, or OnDelete."""
+    return board.rolling_update is None or board.rolling_update.paused
+
+
+def outdated(board: Board) -> list[Slot]:
+    """The nodes that wait for the new revision: they may hold it, and only an old pod is there."""
+    return [
         slot
         for slot in may_hold_current(board)
         if slot.current is None and slot.old is not None and not slot.old.held
     ]
-    if not candidates:
-        return Step()
-    chosen = _surge_within(board, candidates) if board.surging else _replace_within(board, candidates)
-    step = _probed(board, chosen[: board.budget.burst])
-    return msgspec.structs.replace(step, more=True) if len(chosen) > board.budget.burst else step
 
 
 def _replace_within(board: Board, candidates: list[Slot]) -> list[Slot]:

@@ -12,16 +12,30 @@ from typing import Generic, Literal, TypeVar
 
 import msgspec
 
+from controller.api.base import Value
+
 K = TypeVar("K", bound=Hashable)
 
-Urgency = Literal["urgent", "lazy"]
-"""urgent: a pod is missing or a spec has changed, somebody waits. lazy: only the counts will differ, and more of the
-same kind usually follows at once (bound, started, ready)."""
+Urgency = Literal["urgent", "soon", "lazy"]
+"""urgent: a pod is missing or a spec has changed, somebody waits. soon: a rollout waits for news like this. lazy:
+only the counts will differ, and more of the same kind usually follows at once (bound, started, ready)."""
 
-URGENT_SHARE = 3.0  # at most a quarter of the time goes into passes of one object …
-LAZY_SHARE = 25.0  # … and about four per cent into those that only count
-LAZY_LEAST = 0.05
-LAZY_MOST = 0.5
+
+class _Rest(Value):
+    """The rest after a pass: `share` times its cost, within bounds; in seconds."""
+
+    share: float
+    least: float
+    most: float
+
+
+RESTS: dict[Urgency, _Rest] = {
+    "urgent": _Rest(
+        share=3.0, least=0.0, most=10.0
+    ),  # at most a quarter of the time goes into passes of one object …
+    "soon": _Rest(share=10.0, least=0.005, most=0.5),  # … a tenth of it while a rollout goes on …
+    "lazy": _Rest(share=25.0, least=0.05, most=0.5),  # … and four per cent into passes that only count
+}
 
 FIRST_INTERVAL = 0.2
 INTERVAL_GROWTH = 3.0
@@ -41,8 +55,8 @@ _NEVER = _Pass(ended=float("-inf"))
 class Pacer(Generic[K]):
     """The rest that a pass earns its key: the more it cost (seconds of deciding), the longer.
 
-    An urgent trigger of a rested key is served at once, a lazy one after `LAZY_LEAST` seconds, together with what
-    follows on its heels.
+    An urgent trigger of a rested key is served at once, the others after the least rest of their kind, together
+    with what follows on their heels.
 
     Counted from the end of the last pass. A trigger that comes while a pass runs waits the whole rest, because
     the pass has not ended yet; tell `began` for that.
@@ -61,11 +75,9 @@ class Pacer(Generic[K]):
     def delay(self, key: K, urgency: Urgency, now: float) -> float:
         """Seconds from now until a trigger of this urgency may start a pass; 0.0 = at once."""
         last = self._passes.get(key, _NEVER)
-        if urgency == "urgent":
-            rest, least = URGENT_SHARE * last.cost, 0.0
-        else:
-            rest, least = min(max(LAZY_SHARE * last.cost, LAZY_LEAST), LAZY_MOST), LAZY_LEAST
-        return rest if last.running else max(least, last.ended + rest - now)
+        rule = RESTS[urgency]
+        rest = min(max(rule.share * last.cost, rule.least), rule.most)
+        return rest if last.running else max(rule.least, last.ended + rest - now)
 
     def forget(self, key: K) -> None:
         self._passes.pop(key, None)
