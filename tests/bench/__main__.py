@@ -10,12 +10,13 @@ from pathlib import Path
 
 from tests.bench import figures
 from tests.bench.bed import bed
+from tests.bench.decide import decide
 from tests.bench.figures import Values
 from tests.bench.rounds import ON_BED, rounds
 from tests.control_plane import Binaries, ControlPlaneUnavailable, obtain
 from tests.kwok import obtain_kwok
 
-PARTS = (*ON_BED,)
+PARTS = ("decide", *ON_BED)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,6 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"--only: no part {', '.join(sorted(unknown))}; known: {', '.join(PARTS)}", file=sys.stderr)
         return 2
     parts = frozenset(options.only)
+    if "decide" in parts:
+        print(f"\n{decide(_say)}\n", flush=True)
     if parts & set(ON_BED):
         try:
             binaries, kwok = obtain(complete=True), obtain_kwok()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Set
 
 from tests.bench import figures, measure, proc
@@ -22,7 +23,7 @@ async def rounds(bed: Bed, parts: Set[str], count: int, say: Callable[[str], Non
     for number, peers in zip(range(count), _orders(), strict=False):
         scripted = await measure.script(bed) if "deploy" in parts else None
         if scripted is not None:
-            say(f"round {number + 1}: script {scripted:.2f} s")
+            say(f"round {number + 1}: script {scripted:.2f} s (load average {os.getloadavg()[0]:.1f})")
         rolled: dict[str, float] = {}
         for peer in peers:
             rolled |= await _one(bed, peer, parts, values, scripted, say)
