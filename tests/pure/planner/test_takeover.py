@@ -39,7 +39,7 @@ def native(count: int) -> dict[str, Any]:
     """What an orphaning delete of a native DaemonSet leaves: pods and their revision, owned by nobody."""
     stored = revision("v1", 4, of=by_the_api_server(template("v1")), owner_uid="", name="demo-6b4f9d7c8")
     pods = tuple(replace(one, owner_uid="", owner_index=0) for one in everywhere(count))
-    return {"nodes": count, "revisions": (), "orphans": pods, "orphan_revisions": (stored,)}
+    return {"nodes": count, "revisions": (), "orphans": pods[::-1], "orphan_revisions": (stored,)}
 
 
 def test_h8_hand_written_pods_of_a_native_daemonset_are_taken_over_without_a_restart() -> None:
