@@ -29,7 +29,7 @@ def sample(name: str) -> Object:
 
 
 class Clocks:
-    """What the clocks of the nodes show: `slow` seconds less than ours, so that a new pod has been ready for so long."""
+    """What the nodes' clocks show: `slow` seconds less than ours, so that a new pod has been ready for so long."""
 
     def __init__(self) -> None:
         self.slow = 0.0

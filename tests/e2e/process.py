@@ -49,7 +49,7 @@ class Controller:
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        """What it has logged so far; a line that is no JSON object fails the test, but for last words in plain ones."""
+        """What it has logged so far; a line that is no JSON object fails the test, but for plain last words."""
         whole = self.process.log.read_bytes().splitlines(keepends=True)
         logged = (line for line in whole if line.endswith(b"\n") and not line.startswith(PLAIN))
         return [msgspec.json.decode(line, type=dict[str, Any]) for line in logged]

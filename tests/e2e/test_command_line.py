@@ -18,7 +18,7 @@ from tests.e2e.audit import Audit
 from tests.e2e.bed import Bed, sample
 from tests.e2e.conftest import ACCOUNT
 from tests.e2e.process import COMMAND, Controller, running
-from tests.kit.api import NAMESPACES, PODS, Api
+from tests.kit.api import DAEMONSETS, NAMESPACES, PODS, Api
 
 pytestmark = pytest.mark.real
 
@@ -203,6 +203,7 @@ async def test_namespace_may_be_given_twice_and_the_others_are_left_alone(bed: B
         await bed.settled(1)
         assert await spaces[2].list(PODS) == []
     for api in spaces[1:]:
+        await api.delete_all(DAEMONSETS)
         await api.delete(NAMESPACES, api.namespace)
 
 
