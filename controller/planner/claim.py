@@ -30,4 +30,4 @@ def claim(board: Board) -> Step:
         *sorted(adopted, key=lambda one: one.pod.name),
         *sorted(histories, key=lambda one: one.revision.name),
     )
-    return Step(actions=actions, more=True)
+    return Step(actions=actions, more=bool(actions))

@@ -73,11 +73,7 @@ def paused(board: Board) -> bool:
 
 def outdated(board: Board) -> list[Slot]:
     """The nodes that wait for the new revision: they may hold it, and only an old pod is there."""
-    return [
-        slot
-        for slot in may_hold_current(board)
-        if slot.current is None and slot.old is not None and not slot.old.held
-    ]
+    return [slot for slot in may_hold_current(board) if slot.current is None and slot.old is not None]
 
 
 def _replace_within(board: Board, candidates: list[Slot]) -> list[Slot]:
