@@ -33,7 +33,7 @@ def record(metadata: dict[str, Any] | None = None, spec: Any = None, status: Any
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1alpha1", "v9"])
-def test_i4_b1_an_owner_of_any_served_version_is_us(version: str) -> None:
+def test_i4_defect_b1_an_owner_of_any_served_version_is_us(version: str) -> None:
     found = record({"ownerReferences": [owner(apiVersion=f"apps.kruise.io/{version}")]})
     assert (found.owner_uid, found.owner_index) == ("uid-ads", 0)
 

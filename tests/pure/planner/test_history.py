@@ -39,7 +39,7 @@ def test_h1_edits_outside_the_template_make_no_revision() -> None:
     check(world(ds("v1", min_ready=9, partition=3, annotations=annotations, history=2), pods=everywhere(5)))
 
 
-def test_h1_b3_beyond_the_limit_the_oldest_go_but_none_that_a_pod_carries() -> None:
+def test_h1_beyond_the_limit_the_oldest_go_but_none_that_a_pod_carries() -> None:
     pods = [pod("node-0", "v2"), pod("node-1", "v6")]
     old = stored("v1", "v2", "v3", "v4", "v5", "v6")
     keep_v2 = ds("v6", history=2, on_delete=True)
@@ -106,7 +106,7 @@ def test_the_same_template_gets_the_same_name_in_every_process() -> None:
     assert created(world(revisions=[])).name == "demo-sslqnrncks"
 
 
-def test_b40_of_two_revisions_with_the_same_content_the_newer_is_kept_and_its_pods_are_relabelled() -> None:
+def test_defect_b40_of_two_revisions_with_the_same_content_the_newer_is_kept_and_its_pods_are_relabelled() -> None:
     twin = revision("v9", 1, of=template("v2"))
     pods = [pod("node-2", "v1"), pod("node-1", "v9"), pod("node-0", "v2")]
     doubled = world(ds("v2", paused=True), nodes=3, pods=pods, revisions=[twin, revision("v1", 2), revision("v2", 3)])
@@ -115,7 +115,7 @@ def test_b40_of_two_revisions_with_the_same_content_the_newer_is_kept_and_its_po
     assert cluster.revisions() == {"node-0": "v2", "node-1": "v2", "node-2": "v1"}, "v1 really is old"
 
 
-def test_b40_twins_with_one_label_need_no_relabelling() -> None:
+def test_defect_b40_twins_with_one_label_need_no_relabelling() -> None:
     twin = revision("v2", 1, name="demo-copy", uid="uid-copy")
     check(
         world(ds("v2"), nodes=1, pods=served("node-0", rev="v2"), revisions=[twin, revision("v2")]),

@@ -71,6 +71,13 @@ def test_a_pod_that_is_prepared_for_deletion_uses_budget_while_its_hook_holds_it
     check(world(ds("v2", hook=HOOK), nodes=2, pods=pods))
 
 
+def test_f2_a_pod_that_was_prepared_for_deletion_goes_once_its_hook_lets_go() -> None:
+    """Prepared by whoever managed it before: also where the hook is no longer asked for."""
+    preparing = pod("node-1", labels={LIFECYCLE_STATE_LABEL: PREPARING_DELETE})
+    for hook in (HOOK, None):
+        check(world(ds("v2", hook=hook), nodes=2, pods=[pod("node-0"), preparing]), "-node-1 v1")
+
+
 def test_a_hook_is_announced_as_not_supported_yet_once_a_generation() -> None:
     hooked_set = ds(hook=HOOK, generation=3)
     decided = check(world(hooked_set, nodes=1, pods=[pod("node-0")]))

@@ -1,6 +1,7 @@
 """Which nodes may hold the new revision: partition, selector, pause (behaviour.md §9.3, §9.4; scenarios D1 … D9).
 
-Ids such as D6 in the test names are scenarios; decision D9 (what a lost pod comes back as) is called decision_d9.
+Ids in test names are those of scenarios (d6) and of the upstream catalogue (u40); decisions of the specification are
+called decision_d9, defects of the reference defect_b7.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def lost(on: str, rev: str, pods: list[Pod], **fields: Any) -> World:
     )
 
 
-def test_d7_b7_a_pod_lost_on_a_node_that_should_stay_old_comes_back_old() -> None:
+def test_d7_defect_b7_a_pod_lost_on_a_node_that_should_stay_old_comes_back_old() -> None:
     pods = [pod("n2"), *served("n3", "n4", rev="v2")]
     cluster = ToyCluster(lost("n1", "v1", pods, partition=2))
     cluster.expect("+n1 v1", "")
@@ -208,7 +209,7 @@ def test_d8_paused_a_node_that_leaves_still_loses_its_pod() -> None:
     check(world(ds("v2", paused=True, nodeSelector=blue), nodes=nodes, pods=everywhere(2)), "-node-1 v1")
 
 
-def test_d9_b10_an_unavailable_pod_outside_the_canaries_uses_their_budget() -> None:
+def test_d9_defect_b10_an_unavailable_pod_outside_the_canaries_uses_their_budget() -> None:
     nodes = canaries("n3", "n4", of=4)
     pods = [pod("n1", ready=None), *served("n2", "n3", "n4")]
     cluster = ToyCluster(world(ds("v2", selector=CANARY), nodes=nodes, pods=pods))
@@ -227,7 +228,7 @@ def test_d9_invariant_4_only_canaries_are_updated() -> None:
     cluster.expect("")
 
 
-def test_d4_partition_and_selector_hold_adopted_pods_of_which_no_revision_is_stored() -> None:
+def test_decision_d4_partition_and_selector_hold_adopted_pods_of_which_no_revision_is_stored() -> None:
     """Pods taken over without their history are old ones like any other."""
     strangers = [pod(name, "") for name in ("n1", "n2", "n3")]
     only = [revision("v2")]

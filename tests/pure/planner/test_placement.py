@@ -41,7 +41,7 @@ def test_u1_without_nodes_nothing_happens() -> None:
     check(world(nodes=0))
 
 
-def test_u3_b5_no_pass_creates_more_than_the_burst_and_the_next_goes_on() -> None:
+def test_u3_no_pass_creates_more_than_the_burst_and_the_next_goes_on() -> None:
     cluster = ToyCluster(world(ds(burst=2)))
     cluster.expect("+node-0 v1, +node-1 v1", "+node-2 v1, +node-3 v1", "+node-4 v1", "")
 
@@ -168,7 +168,7 @@ def test_a5_after_the_failed_pod_its_node_gets_a_new_one_with_another_name() -> 
     assert cluster.world.pods[0].name != first
 
 
-def test_a10_b4_a_succeeded_pod_is_replaced_at_once() -> None:
+def test_a10_defect_b4_a_succeeded_pod_is_replaced_at_once() -> None:
     done = pod("node-0", phase="Succeeded")
     decided = check(world(nodes=1, pods=[done], not_before={"node-0": NOW + 60}), "-node-0 v1")
     assert [note.reason for note in decided.notes] == [SUCCEEDED_DAEMON_POD]
@@ -193,7 +193,7 @@ def test_u25_while_the_old_pod_terminates_its_successor_is_made_with_surge() -> 
     check(world(ds(max_surge=1), nodes=1, pods=[pod("node-0", dying=True)]), "+node-0 v1")
 
 
-def test_u26_a8_b2_a_pending_pod_aimed_at_a_vanished_node_is_deleted_and_a_bound_one_is_not() -> None:
+def test_u26_a8_defect_b2_a_pending_pod_aimed_at_a_vanished_node_is_deleted_and_a_bound_one_is_not() -> None:
     pods = [*served("node-0", "node-1"), pending("node-2"), pod("node-3")]
     decided = check(world(nodes=2, pods=pods), "-node-2 v1")
     assert decided.status is not None
@@ -207,7 +207,7 @@ def test_u26_a_dying_pod_of_a_vanished_node_is_not_deleted_twice() -> None:
     check(world(nodes=1, pods=[pod("node-0"), pending("node-9", dying=True)]))
 
 
-def test_u27_b3_a_pod_that_ended_and_is_held_by_a_finalizer_holds_nothing_up() -> None:
+def test_u27_defect_b3_a_pod_that_ended_and_is_held_by_a_finalizer_holds_nothing_up() -> None:
     held = pod("node-0", phase="Succeeded", dying=True, finalizers=("demo.io/hold",))
     check(world(nodes=1, pods=[held]), "+node-0 v1")
 
@@ -259,11 +259,11 @@ def test_a7_an_orphan_is_adopted_and_then_treated_like_any_duplicate() -> None:
         (0, ["+node-0 v1", "+node-1 v1"]),
     ],
 )
-def test_a11_b5_a_burst_percentage_never_stands_still(burst: str | int, waves: list[str]) -> None:
+def test_a11_defect_b5_a_burst_percentage_never_stands_still(burst: str | int, waves: list[str]) -> None:
     ToyCluster(world(ds(burst=burst))).expect(*waves)
 
 
-def test_d11_a_stale_cache_is_looked_at_but_nothing_is_touched() -> None:
+def test_decision_d11_a_stale_cache_is_looked_at_but_nothing_is_touched() -> None:
     decided = check(world(fresh=False, pods=[failed("node-0")]))
     assert decided.status is not None
     assert decided.status.observed_generation is None
@@ -273,7 +273,7 @@ def test_pods_that_aim_at_no_node_are_not_ours_to_judge() -> None:
     check(world(nodes=1, pods=[pod("node-0"), pod("", name="lost", bound=False)]))
 
 
-def test_d11_a_repeated_create_has_the_same_name_until_the_first_one_was_seen() -> None:
+def test_decision_d11_a_repeated_create_has_the_same_name_until_the_first_one_was_seen() -> None:
     def name(**fields: Any) -> str:
         [created] = plan(world(nodes=1, revisions=[revision("v1")], **fields)).actions
         assert isinstance(created, CreatePod)

@@ -84,7 +84,7 @@ def test_b3_u47_unavailable_old_pods_are_replaced_at_once_whatever_the_limit() -
     )
 
 
-def test_b3_d7_unavailable_old_pods_use_budget_that_available_ones_then_do_not_get() -> None:
+def test_b3_decision_d7_unavailable_old_pods_use_budget_that_available_ones_then_do_not_get() -> None:
     """Strict where it matters: with 2 of 5 broken and maxUnavailable 3 only one healthy pod goes with them."""
     pods = [*served("node-0", "node-1", ready=None), *served("node-2", "node-3", "node-4")]
     check(world(ds("v2", max_unavailable=3), pods=pods), "-node-1 v1", "-node-0 v1", "-node-4 v1")
@@ -160,7 +160,7 @@ def test_b8_pods_stuck_terminating_on_nodes_that_left_hold_nobody_up() -> None:
     assert cluster.on("node-0") == ["v1†"]
 
 
-def test_b9_a_pod_on_a_node_that_may_only_keep_it_is_not_updated() -> None:
+def test_s9_5_a_pod_on_a_node_that_may_only_keep_it_is_not_updated() -> None:
     """An untolerated NoSchedule taint: deleted for the update it would never come back (behaviour.md §9.5)."""
     nodes = ["node-0", node("node-1", taint("x"))]
     cluster = ToyCluster(world(ds("v2"), nodes=nodes, pods=everywhere(2)))
@@ -168,14 +168,14 @@ def test_b9_a_pod_on_a_node_that_may_only_keep_it_is_not_updated() -> None:
     assert cluster.on("node-1") == ["v1"]
 
 
-def test_d11_a_node_that_cannot_have_its_pod_does_not_block_the_others() -> None:
+def test_decision_d11_a_node_that_cannot_have_its_pod_does_not_block_the_others() -> None:
     """Its failed pod waits for its back-off; with room in the budget the rollout goes on elsewhere."""
     pods = [*everywhere(4), failed("node-4", "v2")]
     waiting = world(ds("v2", max_unavailable=2), pods=pods, not_before={"node-4": NOW + 60})
     check(waiting, "-node-3 v1")
 
 
-def test_b40_update_deletes_are_limited_by_the_burst() -> None:
+def test_u3_update_deletes_are_limited_by_the_burst() -> None:
     check(world(ds("v2", max_unavailable=4, burst=2), pods=everywhere(5)), "-node-4 v1", "-node-3 v1")
 
 
@@ -186,14 +186,14 @@ def test_on_delete_never_replaces_a_pod_and_a_lost_one_comes_back_new() -> None:
     cluster.expect("+node-1 v2", "")
 
 
-def test_d2_the_first_pod_of_a_new_template_is_tried_by_a_dry_run_before_any_old_pod_goes() -> None:
+def test_decision_d2_the_first_pod_of_a_new_template_is_tried_by_a_dry_run_before_any_old_pod_goes() -> None:
     cluster = ToyCluster(world(ds("v2"), nodes=2, pods=everywhere(2), verdicts={}))
     cluster.expect("probe v2 on node-1")
     assert cluster.plan.wake_at == NOW, "a dry run stores nothing, so no event would bring the next pass"
     cluster.expect("-node-1 v1", "+node-1 v2")
 
 
-def test_d2_while_the_server_refuses_the_template_old_pods_stay_and_the_refusal_is_told() -> None:
+def test_decision_d2_while_the_server_refuses_the_template_old_pods_stay_and_the_refusal_is_told() -> None:
     refused = world(ds("v2"), nodes=2, pods=everywhere(2), verdicts={"v2": "hostPort: too large"})
     decided = check(refused)
     assert [(note.reason, note.warning) for note in decided.notes] == [(TEMPLATE_REFUSED, True)]
@@ -205,12 +205,12 @@ def test_d2_while_the_server_refuses_the_template_old_pods_stay_and_the_refusal_
     ]
 
 
-def test_d2_nobody_asks_the_server_while_nothing_may_move() -> None:
+def test_decision_d2_nobody_asks_the_server_while_nothing_may_move() -> None:
     stuck = [*everywhere(1), pending("node-1", "v2")]
     assert plan(world(ds("v2"), nodes=2, pods=stuck, verdicts={})).actions == ()
 
 
-def test_i4_b1_pods_made_through_another_version_of_the_api_roll_like_any_other() -> None:
+def test_i4_defect_b1_pods_made_through_another_version_of_the_api_roll_like_any_other() -> None:
     """Projection keeps them (tests/pure/api/test_pod.py); the hash of an unknown controller is simply old."""
     pods = [pod("node-0", "8f7d6c5b4"), pod("node-1", "8f7d6c5b4")]
     stored = [revision("8f7d6c5b4", 1, of=world().daemonset.spec.template), revision("v2")]

@@ -96,7 +96,7 @@ def test_u28_observed_generation_moves_only_when_nothing_was_left_to_do_before_t
     assert status(world(ds(generation=7), revisions=[])).observed_generation is None
 
 
-def test_d10_while_writes_fail_the_generation_counts_as_seen_and_the_trouble_is_told() -> None:
+def test_decision_d10_while_writes_fail_the_generation_counts_as_seen_and_the_trouble_is_told() -> None:
     failing = world(ds(generation=7), trouble="quota exceeded")
     assert status(failing).observed_generation == 7
     assert condition(failing, "Degraded") == ("True", "WritesFail", "quota exceeded")
@@ -125,13 +125,13 @@ def test_all_well() -> None:
         ({"partition": 3}, ("True", "Updating")),
     ],
 )
-def test_b28_a_rollout_says_what_it_waits_for(fields: dict[str, object], progressing: tuple[str, str]) -> None:
+def test_defect_b28_a_rollout_says_what_it_waits_for(fields: dict[str, object], progressing: tuple[str, str]) -> None:
     updating = world(ds("v2", **fields), pods=everywhere(5))  # type: ignore[arg-type]
     assert condition(updating, "Progressing")[:2] == progressing
     assert not status(updating).settled
 
 
-def test_b28_unavailable_nodes_are_counted() -> None:
+def test_defect_b28_unavailable_nodes_are_counted() -> None:
     assert condition(world(pods=everywhere(5, ready=None)), "Available") == (
         "False",
         "PodsUnavailable",
@@ -143,7 +143,7 @@ def test_the_update_revision_is_the_hash_that_pods_carry() -> None:
     assert status(world(ds("v2"), pods=everywhere(5))).revision_hash == "v2"
 
 
-def test_d19_columns() -> None:
+def test_decision_d19_columns() -> None:
     containers = [{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:2"}, "nonsense"]
     full = world(ds(nodeSelector={"os": "linux", "arch": "arm64"}, containers=containers), nodes=0, revisions=[])
     assert status(full).columns == Columns(
@@ -152,7 +152,7 @@ def test_d19_columns() -> None:
     assert status(world(nodes=0)).columns.node_selector == "<none>"
 
 
-def test_d19_columns_of_a_template_that_is_none() -> None:
+def test_decision_d19_columns_of_a_template_that_is_none() -> None:
     plain = ds()
     assert columns_of(replace(plain, spec=replace(plain.spec, template={"spec": []}))) == Columns(
         node_selector="<none>", containers="<none>", images="<none>", selector="app=demo"

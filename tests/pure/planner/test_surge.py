@@ -99,7 +99,7 @@ def test_c4_paused_in_the_middle_partners_go_but_nothing_new_begins() -> None:
     assert (status.counts.number_available, status.counts.updated_number_scheduled) == (5, 2)
 
 
-def test_c5_b15_a_node_whose_old_pod_is_held_by_a_hook_keeps_its_surge_slot() -> None:
+def test_c5_defect_b15_a_node_whose_old_pod_is_held_by_a_hook_keeps_its_surge_slot() -> None:
     hook = LifecycleHook(labels_handler={"drain": "wait"})
     held = {"drain": "wait", LIFECYCLE_STATE_LABEL: PREPARING_DELETE}
     pods = [*everywhere(4), pod("node-4", labels=held), pod("node-4", "v2")]
@@ -109,13 +109,13 @@ def test_c5_b15_a_node_whose_old_pod_is_held_by_a_hook_keeps_its_surge_slot() ->
     cluster.expect("-node-4 v1", "+node-3 v2", "")
 
 
-def test_d7_beside_an_unavailable_old_pod_the_new_one_is_made_at_once() -> None:
+def test_decision_d7_beside_an_unavailable_old_pod_the_new_one_is_made_at_once() -> None:
     pods = [*everywhere(3), pod("node-3", ready=None), pod("node-4", ready=None)]
     surging = world(ds("v2", max_surge=1), pods=pods)
     check(surging, "+node-4 v2", "+node-3 v2", "+node-2 v2")
 
 
-def test_b8_a_failed_new_pod_waits_for_its_back_off_and_no_other_is_made_beside_it() -> None:
+def test_defect_b8_a_failed_new_pod_waits_for_its_back_off_and_no_other_is_made_beside_it() -> None:
     pods = [*everywhere(2), failed("node-1", "v2")]
     waiting = world(ds("v2", max_surge=1), nodes=2, pods=pods, not_before={"node-1": NOW + 8})
     decided = check(waiting)
@@ -125,12 +125,12 @@ def test_b8_a_failed_new_pod_waits_for_its_back_off_and_no_other_is_made_beside_
     cluster.expect("-node-1 v2", "+node-1 v2", "")
 
 
-def test_b8_a_lone_failed_pod_waits_too() -> None:
+def test_defect_b8_a_lone_failed_pod_waits_too() -> None:
     lone = world(ds("v2", max_surge=1), nodes=1, pods=[failed("node-0", "v2")], not_before={"node-0": NOW + 8})
     check(lone)
 
 
-def test_d23_no_new_pod_is_aimed_at_a_silent_node() -> None:
+def test_decision_d23_no_new_pod_is_aimed_at_a_silent_node() -> None:
     nodes = ["node-0", node("node-1", UNREACHABLE), node("node-2", UNREACHABLE)]
     pods = [pod("node-0"), pod("node-1"), pod("node-2", ready=None)]
     check(world(ds("v2", max_surge=3), nodes=nodes, pods=pods), "+node-0 v2")

@@ -71,7 +71,7 @@ def test_h8_a_hidden_change_in_the_hand_written_manifest_is_still_a_change() -> 
     cluster.expect("adopt node-0-v1, adopt demo-6b4f9d7c8", "store v1 as 5", "probe v1 on node-0", "-node-0 v1")
 
 
-def test_h7_b9_the_deprecated_generation_annotation_means_nothing() -> None:
+def test_h7_defect_b9_the_deprecated_generation_annotation_means_nothing() -> None:
     exported = ds("v2", annotations={"deprecated.daemonset.template.generation": "3"})
     labelled = [pod(name, labels={"pod-template-generation": "3"}) for name in ("node-0", "node-1")]
     check(world(exported, nodes=2, pods=labelled), "-node-1 v1")
