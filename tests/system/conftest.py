@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -91,7 +92,8 @@ async def hosted(scope: AbstractAsyncContextManager[Bed]) -> AsyncIterator[Bed]:
             await leave.wait()
 
     task = asyncio.create_task(host(), name="bed")
-    await asyncio.wait([task, inside], return_when=asyncio.FIRST_COMPLETED)
+    both: list[asyncio.Future[Any]] = [task, inside]
+    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
     if not inside.done():
         inside.cancel()
         await task

@@ -90,7 +90,7 @@ async def test_c5_going_back_in_the_middle_restarts_no_pod_that_was_still_old(be
     history = await film(bed)
     bed.nodes.behave("*", Behaviour(missing_images=("*:v2",)))
     await bed.set_image(V2)
-    await bed.status(updated=1, ready=2)
+    await bed.until(PODS, lambda found: "" if V2 in map(image_of, found) else "none", f"a pod of {V2}")
     await bed.idle()
     stuck = {node: image_of(pod) for node, pod in (await bed.pods()).items()}
     assert stuck == {"node-0": V1, "node-1": V1, "node-2": V2}

@@ -1,0 +1,166 @@
+"""Where two things meet: quotas, names that are taken, namespaces that end, selectors that overlap."""
+
+from __future__ import annotations
+
+from tests.kit.api import DAEMONSETS, NAMESPACES, PODS, Object
+from tests.nodes import Behaviour
+from tests.system.bed import Bed, controller_of, uids
+from tests.system.journal import target_of
+from tests.system.objects import V1, V2, bare_pod, daemonset, image_of, owner
+from tests.system.quota import full_quota
+from tests.system.replay import film
+
+
+async def test_a_quota_that_is_just_enough_does_not_hold_up_an_update(bed: Bed) -> None:
+    nodes = await bed.add_nodes(3)
+    await bed.deploy(daemonset())
+    async with full_quota(bed, 3):
+        await bed.set_image(V2)
+        await bed.settled()
+        await bed.runs_on(*nodes, image=V2)
+
+
+async def test_a_pod_name_that_somebody_else_took_is_left_to_him(bed: Bed) -> None:
+    nodes = await bed.add_nodes(2)
+    await bed.deploy(daemonset())
+    await bed.controller.kill()
+    name = (await bed.pods())["node-1"]["metadata"]["name"]
+    await bed.api.delete(PODS, name, options={"gracePeriodSeconds": 0})
+    await bed.api.create(PODS, bare_pod(name, "node-1", labels={"app": "somebody"}))
+    bed.controller.start()
+    pods = await bed.runs_on(*nodes)
+    assert pods["node-1"]["metadata"]["name"] != name
+    assert not controller_of(await bed.api.get(PODS, name))
+    await bed.settled()
+    assert len([write for write in bed.journal.of("pods", "create", failed=True) if write.status == 409]) <= 1
+
+
+async def test_a_namespace_that_ends_is_left_in_peace(bed: Bed) -> None:
+    await bed.add_nodes(3)
+    held = daemonset()
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    await bed.deploy(held)
+    await bed.api.delete(NAMESPACES, bed.api.namespace)
+    await bed.until(PODS, lambda found: f"{len(found)} pods" if found else "", "no pods")
+    await bed.idle()
+    tried = bed.journal.of("pods", failed=True)
+    assert {write.status for write in tried} <= {403}, "the pods may go before the DaemonSet does"
+    assert len(tried) <= 2 * 3, "and then it is not tried again and again"
+    await bed.api.patch(DAEMONSETS, "agent", {"metadata": {"finalizers": None}})
+
+
+async def test_u8_a_daemonset_that_is_going_is_left_as_it_is(bed: Bed) -> None:
+    await bed.add_nodes(2)
+    held = daemonset()
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    await bed.deploy(held)
+    await bed.api.delete(DAEMONSETS, "agent")
+    await bed.idle()
+    await bed.api.delete(PODS, (await bed.pods())["node-1"]["metadata"]["name"])
+    await bed.nodes.add("node-2")
+    await bed.until(PODS, lambda found: "" if len(found) == 1 else f"{len(found)} pods", "the pod of node-1 gone")
+    await bed.idle()
+    assert bed.journal.work == []
+    assert sorted(await bed.pods()) == ["node-0"]
+    await bed.api.patch(DAEMONSETS, "agent", {"metadata": {"finalizers": None}})
+
+
+async def test_two_daemonsets_with_one_selector_do_not_touch_each_others_pods(bed: Bed) -> None:
+    nodes = await bed.add_nodes(2)
+    await bed.deploy(daemonset())
+    second = daemonset()
+    second["metadata"]["name"] = "second"
+    await bed.deploy(second)
+    first, other = uids(await bed.runs_on(*nodes)), uids(await bed.runs_on(*nodes, name="second"))
+    await bed.set_image(V2, "second")
+    await bed.settled("second")
+    assert uids(await bed.runs_on(*nodes, image=V1)) == first
+    changed = uids(await bed.runs_on(*nodes, name="second", image=V2))
+    assert set(changed.values()).isdisjoint(other.values())
+    await bed.api.create(PODS, bare_pod("orphan", "node-0"))
+    await bed.idle()
+    assert len([write for write in bed.journal.of("pods", "patch") if write.name == "orphan"]) == 1, "one has it"
+
+
+async def test_adopted_pods_of_another_template_are_updated_within_the_budget(bed: Bed) -> None:
+    nodes = await bed.add_nodes(3)
+    await bed.deploy(daemonset())
+    await bed.api.delete(DAEMONSETS, "agent", options={"propagationPolicy": "Orphan"})
+    await bed.until(DAEMONSETS, lambda found: "still there" if found else "", "agent gone")
+    history = await film(bed)
+    await bed.api.create(DAEMONSETS, daemonset(image=V2))
+    await bed.settled()
+    await bed.runs_on(*nodes, image=V2)
+    await bed.idle()
+    assert bed.journal.deleted == ["node-2", "node-1", "node-0"]
+    assert [one["revision"] for one in await bed.revisions()] == [1, 2]
+    running = [{target_of(pod) for pod in state if is_up(pod)} for state in await history.states()]
+    assert min(map(len, running)) == 2
+
+
+def is_up(pod: Object) -> bool:
+    return not pod["metadata"].get("deletionTimestamp") and pod["status"]["phase"] == "Running"
+
+
+async def test_u20_too_many_pods_are_too_few_on_some_nodes(bed: Bed) -> None:
+    """0, 1, 2 and 5 pods on four nodes, one node without, and two pods that are ours with foreign labels."""
+    await bed.add_nodes(4)
+    one = await bed.deploy(daemonset(pod={"nodeSelector": {"wanted": "yes"}}))
+    await bed.controller.stop()
+    (revision,) = await bed.revisions()
+    hash_ = {"controller-revision-hash": revision["metadata"]["labels"]["controller-revision-hash"]}
+    for node, count in (("node-1", 1), ("node-2", 2), ("node-3", 5)):
+        for number in range(count):
+            pod = bare_pod(f"{node}-pod-{number}", node, labels={"app": "agent", **hash_})
+            pod["metadata"]["ownerReferences"] = [owner(one)]
+            await bed.api.create(PODS, pod)
+    for number in range(2):
+        pod = bare_pod(f"foreign-{number}", "node-0", labels={"app": "other"})
+        pod["metadata"]["ownerReferences"] = [owner(one)]
+        await bed.api.create(PODS, pod)
+    for node in ("node-0", "node-1", "node-2", "node-3"):
+        await bed.label_node(node, wanted="yes")
+    bed.controller.start()
+    await bed.until(PODS, lambda found: "" if len(found) == 6 else f"{len(found)} pods", "four of ours, two foreign")
+    await bed.idle()
+    pods = await bed.runs_on("node-0", "node-1", "node-2", "node-3")
+    assert bed.journal.created == ["node-0"]
+    assert sorted(bed.journal.deleted) == ["node-2"] + ["node-3"] * 4
+    kept = {pods[node]["metadata"]["name"] for node in ("node-1", "node-2", "node-3")}
+    assert "node-1-pod-0" in kept
+    foreign = [await bed.api.get(PODS, f"foreign-{number}") for number in range(2)]
+    assert [controller_of(pod) for pod in foreign] == [{}, {}], "released"
+
+
+async def test_c1_c3_surge_starts_the_new_pod_first_and_the_old_one_goes_when_it_is_available(bed: Bed) -> None:
+    nodes = await bed.add_nodes(3)
+    await bed.deploy(daemonset(rolling={"maxSurge": 1, "maxUnavailable": 0}))
+    history = await film(bed)
+    bed.nodes.behave("*", Behaviour(ready=None))
+    await bed.set_image(V2)
+    await bed.idle()
+    assert (bed.journal.created, bed.journal.deleted) == (["node-2"], [])
+    pair = [pod for pod in await bed.api.list(PODS) if target_of(pod) == "node-2"]
+    assert {image_of(pod) for pod in pair} == {V1, V2}
+    bed.nodes.behave("*", None)
+    await bed.settled()
+    await bed.runs_on(*nodes, image=V2)
+    assert bed.journal.deleted == ["node-2", "node-1", "node-0"]
+    assert min(len(served) for served in await history.served()) == 3, "nobody went without"
+
+
+async def test_d8_pause_holds_the_update_and_nothing_else(bed: Bed) -> None:
+    await bed.add_nodes(3)
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "paused": True}))
+    before = uids(await bed.pods())
+    await bed.set_image(V2)
+    await bed.condition("Progressing", "Paused")
+    await bed.nodes.add("node-3")
+    await bed.api.delete(PODS, (await bed.pods())["node-1"]["metadata"]["name"])
+    await bed.idle()
+    pods = await bed.runs_on("node-0", "node-1", "node-2", "node-3")
+    assert {node for node in before if uids(pods)[node] == before[node]} == {"node-0", "node-2"}
+    assert {image_of(pod) for pod in pods.values()} == {V1}, "what comes meanwhile is of the old version"
+    await bed.edit({"updateStrategy": {"rollingUpdate": {"paused": False}}})
+    await bed.settled()
+    await bed.runs_on("node-0", "node-1", "node-2", "node-3", image=V2)
