@@ -1,4 +1,4 @@
-"""How much processor time a decision takes and how much its records weigh, beside plain dicts in the same run. No API server."""
+"""What a decision costs the processor, and what its records weigh, beside plain dicts in the same run."""
 
 from __future__ import annotations
 
