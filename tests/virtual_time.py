@@ -19,9 +19,9 @@ START = 1_790_000_000.0
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    def __init__(self) -> None:
+    def __init__(self, now: float) -> None:
         super().__init__()
-        self.now = 0.0
+        self.now = now
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready: list[tuple[selectors.SelectorKey, int]] = super().select(0)
@@ -34,10 +34,10 @@ class _JumpingSelector(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Its time starts at 0. Work takes no time, only timers do."""
+    """Work takes no time, only timers do. Its time is `start` seconds at first."""
 
-    def __init__(self) -> None:
-        self._jumping = _JumpingSelector()
+    def __init__(self, start: float = 0.0) -> None:
+        self._jumping = _JumpingSelector(start)
         super().__init__(self._jumping)
 
     def time(self) -> float:
