@@ -60,13 +60,6 @@ class ObjectMeta(View):
     finalizers: tuple[str, ...] | None = None
     owner_references: tuple[OwnerReference, ...] | None = None
 
-    def controller_ref(self) -> OwnerReference | None:
-        """The one owner with `controller: true`, or None."""
-        for owner in self.owner_references or ():
-            if owner.controller:
-                return owner
-        return None
-
 
 def epoch(stamp: str | None) -> float | None:
     """Seconds since 1970 (UTC) of an RFC 3339 time as the API server writes it; None for None or ""."""

@@ -12,8 +12,9 @@ import msgspec
 
 from controller.api.base import Value, View
 from controller.api.meta import Key, ObjectMeta, Ref, epoch
+from controller.api.ownership import ownership_of
 from controller.api.selector import Requirement
-from controller.api.wellknown import GROUP, HASH_LABEL, KIND, LIFECYCLE_STATE_LABEL, PREPARING_DELETE
+from controller.api.wellknown import HASH_LABEL, LIFECYCLE_STATE_LABEL, PREPARING_DELETE
 
 
 class NodeTerm(View):
@@ -119,11 +120,6 @@ class Pod(Value):
         return None if self.ready_since is None else self.ready_since + min_ready_seconds
 
 
-def is_ours(api_group: str, kind: str) -> bool:
-    """Ownership is group and kind (and uid), never the version of the API (D4)."""
-    return api_group == GROUP and kind == KIND
-
-
 def target_node(spec: PodSpecView) -> str:
     """The node of a bound pod, else the one node that its required affinity names, else ""."""
     if spec.node_name:
@@ -152,13 +148,9 @@ def _share(labels: dict[str, str]) -> dict[str, str]:
 def project(view: PodView) -> Pod | None:
     """The record of one pod, or None for a pod that another kind of controller owns."""
     meta = view.metadata
-    owner_uid = ""
-    owner_index = len(meta.owner_references or ())
-    for index, owner in enumerate(meta.owner_references or ()):
-        if owner.controller:
-            if not is_ours(owner.group, owner.kind):
-                return None
-            owner_uid, owner_index = intern(owner.uid), index
+    owner = ownership_of(meta)
+    if owner is None:
+        return None
     ready, ready_since = False, None
     for condition in view.status.conditions or ():
         if condition.type == "Ready" and condition.status == "True":
@@ -168,8 +160,8 @@ def project(view: PodView) -> Pod | None:
         name=meta.name,
         uid=meta.uid,
         version=meta.resource_version,
-        owner_uid=owner_uid,
-        owner_index=owner_index,
+        owner_uid=owner.uid,
+        owner_index=owner.index,
         labels=_share(meta.labels or {}),
         finalizers=meta.finalizers or (),
         created=epoch(meta.creation_timestamp) or 0.0,

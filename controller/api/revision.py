@@ -7,14 +7,13 @@ compact with sorted keys (a revision written otherwise can never be patched agai
 from __future__ import annotations
 
 import hashlib
-from sys import intern
 
 import msgspec
 
 from controller.api import canonical
 from controller.api.base import JSON, JSONObject, Value, View
 from controller.api.meta import Key, ObjectMeta, Ref
-from controller.api.pod import is_ours
+from controller.api.ownership import ownership_of
 from controller.api.wellknown import HASH_LABEL
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -66,22 +65,17 @@ class Revision(Value):
 def project(view: RevisionView) -> Revision | None:
     """The record of one revision, or None for one of another kind of workload or with a foreign payload."""
     meta = view.metadata
-    owner_uid, owner_index = "", len(meta.owner_references or ())
-    for index, owner in enumerate(meta.owner_references or ()):
-        if owner.controller:
-            if not is_ours(owner.group, owner.kind):
-                return None
-            owner_uid, owner_index = intern(owner.uid), index
+    owner = ownership_of(meta)
     template = template_of(view.data)
-    if template is None:
+    if owner is None or template is None:
         return None
     return Revision(
         namespace=meta.namespace,
         name=meta.name,
         uid=meta.uid,
         version=meta.resource_version,
-        owner_uid=owner_uid,
-        owner_index=owner_index,
+        owner_uid=owner.uid,
+        owner_index=owner.index,
         labels=meta.labels or {},
         number=view.revision,
         template=template,

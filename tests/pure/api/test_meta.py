@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.api.meta import Key, ObjectMeta, OwnerReference, Ref, epoch, rfc3339
+from controller.api.meta import Key, OwnerReference, Ref, epoch, rfc3339
 
 
 @pytest.mark.parametrize(
@@ -44,10 +44,3 @@ def test_a_key_reads_as_kubectl_writes_it() -> None:
 @pytest.mark.parametrize(("version", "group"), [("apps.kruise.io/v1alpha1", "apps.kruise.io"), ("v1", ""), ("", "")])
 def test_the_group_is_what_precedes_the_version(version: str, group: str) -> None:
     assert OwnerReference(api_version=version).group == group
-
-
-def test_the_controller_is_the_owner_that_says_so() -> None:
-    plain, controller = OwnerReference(name="a"), OwnerReference(name="b", controller=True)
-    assert ObjectMeta(owner_references=(plain, controller)).controller_ref() is controller
-    assert ObjectMeta(owner_references=(plain,)).controller_ref() is None
-    assert ObjectMeta().controller_ref() is None

@@ -9,7 +9,7 @@ import pytest
 
 from controller.api import pod as pods
 from controller.api.meta import Key
-from controller.api.pod import Pod, PodView, is_ours, target_node
+from controller.api.pod import Pod, PodView, target_node
 from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
 from tests.builders import NOW, ago
 from tests.builders import pod as built
@@ -171,9 +171,3 @@ def test_a_pod_that_is_ready_since_nobody_knows_when_is_never_available_after_a_
 def test_a_pod_is_held_while_a_hook_was_asked() -> None:
     assert built("a", labels={LIFECYCLE_STATE_LABEL: PREPARING_DELETE}).held
     assert not built("a", labels={LIFECYCLE_STATE_LABEL: "Normal"}).held
-
-
-def test_ownership_is_group_and_kind() -> None:
-    assert is_ours("apps.kruise.io", "DaemonSet")
-    assert not is_ours("apps", "DaemonSet")
-    assert not is_ours("apps.kruise.io", "CloneSet")
