@@ -213,7 +213,7 @@ class Bed:
             left = max(self.journal.last, began) + seconds - loop.time()
             if left <= 0 and not self.journal.in_flight:
                 return
-            await self.journal.news(max(left, seconds / 10))
+            await self.journal.news(max(left, 0.01))
 
     async def touch(self, name: str) -> None:
         """Something happens that concerns no DaemonSet: a write to the same server."""

@@ -28,15 +28,18 @@ NAMESPACE = "agents"
 async def simulated(
     *faults: Rule,
     clock: Clock = system_clock,
+    skew: float = 0.0,
     latency: float = 0.0,
     behaviour: Behaviour = INSTANT,
-    started: bool = True,
 ) -> AsyncIterator[Bed]:
-    """A simulated cluster. `faults` happen to the controller only, and each must have happened at the end."""
+    """A simulated cluster. `faults` happen to the controller only, and each must have happened at the end.
+
+    `skew`: by so many seconds the controller's clock is ahead of everybody else's.
+    """
     cluster, plan = Cluster(clock, strict_namespaces=True), FaultPlan(*faults)
     link = InProcess(cluster, faults=plan, latency=latency)
     async with _bed(
-        InProcess(cluster), InProcess(cluster), link, NAMESPACE, clock=clock, behaviour=behaviour, started=started
+        InProcess(cluster), InProcess(cluster), link, NAMESPACE, clock=clock, skew=skew, behaviour=behaviour
     ) as bed:
         bed.simulation = Simulation(cluster, link)
         yield bed
@@ -44,17 +47,13 @@ async def simulated(
 
 
 @asynccontextmanager
-async def on_control_plane(
-    plane: ControlPlane, *, behaviour: Behaviour = INSTANT, started: bool = True
-) -> AsyncIterator[Bed]:
+async def on_control_plane(plane: ControlPlane) -> AsyncIterator[Bed]:
     """A namespace on a real control plane that nobody else uses meanwhile: all its nodes are ours."""
     namespace = f"system-{secrets.token_hex(4)}"
     async with AsyncExitStack() as stack:
         ours, theirs = [await stack.enter_async_context(open_transport(connection_to(plane))) for _ in range(2)]
         await _remove_nodes(ours)
-        async with _bed(
-            ours, ours, theirs, namespace, clock=system_clock, behaviour=behaviour, started=started
-        ) as bed:
+        async with _bed(ours, ours, theirs, namespace, clock=system_clock, skew=0.0, behaviour=INSTANT) as bed:
             bed.plane = plane
             try:
                 yield bed
@@ -71,17 +70,17 @@ async def _bed(
     namespace: str,
     *,
     clock: Clock,
+    skew: float,
     behaviour: Behaviour,
-    started: bool,
 ) -> AsyncIterator[Bed]:
     journal = Journal()
     api = Api(tests, namespace)
     await api.create(NAMESPACES, {"metadata": {"name": namespace}})
     with _alone():
         async with asyncio.TaskGroup() as tasks, Nodes(machines, clock=clock, behaviour=behaviour) as nodes:
-            controller = Controller(Recording(controllers, journal), namespace, tasks, clock=clock)
-            if started:
-                controller.start()
+            recording = Recording(controllers, journal)
+            controller = Controller(recording, namespace, tasks, clock=lambda: clock() + skew)
+            controller.start()
             try:
                 yield Bed(api, nodes, controller, journal)
             finally:

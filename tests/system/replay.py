@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tests.kit.api import PODS, Object, apply, closing
 from tests.system.bed import Bed, is_live, is_ready
 from tests.system.journal import target_of
+from tests.system.objects import image_of
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,18 @@ class Film:
             {target_of(pod) for pod in state if is_live(pod, name) and is_ready(pod)} for state in await self.states()
         ]
 
-    async def crowded(self, name: str = "agent") -> list[list[str]]:
-        """The states in which a node had two live pods of the DaemonSet, each with all nodes of live pods."""
-        wheres = [sorted(target_of(pod) for pod in state if is_live(pod, name)) for state in await self.states()]
-        return [where for where in wheres if len(where) != len(set(where))]
+    async def crowded(self, name: str = "agent", *, same_image: bool = False) -> list[list[str]]:
+        """The states in which a node had two live pods of the DaemonSet, each with all nodes of live pods.
+
+        `same_image`: only where the two are of one image; a surge has two of different ones.
+        """
+        found = []
+        for state in await self.states():
+            live = [pod for pod in state if is_live(pod, name)]
+            places = [(target_of(pod), image_of(pod) if same_image else "") for pod in live]
+            if len(places) != len(set(places)):
+                found.append(sorted(target_of(pod) for pod in live))
+        return found
 
 
 async def film(bed: Bed) -> Film:

@@ -13,6 +13,7 @@ from tests.simulator.faults import (
     Answer,
     CloseWatch,
     CutLine,
+    Effect,
     ErrorEvent,
     Hang,
     LateWatch,
@@ -22,7 +23,7 @@ from tests.simulator.faults import (
     Rule,
     StaleList,
 )
-from tests.system.bed import Bed, uids
+from tests.system.bed import Bed, controller_of, uids
 from tests.system.objects import V2, daemonset
 from tests.system.opening import simulated
 from tests.system.replay import film
@@ -140,6 +141,46 @@ async def test_writes_that_fail_or_are_not_answered(fault: str) -> None:
 async def test_watches_that_are_late_or_end(fault: str) -> None:
     async with simulated(WATCHES[fault], clock=clock, latency=LATENCY, behaviour=SLOW) as bed:
         await deploy_and_update(bed)
+
+
+@pytest.mark.parametrize("fault", ["create", "create, no answer for long", "delete", "status", "busy, everything"])
+@virtual_time
+async def test_writes_that_fail_while_surging(fault: str) -> None:
+    async with simulated(WRITES[fault], clock=clock, latency=LATENCY, behaviour=SLOW) as bed:
+        bed.patience = 3600.0
+        nodes = await bed.add_nodes(4)
+        await bed.deploy(daemonset(rolling={"maxSurge": 2, "maxUnavailable": 0}))
+        history = await film(bed)
+        await bed.set_image(V2)
+        await bed.settled()
+        await bed.runs_on(*nodes, image=V2)
+        assert min(len(served) for served in await history.served()) == 4, "nobody goes without"
+        everybody = {pod["metadata"]["uid"] for state in await history.states() for pod in state}
+        assert len(everybody) == 8
+
+
+@pytest.mark.parametrize(
+    "effect", [Answer(409), Answer(500), Answer(429, retry_after=1), LoseAnswer(), LoseRequest()]
+)
+@virtual_time
+async def test_adoption_and_release_that_fail_are_tried_again(effect: Effect) -> None:
+    fault = Rule(verb="patch", resource="pods", nth=(1, 3), effect=effect)
+    async with simulated(fault, clock=clock, latency=LATENCY, behaviour=SLOW) as bed:
+        bed.patience = 600.0
+        nodes = await bed.add_nodes(3)
+        await bed.deploy(daemonset())
+        before = await bed.pods()
+        await bed.api.delete(DAEMONSETS, "agent", options={"propagationPolicy": "Orphan"})
+        await bed.deploy(daemonset())
+        assert uids(await bed.runs_on(*nodes)) == uids(before)
+
+        released = before["node-1"]["metadata"]["name"]
+        await bed.api.patch(PODS, released, {"metadata": {"labels": {"app": "other"}}})
+        await bed.idle(60)
+        assert not controller_of(await bed.api.get(PODS, released))
+        assert {node for node, uid in uids(await bed.runs_on(*nodes)).items() if uid != uids(before)[node]} == {
+            "node-1"
+        }
 
 
 @virtual_time

@@ -45,7 +45,7 @@ async def test_i1_i2_every_node_gets_one_pod(bed: Bed, count: int, make: Make) -
 
 @STRATEGIES
 @pytest.mark.parametrize("ending", ["Succeeded", "Failed", "Succeeded with a finalizer"])
-async def test_i3_a3_a10_a_pod_that_ended_is_replaced(bed: Bed, ending: str, make: Make) -> None:
+async def test_i3_u27_a10_a_pod_that_ended_is_replaced(bed: Bed, ending: str, make: Make) -> None:
     nodes = await bed.add_nodes(3)
     await bed.deploy(make())
     before = await bed.pods()
@@ -141,7 +141,7 @@ async def test_i10_host_network_pods_go_to_nodes_that_have_no_network_yet(bed: B
     await bed.runs_on("node-0", "node-1")
 
 
-async def test_a8_a_node_that_goes_takes_its_unbound_pod_and_leaves_its_bound_one_to_others(bed: Bed) -> None:
+async def test_a8_u26_a_node_that_goes_takes_its_unbound_pod_and_leaves_its_bound_one_to_others(bed: Bed) -> None:
     await bed.add_nodes(3)
     await bed.deploy(daemonset())
     await bed.api.create(DAEMONSETS, daemonset("unbound", pod={"schedulerName": "nobody"}))
@@ -195,3 +195,35 @@ async def test_e2_on_delete_replaces_only_what_somebody_deletes(bed: Bed) -> Non
     after = await bed.runs_on(*nodes)
     assert {node for node in nodes if uids(after)[node] != before[node]} == {"node-1"}
     assert after["node-1"]["spec"]["containers"][0]["image"] == V2
+
+
+async def test_u11_a_template_that_names_its_node_runs_only_there(bed: Bed) -> None:
+    await bed.add_nodes(3)
+    await bed.deploy(daemonset(pod={"nodeName": "node-1"}))
+    await bed.runs_on("node-1")
+    await bed.deploy(daemonset("nowhere", pod={"nodeName": "node-9"}))
+    assert await bed.pods("nowhere") == {}
+    contradiction = {"nodeName": "node-1", "nodeSelector": {"kubernetes.io/hostname": "node-2"}}
+    await bed.deploy(daemonset("contradiction", pod=contradiction))
+    assert await bed.pods("contradiction") == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "effect"),
+    [
+        ("node.kubernetes.io/not-ready", "NoExecute"),
+        ("node.kubernetes.io/unreachable", "NoExecute"),
+        ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+        ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+        ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+        ("node.kubernetes.io/unschedulable", "NoSchedule"),
+        ("example.com/whatever", "PreferNoSchedule"),
+        ("reserved", "NoExecute"),
+    ],
+)
+async def test_u13_taints_that_daemon_pods_tolerate(simulator: Bed, key: str, effect: str) -> None:
+    bed = simulator
+    await bed.nodes.add("node-0", taints=[{"key": key, "effect": effect}])
+    tolerations = [{"key": "reserved", "operator": "Exists"}]
+    await bed.deploy(daemonset(pod={"tolerations": tolerations}))
+    await bed.runs_on("node-0")

@@ -134,7 +134,7 @@ async def test_b6_u50_a_limit_of_nothing_that_an_older_crd_let_in_means_one(simu
     assert await wave(bed) == both("node-1")
 
 
-async def test_b6_a_terminating_pod_uses_budget(bed: Bed) -> None:
+async def test_b6_u25_a_terminating_pod_uses_budget(bed: Bed) -> None:
     await bed.add_nodes(3)
     await bed.deploy(daemonset(rolling={"maxUnavailable": "50%"}))
     bed.nodes.behave("*", Behaviour(ready=None, terminate=None))

@@ -6,10 +6,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
 
+import pytest
+
 from tests.kit.api import DAEMONSETS, PODS
-from tests.nodes import INSTANT, Behaviour
-from tests.simulator.faults import LateWatch, Rule
-from tests.system.bed import Bed, controller_of
+from tests.nodes import Behaviour
+from tests.simulator.cluster import Attempt
+from tests.simulator.faults import Answer, LateWatch, Rule
+from tests.simulator.kinds import PODS as POD_KIND
+from tests.simulator.refusal import forbidden
+from tests.system.bed import Bed, controller_of, uids
 from tests.system.objects import V2, V3, V4, bare_pod, daemonset
 from tests.system.opening import simulated
 from tests.system.quota import lift_limit, limit_pods
@@ -23,8 +28,8 @@ DAYS = 3 * 86400.0
 
 
 @asynccontextmanager
-async def virtual(*faults: Rule, latency: float = 0.0, behaviour: Behaviour = INSTANT) -> AsyncIterator[Bed]:
-    async with simulated(*faults, clock=clock, latency=latency, behaviour=behaviour) as bed:
+async def virtual(*faults: Rule, latency: float = 0.0, skew: float = 0.0) -> AsyncIterator[Bed]:
+    async with simulated(*faults, clock=clock, latency=latency, skew=skew) as bed:
         bed.patience = DAYS
         yield bed
 
@@ -156,3 +161,91 @@ async def test_u9_nothing_is_adopted_for_a_daemonset_that_the_server_knows_to_be
         assert link.counts()["get daemonsets.apps.kruise.io"] >= 1, "it looked"
         assert bed.journal.of("pods", failed=True) == []
         assert not controller_of(await bed.api.get(PODS, "orphan"))
+
+
+@pytest.mark.parametrize("skew", [-300.0, 300.0])
+@virtual_time
+async def test_clocks_that_differ_by_minutes_delay_availability_but_lose_nothing(skew: float) -> None:
+    """kubernetes#77203: kubelet and controller do not agree about the time."""
+    async with virtual(skew=skew) as bed:
+        nodes = await bed.add_nodes(2)
+        await bed.deploy(daemonset(minReadySeconds=10))
+        history = await film(bed)
+        await bed.set_image(V2)
+        await bed.settled()
+        await bed.runs_on(*nodes, image=V2)
+        assert bed.journal.deleted == ["node-1", "node-0"]
+        assert min(len(served) for served in await history.served()) == 1
+
+
+@virtual_time
+async def test_a7_of_two_bound_pods_the_older_one_stays() -> None:
+    async with virtual() as bed:
+        await bed.nodes.add("node-0", taints=[{"key": "reserved", "effect": "NoSchedule"}])
+        await bed.controller.stop()
+        for name in ("b-older", "a-younger"):
+            await bed.api.create(PODS, bare_pod(name, "node-0"))
+            await bed.idle(10)
+        await bed.taint("node-0")
+        bed.controller.start()
+        await bed.api.create(DAEMONSETS, daemonset())
+        await bed.idle(60)
+        adopted = [write.name for write in bed.journal.of("pods", "patch")]
+        deleted = [write.name for write in bed.journal.of("pods", "delete")]
+        assert adopted == ["a-younger", "b-older"]
+        assert deleted[0] == "a-younger"
+
+
+@virtual_time
+async def test_u64_a_deletion_that_no_watch_told_is_found_by_the_next_list() -> None:
+    async with virtual() as bed:
+        nodes = await bed.add_nodes(3)
+        await bed.deploy(daemonset())
+        link = bed.simulator.link
+        link.up = False
+        link.drop_watches("pods")
+        gone = (await bed.pods())["node-1"]
+        await bed.api.delete(PODS, gone["metadata"]["name"])
+        link.faults.add(Rule(verb="watch", resource="pods", times=1, effect=Answer(410)))
+        await bed.idle(5)
+        link.up = True
+        await bed.idle(60)
+        await bed.runs_on(*nodes)
+        assert bed.journal.created == ["node-1"]
+
+
+@virtual_time
+async def test_u65_a_status_costs_one_write_and_no_read() -> None:
+    async with virtual(latency=0.01) as bed:
+        await bed.add_nodes(1)
+        await bed.deploy(daemonset())
+        link = bed.simulator.link
+        link.seen.clear()
+        await bed.nodes.add("node-1")
+        await bed.status(desired=2, available=2)
+        await bed.idle(30)
+        assert link.counts()["get daemonsets.apps.kruise.io"] == 0
+        assert len(bed.journal.statuses) <= 2
+
+
+@virtual_time
+async def test_a_template_that_was_refused_is_asked_about_again_when_the_reason_may_have_gone() -> None:
+    """A policy of the namespace, say, that somebody changes: no event tells."""
+    async with virtual() as bed:
+        nodes = await bed.add_nodes(2)
+        await bed.deploy(daemonset())
+        before = uids(await bed.pods())
+
+        def policy(attempt: Attempt) -> None:
+            if attempt.kind is POD_KIND and attempt.verb == "create":
+                raise forbidden(POD_KIND, attempt.name, 'violates PodSecurity "restricted:latest"')
+
+        admission = bed.simulator.cluster.admission
+        admission.append(policy)
+        await bed.set_image(V2)
+        await bed.condition("Degraded", "TemplateRefused")
+        await bed.idle(30)
+        assert uids(await bed.pods()) == before
+        admission.remove(policy)
+        await bed.settled()
+        await bed.runs_on(*nodes, image=V2)
