@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import NoReturn, Protocol, TypeVar
 
 from controller.api.daemonset import DaemonSet
@@ -18,7 +19,7 @@ from controller.kube.client import Client
 from controller.kube.decode import Malformed
 from controller.kube.resource import Resource, W
 from controller.report import Report
-from controller.runtime.reflector import Reflector
+from controller.runtime.reflector import Contact, Reflector
 from controller.runtime.store import Change, Record, Store, StoreWriter, open_scoped_store
 
 T = TypeVar("T", bound=Record)
@@ -71,6 +72,11 @@ class Informers:
     ) -> AsyncIterator[None]:
         """Entering waits until every first list is complete, for ever if need be."""
 
+        def met(name: str, contact: Contact) -> None:
+            report.contact(name, contact)
+            if self.is_synced and contact.state == "reachable":
+                triggers.on_server_back()
+
         def reflectors(
             what: Resource[W, T], writers: dict[str, StoreWriter[T]], on_change: Callable[[Change[T]], None]
         ) -> list[Reflector[W, T]]:
@@ -84,7 +90,7 @@ class Informers:
                     namespace=namespace,
                     on_change=on_change,
                     on_malformed=lambda malformed: on_malformed(what.plural, malformed),
-                    on_contact=lambda contact, name=name: report.contact(name, contact),  # type: ignore[misc]
+                    on_contact=partial(met, name),
                 )
                 self._reflectors.append((what.name, reflector.relist))
                 made.append(reflector)

@@ -49,6 +49,10 @@ class Caches:
     def pods_of(self, daemonset: DaemonSet) -> tuple[Pod, ...]:
         return tuple(self._pods_by_owner.get(daemonset.uid).values())
 
+    def has_pod_on(self, daemonset: DaemonSet, node: str) -> bool:
+        """Whether one of its pods is on the node, or aimed at it."""
+        return any(pod.node == node for pod in self._pods_by_owner.get(daemonset.uid).values())
+
     def orphans_in(self, namespace: str) -> tuple[Pod, ...]:
         return tuple(self._orphans.get(namespace).values())
 

@@ -12,7 +12,7 @@ from typing import assert_never
 
 from controller.api.daemonset import DaemonSet
 from controller.api.wellknown import FAILED_CREATE, FAILED_DELETE, SUCCESSFUL_CREATE, SUCCESSFUL_DELETE
-from controller.daemonset.claims import Claims
+from controller.daemonset.claims import confirm, look_at_taken_pod, look_at_taken_revision
 from controller.daemonset.hands import Hands
 from controller.daemonset.kinds import PODS, REVISIONS
 from controller.daemonset.memory import Memory
@@ -45,6 +45,11 @@ async def carry_out(
     if not actions:
         return ()
     turn = _Turn(daemonset, memory, hands)
+    if any(isinstance(action, AdoptPod | AdoptRevision) for action in actions):
+        try:
+            await confirm(hands.client, daemonset)
+        except ApiError as error:
+            return (error,)
     creates = [action for action in actions if isinstance(action, CreatePod)]
     others = [action for action in actions if not isinstance(action, CreatePod)]
     errors = await _side_by_side([turn.carry_out(action) for action in others])
@@ -60,6 +65,17 @@ async def _side_by_side(attempts: Sequence[Coroutine[None, None, ApiError | None
     return [error for task in tasks if (error := task.result()) is not None]
 
 
+def _place_of(action: Action) -> str | None:
+    """Where a failure of this action would come again: a node, or an object by its uid."""
+    match action:
+        case CreatePod(node=node):
+            return node
+        case DeletePod(pod=ref) | AdoptPod(pod=ref) | ReleasePod(pod=ref) | AdoptRevision(revision=ref):
+            return ref.uid
+        case _:
+            return None
+
+
 class _Turn:
     """One pass over one DaemonSet."""
 
@@ -67,7 +83,6 @@ class _Turn:
         self._daemonset, self._memory, self._hands = daemonset, memory, hands
         self._ledger = hands.ledger
         self._writes = Writes(hands.client, daemonset, memory)
-        self._claims = Claims(hands.client, daemonset)
 
     async def create_slowly(self, creates: Sequence[CreatePod]) -> list[ApiError]:
         """Batches of 1, 2, 4 … pods; a batch with an error is the last one of this pass.
@@ -96,10 +111,26 @@ class _Turn:
             await self._attempt(action)
         except ApiError as error:
             try:
-                return await self._verdict(action, error)
+                verdict = await self._verdict(action, error)
             except ApiError as second:  # the look at the server failed too
-                return second
-        return None
+                verdict = second
+        else:
+            verdict = None
+        self._note(action, verdict)
+        return verdict
+
+    def _note(self, action: Action, error: ApiError | None) -> None:
+        """What fails again and again in one place is left alone there, so that the rest goes on (D11).
+
+        A full quota is no matter of the place: every other node would be told the same.
+        """
+        place = _place_of(action)
+        if place is None or isinstance(error, Conflict | AlreadyExists | Unknown):
+            return
+        if error is None:
+            self._memory.failing.pop(place, None)
+        elif EXCEEDED_QUOTA not in error.message:
+            self._memory.failed(place, self._hands.clock())
 
     async def _attempt(self, action: Action) -> None:
         writes, uid = self._writes, self._daemonset.uid
@@ -113,8 +144,8 @@ class _Turn:
             case ProbeTemplate():
                 await writes.probe(action)
                 self._memory.verdicts[action.revision.hash] = ""
+                self._memory.refusals = 0
             case AdoptPod():
-                await self._claims.check()
                 written = await writes.adopt(PODS, action.pod, action.owners)
                 self._ledger.wrote(uid, PODS.name, written.version)
             case ReleasePod():
@@ -124,7 +155,6 @@ class _Turn:
                 written = await writes.relabel(action.pod, action.hash)
                 self._ledger.wrote(uid, PODS.name, written.version)
             case AdoptRevision():
-                await self._claims.check()
                 written = await writes.adopt(REVISIONS, action.revision, action.owners)
                 self._ledger.wrote(uid, REVISIONS.name, written.version)
             case CreateRevision():
@@ -152,18 +182,19 @@ class _Turn:
         match action, error:
             case (_, NotFound()) if not isinstance(action, CreatePod | CreateRevision | ProbeTemplate):
                 return None  # somebody else was quicker
+            case ProbeTemplate(), Invalid() | Forbidden():
+                if EXCEEDED_QUOTA in error.message:  # the pod that goes makes room for the one that comes
+                    self._memory.verdicts[action.revision.hash] = ""
+                else:
+                    self._memory.refused(action.revision.hash, error.message, self._hands.clock())
+                return None
             case (_, _) if error.is_terminating_namespace:
                 return None
-            case ProbeTemplate(), Invalid() | Forbidden():
-                full = EXCEEDED_QUOTA in error.message  # the pod that goes makes room for the one that comes
-                self._memory.verdicts[action.revision.hash] = "" if full else error.message
-                self._memory.refused_at = self._hands.clock()
-                return None
             case CreatePod(), AlreadyExists():
-                await self._claims.look_at_taken_pod(action, self._ledger, self._memory)
+                await look_at_taken_pod(action, self._daemonset, self._memory, self._hands)
                 return error
             case CreateRevision(), AlreadyExists():
-                await self._claims.look_at_taken_revision(action, self._ledger, self._memory)
+                await look_at_taken_revision(action, self._daemonset, self._memory, self._hands)
                 return error
             case _, Conflict() | Unknown():
                 return error  # derived names and guards make every write safe to try again

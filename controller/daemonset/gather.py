@@ -17,7 +17,6 @@ def gather(
     """Raises ValueError for placement fields that cannot be compiled."""
     rules = memory.rules_of(daemonset)
     now = clock()
-    memory.forget_refusals(now)
     pods = caches.pods_of(daemonset)
     collisions = (daemonset.status.collision_count or 0) if daemonset.status is not None else 0
     return World(
@@ -33,6 +32,8 @@ def gather(
         not_before=_not_before(daemonset, pods, failed_pods, now),
         predecessors=memory.predecessors,
         verdicts=memory.verdicts,
+        ask_at=memory.ask_at,
+        held_back=memory.held_back(now),
         trouble=memory.trouble or _unreadable(daemonset, caches),
         collisions=max(memory.collisions, collisions),
     )

@@ -8,12 +8,26 @@ from __future__ import annotations
 
 import msgspec
 
+from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.revision import Revision
 from controller.planner.eligibility import Rules
 from controller.planner.manifest import Mold
-from controller.planner.rollout import ASK_AGAIN_SECONDS
 from controller.planner.world import Predecessor
+
+ASK_AGAIN_SECONDS = 60.0
+ASK_AGAIN_AT_MOST = 900.0
+"""A refused template is tried again after a minute, then ever later: policies change without a word to us."""
+FAILING_FIRST = 1.0
+FAILING_AT_MOST = 300.0
+"""Seconds for which a node or an orphan is left alone after its second failure in a row, and at most."""
+
+
+class Failing(Value):
+    """Something that failed, in seconds: until when it is left alone, and for how long that was."""
+
+    until: float
+    delay: float
 
 
 class Memory(msgspec.Struct):
@@ -26,9 +40,13 @@ class Memory(msgspec.Struct):
     predecessors: dict[str, Predecessor] = msgspec.field(default_factory=dict)
     """Node to the pod that was seen there last and is gone."""
     verdicts: dict[str, str] = msgspec.field(default_factory=dict)
-    """Revision hash to what the server's dry run said; "" is yes. A "no" is forgotten after a while."""
-    refused_at: float = 0.0
-    """Seconds since 1970: when the last "no" was said."""
+    """Revision hash to what the server's dry run said; "" is yes. After a while a "no" is asked again."""
+    ask_at: float = 0.0
+    """Seconds since 1970: when a "no" is asked again."""
+    refusals: int = 0
+    """How often in a row the dry run was refused: each time the next question waits twice as long."""
+    failing: dict[str, Failing] = msgspec.field(default_factory=dict)
+    """Node, or uid of a pod or revision, to how a write there failed."""
     proven: str = ""
     """Hash of the revision of which the server has accepted a whole batch: no slow start for it any more."""
     collisions: int = 0
@@ -48,13 +66,28 @@ class Memory(msgspec.Struct):
             self.rules = Rules(daemonset.spec.template, rolling.selector if rolling else None)
             self.generation = daemonset.generation
             self.molds.clear()
-            self.refused_at = 0.0
+            self.ask_at, self.refusals = 0.0, 0
+            self.failing.clear()
         return self.rules
 
-    def forget_refusals(self, now: float) -> None:
-        """A "no" of some time ago is no answer any more."""
-        if now - self.refused_at >= ASK_AGAIN_SECONDS:
-            self.verdicts = {hash_: verdict for hash_, verdict in self.verdicts.items() if not verdict}
+    def refused(self, revision_hash: str, words: str, now: float) -> None:
+        """The dry run was refused."""
+        self.verdicts[revision_hash] = words
+        self.ask_at = now + min(ASK_AGAIN_SECONDS * 2**self.refusals, ASK_AGAIN_AT_MOST)
+        self.refusals = min(self.refusals + 1, 10)
+
+    def failed(self, what: str, now: float) -> None:
+        """A create on this node, or a write to this uid, failed. After the first time it may be tried at once."""
+        known = self.failing.get(what)
+        if known is None:
+            self.failing[what] = Failing(until=now, delay=0.0)
+        else:
+            delay = min(max(known.delay * 2, FAILING_FIRST), FAILING_AT_MOST)
+            self.failing[what] = Failing(until=now + delay, delay=delay)
+
+    def held_back(self, now: float) -> dict[str, float]:
+        """What is to be left alone now, and until when (seconds since 1970)."""
+        return {what: one.until for what, one in self.failing.items() if one.until > now}
 
     def mold_of(self, daemonset: DaemonSet, revision: Revision) -> Mold:
         mold = self.molds.get(revision.hash)
@@ -74,6 +107,12 @@ class Memories:
         if memory is None:
             memory = self._by_uid[uid] = Memory()
         return memory
+
+    def forget_node(self, name: str) -> None:
+        """The node is gone, and names of pods on a successor need not differ from those of long ago."""
+        for memory in self._by_uid.values():
+            memory.predecessors.pop(name, None)
+            memory.failing.pop(name, None)
 
     def forget(self, uid: str) -> None:
         self._by_uid.pop(uid, None)

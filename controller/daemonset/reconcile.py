@@ -18,7 +18,7 @@ from controller.daemonset.execute import carry_out
 from controller.daemonset.gather import gather
 from controller.daemonset.hands import Hands
 from controller.daemonset.memory import Memories, Memory
-from controller.kube.errors import ApiError, Conflict, NotFound
+from controller.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Unknown
 from controller.planner.actions import Note, Plan
 from controller.planner.plan import plan
 from controller.planner.status import Status, refused_status
@@ -29,6 +29,9 @@ from controller.runtime.workqueue import Taken
 
 LOOK_AGAIN_SECONDS = 1.0
 """How long a stale pass waits for the event that makes it fresh before it looks by itself."""
+
+PASSING = (Conflict, AlreadyExists, Unknown)
+"""Errors that the next pass settles by itself; they are no trouble to be told."""
 
 
 class Watchers(msgspec.Struct, frozen=True):
@@ -90,7 +93,7 @@ class Reconciler:
                 self._hands.say(daemonset, note)
             memory.eager = decided.more
             errors = await carry_out(decided.actions, daemonset, memory, self._hands)
-            memory.trouble = next((str(error) for error in errors if not isinstance(error, Conflict)), "")
+            memory.trouble = next((str(error) for error in errors if not isinstance(error, PASSING)), "")
             return await self._conclude(daemonset, memory, decided, errors, fresh=fresh)
         finally:
             self._pacer.passed(key, cost, asyncio.get_running_loop().time())
@@ -117,11 +120,12 @@ class Reconciler:
         except NotFound:
             return Done()
         except ApiError as error:
-            return Retry(errors[0] if errors else error, (errors[0] if errors else error).retry_after or 0.0)
+            first = errors[0] if errors else error
+            return Retry(first, first.retry_after or 0.0, come_back)
+        due = min((delay for delay in (come_back, later) if delay is not None), default=None)
         if errors:
-            return Retry(errors[0], errors[0].retry_after or 0.0)
-        delays = [delay for delay in (come_back, later) if delay is not None]
-        return ComeBack(min(delays), "time passed") if delays else Done()
+            return Retry(errors[0], errors[0].retry_after or 0.0, due)
+        return Done() if due is None else ComeBack(due, "time passed")
 
     async def _write_status(self, daemonset: DaemonSet, memory: Memory, wanted: Status | None) -> float | None:
         """Returns the seconds after which the rest may be written, where it is too early now."""

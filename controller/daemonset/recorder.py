@@ -1,7 +1,8 @@
 """Notes become Events on the DaemonSet (behaviour.md §17). Best effort: an event that is lost harms nobody.
 
-The same words about the same object are not repeated within ten minutes, and one object gets at most 25 events at
-once and then one every few seconds, so that a cluster-wide rollout does not flood the server.
+The same warning about the same object is not repeated within ten minutes. One object gets at most 25 events at once
+and then one every five minutes, so that a cluster-wide rollout does not flood the server; warnings have an allowance
+of their own, so that good news never drowns them.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ BURST = 25
 REFILL_SECONDS = 300.0
 """client-go's spam filter: 25 events for one object, then one every five minutes."""
 SAME_WORDS_SECONDS = 600.0
+SAID_MOST = 1000
+"""Warnings that are remembered; beyond that the older ones are forgotten and may be repeated."""
 WAITING_MOST = 1000
 """Events that wait to be sent; beyond that the oldest are dropped and counted."""
 
@@ -59,13 +62,20 @@ class Recorder:
         self._waiting: deque[JSONObject] = deque()
         self._work = asyncio.Event()
         self._said: dict[tuple[str, str, str], float] = {}
-        self._allowances: dict[str, _Allowance] = {}
+        self._allowances: dict[tuple[str, bool], _Allowance] = {}
         self._number = 0
 
     def __call__(self, daemonset: DaemonSet, note: Note) -> None:
         now = self._clock()
-        if self._repeats(daemonset, note, now) or not self._allows(daemonset.uid, now):
+        words = (daemonset.uid, note.reason, note.message)
+        if now - self._said.get(words, float("-inf")) < SAME_WORDS_SECONDS:
             return
+        if not self._allows((daemonset.uid, note.warning), now):
+            if note.warning:
+                self._on_drop()
+            return
+        if note.warning:  # the others name a pod and never repeat
+            self._remember(words, now)
         self._number += 1
         if len(self._waiting) >= WAITING_MOST:
             self._waiting.popleft()
@@ -75,7 +85,8 @@ class Recorder:
 
     def forget(self, uid: str) -> None:
         """The DaemonSet is gone."""
-        self._allowances.pop(uid, None)
+        self._allowances.pop((uid, False), None)
+        self._allowances.pop((uid, True), None)
         self._said = {key: at for key, at in self._said.items() if key[0] != uid}
 
     @asynccontextmanager
@@ -93,17 +104,13 @@ class Recorder:
             finally:
                 sender.cancel()
 
-    def _repeats(self, daemonset: DaemonSet, note: Note, now: float) -> bool:
-        words = (daemonset.uid, note.reason, note.message)
-        if now - self._said.get(words, float("-inf")) < SAME_WORDS_SECONDS:
-            return True
-        if note.warning:  # the others name a pod and never repeat
-            self._said = {key: at for key, at in self._said.items() if now - at < SAME_WORDS_SECONDS}
-            self._said[words] = now
-        return False
+    def _remember(self, words: tuple[str, str, str], now: float) -> None:
+        if len(self._said) >= SAID_MOST:
+            self._said = {key: at for key, at in self._said.items() if now - at < SAME_WORDS_SECONDS / 2}
+        self._said[words] = now
 
-    def _allows(self, uid: str, now: float) -> bool:
-        allowance = self._allowances.setdefault(uid, _Allowance(BURST, now))
+    def _allows(self, whose: tuple[str, bool], now: float) -> bool:
+        allowance = self._allowances.setdefault(whose, _Allowance(BURST, now))
         allowance.left = min(BURST, allowance.left + (now - allowance.at) / REFILL_SECONDS)
         allowance.at = now
         if allowance.left < 1:

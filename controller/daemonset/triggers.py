@@ -7,7 +7,7 @@ changes counts and is looked at in batches (`runtime/pacing.py`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key
@@ -37,14 +37,14 @@ class Triggers:
         old, new = change.old, change.new
         if old is not None and (new is None or old.uid != new.uid):
             self._forget(old.uid)
-        if new is not None and new.version == str(self._memories.of(new.uid).status_version):
-            return  # our own status write coming back
         same_wish = (
             old is not None
             and new is not None
             and (old.uid, old.generation, old.dying, old.annotations)
             == (new.uid, new.generation, new.dying, new.annotations)
         )
+        if same_wish and new is not None and new.version == str(self._memories.of(new.uid).status_version):
+            return  # our own status write coming back
         self._enqueue(change.key, "lazy" if same_wish else "urgent", "daemonset changed")
 
     def on_pod(self, change: Change[Pod]) -> None:
@@ -63,7 +63,10 @@ class Triggers:
                 self._wake_matching(old)
 
     def on_node(self, change: Change[Node]) -> None:
-        """Only DaemonSets whose verdict about this node changes are woken; a vanished node counts as a change."""
+        """Only DaemonSets whose verdict about this node changes are woken.
+
+        A node that comes or goes is no change for one that wants no pod there, unless there is a pod after all.
+        """
         old, new = change.old, change.new
         if old is not None and new is not None and old.same_placement(new):
             return
@@ -73,8 +76,14 @@ class Triggers:
                 rules = self._memories.of(daemonset.uid).rules_of(daemonset)
             except ValueError:
                 continue  # reported by its own pass
-            if _verdict(rules, old) != _verdict(rules, new):
-                self._enqueue(daemonset.key, "urgent", f"node {change.key.name} changed")
+            before, after = _verdict(rules, old), _verdict(rules, new)
+            if before == after:
+                continue
+            if {before, after} <= UNWANTED and not self._caches.has_pod_on(daemonset, change.key.name):
+                continue
+            self._enqueue(daemonset.key, "urgent", f"node {change.key.name} changed")
+        if new is None:
+            self._memories.forget_node(change.key.name)
 
     def on_revision(self, change: Change[Revision]) -> None:
         """A revision that vanished or appeared from elsewhere may have to be made or claimed."""
@@ -87,13 +96,19 @@ class Triggers:
                 for daemonset in self._caches.matching(revision.namespace, revision.labels):
                     self._enqueue(daemonset.key, "urgent", f"orphan revision {revision.name}")
 
+    def on_server_back(self) -> None:
+        """Whoever failed while the server was away need not wait for the end of a long back-off."""
+        for daemonset in self._caches.daemonsets.values():
+            self._enqueue(daemonset.key, "urgent", "server back")
+
     def _urgency(self, old: Pod | None, new: Pod) -> Urgency:
         """Our own pod coming back is no news, unless the pass that made it left more to do."""
         if new.dying:
             return "lazy"
         if old is not None and (new.ended or new.labels is not old.labels):
             return "urgent"
-        return "soon" if self._memories.of(new.owner_uid).eager else "lazy"
+        owner = self._caches.daemonset_of(new.owner_uid)
+        return "soon" if owner is not None and self._memories.of(owner.uid).eager else "lazy"
 
     def _wake_owner(self, pod: Pod, urgency: Urgency, reason: str) -> None:
         owner = self._caches.daemonset_of(pod.owner_uid)
@@ -105,13 +120,21 @@ class Triggers:
             self._enqueue(daemonset.key, "urgent", f"orphan pod {pod.name}")
 
     def _remember(self, gone: Pod) -> None:
-        if gone.node and self._caches.daemonset_of(gone.owner_uid) is not None:
+        known = self._caches.nodes.get(Key("", gone.node)) is not None
+        if known and self._caches.daemonset_of(gone.owner_uid) is not None:
             memory = self._memories.of(gone.owner_uid)
             memory.predecessors[gone.node] = Predecessor(uid=gone.uid, hash=gone.hash)
 
 
-def _verdict(rules: Rules, node: Node | None) -> tuple[Fit | None, bool, bool]:
+Verdict: TypeAlias = tuple[Fit | None, bool, bool]
+"""Whether a pod should run on a node, may be updated there, and whether the node is silent."""
+
+GONE: Verdict = (None, False, False)
+UNWANTED: frozenset[Verdict] = frozenset({GONE, (Fit.LEAVE, False, False)})
+
+
+def _verdict(rules: Rules, node: Node | None) -> Verdict:
     if node is None:
-        return (None, False, False)
+        return GONE
     fit = rules.fit(node)
-    return (None, False, False) if fit is Fit.LEAVE else (fit, rules.selects(node), node.unreachable)
+    return (fit, False, False) if fit is Fit.LEAVE else (fit, rules.selects(node), node.unreachable)

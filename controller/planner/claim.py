@@ -14,16 +14,17 @@ def claim(board: Board) -> Step:
     """
     world = board.world
     matches = selector.parse(world.daemonset.spec.selector)
-    releases = [ReleasePod(pod=pod.ref, owner_index=pod.owner_index) for pod in board.strangers if not pod.dying]
+    strangers = [pod for pod in board.strangers if pod.uid not in world.held_back]
+    releases = [ReleasePod(pod=pod.ref, owner_index=pod.owner_index) for pod in strangers if not pod.dying]
     adopted = [
         AdoptPod(pod=pod.ref, owners=pod.owner_index)
         for pod in world.orphans
-        if not pod.dying and not pod.ended and matches(pod.labels)
+        if not pod.dying and not pod.ended and pod.uid not in world.held_back and matches(pod.labels)
     ]
     histories = [
         AdoptRevision(revision=revision.ref, owners=revision.owner_index)
         for revision in world.orphan_revisions
-        if not revision.dying and matches(revision.labels)
+        if not revision.dying and revision.uid not in world.held_back and matches(revision.labels)
     ]
     actions: tuple[Action, ...] = (
         *sorted(releases, key=lambda one: one.pod.name),

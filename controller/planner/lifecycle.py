@@ -19,6 +19,8 @@ def hooked(pod: Pod, hook: LifecycleHook | None) -> bool:
 
 def retire(pod: Pod, why: Why, board: Board) -> DeletePod | None:
     """The deletion of `pod`, or None while a preDelete hook holds it: it is never deleted past its hook."""
+    if pod.uid in board.world.held_back:
+        return None
     if hooked(pod, board.world.daemonset.pre_delete):
         return None
     return DeletePod(pod=pod.ref, node=pod.node, why=why)

@@ -22,10 +22,12 @@ class _Needs:
         self.notes: list[Note] = []
         self.wake_at: float | None = None
 
-    def delete(self, pod: Pod, why: Why) -> None:
+    def delete(self, pod: Pod, why: Why) -> bool:
+        """Whether it is deleted: a hook may hold it."""
         action = retire(pod, why, self.board)
         if action is not None:
             self.deletes.append(action)
+        return action is not None
 
     def wake(self, moment: float) -> None:
         self.wake_at = moment if self.wake_at is None else min(self.wake_at, moment)
@@ -72,7 +74,7 @@ def _place_slot(slot: Slot, needs: _Needs) -> None:
         else:
             for pod in live[1:]:
                 needs.delete(pod, Why.EXCESS)
-    if live or waiting or slot.fit is not Fit.RUN:
+    if live or waiting or slot.fit is not Fit.RUN or slot.node in needs.board.world.held_back:
         return
     if needs.board.surging or not slot.pods:
         needs.empty.append(slot)
@@ -94,10 +96,10 @@ def _replace_ended(slot: Slot, needs: _Needs) -> bool:
                 needs.wake(moment)
                 continue
             reason, why = FAILED_DAEMON_POD, Why.FAILED
-        word = "failed" if why is Why.FAILED else "succeeded"
-        text = f"Found {word} daemon pod {pod.key} on node {slot.node}, will try to delete it"
-        needs.notes.append(Note(warning=why is Why.FAILED, reason=reason, message=text))
-        needs.delete(pod, why)
+        if needs.delete(pod, why):
+            word = "failed" if why is Why.FAILED else "succeeded"
+            text = f"Found {word} daemon pod {pod.key} on node {slot.node}, will try to delete it"
+            needs.notes.append(Note(warning=why is Why.FAILED, reason=reason, message=text))
     return bool(ended)
 
 

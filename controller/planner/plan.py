@@ -49,6 +49,8 @@ def plan(world: World) -> Plan:
             break
     observed = world.fresh and (acted not in BEFORE_UPDATE or bool(world.trouble))
     wakes = [step.wake_at for step in steps if step.wake_at is not None]
+    if world.held_back:
+        wakes.append(min(world.held_back.values()))
     if board.next_available is not None:
         wakes.append(board.next_available + _CLOCK_GRAIN)
     return Plan(

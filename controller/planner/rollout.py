@@ -11,9 +11,6 @@ from controller.planner.eligibility import Fit
 from controller.planner.lifecycle import retire
 from controller.planner.manifest import pod_name
 
-ASK_AGAIN_SECONDS = 60.0
-"""After this time a refused template is tried again: policies and webhooks change without a word to us."""
-
 
 def holds_back(board: Board) -> bool:
     """Whether partition, selector or pause may keep nodes on an older revision."""
@@ -118,7 +115,7 @@ def _probed(board: Board, chosen: list[Slot]) -> Step:
     if not chosen:
         return Step()
     verdict = board.world.verdicts.get(board.revision.hash)
-    if verdict is None:
+    if verdict is None or (verdict and board.world.now >= board.world.ask_at):
         node = chosen[0].node
         name = pod_name(board.world.daemonset, node, board.revision.hash, ("dry-run",), None)
         probe = ProbeTemplate(node=node, name=name, revision=board.revision)
@@ -126,7 +123,7 @@ def _probed(board: Board, chosen: list[Slot]) -> Step:
     if verdict:
         text = f"The server refuses pods of the new template; no old pod is replaced: {verdict}"
         note = Note(warning=True, reason=TEMPLATE_REFUSED, message=text)
-        return Step(notes=(note,), wake_at=board.world.now + ASK_AGAIN_SECONDS)
+        return Step(notes=(note,), wake_at=board.world.ask_at)
     if board.surging:
         return Step(actions=tuple(_create_beside(board, slot) for slot in chosen))
     retired = (retire(slot.old, Why.OUTDATED, board) for slot in chosen if slot.old is not None)

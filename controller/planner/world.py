@@ -45,6 +45,11 @@ class World(Value):
     """Node name to the pod that was there last; it goes into the next pod's name."""
     verdicts: Mapping[str, str] = {}
     """Revision hash to what the server's dry run said of it: "" accepted, else the server's words."""
+    ask_at: float = 0.0
+    """Seconds since 1970: when a refused dry run is tried again."""
+    held_back: Mapping[str, float] = {}
+    """Node name, or uid of a pod or revision, to the moment (seconds since 1970) until which it is left alone: what
+    was tried there failed more than once, and must not keep the others waiting (D11)."""
     trouble: str = ""
     """What went wrong with the writes of the last pass, in the server's words; empty when nothing did."""
     collisions: int = 0

@@ -33,6 +33,8 @@ class Retry(msgspec.Struct, frozen=True):
 
     error: Exception
     at_least: float = 0.0
+    at_most: float | None = None
+    """Something else is due in so many seconds, whatever the delay has grown to."""
 
 
 Outcome: TypeAlias = Done | ComeBack | Retry
@@ -56,8 +58,10 @@ def settle(queue: WorkQueue[K], key: K, outcome: Outcome) -> None:
         case ComeBack(after=after, reason=reason):
             queue.forget(key)
             queue.add_after(key, after, reason)
-        case Retry(at_least=at_least):
+        case Retry(at_least=at_least, at_most=at_most):
             queue.retry(key, at_least)
+            if at_most is not None:
+                queue.add_after(key, at_most, "timer")
         case _:
             assert_never(outcome)
 

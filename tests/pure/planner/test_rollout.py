@@ -10,7 +10,6 @@ import pytest
 
 from controller.api.wellknown import TEMPLATE_REFUSED
 from controller.planner.plan import plan
-from controller.planner.rollout import ASK_AGAIN_SECONDS
 from tests.builders import (
     NOW,
     ago,
@@ -194,15 +193,37 @@ def test_decision_d2_the_first_pod_of_a_new_template_is_tried_by_a_dry_run_befor
 
 
 def test_decision_d2_while_the_server_refuses_the_template_old_pods_stay_and_the_refusal_is_told() -> None:
-    refused = world(ds("v2"), nodes=2, pods=everywhere(2), verdicts={"v2": "hostPort: too large"})
+    refused = world(ds("v2"), nodes=2, pods=everywhere(2), verdicts={"v2": "hostPort: too large"}, ask_at=NOW + 60)
     decided = check(refused)
     assert [(note.reason, note.warning) for note in decided.notes] == [(TEMPLATE_REFUSED, True)]
     assert "hostPort: too large" in decided.notes[0].message
-    assert decided.wake_at == NOW + ASK_AGAIN_SECONDS, "a webhook may have changed its mind"
+    assert decided.wake_at == NOW + 60, "a webhook may have changed its mind"
     assert decided.status is not None
     assert [(one.type, one.status) for one in decided.status.conditions if one.reason == TEMPLATE_REFUSED] == [
         ("Degraded", "True")
     ]
+
+
+def test_decision_d2_a_refused_template_is_asked_again_in_time_and_stays_refused_meanwhile() -> None:
+    due = world(ds("v2"), nodes=2, pods=everywhere(2), verdicts={"v2": "hostPort: too large"}, ask_at=NOW)
+    decided = check(due, "probe v2 on node-1")
+    assert decided.status is not None
+    reasons = {one.type: one.reason for one in decided.status.conditions}
+    assert reasons["Degraded"] == TEMPLATE_REFUSED, "a question is no answer: the condition must not flap"
+
+
+def test_decision_d11_a_node_where_creates_fail_does_not_stop_the_rollout() -> None:
+    pods = everywhere(4)
+    stuck = world(ds("v2", max_unavailable=3), nodes=5, pods=pods, held_back={"node-4": NOW + 8})
+    decided = check(stuck, "-node-3 v1", "-node-2 v1")
+    assert decided.wake_at == NOW + 8, "node-4 is tried again then"
+    check(world(ds("v2", max_unavailable=3), nodes=5, pods=pods), "+node-4 v2")
+
+
+def test_decision_d11_a_pod_that_cannot_be_deleted_does_not_stop_the_others() -> None:
+    stray = pod("node-0", rev="v1", created=ago(5), name="stray")
+    crowded = world(ds("v2"), nodes=3, pods=(*everywhere(3), stray), held_back={stray.uid: NOW + 8})
+    check(crowded, "-node-2 v1")
 
 
 def test_decision_d2_nobody_asks_the_server_while_nothing_may_move() -> None:

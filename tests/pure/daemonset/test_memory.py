@@ -1,0 +1,41 @@
+"""What is remembered between passes: refusals, places where writes fail, nodes that are gone."""
+
+from __future__ import annotations
+
+from controller.daemonset.memory import ASK_AGAIN_AT_MOST, FAILING_AT_MOST, Memories, Memory
+from controller.planner.world import Predecessor
+
+
+def test_a_place_is_left_alone_from_its_second_failure_on_and_longer_each_time() -> None:
+    memory = Memory()
+    memory.failed("node-3", 100.0)
+    assert memory.held_back(100.0) == {}, "the first failure may be chance: it is tried again at once"
+    memory.failed("node-3", 100.0)
+    assert memory.held_back(100.0) == {"node-3": 101.0}
+    memory.failed("node-3", 101.0)
+    assert memory.held_back(102.5) == {"node-3": 103.0}
+    assert memory.held_back(103.0) == {}
+    for _ in range(20):
+        memory.failed("node-3", 200.0)
+    assert memory.held_back(200.0) == {"node-3": 200.0 + FAILING_AT_MOST}
+
+
+def test_a_refused_template_is_asked_about_ever_more_seldom() -> None:
+    memory = Memory()
+    asked = []
+    now = 0.0
+    for _ in range(6):
+        memory.refused("v2", "no", now)
+        asked.append(memory.ask_at - now)
+        now = memory.ask_at
+    assert asked == [60.0, 120.0, 240.0, 480.0, ASK_AGAIN_AT_MOST, ASK_AGAIN_AT_MOST]
+    assert memory.verdicts == {"v2": "no"}
+
+
+def test_a_node_that_is_gone_leaves_nothing_behind() -> None:
+    memories = Memories()
+    memory = memories.of("uid-1")
+    memory.predecessors["node-3"] = Predecessor(uid="p", hash="v1")
+    memory.failed("node-3", 1.0)
+    memories.forget_node("node-3")
+    assert (memory.predecessors, memory.failing) == ({}, {})
