@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from controller.api.wellknown import TEMPLATE_REFUSED
+from controller.api.wellknown import HELD_BY_HOOK, TEMPLATE_REFUSED
 from controller.planner.actions import Action, CreatePod, Note, ProbeTemplate, Step, Why
 from controller.planner.board import Board, Slot
 from controller.planner.eligibility import Fit
-from controller.planner.lifecycle import retire
+from controller.planner.lifecycle import hooked, retire
 from controller.planner.manifest import pod_name
+from controller.planner.status import Blocker
 
 
 def holds_back(board: Board) -> bool:
@@ -71,6 +72,32 @@ def paused(board: Board) -> bool:
 def outdated(board: Board) -> list[Slot]:
     """The nodes that wait for the new revision: they may hold it, and only an old pod is there."""
     return [slot for slot in may_hold_current(board) if slot.current is None and slot.old is not None]
+
+
+def blocker(board: Board) -> Blocker | None:
+    """Why nodes wait for the new revision although nothing is paused; None while they do not, or while it moves."""
+    waiting = [slot for slot in board.slots if slot.fit is Fit.RUN and slot.current is None and slot.old is not None]
+    if not waiting or paused(board):
+        return None
+    candidates = outdated(board)
+    if not candidates:
+        left = [slot for slot in waiting if not slot.selected]
+        if len(left) == len(waiting):
+            return Blocker(reason="SelectorReached", text=f"rollingUpdate.selector leaves out {len(left)} old ones")
+        return None  # the partition, which status tells of by itself
+    hook = board.world.daemonset.pre_delete
+    held = [slot.old.name for slot in candidates if slot.old is not None and hooked(slot.old, hook)]
+    if held and not board.surging:
+        return Blocker(reason=HELD_BY_HOOK, text=f"the preDelete hook holds {_some(held)}")
+    silent = [slot.node for slot in candidates if slot.unreachable]
+    if len(silent) == len(candidates):
+        return Blocker(reason="NodesUnreachable", text=f"only unreachable nodes are left: {_some(silent)}")
+    return None
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[:3])
+    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
 
 
 def _replace_within(board: Board, candidates: list[Slot]) -> list[Slot]:

@@ -28,6 +28,13 @@ class Verdict(Value):
     message: str
 
 
+class Blocker(Value):
+    """What a rollout waits for, as a condition's reason and in words."""
+
+    reason: str
+    text: str
+
+
 class Counts(Value):
     desired_number_scheduled: int = 0
     current_number_scheduled: int = 0
@@ -88,7 +95,7 @@ def count(board: Board) -> Counts:
     )
 
 
-def status_of(board: Board, *, observed: bool, pending: tuple[str, ...]) -> Status:
+def status_of(board: Board, *, observed: bool, pending: tuple[str, ...], blocker: Blocker | None) -> Status:
     """`observed`: nothing was left to do or to wait for before the update, so the generation counts as seen."""
     world = board.world
     counts = count(board)
@@ -99,7 +106,7 @@ def status_of(board: Board, *, observed: bool, pending: tuple[str, ...]) -> Stat
         collision_count=world.collisions or None,
         columns=columns_of(world.daemonset),
         conditions=(
-            _progressing(board, counts),
+            _progressing(board, counts, blocker),
             _available(counts),
             _degraded(board),
             *pending_condition(pending),
@@ -110,12 +117,15 @@ def status_of(board: Board, *, observed: bool, pending: tuple[str, ...]) -> Stat
 def refused_status(daemonset: DaemonSet, problem: str, pending: tuple[str, ...]) -> Status:
     """For a spec that nothing can be done with: the counts stay as they were."""
     return Status(
-        observed_generation=daemonset.generation,
+        observed_generation=None,
         counts=None,
         revision_hash=None,
         collision_count=None,
         columns=columns_of(daemonset),
         conditions=(
+            Verdict(
+                type=PROGRESSING, status="False", reason=INVALID_SPEC, message="nothing is done until it is mended"
+            ),
             Verdict(type=DEGRADED, status="True", reason=INVALID_SPEC, message=problem),
             *pending_condition(pending),
         ),
@@ -130,7 +140,7 @@ def pending_condition(features: tuple[str, ...]) -> tuple[Verdict, ...]:
     return (Verdict(type=FEATURES_PENDING, status="True", reason="NotSupportedYet", message=message),)
 
 
-def _progressing(board: Board, counts: Counts) -> Verdict:
+def _progressing(board: Board, counts: Counts, blocker: Blocker | None) -> Verdict:
     updated, desired = counts.updated_number_scheduled, counts.desired_number_scheduled
     progress = f"{updated} of {desired} nodes have a pod of revision {board.revision.hash}"
     rolling = board.rolling_update
@@ -145,6 +155,12 @@ def _progressing(board: Board, counts: Counts) -> Verdict:
     if board.budget.partition and updated >= desired - board.budget.partition:
         text = f"{progress}; partition keeps {board.budget.partition} on the old revision"
         return Verdict(type=PROGRESSING, status="True", reason="PartitionReached", message=text)
+    if blocker is not None:
+        text = f"{progress}; {blocker.text}"
+        return Verdict(type=PROGRESSING, status="True", reason=blocker.reason, message=text)
+    missing = counts.number_unavailable
+    if missing >= board.budget.max_unavailable and not board.surging:
+        progress = f"{progress}; {missing} without an available pod, maxUnavailable is {board.budget.max_unavailable}"
     return Verdict(type=PROGRESSING, status="True", reason="Updating", message=progress)
 
 

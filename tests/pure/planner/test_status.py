@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from controller.api.daemonset import Columns
+from controller.api.daemonset import Columns, LifecycleHook
 from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
 from controller.planner.plan import plan
 from controller.planner.status import Counts, Status, columns_of
@@ -166,3 +166,26 @@ def test_a_failed_pass_prints_world_and_plan_readably() -> None:
     assert "node-1     STAY   True      (node-1-v2 v2 Pending dying unbound) [x:NoSchedule]" in drawn
     assert "node-7     gone             (node-7- no hash Failed)" in drawn
     assert "revisions 1: demo-v1, 2: demo-v2" in drawn
+
+
+def test_the_condition_says_that_the_selector_leaves_nodes_out() -> None:
+    _, reason, message = condition(
+        world(ds("v2", selector={"canary": "yes"}), nodes=3, pods=everywhere(3)), "Progressing"
+    )
+    assert reason == "SelectorReached"
+    assert "leaves out 3" in message
+
+
+def test_the_condition_names_the_pods_that_a_hook_holds() -> None:
+    hook = LifecycleHook(labels_handler={"hold": "yes"})
+    held = pod("node-1", labels={"hold": "yes"}, name="held-one")
+    _, reason, message = condition(world(ds("v2", hook=hook), nodes=2, pods=(pod("node-0"), held)), "Progressing")
+    assert reason == "HeldByLifecycleHook"
+    assert "held-one" in message
+
+
+def test_the_condition_says_when_the_budget_is_used_up() -> None:
+    pods = (pod("node-0"), pod("node-1"), pod("node-2", "v2", ready=None))
+    _, reason, message = condition(world(ds("v2"), nodes=3, pods=pods), "Progressing")
+    assert reason == "Updating"
+    assert "1 without an available pod, maxUnavailable is 1" in message
