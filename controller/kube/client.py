@@ -254,7 +254,7 @@ def _collection(resource: Resource[W, T], namespace: str) -> str:
 def _decode_written(call: Call, response: Response) -> _WrittenView:
     try:
         return _written.decode(response.body)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise errors.unanswered(call.verb, call.what, ConnectionError(f"unreadable answer: {error}")) from error
 
 

@@ -9,13 +9,14 @@ import msgspec
 
 from controller.api.base import Value, View
 from controller.api.meta import Key
+from controller.kube import nesting
 from controller.kube.resource import Resource, W
 
 T = TypeVar("T")
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-UNREADABLE = (msgspec.MsgspecError, ValueError)
-"""What a decoder or a projection raises for an object that is not what it should be."""
+UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
+"""What a decoder or a projection raises for an object that is not what it should be, or nests too deep."""
 
 
 class Seen(Value, Generic[T]):
@@ -109,8 +110,8 @@ _code = msgspec.json.Decoder(_Code)
 class Decoder(Generic[W, T]):
     """Reads one resource. Make it once: the compiled decoders inside are what makes it fast.
 
-    `page`, `line` and `single` raise `msgspec.DecodeError` for bytes that are not the document they should be
-    (cut off, HTML of a proxy); a document with a bad object in it gives `Malformed` instead.
+    `page`, `line` and `single` raise UNREADABLE for bytes that are not the document they should be (cut off, HTML
+    of a proxy); a document with a bad object in it gives `Malformed` instead, however deep that object nests.
     """
 
     def __init__(self, resource: Resource[W, T]) -> None:
@@ -127,7 +128,7 @@ class Decoder(Generic[W, T]):
             items: tuple[Item[T], ...] = tuple([self._seen(wire) for wire in page.items or ()])
             return Page(items=items, version=page.metadata.resource_version, token=page.metadata.continue_)
         except UNREADABLE:
-            raw = _raw_page.decode(body)
+            raw = _split_page(body)
             return Page(
                 items=tuple([self._item(item) for item in raw.items or ()]),
                 version=raw.metadata.resource_version,
@@ -162,7 +163,7 @@ class Decoder(Generic[W, T]):
             return Malformed(key=_key_of(meta), version=meta.resource_version, reason=str(error))
 
     def _careful_line(self, line: bytes) -> WatchEvent[T] | Failed:
-        event = _raw_line.decode(line)
+        event = _split_line(line)
         meta = _meta_of(event.object)
         match event.type:
             case "ADDED" | "MODIFIED":
@@ -188,8 +189,38 @@ def _gone(wire: W) -> Seen[T]:
 def _meta_of(raw: msgspec.Raw) -> _SomeMeta:
     try:
         return _some.decode(raw).metadata
+    except RecursionError:
+        return _meta_of_deep(bytes(raw))
     except msgspec.MsgspecError:
         return _SomeMeta()
+
+
+def _meta_of_deep(document: bytes) -> _SomeMeta:
+    """Field by field, because managedFields nest as deep as what they tell of."""
+    try:
+        found = nesting.members(nesting.members(document)["metadata"])
+        kept = {name: msgspec.Raw(found[name]) for name in ("name", "namespace", "resourceVersion") if name in found}
+        return msgspec.json.decode(msgspec.json.encode(kept), type=_SomeMeta)
+    except (msgspec.MsgspecError, ValueError, KeyError):
+        return _SomeMeta()
+
+
+def _split_page(body: bytes) -> _RawPage:
+    try:
+        return _raw_page.decode(body)
+    except RecursionError:
+        found = nesting.members(body)
+        items = [msgspec.Raw(item) for item in nesting.elements(found.get("items", b"[]"))]
+        return _RawPage(metadata=msgspec.json.decode(found.get("metadata", b"{}"), type=_ListMeta), items=items)
+
+
+def _split_line(line: bytes) -> _RawLine:
+    try:
+        return _raw_line.decode(line)
+    except RecursionError:
+        found = nesting.members(line)
+        kind = msgspec.json.decode(found.get("type", b'""'), type=str)
+        return _RawLine(type=kind, object=msgspec.Raw(found.get("object", b"{}")))
 
 
 def _key_of(meta: _SomeMeta) -> Key:
@@ -199,5 +230,5 @@ def _key_of(meta: _SomeMeta) -> Key:
 def _code_of(raw: msgspec.Raw) -> int:
     try:
         return _code.decode(raw).code
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return 0
