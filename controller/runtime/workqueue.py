@@ -16,6 +16,8 @@ from controller.runtime.backoff import BackoffTable
 K = TypeVar("K", bound=Hashable)
 
 REASONS_KEPT = 4
+REPLACED_KEPT = 64
+"""Entries of the heap that may be out of date, besides as many as there are due times, before it is rebuilt."""
 
 
 class QueueClosed(Exception):  # noqa: N818 - a state, not a fault
@@ -97,6 +99,8 @@ class WorkQueue(Generic[K]):
         self._due[key] = (due, reason)
         self._sequence += 1
         heapq.heappush(self._heap, (due, self._sequence, key))
+        if len(self._heap) > 2 * len(self._due) + REPLACED_KEPT:
+            self._drop_replaced()
         self._set_timer()
 
     def retry(self, key: K, at_least: float = 0.0) -> None:
@@ -185,6 +189,15 @@ class WorkQueue(Generic[K]):
                 del self._due[key]
                 self.add(key, known[1])
         self._set_timer()
+
+    def _drop_replaced(self) -> None:
+        """Delays that come down from afar leave entries that would stay until due, a quarter of an hour maybe."""
+        self._sequence = 0
+        self._heap.clear()
+        for key, (due, _) in self._due.items():
+            self._sequence += 1
+            self._heap.append((due, self._sequence, key))
+        heapq.heapify(self._heap)
 
     def _set_timer(self) -> None:
         """One timer, for the earliest entry. Entries that an earlier one replaced fire and do nothing."""

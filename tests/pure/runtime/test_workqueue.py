@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from controller.runtime.workqueue import REASONS_KEPT, QueueClosed, WorkQueue
+from controller.runtime.workqueue import REASONS_KEPT, REPLACED_KEPT, QueueClosed, WorkQueue
 from tests.pure.runtime.virtual_loop import VirtualLoop, now, virtually
 
 
@@ -184,5 +184,26 @@ def test_thousands_of_postponed_keys_leave_one_timer() -> None:
         async with queue.take() as taken:
             assert taken.key == 999, "the earliest"
         assert queue.later == 999
+
+    virtually(main())
+
+
+def test_far_delays_that_a_nearer_one_replaced_do_not_pile_up() -> None:
+    async def main() -> None:
+        queue: WorkQueue[str] = WorkQueue()
+        queue.add_after("other", 500.0)
+        for _ in range(5_000):
+            queue.add_after("a", 900.0)
+            queue.add_after("a", 0.05)
+            async with queue.take() as taken:
+                assert taken.key == "a"
+        queue.add_after("a", 900.0, "far")
+        assert queue.later == 2
+        assert len(queue._heap) <= 2 * 2 + REPLACED_KEPT + 1
+        assert await next_key(queue) == "other"
+        before = now()
+        async with queue.take() as taken:
+            assert (taken.key, taken.reasons) == ("a", ("far",))
+        assert 600 < now() - before < 700
 
     virtually(main())
