@@ -16,6 +16,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import structlog
 
+from controller.api.wellknown import LEASE_NAME
 from controller.assembly import Parts, assemble
 from controller.informers import Informers
 from controller.kube.config import load
@@ -36,7 +37,6 @@ from controller.serve.server import CannotListen, serving
 from controller.settings import Settings
 from controller.telemetry import log
 
-LEASE_NAME = "kruise-ds-controller"
 DRAIN_SECONDS = 14.0
 """For the passes in hand when the process is asked to stop; events and lease get 5 s more, within 20 s in all."""
 

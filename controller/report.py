@@ -11,7 +11,7 @@ import structlog
 
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key
-from controller.api.wellknown import GROUP
+from controller.api.wellknown import LEASE_NAME
 from controller.daemonset.kinds import DAEMONSETS
 from controller.kube.decode import Malformed
 from controller.kube.sender import Answer
@@ -122,4 +122,4 @@ class Report:
         self._metrics.event_dropped()
 
     def leading(self, sentence: str) -> None:
-        self._log.info(sentence, lease=f"kruise-ds-controller.{GROUP}")
+        self._log.info(sentence, lease=LEASE_NAME)

@@ -9,6 +9,8 @@ GROUP: Final = "apps.kruise.io"
 VERSION: Final = "v1beta1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 KIND: Final = "DaemonSet"
+LEASE_NAME: Final = "kruise-ds-controller"
+"""The Lease that the leader holds; manifests/base/leader-election.yaml grants it by this name."""
 
 HASH_LABEL: Final = "controller-revision-hash"
 LIFECYCLE_STATE_LABEL: Final = "lifecycle.apps.kruise.io/state"

@@ -25,15 +25,13 @@ from prometheus_client import (
 from prometheus_client.exposition import choose_encoder
 
 from controller.api.daemonset import DaemonSet
+from controller.api.wellknown import LEASE_NAME
 from controller.telemetry.collectors import Cache, CacheCollector, DaemonSetCollector, Queue, QueueCollector
 
 CONTROLLER = "daemonset"
-LEASE = "kruise-ds-controller"
 
 Result = Literal["success", "error", "requeue_after"]
 RESULTS: tuple[Result, ...] = ("success", "error", "requeue_after")
-Restart = Literal["closed", "gone", "error", "idle"]
-RESTARTS: tuple[Restart, ...] = ("closed", "gone", "error", "idle")
 METHODS = {
     "get": "GET",
     "list": "GET",
@@ -173,13 +171,6 @@ class Metrics:
     # -- watches and caches
 
     def _watches_set_up(self, resources: tuple[str, ...]) -> None:
-        restarts = Counter(
-            "kruise_ds_watch_restarts_total",
-            "Watches that had to be opened again, by reason",
-            ("resource", "reason"),
-            registry=self.registry,
-        )
-        self._restarts = {(r, reason): restarts.labels(r, reason) for r in resources for reason in RESTARTS}
         malformed = Counter(
             "kruise_ds_malformed_objects_total",
             "Objects that could not be read; the last good state of each is kept",
@@ -187,9 +178,6 @@ class Metrics:
             registry=self.registry,
         )
         self._malformed = {resource: malformed.labels(resource) for resource in resources}
-
-    def watch_restarted(self, resource: str, reason: Restart) -> None:
-        self._restarts[resource, reason].inc()
 
     def malformed(self, resource: str) -> None:
         self._malformed[resource].inc()
@@ -233,7 +221,7 @@ class Metrics:
             "1 while this process leads",
             ("name",),
             registry=registry,
-        ).labels(LEASE)
+        ).labels(LEASE_NAME)
         self._master.set(0)
 
     def stale(self) -> None:

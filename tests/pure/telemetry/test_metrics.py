@@ -26,7 +26,6 @@ def test_what_is_known_in_advance_starts_at_zero() -> None:
         'controller_runtime_reconcile_panics_total{controller="daemonset"} 0.0',
         'controller_runtime_max_concurrent_reconciles{controller="daemonset"} 3.0',
         'rest_client_requests_total{code="201",host="api:6443",method="POST"} 0.0',
-        'kruise_ds_watch_restarts_total{reason="gone",resource="pods"} 0.0',
         'kruise_ds_malformed_objects_total{resource="pods"} 0.0',
         "kruise_ds_stale_passes_total 0.0",
         'leader_election_master_status{name="kruise-ds-controller"} 0.0',
