@@ -27,8 +27,10 @@ TOO_SHORT = 1.0
 """A stream that ends sooner without an event counts as a failure: else we would hammer a sick server."""
 MISSING = 2.0
 """Seconds between two looks for a kind that is not there: somebody is probably about to install its CRD."""
+AWAY = 1.0
+"""Seconds between two looks for a server that does not answer: it feels none of them, and work waits for it."""
 TURN = 128
-"""Events that may be handled before the other tasks get their turn: some milliseconds."""
+"""Events and changes after which the other tasks get their turn (some milliseconds), never amid one event's."""
 
 
 class Contact(Value):
@@ -42,9 +44,10 @@ class Contact(Value):
 class Reflector(Generic[W, T]):
     """Lists and watches one resource (in one namespace, or in all) and writes what it sees into one store.
 
-    `on_change` is called for every change in the very step that made it, with store and indexes up to date, so
-    that nobody can see a change before its listener has. `on_progress` follows each bunch of events, changes or
-    not: the store's version may have risen. `on_contact` says when the server goes or comes, once each.
+    `on_change` is called for every change of an event in the very step that made them, with store and indexes up to
+    date, so that nobody can see a change before its listener has; all changes that a list brings are one such step.
+    `on_progress` follows each bunch of events, changes or not: the store's version may have risen. `on_contact` says
+    when the server goes or comes, once each.
     Callbacks must be quick and must not raise: an error in one is a bug and ends `run`, because a cache that
     silently misses a change is worse than none.
     """
@@ -167,19 +170,17 @@ class Reflector(Generic[W, T]):
             self._cut.reschedule(None)
 
     async def _tell(self, event: watch.StoreEvent[T]) -> None:
-        """Store, indexes, listener: one step without an await, for each change."""
+        """Store, indexes, listeners: one step without an await, however many changes the event brings."""
         if isinstance(event, Malformed):
             self._on_malformed(event)
-        for change in self._writer.feed(event):
+        changes = self._writer.feed(event)
+        for change in changes:
             self._on_change(change)
-            await self._count()
         if isinstance(event, watch.InitDone):
             self._synced.set()
-        await self._count()
-
-    async def _count(self) -> None:
-        self._handled += 1
-        if self._handled % TURN == 0:
+        before = self._handled
+        self._handled += 1 + len(changes)
+        if before // TURN != self._handled // TURN:
             await asyncio.sleep(0)
 
     def _gave_up(self) -> float:
@@ -201,6 +202,8 @@ class Reflector(Generic[W, T]):
             self._meet(_contact(error))  # the end of an open stream is not news: the next request will show
         if isinstance(error, errors.NotFound):
             return MISSING * (1.0 + self._chance())
+        if isinstance(error, errors.Unreachable) and not isinstance(before, watch.Filling | watch.Streaming):
+            return AWAY * (1.0 + self._chance())
         return max(self._backoff.next(), error.retry_after or 0.0)
 
     def _meet(self, contact: Contact) -> None:

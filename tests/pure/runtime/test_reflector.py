@@ -214,7 +214,7 @@ def test_streams_that_end_at_once_without_an_event_are_opened_less_and_less_ofte
 
 
 def test_errors_back_off_to_thirty_seconds_and_two_good_minutes_forgive_them() -> None:
-    down: list[Answer] = [NotConnected("refused")] * 8
+    down: list[Answer] = [Watch(status=503)] * 8
 
     async def see(mirror: Mirror, script: Script) -> None:
         await when(lambda: len(script.requests) == 10, "too few requests", seconds=500)
@@ -224,6 +224,16 @@ def test_errors_back_off_to_thirty_seconds_and_two_good_minutes_forgive_them() -
 
     reset = ConnectionResetError("reset")
     play(*down, Watch([*FULL, 130.0, reset]), Watch([QUIET]), see=see)
+
+
+def test_a_server_that_is_away_is_looked_for_every_second() -> None:
+    async def see(mirror: Mirror, script: Script) -> None:
+        await when(lambda: len(script.requests) == 10, "too few requests")
+        gaps = [round(b - a, 1) for a, b in zip(script.times[1:], script.times[2:], strict=False)]
+        assert gaps == [0.8, *[1.0] * 7], "a broken stream backs off, a refused connection does not"
+
+    down: list[Answer] = [NotConnected("refused")] * 7
+    play(Watch([*FULL, 2.0]), Watch([ConnectionResetError("reset")]), *down, Watch([QUIET]), see=see)
 
 
 def test_the_server_is_said_to_be_away_once_and_back_once() -> None:
@@ -385,6 +395,24 @@ def test_a_listener_finds_store_and_index_as_the_change_says() -> None:
             await when(lambda: len(looked) == 3, "too few changes")
             running.cancel()
         assert looked == [True, True, True]
+
+    virtually(main())
+
+
+def test_nobody_finds_a_new_world_in_the_store_before_the_listener_was_told_of_all_of_it() -> None:
+    async def main() -> None:
+        writer, store = open_store(Thing)
+        told: list[Change[Thing]] = []
+        script = Script(
+            Watch([*(line("ADDED", thing(f"t{n}", 3)) for n in range(300)), bookmark(10, end=True), QUIET])
+        )
+        reflector = Reflector(Client(Sender(script)), THINGS, writer, on_change=told.append)
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(reflector.run())
+            while not len(store):  # noqa: ASYNC110 - looks in every gap that there is
+                await asyncio.sleep(0)
+            assert (len(store), len(told)) == (300, 300), "the first look that finds anything finds all of it told"
+            running.cancel()
 
     virtually(main())
 
