@@ -1,0 +1,53 @@
+"""The API server takes objects that nest thousands of levels deep; the controller survives the sight of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.control_plane import ControlPlane
+from tests.e2e.bed import Bed
+from tests.e2e.conftest import ACCOUNT
+from tests.e2e.process import Controller, running
+
+pytestmark = pytest.mark.real
+
+NODES = ("deep-0", "deep-1")
+LEVELS = 2_500
+
+
+def deep(name: str) -> str:
+    """JSON of a DaemonSet with a nest in its template; Python's own encoder cannot write it."""
+    nest = '{"a":' * LEVELS + "{}" + "}" * LEVELS
+    return (
+        f'{{"apiVersion":"apps.kruise.io/v1beta1","kind":"DaemonSet","metadata":{{"name":"{name}"}},'
+        f'"spec":{{"selector":{{"matchLabels":{{"app":"{name}"}}}},'
+        f'"template":{{"metadata":{{"labels":{{"app":"{name}"}}}},"spec":{{"containers":[{{"name":"agent","image":"agent:v1"}}],"nest":{nest}}}}}}}}}'
+    )
+
+
+async def told_of(controller: Controller, bed: Bed, name: str) -> None:
+    """Logged by name and counted."""
+    said = await controller.says("object cannot be read, its last good state is kept")
+    assert said["object"] == f"{bed.namespace}/{name}", said
+    assert await controller.metric('kruise_ds_malformed_objects_total{resource="daemonsets"}') == 1
+
+
+async def test_a_daemonset_that_nests_too_deep_is_told_and_the_others_go_on(bed: Bed, plane: ControlPlane) -> None:
+    await bed.workers(*NODES)
+    collection = f"/apis/apps.kruise.io/v1beta1/namespaces/{bed.namespace}/daemonsets"
+    kubeconfig = plane.kubeconfig_for(ACCOUNT)
+    async with running(plane.folder, kubeconfig) as controller:
+        await controller.ready()
+        await bed.kubectl("create", "--raw", collection, "-f", "-", stdin=deep("abyss"))
+        await told_of(controller, bed, "abyss")
+        await bed.apply_sample("ds.demo.yaml")
+        await bed.serves(*NODES)
+        assert await controller.terminated() == 0
+    async with running(plane.folder, kubeconfig) as controller:
+        await controller.ready()
+        await told_of(controller, bed, "abyss")
+        await bed.kubectl("label", "daemonsets.apps.kruise.io", "demo", "seen=again")
+        await bed.kubectl("delete", "pods", "--all", "--force", "--grace-period=0")
+        await bed.serves(*NODES)
+        await bed.kubectl("delete", "--raw", f"{collection}/abyss")
+        assert await controller.terminated() == 0
