@@ -15,7 +15,7 @@ from controller.api.wellknown import FAILED_CREATE, FAILED_DELETE, SUCCESSFUL_CR
 from controller.daemonset.claims import confirm, look_at_taken_pod, look_at_taken_revision
 from controller.daemonset.hands import Hands
 from controller.daemonset.kinds import PODS, REVISIONS
-from controller.daemonset.memory import Memory
+from controller.daemonset.memory import Failing, Memory
 from controller.daemonset.writes import Writes
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound, Unknown
 from controller.planner.actions import (
@@ -36,6 +36,8 @@ from controller.planner.actions import (
 
 EXCEEDED_QUOTA = "exceeded quota"
 """In the message of the ResourceQuota admission; it has no reason of its own."""
+ENDING_SECONDS = 30.0
+"""For which a node is left alone when the namespace is on its way out: the DaemonSet goes with it."""
 
 
 async def carry_out(
@@ -65,15 +67,15 @@ async def _side_by_side(attempts: Sequence[Coroutine[None, None, ApiError | None
     return [error for task in tasks if (error := task.result()) is not None]
 
 
-def _place_of(action: Action) -> str | None:
-    """Where a failure of this action would come again: a node, or an object by its uid."""
+def _place_of(action: Action) -> str:
+    """Where a failure of this action would come again: a node, or an object by its uid; "" for the others."""
     match action:
         case CreatePod(node=node):
             return node
         case DeletePod(pod=ref) | AdoptPod(pod=ref) | ReleasePod(pod=ref) | AdoptRevision(revision=ref):
             return ref.uid
         case _:
-            return None
+            return ""
 
 
 class _Turn:
@@ -107,30 +109,31 @@ class _Turn:
 
     async def carry_out(self, action: Action) -> ApiError | None:
         """Try one action. None: done, or there is nothing left to do; else what went wrong."""
+        place = _place_of(action)
         try:
             await self._attempt(action)
         except ApiError as error:
+            self._note(place, error)
             try:
-                verdict = await self._verdict(action, error)
+                return await self._verdict(action, error)
             except ApiError as second:  # the look at the server failed too
-                verdict = second
-        else:
-            verdict = None
-        self._note(action, verdict)
-        return verdict
+                return second
+        if self._memory.failing:
+            self._memory.failing.pop(place, None)
+        return None
 
-    def _note(self, action: Action, error: ApiError | None) -> None:
+    def _note(self, place: str, error: ApiError) -> None:
         """What fails again and again in one place is left alone there, so that the rest goes on (D11).
 
         A full quota is no matter of the place: every other node would be told the same.
         """
-        place = _place_of(action)
-        if place is None or isinstance(error, Conflict | AlreadyExists | Unknown):
+        passing = isinstance(error, Conflict | AlreadyExists | NotFound | Unknown)
+        if not place or passing or EXCEEDED_QUOTA in error.message:
             return
-        if error is None:
-            self._memory.failing.pop(place, None)
-        elif EXCEEDED_QUOTA not in error.message:
-            self._memory.failed(place, self._hands.clock())
+        now = self._hands.clock()
+        self._memory.failed(place, now)
+        if error.is_terminating_namespace:
+            self._memory.failing[place] = Failing(until=now + ENDING_SECONDS, delay=ENDING_SECONDS)
 
     async def _attempt(self, action: Action) -> None:
         writes, uid = self._writes, self._daemonset.uid

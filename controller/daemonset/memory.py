@@ -20,6 +20,7 @@ ASK_AGAIN_AT_MOST = 900.0
 """A refused template is tried again after a minute, then ever later: policies change without a word to us."""
 FAILING_FIRST = 1.0
 FAILING_AT_MOST = 300.0
+FAILING_KEPT = 1000
 """Seconds for which a node or an orphan is left alone after its second failure in a row, and at most."""
 
 
@@ -79,6 +80,8 @@ class Memory(msgspec.Struct):
     def failed(self, what: str, now: float) -> None:
         """A create on this node, or a write to this uid, failed. After the first time it may be tried at once."""
         known = self.failing.get(what)
+        if len(self.failing) > FAILING_KEPT:
+            self.failing = {place: one for place, one in self.failing.items() if one.until > now}
         if known is None:
             self.failing[what] = Failing(until=now, delay=0.0)
         else:
