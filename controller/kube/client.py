@@ -53,7 +53,6 @@ class _WrittenView(View):
 
 
 _written = msgspec.json.Decoder(_WrittenView)
-_json = msgspec.json.Decoder(dict[str, Any])
 _encoder = msgspec.json.Encoder()
 
 DRY_RUN: Final = ("dryRun", "All")
@@ -80,15 +79,6 @@ class Client:
         try:
             return self.decoder(resource).single(response.body)
         except UNREADABLE as error:
-            raise _unreadable(call, error) from error
-
-    async def get_json(self, resource: Resource[W, T], target: Target, *, sub: str = "") -> JSONObject:
-        """The whole object, every field of it."""
-        call = Call(verb="get", resource=resource.name, what=resource.describe(target, sub))
-        response = await self._sender.send(call, Request(method="GET", path=resource.path(target, sub)))
-        try:
-            return _json.decode(response.body)
-        except msgspec.DecodeError as error:
             raise _unreadable(call, error) from error
 
     async def page(
@@ -145,19 +135,6 @@ class Client:
             query=(DRY_RUN,) if dry_run else (),
             body=_bytes(patch),
             content_type=content_type,
-        )
-        return _as_written(call, await self._sender.send(call, request))
-
-    async def update(
-        self, resource: Resource[W, T], target: Target, body: Body, *, sub: str = "", dry_run: bool = False
-    ) -> Written:
-        """Replace the whole object: only for those that are wholly ours. Guard: metadata.resourceVersion."""
-        call = Call(verb="update", resource=resource.name, what=resource.describe(target, sub))
-        request = Request(
-            method="PUT",
-            path=resource.path(target, sub),
-            query=(DRY_RUN,) if dry_run else (),
-            body=_bytes(body),
         )
         return _as_written(call, await self._sender.send(call, request))
 

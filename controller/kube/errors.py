@@ -76,11 +76,6 @@ class ApiError(Exception):
         """Seconds that the server asks us to wait, where it said so."""
 
     @property
-    def uid_guard_failed(self) -> bool:
-        """A patch guarded by uid met another object of the same name (D18)."""
-        return any(cause.field == "metadata.uid" for cause in self.causes)
-
-    @property
     def is_terminating_namespace(self) -> bool:
         """Refused because its namespace is being deleted: nothing to retry, nothing to complain about."""
         return any(cause.reason == "NamespaceTerminating" for cause in self.causes)

@@ -46,8 +46,7 @@ class Reflector(Generic[W, T]):
 
     `on_change` is called for every change of an event in the very step that made them, with store and indexes up to
     date, so that nobody can see a change before its listener has; all changes that a list brings are one such step.
-    `on_progress` follows each bunch of events, changes or not: the store's version may have risen. `on_contact` says
-    when the server goes or comes, once each.
+    `on_contact` says when the server goes or comes, once each.
     Callbacks must be quick and must not raise: an error in one is a bug and ends `run`, because a cache that
     silently misses a change is worse than none.
     """
@@ -59,18 +58,15 @@ class Reflector(Generic[W, T]):
         writer: StoreWriter[T],
         *,
         namespace: str = "",
-        query: Query = (),
         on_change: Callable[[Change[T]], None] = lambda change: None,
-        on_progress: Callable[[], None] = lambda: None,
         on_malformed: Callable[[Malformed], None] = lambda malformed: None,
         on_contact: Callable[[Contact], None] = lambda contact: None,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """`query`: selectors, sent with lists and watches alike. `chance`: a number from 0 to 1, for the jitter."""
+        """`chance`: a number from 0 to 1, for the jitter."""
         self._client, self._resource, self._writer = client, resource, writer
-        self._namespace, self._query = namespace, query
-        self._on_change, self._on_progress = on_change, on_progress
-        self._on_malformed, self._on_contact = on_malformed, on_contact
+        self._namespace = namespace
+        self._on_change, self._on_malformed, self._on_contact = on_change, on_malformed, on_contact
         self._chance = chance
         self._backoff = Backoff(0.8, 30.0, jitter=1.0, chance=chance)
         self._state: watch.State = watch.Start()
@@ -108,15 +104,12 @@ class Reflector(Generic[W, T]):
         """One page or one stream; returns the seconds to pause after it."""
         wanted = watch.ask(self._state, timeout_seconds=300 + int(300 * self._chance()))
         if isinstance(wanted, watch.OpenWatch):
-            return await self._stream((*wanted.query, *self._query))
-        page = await self._client.page(
-            self._resource, self._namespace, limit=wanted.limit, token=wanted.token, query=self._query
-        )
+            return await self._stream(wanted.query)
+        page = await self._client.page(self._resource, self._namespace, limit=wanted.limit, token=wanted.token)
         self._meet(Contact(state="reachable"))
         self._state, told = watch.on_page(self._state, page)
         for event in told:
             await self._tell(event)
-        self._on_progress()
         return 0.0
 
     async def _stream(self, query: Query) -> float:
@@ -155,7 +148,6 @@ class Reflector(Generic[W, T]):
                     self._state, news = watch.on_event(self._state, event)
                     if news is not None:
                         await self._tell(news)
-                self._on_progress()
                 if isinstance(self._state, watch.Start):
                     return
                 self._grant_patience()

@@ -56,7 +56,6 @@ class Store(Generic[T]):
         self._versions: dict[str, int] = {}
         self._unfilled: set[str] = set()
         self._malformed: dict[Key, str] = {}
-        self._comparable = True
 
     @property
     def version(self) -> int:
@@ -75,11 +74,6 @@ class Store(Generic[T]):
     def filled(self) -> bool:
         """Whether the first list is complete, in every namespace."""
         return not self._unfilled
-
-    @property
-    def comparable(self) -> bool:
-        """False once the server has sent a version that is no number: `version` then means nothing."""
-        return self._comparable
 
     @property
     def malformed(self) -> Mapping[Key, str]:
@@ -204,8 +198,6 @@ class StoreWriter(Generic[T]):
             number = int(version)
             if number > store._versions[self._namespace]:
                 store._versions[self._namespace] = number
-        elif version:
-            self._store._comparable = False
 
 
 def open_store(of: type[T]) -> tuple[StoreWriter[T], Store[T]]:

@@ -54,11 +54,6 @@ def test_a_patch_of_a_subresource_is_a_json_patch() -> None:
     assert json.loads(request.body)[0] == {"op": "replace", "path": "/metadata/resourceVersion", "value": "6"}
 
 
-def test_update_puts_the_whole_object() -> None:
-    _, request = asked(lambda client: client.update(THINGS, REF, {"kind": "Thing"}))
-    assert (request.method, request.path) == ("PUT", ONE)
-
-
 def test_delete_is_guarded_by_uid_and_by_version_only_when_asked() -> None:
     _, request = asked(lambda client: client.delete(THINGS, REF))
     assert json.loads(request.body) == {
@@ -85,12 +80,6 @@ def test_get_returns_the_record_or_none_for_a_foreign_object() -> None:
     assert (request.method, request.path) == ("GET", ONE)
     got, _ = asked(lambda client: client.get(THINGS, KEY), ok(json.dumps(thing("a", size=0)).encode()))
     assert got is None
-
-
-def test_get_json_returns_every_field() -> None:
-    body = thing("a", 7)
-    got, _ = asked(lambda client: client.get_json(THINGS, KEY), ok(json.dumps(body).encode()))
-    assert got == body
 
 
 def test_a_page_is_asked_for_with_limit_token_and_selector() -> None:

@@ -65,11 +65,6 @@ def test_long_words_are_cut() -> None:
     assert len(mapped("create", 422, status(422, "Invalid", "x" * 9000)).message) == errors.LONGEST_MESSAGE
 
 
-def test_a_failed_uid_guard_is_told_from_a_stale_version() -> None:
-    assert mapped("patch", 422, status(422, "Invalid", causes=UID_CAUSE)).uid_guard_failed
-    assert not mapped("patch", 409, status(409, "Conflict")).uid_guard_failed
-
-
 def test_a_terminating_namespace_is_told_from_other_refusals() -> None:
     causes = [{"reason": "NamespaceTerminating", "field": "metadata.namespace", "message": "it is"}]
     assert mapped("create", 403, status(403, "Forbidden", causes=causes)).is_terminating_namespace

@@ -31,7 +31,6 @@ class Mirror:
         self.changes: list[Change[Thing]] = []
         self.contacts: list[Contact] = []
         self.malformed: list[str] = []
-        self.progress = 0
         self.doubts_at = ""
         """The name whose change makes a listener ask for a list."""
         self.reflector = Reflector[ThingView, Thing](
@@ -41,7 +40,6 @@ class Mirror:
             on_change=self._changed,
             on_contact=self.contacts.append,
             on_malformed=lambda bad: self.malformed.append(bad.key.name),
-            on_progress=self._progressed,
             chance=lambda: 0.0,
         )
 
@@ -49,9 +47,6 @@ class Mirror:
         self.changes.append(change)
         if change.new and change.key.name == self.doubts_at:
             self.reflector.relist()
-
-    def _progressed(self) -> None:
-        self.progress += 1
 
     @property
     def names(self) -> str:
@@ -421,18 +416,16 @@ def _agrees(store: Store[Thing], change: Change[Thing]) -> bool:
     return store.get(change.key) is change.new
 
 
-def test_one_namespace_is_asked_for_by_its_path_and_selectors_go_along() -> None:
+def test_one_namespace_is_asked_for_by_its_path() -> None:
     async def main() -> None:
         script = Script(REFUSED, ok(page(version=10)), Watch([QUIET]))
         writer, _ = open_store(Thing)
-        selector = (("labelSelector", "app=agent"),)
-        reflector = Reflector(Client(Sender(script)), THINGS, writer, namespace="infra", query=selector)
+        reflector = Reflector(Client(Sender(script)), THINGS, writer, namespace="infra")
         async with asyncio.TaskGroup() as group:
             running = group.create_task(reflector.run())
             await when(lambda: len(script.requests) == 3, "too few requests")
             running.cancel()
         for request in script.requests:
             assert request.path == "/apis/example.com/v1/namespaces/infra/things"
-            assert dict(request.query)["labelSelector"] == "app=agent"
 
     virtually(main())
