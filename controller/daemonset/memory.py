@@ -20,8 +20,9 @@ ASK_AGAIN_AT_MOST = 900.0
 """A refused template is tried again after a minute, then ever later: policies change without a word to us."""
 FAILING_FIRST = 1.0
 FAILING_AT_MOST = 300.0
-FAILING_KEPT = 1000
 """Seconds for which a node or an orphan is left alone after its second failure in a row, and at most."""
+FAILING_KEPT = 1000
+"""Places that are remembered; beyond that those that may be tried again are forgotten."""
 
 
 class Failing(Value):
