@@ -75,7 +75,7 @@ def count(board: Board) -> Counts:
         if not slot.pods or slot.fit is None:
             continue
         if slot.fit is not Fit.RUN:
-            misscheduled += slot.fit is Fit.LEAVE
+            misscheduled += 1
             continue
         current += 1
         first = slot.pods[0]
