@@ -10,7 +10,8 @@ from controller.planner.board import Board
 def claim(board: Board) -> Step:
     """Adoption and release of pods, adoption of revisions (D4, upstream.md §2.3).
 
-    A dying orphan is never adopted. The executor re-reads the DaemonSet from the server before the first adoption.
+    At most `burst` of them a pass. A dying orphan is never adopted. The executor re-reads the DaemonSet from the
+    server before the first adoption.
     """
     world = board.world
     matches = selector.parse(world.daemonset.spec.selector)
@@ -31,4 +32,4 @@ def claim(board: Board) -> Step:
         *sorted(adopted, key=lambda one: one.pod.name),
         *sorted(histories, key=lambda one: one.revision.name),
     )
-    return Step(actions=actions, more=bool(actions))
+    return Step(actions=actions[: board.budget.burst], more=bool(actions))

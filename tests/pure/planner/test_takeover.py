@@ -8,6 +8,8 @@ from msgspec.structs import replace
 
 from controller.api import canonical
 from controller.api.base import JSONObject
+from controller.planner.actions import AdoptPod
+from controller.planner.plan import plan
 from tests.builders import ds, everywhere, failed, pod, revision, template, where, world
 from tests.pure.planner.picture import check
 from tests.pure.planner.toy_cluster import ToyCluster
@@ -112,3 +114,11 @@ def test_a_pod_whose_labels_no_longer_match_is_released_but_not_while_it_dies() 
 
 def test_the_selector_may_be_made_of_expressions() -> None:
     check(world(ds(pods=where("app", "In", "demo", "tool")), nodes=1, pods=everywhere(1)))
+
+
+def test_a_take_over_adopts_at_most_burst_pods_in_one_pass() -> None:
+    orphans = tuple(pod(f"node-{number}", owner="", name=f"orphan-{number}") for number in range(5))
+    decided = plan(world(ds(burst=2), orphans=orphans))
+    adopted = [action.pod.name for action in decided.actions if isinstance(action, AdoptPod)]
+    assert adopted == ["orphan-0", "orphan-1"]
+    assert decided.more
