@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from controller.api import canonical
-from controller.api.base import JSONObject, Value, View
-from controller.api.meta import Key, ObjectMeta, Ref
+from controller.api.base import JSONObject, View
+from controller.api.meta import Named, ObjectMeta
 from controller.api.number import IntOrPercent
 from controller.api.selector import LabelSelector
 from controller.api.wellknown import PROGRESSIVE_ANNOTATION
@@ -92,13 +92,9 @@ class DaemonSetView(View):
     status: DaemonSetStatus | None = None
 
 
-class DaemonSet(Value):
+class DaemonSet(Named):
     """A DaemonSet as it is cached."""
 
-    namespace: str
-    name: str
-    uid: str
-    version: str
     generation: int
     annotations: dict[str, str]
     dying: bool
@@ -107,14 +103,6 @@ class DaemonSet(Value):
     """None until somebody has written one."""
     identity: str
     """Meaning of the template (`canonical.identity`)."""
-
-    @property
-    def key(self) -> Key:
-        return Key(self.namespace, self.name)
-
-    @property
-    def ref(self) -> Ref:
-        return Ref(namespace=self.namespace, name=self.name, uid=self.uid, version=self.version)
 
     @property
     def rolling_update(self) -> RollingUpdate | None:

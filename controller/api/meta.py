@@ -32,6 +32,24 @@ class Ref(Value):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
+class Named(Value):
+    """A namespaced object as it is cached: what the store, the queue and every guarded write need of it."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    """resourceVersion, as the server wrote it."""
+
+    @property
+    def key(self) -> Key:
+        return Key(self.namespace, self.name)
+
+    @property
+    def ref(self) -> Ref:
+        return Ref(namespace=self.namespace, name=self.name, uid=self.uid, version=self.version)
+
+
 class OwnerReference(View):
     api_version: str = ""
     kind: str = ""

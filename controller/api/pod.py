@@ -10,8 +10,8 @@ from sys import intern
 
 import msgspec
 
-from controller.api.base import Value, View
-from controller.api.meta import Key, ObjectMeta, Ref, epoch
+from controller.api.base import View
+from controller.api.meta import Named, ObjectMeta, epoch
 from controller.api.ownership import ownership_of
 from controller.api.selector import Requirement
 from controller.api.wellknown import HASH_LABEL, LIFECYCLE_STATE_LABEL, PREPARING_DELETE
@@ -60,13 +60,9 @@ class PodView(View):
     status: PodStatusView = PodStatusView()
 
 
-class Pod(Value):
+class Pod(Named):
     """A pod as it is cached: one of ours, or one without a controller that somebody's selector may match."""
 
-    namespace: str
-    name: str
-    uid: str
-    version: str
     owner_uid: str
     """uid of the Advanced DaemonSet that controls it; empty for a pod without a controller."""
     owner_index: int
@@ -84,14 +80,6 @@ class Pod(Value):
     ready: bool
     ready_since: float | None
     """Seconds since 1970, from the Ready condition; None when not ready or not told."""
-
-    @property
-    def key(self) -> Key:
-        return Key(self.namespace, self.name)
-
-    @property
-    def ref(self) -> Ref:
-        return Ref(namespace=self.namespace, name=self.name, uid=self.uid, version=self.version)
 
     @property
     def hash(self) -> str:

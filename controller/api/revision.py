@@ -11,8 +11,8 @@ import hashlib
 import msgspec
 
 from controller.api import canonical
-from controller.api.base import JSON, JSONObject, Value, View
-from controller.api.meta import Key, ObjectMeta, Ref
+from controller.api.base import JSON, JSONObject, View
+from controller.api.meta import Named, ObjectMeta
 from controller.api.ownership import ownership_of
 from controller.api.wellknown import HASH_LABEL
 
@@ -31,13 +31,9 @@ class RevisionView(View):
     revision: int = 0
 
 
-class Revision(Value):
+class Revision(Named):
     """A ControllerRevision as it is cached."""
 
-    namespace: str
-    name: str
-    uid: str
-    version: str
     owner_uid: str
     """uid of the Advanced DaemonSet that controls it; empty when nobody does."""
     owner_index: int
@@ -47,14 +43,6 @@ class Revision(Value):
     identity: str
     """Meaning of the template (`canonical.identity`): what "the same revision" is decided by."""
     dying: bool = False
-
-    @property
-    def key(self) -> Key:
-        return Key(self.namespace, self.name)
-
-    @property
-    def ref(self) -> Ref:
-        return Ref(namespace=self.namespace, name=self.name, uid=self.uid, version=self.version)
 
     @property
     def hash(self) -> str:

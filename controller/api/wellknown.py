@@ -17,8 +17,6 @@ LIFECYCLE_STATE_LABEL: Final = "lifecycle.apps.kruise.io/state"
 PREPARING_DELETE: Final = "PreparingDelete"
 PROGRESSIVE_ANNOTATION: Final = "daemonset.kruise.io/progressive-create-pod"
 
-IN_PLACE_READY_GATE: Final = "InPlaceUpdateReady"
-
 TAINT_NOT_READY: Final = "node.kubernetes.io/not-ready"
 TAINT_UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 TAINT_DISK_PRESSURE: Final = "node.kubernetes.io/disk-pressure"

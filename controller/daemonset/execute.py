@@ -15,7 +15,7 @@ from controller.api.wellknown import FAILED_CREATE, FAILED_DELETE, SUCCESSFUL_CR
 from controller.daemonset.claims import confirm, look_at_taken_pod, look_at_taken_revision
 from controller.daemonset.hands import Hands
 from controller.daemonset.kinds import PODS, REVISIONS
-from controller.daemonset.memory import Failing, Memory
+from controller.daemonset.memory import Memory
 from controller.daemonset.writes import Writes
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound, Unknown
 from controller.planner.actions import (
@@ -131,9 +131,10 @@ class _Turn:
         if not place or passing or EXCEEDED_QUOTA in error.message:
             return
         now = self._hands.clock()
-        self._memory.failed(place, now)
         if error.is_terminating_namespace:
-            self._memory.failing[place] = Failing(until=now + ENDING_SECONDS, delay=ENDING_SECONDS)
+            self._memory.leave_alone(place, ENDING_SECONDS, now)
+        else:
+            self._memory.failed(place, now)
 
     async def _attempt(self, action: Action) -> None:
         writes, uid = self._writes, self._daemonset.uid

@@ -89,6 +89,10 @@ class Memory(msgspec.Struct):
             delay = min(max(known.delay * 2, FAILING_FIRST), FAILING_AT_MOST)
             self.failing[what] = Failing(until=now + delay, delay=delay)
 
+    def leave_alone(self, what: str, seconds: float, now: float) -> None:
+        """Nothing is tried there for so long, however often it failed before."""
+        self.failing[what] = Failing(until=now + seconds, delay=seconds)
+
     def held_back(self, now: float) -> dict[str, float]:
         """What is to be left alone now, and until when (seconds since 1970)."""
         return {what: one.until for what, one in self.failing.items() if one.until > now}
