@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -11,7 +13,7 @@ from tests.e2e.bed import Bed, sample
 from tests.e2e.conftest import ACCOUNT
 from tests.e2e.door import door_to
 from tests.e2e.process import running
-from tests.e2e.witness import witnessing
+from tests.e2e.witness import Witness, witnessing
 from tests.nodes import Behaviour
 
 pytestmark = pytest.mark.real
@@ -43,9 +45,9 @@ async def test_pods_that_were_lost_while_the_api_server_was_down_are_replaced(be
             assert await controller.terminated() == 0
 
 
-async def test_an_api_server_that_is_killed_in_the_middle_of_an_update_only_delays_it(
-    bed: Bed, plane: ControlPlane
-) -> None:
+@asynccontextmanager
+async def in_the_middle_of_an_update(bed: Bed, plane: ControlPlane) -> AsyncIterator[Witness]:
+    """A controller that has begun to update all nodes, two at a time; the witness fails when a third is unserved."""
     await bed.workers(*NODES)
     demo = sample("ds.demo.yaml")
     demo["spec"]["updateStrategy"] = {"rollingUpdate": {"maxUnavailable": 2}}
@@ -58,6 +60,13 @@ async def test_an_api_server_that_is_killed_in_the_middle_of_an_update_only_dela
         demo["spec"]["template"]["metadata"]["labels"]["ver"] = "v2"
         await bed.apply(demo)
         await witness.until(lambda: len(witness.retired) >= 3, "the update is on its way")
+        yield witness
+
+
+async def test_an_api_server_that_is_killed_in_the_middle_of_an_update_only_delays_it(
+    bed: Bed, plane: ControlPlane
+) -> None:
+    async with in_the_middle_of_an_update(bed, plane) as witness:
         await plane.kill_apiserver()
         await plane.start_apiserver()
         await bed.serves(*NODES, labels={"ver": "v2"})
@@ -66,18 +75,7 @@ async def test_an_api_server_that_is_killed_in_the_middle_of_an_update_only_dela
 
 
 async def test_an_etcd_that_hangs_for_ten_seconds_only_delays_an_update(bed: Bed, plane: ControlPlane) -> None:
-    await bed.workers(*NODES)
-    demo = sample("ds.demo.yaml")
-    demo["spec"]["updateStrategy"] = {"rollingUpdate": {"maxUnavailable": 2}}
-    async with running(plane.folder, plane.kubeconfig_for(ACCOUNT)), witnessing(bed.api) as witness:
-        await bed.apply(demo)
-        await bed.serves(*NODES)
-        await bed.settled(len(NODES))
-        bed.nodes.behave("*", Behaviour(ready=0.3))
-        witness.floor = len(NODES) - 2
-        demo["spec"]["template"]["metadata"]["labels"]["ver"] = "v2"
-        await bed.apply(demo)
-        await witness.until(lambda: len(witness.retired) >= 3, "the update is on its way")
+    async with in_the_middle_of_an_update(bed, plane) as witness:
         plane.freeze_etcd()
         await asyncio.sleep(10)  # this is how long it hangs
         plane.thaw_etcd()
