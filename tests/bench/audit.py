@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
@@ -32,6 +33,7 @@ class _Line(msgspec.Struct, frozen=True, rename="camel"):
     stage_timestamp: datetime
     object_ref: _Object = _Object()
     response_status: _Status = _Status()
+    request_uri: str = msgspec.field(name="requestURI", default="")
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -44,13 +46,26 @@ class Entry(msgspec.Struct, frozen=True):
     name: str
     """Empty for a create whose name the server made."""
     code: int
+    dry: bool
+    """It only asks whether the server would do it."""
     received: float
     done: float
 
     @property
+    def mutates(self) -> bool:
+        """Dry runs and events too."""
+        return self.verb in WRITES
+
+    @property
     def writes(self) -> bool:
-        """Whether it changes anything but events."""
-        return self.verb in WRITES and self.resource != "events"
+        """Whether it changes anything but events. A dry run counts: the server does the same work for it."""
+        return self.mutates and self.resource != "events"
+
+    @property
+    def what(self) -> str:
+        """Such as `patch daemonsets/status`."""
+        subresource = f"/{self.subresource}" if self.subresource else ""
+        return f"{self.verb} {self.resource}{subresource}{' (dry run)' if self.dry else ''}"
 
     @property
     def failed(self) -> bool:
@@ -75,9 +90,19 @@ class AuditLog:
         return [_entry(self._decode(line)) for line in lines]
 
 
+def mutated_by(user: str, entries: Iterable[Entry]) -> list[Entry]:
+    """Every request of `user` that writes, dry runs and events too."""
+    return [entry for entry in entries if entry.user == user and entry.mutates]
+
+
 def written_by(user: str, entries: Iterable[Entry]) -> list[Entry]:
     """The writes of `user`, without events."""
-    return [entry for entry in entries if entry.user == user and entry.writes]
+    return [entry for entry in mutated_by(user, entries) if entry.writes]
+
+
+def by_kind(entries: Iterable[Entry]) -> str:
+    """How often each kind of request was made, the most frequent first."""
+    return ", ".join(f"{count} {what}" for what, count in Counter(entry.what for entry in entries).most_common())
 
 
 def _entry(line: _Line) -> Entry:
@@ -88,6 +113,7 @@ def _entry(line: _Line) -> Entry:
         subresource=line.object_ref.subresource,
         name=line.object_ref.name,
         code=line.response_status.code,
+        dry="dryRun=" in line.request_uri,
         received=line.request_received_timestamp.timestamp(),
         done=line.stage_timestamp.timestamp(),
     )

@@ -10,35 +10,43 @@ from statistics import median
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One line of the table. `target` is the most that ours may reach at 1,000 nodes, `large` at 3,000.
+    """One line of the table. `target` is the most that ours may reach at 1,000 nodes.
 
-    Fewer nodes are not judged: what is done once, such as storing a revision, weighs more there.
+    `large` holds at 3,000 and `small` at 200; without `small` fewer than 1,000 are not judged, for what is done
+    once, such as storing a revision, weighs more there.
     """
 
     text: str
     target: float
     large: float | None = None
+    small: float | None = None
 
-    def target_at(self, nodes: int) -> float:
+    def target_at(self, nodes: int) -> float | None:
+        """None: not judged."""
+        if nodes < 1000:
+            return self.small if nodes >= 200 else None
         return self.large if self.large is not None and nodes >= 3000 else self.target
 
     def verdict(self, ours: Sequence[float], nodes: int) -> str:
         """Of the median; empty where there is nothing to judge."""
-        if not ours or nodes < 1000:
+        target = self.target_at(nodes)
+        if not ours or target is None:
             return ""
-        return "met" if median(ours) <= self.target_at(nodes) else "MISSED"
+        return "met" if median(ours) <= target else "MISSED"
 
 
 DEPLOY = Figure("apply -> all available / a script's time", 1.3)
-ROLL = Figure("10 % rolling update / native's time", 0.9)
+ROLL = Figure("10 % rolling update / native's time", 0.9, small=1.0)
 DEPLOY_WRITES = Figure("writes per pod, deploy", 1.02)
-ROLL_WRITES = Figure("writes per pod, roll", 2.05)
+ROLL_WRITES = Figure("writes per pod, roll", 2.05, small=2.05)
 DEPLOY_FAILED = Figure("failed writes, deploy", 0)
-ROLL_FAILED = Figure("failed writes, roll", 0)
+ROLL_FAILED = Figure("failed writes, roll", 0, small=0)
 DEPLOY_CPU = Figure("controller CPU per pod, deploy (ms)", 3.1)
 ROLL_CPU = Figure("controller CPU per pod, roll (ms)", 4.6)
 DEPLOY_STATUS = Figure("status writes, deploy", 10)
-ROLL_STATUS = Figure("status writes, roll in ten waves", 30)
+ROLL_STATUS = Figure("status writes, roll in ten waves", 30, small=30)
+DEPLOY_EVENTS = Figure("event writes, deploy", 25)
+ROLL_EVENTS = Figure("event writes, roll", 25, small=25)
 LOST = Figure("lost pod gone -> replacement created (ms)", 13, large=20)
 LOST_CPU = Figure("controller CPU per lost pod (ms)", 20, large=40)
 START = Figure("process start -> first right action (s)", 1.0)
@@ -57,7 +65,8 @@ def table(values: Values, nodes: int) -> str:
     rows = [("figure", "native", "ours", "ours/native", "target", "")]
     for figure, peers in values.items():
         ours, native = peers.get("ours", []), peers.get("native", [])
-        target, verdict = f"<= {figure.target_at(nodes):g}", figure.verdict(ours, nodes)
+        most, verdict = figure.target_at(nodes), figure.verdict(ours, nodes)
+        target = "-" if most is None else f"<= {most:g}"
         rows.append((figure.text, spread(native), spread(ours), _ratio(ours, native), target, verdict))
     return f"{nodes} nodes (min / median / max)\n" + layout(rows)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from tests.bench import manifests, proc
-from tests.bench.audit import Entry, written_by
+from tests.bench.audit import Entry, mutated_by, written_by
 from tests.bench.bed import NAMESPACE, Bed
 from tests.bench.manifests import FIRST_IMAGE, NAME, NEXT_IMAGE
 from tests.bench.peers import NATIVE_PEER, Peer
@@ -28,7 +28,17 @@ class Cost:
     """From the request until the bench has seen the last pod available."""
     cpu: float
     """Seconds of the controller, until its status says the last word as well."""
-    writes: list[Entry]
+    requests: list[Entry]
+    """All that the controller wrote, dry runs and events too."""
+
+    @property
+    def writes(self) -> list[Entry]:
+        """Without events."""
+        return [entry for entry in self.requests if entry.writes]
+
+    @property
+    def events(self) -> int:
+        return len(self.requests) - len(self.writes)
 
     @property
     def failed(self) -> int:
@@ -72,7 +82,7 @@ async def _cost(bed: Bed, peer: Peer, process: Process, change: Callable[[], Awa
     await _final_status(bed, peer)
     await bed.settle()
     cpu = proc.cpu_seconds(process.pid) - used
-    return Cost(seconds, cpu, written_by(peer.user, bed.audit.since(mark)))
+    return Cost(seconds, cpu, mutated_by(peer.user, bed.audit.since(mark)))
 
 
 async def _final_status(bed: Bed, peer: Peer) -> None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Set
 
 from tests.bench import figures, measure, proc
+from tests.bench.audit import by_kind
 from tests.bench.bed import Bed
 from tests.bench.figures import Values
 from tests.bench.peers import NATIVE_PEER, OUR_PEER, Peer
@@ -46,13 +47,13 @@ async def _one(
     rolled = {}
     async with peer.running(bed.plane) as process:
         cost = await measure.deploy(bed, peer, process)
-        say(f"  {peer.name}: deployed in {cost.seconds:.2f} s")
+        say(f"  {peer.name}: deployed in {cost.seconds:.2f} s: {by_kind(cost.requests)}")
         if scripted is not None:
             values[figures.DEPLOY][peer.name].append(cost.seconds / scripted)
             _note_deploy(values, bed, peer, cost)
         if "roll" in parts:
             cost = await measure.roll(bed, peer, process)
-            say(f"  {peer.name}: rolled in {cost.seconds:.2f} s")
+            say(f"  {peer.name}: rolled in {cost.seconds:.2f} s: {by_kind(cost.requests)}")
             rolled[peer.name] = cost.seconds
             _note_roll(values, bed, peer, cost)
         if "lost" in parts:
@@ -73,6 +74,7 @@ def _note_deploy(values: Values, bed: Bed, peer: Peer, cost: measure.Cost) -> No
     values[figures.DEPLOY_FAILED][peer.name].append(cost.failed)
     values[figures.DEPLOY_CPU][peer.name].append(cost.cpu * 1000 / bed.nodes)
     values[figures.DEPLOY_STATUS][peer.name].append(cost.status_writes)
+    values[figures.DEPLOY_EVENTS][peer.name].append(cost.events)
 
 
 def _note_roll(values: Values, bed: Bed, peer: Peer, cost: measure.Cost) -> None:
@@ -80,6 +82,7 @@ def _note_roll(values: Values, bed: Bed, peer: Peer, cost: measure.Cost) -> None
     values[figures.ROLL_FAILED][peer.name].append(cost.failed)
     values[figures.ROLL_CPU][peer.name].append(cost.cpu * 1000 / bed.nodes)
     values[figures.ROLL_STATUS][peer.name].append(cost.status_writes)
+    values[figures.ROLL_EVENTS][peer.name].append(cost.events)
 
 
 def _peak(process: Process) -> float:
