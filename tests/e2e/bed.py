@@ -109,6 +109,20 @@ class Bed:
         wanted = dict.fromkeys((*fields, "updatedNumberScheduled"), nodes)
         return await self.status(name, seconds, numberMisscheduled=0, **wanted)
 
+    async def progressing(self, words: str, name: str = "demo", seconds: float = 60.0) -> Object:
+        """Wait until the condition Progressing, of the newest spec, has these words in its reason or message."""
+
+        def is_so(found: list[Object]) -> bool:
+            one = _progressing(found[0]) if found else {}
+            newest = one.get("observedGeneration") == found[0]["metadata"]["generation"] if one else False
+            return newest and words in f"{one['reason']}: {one['message']}"
+
+        query = {"fieldSelector": f"metadata.name={name}"}
+        (found,) = await self.api.wait_for(
+            DAEMONSETS, is_so, f"Progressing of {name} says {words!r}", seconds=seconds, **query
+        )
+        return _progressing(found)
+
     async def clear(self) -> None:
         """Leave nothing that another test's DaemonSet could meet."""
         await self.api.delete_all(DAEMONSETS, propagationPolicy="Background")
@@ -117,6 +131,11 @@ class Bed:
             with suppress(Refusal):  # the test may have deleted it
                 await self.nodes.remove(node)
         await self.api.delete(NAMESPACES, self.namespace)
+
+
+def _progressing(daemonset: Object) -> Object:
+    conditions: list[Object] = (daemonset.get("status") or {}).get("conditions") or []
+    return next((one for one in conditions if one["type"] == "Progressing"), {})
 
 
 def _has(pod: Object, labels: Mapping[str, str]) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
+from typing import NamedTuple
 
 from tests.kit.api import PODS, Api, Object, Refusal, apply, closing
 from tests.nodes import statuses
@@ -31,8 +32,20 @@ def is_ready(pod: Object) -> bool:
     return is_live(pod) and statuses.condition(pod, "Ready").get("status") == "True"
 
 
+class _Live(NamedTuple):
+    """What a check has to know of a live pod; worked out once an event, for hundreds of pods are there."""
+
+    node: str
+    name: str
+    revision: str
+    ready: bool
+
+
 class Witness:
-    """Checks after each event that no node has two live pods, and that `floor` nodes have a ready one."""
+    """Checks after each event that `floor` nodes have a ready pod, and that no node has two live ones.
+
+    With `most_pairs` that many nodes may have two live pods, of different revisions.
+    """
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -40,16 +53,23 @@ class Witness:
         """The pods as they are, by uid."""
         self.ever: dict[str, str] = {}
         """Every pod there ever was: uid to node."""
-        self.retired: set[str] = set()
-        """The uids of pods that were told to go or are gone."""
+        self.retired: dict[str, str] = {}
+        """The pods that were told to go or are gone: uid to node, in the order in which it happened."""
         self.floor = 0
+        self.most_pairs = 0
         self.wrong: list[str] = []
+        self._live: dict[str, _Live] = {}
         self._changed = asyncio.Event()
 
     @property
     def ready(self) -> set[str]:
         """The nodes that are served."""
-        return {node_of(pod) for pod in self.now.values() if is_ready(pod)}
+        return {pod.node for pod in self._live.values() if pod.ready}
+
+    @property
+    def pairs(self) -> set[str]:
+        """The nodes that have more than one live pod."""
+        return {node for node, pods in self._by_node().items() if len(pods) > 1}
 
     async def until(self, holds: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
         """Look after each event; raises TimeoutError that says `what`, and what there is."""
@@ -68,6 +88,7 @@ class Witness:
             try:
                 page = await self._api.page(PODS)
                 self.now = {pod["metadata"]["uid"]: pod for pod in page["items"] or []}
+                self._live.clear()
                 for pod in self.now.values():
                     self._see(pod)
                 self._check()
@@ -83,18 +104,31 @@ class Witness:
                 await asyncio.sleep(0.1)
 
     def _see(self, pod: Object, *, gone: bool = False) -> None:
-        uid = pod["metadata"]["uid"]
-        self.ever[uid] = node_of(pod)
+        uid, node = pod["metadata"]["uid"], node_of(pod)
+        self.ever[uid] = node
         if gone or pod["metadata"].get("deletionTimestamp"):
-            self.retired.add(uid)
+            self.retired.setdefault(uid, node)
+        if gone or not is_live(pod):
+            self._live.pop(uid, None)
+        else:
+            revision = pod["metadata"].get("labels", {}).get("controller-revision-hash", "")
+            self._live[uid] = _Live(node, pod["metadata"]["name"], revision, is_ready(pod))
+
+    def _by_node(self) -> dict[str, list[_Live]]:
+        by_node: defaultdict[str, list[_Live]] = defaultdict(list)
+        for pod in self._live.values():
+            by_node[pod.node].append(pod)
+        return by_node
 
     def _check(self) -> None:
         self._changed.set()
-        by_node: defaultdict[str, list[str]] = defaultdict(list)
-        for pod in self.now.values():
-            if is_live(pod):
-                by_node[node_of(pod)].append(pod["metadata"]["name"])
-        self.wrong += [f"two pods on {node}: {', '.join(names)}" for node, names in by_node.items() if len(names) > 1]
+        pairs = {node: pods for node, pods in self._by_node().items() if len(pods) > 1}
+        if len(pairs) > self.most_pairs:
+            who = "; ".join(f"{node}: {', '.join(pod.name for pod in pods)}" for node, pods in sorted(pairs.items()))
+            self.wrong.append(f"{self.most_pairs} nodes may have two pods, {len(pairs)} have: {who}")
+        for node, pods in pairs.items():
+            if len({pod.revision for pod in pods}) != len(pods) or len(pods) > 2:
+                self.wrong.append(f"more than an old and a new pod on {node}: {', '.join(pod.name for pod in pods)}")
         if len(self.ready) < self.floor:
             unserved = sorted({*self.ever.values()} - self.ready)
             self.wrong.append(f"only {len(self.ready)} of {self.floor} nodes are served; not: {', '.join(unserved)}")

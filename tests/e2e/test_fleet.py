@@ -1,0 +1,135 @@
+"""200 nodes, a tenth at a time: a good image in waves, and a bad one that stops at the limit and is taken back."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.control_plane import ControlPlane
+from tests.e2e.audit import Asked, Audit
+from tests.e2e.bed import Bed, sample
+from tests.e2e.conftest import ACCOUNT
+from tests.e2e.witness import Witness, is_live, is_ready, node_of, witnessing
+from tests.nodes import Behaviour
+
+pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller")]
+
+NODES = tuple(f"fleet-{number:03}" for number in range(200))
+DESCENDING = NODES[::-1]
+TENTH = 20
+GOOD, BETTER, BAD = "agent:good", "agent:better", "agent:bad"
+
+
+@asynccontextmanager
+async def deployed(bed: Bed, **rolling: Any) -> AsyncIterator[Witness]:
+    """The good image on 200 nodes; the bad one can never be pulled."""
+    bed.nodes.behave("*", Behaviour(missing_images=("*:bad",)))
+    await bed.workers(*NODES)
+    demo = sample("ds.demo.yaml")
+    demo["spec"]["updateStrategy"] = {"rollingUpdate": rolling}
+    demo["spec"]["template"]["spec"]["containers"][0]["image"] = GOOD
+    async with witnessing(bed.api) as witness:
+        await bed.apply(demo)
+        await bed.settled(len(NODES))
+        await witness.until(lambda: len(witness.ready) == len(NODES), "all first pods seen")
+        yield witness
+
+
+async def set_image(bed: Bed, image: str) -> None:
+    change = [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": image}]
+    await bed.kubectl("patch", "ads", "demo", "--type=json", f"-p={json.dumps(change)}")
+
+
+def pods_with(witness: Witness, image: str) -> dict[str, str]:
+    """The live pods with this image: node to uid."""
+    live = {uid: pod for uid, pod in witness.now.items() if is_live(pod)}
+    return {node_of(pod): uid for uid, pod in live.items() if pod["spec"]["containers"][0]["image"] == image}
+
+
+def by_kind(requests: list[Asked]) -> Counter[str]:
+    """How often each kind of write was asked for; `dry` before those that only ask."""
+    writes = [one for one in requests if one.is_write or one.dry]
+    return Counter(f"{'dry ' * one.dry}{one.verb} {one.resource}" for one in writes)
+
+
+async def writes_nothing_but_its_status(bed: Bed, plane: ControlPlane) -> None:
+    """The spec is changed where it means nothing, so that one more pass over everything has to be made."""
+    audit = Audit(plane, ACCOUNT)
+    await bed.kubectl("annotate", "nodes", *NODES[:3], *NODES[-3:], "looked=1")
+    await bed.kubectl("patch", "ads", "demo", "--type=merge", '-p={"spec":{"revisionHistoryLimit":7}}')
+    await bed.status()
+    assert by_kind(audit.requests()).keys() == {"patch daemonsets/status"}
+
+
+async def test_a_good_image_comes_in_waves_by_descending_name_and_each_pod_costs_two_writes(
+    bed: Bed, plane: ControlPlane
+) -> None:
+    async with deployed(bed, maxUnavailable="10%") as witness:
+        witness.floor = len(NODES) - TENTH
+        audit = Audit(plane, ACCOUNT)
+        await set_image(bed, BETTER)
+        await witness.until(lambda: len(pods_with(witness, BETTER)) == len(NODES), "a new pod on each node")
+        await bed.settled(len(NODES))
+    assert sorted(witness.ever.values()) == sorted(NODES * 2), "one old and one new pod for each node"
+    for place, node in enumerate(witness.retired.values()):
+        wave = abs(DESCENDING.index(node) - place)
+        assert wave < TENTH, f"{node} had its turn {wave} places from where its name puts it"
+    made = by_kind(audit.requests())
+    status, events = made.pop("patch daemonsets/status"), made.pop("create events", 0)
+    once = {"create controllerrevisions": 1, "dry create pods": 1}
+    assert made == {"delete pods": 200, "create pods": 200, **once}
+    assert status <= 20, "not one for each wave of deleted, made and ready pods"
+    assert events <= 25
+    assert [one for one in audit.requests() if one.code >= 400] == []
+
+
+async def test_a_bad_image_stops_at_the_limit_and_going_back_replaces_only_what_it_took(
+    bed: Bed, plane: ControlPlane
+) -> None:
+    async with deployed(bed, maxUnavailable="10%") as witness:
+        before = pods_with(witness, GOOD)
+        witness.floor = len(NODES) - TENTH
+        await set_image(bed, BAD)
+        taken = set(DESCENDING[:TENTH])
+        await witness.until(lambda: pods_with(witness, BAD).keys() == taken, "a bad pod on each of the last 20 nodes")
+        said = await bed.progressing("maxUnavailable is 20")
+        assert "20 without an available pod" in said["message"]
+        await writes_nothing_but_its_status(bed, plane)
+        healthy = {node: uid for node, uid in before.items() if node not in taken}
+        assert pods_with(witness, GOOD) == healthy, "180 pods are the same as before"
+
+        bad = set(pods_with(witness, BAD).values())
+        retired = len(witness.retired)
+        audit = Audit(plane, ACCOUNT)
+        await set_image(bed, GOOD)
+        await witness.until(lambda: len(witness.ready) == len(NODES), "all served again")
+        await bed.settled(len(NODES))
+        assert pods_with(witness, GOOD).items() >= healthy.items(), "the healthy ones are still the same"
+        assert set([*witness.retired][retired:]) == bad, "exactly the bad ones went"
+        assert len(witness.ever) == len(NODES) + 2 * TENTH
+        made = by_kind(audit.requests())
+        assert (made["delete pods"], made["create pods"], made["dry create pods"]) == (TENTH, TENTH, 1)
+
+
+async def test_a_bad_image_with_surge_leaves_every_old_pod_where_it_is(bed: Bed, plane: ControlPlane) -> None:
+    async with deployed(bed, maxSurge="10%", maxUnavailable=0) as witness:
+        before = pods_with(witness, GOOD)
+        witness.floor, witness.most_pairs = len(NODES), TENTH
+        await set_image(bed, BAD)
+        taken = set(DESCENDING[:TENTH])
+        await witness.until(lambda: witness.pairs == taken, "a bad pod beside the good one on the last 20 nodes")
+        await bed.status(numberAvailable=len(NODES), updatedNumberScheduled=0)
+        await writes_nothing_but_its_status(bed, plane)
+        assert pods_with(witness, GOOD) == before
+        assert not witness.retired, "no pod was told to go"
+        assert not any(is_ready(pod) for pod in witness.now.values() if pod["metadata"]["uid"] not in before.values())
+
+        await set_image(bed, GOOD)
+        await bed.settled(len(NODES))
+        await witness.until(lambda: not witness.pairs and len(witness.now) == len(NODES), "the bad pods are gone")
+        assert pods_with(witness, GOOD) == before, "going back replaces no pod"
