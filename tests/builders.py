@@ -19,6 +19,7 @@ from controller.api.daemonset import (
     Lifecycle,
     LifecycleHook,
     RollingUpdate,
+    ScaleStrategy,
     UpdateStrategy,
 )
 from controller.api.node import Node, Taint
@@ -84,6 +85,7 @@ def ds(
     burst: IntOrPercent | None = None,
     min_ready: int = 0,
     history: int | None = None,
+    partitioned_scaling: bool | None = None,
     hook: LifecycleHook | None = None,
     pods: LabelSelector | None = None,
     annotations: Mapping[str, str] | None = None,
@@ -118,6 +120,7 @@ def ds(
             burst_replicas=burst,
             revision_history_limit=history,
             lifecycle=Lifecycle(pre_delete=hook) if hook else None,
+            scale_strategy=ScaleStrategy(partitioned_scaling=partitioned_scaling),
         ),
         status=None,
         identity=canonical.identity(pod_template),

@@ -96,17 +96,6 @@ class Pod(Named):
         """A preDelete hook was asked to let it go and has not answered yet."""
         return self.labels.get(LIFECYCLE_STATE_LABEL) == PREPARING_DELETE
 
-    def available_at(self, min_ready_seconds: int) -> float | None:
-        """The moment (seconds since 1970) from which it counts as available; None while it is not ready.
-
-        The reference compares strictly: with minReadySeconds > 0 the pod is available *after* this moment.
-        """
-        if not self.ready or self.ended:
-            return None
-        if not min_ready_seconds:
-            return 0.0
-        return None if self.ready_since is None else self.ready_since + min_ready_seconds
-
 
 def target_node(spec: PodSpecView) -> str:
     """The node of a bound pod, else the one node that its required affinity names, else ""."""

@@ -34,7 +34,10 @@ async def look_at_taken_pod(action: CreatePod, daemonset: DaemonSet, memory: Mem
     if found is not None and found.owner_uid == daemonset.uid:
         hands.ledger.wrote(daemonset.uid, PODS.name, found.version)
     else:
-        memory.predecessors[action.node] = Predecessor(uid=f"not {action.name}", hash="")
+        before = memory.predecessors.get(action.node)
+        memory.predecessors[action.node] = Predecessor(
+            uid=f"not {action.name}", hash=before.hash if before is not None else None
+        )
 
 
 async def look_at_taken_revision(action: CreateRevision, daemonset: DaemonSet, memory: Memory, hands: Hands) -> None:

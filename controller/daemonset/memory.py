@@ -6,10 +6,13 @@ own state says the rest.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
+from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.planner.eligibility import Rules
 from controller.planner.manifest import Mold
@@ -32,6 +35,13 @@ class Failing(Value):
     delay: float
 
 
+class FutureReady(Value):
+    """A pod that said it would become ready later than it was seen so; both in seconds since 1970."""
+
+    said: float
+    seen: float
+
+
 class Memory(msgspec.Struct):
     """Of one DaemonSet uid."""
 
@@ -41,6 +51,8 @@ class Memory(msgspec.Struct):
     """Revision hash to the mold of its pods, for this generation."""
     predecessors: dict[str, Predecessor] = msgspec.field(default_factory=dict)
     """Node to the pod that was seen there last and is gone."""
+    future_ready: dict[str, FutureReady] = msgspec.field(default_factory=dict)
+    """By uid: pods on nodes whose clock is ahead of ours."""
     verdicts: dict[str, str] = msgspec.field(default_factory=dict)
     """Revision hash to what the server's dry run said; "" is yes. After a while a "no" is asked again."""
     ask_at: float = 0.0
@@ -71,6 +83,24 @@ class Memory(msgspec.Struct):
             self.ask_at, self.refusals = 0.0, 0
             self.failing.clear()
         return self.rules
+
+    def ready_seen(self, pods: Iterable[Pod], now: float) -> dict[str, float]:
+        """Uid to the moment at which a pod was first seen ready, where it says that this lies in the future.
+
+        Without it such a pod would be available only when our clock has caught up with its node's.
+        """
+        ahead: dict[str, FutureReady] = {}
+        for pod in pods:
+            said = pod.ready_since
+            if said is None:
+                continue
+            known = self.future_ready.get(pod.uid)
+            if known is not None and known.said == said:
+                ahead[pod.uid] = known
+            elif said > now:
+                ahead[pod.uid] = FutureReady(said=said, seen=now)
+        self.future_ready = ahead
+        return {uid: one.seen for uid, one in ahead.items()}
 
     def refused(self, revision_hash: str, words: str, now: float) -> None:
         """The dry run was refused."""

@@ -20,6 +20,7 @@ class Why(StrEnum):
     SUCCEEDED = "it ended"
     OUTDATED = "it is of an old revision"
     SURGED = "its successor is available"
+    SURPLUS = "its node may only keep it, and others serve instead"
     VANISHED = "its node is gone"
 
 

@@ -6,6 +6,7 @@ This loop and the ones over `Board.slots` are the cost of a pass; they stay plai
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from controller.api import number, selector
 from controller.api.base import Value
@@ -13,36 +14,11 @@ from controller.api.daemonset import DaemonSet, RollingUpdate
 from controller.api.pod import Pod
 from controller.api.revision import Revision, new_hash
 from controller.planner.eligibility import Fit
+from controller.planner.quota import nodes_for_current
+from controller.planner.slot import Slot, SlotReader
 from controller.planner.world import World
 
 DEFAULT_BURST = 250
-
-
-class Slot(Value):
-    """One node and our pods on it."""
-
-    node: str
-    fit: Fit | None
-    """None: the node object is gone."""
-    selected: bool
-    """Whether `rollingUpdate.selector` lets it be updated."""
-    unreachable: bool
-    pods: tuple[Pod, ...]
-    """Bound before unbound, then oldest first; without those that are both dying and ended."""
-    ghosts: tuple[Pod, ...]
-    """Those both dying and ended: they hold nothing up, but their names are still taken (D12)."""
-    current: Pod | None
-    """The first live pod of the current revision; live is neither dying nor ended."""
-    old: Pod | None
-    """The first live pod of another revision."""
-    current_available: bool
-    """Ready for minReadySeconds and not held by a hook."""
-    old_available: bool
-
-    @property
-    def uids(self) -> tuple[str, ...]:
-        """Of all our pods here, ghosts too: they go into the name of the next one."""
-        return tuple(pod.uid for pod in (*self.pods, *self.ghosts))
 
 
 class Budget(Value):
@@ -55,7 +31,9 @@ class Budget(Value):
     burst: int
 
 
-class Board(Value):
+class Board(Value, dict=True, gc=True):
+    """`dict=True` holds the cached properties, and must be visible to the garbage collector."""
+
     world: World
     revision: Revision
     """The current one; with an empty uid while it is not stored yet."""
@@ -77,6 +55,36 @@ class Board(Value):
     def surging(self) -> bool:
         return self.budget.max_surge > 0
 
+    @property
+    def quota(self) -> int:
+        """How many nodes may hold the current revision."""
+        return max(self.budget.desired - self.budget.partition, 0)
+
+    @property
+    def progressive(self) -> bool:
+        """Whether the partition also keeps new nodes waiting for their first pod (behaviour.md §7.4)."""
+        asked = self.rolling_update is not None and self.world.daemonset.partitioned_scaling
+        return asked and self.budget.partition > 0
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether partition, selector or pause may keep nodes on an older revision."""
+        rolling = self.rolling_update
+        if rolling is None or not self.older:
+            return False
+        return bool(self.budget.partition or rolling.selector is not None or rolling.paused)
+
+    @cached_property
+    def may_hold_current(self) -> tuple[Slot, ...]:
+        """In update order."""
+        return nodes_for_current(self.slots, self.rolling_update, self.quota)
+
+    @cached_property
+    def outdated(self) -> tuple[Slot, ...]:
+        """The nodes that wait for the current revision, in update order: they may hold it, and only an old pod is
+        there."""
+        return tuple(slot for slot in self.may_hold_current if slot.current is None and slot.old is not None)
+
 
 def lay_out(world: World) -> Board:
     """Raises ValueError for a malformed selector or number; `validation.problems` finds these first."""
@@ -86,13 +94,13 @@ def lay_out(world: World) -> Board:
     for pod in owned:
         by_node.setdefault(pod.node, []).append(pod)
     by_node.pop("", None)  # aimed at no node that we know: not ours to judge (behaviour.md §5)
-    gaze = _Gaze(revision.hash, world.now, world.daemonset.spec.min_ready_seconds)
+    reader = SlotReader(world, revision.hash)
     rules, nodes = world.rules, world.nodes
     slots = [
-        gaze.slot(node.name, fit, selected, bool(node.taints) and node.unreachable, by_node.pop(node.name, ()))
+        reader.slot(node.name, fit, selected, bool(node.taints) and node.unreachable, by_node.pop(node.name, ()))
         for node, fit, selected in zip(nodes, rules.fits(nodes), rules.selected(nodes), strict=True)
     ]
-    slots += [gaze.slot(name, None, False, False, by_node[name]) for name in sorted(by_node)]
+    slots += [reader.slot(name, None, False, False, by_node[name]) for name in sorted(by_node)]
     desired = rules.fits(nodes).count(Fit.RUN)
     return Board(
         world=world,
@@ -101,7 +109,7 @@ def lay_out(world: World) -> Board:
         slots=tuple(slots),
         strangers=strangers,
         budget=budget_of(world.daemonset, desired),
-        next_available=gaze.next_available,
+        next_available=reader.next_available,
     )
 
 
@@ -172,57 +180,3 @@ def _split_strangers(world: World) -> tuple[Sequence[Pod], tuple[Pod, ...]]:
         return world.pods, ()
     uids = {pod.uid for pod in strangers}
     return [pod for pod in world.pods if pod.uid not in uids], tuple(strangers)
-
-
-def keep_order(pod: Pod) -> tuple[bool, float, str]:
-    """Which of several pods on a node is kept: bound before unbound, then the oldest, then by name."""
-    return (not pod.bound, pod.created, pod.name)
-
-
-class _Gaze:
-    """Turns the pods of one node into a slot; remembers the earliest moment at which one becomes available."""
-
-    def __init__(self, current_hash: str, now: float, min_ready_seconds: int) -> None:
-        self._hash = current_hash
-        self._now = now
-        self._min_ready = min_ready_seconds
-        self.next_available: float | None = None
-
-    def slot(self, node: str, fit: Fit | None, selected: bool, unreachable: bool, pods: Sequence[Pod]) -> Slot:
-        ghosts: tuple[Pod, ...] = ()
-        if len(pods) > 1 or (pods and pods[0].dying):
-            ghosts = tuple(pod for pod in pods if pod.dying and pod.ended)
-            pods = sorted((pod for pod in pods if not (pod.dying and pod.ended)), key=keep_order)
-        current: Pod | None = None
-        old: Pod | None = None
-        for pod in pods:
-            if pod.dying or pod.ended:
-                continue
-            if pod.hash == self._hash:
-                current = current or pod
-            else:
-                old = old or pod
-        return Slot(
-            node=node,
-            fit=fit,
-            selected=selected,
-            unreachable=unreachable,
-            pods=tuple(pods),
-            ghosts=ghosts,
-            current=current,
-            old=old,
-            current_available=current is not None and self._is_available(current),
-            old_available=old is not None and self._is_available(old),
-        )
-
-    def _is_available(self, pod: Pod) -> bool:
-        if not pod.ready or pod.held:
-            return False
-        if not self._min_ready:
-            return True
-        moment = pod.available_at(self._min_ready)
-        if moment is None or moment < self._now:
-            return moment is not None
-        if self.next_available is None or moment < self.next_available:
-            self.next_available = moment
-        return False

@@ -10,7 +10,6 @@ from controller.planner.actions import (
     Step,
 )
 from controller.planner.board import Board
-from controller.planner.rollout import holds_back
 
 DEFAULT_HISTORY_LIMIT = 10
 
@@ -49,7 +48,7 @@ def trim_history(board: Board) -> Step:
     if surplus <= 0:
         return Step()
     in_use = {pod.hash for pod in board.world.pods}
-    if board.older and holds_back(board):
+    if board.holds_back:
         in_use.add(board.older[0].hash)
     idle = [one for one in reversed(board.older) if one.hash not in in_use and not one.dying]
     return Step(actions=tuple(DeleteRevision(revision=one.ref) for one in idle[:surplus]))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from controller.api.pod import Pod
 from controller.api.wellknown import FAILED_DAEMON_POD, SUCCEEDED_DAEMON_POD
-from controller.planner.actions import CreatePod, DeletePod, Note, Step, Why
-from controller.planner.board import Board, Slot
+from controller.planner.actions import DeletePod, Note, Step, Why
+from controller.planner.board import Board
+from controller.planner.creation import creations
 from controller.planner.eligibility import Fit
 from controller.planner.lifecycle import retire
-from controller.planner.manifest import pod_name
-from controller.planner.rollout import may_hold_current
+from controller.planner.slot import Slot
 
 
 class _Needs:
@@ -48,13 +48,12 @@ def place(board: Board) -> Step:
         else:
             _place_slot(slot, needs)
     burst = board.budget.burst
-    deletes = tuple(needs.deletes[:burst])
-    creates = _creates(board, needs.empty[:burst])
+    creates, left_out = creations(board, needs.empty)
     return Step(
-        actions=(*deletes, *creates),
+        actions=(*needs.deletes[:burst], *creates),
         notes=tuple(needs.notes[:burst]),
         wake_at=needs.wake_at,
-        more=max(len(needs.deletes), len(needs.empty)) > burst,
+        more=left_out or len(needs.deletes) > burst,
     )
 
 
@@ -69,11 +68,7 @@ def _place_slot(slot: Slot, needs: _Needs) -> None:
     waiting = _replace_ended(slot, needs)
     live = [pod for pod in slot.pods if not pod.dying and not pod.ended]
     if len(live) > 1:
-        if needs.board.surging:
-            _settle_pair(slot, live, needs)
-        else:
-            for pod in live[1:]:
-                needs.delete(pod, Why.EXCESS)
+        _settle_several(slot, live, needs)
     if live or waiting or slot.fit is not Fit.RUN or slot.node in needs.board.world.held_back:
         return
     if needs.board.surging or not slot.pods:
@@ -103,26 +98,19 @@ def _replace_ended(slot: Slot, needs: _Needs) -> bool:
     return bool(ended)
 
 
-def _settle_pair(slot: Slot, live: list[Pod], needs: _Needs) -> None:
-    """While surging a node may have one pod of each kind; the old one goes once it is not needed any more."""
+def _settle_several(slot: Slot, live: list[Pod], needs: _Needs) -> None:
+    """One pod stays; while surging one of each kind, until the old one is not needed any more.
+
+    Without surge, as when it was left in the middle, the current one stays unless only the old one serves.
+    """
+    current, old = slot.current, slot.old
     for pod in live:
-        if pod is not slot.current and pod is not slot.old:
+        if pod is not current and pod is not old:
             needs.delete(pod, Why.EXCESS)
-    if slot.current is None or slot.old is None:
+    if current is None or old is None:
         return
-    if not slot.old.ready or slot.current_available:
-        needs.delete(slot.old, Why.SURGED)
-
-
-def _creates(board: Board, empty: list[Slot]) -> tuple[CreatePod, ...]:
-    """A pod for each of these nodes, of the revision that the node may hold (D9)."""
-    if not empty:
-        return ()
-    world = board.world
-    current_on = {slot.node for slot in may_hold_current(board)}
-    creates = []
-    for slot in empty:
-        revision = board.revision if slot.node in current_on or not board.older else board.older[0]
-        name = pod_name(world.daemonset, slot.node, revision.hash, slot.uids, world.predecessors.get(slot.node))
-        creates.append(CreatePod(node=slot.node, name=name, revision=revision))
-    return tuple(creates)
+    if needs.board.surging:
+        if slot.current_available or not old.ready:
+            needs.delete(old, Why.SURGED)
+    else:
+        needs.delete(current if slot.old_available and not slot.current_available else old, Why.EXCESS)

@@ -12,7 +12,7 @@ from controller.planner.board import Board, lay_out
 from controller.planner.claim import claim
 from controller.planner.history import settle_history, trim_history
 from controller.planner.placement import place
-from controller.planner.rollout import blocker, outdated, paused, roll_out
+from controller.planner.rollout import blocker, paused, roll_out
 from controller.planner.status import refused_status, status_of
 from controller.planner.validation import pending_features, problems
 from controller.planner.world import World
@@ -57,7 +57,7 @@ def plan(world: World) -> Plan:
         actions=steps[-1].actions if steps else (),
         notes=(*notes, *(note for step in steps for note in step.notes)),
         wake_at=min(wakes, default=None),
-        more=any(step.more for step in steps) or (acted is place and not paused(board) and bool(outdated(board))),
+        more=any(step.more for step in steps) or (acted is place and not paused(board) and bool(board.outdated)),
         status=status_of(board, observed=observed, pending=pending, blocker=blocker(board)),
     )
 

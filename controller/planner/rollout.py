@@ -1,67 +1,34 @@
-"""The rolling update: which nodes may hold the new revision, and which of them move now (behaviour.md §9, §10)."""
+"""The rolling update: which of the nodes that may hold the new revision move now (behaviour.md §9, §10)."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from controller.api.wellknown import HELD_BY_HOOK, TEMPLATE_REFUSED
-from controller.planner.actions import Action, CreatePod, Note, ProbeTemplate, Step, Why
-from controller.planner.board import Board, Slot
+from controller.planner.actions import DeletePod, Note, ProbeTemplate, Step, Why
+from controller.planner.board import Board
+from controller.planner.creation import new_pod
 from controller.planner.eligibility import Fit
 from controller.planner.lifecycle import hooked, retire
 from controller.planner.manifest import pod_name
+from controller.planner.slot import Slot
 from controller.planner.status import Blocker
 
-
-def holds_back(board: Board) -> bool:
-    """Whether partition, selector or pause may keep nodes on an older revision."""
-    rolling = board.rolling_update
-    if rolling is None or not board.older:
-        return False
-    return bool(board.budget.partition or rolling.selector is not None or rolling.paused)
-
-
-def may_hold_current(board: Board) -> tuple[Slot, ...]:
-    """The eligible nodes that may hold the current revision, in update order: node names descending (D8).
-
-    Nodes that have it come first and fill the quota of `desired - partition`; then selected nodes by name. While
-    paused only those that have it already. A lost or added pod elsewhere comes from the newest older revision (D9).
-    Pods of a revision that nobody has stored are old ones like any other: adopted ones may well be.
-    """
-    rolling = board.rolling_update
-    eligible = [slot for slot in reversed(board.slots) if slot.fit is Fit.RUN]
-    if rolling is None:
-        return tuple(eligible)
-    updated = [slot for slot in eligible if slot.current is not None]
-    if rolling.paused and _incomplete(board, eligible):
-        return tuple(updated)
-    rest = [slot for slot in eligible if slot.current is None and slot.selected]
-    return tuple((updated + rest)[: max(board.budget.desired - board.budget.partition, 0)])
-
-
-def _incomplete(board: Board, eligible: list[Slot]) -> bool:
-    """Whether a node still has, or last had, a pod of an older revision."""
-    hash_ = board.revision.hash
-    before = board.world.predecessors
-    for slot in eligible:
-        if slot.current is None:
-            if any(pod.hash != hash_ for pod in slot.pods):
-                return True
-            if not slot.pods and slot.node in before and before[slot.node].hash != hash_:
-                return True
-    return False
+KEEPING = (Fit.STAY, Fit.RUN)
+"""Nodes on which a pod that is there may go on."""
 
 
 def roll_out(board: Board) -> Step:
     """Replace old pods within the budget; nothing when paused or OnDelete."""
-    if paused(board):
+    if paused(board) or not board.quota:
         return Step()
-    candidates = outdated(board)
-    if not candidates:
-        return Step()
+    candidates = board.outdated
     chosen = _surge_within(board, candidates) if board.surging else _replace_within(board, candidates)
     chosen = chosen[: board.budget.burst]
-    return msgspec.structs.replace(_probed(board, chosen), more=len(candidates) > len(chosen))
+    step = _probed(board, chosen) if chosen else Step(actions=_retire_surplus(board))
+    return msgspec.structs.replace(step, more=len(candidates) > len(chosen))
 
 
 def paused(board: Board) -> bool:
@@ -69,17 +36,12 @@ def paused(board: Board) -> bool:
     return board.rolling_update is None or board.rolling_update.paused
 
 
-def outdated(board: Board) -> list[Slot]:
-    """The nodes that wait for the new revision: they may hold it, and only an old pod is there."""
-    return [slot for slot in may_hold_current(board) if slot.current is None and slot.old is not None]
-
-
 def blocker(board: Board) -> Blocker | None:
     """Why nodes wait for the new revision although nothing is paused; None while they do not, or while it moves."""
     waiting = [slot for slot in board.slots if slot.fit is Fit.RUN and slot.current is None and slot.old is not None]
     if not waiting or paused(board):
         return None
-    candidates = outdated(board)
+    candidates = board.outdated
     if not candidates:
         left = [slot for slot in waiting if not slot.selected]
         if len(left) == len(waiting):
@@ -100,7 +62,7 @@ def _some(names: list[str]) -> str:
     return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
 
 
-def _replace_within(board: Board, candidates: list[Slot]) -> list[Slot]:
+def _replace_within(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
     """Old pods that are unavailable at once; of the others as many as keep maxUnavailable (D7).
 
     Every eligible node without an available pod uses budget, whatever the reason. On an unreachable node nothing
@@ -115,7 +77,7 @@ def _replace_within(board: Board, candidates: list[Slot]) -> list[Slot]:
     return at_once + within[: max(board.budget.max_unavailable - unavailable, 0)]
 
 
-def _surge_within(board: Board, candidates: list[Slot]) -> list[Slot]:
+def _surge_within(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
     """New pods beside unavailable old ones at once; beside others as many as keep maxSurge (D7).
 
     A node whose new pod failed and waits for its back-off keeps its surge slot (B-8).
@@ -128,7 +90,7 @@ def _surge_within(board: Board, candidates: list[Slot]) -> list[Slot]:
     return at_once + within[: max(board.budget.max_surge - surging - len(waiting), 0)]
 
 
-def _by_urgency(candidates: list[Slot]) -> tuple[list[Slot], list[Slot]]:
+def _by_urgency(candidates: Sequence[Slot]) -> tuple[list[Slot], list[Slot]]:
     """Nodes whose old pod serves nobody, and nodes whose old pod does; without the unreachable ones (D23)."""
     reachable = [slot for slot in candidates if not slot.unreachable]
     return (
@@ -139,8 +101,6 @@ def _by_urgency(candidates: list[Slot]) -> tuple[list[Slot], list[Slot]]:
 
 def _probed(board: Board, chosen: list[Slot]) -> Step:
     """Act on the chosen nodes, but only with a template that the server's dry run accepted (D2)."""
-    if not chosen:
-        return Step()
     verdict = board.world.verdicts.get(board.revision.hash)
     if verdict is None or (verdict and board.world.now >= board.world.ask_at):
         node = chosen[0].node
@@ -152,14 +112,33 @@ def _probed(board: Board, chosen: list[Slot]) -> Step:
         note = Note(warning=True, reason=TEMPLATE_REFUSED, message=text)
         return Step(notes=(note,), wake_at=board.world.ask_at)
     if board.surging:
-        return Step(actions=tuple(_create_beside(board, slot) for slot in chosen))
-    retired = (retire(slot.old, Why.OUTDATED, board) for slot in chosen if slot.old is not None)
-    actions: tuple[Action, ...] = tuple(action for action in retired if action is not None)
-    return Step(actions=actions)
+        beside = tuple(new_pod(board, slot, board.revision) for slot in chosen)
+        return Step(actions=(*beside, *_retire_surplus(board)))
+    return Step(actions=_retire(board, chosen, Why.OUTDATED))
 
 
-def _create_beside(board: Board, slot: Slot) -> CreatePod:
-    world = board.world
-    before = world.predecessors.get(slot.node)
-    name = pod_name(world.daemonset, slot.node, board.revision.hash, slot.uids, before)
-    return CreatePod(node=slot.node, name=name, revision=board.revision)
+def _retire_surplus(board: Board) -> tuple[DeletePod, ...]:
+    """While surging: old pods on nodes that may only keep one, as far as others serve in their place (U42).
+
+    Such a node gets no new pod. Its old one goes when it serves nobody, or when more pods are available than desired:
+    an application that moves from one set of nodes to another is never without. Without surge it stays.
+    """
+    if not board.surging:
+        return ()
+    leaving = [
+        slot
+        for slot in reversed(board.slots)
+        if slot.fit is Fit.STAY and slot.old is not None and slot.selected and not slot.unreachable
+    ]
+    if not leaving:
+        return ()
+    available = sum(
+        1 for slot in board.slots if slot.fit in KEEPING and (slot.current_available or slot.old_available)
+    )
+    at_once, spare = _by_urgency(leaving)
+    return _retire(board, at_once + spare[: max(available - board.budget.desired, 0)], Why.SURPLUS)
+
+
+def _retire(board: Board, slots: Iterable[Slot], why: Why) -> tuple[DeletePod, ...]:
+    retired = (retire(slot.old, why, board) for slot in slots if slot.old is not None)
+    return tuple(action for action in retired if action is not None)

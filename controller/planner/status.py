@@ -152,8 +152,8 @@ def _progressing(board: Board, counts: Counts, blocker: Blocker | None) -> Verdi
         )
     if rolling.paused and board.older:
         return Verdict(type=PROGRESSING, status="Unknown", reason="Paused", message=f"{progress}; paused")
-    if board.budget.partition and updated >= desired - board.budget.partition:
-        text = f"{progress}; partition keeps {board.budget.partition} on the old revision"
+    if (board.older or board.progressive) and board.budget.partition and updated >= board.quota:
+        text = f"{progress}; {_kept_by_partition(board, counts)}"
         return Verdict(type=PROGRESSING, status="True", reason="PartitionReached", message=text)
     if blocker is not None:
         text = f"{progress}; {blocker.text}"
@@ -162,6 +162,14 @@ def _progressing(board: Board, counts: Counts, blocker: Blocker | None) -> Verdi
     if missing >= board.budget.max_unavailable and not board.surging:
         progress = f"{progress}; {missing} without an available pod, maxUnavailable is {board.budget.max_unavailable}"
     return Verdict(type=PROGRESSING, status="True", reason="Updating", message=progress)
+
+
+def _kept_by_partition(board: Board, counts: Counts) -> str:
+    partition = f"partition {board.budget.partition}"
+    waiting = counts.desired_number_scheduled - counts.current_number_scheduled
+    if not board.progressive or not waiting:
+        return f"{partition} keeps the others on the old revision"
+    return f"{partition} with partitionedScaling leaves {waiting} without a pod"
 
 
 def _available(counts: Counts) -> Verdict:

@@ -61,6 +61,4 @@ def pending_features(daemonset: DaemonSet) -> tuple[str, ...]:
         found.append("rollingUpdateType InPlaceIfPossible: pods are recreated within the budget")
     if daemonset.pre_delete is not None:
         found.append("lifecycle.preDelete: pods that it matches are never deleted; remove their label or finalizer")
-    if daemonset.partitioned_scaling:
-        found.append("scaleStrategy.partitionedScaling: new nodes get a pod at once")
     return tuple(found)

@@ -16,7 +16,8 @@ class Predecessor(Value):
     """The pod that was last seen on a node and is gone from it."""
 
     uid: str
-    hash: str
+    hash: str | None
+    """Of its revision, "" for a pod without one. None: it never was a pod of ours, only its name was in the way."""
 
 
 class World(Value):
@@ -43,6 +44,9 @@ class World(Value):
     """Node name to the moment (seconds since 1970) before which its failed pod is not replaced."""
     predecessors: Mapping[str, Predecessor] = {}
     """Node name to the pod that was there last; it goes into the next pod's name."""
+    ready_seen: Mapping[str, float] = {}
+    """Uid to the moment (seconds since 1970) at which a pod was first seen ready that by its own account became so
+    later than that: its node's clock is ahead of ours."""
     verdicts: Mapping[str, str] = {}
     """Revision hash to what the server's dry run said of it: "" accepted, else the server's words."""
     ask_at: float = 0.0

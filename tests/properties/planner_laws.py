@@ -50,6 +50,16 @@ def of_current(world: World, pod: Pod) -> bool:
     return pod.hash == current_revision(world)[0].hash
 
 
+def empty(world: World) -> set[str]:
+    """Eligible nodes without any pod."""
+    return eligible(world) - {one.node for one in ours(world)}
+
+
+def is_progressive(world: World) -> bool:
+    asked = world.daemonset.rolling_update is not None and world.daemonset.partitioned_scaling
+    return asked and limit(world, rolling(world).partition, round_up=False) > 0
+
+
 def updated(world: World) -> set[str]:
     return {node for node in eligible(world) if any(of_current(world, one) for one in live(world, node))}
 
@@ -136,6 +146,38 @@ def update_moves(world: World, plan: Plan) -> set[str]:
 def paused_or_on_delete_nothing_is_updated(world: World, plan: Plan) -> None:
     if rolling(world).paused or world.daemonset.rolling_update is None:
         assert not update_moves(world, plan)
+        assert not deletes(plan, Why.SURPLUS)
+
+
+def what_may_only_stay_goes_when_others_serve(world: World, plan: Plan) -> None:
+    """Old pods on nodes that may only keep one, while surging: as many as are available beyond the desired number."""
+    by_name = {one.name: one for one in world.nodes}
+    uids = {one.pod.uid for one in deletes(plan, Why.SURPLUS)}
+    going = [one for one in world.pods if one.uid in uids]
+    if not going:
+        return
+    assert rolling(world).max_surge
+    for pod in going:
+        node = by_name[pod.node]
+        assert world.rules.fit(node) is Fit.STAY, f"{node.name} is no such node"
+        assert world.rules.selects(node)
+        assert not node.unreachable
+        assert not of_current(world, pod)
+    keeping = [one for one in world.nodes if world.rules.fit(one) is not Fit.LEAVE]
+    serving = [one for one in keeping if any(is_available(world, pod) for pod in live(world, one.name))]
+    spare = max(len(serving) - len(eligible(world)), 0)
+    assert sum(is_available(world, one) for one in going) <= spare
+
+
+def with_partitioned_scaling_a_new_node_waits_for_room(world: World, plan: Plan) -> None:
+    if not is_progressive(world):
+        return
+    current, _ = current_revision(world)
+    new = {one.node: one for one in creates(plan) if one.node in empty(world) - world.predecessors.keys()}
+    room = len(eligible(world)) - limit(world, rolling(world).partition, round_up=False) - len(updated(world))
+    made = [one for one in creates(plan) if one.revision.hash == current.hash]
+    assert not new or len(made) <= room
+    assert {one.revision.hash for one in new.values()} <= {current.hash}
 
 
 def only_selected_and_reachable_nodes_are_updated(world: World, plan: Plan) -> None:
@@ -194,7 +236,7 @@ def the_generation_is_seen_only_when_nothing_is_outstanding(world: World, plan: 
     if seen is not None:
         before_update = [one for one in plan.actions if not isinstance(one, CreatePod | DeletePod)]
         placing = [one for one in creates(plan) if not live(world, one.node)]
-        placing_deletes = [one for one in deletes(plan) if one.why is not Why.OUTDATED]
+        placing_deletes = [one for one in deletes(plan) if one.why not in (Why.OUTDATED, Why.SURPLUS)]
         names = {type(one).__name__ for one in before_update}
         assert world.fresh
         assert names <= {"ProbeTemplate", "DeleteRevision"}
@@ -212,6 +254,8 @@ LAWS: tuple[Law, ...] = (
     the_update_takes_down_no_more_than_max_unavailable,
     surging_keeps_its_limit,
     paused_or_on_delete_nothing_is_updated,
+    what_may_only_stay_goes_when_others_serve,
+    with_partitioned_scaling_a_new_node_waits_for_room,
     only_selected_and_reachable_nodes_are_updated,
     the_partition_is_kept,
     an_unavailable_pod_is_not_waited_for,

@@ -109,6 +109,7 @@ def daemonsets(draw: st.DrawFn, *, hooks: bool) -> DaemonSet:
         min_ready=draw(often(0, 60)),
         history=draw(often(None, 0, 1)),
         hook=HOOK if hooks and draw(st.booleans()) else None,
+        partitioned_scaling=draw(seldom(None, True)),
         generation=3,
         **limit,
         **draw(seldom({}, {"nodeSelector": POOL})),

@@ -11,7 +11,6 @@ from controller.api import pod as pods
 from controller.api.meta import Key
 from controller.api.pod import Pod, PodView, target_node
 from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
-from tests.builders import NOW, ago
 from tests.builders import pod as built
 
 
@@ -144,28 +143,6 @@ def test_the_pool_of_label_sets_does_not_grow_for_ever() -> None:
         pods.project(msgspec.convert({"metadata": {"labels": {"n": str(number)}}}, PodView))
     assert kept.labels == {"n": "first"}
     assert record({"labels": {"n": "first"}}).labels is not kept.labels
-
-
-@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
-def test_s22_6_a_pod_that_ended_is_not_available_whatever_its_ready_condition_says(phase: str) -> None:
-    ended = built("a", phase=phase)
-    assert ended.ended
-    assert ended.available_at(0) is None
-    assert not built("a").ended
-
-
-@pytest.mark.parametrize(
-    ("ready", "min_ready", "moment"),
-    [(None, 0, None), (None, 5, None), (ago(9), 0, 0.0), (ago(9), 30, NOW + 21)],
-)
-def test_when_a_pod_becomes_available(ready: float | None, min_ready: int, moment: float | None) -> None:
-    assert built("a", ready=ready).available_at(min_ready) == moment
-
-
-def test_a_pod_that_is_ready_since_nobody_knows_when_is_never_available_after_a_wait() -> None:
-    untold = msgspec.structs.replace(built("a"), ready_since=None)
-    assert untold.available_at(0) == 0.0
-    assert untold.available_at(1) is None
 
 
 def test_a_pod_is_held_while_a_hook_was_asked() -> None:

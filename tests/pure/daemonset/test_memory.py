@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from controller.daemonset.memory import ASK_AGAIN_AT_MOST, FAILING_AT_MOST, Memories, Memory
 from controller.planner.world import Predecessor
+from tests.builders import NOW, pod
 
 
 def test_a_place_is_left_alone_from_its_second_failure_on_and_longer_each_time() -> None:
@@ -39,3 +42,20 @@ def test_a_node_that_is_gone_leaves_nothing_behind() -> None:
     memory.failed("node-3", 1.0)
     memories.forget_node("node-3")
     assert (memory.predecessors, memory.failing) == ({}, {})
+
+
+def test_a_ready_pod_of_a_node_whose_clock_is_ahead_counts_from_when_it_was_first_seen() -> None:
+    memory = Memory()
+    ahead, right = pod("node-0", ready=NOW + 90), pod("node-1", ready=NOW - 1)
+    assert memory.ready_seen([ahead, right], NOW) == {ahead.uid: NOW}
+    assert memory.ready_seen([ahead, right], NOW + 100) == {ahead.uid: NOW}, "also once our clock has caught up"
+
+
+def test_a_pod_that_becomes_ready_again_or_goes_is_seen_anew() -> None:
+    memory = Memory()
+    ahead = pod("node-0", ready=NOW + 90)
+    memory.ready_seen([ahead], NOW)
+    again = replace(ahead, ready_since=NOW + 95)
+    assert memory.ready_seen([again], NOW + 5) == {ahead.uid: NOW + 5}
+    assert memory.ready_seen([replace(ahead, ready=False, ready_since=None)], NOW + 6) == {}
+    assert memory.future_ready == {}, "nothing is kept of a pod that is not ready any more"

@@ -14,7 +14,6 @@ from controller.api.node import Node
 from controller.api.number import IntOrPercent
 from controller.api.pod import Pod
 from controller.planner.board import lay_out
-from controller.planner.rollout import may_hold_current
 from controller.planner.world import World
 from tests.builders import before, ds, everywhere, node, pod, revision, served, world
 from tests.pure.planner.picture import check
@@ -30,7 +29,7 @@ def canaries(*names: str, of: int) -> list[Node]:
 
 
 def allowed(of: World) -> list[str]:
-    return [slot.node for slot in may_hold_current(lay_out(of))]
+    return [slot.node for slot in lay_out(of).may_hold_current]
 
 
 def test_d1_without_partition_updated_nodes_come_first_then_the_rest_descending() -> None:
@@ -130,6 +129,24 @@ def test_d7_a_pod_lost_on_an_updated_node_comes_back_new() -> None:
     check(lost("n4", "v2", [*served("n1", "n2"), pod("n3", "v2")], partition=2), "+n4 v2")
 
 
+def test_d7_a_current_pod_lost_far_down_the_order_comes_back_and_moves_no_other_node() -> None:
+    """n1 is the canary; its place is not given to n4, neither when it is empty nor while its pod terminates."""
+    rest = served("n2", "n3", "n4")
+    check(lost("n1", "v2", [*rest], partition=3), "+n1 v2")
+    check(
+        world(
+            ds("v2", max_unavailable=4, partition=3),
+            pods=[pod("n1", "v2", dying=True), *rest],
+            nodes=["n1", "n2", "n3", "n4"],
+        )
+    )
+
+
+def test_d7_decision_d9_beyond_the_quota_a_lost_current_pod_comes_back_old() -> None:
+    """The partition was raised after the rollout: running pods stay, what is lost obeys the promise."""
+    check(lost("n1", "v2", [*served("n2", "n3", "n4", rev="v2")], partition=2), "+n1 v1")
+
+
 def test_d7_decision_d9_a_node_added_below_the_quota_gets_the_older_revision() -> None:
     pods = [*served("n2", "n3"), pod("n4", "v2")]
     check(world(ds("v2", partition=3), nodes=["n1", "n2", "n3", "n4"], pods=pods), "+n1 v1")
@@ -179,6 +196,10 @@ def test_d8_decision_d9_paused_an_added_node_and_a_lost_pod_get_the_older_revisi
     cluster.ready()
     cluster.edit(ds("v2"))
     cluster.expect("-node-9 v1", "+node-9 v2", "")
+
+
+def test_d8_paused_a_lost_current_pod_comes_back_current() -> None:
+    check(lost("n4", "v2", [*served("n1", "n2", "n3")], paused=True), "+n4 v2")
 
 
 def test_d8_decision_d9_paused_after_everything_was_updated_new_nodes_get_the_current_revision() -> None:

@@ -31,17 +31,48 @@ def test_c1_u41_new_pods_come_before_old_ones_go() -> None:
     assert set(cluster.revisions().values()) == {"v2"}
 
 
-def test_u42_a_node_that_gets_a_taint_in_between_is_left_out() -> None:
+def test_u42_an_old_pod_on_a_node_that_may_only_keep_it_goes_for_the_first_pod_that_is_one_too_many() -> None:
     nodes = [f"node-{number}" for number in range(4)]
     cluster = ToyCluster(world(ds("v1"), nodes=[*nodes, "node-4"], pods=everywhere(5)))
     cluster.set_nodes(node("node-4", taint("x")))
     cluster.edit(ds("v2", max_surge=1))
-    for name in reversed(nodes):
-        cluster.expect(f"+{name} v2", "")
+    cluster.expect("+node-3 v2, -node-4 v1", "")
+    for name, following in (("node-3", "node-2"), ("node-2", "node-1"), ("node-1", "node-0")):
         cluster.ready()
-        cluster.expect(f"-{name} v1")
-    cluster.expect("")
-    assert cluster.on("node-4") == ["v1"], "it may stay there, but no other could be made"
+        cluster.expect(f"-{name} v1", f"+{following} v2", "")
+    cluster.ready()
+    cluster.expect("-node-0 v1", "")
+
+
+def tainted(**fields: Any) -> ToyCluster:
+    """node-0 and node-1 should run a pod; node-2 and node-3 may only keep theirs."""
+    nodes = ["node-0", "node-1", node("node-2", taint("x")), node("node-3", taint("x"))]
+    pods = fields.pop("pods", everywhere(4))
+    return ToyCluster(world(ds("v2", max_surge=1, **fields), nodes=nodes, pods=pods))
+
+
+def test_u42_such_a_pod_stays_while_the_nodes_that_should_run_one_do_not_all_serve() -> None:
+    pods = [*everywhere(1), pod("node-1", "v2", ready=None), *served("node-2", "node-3")]
+    cluster = tainted(pods=pods)
+    cluster.expect("+node-0 v2, -node-3 v1", "")
+    cluster.ready("node-1")
+    cluster.expect("-node-2 v1", "")
+
+
+def test_u42_such_a_pod_that_serves_nobody_goes_at_once() -> None:
+    pods = [*everywhere(2, rev="v2", ready=None), pod("node-2", ready=None), pod("node-3")]
+    tainted(pods=pods).expect("-node-2 v1", "")
+
+
+def test_u42_such_a_pod_stays_where_nothing_may_be_updated() -> None:
+    tainted(paused=True).expect("")
+    tainted(partition=2).expect("")
+    tainted(selector={"track": "canary"}).expect("")
+
+
+def test_u42_without_surge_such_a_pod_stays() -> None:
+    nodes = ["node-0", node("node-1", taint("x"))]
+    check(world(ds("v2"), nodes=nodes, pods=[pod("node-0", "v2"), pod("node-1")]))
 
 
 def test_u30_a_ready_old_pod_stays_while_its_partner_is_not_ready_and_an_unready_one_goes() -> None:
@@ -146,7 +177,28 @@ def test_a7_while_surging_two_of_one_kind_are_one_too_many() -> None:
     check(world(ds("v1", max_surge=1), nodes=1, pods=pods), "-node-0 v1 b")
 
 
-def test_when_surging_ends_the_older_pod_stays_and_is_updated_like_the_others() -> None:
-    pods = [pod("node-0", created=ago(99)), pod("node-0", "v2", created=ago(9))]
-    cluster = ToyCluster(world(ds("v2"), nodes=1, pods=pods))
-    cluster.expect("-node-0 v2", "-node-0 v1", "+node-0 v2", "")
+def left_in_the_middle(*, new_ready: float | None = ago(9), old_ready: float | None = ago(99)) -> ToyCluster:
+    """Surging was switched off while node-0 had two pods."""
+    pods = [pod("node-0", created=ago(99), ready=old_ready), pod("node-0", "v2", created=ago(9), ready=new_ready)]
+    return ToyCluster(world(ds("v2"), nodes=1, pods=pods))
+
+
+def test_when_surging_ends_the_new_pod_that_serves_stays() -> None:
+    left_in_the_middle().expect("-node-0 v1", "")
+
+
+def test_when_surging_ends_the_old_pod_that_alone_serves_stays_and_is_updated_like_the_others() -> None:
+    left_in_the_middle(new_ready=None).expect("-node-0 v2", "-node-0 v1", "+node-0 v2", "")
+
+
+def test_when_surging_ends_and_neither_serves_the_new_pod_stays() -> None:
+    left_in_the_middle(new_ready=None, old_ready=None).expect("-node-0 v1", "")
+
+
+def test_a_template_changed_again_while_surging_costs_the_pod_that_does_not_serve() -> None:
+    """Both are old now: v1 does not serve any more, v2 does, though it is the younger one."""
+    pods = [pod("node-0", created=ago(99), ready=None), pod("node-0", "v2", created=ago(9))]
+    cluster = ToyCluster(world(ds("v3", max_surge=1), nodes=1, pods=pods))
+    cluster.expect("-node-0 v1", "+node-0 v3", "")
+    cluster.ready()
+    cluster.expect("-node-0 v2", "")

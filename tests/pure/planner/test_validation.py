@@ -86,7 +86,6 @@ def test_what_is_accepted_but_not_acted_on_is_named() -> None:
 def test_decision_d1_partitioned_scaling_is_the_field_and_only_without_it_the_annotation() -> None:
     annotated = ds(annotations={PROGRESSIVE_ANNOTATION: "true"})
     assert annotated.partitioned_scaling
-    assert len(pending_features(annotated)) == 1
     said_no = replace(
         annotated, spec=replace(annotated.spec, scale_strategy=ScaleStrategy(partitioned_scaling=False))
     )

@@ -1,0 +1,40 @@
+"""Which nodes may hold the current revision: partition, selector and pause as one promise (D9, behaviour.md §9.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from controller.api.daemonset import RollingUpdate
+from controller.planner.eligibility import Fit
+from controller.planner.slot import Slot
+
+
+def nodes_for_current(slots: Sequence[Slot], rolling: RollingUpdate | None, quota: int) -> tuple[Slot, ...]:
+    """The eligible nodes that may hold the current revision, in update order: node names descending (D8).
+
+    `quota` is the desired number less the partition, in nodes. Nodes that have the current revision come first, then
+    those whose last pod had it, so that a lost pod comes back as it was and moves no other node; selected nodes fill
+    the rest, unless an incomplete rollout is paused. What is lost or added elsewhere comes from the newest older
+    revision. OnDelete (`rolling` is None) knows no quota.
+    """
+    eligible = [slot for slot in reversed(slots) if slot.fit is Fit.RUN]
+    if rolling is None:
+        return tuple(eligible)
+    having = [slot for slot in eligible if slot.current is not None]
+    lacking = [slot for slot in eligible if slot.current is None]
+    had = [slot for slot in lacking if _lost_current(slot)]
+    rest = [slot for slot in lacking if slot.selected and not _lost_current(slot)]
+    if is_frozen(lacking, rolling):
+        rest = []
+    return tuple((having + had + rest)[:quota])
+
+
+def is_frozen(slots: Iterable[Slot], rolling: RollingUpdate) -> bool:
+    """Whether it is paused while an eligible node still has, or last had, a pod of an older revision only."""
+    if not rolling.paused:
+        return False
+    return any(slot.fit is Fit.RUN and slot.current is None and slot.had_old for slot in slots)
+
+
+def _lost_current(slot: Slot) -> bool:
+    return slot.had_current and slot.old is None

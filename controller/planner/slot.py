@@ -1,0 +1,116 @@
+"""One node and our pods on it, read once: the only place that knows what a pod on a node counts for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controller.api.base import Value
+from controller.api.pod import Pod
+from controller.planner.eligibility import Fit
+from controller.planner.world import World
+
+
+class Slot(Value):
+    node: str
+    fit: Fit | None
+    """None: the node object is gone."""
+    selected: bool
+    """Whether `rollingUpdate.selector` lets it be updated."""
+    unreachable: bool
+    pods: tuple[Pod, ...]
+    """Bound before unbound, then oldest first; without those that are both dying and ended."""
+    ghosts: tuple[Pod, ...]
+    """Those both dying and ended: they hold nothing up, but their names are still taken (D12)."""
+    current: Pod | None
+    """The live pod of the current revision; of several an available one, else the first. Live is neither dying nor
+    ended."""
+    old: Pod | None
+    """The live pod of another revision, chosen likewise."""
+    current_available: bool
+    """Ready for minReadySeconds and not held by a hook."""
+    old_available: bool
+    had_current: bool
+    """A pod of the current revision is here, live or not; or none is, and the last one seen here was."""
+    had_old: bool
+    """The same for pods of other revisions. Neither: as far as we know there never was a pod."""
+
+    @property
+    def uids(self) -> tuple[str, ...]:
+        """Of all our pods here, ghosts too: they go into the name of the next one."""
+        return tuple(pod.uid for pod in (*self.pods, *self.ghosts))
+
+
+def keep_order(pod: Pod) -> tuple[bool, float, str]:
+    """Which of several pods on a node is kept: bound before unbound, then the oldest, then by name."""
+    return (not pod.bound, pod.created, pod.name)
+
+
+class SlotReader:
+    """Turns the pods of one node into a slot; remembers the earliest moment at which one becomes available."""
+
+    def __init__(self, world: World, current_hash: str) -> None:
+        self._hash = current_hash
+        self._now = world.now
+        self._min_ready = world.daemonset.spec.min_ready_seconds
+        self._ready_seen = world.ready_seen
+        self._last_hash = {node: gone.hash for node, gone in world.predecessors.items() if gone.hash is not None}
+        self.next_available: float | None = None
+        """Seconds since 1970: when the next pod that is ready now will have been so for minReadySeconds."""
+
+    def slot(self, node: str, fit: Fit | None, selected: bool, unreachable: bool, pods: Sequence[Pod]) -> Slot:
+        ghosts: tuple[Pod, ...] = ()
+        if len(pods) > 1 or (pods and pods[0].dying):
+            ghosts = tuple(pod for pod in pods if pod.dying and pod.ended)
+            pods = sorted((pod for pod in pods if not (pod.dying and pod.ended)), key=keep_order)
+        current: Pod | None = None
+        old: Pod | None = None
+        current_available = old_available = had_current = had_old = False
+        for pod in pods:
+            if pod.hash == self._hash:
+                had_current = True
+                if not (current_available or pod.dying or pod.ended):
+                    current_available = self._is_available(pod)
+                    if current is None or current_available:
+                        current = pod
+            else:
+                had_old = True
+                if not (old_available or pod.dying or pod.ended):
+                    old_available = self._is_available(pod)
+                    if old is None or old_available:
+                        old = pod
+        if not pods and node in self._last_hash:
+            had_current = self._last_hash[node] == self._hash
+            had_old = not had_current
+        return Slot(
+            node=node,
+            fit=fit,
+            selected=selected,
+            unreachable=unreachable,
+            pods=tuple(pods),
+            ghosts=ghosts,
+            current=current,
+            old=old,
+            current_available=current_available,
+            old_available=old_available,
+            had_current=had_current,
+            had_old=had_old,
+        )
+
+    def _is_available(self, live: Pod) -> bool:
+        """With minReadySeconds a pod is available *after* the moment at which it has been ready for so long: the
+        reference compares strictly."""
+        if not live.ready or live.held:
+            return False
+        if not self._min_ready:
+            return True
+        since = live.ready_since
+        if since is None:
+            return False
+        if self._ready_seen:
+            since = min(since, self._ready_seen.get(live.uid, since))
+        moment = since + self._min_ready
+        if moment < self._now:
+            return True
+        if self.next_available is None or moment < self.next_available:
+            self.next_available = moment
+        return False
