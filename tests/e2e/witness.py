@@ -71,11 +71,20 @@ class Witness:
         """The nodes that have more than one live pod."""
         return {node for node, pods in self._by_node().items() if len(pods) > 1}
 
+    @property
+    def words(self) -> str:
+        """What was wrong, each once."""
+        return "\n".join(dict.fromkeys(self.wrong))
+
     async def until(self, holds: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-        """Look after each event; raises TimeoutError that says `what`, and what there is."""
+        """Look after each event; raises TimeoutError that says `what`, and what there is.
+
+        What should not have been ends the waiting: it is often why the rest does not come.
+        """
         try:
             async with asyncio.timeout(seconds):
                 while not holds():
+                    assert not self.wrong, self.words
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
@@ -144,7 +153,7 @@ async def witnessing(api: Api) -> AsyncIterator[Witness]:
         there = {pod["metadata"]["uid"] for pod in await api.list(PODS)}
         await witness.until(lambda: there <= witness.ever.keys(), "the witness has seen all there is")
         watching.cancel()
-    assert not witness.wrong, "\n".join(dict.fromkeys(witness.wrong))
+    assert not witness.wrong, witness.words
 
 
 def _words(pod: Object) -> str:
