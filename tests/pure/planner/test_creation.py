@@ -117,6 +117,13 @@ def test_a_lost_pod_that_comes_back_current_takes_room_from_new_nodes() -> None:
     )
 
 
+def test_a_lost_old_pod_that_comes_back_current_takes_room_too() -> None:
+    """Quota 1: node-9 is the first to be updated, so its lost pod comes back current, and the new node-0 waits."""
+    nodes, gone = ["node-0", "node-1", "node-9"], before("node-9", "v1")
+    of = world(progressive("v2", partition=2), nodes=nodes, pods=[pod("node-1")], revisions=TWO, predecessors=gone)
+    check(of, "+node-9 v2")
+
+
 def test_new_nodes_take_room_from_old_pods_that_wait_for_their_update() -> None:
     """Quota 2 of 4: one new node comes first, then one old pod is updated; never more than 2 are current."""
     pods = served("node-1", "node-2", "node-3")

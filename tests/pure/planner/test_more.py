@@ -25,6 +25,9 @@ def test_claims_and_history_are_followed_by_the_pods() -> None:
 def test_what_the_burst_left_over_is_to_come() -> None:
     assert more(world(ds(burst=2)))
     assert not more(world(ds(burst=5))), "created pods announce themselves"
+    unwanted = ds(burst=2, nodeSelector={"color": "blue"})
+    assert more(world(unwanted, nodes=3, pods=everywhere(3)))
+    assert not more(world(unwanted, nodes=2, pods=everywhere(2)))
 
 
 def test_old_pods_that_wait_for_their_turn_are_to_come() -> None:

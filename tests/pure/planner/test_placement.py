@@ -143,6 +143,7 @@ def test_u22_failed_pods_go_and_of_several_running_ones_the_oldest_stays(
     pods += [pod("node-0", name=f"running-{number}", created=ago(100 - number)) for number in range(running)]
     decided = check(world(nodes=1, pods=pods), *planned)
     assert [note.reason for note in decided.notes] == [FAILED_DAEMON_POD] * gone_wrong
+    assert all(note.warning and "Found failed daemon pod" in note.message for note in decided.notes)
 
 
 def test_u23_a5_inside_the_back_off_a_failed_pod_stays_and_the_plan_says_when_to_look_again() -> None:
@@ -171,7 +172,8 @@ def test_a5_after_the_failed_pod_its_node_gets_a_new_one_with_another_name() -> 
 def test_a10_defect_b4_a_succeeded_pod_is_replaced_at_once() -> None:
     done = pod("node-0", phase="Succeeded")
     decided = check(world(nodes=1, pods=[done], not_before={"node-0": NOW + 60}), "-node-0 v1")
-    assert [note.reason for note in decided.notes] == [SUCCEEDED_DAEMON_POD]
+    assert [(note.reason, note.warning) for note in decided.notes] == [(SUCCEEDED_DAEMON_POD, False)]
+    assert "Found succeeded daemon pod" in decided.notes[0].message
     assert [action.why for action in decided.actions if isinstance(action, DeletePod)] == [Why.SUCCEEDED]
 
 

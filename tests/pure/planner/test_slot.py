@@ -40,6 +40,12 @@ def test_a_pod_is_available_after_it_was_ready_for_min_ready_seconds(
     assert next_available(new, min_ready=min_ready) == moment
 
 
+def test_the_earliest_of_the_moments_is_woken_for() -> None:
+    pods = [pod("n", "v2", name="a", ready=ago(5)), pod("n", "v1", name="b", ready=ago(9))]
+    assert next_available(*pods, min_ready=30) == NOW + 21
+    assert next_available(*reversed(pods), min_ready=30) == NOW + 21
+
+
 def test_a_node_clock_ahead_of_ours_is_not_waited_for() -> None:
     hasty = pod("n", "v2", ready=NOW + 3600)
     assert next_available(hasty, min_ready=30, ready_seen={hasty.uid: ago(10)}) == NOW + 20
@@ -58,6 +64,11 @@ def test_of_several_pods_of_a_kind_the_one_that_serves_is_looked_at() -> None:
     first, second = pod("n", name="a", created=ago(9), ready=None), pod("n", name="b", created=ago(5))
     assert slot(first, second).old is second
     assert slot(first, second, rev="v1").current is second
+
+
+def test_of_several_pods_that_serve_nobody_a_bound_one_is_looked_at() -> None:
+    first, second = pod("n", name="a", created=ago(9), ready=None, bound=False), pod("n", name="b", ready=None)
+    assert slot(first, second).old is second
 
 
 def test_of_several_pods_that_serve_the_oldest_is_looked_at() -> None:

@@ -184,6 +184,15 @@ def test_the_condition_names_the_pods_that_a_hook_holds() -> None:
     assert "held-one" in message
 
 
+def test_the_condition_names_no_more_than_three_pods() -> None:
+    hook = LifecycleHook(labels_handler={"hold": "yes"})
+    held = [pod(f"node-{number}", labels={"hold": "yes"}) for number in range(4)]
+    _, _, message = condition(world(ds("v2", hook=hook), nodes=4, pods=held), "Progressing")
+    assert message.endswith("the preDelete hook holds node-3-v1, node-2-v1, node-1-v1 and 1 more")
+    _, _, message = condition(world(ds("v2", hook=hook), nodes=3, pods=held[:3]), "Progressing")
+    assert message.endswith("the preDelete hook holds node-2-v1, node-1-v1, node-0-v1")
+
+
 def test_the_condition_says_when_the_budget_is_used_up() -> None:
     pods = (pod("node-0"), pod("node-1"), pod("node-2", "v2", ready=None))
     _, reason, message = condition(world(ds("v2"), nodes=3, pods=pods), "Progressing")
