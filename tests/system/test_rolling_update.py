@@ -1,7 +1,4 @@
-"""Which pods a rolling update replaces, in which order, and when it waits (scenarios.md B, upstream.md U40 to U50).
-
-A wave is what happens until nothing more can happen before the new pods are ready.
-"""
+"""Which pods a rolling update replaces, in which order, when it waits (scenarios.md B, upstream.md U40 to U50)."""
 
 from __future__ import annotations
 
@@ -9,56 +6,24 @@ import pytest
 
 from tests.kit.api import PODS
 from tests.nodes import INSTANT, Behaviour
-from tests.system.bed import Bed, is_ready, uids
-from tests.system.objects import V2, V3, V4, daemonset, image_of, requires
+from tests.system.bed import Bed, uids
+from tests.system.monitor import monitoring
+from tests.system.objects import V2, V3, V4, daemonset, requires
 from tests.system.replay import film
-
-UNREADY = Behaviour(ready=None)
-"""New pods run and do not get ready by themselves; those that are ready stay so."""
-
-
-async def wave(bed: Bed) -> tuple[list[str], list[str]]:
-    """Wait until all is quiet; the nodes whose pods were deleted and created, since the last wave."""
-    await bed.idle()
-    told = sorted(bed.journal.deleted), sorted(bed.journal.created)
-    bed.journal.clear()
-    return told
-
-
-async def all_ready(bed: Bed) -> None:
-    for pod in (await bed.pods()).values():
-        if not is_ready(pod):
-            await bed.nodes.ready(pod)
-
-
-def both(*nodes: str) -> tuple[list[str], list[str]]:
-    """On these nodes a pod was deleted and another created."""
-    return sorted(nodes), sorted(nodes)
-
-
-NOTHING = both()
-
-
-async def images(bed: Bed) -> dict[str, str]:
-    return {node: image_of(pod).rpartition(":")[2] for node, pod in sorted((await bed.pods()).items())}
+from tests.system.waves import UNREADY, all_ready, both, layout, wave
 
 
 async def test_b1_u40_waves_of_max_unavailable_by_descending_names(bed: Bed) -> None:
-    nodes = await bed.add_nodes(5)
+    await bed.add_nodes(5)
     await bed.deploy(daemonset(rolling={"maxUnavailable": 2}))
     bed.nodes.behave("*", UNREADY)
-    history = await film(bed)
-    await bed.set_image(V2)
-    assert await wave(bed) == both("node-4", "node-3")
-    await all_ready(bed)
-    assert await wave(bed) == both("node-2", "node-1")
-    await all_ready(bed)
-    assert await wave(bed) == both("node-0")
-    await all_ready(bed)
-    await bed.settled()
-    assert await wave(bed) == NOTHING
-    await bed.runs_on(*nodes, image=V2)
-    assert min(len(served) for served in await history.served()) == 3
+    async with monitoring(bed, most_unavailable=2):
+        await bed.set_image(V2)
+        for numbers in ((4, 3), (2, 1), (0,), ()):
+            await wave(bed, both(*numbers))
+            await all_ready(bed)
+        await bed.settled()
+    assert await layout(bed) == "v2 v2 v2 v2 v2"
 
 
 async def test_b2_u43_pods_that_never_get_ready_stop_the_update(bed: Bed) -> None:
@@ -67,12 +32,12 @@ async def test_b2_u43_pods_that_never_get_ready_stop_the_update(bed: Bed) -> Non
     before = uids(await bed.pods())
     bed.nodes.behave("*", UNREADY)
     await bed.set_image(V2)
-    assert await wave(bed) == both("node-4", "node-3", "node-2")
+    await wave(bed, both(4, 3, 2))
     after = await bed.pods()
     assert {node: uids(after)[node] for node in ("node-0", "node-1")} == {
         node: before[node] for node in ("node-0", "node-1")
     }
-    assert await images(bed) == {"node-0": "v1", "node-1": "v1", "node-2": "v2", "node-3": "v2", "node-4": "v2"}
+    assert await layout(bed) == "v1 v1 v2 v2 v2"
 
 
 async def test_b2_u49_a_change_of_the_strategy_alone_touches_nothing(bed: Bed) -> None:
@@ -94,20 +59,19 @@ async def test_b3_u47_old_pods_that_are_unavailable_are_replaced_at_once(bed: Be
         await bed.nodes.ready(pod, value=False)
     await bed.status(ready=0, available=0)
     await bed.set_image(V2)
-    assert await wave(bed) == both(*nodes)
+    await wave(bed, both(0, 1, 2, 3, 4))
     await bed.runs_on(*nodes, image=V2, ready=False)
 
 
 async def test_b4_u44_bad_edit_upon_bad_edit_costs_no_more_than_one_pod(bed: Bed) -> None:
     nodes = await bed.add_nodes(3)
     await bed.deploy(daemonset())
-    history = await film(bed)
     bed.nodes.behave("*", UNREADY)
-    for image in (V2, V3, V4):
-        await bed.set_image(image)
-        assert await wave(bed) == both("node-2"), image
-    assert await images(bed) == {"node-0": "v1", "node-1": "v1", "node-2": "v4"}
-    assert min(len(served) for served in await history.served()) == 2
+    async with monitoring(bed, most_unavailable=1):
+        for image in (V2, V3, V4):
+            await bed.set_image(image)
+            await wave(bed, both(2))
+    assert await layout(bed) == "v1 v1 v4"
     bed.nodes.behave("*", INSTANT)
     await bed.settled()
     await bed.runs_on(*nodes, image=V4)
@@ -115,14 +79,14 @@ async def test_b4_u44_bad_edit_upon_bad_edit_costs_no_more_than_one_pod(bed: Bed
 
 @pytest.mark.parametrize(
     ("limit", "count", "first"),
-    [("50%", 2, ["node-1"]), ("50%", 3, ["node-1", "node-2"]), ("1%", 3, ["node-2"])],
+    [("50%", 2, (1,)), ("50%", 3, (1, 2)), ("1%", 3, (2,))],
 )
-async def test_b6_u50_percentages_round_up(bed: Bed, limit: str, count: int, first: list[str]) -> None:
+async def test_b6_u50_percentages_round_up(bed: Bed, limit: str, count: int, first: tuple[int, ...]) -> None:
     await bed.add_nodes(count)
     await bed.deploy(daemonset(rolling={"maxUnavailable": limit}))
     bed.nodes.behave("*", UNREADY)
     await bed.set_image(V2)
-    assert await wave(bed) == both(*first)
+    await wave(bed, both(*first))
 
 
 async def test_b6_u50_a_limit_of_nothing_that_an_older_crd_let_in_means_one(simulator: Bed) -> None:
@@ -131,7 +95,7 @@ async def test_b6_u50_a_limit_of_nothing_that_an_older_crd_let_in_means_one(simu
     await bed.deploy(daemonset(rolling={"maxUnavailable": 0}))
     bed.nodes.behave("*", UNREADY)
     await bed.set_image(V2)
-    assert await wave(bed) == both("node-1")
+    await wave(bed, both(1))
 
 
 async def test_b6_u25_a_terminating_pod_uses_budget(bed: Bed) -> None:
@@ -143,11 +107,11 @@ async def test_b6_u25_a_terminating_pod_uses_budget(bed: Bed) -> None:
     await bed.idle()
     bed.journal.clear()
     await bed.set_image(V2)
-    assert await wave(bed) == (["node-2"], []), "one of two is used, and that one hangs too"
+    await wave(bed, "-2")  # one of two is used, and that one hangs too
     for pod in await bed.api.list(PODS):
         if pod["metadata"].get("deletionTimestamp"):
             await bed.nodes.gone(pod)
-    assert await wave(bed) == ([], ["node-0", "node-2"])
+    await wave(bed, "+0 +2")
 
 
 async def test_b7_silent_nodes_neither_lose_their_pods_nor_hold_up_the_others(bed: Bed) -> None:
@@ -161,11 +125,11 @@ async def test_b7_silent_nodes_neither_lose_their_pods_nor_hold_up_the_others(be
     await bed.idle()
     bed.journal.clear()
     await bed.set_image(V2)
-    assert await wave(bed) == both("node-2", "node-1")
-    await all_ready_on(bed, "node-2", "node-1")
-    assert await wave(bed) == both("node-0")
-    await all_ready_on(bed, "node-0")
-    assert await wave(bed) == NOTHING
+    await wave(bed, both(2, 1))
+    await all_ready(bed, 2, 1)
+    await wave(bed, both(0))
+    await all_ready(bed, 0)
+    await wave(bed, "")
     for node in ("node-3", "node-4"):
         assert uids(await bed.pods())[node] == before[node]["metadata"]["uid"], f"{node} keeps its pod"
 
@@ -174,13 +138,7 @@ async def test_b7_silent_nodes_neither_lose_their_pods_nor_hold_up_the_others(be
         await bed.nodes.regain(node)
     await bed.settled()
     await bed.runs_on(*nodes, image=V2)
-    assert await wave(bed) == both("node-3", "node-4")
-
-
-async def all_ready_on(bed: Bed, *nodes: str) -> None:
-    pods = await bed.pods()
-    for node in nodes:
-        await bed.nodes.ready(pods[node])
+    await wave(bed, both(3, 4))
 
 
 @pytest.mark.parametrize("stuck", [False, True])
@@ -202,47 +160,3 @@ async def test_b8_a_node_set_that_shrinks_with_a_new_image(bed: Bed, stuck: bool
     assert sorted(bed.journal.created) == ["node-2", "node-3", "node-4"]
     left = [served & {"node-2", "node-3", "node-4"} for served in await history.served()]
     assert min(map(len, left)) == 2, "maxUnavailable is 1"
-
-
-async def test_d6_partition_walks_down_by_descending_names_and_never_back(bed: Bed) -> None:
-    await bed.add_nodes(4)
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 4, "partition": 4}))
-    await bed.set_image(V2)
-    await bed.seen()
-    assert await wave(bed) == NOTHING
-    await bed.edit({"updateStrategy": {"rollingUpdate": {"partition": 3}}})
-    assert await wave(bed) == both("node-3")
-    await bed.edit({"updateStrategy": {"rollingUpdate": {"partition": "50%"}}})
-    assert await wave(bed) == both("node-2")
-    await bed.edit({"updateStrategy": {"rollingUpdate": {"partition": 4}}})
-    await bed.seen()
-    assert await wave(bed) == NOTHING
-    assert await images(bed) == {"node-0": "v1", "node-1": "v1", "node-2": "v2", "node-3": "v2"}
-    await bed.edit({"updateStrategy": {"rollingUpdate": {"partition": 0}}})
-    assert await wave(bed) == both("node-1", "node-0")
-
-
-async def test_d7_a_lost_pod_on_a_node_that_stays_old_comes_back_old(bed: Bed) -> None:
-    await bed.add_nodes(4)
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 4, "partition": 2}))
-    await bed.set_image(V2)
-    assert await wave(bed) == both("node-3", "node-2")
-    await bed.api.delete(PODS, (await bed.pods())["node-0"]["metadata"]["name"])
-    assert await wave(bed) == ([], ["node-0"])
-    assert await images(bed) == {"node-0": "v1", "node-1": "v1", "node-2": "v2", "node-3": "v2"}
-
-
-async def test_d9_an_unavailable_pod_outside_the_selection_counts(bed: Bed) -> None:
-    await bed.add_nodes(4)
-    for node in ("node-2", "node-3"):
-        await bed.label_node(node, canary="yes")
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "selector": {"matchLabels": {"canary": "yes"}}}))
-    bed.nodes.behave("*", UNREADY)
-    lame = (await bed.pods())["node-0"]
-    await bed.nodes.ready(lame, value=False)
-    await bed.idle()
-    await bed.set_image(V2)
-    await bed.seen()
-    assert await wave(bed) == NOTHING
-    await bed.nodes.ready(lame)
-    assert await wave(bed) == both("node-3")

@@ -1,0 +1,94 @@
+"""Watches a rollout from outside, with streams of its own: every event is judged, in the server's order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+
+from controller.runtime.clock import Clock, system_clock
+from tests.kit.api import DAEMONSETS, NODES, PODS, REVISIONS, Event, Object, Resource, closing
+from tests.system.bed import Bed
+from tests.system.journal import target_of
+from tests.system.limits import Judge, Scene, hash_of
+
+WATCHED = (DAEMONSETS, NODES, REVISIONS, PODS)
+
+
+@dataclass
+class Monitor:
+    """What the server told, and when that arrived here. Versions count all kinds of objects together."""
+
+    bed: Bed
+    clock: Clock
+    first: list[tuple[Resource, Object]] = field(default_factory=list)
+    events: list[tuple[int, Resource, Event, float]] = field(default_factory=list)
+    _reached: dict[Resource, int] = field(default_factory=dict)
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def watch(self, resource: Resource, listed: asyncio.Event) -> None:
+        """Until cancelled: a list, and from there every event."""
+        page = await self.bed.api.page(resource)
+        version = page["metadata"]["resourceVersion"]
+        self.first += [(resource, item) for item in page["items"] or []]
+        self._reached[resource] = int(version)
+        listed.set()
+        events = self.bed.api.watch(resource, resourceVersion=version, silence=self.bed.patience)
+        async with aclosing(closing(events)) as stream:
+            async for event in stream:
+                assert event.type != "ERROR", f"the watch of {resource.plural} ended: {event.object}"
+                reached = int(event.object["metadata"]["resourceVersion"])
+                self.events.append((reached, resource, event, self.clock()))
+                self._reached[resource] = reached
+                self._news.set()
+
+    async def catch_up(self) -> None:
+        """Wait until everything that the server has now was told; a pod of ours ends the stream of pods."""
+        name = f"marker-{self._reached[PODS]}"
+        pod = {"schedulerName": "nobody", "containers": [{"name": "none", "image": "none"}]}
+        await self.bed.api.create(PODS, {"metadata": {"name": name}, "spec": pod})
+        async with asyncio.timeout(self.bed.patience):
+            for resource in WATCHED:
+                there = await self.bed.api.list(resource)
+                newest = max((int(one["metadata"]["resourceVersion"]) for one in there), default=0)
+                while self._reached[resource] < newest:
+                    self._news.clear()
+                    await self._news.wait()
+        await self.bed.api.delete(PODS, name, options={"gracePeriodSeconds": 0})
+
+    def judge(self, judge: Judge, began: float) -> list[str]:
+        """Every broken moment since `began`, each told once."""
+        for resource, found in self.first:
+            judge.scene.apply(resource, Event("ADDED", found), began)
+        for pod in sorted(judge.scene.live, key=lambda pod: str(pod["metadata"]["creationTimestamp"])):
+            judge.scene.last[target_of(pod)] = hash_of(pod)
+        for _, resource, event, at in sorted(self.events, key=lambda told: told[0]):
+            judge.see(resource, event, at)
+        return judge.wrong
+
+
+@asynccontextmanager
+async def monitoring(
+    bed: Bed, *, name: str = "agent", most_unavailable: int | None = None, clock: Clock = system_clock
+) -> AsyncIterator[Monitor]:
+    """Fails at its end with every moment in which the server's objects broke a limit: see `Judge`.
+
+    maxSurge, partition, selector and pause are those of the DaemonSet as the server had it at that moment;
+    `most_unavailable` is the test's own. A test that edits them waits until the controller is idle before.
+    """
+    monitor, began = Monitor(bed, clock), clock()
+    listed = {resource: asyncio.Event() for resource in WATCHED}
+    tasks = [asyncio.create_task(monitor.watch(one, ready), name=one.plural) for one, ready in listed.items()]
+    try:
+        async with asyncio.timeout(bed.patience):
+            for ready in listed.values():
+                await ready.wait()
+        yield monitor
+        await monitor.catch_up()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    wrong = monitor.judge(Judge(Scene(name), most_unavailable), began)
+    assert not wrong, "\n".join(dict.fromkeys(wrong))
