@@ -28,20 +28,21 @@ class Monitor:
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def watch(self, resource: Resource, listed: asyncio.Event) -> None:
-        """Until cancelled: a list, and from there every event."""
+        """Until cancelled: a list, and from there every event. A watch that the server ends goes on in another."""
         page = await self.bed.api.page(resource)
-        version = page["metadata"]["resourceVersion"]
         self.first += [(resource, item) for item in page["items"] or []]
-        self._reached[resource] = int(version)
+        self._reached[resource] = int(page["metadata"]["resourceVersion"])
         listed.set()
-        events = self.bed.api.watch(resource, resourceVersion=version, silence=self.bed.patience)
-        async with aclosing(closing(events)) as stream:
-            async for event in stream:
-                assert event.type != "ERROR", f"the watch of {resource.plural} ended: {event.object}"
-                reached = int(event.object["metadata"]["resourceVersion"])
-                self.events.append((reached, resource, event, self.clock()))
-                self._reached[resource] = reached
-                self._news.set()
+        while True:
+            since = str(self._reached[resource])
+            events = self.bed.api.watch(resource, resourceVersion=since, silence=self.bed.patience)
+            async with aclosing(closing(events)) as stream:
+                async for event in stream:
+                    assert event.type != "ERROR", f"the watch of {resource.plural} ended: {event.object}"
+                    reached = int(event.object["metadata"]["resourceVersion"])
+                    self.events.append((reached, resource, event, self.clock()))
+                    self._reached[resource] = reached
+                    self._news.set()
 
     async def catch_up(self) -> None:
         """Wait until everything that the server has now was told; a pod of ours ends the stream of pods."""
@@ -89,6 +90,7 @@ async def monitoring(
     finally:
         for task in tasks:
             task.cancel()
-        await asyncio.wait(tasks)
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(end, asyncio.CancelledError) for end in ends), ends
     wrong = monitor.judge(Judge(Scene(name), most_unavailable), began)
     assert not wrong, "\n".join(dict.fromkeys(wrong))

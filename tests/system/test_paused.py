@@ -1,0 +1,153 @@
+"""A rollout that pauses, alone and with selector and partition, and is edited in its middle (scenarios.md D8)."""
+
+from __future__ import annotations
+
+from tests.system.bed import Bed, uids
+from tests.system.monitor import monitoring
+from tests.system.objects import V1, V2, V3, daemonset
+from tests.system.waves import HASH, UNREADY, all_ready, both, layout, lose, roll, wave
+
+CANARY = {"matchLabels": {"canary": "yes"}}
+
+
+async def test_d8_a_new_template_makes_a_revision_and_touches_no_pod(bed: Bed) -> None:
+    await bed.add_nodes(3)
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 3, "paused": True}))
+    before = uids(await bed.pods())
+    await bed.set_image(V2)
+    await wave(bed, "")
+    assert uids(await bed.pods()) == before
+    newest = (await bed.revisions())[-1]
+    assert newest["revision"] == 2
+    assert (await bed.daemonset())["status"]["updateRevision"] == newest["metadata"]["labels"][HASH]
+
+
+async def test_d8_all_but_the_update_goes_on_with_old_pods(bed: Bed) -> None:
+    """Added nodes, lost and failed pods, nodes that fall out; then it goes on where it stopped."""
+    for number in range(4):
+        await bed.nodes.add(f"node-{number}", labels={"agents": "yes"})
+    await bed.deploy(daemonset(pod={"nodeSelector": {"agents": "yes"}}, rolling={"maxUnavailable": 1}))
+    bed.nodes.behave("*", UNREADY)
+    async with monitoring(bed):
+        await bed.set_image(V2)
+        await wave(bed, both(3))
+        bed.nodes.behave("*", None)
+        await roll(bed, paused=True)
+        await wave(bed, "")
+        await bed.nodes.add("node-4", labels={"agents": "yes"})
+        await wave(bed, "+4")
+        await lose(bed, 0)
+        await wave(bed, "+0")
+        await bed.label_node("node-1", agents="no")
+        await wave(bed, "-1")
+        await bed.nodes.fail((await bed.pods())["node-2"])
+        await wave(bed, both(2))
+        await lose(bed, 3)
+        await wave(bed, "+3")
+        assert await layout(bed) == "v1 - v1 v2 v1"
+        await roll(bed, paused=False)
+        await wave(bed, both(4, 2, 0))
+    assert await layout(bed) == "v2 - v2 v2 v2"
+
+
+async def test_d8_a_pause_after_the_end_means_the_new_version_for_all(bed: Bed) -> None:
+    await bed.add_nodes(2)
+    await bed.deploy(daemonset())
+    await bed.set_image(V2)
+    await wave(bed, both(0, 1))
+    await roll(bed, paused=True)
+    async with monitoring(bed):
+        await bed.nodes.add("node-2")
+        await lose(bed, 0)
+        await wave(bed, "+0 +2")
+    assert await layout(bed) == "v2 v2 v2"
+
+
+async def test_d8_a_first_deployment_does_not_wait_for_the_pause_to_end(bed: Bed) -> None:
+    nodes = await bed.add_nodes(2)
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "paused": True}))
+    await bed.runs_on(*nodes, image=V1)
+
+
+async def test_a_template_that_is_edited_in_the_pause_is_the_one_that_rolls(bed: Bed) -> None:
+    await bed.add_nodes(3)
+    await bed.deploy(daemonset())
+    bed.nodes.behave("*", UNREADY)
+    async with monitoring(bed, most_unavailable=1):
+        await bed.set_image(V2)
+        await wave(bed, both(2))
+        await roll(bed, paused=True)
+        await bed.set_image(V3)
+        await wave(bed, "")
+        await all_ready(bed)
+        await wave(bed, "")
+        assert await layout(bed) == "v1 v1 v2"
+        bed.nodes.behave("*", None)
+        await roll(bed, paused=False)
+        await wave(bed, both(2, 1, 0))
+    assert await layout(bed) == "v3 v3 v3"
+
+
+async def test_a_lost_pod_in_a_pause_after_two_edits_is_of_the_newest_older_version(bed: Bed) -> None:
+    await bed.add_nodes(3)
+    await bed.deploy(daemonset(rolling={"partition": 2}))
+    async with monitoring(bed):
+        await bed.set_image(V2)
+        await wave(bed, both(2))
+        await roll(bed, paused=True)
+        await bed.set_image(V3)
+        await wave(bed, "")
+        await lose(bed, 0)
+        await wave(bed, "+0")
+        assert await layout(bed) == "v2 v1 v2"
+        await roll(bed, paused=False)
+        await wave(bed, both(2))
+    assert await layout(bed) == "v2 v1 v3"
+
+
+async def test_a_selector_that_gets_wider_and_narrower(bed: Bed) -> None:
+    await bed.add_nodes(4)
+    for number, ring in enumerate(("three", "one", "two", "three")):
+        await bed.label_node(f"node-{number}", ring=ring)
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 2, "selector": {"matchLabels": {"ring": "one"}}}))
+    async with monitoring(bed, most_unavailable=2):
+        await bed.set_image(V2)
+        await wave(bed, both(1))
+        await roll(bed, selector={"matchLabels": {"ring": "two"}})
+        await wave(bed, both(2))
+        await roll(bed, selector={"matchLabels": {"ring": "nine"}})
+        await wave(bed, "")
+        await roll(bed, selector=None)
+        await wave(bed, both(3, 0))
+
+
+async def test_a_node_that_gets_the_label_in_the_middle_is_updated(bed: Bed) -> None:
+    await bed.add_nodes(3)
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "selector": CANARY}))
+    async with monitoring(bed, most_unavailable=1):
+        await bed.set_image(V2)
+        await wave(bed, "")
+        await bed.label_node("node-1", canary="yes")
+        await wave(bed, both(1))
+
+
+async def test_selector_and_partition_and_pause_together(bed: Bed) -> None:
+    """The partition counts over all nodes, the selector says which of them; a pause stops both."""
+    await bed.add_nodes(5)
+    for node in ("node-0", "node-1", "node-2"):
+        await bed.label_node(node, canary="yes")
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 2, "selector": CANARY, "partition": 3}))
+    async with monitoring(bed, most_unavailable=2):
+        await bed.set_image(V2)
+        await wave(bed, both(2, 1))
+        await roll(bed, paused=True)
+        await roll(bed, partition=0)
+        await wave(bed, "")
+        await roll(bed, paused=False)
+        await wave(bed, both(0))
+        await roll(bed, selector=None, partition=1)
+        await wave(bed, both(4))
+        await roll(bed, selector=CANARY, partition=0)
+        await wave(bed, "")
+        await roll(bed, selector=None)
+        await wave(bed, both(3))
