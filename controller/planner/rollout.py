@@ -24,11 +24,17 @@ def roll_out(board: Board) -> Step:
     """Replace old pods within the budget; nothing when paused or OnDelete."""
     if paused(board) or not board.quota:
         return Step()
-    candidates = board.outdated
+    candidates = [slot for slot in board.outdated if not _fails(board, slot)]
     chosen = _surge_within(board, candidates) if board.surging else _replace_within(board, candidates)
     chosen = chosen[: board.budget.burst]
     step = _probed(board, chosen) if chosen else Step(actions=_retire_surplus(board))
     return msgspec.structs.replace(step, more=len(candidates) > len(chosen))
+
+
+def _fails(board: Board, slot: Slot) -> bool:
+    """Whether writes there failed more than once: it is tried again later, and the others go on meanwhile (D11)."""
+    held_back = board.world.held_back
+    return bool(held_back) and (slot.node in held_back or (slot.old is not None and slot.old.uid in held_back))
 
 
 def paused(board: Board) -> bool:
@@ -136,7 +142,8 @@ def _retire_surplus(board: Board) -> tuple[DeletePod, ...]:
         1 for slot in board.slots if slot.fit in KEEPING and (slot.current_available or slot.old_available)
     )
     at_once, spare = _by_urgency(leaving)
-    return _retire(board, at_once + spare[: max(available - board.budget.desired, 0)], Why.SURPLUS)
+    going = at_once + spare[: max(available - board.budget.desired, 0)]
+    return _retire(board, going[: board.budget.burst], Why.SURPLUS)
 
 
 def _retire(board: Board, slots: Iterable[Slot], why: Why) -> tuple[DeletePod, ...]:

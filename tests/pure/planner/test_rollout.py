@@ -238,3 +238,10 @@ def test_i4_defect_b1_pods_made_through_another_version_of_the_api_roll_like_any
     updating = world(ds("v2"), nodes=2, pods=pods, revisions=stored)
     cluster = ToyCluster(updating)
     cluster.expect("-node-1 v1", "+node-1 v2", "")
+
+
+def test_decision_d11_an_old_pod_that_cannot_be_deleted_leaves_its_budget_to_the_next() -> None:
+    pods = everywhere(3)
+    stuck = world(ds("v2"), nodes=3, pods=pods, held_back={pods[2].uid: NOW + 8})
+    decided = check(stuck, "-node-1 v1")
+    assert decided.wake_at == NOW + 8

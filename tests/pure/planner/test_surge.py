@@ -202,3 +202,14 @@ def test_a_template_changed_again_while_surging_costs_the_pod_that_does_not_serv
     cluster.expect("-node-0 v1", "+node-0 v3", "")
     cluster.ready()
     cluster.expect("-node-0 v2", "")
+
+
+def test_decision_d11_a_node_where_creates_fail_does_not_keep_its_surge_slot() -> None:
+    surging = world(ds("v2", max_surge=1), nodes=3, pods=everywhere(3), held_back={"node-2": NOW + 8})
+    decided = check(surging, "+node-1 v2")
+    assert decided.wake_at == NOW + 8
+
+
+def test_the_burst_limits_what_goes_for_others_too() -> None:
+    pods = [*everywhere(2, rev="v2"), *served("node-2", "node-3")]
+    tainted(pods=pods, burst=1).expect("-node-3 v1", "-node-2 v1", "")
