@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup check format test demo demo-real cluster bench lock clean
+.PHONY: help setup check format test test-deep demo demo-real cluster bench lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -30,6 +30,9 @@ format: $(READY) ## what `check` would complain about and a tool can mend
 test: $(READY) ## unit, property and system tests, then the same contracts on a real control plane
 	$(BIN)/python -m tests.control_plane fetch || [ -z "$(CI)" ]
 	$(BIN)/python -m pytest
+
+test-deep: $(READY) ## the property tests again, thousands of runs of what `test` tries a hundred times
+	$(BIN)/python -m pytest tests/properties --hypothesis-profile deep
 
 demo: $(READY) ## a DaemonSet on 24 simulated nodes, in your terminal
 	$(BIN)/python -m tests.demo

@@ -2,4 +2,9 @@
 
 from __future__ import annotations
 
+from hypothesis import settings
+
 pytest_plugins = ["tests.control_plane.fixtures"]
+
+settings.register_profile("deep", max_examples=3000, stateful_step_count=50, deadline=None)
+"""`make test-deep`: for property tests that leave their size to the profile. Their usual one is Hypothesis' own."""

@@ -1,0 +1,216 @@
+"""What happened at the server, by whose hand, and how much of it the controller had been told when it decided.
+
+A write is judged by the state that the controller had been *handed* (the bytes of its watches) when it made the plan
+that the write belongs to, and by everything that it has written itself since. That is exact: where no fault delays
+the news this is what the server holds. `Chronicle.deaf` is the law that keeps the excuse honest: a controller that
+does not listen although nothing hinders it breaks that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tests.kit.api import Object
+from tests.properties.rollout_facts import Node, Pod, Spec, is_ours, node_of, pod_of, spec_of
+from tests.properties.rollout_scene import Gone, Scene
+from tests.simulator.cluster import Cluster
+from tests.simulator.history import Change
+from tests.simulator.kinds import DAEMONSETS, NODES, PODS, REVISIONS
+from tests.simulator.objects import Kind
+from tests.simulator.watching import Watch
+
+BY_THE_CONTROLLER: ContextVar[bool] = ContextVar("by the controller", default=False)
+KINDS = (DAEMONSETS, NODES, PODS, REVISIONS)
+
+PROMPT = 1.0
+"""Seconds within which news arrive while nothing delays them."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    version: int
+    kind: Kind
+    ours: bool
+    """Whether the controller wrote it."""
+    at: float
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True)
+class Departure:
+    version: int
+    pod: Pod
+    node_uid: str
+
+
+@dataclass
+class Chronicle:
+    """Follows a simulated cluster from within, write by write. `on_write` is asked about each one of the controller's
+    before the chronicle has it."""
+
+    cluster: Cluster
+    on_write: Callable[[Change, Chronicle], None]
+    spec: Spec | None = None
+    nodes: dict[str, Node] = field(default_factory=dict)
+    pods: dict[str, Pod] = field(default_factory=dict)
+    revisions: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """uid -> number and image."""
+    heard: dict[str, int] = field(default_factory=dict)
+    """Resource -> version up to which the controller has been told."""
+    life_began: float = 0.0
+    decided_at: float = 0.0
+    hindered_until: float = 0.0
+    """Seconds since 1970: until then news may be late or missing, by our doing."""
+    deaf: list[str] = field(default_factory=list)
+    written_since: list[str] = field(default_factory=list)
+    """Creates and deletes of pods since the last decision."""
+    beside_the_sick: set[str] = field(default_factory=set)
+    """uids of pods that were created beside an old one that served nobody."""
+    _known: dict[str, int] = field(default_factory=dict)
+    """`heard` when the controller decided last."""
+    _decided_version: int = 0
+    _seen: set[str] = field(default_factory=set)
+    """uids of the pods that it knew when it decided."""
+    _entries: list[Entry] = field(default_factory=list)
+    _departures: list[Departure] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for kind in KINDS:
+            self.cluster.store.watches[kind].append(_Listener(kind, self._happened))
+
+    def restarted(self) -> None:
+        """A new process knows nothing."""
+        self.life_began = self.cluster.clock()
+        self.heard.clear()
+        self._known.clear()
+        self._seen.clear()
+
+    def decided(self) -> None:
+        """The controller has just made a plan."""
+        self.decided_at, self._known = self.cluster.clock(), dict(self.heard)
+        self.written_since.clear()
+        self._decided_version = self.cluster.store.version
+        known = self._known.get(PODS.resource, 0)
+        self._seen |= self._pods_at(known, known).keys()
+        if self.decided_at > self.hindered_until:
+            for entry in self._entries_after(self._known):
+                if entry.at < self.decided_at - PROMPT:
+                    self.deaf.append(f"of a change of {entry.kind.resource} at {entry.at:.1f} it has not heard")
+
+    def now(self) -> Scene:
+        """The server's own state."""
+        assert self.spec is not None
+        everything = {kind.resource: self.cluster.store.version for kind in KINDS}
+        return self._scene(self.cluster.clock(), everything, self.cluster.store.version)
+
+    def basis(self) -> Scene:
+        """What the controller knew when it decided last, all its earlier writes included."""
+        return self._scene(self.decided_at, self._known, self._decided_version)
+
+    def told(self) -> Scene:
+        """The same, and what it has written since."""
+        return self._scene(self.decided_at, self._known, self.cluster.store.version)
+
+    def _scene(self, at: float, known: dict[str, int], own: int) -> Scene:
+        spec, nodes = self.spec, dict(self.nodes)
+        for entry in self._entries_after(known, DAEMONSETS, NODES):
+            if entry.kind is DAEMONSETS:
+                spec = entry.before or spec
+            elif entry.before is None:
+                nodes.pop(entry.after.name, None)
+            else:
+                nodes[entry.before.name] = entry.before
+        assert spec is not None, "nobody has made the DaemonSet yet"
+        pods = self._pods_at(known.get(PODS.resource, 0), own)
+        images = [image for _, image in sorted(self.revisions.values(), reverse=True)]
+        older = tuple(dict.fromkeys(image for image in images if image != spec.image))
+        return Scene(at, spec, nodes, pods, older, self._gone(known, nodes), self.life_began)
+
+    def _pods_at(self, version: int, own: int) -> dict[str, Pod]:
+        """As the server had them at `version`, and as the controller has left them since, until `own`."""
+        pods = dict(self.pods)
+        later = list(self._entries_after({PODS.resource: version}, PODS))
+        for entry in later:
+            if entry.before is None:
+                pods.pop(entry.after.uid, None)
+            else:
+                pods[entry.before.uid] = entry.before
+        for entry in reversed(later):
+            if not entry.ours or entry.version > own:
+                continue
+            if entry.before is None:
+                pods[entry.after.uid] = entry.after
+            elif entry.after is None:
+                pods.pop(entry.before.uid, None)
+            elif entry.before.uid in pods and entry.after.dying:
+                pods[entry.before.uid] = replace(pods[entry.before.uid], dying=True)
+        return pods
+
+    def _entries_after(self, known: dict[str, int], *kinds: Kind) -> list[Entry]:
+        """Newest first."""
+        found = []
+        least = min((known.get(kind.resource, 0) for kind in kinds or KINDS), default=0)
+        for entry in reversed(self._entries):
+            if entry.version <= least:
+                break
+            if entry.version > known.get(entry.kind.resource, 0) and (not kinds or entry.kind in kinds):
+                found.append(entry)
+        return found
+
+    def _gone(self, known: dict[str, int], nodes: dict[str, Node]) -> dict[str, Gone]:
+        found = {}
+        for one in self._departures:
+            node = nodes.get(one.pod.node)
+            if one.version <= known.get(PODS.resource, 0) and node is not None:
+                remembered = one.pod.uid in self._seen and node.uid == one.node_uid
+                found[node.name] = Gone(one.pod.image, remembered)
+        return found
+
+    def _happened(self, change: Change) -> None:
+        kind, now = change.after.kind, self.cluster.clock()
+        ours = BY_THE_CONTROLLER.get()
+        if kind is PODS and not is_ours(change.after.object):
+            return
+        if ours and kind is not REVISIONS:
+            self.on_write(change, self)
+        before, after = self._apply(kind, change.after.object, now, gone=change.type == "DELETED")
+        self._entries.append(Entry(change.version, kind, ours, now, before, after))
+        if kind is PODS and after is None:
+            node = self.nodes.get(before.node)
+            self._departures.append(Departure(change.version, before, node.uid if node else ""))
+
+    def _apply(self, kind: Kind, found: Object, now: float, *, gone: bool) -> tuple[Any, Any]:
+        """Returns the facts before and after."""
+        if kind is DAEMONSETS:
+            last, self.spec = self.spec, spec_of(found)
+            return last, self.spec
+        uid, after = found["metadata"]["uid"], None
+        if kind is REVISIONS:
+            image = found["data"]["spec"]["template"]["spec"]["containers"][0]["image"]
+            return _put(self.revisions, uid, None if gone else (found["revision"], image))
+        if kind is NODES:
+            return _put(self.nodes, found["metadata"]["name"], None if gone else node_of(found))
+        after = None if gone else pod_of(found, self.pods.get(uid), now)
+        return _put(self.pods, uid, after)
+
+
+def _put(table: dict[str, Any], key: str, after: Any) -> tuple[Any, Any]:
+    before = table.pop(key, None)
+    if after is not None:
+        table[key] = after
+    return before, after
+
+
+class _Listener(Watch):
+    """Told of every change in the very step that makes it."""
+
+    def __init__(self, kind: Kind, tell: Callable[[Change], None]) -> None:
+        super().__init__(kind, "", "", None, bookmarks=False, version=0)
+        self._tell = tell
+
+    def offer(self, change: Change) -> None:
+        self._tell(change)

@@ -1,0 +1,208 @@
+"""What no write of the controller may break: the invariants of scenarios.md, asked at the API server, write by write.
+
+Strict always, whatever faults are in force, by what the server holds:
+- never two live pods of one image on a node, never three live pods at all (1, 9);
+- every write carries a precondition (D11), the counts of a status add up (8);
+- no more creates or deletes of pods in one pass than burstReplicas.
+
+Strict by what the controller had been told when it made the plan, and by what it has written itself since; without a
+fault on its watches that is what the server holds (`Chronicle`):
+- a pod is created only on a free node where one should run, or beside an old one while surging (1);
+- by its hand no more than maxUnavailable nodes are without an available pod (2, D7), and no more than maxSurge have two
+  pods, other than those whose old pod served nobody (3);
+- the update moves selected nodes within `desired - partition`, by name descending, and none while paused or OnDelete
+  (4, 5, D8); a created pod is of the revision that its node may hold (D9).
+
+Lenient: where the answer hangs on what a restarted controller cannot know (which pod was on a node before, since when
+a pod with a clock ahead is ready), both answers are right.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tests.kit.api import Object
+from tests.properties.rollout_chronicle import Chronicle
+from tests.properties.rollout_facts import Pod, is_ours, pod_of
+from tests.properties.rollout_scene import Scene
+from tests.simulator.history import Change
+from tests.simulator.kinds import DAEMONSETS, PODS
+
+
+def broken(change: Change, server: Chronicle) -> Iterator[str]:
+    """Each law that this write of the controller breaks, in words. The chronicle does not have the write yet."""
+    told, basis = server.told(), server.basis()
+    if change.after.kind is DAEMONSETS:
+        yield from _status(change.after.object)
+    elif change.after.kind is PODS and is_ours(change.after.object):
+        before = server.pods.get(change.after.uid)
+        after = pod_of(change.after.object, before, told.at)
+        if before is None:
+            server.written_since.append("create")
+            yield from _crowd(after, server)
+            yield from _burst("create", told, server)
+            yield from _creation(after, told, basis, server)
+        elif before.live and (change.type == "DELETED" or after.dying):
+            server.written_since.append("delete")
+            yield from _burst("delete", told, server)
+            yield from _deletion(told.pods.get(before.uid, before), told, basis)
+        elif before.ended and change.type == "DELETED":
+            server.written_since.append("delete")
+            yield from _burst("delete", told, server)
+
+
+def _status(daemonset: Object) -> Iterator[str]:
+    status, generation = daemonset.get("status") or {}, daemonset["metadata"]["generation"]
+    desired, current = status.get("desiredNumberScheduled", 0), status.get("currentNumberScheduled", 0)
+    if desired != status.get("numberAvailable", 0) + status.get("numberUnavailable", 0):
+        yield f"8: desired is not available + unavailable: {status}"
+    if not status.get("updatedNumberScheduled", 0) <= current <= desired:
+        yield f"8: not updated <= current <= desired: {status}"
+    if status.get("observedGeneration", 0) > generation:
+        yield f"8: observed {status['observedGeneration']} of generation {generation}"
+
+
+def _crowd(new: Pod, server: Chronicle) -> Iterator[str]:
+    """By the server itself, at any time."""
+    there = [pod for pod in server.pods.values() if pod.node == new.node and pod.live]
+    if len(there) > 1:
+        yield f"1: a third live pod on {new.node}, beside {_names(there)}"
+    if any(pod.image == new.image for pod in there):
+        yield f"1, 9: a second live pod of the same image on {new.node}, beside {_names(there)}"
+
+
+def _burst(verb: str, told: Scene, server: Chronicle) -> Iterator[str]:
+    if server.written_since.count(verb) > told.burst:
+        yield f"burst: more than {told.burst} of {dict(Counter(server.written_since))} in one pass"
+
+
+def _creation(new: Pod, told: Scene, basis: Scene, server: Chronicle) -> Iterator[str]:
+    node = new.node
+    if node not in told.eligible:
+        yield f"1: a pod is created on {node}, where none should run"
+        return
+    live = told.live(node)
+    if live:
+        yield from _beside(new, live, told, server)
+    elif not told.max_surge and [pod for pod in told.on(node) if not (pod.dying and pod.ended)]:
+        yield f"1: a pod is created on {node} although {_names(told.on(node))} is not gone"
+    had_one = basis.had_one(node)
+    if had_one or not told.progressive:
+        yield from _revision(new, basis)
+    elif had_one is False:
+        yield from _step_by_step(new, told, basis)
+
+
+def _revision(new: Pod, basis: Scene) -> Iterator[str]:
+    node, current = new.node, basis.is_current(new)
+    allowed = basis.may_hold_current(node)
+    if current and allowed is False:
+        yield f"4, D9: a pod of the current revision on {node}, which may not hold it"
+    if not current and (not basis.older or allowed):
+        yield f"D9: a pod of an older revision on {node}, which may hold the current one"
+    if not current and basis.older and new.image != basis.older[0]:
+        yield f"D9: {new.image} on {node} is not the newest older revision, that is {basis.older[0]}"
+
+
+def _step_by_step(new: Pod, told: Scene, basis: Scene) -> Iterator[str]:
+    """Progressive creation (behaviour.md §7.4): the first pod of a node."""
+    node = new.node
+    if not told.is_current(new):
+        yield f"7.4: the first pod of {node} is not of the current revision"
+    if len(told.holders() - {node}) >= told.quota:
+        yield f"7.4: {node} gets its first pod although {sorted(told.holders())} of {told.quota} have the current one"
+    if told.older and (not told.selected(node) or (told.spec.paused and basis.incomplete())):
+        yield f"7.4: {node} gets its first pod although selector or pause exclude it"
+
+
+def _beside(new: Pod, live: list[Pod], told: Scene, server: Chronicle) -> Iterator[str]:
+    """A second pod on a node."""
+    node, spec = new.node, told.spec
+    if not told.max_surge:
+        yield f"1: a second pod on {node} without surge, beside {_names(live)}"
+    if not told.is_current(new) or any(map(told.is_current, live)):
+        yield f"1: beside {_names(live)} on {node} a pod that is no successor"
+    if spec.paused or not spec.rolling:
+        yield f"5: the update goes on on {node} although it is paused or OnDelete"
+    if told.nodes[node].unreachable:
+        yield f"D23: an update on {node}, which is unreachable"
+    if not any(told.available(pod) for pod in live):
+        server.beside_the_sick.add(new.uid)
+        return
+    pairs = {one: told.current(one) for one in told.eligible if told.old(one)}
+    counted = {one for one, pods in pairs.items() if any(pod.uid not in server.beside_the_sick for pod in pods)}
+    if len(counted | {node}) > told.max_surge:
+        yield f"3: with {node} beside {sorted(counted)} more than {told.max_surge} nodes have two pods"
+
+
+def _deletion(pod: Pod, told: Scene, basis: Scene) -> Iterator[str]:
+    node = pod.node
+    if node not in told.nodes:
+        if pod.bound:
+            yield f"5: {pod.name} on the vanished {node} is bound: it is the pod garbage collector's"
+        return
+    if told.leaves(node) or not pod.live:
+        return
+    others = [one for one in told.live(node) if one.uid != pod.uid]
+    same = [one for one in others if told.is_current(one) == told.is_current(pod)]
+    if same:
+        if told.available(pod) and told.served(node) and not any(told.available(one) is not False for one in others):
+            yield f"2: of two pods on {node} the one that serves was deleted, {_names(others)} stays"
+    elif others:
+        yield from _of_a_pair(pod, others[0], told)
+    else:
+        yield from _for_the_update(pod, told, basis)
+
+
+def _of_a_pair(pod: Pod, other: Pod, told: Scene) -> Iterator[str]:
+    """An old and a current pod on one node: one goes."""
+    node, goes = pod.node, told.available(pod)
+    stays = told.available(other)
+    if told.is_current(pod):
+        if told.max_surge:
+            yield f"3: the new pod of {node} goes while surging, beside {_names([other])}"
+        elif goes or stays is False:
+            yield f"2: of two pods on {node} the current one goes although the old one is no better"
+    elif told.max_surge:
+        if pod.ready and stays is False and (node in told.eligible or list(_surplus(pod, told))):
+            yield f"3, 5: the old pod of {node} goes before its partner is available"
+    elif goes and stays is False:
+        yield f"2: of two pods on {node} the one that serves was deleted, {_names([other])} stays"
+
+
+def _for_the_update(pod: Pod, told: Scene, basis: Scene) -> Iterator[str]:
+    """The only live pod of a node that may keep it."""
+    node, spec = pod.node, told.spec
+    if told.is_current(pod):
+        yield f"5: {pod.name} on {node} is current, and nothing is wrong with it"
+        return
+    if spec.paused or not spec.rolling:
+        yield f"5: {pod.name} on {node} goes although the update is paused or OnDelete"
+    if told.nodes[node].unreachable:
+        yield f"D23: an update on {node}, which is unreachable"
+    if told.max_surge:
+        yield from _surplus(pod, told)
+        return
+    if node not in told.eligible:
+        yield f"5: {pod.name} may stay on {node}, and no other would come"
+        return
+    if basis.may_hold_current(node) is False:
+        yield f"4: {node} may not hold the current revision, and its old pod goes"
+    down = told.down()
+    if told.available(pod) and len({*down, node}) > told.max_unavailable:
+        yield f"2: {node} goes beside {sorted(down)}, maxUnavailable is {told.max_unavailable}"
+
+
+def _surplus(pod: Pod, told: Scene) -> Iterator[str]:
+    """While surging a lone pod goes only from a node that may merely keep it, when enough others serve (U42)."""
+    if pod.node in told.eligible:
+        yield f"3: the only pod of {pod.node} goes while surging"
+    elif told.available(pod):
+        serving = [one for one in told.nodes if told.served(one) is not False]
+        if len(serving) <= told.desired:
+            yield f"2: {pod.name} may stay on {pod.node}, and {len(serving)} serve where {told.desired} should"
+
+
+def _names(pods: list[Pod]) -> str:
+    return ", ".join(map(str, pods))

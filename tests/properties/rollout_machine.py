@@ -1,0 +1,216 @@
+"""Any sequence of what users, clusters and faults do, on the real controller: see `rollout_laws` for what holds at
+every write, and `rollout_oracle` for how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from tests.kit.api import Object
+from tests.properties.rollout_bed import Broken, Stage
+from tests.properties.rollout_facts import Number
+from tests.properties.rollout_moves import IMAGES, KUBELETS, LIMITS, NAMES, TROUBLES, Moves, Wish, changed
+from tests.properties.rollout_oracle import missing
+
+HOURS = 3
+"""Within which everything has come to rest; failed pods and refused templates wait up to a quarter of an hour."""
+WAITS = st.sampled_from([0.6, 0.0, 0.1, 3.0])
+"""Seconds that are left to the controller after a move; with 0 the next move comes on top of this one."""
+NODE = st.sampled_from(NAMES)
+
+
+class Rollouts(RuleBasedStateMachine):
+    """Each rule is one move and the time until the controller has answered it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stage: Stage | None = Stage()
+        self.moves = Moves(self.stage)
+
+    @initialize(
+        count=st.integers(2, 5),
+        limits=st.integers(0, len(LIMITS) - 1),
+        partition=st.sampled_from([None, 1, "50%"]),
+        settle=st.sampled_from([True, True, True, False]),
+    )
+    def begin(self, count: int, limits: int, partition: Number, settle: bool) -> None:
+        wish = replace(Wish(), limits=limits, partition=partition)
+        self.act(f"{count} nodes, {changed(Wish(), wish)}", self.moves.begin(count, wish), 5.0 if settle else 0.0)
+
+    def act(self, line: str, move: Coroutine[Any, Any, None], wait: float) -> None:
+        """Make a move, and give the controller time."""
+        assert self.stage is not None
+        self.stage.tell(line)
+        try:
+            self.stage.run(move)
+            if wait:
+                self.stage.run(self.moves.wait(wait))
+        except BaseException:
+            self.over()
+            raise
+
+    def over(self) -> None:
+        stage, self.stage = self.stage, None
+        if stage is not None:
+            stage.close()
+
+    # users
+
+    @rule(image=st.sampled_from(IMAGES), wait=WAITS)
+    def template(self, image: str, wait: float) -> None:
+        self.edit(wait, image=image)
+
+    @rule(partition=st.sampled_from([None, 0, 1, 2, 3, "30%", "50%", 100]), wait=WAITS)
+    def partition(self, partition: Number, wait: float) -> None:
+        self.edit(wait, partition=partition)
+
+    @rule(on=st.booleans(), wait=WAITS)
+    def canaries_only(self, on: bool, wait: float) -> None:
+        self.edit(wait, canaries_only=on)
+
+    @rule(on=st.booleans(), wait=WAITS)
+    def paused(self, on: bool, wait: float) -> None:
+        self.edit(wait, paused=on)
+
+    @rule(limits=st.integers(0, len(LIMITS) - 1), wait=WAITS)
+    def limits(self, limits: int, wait: float) -> None:
+        self.edit(wait, limits=limits)
+
+    @rule(rolling=st.booleans(), wait=WAITS)
+    def type(self, rolling: bool, wait: float) -> None:
+        self.edit(wait, rolling=rolling)
+
+    @rule(kind=st.sampled_from(["Standard", "InPlaceIfPossible", "Surging"]), wait=WAITS)
+    def rolling_update_type(self, kind: str, wait: float) -> None:
+        self.edit(wait, kind=kind)
+
+    @rule(seconds=st.sampled_from([0, 3, 30]), burst=st.sampled_from([250, 1, "40%"]), wait=WAITS)
+    def pace(self, seconds: int, burst: Number, wait: float) -> None:
+        self.edit(wait, min_ready=seconds, burst=burst)
+
+    @rule(on=st.sampled_from([True, False, None]), wait=WAITS)
+    def partitioned_scaling(self, on: bool | None, wait: float) -> None:
+        self.edit(wait, partitioned_scaling=on)
+
+    @rule(image=st.sampled_from(IMAGES), partition=st.sampled_from([None, 1, 2]), paused=st.booleans(), wait=WAITS)
+    def many_fields(self, image: str, partition: Number, paused: bool, wait: float) -> None:
+        self.edit(wait, image=image, partition=partition, paused=paused)
+
+    def edit(self, wait: float, **changes: Any) -> None:
+        after = replace(self.moves.wish, **changes)
+        self.act(f"edit: {changed(self.moves.wish, after)}", self.moves.edit(**changes), wait)
+
+    # nodes and their kubelets
+
+    @rule(name=NODE, canary=st.booleans(), wait=WAITS)
+    def node_joins(self, name: str, canary: bool, wait: float) -> None:
+        self.act(f"{name} joins, canary={canary}", self.moves.add(name, canary), wait)
+
+    @rule(name=NODE, collect=st.booleans(), wait=WAITS)
+    def node_goes(self, name: str, collect: bool, wait: float) -> None:
+        self.act(f"{name} goes, collect={collect}", self.moves.remove(name, collect), wait)
+
+    @rule(wait=WAITS)
+    def garbage(self, wait: float) -> None:
+        self.act("the garbage of pods is collected", self.moves.collect(), wait)
+
+    @rule(name=NODE, canary=st.booleans(), wait=WAITS)
+    def node_label(self, name: str, canary: bool, wait: float) -> None:
+        self.act(f"label {name}: canary={canary}", self.moves.label(name, canary), wait)
+
+    @rule(name=NODE, effect=st.sampled_from(["NoSchedule", "NoExecute", ""]), wait=WAITS)
+    def node_taint(self, name: str, effect: str, wait: float) -> None:
+        self.act(f"taint {name}: {effect or 'none'}", self.moves.taint(name, effect), wait)
+
+    @rule(name=NODE, evict_only=st.booleans(), wait=WAITS)
+    def node_silent(self, name: str, evict_only: bool, wait: float) -> None:
+        self.act(f"{name} is silent, evict_only={evict_only}", self.moves.lose(name, evict_only), wait)
+
+    @precondition(lambda self: self.moves.lost)
+    @rule(wait=WAITS)
+    def node_heard_again(self, wait: float) -> None:
+        name = min(self.moves.lost)
+        self.act(f"{name} is heard again", self.moves.regain(name), wait)
+
+    @rule(name=NODE, how=st.sampled_from(list(KUBELETS)), wait=WAITS)
+    def kubelet(self, name: str, how: str, wait: float) -> None:
+        self.act(f"kubelet of {name}: {how}", self.moves.kubelet(name, how), wait)
+
+    @rule(seconds=st.sampled_from([0.0, 20.0, 600.0]))
+    def clocks_of_nodes(self, seconds: float) -> None:
+        assert self.stage is not None
+        self.stage.tell(f"the nodes' clocks are {seconds:g} s ahead")
+        self.stage.clock_ahead = seconds
+
+    # pods
+
+    @rule(name=NODE, wait=WAITS)
+    def pod_sick(self, name: str, wait: float) -> None:
+        self.act(f"the pod on {name} gets unready", self.moves.sicken(name), wait)
+
+    @rule(name=NODE, wait=WAITS)
+    def pod_fails(self, name: str, wait: float) -> None:
+        self.act(f"the pod on {name} fails", self.moves.fail(name), wait)
+
+    @rule(name=NODE, wait=WAITS)
+    def pod_lost(self, name: str, wait: float) -> None:
+        self.act(f"the pod on {name} is deleted by hand", self.moves.delete(name), wait)
+
+    # the controller and its way to the server
+
+    @rule(what=st.sampled_from(list(TROUBLES)), wait=WAITS)
+    def trouble(self, what: str, wait: float) -> None:
+        self.act(f"trouble: {what}", self.moves.hinder(what), wait)
+
+    @precondition(lambda self: self.moves.troubles)
+    @rule(wait=WAITS)
+    def trouble_ends(self, wait: float) -> None:
+        place = min(self.moves.troubles)
+        self.act(f"the trouble with {place} is over", self.moves.help(place), wait)
+
+    @rule(seconds=st.sampled_from([0.0, 5.0]), wait=WAITS)
+    def restart(self, seconds: float, wait: float) -> None:
+        self.act(f"the controller is killed, and back after {seconds:g} s", self.moves.restart(seconds), wait)
+
+    @rule(seconds=st.sampled_from([1.0, 10.0, 200.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.act(f"{seconds:g} s pass", asyncio.sleep(seconds), 0.0)
+
+    def teardown(self) -> None:
+        """The moves stop, the machines are well: what the spec says comes about, and then nothing is written."""
+        if self.stage is None:
+            return
+        try:
+            if self.stage.chronicle.spec is not None:
+                self.end(self.stage)
+        finally:
+            self.over()
+
+    def end(self, stage: Stage) -> None:
+        stage.tell("the moves stop, all machines are well")
+        stage.run(self.moves.heal())
+        begun, wrong = stage.look(), ["nothing was looked at"]
+        for _ in range(HOURS * 12):
+            stage.run(stage.bed.idle(30.0))
+            if not (wrong := missing(begun, stage.look(), stage.run(status(stage)))):
+                break
+            stage.run(asyncio.sleep(270.0))
+        if wrong:
+            stage.judge(*(f"in the end: {one}" for one in wrong), stage.look().table())
+        stage.bed.journal.clear()
+        stage.run(asyncio.sleep(3600.0))
+        if stage.bed.journal.writes:
+            stage.judge("in the end it goes on writing:", *map(str, stage.bed.journal.writes))
+
+
+async def status(stage: Stage) -> Object:
+    found: Object = (await stage.bed.daemonset()).get("status") or {}
+    return found
+
+
+__all__ = ["Broken", "Rollouts"]

@@ -1,0 +1,248 @@
+"""What users, clusters and faults may do between two passes, each as one coroutine on a stage."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from controller.api.meta import rfc3339
+from tests.kit.api import DAEMONSETS, PODS, Object, Refusal
+from tests.nodes import DEAD, INSTANT, Behaviour
+from tests.properties.rollout_bed import Stage
+from tests.properties.rollout_facts import CANARY, UNREACHABLE, Number, Pod
+from tests.simulator.faults import Answer, CloseWatch, ErrorEvent, LateWatch, LoseAnswer, LoseRequest, Rule
+from tests.system.objects import V1, V2, V3, daemonset
+from tests.virtual_time import clock
+
+NAMES = tuple(f"node-{number}" for number in range(6))
+IMAGES = (V1, V2, V3)
+LIMITS: tuple[dict[str, Number], ...] = (
+    {"maxUnavailable": 1},
+    {"maxUnavailable": 2},
+    {"maxUnavailable": "50%"},
+    {},
+    {"maxSurge": 1, "maxUnavailable": 0},
+    {"maxSurge": "50%", "maxUnavailable": 0},
+)
+KUBELETS = {
+    "well": None,
+    "slow": Behaviour(start=0.5, ready=2.0, terminate=1.0),
+    "never ready": Behaviour(ready=None),
+    "failing": Behaviour(fail=3.0),
+    "slow to let go": Behaviour(terminate=4.0),
+    "holding on": Behaviour(terminate=None),
+}
+TROUBLES = {
+    "late watches": Rule(verb="watch", effect=LateWatch(seconds=3)),
+    "very late pods": Rule(verb="watch", resource="pods", effect=LateWatch(seconds=20)),
+    "late nodes": Rule(verb="watch", resource="nodes", effect=LateWatch(seconds=5)),
+    "late daemonset": Rule(verb="watch", resource="daemonsets.apps.kruise.io", effect=LateWatch(seconds=5)),
+    "closing watches": Rule(verb="watch", effect=CloseWatch(events=2, reset=True)),
+    "expiring watches": Rule(verb="watch", effect=ErrorEvent(events=1)),
+    "creates without answers": Rule(verb="create", resource="pods", effect=LoseAnswer(), times=3),
+    "deletes without answers": Rule(verb="delete", resource="pods", effect=LoseAnswer(), times=3),
+    "lost requests": Rule(verb="create,delete", resource="pods", effect=LoseRequest(), times=3),
+    "conflicts": Rule(verb="patch,delete", effect=Answer(409), times=3),
+    "errors": Rule(verb="create,delete,patch", effect=Answer(500), times=3),
+    "too many requests": Rule(verb="create,delete", effect=Answer(429, retry_after=2), times=3),
+    "lost revision": Rule(verb="create", resource="controllerrevisions.apps", effect=LoseAnswer(), times=1),
+}
+HINDRANCE = 130.0
+"""Seconds after which news flow again for sure, once the trouble is over."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """The part of the spec that users edit; always one that the CRD's rules accept."""
+
+    image: str = V1
+    rolling: bool = True
+    kind: str = "Standard"
+    limits: int = 0
+    partition: Number = None
+    canaries_only: bool = False
+    paused: bool = False
+    min_ready: int = 0
+    burst: Number = 250
+    partitioned_scaling: bool | None = None
+
+    def strategy(self) -> Object:
+        limits = dict(LIMITS[self.limits])
+        if self.kind == "Surging":
+            limits.pop("maxUnavailable", None)
+        if self.kind == "InPlaceIfPossible" and "maxSurge" in limits:
+            limits = {"maxUnavailable": 1}
+        rolling: dict[str, Any] = {"maxUnavailable": None, "maxSurge": None, **limits}
+        rolling |= {"rollingUpdateType": self.kind, "partition": self.partition, "paused": self.paused or None}
+        rolling["selector"] = {"matchLabels": CANARY} if self.canaries_only else None
+        return {"type": "RollingUpdate" if self.rolling else "OnDelete", "rollingUpdate": rolling}
+
+    def spec(self) -> Object:
+        """As a merge patch."""
+        new: Object = daemonset(image=self.image)["spec"]
+        scale = {"partitionedScaling": self.partitioned_scaling}
+        more = {"minReadySeconds": self.min_ready, "burstReplicas": self.burst, "scaleStrategy": scale}
+        return {"template": new["template"], "updateStrategy": self.strategy(), **more}
+
+
+class Moves:
+    """All moves, on one stage. Those that are about something that is not there do nothing."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage, self.bed = stage, stage.bed
+        self.wish = Wish()
+        self.troubles: dict[str, Rule] = {}
+        """One with watches and one with writes may go on at the same time."""
+        self.lost: set[str] = set()
+        """Nodes that nobody hears of."""
+
+    async def begin(self, count: int, wish: Wish) -> None:
+        for number, name in enumerate(NAMES[:count]):
+            await self.bed.nodes.add(name, labels=CANARY if number % 2 else {})
+        self.wish = wish
+        new = daemonset(image=wish.image)
+        new["spec"] |= {**wish.spec(), "updateStrategy": _without_none(wish.strategy())}
+        new["spec"].pop("scaleStrategy")
+        await self.bed.api.create(DAEMONSETS, new)
+
+    async def edit(self, **changes: Any) -> None:
+        self.wish = replace(self.wish, **changes)
+        await self.bed.edit(self.wish.spec())
+
+    # nodes
+
+    async def add(self, name: str, canary: bool) -> None:
+        if name in self.bed.nodes.names:
+            return
+        await self.bed.nodes.add(name, labels=CANARY if canary else {})
+        for pod in await self.bed.api.list(PODS):  # a new machine knows nothing of what was to end on the old one
+            if pod["spec"].get("nodeName") == name and pod["metadata"].get("deletionTimestamp"):
+                with suppress(Refusal):
+                    await self.bed.nodes.gone(pod)
+
+    async def remove(self, name: str, collect: bool) -> None:
+        """`collect`: the garbage collector of pods comes at once."""
+        if name in self.bed.nodes.names and len(self.bed.nodes.names) > 1:
+            self.lost.discard(name)
+            await self.bed.nodes.remove(name)
+            if collect:
+                await self.collect()
+
+    async def collect(self) -> None:
+        """What the garbage collector of pods does."""
+        for pod in await self.bed.api.list(PODS):
+            if pod["spec"].get("nodeName", self.bed.nodes.names[0]) not in self.bed.nodes.names:
+                with suppress(Refusal):
+                    await self.bed.api.delete(PODS, pod["metadata"]["name"], options={"gracePeriodSeconds": 0})
+
+    async def label(self, name: str, canary: bool) -> None:
+        if name in self.bed.nodes.names:
+            await self.bed.label_node(name, track="canary" if canary else None)
+
+    async def taint(self, name: str, effect: str) -> None:
+        if name in self.bed.nodes.names and name not in self.lost:
+            await self.bed.taint(name, *([{"key": "reserved", "effect": effect}] if effect else []))
+
+    async def lose(self, name: str, evict_only: bool) -> None:
+        """Nobody hears of the machine. `evict_only`: the taint that keeps new pods away is not there (yet)."""
+        if name not in self.bed.nodes.names or name in self.lost:
+            return
+        self.lost.add(name)
+        if evict_only:
+            self.bed.nodes.behave(name, DEAD)
+            taint = {"key": UNREACHABLE, "effect": "NoExecute", "timeAdded": rfc3339(clock())}
+            await self.bed.taint(name, taint)
+        else:
+            await self.bed.nodes.lose(name)
+        for pod in self.pods_on(name):
+            with suppress(Refusal):
+                await self.bed.nodes.ready(await self.bed.api.get(PODS, pod.name), value=False)
+
+    async def regain(self, name: str) -> None:
+        if name in self.lost:
+            self.lost.discard(name)
+            await self.bed.nodes.regain(name)
+
+    async def kubelet(self, name: str, how: str) -> None:
+        if name in self.bed.nodes.names and name not in self.lost:
+            self.bed.nodes.behave(name, KUBELETS[how])
+
+    # pods
+
+    def pods_on(self, node: str) -> list[Pod]:
+        return [pod for pod in self.stage.chronicle.pods.values() if pod.node == node and pod.live and pod.bound]
+
+    async def sicken(self, node: str) -> None:
+        """Its pods are not ready any more, until its kubelet is another."""
+        if node not in self.lost and node in self.bed.nodes.names:
+            self.bed.nodes.behave(node, Behaviour(ready=None))
+            for pod in self.pods_on(node):
+                await self.bed.nodes.ready(await self.bed.api.get(PODS, pod.name), value=False)
+
+    async def fail(self, node: str) -> None:
+        for pod in self.pods_on(node)[:1]:
+            await self.bed.nodes.fail(await self.bed.api.get(PODS, pod.name))
+
+    async def delete(self, node: str) -> None:
+        for pod in self.pods_on(node)[:1]:
+            await self.bed.api.delete(PODS, pod.name)
+
+    # the controller and its way to the server
+
+    async def hinder(self, what: str) -> None:
+        rule = replace(TROUBLES[what])
+        place = "watches" if rule.verb == "watch" else "writes"
+        await self.help(place)
+        self.troubles[place] = rule
+        self.bed.simulator.link.faults.add(rule)
+        if place == "watches":
+            self.stage.chronicle.hindered_until = float("inf")
+            self.bed.simulator.link.drop_watches()
+
+    async def help(self, place: str) -> None:
+        """The trouble there is over."""
+        rule = self.troubles.pop(place, None)
+        if rule is None:
+            return
+        self.bed.simulator.link.faults.remove(rule)
+        if place == "watches":
+            self.stage.chronicle.hindered_until = clock() + HINDRANCE
+            self.bed.simulator.link.drop_watches()
+
+    async def restart(self, seconds: float) -> None:
+        """Killed, and nobody there for so long."""
+        await self.bed.controller.kill()
+        await asyncio.sleep(seconds)
+        self.stage.start()
+
+    # time
+
+    async def wait(self, seconds: float) -> None:
+        """Until the controller has not written for a moment, at most so many seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.bed.idle(min(seconds, 0.6))
+
+    async def heal(self) -> None:
+        """All faults are over, all machines well. Spec, labels and taints stay as they are."""
+        for place in [*self.troubles]:
+            await self.help(place)
+        self.stage.clock_ahead = 0.0
+        for name in [*self.lost]:
+            await self.regain(name)
+        for name in self.bed.nodes.names:
+            self.bed.nodes.behave(name, INSTANT)
+        await self.collect()
+
+
+def _without_none(found: Object) -> Object:
+    rolling = {key: value for key, value in found["rollingUpdate"].items() if value is not None}
+    return {**found, "rollingUpdate": rolling}
+
+
+def changed(before: Wish, after: Wish) -> str:
+    """For the story."""
+    old = asdict(before)
+    return ", ".join(f"{key} = {value}" for key, value in asdict(after).items() if value != old[key]) or "nothing"

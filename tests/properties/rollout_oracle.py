@@ -1,0 +1,78 @@
+"""What the world must look like once nothing happens any more, worked out from the spec and the nodes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.kit.api import Object
+from tests.properties.rollout_facts import Pod
+from tests.properties.rollout_scene import Scene
+
+
+def missing(begun: Scene, now: Scene, status: Object) -> list[str]:
+    """What is not as it should be, in words. `begun`: the world when the last move had been made."""
+    return [*_places(now), *_pace(begun, now), *_status(now, status)]
+
+
+def _places(now: Scene) -> Iterator[str]:
+    """Which nodes have a pod."""
+    for node in now.eligible:
+        there = now.on(node)
+        if not there and may_wait(now, node):
+            continue
+        if len(there) != 1 or not now.available(there[0]):
+            yield f"{node} should have one available pod, there is: {_names(there)}"
+    for node in sorted({pod.node for pod in now.pods.values()} - {*now.eligible}):
+        there = now.on(node)
+        if node not in now.nodes or now.leaves(node):
+            yield f"{node} should have no pod, there is: {_names(there)}"
+        elif len(there) > 1 or not there[0].live:
+            yield f"{node} may keep one live pod, there is: {_names(there)}"
+
+
+def may_wait(now: Scene, node: str) -> bool:
+    """Progressive creation: a node that has no pod goes without one as long as the current revision is at its quota,
+    or must not go there (behaviour.md §7.4)."""
+    if not now.progressive:
+        return False
+    full = len(now.holders()) >= now.quota
+    return full or (bool(now.older) and (not now.selected(node) or now.spec.paused))
+
+
+def _pace(begun: Scene, now: Scene) -> Iterator[str]:
+    """How many nodes have the current revision. Which of them gained it is judged at each creation."""
+    holders = now.holders()
+    old = [node for node in now.eligible if now.old(node) and node not in holders]
+    if not now.older and old:
+        yield f"there is no older revision, but {old} have one"
+    if not now.spec.rolling or not now.older or now.spec.paused:
+        return
+    waiting = [node for node in old if now.selected(node)]
+    if waiting and len(holders) < now.quota:
+        yield f"{waiting} wait for the update, {len(holders)} of {now.quota} have it"
+    if len(holders) > max(now.quota, len(begun.holders())):
+        yield f"{sorted(holders)} have the current revision, that is more than {now.quota}"
+
+
+def _status(now: Scene, status: Object) -> Iterator[str]:
+    having = [node for node in now.eligible if now.on(node)]
+    serving = [node for node in having if now.served(node)]
+    leftovers = {pod.node for pod in now.pods.values() if pod.node in now.nodes} - {*now.eligible}
+    wanted = {
+        "observedGeneration": now.spec.generation,
+        "desiredNumberScheduled": now.desired,
+        "currentNumberScheduled": len(having),
+        "numberReady": len(serving),
+        "numberAvailable": len(serving),
+        "numberUnavailable": now.desired - len(serving),
+        "updatedNumberScheduled": len(now.holders()),
+        "numberMisscheduled": len(leftovers),
+    }
+    told = {field: status.get(field, 0) for field in wanted}
+    if told != wanted:
+        wrong = {field: told[field] for field in wanted if told[field] != wanted[field]}
+        yield f"the status says {wrong}, there are { ({field: wanted[field] for field in wrong}) }"
+
+
+def _names(pods: list[Pod]) -> str:
+    return ", ".join(map(str, pods)) or "none"

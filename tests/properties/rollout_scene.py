@@ -1,0 +1,216 @@
+"""One state of the world, and the arithmetic of the specification over it: who is served, who may be updated.
+
+Nothing here is taken from `controller`; it is worked out anew from the decisions D6 to D9. What depends on things
+that a controller may have forgotten (which pod was on a node before) has three answers: yes, no and None, "perhaps".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tests.properties.rollout_facts import Node, Pod, Spec, share
+
+SLACK = 30.0
+"""Seconds by which a late watch may delay the news of a pod."""
+
+
+@dataclass(frozen=True)
+class Gone:
+    """The pod that was there last, on a node that has none."""
+
+    image: str
+    surely_known: bool
+    """Whether the controller must remember it: it has seen the pod, and the pod go, without a restart since."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    at: float
+    """Seconds since 1970."""
+    spec: Spec
+    nodes: Mapping[str, Node]
+    pods: Mapping[str, Pod]
+    """By uid."""
+    older: tuple[str, ...]
+    """Images of the stored revisions other than the current one, newest first."""
+    gone: Mapping[str, Gone]
+    """By node."""
+    life_began: float
+    """When the controller process was started."""
+
+    # nodes
+
+    @property
+    def eligible(self) -> list[str]:
+        """By name."""
+        return sorted(name for name, node in self.nodes.items() if not node.effects)
+
+    @property
+    def desired(self) -> int:
+        return len(self.eligible)
+
+    def selected(self, node: str) -> bool:
+        return not self.spec.canaries_only or self.nodes[node].canary
+
+    def leaves(self, node: str) -> bool:
+        """Whether no daemon pod may be there."""
+        return "NoExecute" in self.nodes[node].effects
+
+    # pods
+
+    def on(self, node: str) -> list[Pod]:
+        return [pod for pod in self.pods.values() if pod.node == node]
+
+    def live(self, node: str) -> list[Pod]:
+        return [pod for pod in self.on(node) if pod.live]
+
+    def is_current(self, pod: Pod) -> bool:
+        return pod.image == self.spec.image
+
+    def current(self, node: str) -> list[Pod]:
+        return [pod for pod in self.live(node) if self.is_current(pod)]
+
+    def old(self, node: str) -> list[Pod]:
+        return [pod for pod in self.live(node) if not self.is_current(pod)]
+
+    def available(self, pod: Pod) -> bool | None:
+        """None: the node's clock is ahead, and it depends on when the controller saw the pod ready first."""
+        if not pod.live or not pod.ready:
+            return False
+        if not self.spec.min_ready:
+            return True
+        wait = self.spec.min_ready
+        if pod.since <= pod.told:
+            return pod.since + wait < self.at
+        if pod.told + wait >= self.at:
+            return False
+        return True if max(pod.told, self.life_began) + SLACK + wait < self.at else None
+
+    def served(self, node: str) -> bool | None:
+        """Whether an available pod is there."""
+        answers = [self.available(pod) for pod in self.live(node)]
+        return True if True in answers else None if None in answers else False
+
+    def down(self) -> set[str]:
+        """Eligible nodes that surely count against maxUnavailable: nobody serves, or nobody hears of it (D7, D23)."""
+        return {node for node in self.eligible if self.nodes[node].unreachable or self.served(node) is False}
+
+    # limits
+
+    @property
+    def max_surge(self) -> int:
+        return share(self.spec.max_surge, self.desired, up=True)
+
+    @property
+    def max_unavailable(self) -> int:
+        most = share(self.spec.max_unavailable, self.desired, up=True)
+        return most or (0 if self.max_surge else 1)
+
+    @property
+    def partition(self) -> int:
+        return share(self.spec.partition, self.desired, up=False)
+
+    @property
+    def quota(self) -> int:
+        """How many nodes may hold the current revision."""
+        return max(self.desired - self.partition, 0)
+
+    @property
+    def burst(self) -> int:
+        return max(share(self.spec.burst, self.desired, up=False), 1)
+
+    @property
+    def progressive(self) -> bool:
+        return self.spec.partitioned_scaling and self.spec.rolling and self.partition > 0
+
+    # who may hold the current revision (D9)
+
+    def holders(self) -> set[str]:
+        return {node for node in self.eligible if self.current(node)}
+
+    def had_current(self, node: str) -> bool | None:
+        """Whether it had a current pod before, which is on its way out, has ended, or is gone.
+
+        Perhaps, where an old one lives beside it: the template went back to what was just replaced.
+        """
+        there = self.on(node)
+        if any(self.is_current(pod) and not pod.live for pod in there):
+            return None if self.old(node) else True
+        gone = self.gone.get(node)
+        if gone is None or gone.image != self.spec.image:
+            return False
+        return True if gone.surely_known and not there else None
+
+    def had_one(self, node: str) -> bool | None:
+        """Whether a daemon pod is there or was there before."""
+        gone = self.gone.get(node)
+        if self.on(node) or (gone is not None and gone.surely_known):
+            return True
+        return False if gone is None else None
+
+    def incomplete(self) -> bool | None:
+        """Whether some node still has, or last had, a pod of an older revision."""
+        answer: bool | None = False
+        for node in self.eligible:
+            if self.current(node):
+                continue
+            there = self.on(node)
+            if any(not self.is_current(pod) for pod in there):
+                return True
+            gone = self.gone.get(node)
+            if gone is not None and gone.image != self.spec.image and not there:
+                if gone.surely_known:
+                    return True
+                answer = None
+        return answer
+
+    def may_hold_current(self, node: str) -> bool | None:
+        """Nodes that have it, then nodes that had it, then selected ones, each by name descending, up to the quota.
+
+        While an incomplete rollout is paused only the first two; whether the quota cuts these then, is left open.
+        """
+        if not self.spec.rolling or not self.older:
+            return True
+        if node in self.holders():
+            return None if len(self.holders()) > self.quota else True
+        had = self.had_current(node)
+        frozen = self.incomplete() if self.spec.paused else False
+        least, most = len(self.holders()), len(self.holders())
+        for other in self.eligible:
+            if other != node and other not in self.holders():
+                surely, perhaps = self._before(other, node)
+                least += surely
+                most += perhaps
+        if had is False and (frozen or not self.selected(node)):
+            return False
+        if least >= self.quota:
+            return None if frozen is not False else False
+        in_line = had or (frozen is False and self.selected(node))
+        return True if in_line and most < self.quota else None
+
+    def _before(self, other: str, node: str) -> tuple[bool, bool]:
+        """Whether `other` surely, and whether it perhaps comes before `node`; neither has the current revision."""
+        answers = set()
+        for mine in self._answers(node):
+            for theirs in self._answers(other):
+                waits = theirs or self.selected(other)
+                answers.add(waits and (not theirs, _descending(other)) < (not mine, _descending(node)))
+        return all(answers), any(answers)
+
+    def _answers(self, node: str) -> Iterator[bool]:
+        had = self.had_current(node)
+        yield from (True, False) if had is None else (had,)
+
+    def table(self) -> str:
+        """For a person: one line a node."""
+        names = sorted({*self.nodes, *(pod.node for pod in self.pods.values())})
+        lines = [f"    {self.spec}"]
+        for name in names:
+            pods = "; ".join(map(str, self.on(name))) or "no pod"
+            lines.append(f"    {self.nodes.get(name) or f'{name} (gone)'}: {pods}")
+        return "\n".join(lines)
+
+
+def _descending(name: str) -> tuple[int, ...]:
+    return tuple(-ord(letter) for letter in name)
