@@ -63,7 +63,8 @@ async def writes_nothing_but_its_status(bed: Bed, plane: ControlPlane) -> None:
     await bed.kubectl("annotate", "nodes", *NODES[:3], *NODES[-3:], "looked=1")
     await bed.kubectl("patch", "ads", "demo", "--type=merge", '-p={"spec":{"revisionHistoryLimit":7}}')
     await bed.status()
-    assert by_kind(audit.requests()).keys() == {"patch daemonsets/status"}
+    made = by_kind(audit.requests())
+    assert made.keys() == {"patch daemonsets/status"}, f"written: {dict(made)}"
 
 
 async def test_a_good_image_comes_in_waves_by_descending_name_and_each_pod_costs_two_writes(
@@ -82,7 +83,7 @@ async def test_a_good_image_comes_in_waves_by_descending_name_and_each_pod_costs
     made = by_kind(audit.requests())
     status, events = made.pop("patch daemonsets/status"), made.pop("create events", 0)
     once = {"create controllerrevisions": 1, "dry create pods": 1}
-    assert made == {"delete pods": 200, "create pods": 200, **once}
+    assert made == {"delete pods": 200, "create pods": 200, **once}, dict(made)
     assert status <= 20, "not one for each wave of deleted, made and ready pods"
     assert events <= 25
     assert [one for one in audit.requests() if one.code >= 400] == []

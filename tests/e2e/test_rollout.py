@@ -56,13 +56,17 @@ def nodes_with(witness: Witness, version: str) -> set[str]:
 
 async def stands_at(bed: Bed, witness: Witness, version: str, nodes: set[str], reason: str) -> None:
     """Wait until exactly these nodes have the version, all are served, and the status gives this reason for it."""
-    await witness.until(
-        lambda: nodes_with(witness, version) == nodes and witness.ready == set(NODES),
-        f"all served, and {version} on {', '.join(sorted(nodes))}",
-    )
+
+    def is_so() -> bool:
+        beyond = nodes_with(witness, version) - nodes
+        assert not beyond, f"{version} came to {', '.join(sorted(beyond))} too"
+        return nodes_with(witness, version) == nodes and witness.ready == set(NODES)
+
+    await witness.until(is_so, f"all served, and {version} on {', '.join(sorted(nodes))}")
     await bed.progressing(reason)
+    assert is_so(), "and there it stops"
     await bed.status(updatedNumberScheduled=len(nodes), numberAvailable=len(NODES))
-    assert nodes_with(witness, version) == nodes, "and there it stops"
+    assert is_so(), "and there it stays"
 
 
 async def test_canary_nodes_then_partition_walked_down_then_paused_then_resumed(bed: Bed) -> None:

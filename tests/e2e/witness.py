@@ -1,4 +1,4 @@
-"""Watches all pods of a namespace the whole time, and remembers every moment that should not have been."""
+"""Watches all pods of a namespace the whole time, and ends the test at a moment that should not have been."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class _Live(NamedTuple):
 class Witness:
     """Checks after each event that `floor` nodes have a ready pod, and that no node has two live ones.
 
-    With `most_pairs` that many nodes may have two live pods, of different revisions.
+    With `most_pairs` that many nodes may have two live pods, of different revisions. The first moment that should not
+    have been ends the test.
     """
 
     def __init__(self, api: Api) -> None:
@@ -57,7 +58,6 @@ class Witness:
         """The pods that were told to go or are gone: uid to node, in the order in which it happened."""
         self.floor = 0
         self.most_pairs = 0
-        self.wrong: list[str] = []
         self._live: dict[str, _Live] = {}
         self._changed = asyncio.Event()
 
@@ -71,20 +71,11 @@ class Witness:
         """The nodes that have more than one live pod."""
         return {node for node, pods in self._by_node().items() if len(pods) > 1}
 
-    @property
-    def words(self) -> str:
-        """What was wrong, each once."""
-        return "\n".join(dict.fromkeys(self.wrong))
-
     async def until(self, holds: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-        """Look after each event; raises TimeoutError that says `what`, and what there is.
-
-        What should not have been ends the waiting: it is often why the rest does not come.
-        """
+        """Look after each event; raises TimeoutError that says `what`, and what there is."""
         try:
             async with asyncio.timeout(seconds):
                 while not holds():
-                    assert not self.wrong, self.words
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
@@ -132,20 +123,18 @@ class Witness:
     def _check(self) -> None:
         self._changed.set()
         pairs = {node: pods for node, pods in self._by_node().items() if len(pods) > 1}
-        if len(pairs) > self.most_pairs:
-            who = "; ".join(f"{node}: {', '.join(pod.name for pod in pods)}" for node, pods in sorted(pairs.items()))
-            self.wrong.append(f"{self.most_pairs} nodes may have two pods, {len(pairs)} have: {who}")
-        for node, pods in pairs.items():
-            if len({pod.revision for pod in pods}) != len(pods) or len(pods) > 2:
-                self.wrong.append(f"more than an old and a new pod on {node}: {', '.join(pod.name for pod in pods)}")
-        if len(self.ready) < self.floor:
-            unserved = sorted({*self.ever.values()} - self.ready)
-            self.wrong.append(f"only {len(self.ready)} of {self.floor} nodes are served; not: {', '.join(unserved)}")
+        assert len(pairs) <= self.most_pairs, f"{self.most_pairs} nodes may have two pods, not {_who(pairs)}"
+        odd = {node: pods for node, pods in pairs.items() if pods[2:] or pods[0].revision == pods[1].revision}
+        assert not odd, f"not one old and one new pod: {_who(odd)}"
+        served = self.ready
+        assert len(served) >= self.floor, (
+            f"{len(served)} nodes are served, not {self.floor}; without: {sorted({*self.ever.values()} - served)}"
+        )
 
 
 @asynccontextmanager
 async def witnessing(api: Api) -> AsyncIterator[Witness]:
-    """Watch while the block runs; at its end nothing was wrong at any moment."""
+    """Watch while the block runs; a moment that should not have been ends it."""
     witness = Witness(api)
     async with asyncio.TaskGroup() as group:
         watching = group.create_task(witness.watch(), name="witness")
@@ -153,7 +142,10 @@ async def witnessing(api: Api) -> AsyncIterator[Witness]:
         there = {pod["metadata"]["uid"] for pod in await api.list(PODS)}
         await witness.until(lambda: there <= witness.ever.keys(), "the witness has seen all there is")
         watching.cancel()
-    assert not witness.wrong, witness.words
+
+
+def _who(by_node: dict[str, list[_Live]]) -> str:
+    return "; ".join(f"{node}: {', '.join(pod.name for pod in pods)}" for node, pods in sorted(by_node.items()))
 
 
 def _words(pod: Object) -> str:
