@@ -22,7 +22,8 @@ from tests.simulator.kinds import DAEMONSETS, NODES, PODS, REVISIONS
 from tests.simulator.objects import Kind
 from tests.simulator.watching import Watch
 
-BY_THE_CONTROLLER: ContextVar[bool] = ContextVar("by the controller", default=False)
+BY_THE_CONTROLLER: ContextVar[list[int] | None] = ContextVar("by the controller", default=None)
+"""While a request of the controller is carried out: the versions that it has written."""
 KINDS = (DAEMONSETS, NODES, PODS, REVISIONS)
 
 PROMPT = 1.0
@@ -68,6 +69,10 @@ class Chronicle:
     deaf: list[str] = field(default_factory=list)
     written_since: list[str] = field(default_factory=list)
     """Creates and deletes of pods since the last decision."""
+    answered: set[int] = field(default_factory=set)
+    """Versions that the controller has written, and knows that it has."""
+    blind: set[int] = field(default_factory=set)
+    """Those that it had not been told of when it decided last."""
     beside_the_sick: set[str] = field(default_factory=set)
     """uids of pods that were created beside an old one that served nobody."""
     _known: dict[str, int] = field(default_factory=dict)
@@ -88,11 +93,14 @@ class Chronicle:
         self.heard.clear()
         self._known.clear()
         self._seen.clear()
+        self.answered.clear()
 
     def decided(self) -> None:
         """The controller has just made a plan."""
         self.decided_at, self._known = self.cluster.clock(), dict(self.heard)
         self.written_since.clear()
+        unheard = self._entries_after(self._known, PODS, REVISIONS)
+        self.blind = {entry.version for entry in unheard} & self.answered
         self._decided_version = self.cluster.store.version
         known = self._known.get(PODS.resource, 0)
         self._seen |= self._pods_at(known, known).keys()
@@ -172,13 +180,16 @@ class Chronicle:
 
     def _happened(self, change: Change) -> None:
         kind, now = change.after.kind, self.cluster.clock()
-        ours = BY_THE_CONTROLLER.get()
+        writing = BY_THE_CONTROLLER.get()
+        ours = writing is not None
         if kind is PODS and not is_ours(change.after.object):
             return
         if ours and kind is not REVISIONS:
             self.on_write(change, self)
         before, after = self._apply(kind, change.after.object, now, gone=change.type == "DELETED")
         self._entries.append(Entry(change.version, kind, ours, now, before, after))
+        if writing is not None:
+            writing.append(change.version)
         if kind is PODS and after is None:
             node = self.nodes.get(before.node)
             self._departures.append(Departure(change.version, before, node.uid if node else ""))

@@ -44,9 +44,13 @@ class Ear:
         changes = where.verb in ("patch", "update", "delete") and where.resource != "events"
         if changes and not any(guard in request.body for guard in guards):
             self.unguarded.append(f"{where.verb} {where.resource} {where.name}: {request.body.decode()}")
-        token = BY_THE_CONTROLLER.set(True)
+        written: list[int] = []
+        token = BY_THE_CONTROLLER.set(written)
         try:
-            return await self._inner.exchange(request)
+            response = await self._inner.exchange(request)
+            if 200 <= response.status < 300:
+                self._chronicle.answered.update(written[:1])  # a deletion is known once the pod is seen to end
+            return response
         finally:
             BY_THE_CONTROLLER.reset(token)
 

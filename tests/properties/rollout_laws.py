@@ -2,14 +2,15 @@
 
 Strict always, whatever faults are in force, by what the server holds:
 - never two live pods of one image on a node, never three live pods at all (1, 9);
-- every write carries a precondition (D11), the counts of a status add up (8);
+- every write carries a precondition, and no plan is made by somebody who has not heard of all writes of his own that
+  were answered (D11); the counts of a status add up (8);
 - no more creates or deletes of pods in one pass than burstReplicas.
 
 Strict by what the controller had been told when it made the plan, and by what it has written itself since; without a
 fault on its watches that is what the server holds (`Chronicle`):
 - a pod is created only on a free node where one should run, or beside an old one while surging (1);
-- by its hand no more than maxUnavailable nodes are without an available pod (2, D7), and no more than maxSurge have two
-  pods, other than those whose old pod served nobody (3);
+- by its hand no more than maxUnavailable nodes are without an available pod (2, D7), and no more than maxSurge nodes
+  have two, other than those whose old pod served nobody (3);
 - the update moves selected nodes within `desired - partition`, by name descending, and none while paused or OnDelete
   (4, 5, D8); a created pod is of the revision that its node may hold (D9).
 
@@ -33,6 +34,8 @@ from tests.simulator.kinds import DAEMONSETS, PODS
 def broken(change: Change, server: Chronicle) -> Iterator[str]:
     """Each law that this write of the controller breaks, in words. The chronicle does not have the write yet."""
     told, basis = server.told(), server.basis()
+    if change.after.kind is PODS and server.blind:
+        yield f"D11: it acts, and has not been told of its own writes {sorted(server.blind)}"
     if change.after.kind is DAEMONSETS:
         yield from _status(change.after.object)
     elif change.after.kind is PODS and is_ours(change.after.object):

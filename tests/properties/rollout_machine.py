@@ -22,6 +22,17 @@ HOURS = 3
 WAITS = st.sampled_from([0.6, 0.0, 0.1, 3.0])
 """Seconds that are left to the controller after a move; with 0 the next move comes on top of this one."""
 NODE = st.sampled_from(NAMES)
+PARTITION = st.sampled_from([None, 0, 1, 2, 3, "30%", "50%", 100])
+LIMIT = st.integers(0, len(LIMITS) - 1)
+WISHES = st.builds(
+    Wish,
+    limits=LIMIT,
+    partition=PARTITION,
+    min_ready=st.sampled_from([0, 0, 3, 30]),
+    partitioned_scaling=st.sampled_from([None, None, True]),
+)
+WATCH_TROUBLES = [what for what, rule in TROUBLES.items() if rule.verb == "watch"]
+WRITE_TROUBLES = [what for what, rule in TROUBLES.items() if rule.verb != "watch"]
 
 
 class Rollouts(RuleBasedStateMachine):
@@ -32,15 +43,10 @@ class Rollouts(RuleBasedStateMachine):
         self.stage: Stage | None = Stage()
         self.moves = Moves(self.stage)
 
-    @initialize(
-        count=st.integers(2, 5),
-        limits=st.integers(0, len(LIMITS) - 1),
-        partition=st.sampled_from([None, 1, "50%"]),
-        settle=st.sampled_from([True, True, True, False]),
-    )
-    def begin(self, count: int, limits: int, partition: Number, settle: bool) -> None:
-        wish = replace(Wish(), limits=limits, partition=partition)
-        self.act(f"{count} nodes, {changed(Wish(), wish)}", self.moves.begin(count, wish), 5.0 if settle else 0.0)
+    @initialize(count=st.integers(2, 5), wish=WISHES, how=st.sampled_from(["well", "slow"]), settle=st.booleans())
+    def begin(self, count: int, wish: Wish, how: str, settle: bool) -> None:
+        line = f"{count} nodes, kubelets are {how}: {changed(Wish(), wish)}"
+        self.act(line, self.moves.begin(count, how, wish), 40.0 if settle else 0.0)
 
     def act(self, line: str, move: Coroutine[Any, Any, None], wait: float) -> None:
         """Make a move, and give the controller time."""
@@ -65,7 +71,7 @@ class Rollouts(RuleBasedStateMachine):
     def template(self, image: str, wait: float) -> None:
         self.edit(wait, image=image)
 
-    @rule(partition=st.sampled_from([None, 0, 1, 2, 3, "30%", "50%", 100]), wait=WAITS)
+    @rule(partition=PARTITION, wait=WAITS)
     def partition(self, partition: Number, wait: float) -> None:
         self.edit(wait, partition=partition)
 
@@ -77,7 +83,7 @@ class Rollouts(RuleBasedStateMachine):
     def paused(self, on: bool, wait: float) -> None:
         self.edit(wait, paused=on)
 
-    @rule(limits=st.integers(0, len(LIMITS) - 1), wait=WAITS)
+    @rule(limits=LIMIT, wait=WAITS)
     def limits(self, limits: int, wait: float) -> None:
         self.edit(wait, limits=limits)
 
@@ -163,8 +169,12 @@ class Rollouts(RuleBasedStateMachine):
 
     # the controller and its way to the server
 
-    @rule(what=st.sampled_from(list(TROUBLES)), wait=WAITS)
-    def trouble(self, what: str, wait: float) -> None:
+    @rule(what=st.sampled_from(WATCH_TROUBLES), wait=WAITS)
+    def trouble_with_watches(self, what: str, wait: float) -> None:
+        self.act(f"trouble: {what}", self.moves.hinder(what), wait)
+
+    @rule(what=st.sampled_from(WRITE_TROUBLES), wait=WAITS)
+    def trouble_with_writes(self, what: str, wait: float) -> None:
         self.act(f"trouble: {what}", self.moves.hinder(what), wait)
 
     @precondition(lambda self: self.moves.troubles)

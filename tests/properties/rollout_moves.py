@@ -11,6 +11,7 @@ from controller.api.meta import rfc3339
 from tests.kit.api import DAEMONSETS, PODS, Object, Refusal
 from tests.nodes import DEAD, INSTANT, Behaviour
 from tests.properties.rollout_bed import Stage
+from tests.properties.rollout_chronicle import KINDS
 from tests.properties.rollout_facts import CANARY, UNREACHABLE, Number, Pod
 from tests.simulator.faults import Answer, CloseWatch, ErrorEvent, LateWatch, LoseAnswer, LoseRequest, Rule
 from tests.system.objects import V1, V2, V3, daemonset
@@ -98,13 +99,15 @@ class Moves:
         self.lost: set[str] = set()
         """Nodes that nobody hears of."""
 
-    async def begin(self, count: int, wish: Wish) -> None:
+    async def begin(self, count: int, how: str, wish: Wish) -> None:
+        self.bed.nodes.behave("*", KUBELETS[how])
         for number, name in enumerate(NAMES[:count]):
             await self.bed.nodes.add(name, labels=CANARY if number % 2 else {})
         self.wish = wish
         new = daemonset(image=wish.image)
         new["spec"] |= {**wish.spec(), "updateStrategy": _without_none(wish.strategy())}
-        new["spec"].pop("scaleStrategy")
+        if wish.partitioned_scaling is None:
+            del new["spec"]["scaleStrategy"]
         await self.bed.api.create(DAEMONSETS, new)
 
     async def edit(self, **changes: Any) -> None:
@@ -146,7 +149,7 @@ class Moves:
             await self.bed.taint(name, *([{"key": "reserved", "effect": effect}] if effect else []))
 
     async def lose(self, name: str, evict_only: bool) -> None:
-        """Nobody hears of the machine. `evict_only`: the taint that keeps new pods away is not there (yet)."""
+        """Nobody hears of the machine. `evict_only`: no more than the taint that evicts pods tells of it yet."""
         if name not in self.bed.nodes.names or name in self.lost:
             return
         self.lost.add(name)
@@ -154,9 +157,9 @@ class Moves:
             self.bed.nodes.behave(name, DEAD)
             taint = {"key": UNREACHABLE, "effect": "NoExecute", "timeAdded": rfc3339(clock())}
             await self.bed.taint(name, taint)
-        else:
-            await self.bed.nodes.lose(name)
-        for pod in self.pods_on(name):
+            return
+        await self.bed.nodes.lose(name)
+        for pod in self.pods_on(name):  # what the node life-cycle controller does
             with suppress(Refusal):
                 await self.bed.nodes.ready(await self.bed.api.get(PODS, pod.name), value=False)
 
@@ -199,7 +202,7 @@ class Moves:
         self.bed.simulator.link.faults.add(rule)
         if place == "watches":
             self.stage.chronicle.hindered_until = float("inf")
-            self.bed.simulator.link.drop_watches()
+            self.drop_watches()
 
     async def help(self, place: str) -> None:
         """The trouble there is over."""
@@ -209,7 +212,12 @@ class Moves:
         self.bed.simulator.link.faults.remove(rule)
         if place == "watches":
             self.stage.chronicle.hindered_until = clock() + HINDRANCE
-            self.bed.simulator.link.drop_watches()
+            self.drop_watches()
+
+    def drop_watches(self) -> None:
+        """In one order, whatever the order of a set may be: a story must be the same when it is told again."""
+        for kind in KINDS:
+            self.bed.simulator.link.drop_watches(kind.resource)
 
     async def restart(self, seconds: float) -> None:
         """Killed, and nobody there for so long."""
@@ -232,8 +240,9 @@ class Moves:
         self.stage.clock_ahead = 0.0
         for name in [*self.lost]:
             await self.regain(name)
+        self.bed.nodes.behave("*", INSTANT)
         for name in self.bed.nodes.names:
-            self.bed.nodes.behave(name, INSTANT)
+            self.bed.nodes.behave(name, None)
         await self.collect()
 
 
