@@ -15,6 +15,7 @@ from tests.e2e.audit import Asked, Audit
 from tests.e2e.bed import Bed, sample
 from tests.e2e.conftest import ACCOUNT
 from tests.e2e.witness import Witness, is_live, is_ready, node_of, witnessing
+from tests.kit.api import Object
 from tests.nodes import Behaviour
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller")]
@@ -67,19 +68,25 @@ async def writes_nothing_but_its_status(bed: Bed, plane: ControlPlane) -> None:
     assert made.keys() == {"patch daemonsets/status"}, f"written: {dict(made)}"
 
 
+@pytest.mark.parametrize(
+    ("rolling", "floor", "pairs"),
+    [({"maxUnavailable": "10%"}, 180, 0), ({"maxSurge": "10%", "maxUnavailable": 0}, 200, TENTH)],
+    ids=["maxUnavailable", "maxSurge"],
+)
 async def test_a_good_image_comes_in_waves_by_descending_name_and_each_pod_costs_two_writes(
-    bed: Bed, plane: ControlPlane
+    bed: Bed, plane: ControlPlane, rolling: Object, floor: int, pairs: int
 ) -> None:
-    async with deployed(bed, maxUnavailable="10%") as witness:
-        witness.floor = len(NODES) - TENTH
+    async with deployed(bed, **rolling) as witness:
+        witness.floor, witness.most_pairs = floor, pairs
         audit = Audit(plane, ACCOUNT)
         await set_image(bed, BETTER)
-        await witness.until(lambda: len(pods_with(witness, BETTER)) == len(NODES), "a new pod on each node")
+        await witness.until(lambda: pods_with(witness, BETTER).keys() == {*NODES}, "a new pod on each node")
         await bed.settled(len(NODES))
     assert sorted(witness.ever.values()) == sorted(NODES * 2), "one old and one new pod for each node"
-    for place, node in enumerate(witness.retired.values()):
-        wave = abs(DESCENDING.index(node) - place)
-        assert wave < TENTH, f"{node} had its turn {wave} places from where its name puts it"
+    new_pods = [*witness.ever.values()][len(NODES) :]
+    for place, node in enumerate(new_pods if pairs else witness.retired.values()):
+        away = abs(DESCENDING.index(node) - place)
+        assert away < TENTH, f"{node} had its turn {away} places from where its name puts it"
     made = by_kind(audit.requests())
     status, events = made.pop("patch daemonsets/status"), made.pop("create events", 0)
     once = {"create controllerrevisions": 1, "dry create pods": 1}
