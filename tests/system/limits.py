@@ -6,6 +6,7 @@ that tests use (taints and nodeSelector, no tolerations of the template's own, n
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -24,9 +25,8 @@ class Scene:
     """The objects as the server has them after one event, and what that means for the DaemonSet `name`."""
 
     name: str
-    objects: dict[str, dict[str, Object]] = field(
-        default_factory=lambda: {one.plural + one.root: {} for one in (PODS, NODES, DAEMONSETS, REVISIONS)}
-    )
+    objects: defaultdict[Resource, dict[str, Object]] = field(default_factory=lambda: defaultdict(dict))
+    """By uid."""
     since: dict[str, tuple[str, float]] = field(default_factory=dict)
     """uid of a pod to the time stamp of its readiness, and the moment from which that counts."""
     last: dict[str, str] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Scene:
     now: float = 0.0
 
     def apply(self, resource: Resource, event: Event, now: float) -> None:
-        apply(self.objects[resource.plural + resource.root], event)
+        apply(self.objects[resource], event)
         self.now = now
         if resource is PODS and event.type != "DELETED":
             stamp = condition(event.object, "Ready").get("lastTransitionTime") or ""
@@ -43,7 +43,7 @@ class Scene:
                 self.since[uid] = stamp, min(epoch(stamp) or now, now)
 
     def of(self, resource: Resource) -> list[Object]:
-        return list(self.objects[resource.plural + resource.root].values())
+        return list(self.objects[resource].values())
 
     @property
     def spec(self) -> Object:
@@ -149,14 +149,15 @@ class Judge:
         before, event = scene.last.get(node), Event("ADDED", pod)
         scene.last[node] = hash_of(pod)
         others = [one for one in scene.live if target_of(one) == node and one is not pod]
-        if others and not scene.resolved("maxSurge", up=True):
+        surge = scene.resolved("maxSurge", up=True)
+        if others and not surge:
             self._tell(event, f"a second pod on {node} without surge", {node})
         if any(scene.is_current(one) == scene.is_current(pod) for one in others):
             self._tell(event, f"two pods of a kind on {node}", {node})
         if others and not any(map(scene.is_available, others)):
             self.excused.add(node)
         crowded = scene.pairs - self.excused
-        if len(crowded) > max(scene.resolved("maxSurge", up=True), 1):
+        if len(crowded) > surge > 0:
             self._tell(event, f"more than maxSurge nodes have two pods: {', '.join(sorted(crowded))}", crowded)
         if not scene.is_current(pod):
             self._is_kept(event, before)

@@ -63,6 +63,18 @@ async def test_b3_u47_old_pods_that_are_unavailable_are_replaced_at_once(bed: Be
     await bed.runs_on(*nodes, image=V2, ready=False)
 
 
+async def test_u44_a_second_template_replaces_the_pods_that_are_not_ready(bed: Bed) -> None:
+    await bed.add_nodes(5)
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 2}))
+    bed.nodes.behave("*", UNREADY)
+    async with monitoring(bed, most_unavailable=2):
+        await bed.set_image(V2)
+        await wave(bed, both(4, 3))
+        await bed.set_image(V3)
+        await wave(bed, both(4, 3))
+    assert await layout(bed) == "v1 v1 v1 v3 v3"
+
+
 async def test_b4_u44_bad_edit_upon_bad_edit_costs_no_more_than_one_pod(bed: Bed) -> None:
     nodes = await bed.add_nodes(3)
     await bed.deploy(daemonset())

@@ -64,6 +64,16 @@ async def test_u47_b3_old_pods_that_are_unavailable_get_their_partner_at_once(be
     assert await layout(bed) == "v2 v2 v2 v2 v2"
 
 
+async def test_d7_old_pods_that_are_not_available_need_no_surge_for_their_partner(bed: Bed) -> None:
+    """They are ready, so they stay beside it: every node has two pods although maxSurge is 1."""
+    await deployed(bed, 3, maxSurge=1)
+    containers = [{"name": "agent", "image": V2}]
+    async with monitoring(bed):
+        await bed.edit({"minReadySeconds": 3600, "template": {"spec": {"containers": containers}}})
+        await wave(bed, "+0 +1 +2")
+    assert await layout(bed) == "v1+v2 v1+v2 v1+v2"
+
+
 @pytest.mark.parametrize(
     ("state", "moves", "after"),
     [
