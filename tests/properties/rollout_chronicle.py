@@ -26,8 +26,8 @@ BY_THE_CONTROLLER: ContextVar[list[int] | None] = ContextVar("by the controller"
 """While a request of the controller is carried out: the versions that it has written."""
 KINDS = (DAEMONSETS, NODES, PODS, REVISIONS)
 
-PROMPT = 1.0
-"""Seconds within which news arrive while nothing delays them."""
+PROMPT, LATE = 1.0, 30.0
+"""Seconds within which news arrive while nothing delays them, and while something does."""
 
 
 @dataclass(frozen=True)
@@ -136,10 +136,14 @@ class Chronicle:
         pods = self._pods_at(known.get(PODS.resource, 0), own)
         images = [image for _, image in sorted(self.revisions.values(), reverse=True)]
         older = tuple(dict.fromkeys(image for image in images if image != spec.image))
-        return Scene(at, spec, nodes, pods, older, self._gone(known, nodes), self.life_began)
+        slack = LATE if at <= self.hindered_until else PROMPT
+        return Scene(at, spec, nodes, pods, older, self._gone(known, nodes), self.life_began, slack)
 
     def _pods_at(self, version: int, own: int) -> dict[str, Pod]:
-        """As the server had them at `version`, and as the controller has left them since, until `own`."""
+        """As the server had them at `version`, and as the controller has left them since, until `own`.
+
+        Without those that it does not know of: the answer was lost, and no watch has told of the pod yet.
+        """
         pods = dict(self.pods)
         later = list(self._entries_after({PODS.resource: version}, PODS))
         for entry in later:
@@ -151,7 +155,8 @@ class Chronicle:
             if not entry.ours or entry.version > own:
                 continue
             if entry.before is None:
-                pods[entry.after.uid] = entry.after
+                if entry.version in self.answered or entry.version > self._decided_version:
+                    pods[entry.after.uid] = entry.after
             elif entry.after is None:
                 pods.pop(entry.before.uid, None)
             elif entry.before.uid in pods and entry.after.dying:

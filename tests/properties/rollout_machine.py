@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from tests.kit.api import Object
-from tests.properties.rollout_bed import Broken, Stage
+from tests.properties.rollout_bed import Stage
 from tests.properties.rollout_facts import Number
 from tests.properties.rollout_moves import IMAGES, KUBELETS, LIMITS, NAMES, TROUBLES, Moves, Wish, changed
 from tests.properties.rollout_oracle import missing
@@ -43,10 +43,18 @@ class Rollouts(RuleBasedStateMachine):
         self.stage: Stage | None = Stage()
         self.moves = Moves(self.stage)
 
-    @initialize(count=st.integers(2, 5), wish=WISHES, how=st.sampled_from(["well", "slow"]), settle=st.booleans())
-    def begin(self, count: int, wish: Wish, how: str, settle: bool) -> None:
+    @initialize(
+        count=st.integers(2, 5),
+        wish=WISHES,
+        how=st.sampled_from(["well", "slow"]),
+        troubles=st.sampled_from([(), (), ("very late pods", "creates without answers"), ("late watches",)]),
+        wait=st.sampled_from([40.0, 0.0]),
+    )
+    def begin(self, count: int, wish: Wish, how: str, troubles: tuple[str, ...], wait: float) -> None:
+        for what in troubles:
+            self.act(f"trouble: {what}", self.moves.hinder(what), 0.0)
         line = f"{count} nodes, kubelets are {how}: {changed(Wish(), wish)}"
-        self.act(line, self.moves.begin(count, how, wish), 40.0 if settle else 0.0)
+        self.act(line, self.moves.begin(count, how, wish), wait)
 
     def act(self, line: str, move: Coroutine[Any, Any, None], wait: float) -> None:
         """Make a move, and give the controller time."""
@@ -191,27 +199,40 @@ class Rollouts(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.act(f"{seconds:g} s pass", asyncio.sleep(seconds), 0.0)
 
+    @rule()
+    def all_is_well(self) -> None:
+        """A rest in between: what the spec says must come about."""
+        assert self.stage is not None
+        try:
+            self.settle(self.stage)
+        except BaseException:
+            self.over()
+            raise
+
     def teardown(self) -> None:
-        """The moves stop, the machines are well: what the spec says comes about, and then nothing is written."""
+        """The moves stop: what the spec says comes about, and then nothing is written any more."""
         if self.stage is None:
             return
         try:
             if self.stage.chronicle.spec is not None:
-                self.end(self.stage)
+                self.settle(self.stage)
+                self.fall_silent(self.stage)
         finally:
             self.over()
 
-    def end(self, stage: Stage) -> None:
-        stage.tell("the moves stop, all machines are well")
+    def settle(self, stage: Stage) -> None:
+        """All faults are over and all machines well, until the oracle misses nothing."""
+        stage.tell("all is well")
         stage.run(self.moves.heal())
         begun, wrong = stage.look(), ["nothing was looked at"]
         for _ in range(HOURS * 12):
             stage.run(stage.bed.idle(30.0))
             if not (wrong := missing(begun, stage.look(), stage.run(status(stage)))):
-                break
+                return
             stage.run(asyncio.sleep(270.0))
-        if wrong:
-            stage.judge(*(f"in the end: {one}" for one in wrong), stage.look().table())
+        stage.judge(*(f"in the end: {one}" for one in wrong), stage.look().table())
+
+    def fall_silent(self, stage: Stage) -> None:
         stage.bed.journal.clear()
         stage.run(asyncio.sleep(3600.0))
         if stage.bed.journal.writes:
@@ -221,6 +242,3 @@ class Rollouts(RuleBasedStateMachine):
 async def status(stage: Stage) -> Object:
     found: Object = (await stage.bed.daemonset()).get("status") or {}
     return found
-
-
-__all__ = ["Broken", "Rollouts"]

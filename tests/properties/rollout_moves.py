@@ -32,6 +32,7 @@ KUBELETS = {
     "slow": Behaviour(start=0.5, ready=2.0, terminate=1.0),
     "never ready": Behaviour(ready=None),
     "failing": Behaviour(fail=3.0),
+    "failing at once": Behaviour(fail=0.1),
     "slow to let go": Behaviour(terminate=4.0),
     "holding on": Behaviour(terminate=None),
 }
@@ -120,10 +121,13 @@ class Moves:
         if name in self.bed.nodes.names:
             return
         await self.bed.nodes.add(name, labels=CANARY if canary else {})
-        for pod in await self.bed.api.list(PODS):  # a new machine knows nothing of what was to end on the old one
-            if pod["spec"].get("nodeName") == name and pod["metadata"].get("deletionTimestamp"):
+        for pod in await self.bed.api.list(PODS):
+            if pod["spec"].get("nodeName") == name:  # the new machine starts what the old one ran, and ends the rest
                 with suppress(Refusal):
-                    await self.bed.nodes.gone(pod)
+                    if pod["metadata"].get("deletionTimestamp"):
+                        await self.bed.nodes.gone(pod)
+                    elif pod["status"]["phase"] not in ("Failed", "Succeeded"):
+                        await self.bed.nodes.crash(pod)
 
     async def remove(self, name: str, collect: bool) -> None:
         """`collect`: the garbage collector of pods comes at once."""

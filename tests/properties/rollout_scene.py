@@ -11,9 +11,6 @@ from dataclasses import dataclass
 
 from tests.properties.rollout_facts import Node, Pod, Spec, share
 
-SLACK = 30.0
-"""Seconds by which a late watch may delay the news of a pod."""
-
 
 @dataclass(frozen=True)
 class Gone:
@@ -38,6 +35,8 @@ class Scene:
     """By node."""
     life_began: float
     """When the controller process was started."""
+    slack: float
+    """Seconds by which the news of a pod may have been late."""
 
     # nodes
 
@@ -85,7 +84,7 @@ class Scene:
             return pod.since + wait < self.at
         if pod.told + wait >= self.at:
             return False
-        return True if max(pod.told, self.life_began) + SLACK + wait < self.at else None
+        return True if max(pod.told, self.life_began) + self.slack + wait < self.at else None
 
     def served(self, node: str) -> bool | None:
         """Whether an available pod is there."""
