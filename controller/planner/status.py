@@ -158,10 +158,18 @@ def _progressing(board: Board, counts: Counts, blocker: Blocker | None) -> Verdi
     if blocker is not None:
         text = f"{progress}; {blocker.text}"
         return Verdict(type=PROGRESSING, status="True", reason=blocker.reason, message=text)
-    missing = counts.number_unavailable
-    if missing >= board.budget.max_unavailable and not board.surging:
-        progress = f"{progress}; {missing} without an available pod, maxUnavailable is {board.budget.max_unavailable}"
-    return Verdict(type=PROGRESSING, status="True", reason="Updating", message=progress)
+    text = "; ".join(filter(None, (progress, _used_up(board, counts))))
+    return Verdict(type=PROGRESSING, status="True", reason="Updating", message=text)
+
+
+def _used_up(board: Board, counts: Counts) -> str:
+    """Which limit the update waits for; empty while it has room."""
+    if not board.surging:
+        missing, most = counts.number_unavailable, board.budget.max_unavailable
+        return f"{missing} without an available pod, maxUnavailable is {most}" if missing >= most else ""
+    beside = sum(1 for slot in board.slots if slot.current and slot.old and not slot.current_available)
+    most = board.budget.max_surge
+    return f"{beside} with a new pod that is not available, maxSurge is {most}" if beside >= most else ""
 
 
 def _kept_by_partition(board: Board, counts: Counts) -> str:

@@ -132,6 +132,7 @@ async def test_a_bad_image_with_surge_leaves_every_old_pod_where_it_is(bed: Bed,
         taken = set(DESCENDING[:TENTH])
         await witness.until(lambda: witness.pairs == taken, "a bad pod beside the good one on the last 20 nodes")
         await bed.status(numberAvailable=len(NODES), updatedNumberScheduled=0)
+        await bed.progressing("maxSurge is 20")
         await writes_nothing_but_its_status(bed, plane)
         assert pods_with(witness, GOOD) == before
         assert not witness.retired, "no pod was told to go"

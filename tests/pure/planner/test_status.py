@@ -198,3 +198,12 @@ def test_the_condition_says_when_the_budget_is_used_up() -> None:
     _, reason, message = condition(world(ds("v2"), nodes=3, pods=pods), "Progressing")
     assert reason == "Updating"
     assert "1 without an available pod, maxUnavailable is 1" in message
+
+
+def test_the_condition_says_when_the_surge_is_used_up() -> None:
+    pods = [*everywhere(3), pod("node-2", "v2", ready=None)]
+    _, reason, message = condition(world(ds("v2", max_surge=1), nodes=3, pods=pods), "Progressing")
+    assert reason == "Updating"
+    assert message.endswith("; 1 with a new pod that is not available, maxSurge is 1")
+    _, _, message = condition(world(ds("v2", max_surge=2), nodes=3, pods=pods), "Progressing")
+    assert message.endswith("nodes have a pod of revision v2")
