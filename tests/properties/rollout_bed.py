@@ -32,9 +32,10 @@ from tests.properties.rollout_scene import Scene
 from tests.simulator.cluster import Cluster
 from tests.simulator.faults import FaultPlan
 from tests.simulator.history import Change
+from tests.simulator.kinds import PODS
 from tests.simulator.transport import InProcess
 from tests.system.bed import Bed, Simulation
-from tests.system.journal import Journal, Recording
+from tests.system.journal import Journal, Recording, target_of
 from tests.system.running import Controller
 from tests.virtual_time import VirtualLoop, clock
 
@@ -160,11 +161,11 @@ class Stage:
 
     def _written(self, change: Change, server: Chronicle) -> None:
         """Within a write of the controller: nothing may be raised here."""
-        found = change.after.object
-        if change.after.kind.plural == "pods":
-            verb = {"ADDED": "creates", "DELETED": "deletes"}.get(change.type, "patches")
-            deleted = verb == "patches" and found["metadata"].get("deletionTimestamp")
-            self.tell(f"    controller {'deletes' if deleted else verb} {found['metadata']['name']}")
+        pod = server.pods.get(change.after.uid)
+        if change.after.kind is PODS and (pod is None or not pod.dying):
+            ends = change.type == "DELETED" or change.after.metadata.get("deletionTimestamp")
+            verb = "creates" if pod is None else "deletes" if ends else "patches"
+            self.tell(f"    controller {verb} {change.after.name[1]} on {target_of(change.after.object)}")
         for charge in broken(change, server):
             self._charges.append(charge)
             self.tell(f"    BROKEN {charge}")

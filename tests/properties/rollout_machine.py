@@ -48,9 +48,11 @@ class Rollouts(RuleBasedStateMachine):
         wish=WISHES,
         how=st.sampled_from(["well", "slow"]),
         troubles=st.sampled_from([(), (), ("very late pods", "creates without answers"), ("late watches",)]),
+        ahead=st.sampled_from([0.0, 0.0, 600.0]),
         wait=st.sampled_from([40.0, 0.0]),
     )
-    def begin(self, count: int, wish: Wish, how: str, troubles: tuple[str, ...], wait: float) -> None:
+    def begin(self, count: int, wish: Wish, how: str, troubles: tuple[str, ...], ahead: float, wait: float) -> None:
+        self.clocks_of_nodes(ahead)
         for what in troubles:
             self.act(f"trouble: {what}", self.moves.hinder(what), 0.0)
         line = f"{count} nodes, kubelets are {how}: {changed(Wish(), wish)}"
