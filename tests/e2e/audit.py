@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +44,13 @@ class Audit:
             lines = [line for line in log if line.endswith(b"\n")]
         events: list[dict[str, Any]] = [msgspec.json.decode(line) for line in lines]
         return [_asked(event) for event in events if event["user"]["username"] == self._user]
+
+    async def until(self, asked: str, seconds: float = 10.0) -> list[Asked]:
+        """The requests, once a `verb resource` like this is among them: the log comes shortly after the answer."""
+        async with asyncio.timeout(seconds):
+            while not any(f"{one.verb} {one.resource}" == asked for one in self.requests()):
+                await asyncio.sleep(0.02)  # a file tells nobody that it has grown
+        return self.requests()
 
     def refused(self) -> list[Asked]:
         """Those that RBAC did not allow."""

@@ -64,7 +64,7 @@ async def writes_nothing_but_its_status(bed: Bed, plane: ControlPlane) -> None:
     await bed.kubectl("annotate", "nodes", *NODES[:3], *NODES[-3:], "looked=1")
     await bed.kubectl("patch", "ads", "demo", "--type=merge", '-p={"spec":{"revisionHistoryLimit":7}}')
     await bed.status()
-    made = by_kind(audit.requests())
+    made = by_kind(await audit.until("patch daemonsets/status"))
     assert made.keys() == {"patch daemonsets/status"}, f"written: {dict(made)}"
 
 
