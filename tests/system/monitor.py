@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from controller.runtime.clock import Clock, system_clock
@@ -28,21 +28,24 @@ class Monitor:
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def watch(self, resource: Resource, listed: asyncio.Event) -> None:
-        """Until cancelled: a list, and from there every event. A watch that the server ends goes on in another."""
+        """Until cancelled: a list, and from there every event. What ends, or is silent, goes on in another."""
         page = await self.bed.api.page(resource)
         self.first += [(resource, item) for item in page["items"] or []]
         self._reached[resource] = int(page["metadata"]["resourceVersion"])
         listed.set()
         while True:
-            since = str(self._reached[resource])
-            events = self.bed.api.watch(resource, resourceVersion=since, silence=self.bed.patience)
-            async with aclosing(closing(events)) as stream:
-                async for event in stream:
-                    assert event.type != "ERROR", f"the watch of {resource.plural} ended: {event.object}"
-                    reached = int(event.object["metadata"]["resourceVersion"])
-                    self.events.append((reached, resource, event, self.clock()))
-                    self._reached[resource] = reached
-                    self._news.set()
+            with suppress(TimeoutError):
+                await self._follow(resource, str(self._reached[resource]))
+
+    async def _follow(self, resource: Resource, since: str) -> None:
+        events = self.bed.api.watch(resource, resourceVersion=since)
+        async with aclosing(closing(events)) as stream:
+            async for event in stream:
+                assert event.type != "ERROR", f"the watch of {resource.plural} ended: {event.object}"
+                reached = int(event.object["metadata"]["resourceVersion"])
+                self.events.append((reached, resource, event, self.clock()))
+                self._reached[resource] = reached
+                self._news.set()
 
     async def catch_up(self) -> None:
         """Wait until everything that the server has now was told; a pod of ours ends the stream of pods."""
