@@ -48,7 +48,7 @@ class Audit:
     async def until(self, asked: str, seconds: float = 10.0) -> list[Asked]:
         """The requests, once a `verb resource` like this is among them: the log comes shortly after the answer."""
         async with asyncio.timeout(seconds):
-            while not any(f"{one.verb} {one.resource}" == asked for one in self.requests()):
+            while not any(f"{one.verb} {one.resource}" == asked for one in self.requests()):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)  # a file tells nobody that it has grown
         return self.requests()
 
