@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from tests.kit.api import Object
 from tests.properties.rollout_bed import Stage
+from tests.properties.rollout_chronicle import PROMPT
 from tests.properties.rollout_facts import Number
 from tests.properties.rollout_moves import IMAGES, KUBELETS, LIMITS, NAMES, TROUBLES, Moves, Wish, changed
 from tests.properties.rollout_oracle import missing
@@ -226,6 +227,8 @@ class Rollouts(RuleBasedStateMachine):
         """All faults are over and all machines well, until the oracle misses nothing."""
         stage.tell("all is well")
         stage.run(self.moves.heal())
+        if stage.look().slack > PROMPT:
+            stage.run(stage.bed.idle(30.0))  # the last edits may still be news
         begun, wrong = stage.look(), ["nothing was looked at"]
         for _ in range(HOURS * 12):
             stage.run(stage.bed.idle(30.0))
