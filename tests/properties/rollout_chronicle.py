@@ -26,6 +26,10 @@ BY_THE_CONTROLLER: ContextVar[list[int] | None] = ContextVar("by the controller"
 """While a request of the controller is carried out: the versions that it has written."""
 KINDS = (DAEMONSETS, NODES, PODS, REVISIONS)
 
+UNANSWERED_COUNTS = False
+"""Whether the controller is held to remember what it tried when the answer was lost and a late watch hides the effect
+too. It plans anew from what it has been told; only two pods of one image on a node are impossible even so."""
+
 PROMPT, LATE = 1.0, 30.0
 """Seconds within which news arrive while nothing delays them, and while something does."""
 
@@ -152,11 +156,11 @@ class Chronicle:
             else:
                 pods[entry.before.uid] = entry.before
         for entry in reversed(later):
-            if not entry.ours or entry.version > own:
+            sure = UNANSWERED_COUNTS or entry.version in self.answered or entry.version > self._decided_version
+            if not entry.ours or entry.version > own or not sure:
                 continue
             if entry.before is None:
-                if entry.version in self.answered or entry.version > self._decided_version:
-                    pods[entry.after.uid] = entry.after
+                pods[entry.after.uid] = entry.after
             elif entry.after is None:
                 pods.pop(entry.before.uid, None)
             elif entry.before.uid in pods and entry.after.dying:

@@ -14,9 +14,9 @@ fault on its watches that is what the server holds (`Chronicle`):
 - the update moves selected nodes within `desired - partition`, by name descending, and none while paused or OnDelete
   (4, 5, D8); a created pod is of the revision that its node may hold (D9).
 
-Lenient: a pod whose creation was not answered, and which a late watch does not show either, is not there for the
-controller; and where the answer hangs on what a restarted controller cannot know (which pod was on a node before,
-since when a pod with a clock ahead is ready), both answers are right.
+Lenient: a write that was not answered, and which a late watch does not show either, has not happened for the
+controller (`UNANSWERED_COUNTS`); and where the answer hangs on what a restarted controller cannot know (which pod was
+on a node before, since when a pod with a clock ahead is ready), both answers are right.
 """
 
 from __future__ import annotations
