@@ -1,5 +1,5 @@
-"""Looks at the server itself, past the caches, where a stale cache would do harm: before adoptions, and when a name
-that we derived turns out to be taken."""
+"""Looks at the server itself, past the caches, where a stale cache would do harm: before adoptions, when a name that
+we derived turns out to be taken, and when the answer to a deletion was lost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from controller.daemonset.kinds import DAEMONSETS, PODS, REVISIONS
 from controller.daemonset.memory import Memory
 from controller.kube.client import Client
 from controller.kube.errors import Conflict, NotFound
-from controller.planner.actions import CreatePod, CreateRevision
+from controller.planner.actions import CreatePod, CreateRevision, DeletePod
 from controller.planner.world import Predecessor
 
 
@@ -38,6 +38,19 @@ async def look_at_taken_pod(action: CreatePod, daemonset: DaemonSet, memory: Mem
         memory.predecessors[action.node] = Predecessor(
             uid=f"not {action.name}", hash=before.hash if before is not None else None
         )
+
+
+async def look_at_deleted_pod(action: DeletePod, daemonset: DaemonSet, hands: Hands) -> None:
+    """The answer to its deletion was lost. If it is going, nothing is decided before the caches show that (D24)."""
+    ref = action.pod
+    try:
+        found = await hands.client.get(PODS, Key(ref.namespace, ref.name))
+    except NotFound:
+        found = None
+    if found is None or found.uid != ref.uid:
+        hands.ledger.deleted(daemonset.uid, ref.uid)
+    elif found.dying:
+        hands.ledger.deleted(daemonset.uid, ref.uid, found.version)
 
 
 async def look_at_taken_revision(action: CreateRevision, daemonset: DaemonSet, memory: Memory, hands: Hands) -> None:

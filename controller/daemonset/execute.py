@@ -12,7 +12,7 @@ from typing import assert_never
 
 from controller.api.daemonset import DaemonSet
 from controller.api.wellknown import FAILED_CREATE, FAILED_DELETE, SUCCESSFUL_CREATE, SUCCESSFUL_DELETE
-from controller.daemonset.claims import confirm, look_at_taken_pod, look_at_taken_revision
+from controller.daemonset.claims import confirm, look_at_deleted_pod, look_at_taken_pod, look_at_taken_revision
 from controller.daemonset.hands import Hands
 from controller.daemonset.kinds import PODS, REVISIONS
 from controller.daemonset.memory import Memory
@@ -199,6 +199,9 @@ class _Turn:
                 return error
             case CreateRevision(), AlreadyExists():
                 await look_at_taken_revision(action, self._daemonset, self._memory, self._hands)
+                return error
+            case DeletePod(), Unknown():
+                await look_at_deleted_pod(action, self._daemonset, self._hands)
                 return error
             case _, Conflict() | Unknown():
                 return error  # derived names and guards make every write safe to try again

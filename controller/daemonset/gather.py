@@ -31,7 +31,7 @@ def gather(
         fresh=fresh,
         not_before=_not_before(daemonset, pods, failed_pods, now),
         predecessors=memory.predecessors,
-        ready_seen=memory.ready_seen(pods, now) if daemonset.spec.min_ready_seconds else {},
+        ready_seen=memory.ready_seen(pods, now),
         verdicts=memory.verdicts,
         ask_at=memory.ask_at,
         held_back=memory.held_back(now),

@@ -1,7 +1,7 @@
 """What the controller remembers about one DaemonSet between passes.
 
-Nothing here is needed to be right, only to be quick or polite: after a restart it starts empty, and the cluster's
-own state says the rest.
+Nothing here is needed to keep the limits, only to be quick or polite: after a restart it starts empty, and the
+cluster's own state says the rest. One thing is lost then: which revision a missing pod was of (`predecessors`).
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Memory(msgspec.Struct):
     """Revision hash to the mold of its pods, for this generation."""
     predecessors: dict[str, Predecessor] = msgspec.field(default_factory=dict)
     """Node to the pod that was seen there last and is gone."""
-    future_ready: dict[str, FutureReady] = msgspec.field(default_factory=dict)
-    """By uid: pods on nodes whose clock is ahead of ours."""
+    future_ready: dict[str, FutureReady] | None = None
+    """By uid: pods on nodes whose clock is ahead of ours. None: nobody has looked yet."""
     verdicts: dict[str, str] = msgspec.field(default_factory=dict)
     """Revision hash to what the server's dry run said; "" is yes. After a while a "no" is asked again."""
     ask_at: float = 0.0
@@ -87,18 +87,20 @@ class Memory(msgspec.Struct):
     def ready_seen(self, pods: Iterable[Pod], now: float) -> dict[str, float]:
         """Uid to the moment at which a pod was first seen ready, where it says that this lies in the future.
 
-        Without it such a pod would be available only when our clock has caught up with its node's.
+        Without it such a pod would be available only when our clock has caught up with its node's. Ask in every pass:
+        at the first one nobody knows since when, so its age is taken; old pods must not all count as unavailable
+        because the controller has restarted.
         """
-        ahead: dict[str, FutureReady] = {}
+        known, ahead = self.future_ready, {}
         for pod in pods:
             said = pod.ready_since
-            if said is None:
+            if said is None or (said <= now and not known):
                 continue
-            known = self.future_ready.get(pod.uid)
-            if known is not None and known.said == said:
-                ahead[pod.uid] = known
+            before = known.get(pod.uid) if known else None
+            if before is not None and before.said == said:
+                ahead[pod.uid] = before
             elif said > now:
-                ahead[pod.uid] = FutureReady(said=said, seen=now)
+                ahead[pod.uid] = FutureReady(said=said, seen=min(pod.created, now) if known is None else now)
         self.future_ready = ahead
         return {uid: one.seen for uid, one in ahead.items()}
 

@@ -19,7 +19,7 @@ class Why(StrEnum):
     FAILED = "it failed"
     SUCCEEDED = "it ended"
     OUTDATED = "it is of an old revision"
-    SURGED = "its successor is available"
+    SURGED = "its successor is available, or it is not ready itself"
     SURPLUS = "its node may only keep it, and others serve instead"
     VANISHED = "its node is gone"
 

@@ -75,6 +75,25 @@ class Board(Value, dict=True, gc=True):
         return bool(self.budget.partition or rolling.selector is not None or rolling.paused)
 
     @cached_property
+    def unserved(self) -> int:
+        """Eligible nodes that use the budget of maxUnavailable (D7): without an available pod, whatever the reason.
+
+        An unreachable one counts even while its pod's last word was "ready" (D23).
+        """
+        return sum(1 for slot in self.slots if slot.fit is Fit.RUN and (slot.unreachable or not slot.serves))
+
+    @cached_property
+    def surge_in_use(self) -> int:
+        """Nodes that use maxSurge: two live pods, or an old one while the new one waits for its back-off (B-8)."""
+        return sum(1 for slot in self.slots if slot.fit is not None and (slot.paired or self.awaits_retry(slot)))
+
+    def awaits_retry(self, slot: Slot) -> bool:
+        """Whether the new pod beside a live old one has failed and is kept until its back-off is over."""
+        if slot.old is None or not slot.had_current:
+            return False
+        return any(pod.ended and pod.hash == self.revision.hash for pod in slot.pods)
+
+    @cached_property
     def may_hold_current(self) -> tuple[Slot, ...]:
         """In update order."""
         return nodes_for_current(self.slots, self.rolling_update, self.quota)

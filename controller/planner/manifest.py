@@ -19,16 +19,15 @@ _MAX_BASE = 54
 """Characters of the DaemonSet's name that go into a pod's name, so that the whole still is a host name (63)."""
 
 
-def pod_name(
-    daemonset: DaemonSet, node: str, revision_hash: str, seen: tuple[str, ...], before: Predecessor | None
-) -> str:
+def pod_name(daemonset: DaemonSet, node: str, seen: tuple[str, ...], before: Predecessor | None) -> str:
     """`<daemonset>-<8 characters>`, derived from what is on the node: `seen` are the uids of our pods there now.
 
-    The same world gives the same name, so a create that is repeated because its answer was lost is refused as
-    AlreadyExists; once a pod was seen there, or has gone, the next one is called otherwise.
+    The same node in the same state gives the same name, so a create that is repeated because its answer was lost is
+    refused as AlreadyExists, also when the template has changed in between; once a pod was seen there, or has gone,
+    the next one is called otherwise.
     """
     last = before.uid if before else ""
-    suffix = short_hash(daemonset.uid, node, revision_hash, last, *sorted(seen), length=8)
+    suffix = short_hash(daemonset.uid, node, last, *sorted(seen), length=8)
     return f"{daemonset.name[:_MAX_BASE].rstrip('.-')}-{suffix}"
 
 

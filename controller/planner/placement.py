@@ -99,18 +99,21 @@ def _replace_ended(slot: Slot, needs: _Needs) -> bool:
 
 
 def _settle_several(slot: Slot, live: list[Pod], needs: _Needs) -> None:
-    """One pod stays; while surging one of each kind, until the old one is not needed any more.
-
-    Without surge, as when it was left in the middle, the current one stays unless only the old one serves.
-    """
+    """One pod stays; while surging one of each kind, until the old one is not needed any more."""
     current, old = slot.current, slot.old
     for pod in live:
         if pod is not current and pod is not old:
             needs.delete(pod, Why.EXCESS)
-    if current is None or old is None:
-        return
-    if needs.board.surging:
-        if slot.current_available or not old.ready:
-            needs.delete(old, Why.SURGED)
-    else:
-        needs.delete(current if slot.old_available and not slot.current_available else old, Why.EXCESS)
+    if current is None or old is None or slot.unreachable:
+        return  # of a deletion on a silent node nothing would come (D23)
+    if slot.fit is Fit.STAY and not current.bound:
+        needs.delete(current, Why.EXCESS)  # no pod can start there any more
+    elif not needs.board.surging:
+        needs.delete(_less_useful(slot, current, old), Why.EXCESS)
+    elif slot.current_available or not old.ready:
+        needs.delete(old, Why.SURGED)
+
+
+def _less_useful(slot: Slot, current: Pod, old: Pod) -> Pod:
+    """Of two where one is wanted, as when surge was left in the middle: the old one, unless it serves better."""
+    return current if (slot.old_available, old.ready) > (slot.current_available, current.ready) else old

@@ -44,7 +44,7 @@ def paused(board: Board) -> bool:
 
 def blocker(board: Board) -> Blocker | None:
     """Why nodes wait for the new revision although nothing is paused; None while they do not, or while it moves."""
-    waiting = [slot for slot in board.slots if slot.fit is Fit.RUN and slot.current is None and slot.old is not None]
+    waiting = [slot for slot in board.slots if slot.fit is Fit.RUN and _only_old(slot)]
     if not waiting or paused(board):
         return None
     candidates = board.outdated
@@ -59,8 +59,12 @@ def blocker(board: Board) -> Blocker | None:
         return Blocker(reason=HELD_BY_HOOK, text=f"the preDelete hook holds {_some(held)}")
     silent = [slot.node for slot in candidates if slot.unreachable]
     if len(silent) == len(candidates):
-        return Blocker(reason="NodesUnreachable", text=f"only unreachable nodes are left: {_some(silent)}")
+        return Blocker(reason="NodesUnreachable", text=f"it is the turn of unreachable nodes: {_some(silent)}")
     return None
+
+
+def _only_old(slot: Slot) -> bool:
+    return slot.old is not None and slot.current is None
 
 
 def _some(names: list[str]) -> str:
@@ -71,29 +75,16 @@ def _some(names: list[str]) -> str:
 def _replace_within(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
     """Old pods that are unavailable at once; of the others as many as keep maxUnavailable (D7).
 
-    Every eligible node without an available pod uses budget, whatever the reason. On an unreachable node nothing
-    would come of a deletion, so it only counts (D23), even while its pod's last word was "ready".
+    On an unreachable node nothing would come of a deletion, so it only counts (D23).
     """
-    unavailable = sum(
-        1
-        for slot in board.slots
-        if slot.fit is Fit.RUN and (slot.unreachable or not (slot.current_available or slot.old_available))
-    )
     at_once, within = _by_urgency(candidates)
-    return at_once + within[: max(board.budget.max_unavailable - unavailable, 0)]
+    return at_once + within[: max(board.budget.max_unavailable - board.unserved, 0)]
 
 
 def _surge_within(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
-    """New pods beside unavailable old ones at once; beside others as many as keep maxSurge (D7).
-
-    A node whose new pod failed and waits for its back-off keeps its surge slot (B-8).
-    """
-    hash_ = board.revision.hash
-    surging = sum(1 for slot in board.slots if slot.current is not None and slot.old is not None)
-    waiting = {slot.node for slot in candidates if any(pod.ended and pod.hash == hash_ for pod in slot.pods)}
-    free = [slot for slot in candidates if slot.node not in waiting]
-    at_once, within = _by_urgency(free)
-    return at_once + within[: max(board.budget.max_surge - surging - len(waiting), 0)]
+    """New pods beside unavailable old ones at once; beside others as many as keep maxSurge (D7)."""
+    at_once, within = _by_urgency([slot for slot in candidates if not board.awaits_retry(slot)])
+    return at_once + within[: max(board.budget.max_surge - board.surge_in_use, 0)]
 
 
 def _by_urgency(candidates: Sequence[Slot]) -> tuple[list[Slot], list[Slot]]:
@@ -110,7 +101,7 @@ def _probed(board: Board, chosen: list[Slot]) -> Step:
     verdict = board.world.verdicts.get(board.revision.hash)
     if verdict is None or (verdict and board.world.now >= board.world.ask_at):
         node = chosen[0].node
-        name = pod_name(board.world.daemonset, node, board.revision.hash, ("dry-run",), None)
+        name = pod_name(board.world.daemonset, node, ("dry-run",), None)
         probe = ProbeTemplate(node=node, name=name, revision=board.revision)
         return Step(actions=(probe,), wake_at=board.world.now)  # it stores nothing, so no event brings the next pass
     if verdict:
@@ -134,13 +125,11 @@ def _retire_surplus(board: Board) -> tuple[DeletePod, ...]:
     leaving = [
         slot
         for slot in reversed(board.slots)
-        if slot.fit is Fit.STAY and slot.old is not None and slot.selected and not slot.unreachable
+        if slot.fit is Fit.STAY and _only_old(slot) and slot.selected and not slot.unreachable
     ]
     if not leaving:
         return ()
-    available = sum(
-        1 for slot in board.slots if slot.fit in KEEPING and (slot.current_available or slot.old_available)
-    )
+    available = sum(1 for slot in board.slots if slot.fit in KEEPING and slot.serves)
     at_once, spare = _by_urgency(leaving)
     going = at_once + spare[: max(available - board.budget.desired, 0)]
     return _retire(board, going[: board.budget.burst], Why.SURPLUS)

@@ -35,6 +35,16 @@ class Slot(Value):
     """The same for pods of other revisions. Neither: as far as we know there never was a pod."""
 
     @property
+    def serves(self) -> bool:
+        """Whether the node has an available pod."""
+        return self.current_available or self.old_available
+
+    @property
+    def paired(self) -> bool:
+        """Whether it is in the middle of a surge: a live pod of each kind."""
+        return self.current is not None and self.old is not None
+
+    @property
     def uids(self) -> tuple[str, ...]:
         """Of all our pods here, ghosts too: they go into the name of the next one."""
         return tuple(pod.uid for pod in (*self.pods, *self.ghosts))

@@ -65,7 +65,7 @@ class Status(Value):
 
 
 def count(board: Board) -> Counts:
-    """One pod stands for a node: the bound before the unbound, then the oldest; while surging that is the old one.
+    """One pod stands for a node: a live one before a dying one; while surging the old one.
 
     A dying pod still counts as scheduled.
     """
@@ -78,11 +78,10 @@ def count(board: Board) -> Counts:
             misscheduled += 1
             continue
         current += 1
-        first = slot.pods[0]
+        first = slot.old or slot.current or slot.pods[0]
         updated += first.hash == hash_
-        if first.ready and not first.ended:
-            ready += 1
-            available += slot.current_available if first is slot.current else slot.old_available and first is slot.old
+        ready += first.ready and not first.ended
+        available += slot.old_available if first is slot.old else slot.current_available
     desired = board.budget.desired
     return Counts(
         desired_number_scheduled=desired,
@@ -158,18 +157,17 @@ def _progressing(board: Board, counts: Counts, blocker: Blocker | None) -> Verdi
     if blocker is not None:
         text = f"{progress}; {blocker.text}"
         return Verdict(type=PROGRESSING, status="True", reason=blocker.reason, message=text)
-    text = "; ".join(filter(None, (progress, _used_up(board, counts))))
+    text = "; ".join(filter(None, (progress, _used_up(board))))
     return Verdict(type=PROGRESSING, status="True", reason="Updating", message=text)
 
 
-def _used_up(board: Board, counts: Counts) -> str:
+def _used_up(board: Board) -> str:
     """Which limit the update waits for; empty while it has room."""
-    if not board.surging:
-        missing, most = counts.number_unavailable, board.budget.max_unavailable
-        return f"{missing} without an available pod, maxUnavailable is {most}" if missing >= most else ""
-    beside = sum(1 for slot in board.slots if slot.current and slot.old and not slot.current_available)
-    most = board.budget.max_surge
-    return f"{beside} with a new pod that is not available, maxSurge is {most}" if beside >= most else ""
+    if board.surging:
+        used, most = board.surge_in_use, board.budget.max_surge
+        return f"{used} nodes are in the middle of their surge, maxSurge is {most}" if used >= most else ""
+    used, most = board.unserved, board.budget.max_unavailable
+    return f"{used} nodes count as unavailable, maxUnavailable is {most}" if used >= most else ""
 
 
 def _kept_by_partition(board: Board, counts: Counts) -> str:

@@ -1,8 +1,8 @@
 """Read your own writes: what each owner has to see in the caches before it may decide again.
 
 Pure bookkeeping, no I/O. Versions are resourceVersions: integers that the server compares per resource, so a
-cache whose version has reached ours has seen our write. A write whose answer was lost needs no entry: names that are
-derived and guards on every write make it safe to try again. Owners are uids: a DaemonSet that was deleted and
+cache whose version has reached ours has seen our write. A create or patch without an answer needs no entry: derived
+names and guards on every write make it safe to try again. Owners are uids: a DaemonSet that was deleted and
 created again under the same name starts with a clean page.
 """
 

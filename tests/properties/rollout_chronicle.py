@@ -26,7 +26,7 @@ BY_THE_CONTROLLER: ContextVar[list[int] | None] = ContextVar("by the controller"
 """While a request of the controller is carried out: the versions that it has written."""
 KINDS = (DAEMONSETS, NODES, PODS, REVISIONS)
 
-UNANSWERED_COUNTS = False
+UNANSWERED_COUNTS = True
 """Whether the controller is held to remember what it tried when the answer was lost and a late watch hides the effect
 too. It plans anew from what it has been told; only two pods of one image on a node are impossible even so."""
 

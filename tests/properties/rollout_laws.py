@@ -112,12 +112,12 @@ def _revision(new: Pod, basis: Scene) -> Iterator[str]:
 def _step_by_step(new: Pod, told: Scene, basis: Scene) -> Iterator[str]:
     """Progressive creation (behaviour.md §7.4): the first pod of a node."""
     node = new.node
-    if not told.is_current(new):
-        yield f"7.4: the first pod of {node} is not of the current revision"
     if len(told.holders() - {node}) >= told.quota:
         yield f"7.4: {node} gets its first pod although {sorted(told.holders())} of {told.quota} have the current one"
-    if told.older and (not told.selected(node) or (told.spec.paused and basis.incomplete())):
-        yield f"7.4: {node} gets its first pod although selector or pause exclude it"
+    frozen = basis.incomplete() if told.spec.paused else False
+    excluded = bool(told.older) and (not told.selected(node) or bool(frozen))
+    if frozen is not None and told.is_current(new) is excluded:
+        yield f"7.4: selector and pause {'exclude' if excluded else 'admit'} {node}, but its first pod is {new.image}"
 
 
 def _beside(new: Pod, live: list[Pod], told: Scene, server: Chronicle) -> Iterator[str]:
@@ -163,13 +163,17 @@ def _of_a_pair(pod: Pod, other: Pod, told: Scene) -> Iterator[str]:
     """An old and a current pod on one node: one goes."""
     node, goes = pod.node, told.available(pod)
     stays = told.available(other)
+    if told.nodes[node].unreachable:
+        yield f"D23: one of two pods on {node} goes, which is unreachable"
     if told.is_current(pod):
+        if node not in told.eligible and not pod.bound:
+            return  # a taint came before the scheduler did: it could start nowhere
         if told.max_surge:
             yield f"3: the new pod of {node} goes while surging, beside {_names([other])}"
-        elif goes or stays is False:
+        elif goes or (stays is False and not other.ready):
             yield f"2: of two pods on {node} the current one goes although the old one is no better"
     elif told.max_surge:
-        if pod.ready and stays is False and (node in told.eligible or list(_surplus(pod, told))):
+        if pod.ready and stays is False:
             yield f"3, 5: the old pod of {node} goes before its partner is available"
     elif goes and stays is False:
         yield f"2: of two pods on {node} the one that serves was deleted, {_names([other])} stays"

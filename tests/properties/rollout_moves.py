@@ -186,15 +186,18 @@ class Moves:
         if node not in self.lost and node in self.bed.nodes.names:
             self.bed.nodes.behave(node, Behaviour(ready=None))
             for pod in self.pods_on(node):
-                await self.bed.nodes.ready(await self.bed.api.get(PODS, pod.name), value=False)
+                with suppress(Refusal):  # it has gone meanwhile
+                    await self.bed.nodes.ready(await self.bed.api.get(PODS, pod.name), value=False)
 
     async def fail(self, node: str) -> None:
         for pod in self.pods_on(node)[:1]:
-            await self.bed.nodes.fail(await self.bed.api.get(PODS, pod.name))
+            with suppress(Refusal):
+                await self.bed.nodes.fail(await self.bed.api.get(PODS, pod.name))
 
     async def delete(self, node: str) -> None:
         for pod in self.pods_on(node)[:1]:
-            await self.bed.api.delete(PODS, pod.name)
+            with suppress(Refusal):
+                await self.bed.api.delete(PODS, pod.name)
 
     # the controller and its way to the server
 

@@ -18,7 +18,7 @@ def _places(now: Scene) -> Iterator[str]:
     """Which nodes have a pod."""
     for node in now.eligible:
         there = now.on(node)
-        if not there and may_wait(now, node):
+        if not there and may_wait(now):
             continue
         if len(there) != 1 or not now.available(there[0]):
             yield f"{node} should have one available pod, there is: {_names(there)}"
@@ -26,18 +26,14 @@ def _places(now: Scene) -> Iterator[str]:
         there = now.on(node)
         if node not in now.nodes or now.leaves(node):
             yield f"{node} should have no pod, there is: {_names(there)}"
-        elif sum(pod.bound for pod in there) > 1 or not all(pod.live for pod in there):
-            # a partner that was made just before the taint waits for a scheduler as long as the taint is there
+        elif len(there) > 1 or not all(pod.live for pod in there):
             yield f"{node} may keep one live pod, there is: {_names(there)}"
 
 
-def may_wait(now: Scene, node: str) -> bool:
-    """Progressive creation: a node that has no pod goes without one as long as the current revision is at its quota,
-    or must not go there (behaviour.md §7.4)."""
-    if not now.progressive:
-        return False
-    full = len(now.holders()) >= now.quota
-    return full or (bool(now.older) and (not now.selected(node) or now.spec.paused))
+def may_wait(now: Scene) -> bool:
+    """Progressive creation: nodes that never had a pod go without one as long as the current revision is at its quota
+    (behaviour.md §7.4)."""
+    return now.progressive and len(now.holders()) >= now.quota
 
 
 def _pace(begun: Scene, now: Scene) -> Iterator[str]:

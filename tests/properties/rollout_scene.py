@@ -83,7 +83,7 @@ class Scene:
         if pod.since <= pod.told:
             return pod.since + wait < self.at
         if pod.told + wait >= self.at:
-            return False
+            return None if pod.told < self.life_began else False
         return True if max(pod.told, self.life_began) + self.slack + wait < self.at else None
 
     def served(self, node: str) -> bool | None:

@@ -164,4 +164,4 @@ class Moves(RuleBasedStateMachine):
 
 
 TestMoves = Moves.TestCase
-TestMoves.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestMoves.settings = settings(deadline=None)

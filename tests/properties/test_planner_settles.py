@@ -91,17 +91,11 @@ def _every_node_has_what_it_should(world: World) -> None:
 
 
 def _may_wait(world: World) -> set[str]:
-    """With partitionedScaling: nodes that never had a pod, while there is no room, or they may not be updated."""
+    """With partitionedScaling: nodes that never had a pod, while there is no room."""
     if not is_progressive(world):
         return set()
     full = len(updated(world)) >= len(eligible(world)) - limit(world, rolling(world).partition, round_up=False)
-    older = bool(current_revision(world)[1])
-    return {
-        one.name
-        for one in world.nodes
-        if one.name in empty(world) - world.predecessors.keys()
-        and (full or (older and (rolling(world).paused or not world.rules.selects(one))))
-    }
+    return empty(world) - world.predecessors.keys() if full else set()
 
 
 def _revisions_are_where_they_may_be(world: World) -> None:

@@ -44,15 +44,28 @@ def test_a_node_that_is_gone_leaves_nothing_behind() -> None:
     assert (memory.predecessors, memory.failing) == ({}, {})
 
 
-def test_a_ready_pod_of_a_node_whose_clock_is_ahead_counts_from_when_it_was_first_seen() -> None:
+def looked() -> Memory:
+    """Nobody was ready yet at the first look."""
     memory = Memory()
+    memory.ready_seen([], NOW - 1)
+    return memory
+
+
+def test_a_ready_pod_of_a_node_whose_clock_is_ahead_counts_from_when_it_was_first_seen() -> None:
+    memory = looked()
     ahead, right = pod("node-0", ready=NOW + 90), pod("node-1", ready=NOW - 1)
     assert memory.ready_seen([ahead, right], NOW) == {ahead.uid: NOW}
     assert memory.ready_seen([ahead, right], NOW + 100) == {ahead.uid: NOW}, "also once our clock has caught up"
 
 
+def test_at_the_first_look_such_a_pod_counts_from_its_creation() -> None:
+    """After a restart of the controller nobody knows better, and the old pods must not all seem unavailable."""
+    ahead = pod("node-0", ready=NOW + 90, created=NOW - 3600)
+    assert Memory().ready_seen([ahead], NOW) == {ahead.uid: NOW - 3600}
+
+
 def test_a_pod_that_becomes_ready_again_or_goes_is_seen_anew() -> None:
-    memory = Memory()
+    memory = looked()
     ahead = pod("node-0", ready=NOW + 90)
     memory.ready_seen([ahead], NOW)
     again = replace(ahead, ready_since=NOW + 95)

@@ -135,10 +135,19 @@ def test_new_nodes_take_room_from_old_pods_that_wait_for_their_update() -> None:
     cluster.expect("")
 
 
-def test_a_new_node_that_may_not_be_updated_waits() -> None:
-    pods = served("node-1")
-    check(world(progressive("v2", partition=1, selector=CANARY), nodes=2, pods=pods, revisions=TWO))
-    check(world(progressive("v2", partition=1, paused=True), nodes=2, pods=pods, revisions=TWO))
+def test_a_new_node_that_may_not_be_updated_gets_the_older_revision_while_there_is_room() -> None:
+    """D9; were it left empty, it would use up maxUnavailable for ever."""
+    for held in ({"selector": CANARY}, {"paused": True}):
+        pods = served("node-1")
+        check(world(progressive("v2", partition=1, **held), nodes=2, pods=pods, revisions=TWO), "+node-0 v1")
+        check(world(progressive("v2", partition=2, **held), nodes=2, pods=pods, revisions=TWO))
+
+
+def test_a_node_that_is_being_replaced_keeps_its_room() -> None:
+    """Quota 1: node-5 gave its old pod up for the update, so the new node-0 waits."""
+    pods = [pod("node-5", dying=True), pod("node-1")]
+    nodes = ["node-0", "node-1", "node-5"]
+    check(world(progressive("v2", partition=2), nodes=nodes, pods=pods, revisions=TWO))
 
 
 def test_at_a_first_deployment_selector_and_pause_make_nobody_wait() -> None:

@@ -116,22 +116,21 @@ def test_a_template_that_is_none_still_makes_a_body_for_the_server_to_refuse(pod
     assert body["metadata"]["labels"] == {"controller-revision-hash": "v1"}
 
 
-def test_a_name_is_derived_from_the_daemonset_the_node_the_revision_and_what_was_there() -> None:
-    base = pod_name(ds(), "node-0", "v1", (), None)
-    assert base == pod_name(ds(), "node-0", "v1", (), None)
+def test_a_name_is_derived_from_the_daemonset_the_node_and_what_was_there() -> None:
+    base = pod_name(ds(), "node-0", (), None)
+    assert base == pod_name(ds(), "node-0", (), None)
     others = [
-        pod_name(replace(ds(), uid="another"), "node-0", "v1", (), None),
-        pod_name(ds(), "node-1", "v1", (), None),
-        pod_name(ds(), "node-0", "v2", (), None),
-        pod_name(ds(), "node-0", "v1", ("uid-a",), None),
-        pod_name(ds(), "node-0", "v1", (), Predecessor(uid="uid-a", hash="v1")),
+        pod_name(replace(ds(), uid="another"), "node-0", (), None),
+        pod_name(ds(), "node-1", (), None),
+        pod_name(ds(), "node-0", ("uid-a",), None),
+        pod_name(ds(), "node-0", (), Predecessor(uid="uid-a", hash="v1")),
     ]
-    assert len({base, *others}) == 6
-    assert pod_name(ds(), "n", "v1", ("a", "b"), None) == pod_name(ds(), "n", "v1", ("b", "a"), None)
+    assert len({base, *others}) == 5
+    assert pod_name(ds(), "n", ("a", "b"), None) == pod_name(ds(), "n", ("b", "a"), None)
 
 
 @pytest.mark.parametrize("name", ["a" * 80, "b" * 53 + ".c", "d" * 50 + "-.--e"])
 def test_a_name_is_a_host_name_however_long_that_of_the_daemonset(name: str) -> None:
-    given = pod_name(replace(ds(), name=name), "node-0", "v1", (), None)
+    given = pod_name(replace(ds(), name=name), "node-0", (), None)
     assert len(given) <= 63
     assert given.rpartition("-")[0][-1] not in ".-"

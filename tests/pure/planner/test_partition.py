@@ -174,6 +174,15 @@ def test_d7_on_delete_knows_no_quota() -> None:
     check(world(ds("v2", on_delete=True), nodes=1, revisions=two), "+node-0 v2")
 
 
+def test_going_back_under_a_partition_moves_nobody_until_it_is_lowered() -> None:
+    """What is left of the abandoned revision counts as the old one then, and the partition keeps that many."""
+    pods = [*served("n1", "n2", "n3"), *served("n4", "n5", rev="v2")]
+    nodes = ["n1", "n2", "n3", "n4", "n5"]
+    back = [revision("v1", 3), revision("v2", 2)]
+    check(world(ds("v1", partition=3), nodes=nodes, pods=pods, revisions=back))
+    check(world(ds("v1", partition=0, max_unavailable=2), nodes=nodes, pods=pods, revisions=back), "-n5 v2", "-n4 v2")
+
+
 def test_d8_while_paused_no_pod_is_updated_and_status_still_says_where_it_stands() -> None:
     decided = check(world(ds("v2", paused=True), pods=everywhere(5, ready=None)))
     assert decided.status is not None

@@ -197,13 +197,19 @@ def test_the_condition_says_when_the_budget_is_used_up() -> None:
     pods = (pod("node-0"), pod("node-1"), pod("node-2", "v2", ready=None))
     _, reason, message = condition(world(ds("v2"), nodes=3, pods=pods), "Progressing")
     assert reason == "Updating"
-    assert "1 without an available pod, maxUnavailable is 1" in message
+    assert "1 nodes count as unavailable, maxUnavailable is 1" in message
 
 
 def test_the_condition_says_when_the_surge_is_used_up() -> None:
     pods = [*everywhere(3), pod("node-2", "v2", ready=None)]
     _, reason, message = condition(world(ds("v2", max_surge=1), nodes=3, pods=pods), "Progressing")
     assert reason == "Updating"
-    assert message.endswith("; 1 with a new pod that is not available, maxSurge is 1")
+    assert message.endswith("; 1 nodes are in the middle of their surge, maxSurge is 1")
     _, _, message = condition(world(ds("v2", max_surge=2), nodes=3, pods=pods), "Progressing")
     assert message.endswith("nodes have a pod of revision v2")
+
+
+def test_while_an_old_pod_terminates_the_new_one_beside_it_stands_for_the_node() -> None:
+    pods = [pod("node-0", dying=True), pod("node-0", "v2")]
+    done = counts(world(ds("v2", max_surge=1), nodes=1, pods=pods))
+    assert (done.number_ready, done.number_available, done.updated_number_scheduled) == (1, 1, 1)

@@ -11,7 +11,7 @@ from typing import Any
 from controller.api.daemonset import LifecycleHook
 from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
 from controller.planner.actions import DeletePod, Why
-from tests.builders import NOW, ago, ds, everywhere, failed, node, pod, served, taint, world
+from tests.builders import NOW, ago, ds, everywhere, failed, node, pending, pod, served, taint, world
 from tests.pure.planner.picture import check
 from tests.pure.planner.toy_cluster import ToyCluster
 
@@ -213,3 +213,39 @@ def test_decision_d11_a_node_where_creates_fail_does_not_keep_its_surge_slot() -
 def test_the_burst_limits_what_goes_for_others_too() -> None:
     pods = [*everywhere(2, rev="v2"), *served("node-2", "node-3")]
     tainted(pods=pods, burst=1).expect("-node-3 v1", "-node-2 v1", "")
+
+
+def test_decision_d23_a_pair_on_a_silent_node_is_left_alone_and_keeps_its_surge_slot() -> None:
+    nodes = ["node-0", "node-1", node("node-2", UNREACHABLE)]
+    pods = [*everywhere(2), pod("node-2", ready=None), pod("node-2", "v2", ready=None)]
+    check(world(ds("v2", max_surge=1), nodes=nodes, pods=pods))
+    check(world(ds("v2", max_unavailable=2), nodes=nodes, pods=pods), "-node-1 v1")
+
+
+def test_a_new_pod_that_can_start_nowhere_any_more_goes_and_frees_the_surge_slot() -> None:
+    """Its node got a taint before it was bound."""
+    nodes = ["node-0", node("node-1", taint("x"))]
+    pods = [pod("node-0"), pod("node-1"), pending("node-1", "v2")]
+    ToyCluster(world(ds("v2", max_surge=1), nodes=nodes, pods=pods)).expect(
+        "-node-1 v2", "+node-0 v2, -node-1 v1", ""
+    )
+
+
+def test_a_pair_on_a_node_that_may_only_keep_its_pods_loses_none_that_serves_too_early() -> None:
+    nodes = ["node-0", node("node-1", taint("x"))]
+    pods = [pod("node-0", "v2"), pod("node-1"), pod("node-1", "v2", ready=None)]
+    cluster = ToyCluster(world(ds("v2", max_surge=1), nodes=nodes, pods=pods))
+    cluster.expect("")
+    cluster.ready()
+    cluster.expect("-node-1 v1", "")
+
+
+def test_a_pair_on_a_node_that_is_gone_uses_no_surge() -> None:
+    pods = [*everywhere(1), pod("node-9"), pod("node-9", "v2", ready=None)]
+    check(world(ds("v2", max_surge=1), nodes=1, pods=pods), "+node-0 v2")
+
+
+def test_when_surging_ends_a_ready_old_pod_is_kept_before_a_new_one_that_is_not() -> None:
+    """Neither is available yet: min_ready_seconds are not over for the old one."""
+    pods = [pod("node-0", ready=ago(30)), pod("node-0", "v2", ready=None)]
+    check(world(ds("v2", min_ready=60), nodes=1, pods=pods), "-node-0 v2")
