@@ -19,11 +19,12 @@ NOT_CHECKED = "some validation rules were not checked"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`flow` is the uid of the FlowSchema that the request came under."""
+    """`flow` is the uid of the FlowSchema that the request came under, `warnings` what kubectl would print."""
 
     status: int
     body: JSONObject
     flow: str
+    warnings: tuple[str, ...] = ()
 
     @property
     def causes(self) -> list[tuple[str, str]]:
@@ -66,7 +67,8 @@ class Server:
         text = response.read()
         is_json = response.headers.get_content_type() == "application/json"
         flow = response.headers.get("X-Kubernetes-PF-FlowSchema-UID", "")
-        return Answer(response.status, json.loads(text) if is_json else {"message": text.decode()}, flow)
+        warnings = tuple(response.headers.get_all("Warning", []))
+        return Answer(response.status, json.loads(text) if is_json else {"message": text.decode()}, flow, warnings)
 
     def try_out(self, document: JSONObject) -> Answer:
         """Create it as a dry run: every rule is applied, nothing is stored."""

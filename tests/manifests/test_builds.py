@@ -14,6 +14,9 @@ pytestmark = pytest.mark.real
 OVERLAYS = tuple(sorted(path.parent.name for path in (MANIFESTS / "overlays").glob("*/kustomization.yaml")))
 Build = Callable[[str], str]
 
+API = ("CustomResourceDefinition", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+"""The kinds of manifests/crds: the API with its rules and warnings, kept when the controller is uninstalled."""
+
 
 @pytest.fixture(scope="session", params=OVERLAYS)
 def overlay(request: pytest.FixtureRequest) -> str:
@@ -138,7 +141,7 @@ def test_every_port_that_is_named_exists(built: list[JSONObject]) -> None:
 def test_no_name_is_used_twice_and_every_namespaced_object_says_where(built: list[JSONObject]) -> None:
     names = [(one["kind"], dig(one, "metadata.namespace"), dig(one, "metadata.name")) for one in built]
     assert len(names) == len(set(names))
-    cluster_wide = {"Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "FlowSchema"}
+    cluster_wide = {"Namespace", "ClusterRole", "ClusterRoleBinding", "FlowSchema", *API}
     assert {str(kind) for kind, namespace, _ in names if namespace is None} <= cluster_wide
 
 
@@ -154,7 +157,7 @@ def test_an_uninstall_never_takes_the_crd_along(build: Build) -> None:
     without = documents(build("overlays/default-without-crds"))
     assert find(without, "CustomResourceDefinition") == []
     assert find(default, "CustomResourceDefinition") == [crd()], "kustomize passes it on unchanged"
-    assert [one for one in default if one["kind"] != "CustomResourceDefinition"] == without
+    assert [one for one in default if one["kind"] not in API] == without
 
 
 def test_one_namespace_gets_no_rights_elsewhere_but_to_read_nodes(build: Build) -> None:
