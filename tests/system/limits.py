@@ -170,9 +170,8 @@ class Judge:
         rolling, older = scene.rolling, scene.hashes(current=False)
         if rolling is None or not (older or self._progressive):
             return
-        places = max(len(scene.eligible) - scene.resolved("partition", up=False), 0)
-        if len(scene.moved) > places:
-            self._tell(event, f"{node} is one more than the {places} that the partition allows", scene.moved)
+        if len(scene.moved) > self._places:
+            self._tell(event, f"{node} is one more than the {self._places} that the partition allows", scene.moved)
         if older and not scene.selected(node):
             self._tell(event, f"{node} is not selected", {node})
         left = [one for one in scene.eligible if scene.last.get(one) in older]
@@ -184,8 +183,13 @@ class Judge:
         scene, node = self.scene, target_of(event.object)
         if hash_of(event.object) not in scene.hashes(current=False)[:1]:
             self._tell(event, f"{node} gets a pod that is not of the newest older revision", {node})
-        if before is None and self._progressive:
-            self._tell(event, f"{node} never had a pod and gets an old one", {node})
+        if before is None and self._progressive and len(scene.moved) >= self._places:
+            self._tell(event, f"{node} gets its first pod although the partition leaves no room", {node})
+
+    @property
+    def _places(self) -> int:
+        """How many nodes may hold the current revision."""
+        return max(len(self.scene.eligible) - self.scene.resolved("partition", up=False), 0)
 
     @property
     def _progressive(self) -> bool:

@@ -129,12 +129,12 @@ async def install(plane: ControlPlane, crd: Object) -> None:
 
 
 async def _served(api: Api) -> None:
-    """The kind appears some moments after its CRD, and there is nothing to watch for it."""
+    """The kind appears some moments after its CRD, its storage perhaps even later (429), and nothing tells when."""
     while True:
         try:
             await api.list(DAEMONSETS)
             return
         except Refusal as refusal:
-            if refusal.status != 404:
+            if refusal.status not in (404, 429):
                 raise
         await asyncio.sleep(0.05)

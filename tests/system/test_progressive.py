@@ -126,12 +126,16 @@ async def test_d7_a_lost_pod_is_always_replaced_by_its_like(
 
 
 @pytest.mark.parametrize("rolling", [{"paused": True}, {"selector": {"matchLabels": {"canary": "yes"}}}])
-async def test_d3_who_may_not_be_updated_waits_without_a_pod(bed: Bed, rolling: Object) -> None:
-    await built(bed, "v1 v1 -", new=progressive("field", partition=1, **rolling))
+async def test_d3_who_may_not_be_updated_gets_the_older_revision_while_there_is_room(
+    bed: Bed, rolling: Object
+) -> None:
+    await built(bed, "v1 v1 -", new=progressive("field", partition=3, **rolling))
     async with monitoring(bed):
         bed.controller.start()
         await wave(bed, "")
-    assert await layout(bed) == "v1 v1 -"
+        await roll(bed, partition=1)
+        await wave(bed, "+2")
+    assert await layout(bed) == "v1 v1 v1"
 
 
 async def test_creation_and_update_share_the_places(bed: Bed) -> None:
