@@ -106,7 +106,7 @@ async def test_a_bad_image_stops_at_the_limit_and_going_back_replaces_only_what_
         taken = set(DESCENDING[:TENTH])
         await witness.until(lambda: pods_with(witness, BAD).keys() == taken, "a bad pod on each of the last 20 nodes")
         said = await bed.progressing("maxUnavailable is 20")
-        assert "20 without an available pod" in said["message"]
+        assert "20 nodes count as unavailable" in said["message"]
         await writes_nothing_but_its_status(bed, plane)
         healthy = {node: uid for node, uid in before.items() if node not in taken}
         assert pods_with(witness, GOOD) == healthy, "180 pods are the same as before"
