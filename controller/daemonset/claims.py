@@ -9,8 +9,8 @@ from controller.daemonset.hands import Hands
 from controller.daemonset.kinds import DAEMONSETS, PODS, REVISIONS
 from controller.daemonset.memory import Memory
 from controller.kube.client import Client
-from controller.kube.errors import Conflict, NotFound
-from controller.planner.actions import CreatePod, CreateRevision, DeletePod
+from controller.kube.errors import ApiError, Conflict, NotFound
+from controller.planner.actions import Action, CreatePod, CreateRevision, DeletePod
 from controller.planner.world import Predecessor
 
 
@@ -51,6 +51,27 @@ async def look_at_deleted_pod(action: DeletePod, daemonset: DaemonSet, hands: Ha
         hands.ledger.deleted(daemonset.uid, ref.uid)
     elif found.dying:
         hands.ledger.deleted(daemonset.uid, ref.uid, found.version)
+
+
+async def may_have_come_through(action: Action, daemonset: DaemonSet, hands: Hands) -> bool:
+    """Whether an earlier attempt at this create or deletion, whose answer was lost, has done it after all.
+
+    A place where writes fail is passed over, and its part of the budget goes to the next node: not in doubt.
+    """
+    try:
+        match action:
+            case CreatePod():
+                await hands.client.get(PODS, Key(daemonset.namespace, action.name))
+                return True
+            case DeletePod(pod=ref):
+                found = await hands.client.get(PODS, Key(ref.namespace, ref.name))
+                return found is None or found.uid != ref.uid or found.dying
+            case _:
+                return False
+    except NotFound:
+        return isinstance(action, DeletePod)
+    except ApiError:
+        return True
 
 
 async def look_at_taken_revision(action: CreateRevision, daemonset: DaemonSet, memory: Memory, hands: Hands) -> None:

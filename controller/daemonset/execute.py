@@ -12,12 +12,28 @@ from typing import assert_never
 
 from controller.api.daemonset import DaemonSet
 from controller.api.wellknown import FAILED_CREATE, FAILED_DELETE, SUCCESSFUL_CREATE, SUCCESSFUL_DELETE
-from controller.daemonset.claims import confirm, look_at_deleted_pod, look_at_taken_pod, look_at_taken_revision
+from controller.daemonset.claims import (
+    confirm,
+    look_at_deleted_pod,
+    look_at_taken_pod,
+    look_at_taken_revision,
+    may_have_come_through,
+)
 from controller.daemonset.hands import Hands
 from controller.daemonset.kinds import PODS, REVISIONS
 from controller.daemonset.memory import Memory
 from controller.daemonset.writes import Writes
-from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound, Unknown
+from controller.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Busy,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Unknown,
+    Unreachable,
+)
 from controller.planner.actions import (
     Action,
     AdoptPod,
@@ -113,7 +129,7 @@ class _Turn:
         try:
             await self._attempt(action)
         except ApiError as error:
-            self._note(place, error)
+            await self._note(action, error)
             try:
                 return await self._verdict(action, error)
             except ApiError as second:  # the look at the server failed too
@@ -122,19 +138,19 @@ class _Turn:
             self._memory.failing.pop(place, None)
         return None
 
-    def _note(self, place: str, error: ApiError) -> None:
+    async def _note(self, action: Action, error: ApiError) -> None:
         """What fails again and again in one place is left alone there, so that the rest goes on (D11).
 
-        A full quota is no matter of the place: every other node would be told the same.
+        A full quota or a server that is away is no matter of the place: every other node would be told the same.
         """
-        passing = isinstance(error, Conflict | AlreadyExists | NotFound | Unknown)
+        place = _place_of(action)
+        passing = isinstance(error, Conflict | AlreadyExists | NotFound | Unknown | Unreachable | Busy)
         if not place or passing or EXCEEDED_QUOTA in error.message:
             return
-        now = self._hands.clock()
         if error.is_terminating_namespace:
-            self._memory.leave_alone(place, ENDING_SECONDS, now)
-        else:
-            self._memory.failed(place, now)
+            self._memory.leave_alone(place, ENDING_SECONDS, self._hands.clock())
+        elif not await may_have_come_through(action, self._daemonset, self._hands):
+            self._memory.failed(place, self._hands.clock())
 
     async def _attempt(self, action: Action) -> None:
         writes, uid = self._writes, self._daemonset.uid
