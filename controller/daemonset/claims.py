@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key
+from controller.api.pod import Pod
 from controller.daemonset.hands import Hands
 from controller.daemonset.kinds import DAEMONSETS, PODS, REVISIONS
 from controller.daemonset.memory import Memory
@@ -42,15 +43,11 @@ async def look_at_taken_pod(action: CreatePod, daemonset: DaemonSet, memory: Mem
 
 async def look_at_deleted_pod(action: DeletePod, daemonset: DaemonSet, hands: Hands) -> None:
     """The answer to its deletion was lost. If it is going, nothing is decided before the caches show that (D24)."""
-    ref = action.pod
-    try:
-        found = await hands.client.get(PODS, Key(ref.namespace, ref.name))
-    except NotFound:
-        found = None
-    if found is None or found.uid != ref.uid:
-        hands.ledger.deleted(daemonset.uid, ref.uid)
+    found = await _left_of(action, hands)
+    if found is None:
+        hands.ledger.deleted(daemonset.uid, action.pod.uid)
     elif found.dying:
-        hands.ledger.deleted(daemonset.uid, ref.uid, found.version)
+        hands.ledger.deleted(daemonset.uid, action.pod.uid, found.version)
 
 
 async def may_have_come_through(action: Action, daemonset: DaemonSet, hands: Hands) -> bool:
@@ -63,15 +60,25 @@ async def may_have_come_through(action: Action, daemonset: DaemonSet, hands: Han
             case CreatePod():
                 await hands.client.get(PODS, Key(daemonset.namespace, action.name))
                 return True
-            case DeletePod(pod=ref):
-                found = await hands.client.get(PODS, Key(ref.namespace, ref.name))
-                return found is None or found.uid != ref.uid or found.dying
+            case DeletePod():
+                found = await _left_of(action, hands)
+                return found is None or found.dying
             case _:
                 return False
     except NotFound:
-        return isinstance(action, DeletePod)
+        return False
     except ApiError:
         return True
+
+
+async def _left_of(action: DeletePod, hands: Hands) -> Pod | None:
+    """The pod as the server has it; None: it is gone, whoever has its name now."""
+    ref = action.pod
+    try:
+        found = await hands.client.get(PODS, Key(ref.namespace, ref.name))
+    except NotFound:
+        return None
+    return found if found is not None and found.uid == ref.uid else None
 
 
 async def look_at_taken_revision(action: CreateRevision, daemonset: DaemonSet, memory: Memory, hands: Hands) -> None:

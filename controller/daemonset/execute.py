@@ -129,7 +129,7 @@ class _Turn:
         try:
             await self._attempt(action)
         except ApiError as error:
-            await self._note(action, error)
+            await self._note(place, action, error)
             try:
                 return await self._verdict(action, error)
             except ApiError as second:  # the look at the server failed too
@@ -138,12 +138,11 @@ class _Turn:
             self._memory.failing.pop(place, None)
         return None
 
-    async def _note(self, action: Action, error: ApiError) -> None:
+    async def _note(self, place: str, action: Action, error: ApiError) -> None:
         """What fails again and again in one place is left alone there, so that the rest goes on (D11).
 
         A full quota or a server that is away is no matter of the place: every other node would be told the same.
         """
-        place = _place_of(action)
         passing = isinstance(error, Conflict | AlreadyExists | NotFound | Unknown | Unreachable | Busy)
         if not place or passing or EXCEEDED_QUOTA in error.message:
             return

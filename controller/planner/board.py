@@ -102,7 +102,7 @@ class Board(Value, dict=True, gc=True):
     def outdated(self) -> tuple[Slot, ...]:
         """The nodes that wait for the current revision, in update order: they may hold it, and only an old pod is
         there."""
-        return tuple(slot for slot in self.may_hold_current if slot.current is None and slot.old is not None)
+        return tuple(slot for slot in self.may_hold_current if slot.only_old)
 
 
 def lay_out(world: World) -> Board:

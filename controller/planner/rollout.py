@@ -44,7 +44,7 @@ def paused(board: Board) -> bool:
 
 def blocker(board: Board) -> Blocker | None:
     """Why nodes wait for the new revision although nothing is paused; None while they do not, or while it moves."""
-    waiting = [slot for slot in board.slots if slot.fit is Fit.RUN and _only_old(slot)]
+    waiting = [slot for slot in board.slots if slot.fit is Fit.RUN and slot.only_old]
     if not waiting or paused(board):
         return None
     candidates = board.outdated
@@ -61,10 +61,6 @@ def blocker(board: Board) -> Blocker | None:
     if len(silent) == len(candidates):
         return Blocker(reason="NodesUnreachable", text=f"it is the turn of unreachable nodes: {_some(silent)}")
     return None
-
-
-def _only_old(slot: Slot) -> bool:
-    return slot.old is not None and slot.current is None
 
 
 def _some(names: list[str]) -> str:
@@ -122,11 +118,7 @@ def _retire_surplus(board: Board) -> tuple[DeletePod, ...]:
     """
     if not board.surging:
         return ()
-    leaving = [
-        slot
-        for slot in reversed(board.slots)
-        if slot.fit is Fit.STAY and _only_old(slot) and slot.selected and not slot.unreachable
-    ]
+    leaving = [slot for slot in reversed(board.slots) if slot.fit is Fit.STAY and slot.only_old and slot.selected]
     if not leaving:
         return ()
     available = sum(1 for slot in board.slots if slot.fit in KEEPING and slot.serves)

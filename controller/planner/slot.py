@@ -40,6 +40,11 @@ class Slot(Value):
         return self.current_available or self.old_available
 
     @property
+    def only_old(self) -> bool:
+        """Whether a live old pod is here and no live current one."""
+        return self.old is not None and self.current is None
+
+    @property
     def paired(self) -> bool:
         """Whether it is in the middle of a surge: a live pod of each kind."""
         return self.current is not None and self.old is not None
