@@ -14,7 +14,6 @@ from controller.api.meta import Key
 from controller.api.wellknown import MALFORMED_OBJECT
 from controller.daemonset.caches import Caches
 from controller.daemonset.hands import Hands
-from controller.daemonset.kinds import PODS
 from controller.daemonset.memory import Memories
 from controller.daemonset.reconcile import Reconciler, Watchers
 from controller.daemonset.recorder import Recorder
@@ -23,6 +22,7 @@ from controller.fence import Fence
 from controller.informers import Informers
 from controller.kube.client import Client
 from controller.kube.decode import Malformed
+from controller.kube.kinds import PODS
 from controller.kube.request import Transport
 from controller.kube.sender import Sender
 from controller.kube.throttle import Throttle

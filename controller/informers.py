@@ -13,10 +13,10 @@ from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.daemonset.caches import Caches
-from controller.daemonset.kinds import DAEMONSETS, NODES, PODS, REVISIONS
 from controller.daemonset.triggers import Triggers
 from controller.kube.client import Client
 from controller.kube.decode import Malformed
+from controller.kube.kinds import DAEMONSETS, NODES, PODS, REVISIONS
 from controller.kube.resource import Resource, W
 from controller.report import Report
 from controller.runtime.reflector import Contact, Reflector

@@ -12,8 +12,8 @@ import structlog
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key
 from controller.api.wellknown import LEASE_NAME
-from controller.daemonset.kinds import DAEMONSETS
 from controller.kube.decode import Malformed
+from controller.kube.kinds import DAEMONSETS
 from controller.kube.sender import Answer
 from controller.planner.actions import Note, Plan
 from controller.runtime.freshness import Stale

@@ -11,7 +11,7 @@ from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.api.selector import Labels
 from controller.daemonset.fleet import Fleet
-from controller.daemonset.kinds import PODS, REVISIONS
+from controller.kube.kinds import PODS, REVISIONS
 from controller.runtime.store import Store
 
 

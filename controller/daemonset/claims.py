@@ -7,10 +7,10 @@ from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key
 from controller.api.pod import Pod
 from controller.daemonset.hands import Hands
-from controller.daemonset.kinds import DAEMONSETS, PODS, REVISIONS
 from controller.daemonset.memory import Memory
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Conflict, NotFound
+from controller.kube.kinds import DAEMONSETS, PODS, REVISIONS
 from controller.planner.actions import Action, CreatePod, CreateRevision, DeletePod
 from controller.planner.world import Predecessor
 

@@ -20,7 +20,6 @@ from controller.daemonset.claims import (
     may_have_come_through,
 )
 from controller.daemonset.hands import Hands
-from controller.daemonset.kinds import PODS, REVISIONS
 from controller.daemonset.memory import Memory
 from controller.daemonset.writes import Writes
 from controller.kube.errors import (
@@ -34,6 +33,7 @@ from controller.kube.errors import (
     Unknown,
     Unreachable,
 )
+from controller.kube.kinds import PODS, REVISIONS
 from controller.planner.actions import (
     Action,
     AdoptPod,

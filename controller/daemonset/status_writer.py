@@ -16,9 +16,9 @@ from controller.api.base import JSON, JSONObject
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.meta import Ref, rfc3339
 from controller.api.wellknown import AVAILABLE, CONDITION_TYPES
-from controller.daemonset.kinds import DAEMONSETS
 from controller.daemonset.memory import Memory
 from controller.kube.client import Client
+from controller.kube.kinds import DAEMONSETS
 from controller.planner.status import Status, Verdict
 
 Conditions: TypeAlias = tuple[JSONObject, ...]

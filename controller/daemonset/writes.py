@@ -7,9 +7,9 @@ from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import Ref
 from controller.api.wellknown import HASH_LABEL
-from controller.daemonset.kinds import PODS, REVISIONS
 from controller.daemonset.memory import Memory
 from controller.kube.client import Client, Written
+from controller.kube.kinds import PODS, REVISIONS
 from controller.kube.resource import Resource, T, W
 from controller.planner.actions import CreatePod, CreateRevision, DeletePod, ProbeTemplate
 from controller.planner.manifest import owner_reference

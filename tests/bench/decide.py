@@ -14,8 +14,8 @@ import msgspec
 
 from controller.api import node, pod, revision
 from controller.api.daemonset import DaemonSet
-from controller.daemonset.kinds import PODS
 from controller.kube.decode import Decoder
+from controller.kube.kinds import PODS
 from controller.planner.actions import Plan
 from controller.planner.board import DEFAULT_BURST
 from controller.planner.eligibility import Rules

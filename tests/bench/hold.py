@@ -20,8 +20,8 @@ from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.daemonset.caches import Caches
-from controller.daemonset.kinds import NODES, PODS
 from controller.kube.decode import Decoder, Failed
+from controller.kube.kinds import NODES, PODS
 from controller.kube.resource import W
 from controller.runtime.store import Record, StoreWriter, open_store
 from controller.runtime.watch import Init, InitDone

@@ -1,4 +1,4 @@
-"""The four kinds that this controller reads, and what is kept of each."""
+"""The four kinds that controller and plugin read, and what is kept of each."""
 
 from __future__ import annotations
 
