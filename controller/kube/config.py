@@ -22,10 +22,13 @@ from typing import Any
 
 import msgspec
 
+from controller.kube.access import Access
 from controller.kube.connection import Connection, Credentials, Fixed, TokenFile, tls_context
 from controller.kube.errors import ConfigError
-from controller.kube.exec_plugin import PATIENCE, ExecPlugin
+from controller.kube.exec_plugin import PATIENCE, ExecPlugin, plugin_failed
+from controller.kube.impersonation import impersonation
 from controller.kube.in_cluster import HOST, in_cluster
+from controller.kube.kubeconfig import Chosen, Files, choose
 
 PACKAGE = "kubernetes_asyncio"
 READER = f"{PACKAGE}.config.kube_config"
@@ -38,24 +41,36 @@ async def load(
     environ: Mapping[str, str] = os.environ,
     clock: Callable[[], float] = time.time,
 ) -> Connection:
-    """The connection to use: the kubeconfig or context that was asked for; else, in a pod, its service account;
-    else the files in $KUBECONFIG, else ~/.kube/config.
+    """The controller's connection: in a pod its service account, unless a kubeconfig or context was asked for;
+    everywhere else the one of `connection_for`, which says what may be raised.
+    """
+    access = Access(kubeconfig=kubeconfig, context=context)
+    if not access.chooses and environ.get(HOST):
+        return in_cluster(environ)
+    return await connection_for(access, environ=environ, clock=clock)
+
+
+async def connection_for(
+    access: Access, *, environ: Mapping[str, str] = os.environ, clock: Callable[[], float] = time.time
+) -> Connection:
+    """The connection that kubectl with these flags would use: the files of --kubeconfig, of $KUBECONFIG, or
+    ~/.kube/config; without any such file, the server of --server, or in a pod its service account.
 
     Raises ConfigError, whose one line names the file or context. May run the kubeconfig's exec plugin.
     """
-    if not kubeconfig and not context and environ.get(HOST):
-        return in_cluster(environ)
-    paths = kubeconfig or environ.get("KUBECONFIG") or "~/.kube/config"
-    where = os.pathsep.join(_existing(paths))
-    if not where:
-        raise ConfigError(f"no kubeconfig: {paths} does not exist")
+    paths = access.kubeconfig or environ.get("KUBECONFIG") or "~/.kube/config"
+    existing = _existing(paths)
+    in_pod = not existing and not access.chooses and environ.get(HOST)
+    if not existing and not in_pod and (access.kubeconfig or not access.server):
+        hint = "choose another file with --kubeconfig or $KUBECONFIG, or a server with --server"
+        raise ConfigError(f"no kubeconfig: {paths} does not exist", hint=hint)
     try:
-        return await _from_kubeconfig(where, context, clock)
+        return _with_flags(in_cluster(environ), access) if in_pod else await _chosen(existing, access, clock)
     except ConfigError:
         raise
     except Exception as error:  # the reader raises whatever its YAML happens to break
-        named = f"context {context} of {where}" if context else where
-        raise ConfigError(f"kubeconfig {named}: {_words(error)}") from error
+        where = f"kubeconfig {os.pathsep.join(existing)}" if existing else "the command line"
+        raise ConfigError(f"{where}: {_words(error)}") from error
 
 
 def _existing(paths: str) -> list[str]:
@@ -63,36 +78,50 @@ def _existing(paths: str) -> list[str]:
     return [str(path) for path in candidates if path.exists()]
 
 
-async def _from_kubeconfig(where: str, context: str | None, clock: Callable[[], float]) -> Connection:
+def _with_flags(pod: Connection, access: Access) -> Connection:
+    """What may be said about the server that a pod finds by itself."""
+    changes: dict[str, Any] = {"impersonation": impersonation({}, access)}
+    if access.token:
+        changes["credentials"] = Fixed(_checked(f"Bearer {access.token}", pod.source))
+    if access.certificate_authority or access.insecure_skip_tls_verify:
+        changes["tls"] = tls_context(access.certificate_authority, verify=not access.insecure_skip_tls_verify)
+    if access.tls_server_name:
+        changes["server_name"] = access.tls_server_name
+    return msgspec.structs.replace(pod, **changes)
+
+
+async def _chosen(existing: list[str], access: Access, clock: Callable[[], float]) -> Connection:
     reader = kubeconfig_reader()
-    merged = reader.KubeConfigMerger(where)
-    chosen = context or _current_context(merged.config_files)
-    if not chosen:
-        raise ConfigError(f"kubeconfig {where} names no current-context; choose one with --context")
-    source = f"context {chosen} of {where}"
-    loader = reader.KubeConfigLoader(merged.config, active_context=chosen, config_base_path=None)
-    names: Mapping[str, str] = loader.current_context["context"]
-    user = merged.config["users"].get_with_name(names.get("user", ""), safe=True)
-    if user is None:
-        raise ConfigError(f"{source}: its user {names.get('user', '')!r} is not there")
-    settings = user.value.get("user") or {}
-    _settle_auth_provider(settings, source, clock)
-    # read again: the loader looks at a user's auth-provider when it is made
-    loader = reader.KubeConfigLoader(merged.config, active_context=chosen, config_base_path=None)
-    found = await _settings_of(loader, source)
+    files: Files = reader.KubeConfigMerger(os.pathsep.join(existing)).config_files if existing else {}
+    chosen = choose(files, access)
+    headers = impersonation(chosen.user, access)
+    _settle_auth_provider(chosen.user, chosen.source, clock)
+    loader = reader.KubeConfigLoader(_one_context(chosen), active_context="chosen")
+    found = await _settings_of(loader, chosen)
     tls = _tls(found)
     return Connection(
         server=found.host,
         tls=tls,
         server_name=found.tls_server_name or "",
         proxy=found.proxy or "",
-        namespace=names.get("namespace") or "default",
-        source=source,
-        credentials=_credentials(settings, user.path, loader, tls, source, clock),
+        namespace=chosen.namespace,
+        context=chosen.context,
+        source=chosen.source,
+        credentials=_credentials(chosen, loader, tls, clock),
+        impersonation=tuple((name, _checked(value, chosen.source)) for name, value in headers),
     )
 
 
-async def _settings_of(loader: Any, source: str) -> SimpleNamespace:
+def _one_context(chosen: Chosen) -> dict[str, Any]:
+    """A kubeconfig for the reader in which nothing is left to choose."""
+    return {
+        "contexts": [{"name": "chosen", "context": {"cluster": "chosen", "user": "chosen"}}],
+        "clusters": [{"name": "chosen", "cluster": chosen.cluster}],
+        "users": [{"name": "chosen", "user": chosen.user}],
+    }
+
+
+async def _settings_of(loader: Any, chosen: Chosen) -> SimpleNamespace:
     found = SimpleNamespace(
         api_key={},
         host="",
@@ -106,10 +135,10 @@ async def _settings_of(loader: Any, source: str) -> SimpleNamespace:
     try:
         async with asyncio.timeout(PATIENCE):
             await loader.load_and_set(found)  # runs the exec plugin
-    except TimeoutError as error:
-        raise ConfigError(f"{source}: its exec plugin did not end within {PATIENCE:g} s") from error
-    if not found.host:
-        raise ConfigError(f"{source}: its cluster names no server")
+    except Exception as error:
+        if "exec" in chosen.user and (failed := plugin_failed(error, chosen.user["exec"], chosen.source)):
+            raise failed from error
+        raise
     return found
 
 
@@ -122,19 +151,21 @@ def _tls(found: SimpleNamespace) -> ssl.SSLContext | None:
     return tls
 
 
-def _credentials(
-    settings: Mapping[str, Any],
-    path: str,
-    loader: Any,
-    tls: ssl.SSLContext | None,
-    source: str,
-    clock: Callable[[], float],
-) -> Credentials:
-    if "exec" in settings:
-        return ExecPlugin(loader, tls, source, clock)
-    if settings.get("tokenFile") and not settings.get("token"):
-        return TokenFile(Path(path).parent / settings["tokenFile"])
-    return Fixed(getattr(loader, "token", None))
+def _credentials(chosen: Chosen, loader: Any, tls: ssl.SSLContext | None, clock: Callable[[], float]) -> Credentials:
+    user, source = chosen.user, chosen.source
+    if "exec" in user:
+        return ExecPlugin(loader, tls, source, clock, settings=user["exec"])
+    if user.get("tokenFile") and not user.get("token"):
+        return TokenFile(Path(user["tokenFile"]))
+    authorization = getattr(loader, "token", None)
+    return Fixed(authorization and _checked(authorization, source))
+
+
+def _checked(value: str, source: str) -> str:
+    """A line break would end the header; it comes with tokens that were pasted or read from a file."""
+    if any(character in value for character in "\r\n\0"):
+        raise ConfigError(f"{source}: a token or name that goes into a header holds a line break")
+    return value
 
 
 def _settle_auth_provider(settings: dict[str, Any], source: str, clock: Callable[[], float]) -> None:
@@ -164,11 +195,6 @@ def _expiry(token: str) -> float:
         return msgspec.json.decode(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)), type=_Claims).exp
     except (ValueError, msgspec.MsgspecError):
         return 0.0
-
-
-def _current_context(files: Mapping[str, Mapping[str, str]]) -> str:
-    """As kubectl has it: the first file that names one wins (the reader's own merge lets the last one win)."""
-    return next((chosen for file in files.values() if (chosen := file.get("current-context"))), "")
 
 
 def _words(error: Exception) -> str:

@@ -38,6 +38,10 @@ class Connection(Value):
     proxy: str = ""
     namespace: str = "default"
     """The namespace of the kubeconfig's context, or our own in the cluster."""
+    context: str = ""
+    """The kubeconfig's context; empty where none was needed."""
+    impersonation: tuple[tuple[str, str], ...] = ()
+    """Headers of every request that make us somebody else; a name may occur several times."""
     source: str = ""
     """Where all this was found, for people: `context kind of /home/me/.kube/config`."""
 

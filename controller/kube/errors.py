@@ -34,6 +34,7 @@ class Cause(View):
 
 
 class _Details(View):
+    name: str = ""
     causes: tuple[Cause, ...] | None = None
 
 
@@ -50,6 +51,11 @@ _status = msgspec.json.Decoder(_Status)
 class ConfigError(Exception):
     """How to reach the server, or as whom, is not known. One line that names the file or context."""
 
+    def __init__(self, words: str, *, hint: str = "") -> None:
+        super().__init__(words)
+        self.hint = hint
+        """What to do about it, where that is known; one line."""
+
 
 class ApiError(Exception):
     """A request that did not do what was asked. The text names verb, object and the server's words."""
@@ -62,6 +68,7 @@ class ApiError(Exception):
         *,
         status: int = 0,
         reason: str = "",
+        name: str = "",
         causes: tuple[Cause, ...] = (),
         retry_after: float | None = None,
     ) -> None:
@@ -71,6 +78,8 @@ class ApiError(Exception):
         """HTTP status; 0 when there was no answer."""
         self.reason = reason
         """The Status' reason, `AlreadyExists` for one; empty where the answer was no Status."""
+        self.name = name
+        """The object that the server speaks of; empty where it speaks of none: it does not serve the kind."""
         self.causes = causes
         self.retry_after = retry_after
         """Seconds that the server asks us to wait, where it said so."""
@@ -163,6 +172,7 @@ def refused(verb: str, what: str, response: Response) -> ApiError:
         message,
         status=response.status,
         reason=status.reason,
+        name=status.details.name if status.details else "",
         causes=causes,
         retry_after=retry_after,
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from controller.kube.errors import ConfigError
 
@@ -18,6 +18,9 @@ SKEW = 60.0
 """Seconds before its expiry at which a token is renewed."""
 LEAST_PAUSE = 10.0
 """Seconds between two runs, whatever the plugin says about expiry."""
+
+REPORTED = "exec: "
+"""How the reader begins what it has to say about a plugin."""
 
 
 class Loader(Protocol):
@@ -39,10 +42,17 @@ class ExecPlugin:
     """
 
     def __init__(
-        self, loader: Loader, tls: ssl.SSLContext | None, source: str, clock: Callable[[], float] = time.time
+        self,
+        loader: Loader,
+        tls: ssl.SSLContext | None,
+        source: str,
+        clock: Callable[[], float] = time.time,
+        *,
+        settings: Mapping[str, Any],
     ) -> None:
-        """`loader` has run its plugin already."""
+        """`loader` has run its plugin already, as `settings` (the kubeconfig's `exec`) say."""
         self._loader, self._tls, self._source, self._clock = loader, tls, source, clock
+        self._settings = settings
         self._one_run = asyncio.Lock()
         self._last_run = clock()
         self._runs = 0
@@ -60,6 +70,10 @@ class ExecPlugin:
         async with self._one_run:
             if runs == self._runs:  # else somebody has just done it
                 await self._run()
+        expiry: datetime | None = getattr(self._loader, "exec_plugin_expiry", None)
+        if expiry is not None and expiry.timestamp() <= self._clock():
+            words = f"{_named(self._settings)} hands out a credential that expired at {expiry:%Y-%m-%dT%H:%M:%SZ}"
+            raise ConfigError(f"{self._source}: {words}", hint="log in again")
 
     def _due(self) -> bool:
         expiry: datetime | None = getattr(self._loader, "exec_plugin_expiry", None)
@@ -75,8 +89,31 @@ class ExecPlugin:
         except Exception as error:  # whatever a missing program or its odd output makes the reader raise
             if expiry is not None:
                 self._loader.exec_plugin_expiry = expiry
-            words = " ".join(str(error).split()) or f"no answer within {PATIENCE:g} s"
+            if failed := plugin_failed(error, self._settings, self._source):
+                raise failed from error
+            words = " ".join(str(error).split()) or type(error).__name__
             raise ConfigError(f"{self._source}: cannot renew the credentials: {words}") from error
         self._runs += 1
         if self._tls and getattr(self._loader, "cert_file", None):
             self._tls.load_cert_chain(self._loader.cert_file, self._loader.key_file)
+
+
+def plugin_failed(error: Exception, settings: Mapping[str, Any], source: str) -> ConfigError | None:
+    """What a failed run means; None where it was not the plugin that failed. `settings`: the kubeconfig's `exec`."""
+    hint = next(iter(str(settings.get("installHint") or "").strip().splitlines()), "")
+    if isinstance(error, TimeoutError):
+        return ConfigError(f"{source}: {_named(settings)} did not end within {PATIENCE:g} s")
+    if isinstance(error, OSError) and error.filename == settings.get("command"):
+        installed = not isinstance(error, FileNotFoundError)
+        why = f"cannot be run: {error.strerror}" if installed else "is not installed"
+        return ConfigError(f"{source}: {_named(settings)} {why}", hint=hint)
+    words = " ".join(str(error).split())
+    if words.startswith(REPORTED):
+        return ConfigError(
+            f"{source}: {_named(settings)} failed: {words.removeprefix(REPORTED)}", hint="log in again"
+        )
+    return None
+
+
+def _named(settings: Mapping[str, Any]) -> str:
+    return f'its exec plugin "{settings.get("command")}"'

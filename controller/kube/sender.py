@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 
@@ -54,13 +55,19 @@ class Sender:
         on_response: Callable[[Answer], None] | None = None,
         refresh: Callable[[], Awaitable[None]] | None = None,
         call_seconds: float = CALL_SECONDS,
+        request_seconds: float | None = None,
     ) -> None:
-        """`refresh` gets new credentials into `transport`, or raises ConfigError; without it a 401 is final."""
+        """`refresh` gets new credentials into `transport`, or raises ConfigError; without it a 401 is final.
+
+        `request_seconds` bounds every exchange and the opening of every stream, whatever the request itself says;
+        it and `call_seconds` may be `inf`.
+        """
         self._transport = transport
         self._throttle = throttle or Throttle()
         self._on_response = on_response
         self._refresh = refresh
         self._call_seconds = call_seconds
+        self._request_seconds = request_seconds
 
     async def send(self, call: Call, request: Request) -> Response:
         """The answer, if it is a 2xx; otherwise an ApiError."""
@@ -87,7 +94,8 @@ class Sender:
         began = asyncio.get_running_loop().time()
         async with AsyncExitStack() as stack:
             try:
-                stream = await stack.enter_async_context(self._transport.stream(request))
+                async with asyncio.timeout(_finite(self._request_seconds)):
+                    stream = await stack.enter_async_context(self._transport.stream(request))
             except (OSError, TimeoutError) as error:
                 self._report(call, 0, began)
                 raise errors.unanswered(call.verb, call.what, error) from error
@@ -127,8 +135,10 @@ class Sender:
             left = deadline - began
             if left <= 0:
                 raise Busy(call.verb, call.what, f"no turn within {self._call_seconds:g} s")
-            if request.timeout is None or left < request.timeout:
-                request = msgspec.structs.replace(request, timeout=left)
+            own = request.timeout if self._request_seconds is None else self._request_seconds
+            timeout = _finite(left if own is None else min(own, left))
+            if timeout != request.timeout:
+                request = msgspec.structs.replace(request, timeout=timeout)
             response = await self._transport.exchange(request)
             status = response.status
             return response
@@ -142,6 +152,11 @@ class Sender:
         if self._on_response:
             seconds = asyncio.get_running_loop().time() - began
             self._on_response(Answer(call=call, status=status, seconds=seconds))
+
+
+def _finite(seconds: float | None) -> float | None:
+    """As the libraries want it: None for no limit."""
+    return None if seconds == math.inf else seconds
 
 
 async def _lines(call: Call, stream: Stream) -> AsyncGenerator[list[bytes]]:

@@ -20,10 +20,11 @@ from aiohttp import (
     DummyCookieJar,
     TCPConnector,
 )
+from multidict import CIMultiDict
 from yarl import URL
 
 from controller.kube.connection import Connection
-from controller.kube.request import NotConnected, Request, Response
+from controller.kube.request import JSON, NotConnected, Request, Response
 
 CONNECT_SECONDS: Final = 10.0
 IDLE_SECONDS: Final = 60.0
@@ -45,8 +46,9 @@ class AiohttpTransport:
         self._session = session
         self._connection = connection
         self._server = connection.server.rstrip("/")
-        self._fixed = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": user_agent}
-        self._headers: dict[str, dict[str, str]] = {}
+        self._fixed = CIMultiDict(connection.impersonation)
+        self._fixed.extend({"Accept": JSON, "Accept-Encoding": "identity", "User-Agent": user_agent})
+        self._headers: dict[str, CIMultiDict[str]] = {}
         self._authorization: str | None = None
 
     async def exchange(self, request: Request) -> Response:
@@ -91,7 +93,7 @@ class AiohttpTransport:
         query = f"?{urlencode(request.query)}" if request.query else ""
         return URL(f"{self._server}{request.path}{query}", encoded=True)
 
-    async def _headers_for(self, request: Request) -> dict[str, str]:
+    async def _headers_for(self, request: Request) -> CIMultiDict[str]:
         """The headers for one content type, made again only when the credentials change."""
         authorization = await self._connection.credentials.authorization()
         if authorization != self._authorization:
@@ -99,7 +101,8 @@ class AiohttpTransport:
             self._headers.clear()
         headers = self._headers.get(request.content_type)
         if headers is None:
-            headers = {**self._fixed, "Content-Type": request.content_type}
+            headers = self._fixed.copy()
+            headers["Content-Type"] = request.content_type
             if authorization:
                 headers["Authorization"] = authorization
             self._headers[request.content_type] = headers

@@ -1,0 +1,137 @@
+"""Which entries of the kubeconfigs apply, and what the flags replace in them. Parsed files in, one choice out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+from urllib.parse import urlsplit
+
+from controller.api.base import Value
+from controller.kube.access import Access
+from controller.kube.errors import ConfigError
+from controller.kube.impersonation import KEYS
+
+Settings: TypeAlias = dict[str, Any]
+"""The body of one entry, with the kubeconfig's own field names."""
+Files: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""Parsed kubeconfigs by path, the most important first. What is no kubeconfig raises TypeError and the like."""
+
+AUTHORITY: Final = ("certificate-authority", "certificate-authority-data")
+TLS_FIELDS: Final = (*AUTHORITY, "client-certificate", "client-certificate-data", "insecure-skip-tls-verify")
+CLUSTER_FILES: Final = ("certificate-authority",)
+USER_FILES: Final = ("client-certificate", "client-key", "tokenFile")
+
+
+class Chosen(Value):
+    """One cluster and one user, after the flags; every path in them is absolute."""
+
+    context: str
+    """Empty where flags alone say everything."""
+    namespace: str
+    cluster: Settings
+    user: Settings
+    source: str
+    """For people: `context kind of /home/me/.kube/config`."""
+
+
+def choose(files: Files, access: Access) -> Chosen:
+    """What kubectl would choose. Raises ConfigError for a name that is in none of `files`, with those that are."""
+    where = os.pathsep.join(files)
+    name = access.context or _current_context(files)
+    if not name and not access.cluster and not access.server:
+        raise ConfigError(f"kubeconfig {where} names no current-context; choose one with --context")
+    context = _entry(files, "context", name, where)
+    cluster_name = access.cluster or str(context.get("cluster") or "")
+    user_name = access.user or str(context.get("user") or "")
+    user = _user(_entry(files, "user", user_name, where, USER_FILES), access)
+    cluster = _cluster(_entry(files, "cluster", cluster_name, where, CLUSTER_FILES), access)
+    source = _source(name, where, access)
+    return Chosen(
+        context=name,
+        namespace=str(context.get("namespace") or "default"),
+        cluster=_with_url(cluster, user, source),
+        user=user,
+        source=source,
+    )
+
+
+def _current_context(files: Files) -> str:
+    """As kubectl has it: the first file that names one wins."""
+    return next((str(chosen) for file in files.values() if (chosen := file.get("current-context"))), "")
+
+
+def _entry(files: Files, kind: str, name: str, where: str, paths: Iterable[str] = ()) -> Settings:
+    """The entry of that name in the first file that has it; an empty name stands for an empty entry."""
+    if not name:
+        return {}
+    names: list[str] = []
+    for path, file in files.items():
+        for item in file.get(f"{kind}s") or ():
+            if str(item["name"]) == name:
+                return _with_absolute_paths(dict(item.get(kind) or {}), Path(path).absolute().parent, paths)
+            names.append(str(item["name"]))
+    there_are = f"there are: {', '.join(dict.fromkeys(names))}" if names else f"it has no {kind}s at all"
+    raise ConfigError(f'no {kind} "{name}" in {where or "any kubeconfig"}; {there_are}')
+
+
+def _with_absolute_paths(body: Settings, folder: Path, paths: Iterable[str]) -> Settings:
+    for field in paths:
+        if body.get(field):
+            body[field] = str(folder / body[field])
+    plugin = body.get("exec")
+    if plugin and os.sep in str(plugin.get("command", "")):  # a bare name is looked up on the PATH
+        body["exec"] = {**plugin, "command": str(folder / plugin["command"])}
+    return body
+
+
+def _user(body: Settings, access: Access) -> Settings:
+    if not access.token:
+        return body
+    return {"token": access.token, **{key: body[key] for key in KEYS if key in body}}
+
+
+def _cluster(body: Settings, access: Access) -> Settings:
+    authority, insecure = access.certificate_authority, access.insecure_skip_tls_verify
+    if authority and insecure:
+        raise ConfigError("--certificate-authority and --insecure-skip-tls-verify exclude each other")
+    if authority or insecure:
+        body = {key: value for key, value in body.items() if key not in AUTHORITY}
+        body["insecure-skip-tls-verify"] = insecure
+    if authority:
+        body["certificate-authority"] = str(Path(authority).absolute())
+    if access.server:
+        body.pop("tls-server-name", None)  # it belongs to the server of the file
+        body["server"] = access.server
+    if access.tls_server_name:
+        body["tls-server-name"] = access.tls_server_name
+    return body
+
+
+def _with_url(cluster: Settings, user: Settings, source: str) -> Settings:
+    """The server as a full URL; a bare host means http, or https where something speaks of TLS, as kubectl has it."""
+    server = str(cluster.get("server") or "")
+    if not server:
+        raise ConfigError(f"{source}: its cluster names no server")
+    if "://" not in server:
+        scheme = "https" if any(cluster.get(field) or user.get(field) for field in TLS_FIELDS) else "http"
+        server = f"{scheme}://{server}"
+    if not _is_url(server):
+        raise ConfigError(f'{source}: its server "{server}" is no URL like https://host:6443')
+    return {**cluster, "server": server}
+
+
+def _is_url(server: str) -> bool:
+    try:
+        parts = urlsplit(server)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port or an IPv6 address that is none
+        return False
+
+
+def _source(context: str, where: str, access: Access) -> str:
+    source = f"context {context} of {where}" if context else where or "the command line"
+    flags = {"cluster": access.cluster, "user": access.user, "server": access.server}
+    changed = ", ".join(f"{flag} {value}" for flag, value in flags.items() if value)
+    return f"{source} with {changed}" if changed else source

@@ -1,0 +1,133 @@
+"""A way to the API server for the length of one command. Imports aiohttp: import it when a server is needed."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Final
+from urllib.parse import urlencode
+
+from controller.kube.access import Access
+from controller.kube.client import Client
+from controller.kube.config import connection_for
+from controller.kube.connection import Connection
+from controller.kube.request import Request, Response, Stream, Transport
+from controller.kube.sender import CALL_SECONDS, Sender
+from controller.kube.transport import open_transport
+
+PROGRAM: Final = "kubectl-kruise-ds"
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a command asks the server with, and what it tells people about that server."""
+
+    client: Client
+    sender: Sender
+    namespace: str
+    """The one of `--namespace`, else of the context, else `default`."""
+    server: str
+    """Its URL."""
+    context: str
+    """The kubeconfig's context; empty where there is none, as in a pod."""
+    source: str
+    """Where the server was found, in words."""
+    user_agent: str
+
+
+@asynccontextmanager
+async def open_session(
+    access: Access,
+    *,
+    namespace: str | None = None,
+    request_timeout: float | None = None,
+    trace: Callable[[str], None] | None = None,
+) -> AsyncIterator[Session]:
+    """Find out where the server is and who asks; nothing is sent yet. Raises ConfigError.
+
+    `request_timeout`: seconds for each answer, 0 for no limit; without it a call, its wait for a busy server
+    included, ends within `CALL_SECONDS`. A watch lasts as long as it is read. `trace` gets one line for each
+    request: method, path, status and milliseconds; never a header or a body.
+    """
+    connection = await connection_for(access)
+    user_agent = f"{PROGRAM}/{_version()}"
+    async with open_transport(connection, user_agent) as transport:
+        yield session_over(
+            transport if trace is None else Traced(transport, trace),
+            connection,
+            namespace=namespace,
+            request_timeout=request_timeout,
+            user_agent=user_agent,
+        )
+
+
+def session_over(
+    transport: Transport,
+    connection: Connection,
+    *,
+    namespace: str | None = None,
+    request_timeout: float | None = None,
+    user_agent: str = PROGRAM,
+) -> Session:
+    """The session over any transport; `open_session` says what the arguments mean."""
+    request_seconds = math.inf if request_timeout == 0 else request_timeout
+    sender = Sender(
+        transport,
+        refresh=connection.credentials.refresh,
+        call_seconds=max(CALL_SECONDS, request_seconds or 0),
+        request_seconds=request_seconds,
+    )
+    return Session(
+        client=Client(sender),
+        sender=sender,
+        namespace=namespace or connection.namespace,
+        server=connection.server,
+        context=connection.context,
+        source=connection.source,
+        user_agent=user_agent,
+    )
+
+
+class Traced:
+    """A `Transport` that tells about each request when its answer, or the first line of a stream, is there."""
+
+    def __init__(self, inner: Transport, trace: Callable[[str], None]) -> None:
+        self._inner, self._trace = inner, trace
+
+    async def exchange(self, request: Request) -> Response:
+        began = asyncio.get_running_loop().time()
+        status: int | None = None
+        try:
+            response = await self._inner.exchange(request)
+            status = response.status
+            return response
+        finally:
+            self._tell(request, status, began)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+        began = asyncio.get_running_loop().time()
+        status: int | None = None
+        async with AsyncExitStack() as stack:
+            try:
+                stream = await stack.enter_async_context(self._inner.stream(request))
+                status = stream.status
+            finally:
+                self._tell(request, status, began)
+            yield stream
+
+    def _tell(self, request: Request, status: int | None, began: float) -> None:
+        milliseconds = round((asyncio.get_running_loop().time() - began) * 1000)
+        query = f"?{urlencode(request.query)}" if request.query else ""
+        self._trace(f"{request.method} {request.path}{query} {status or 'unanswered'} {milliseconds}ms")
+
+
+def _version() -> str:
+    try:
+        return metadata.version("kruise-ds")
+    except metadata.PackageNotFoundError:  # run from a folder that nobody installed
+        return "unknown"
