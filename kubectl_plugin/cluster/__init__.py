@@ -1,0 +1,1 @@
+"""All talk with the API server."""

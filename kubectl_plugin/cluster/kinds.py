@@ -1,0 +1,126 @@
+"""Pods and revisions with what people want to know besides what decisions are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from controller.api import pod, revision
+from controller.api.base import View
+from controller.api.meta import ObjectMeta, epoch
+from controller.kube.resource import Resource
+from kubectl_plugin.report.snapshot import Container, PodDetail, RevisionDetail
+
+
+class _Waiting(View):
+    reason: str = ""
+    message: str = ""
+
+
+class _Running(View):
+    started_at: str | None = None
+
+
+class _Terminated(View):
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+    finished_at: str | None = None
+
+
+class _State(View):
+    waiting: _Waiting | None = None
+    running: _Running | None = None
+    terminated: _Terminated | None = None
+
+
+class _ContainerStatus(View):
+    name: str = ""
+    image: str = ""
+    ready: bool = False
+    restart_count: int = 0
+    state: _State = _State()
+    last_state: _State = _State()
+
+
+class _Condition(pod.PodCondition):
+    reason: str = ""
+    message: str = ""
+
+
+class _PodStatus(View):
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    conditions: tuple[_Condition, ...] | None = None
+    container_statuses: tuple[_ContainerStatus, ...] | None = None
+    init_container_statuses: tuple[_ContainerStatus, ...] | None = None
+
+
+class PodDetailView(View):
+    """A pod as the API server sends it."""
+
+    metadata: ObjectMeta
+    spec: pod.PodSpecView = pod.PodSpecView()
+    status: _PodStatus = _PodStatus()
+
+
+def _pod_detail(view: PodDetailView) -> PodDetail | None:
+    status = view.status
+    seen = pod.PodStatusView(phase=status.phase, conditions=status.conditions)
+    record = pod.project(pod.PodView(metadata=view.metadata, spec=view.spec, status=seen))
+    if record is None:
+        return None
+    refused = (one for one in status.conditions or () if one.type == "PodScheduled" and one.status == "False")
+    return PodDetail(
+        pod=record,
+        containers=tuple(_containers(status.container_statuses)),
+        init_containers=tuple(_containers(status.init_container_statuses)),
+        reason=status.reason,
+        message=status.message,
+        unschedulable=next((one.message or one.reason for one in refused), ""),
+    )
+
+
+def _containers(statuses: Iterable[_ContainerStatus] | None) -> Iterable[Container]:
+    for one in statuses or ():
+        waiting, running = one.state.waiting, one.state.running
+        ended = one.state.terminated or one.last_state.terminated
+        yield Container(
+            name=one.name,
+            image=one.image,
+            ready=one.ready,
+            restarts=one.restart_count,
+            waiting=waiting.reason if waiting else "",
+            message=_first_of(ended.message if ended else "", waiting.message if waiting else ""),
+            exit_code=ended.exit_code if ended else None,
+            ended_at=epoch(ended.finished_at) if ended else None,
+            started_at=epoch(running.started_at) if running else None,
+        )
+
+
+def _first_of(*texts: str) -> str:
+    return next((text.strip() for text in texts if text.strip()), "")
+
+
+def _revision_detail(view: revision.RevisionView) -> RevisionDetail | None:
+    record = revision.project(view)
+    if record is None:
+        return None
+    return RevisionDetail(
+        revision=record,
+        created=epoch(view.metadata.creation_timestamp) or 0.0,
+        change_cause=(view.metadata.annotations or {}).get("kubernetes.io/change-cause", ""),
+    )
+
+
+PODS: Resource[PodDetailView, PodDetail] = Resource(
+    group="", version="v1", plural="pods", kind="Pod", wire=PodDetailView, project=_pod_detail
+)
+REVISIONS: Resource[revision.RevisionView, RevisionDetail] = Resource(
+    group="apps",
+    version="v1",
+    plural="controllerrevisions",
+    kind="ControllerRevision",
+    wire=revision.RevisionView,
+    project=_revision_detail,
+)

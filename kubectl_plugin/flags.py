@@ -1,0 +1,141 @@
+"""The flags that many verbs share, each written once.
+
+A group of flags is a dataclass whose fields are typer options. `with_flags` turns a function that takes such groups
+into one that takes their fields, which is what typer reads. Flags of `Global` may stand before or after the verb; of
+two, the later one wins.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+
+class Output(StrEnum):
+    """What `-o` accepts."""
+
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+    WIDE = "wide"
+
+
+class DryRun(StrEnum):
+    """What `--dry-run` accepts: nothing is written; `server` also asks the API server whether it would accept it."""
+
+    NONE = "none"
+    CLIENT = "client"
+    SERVER = "server"
+
+
+def _text(name: str, short: str, words: str, **more: Any) -> Any:
+    return typer.Option(*([short] if short else []), name, help=words, show_default=False, **more)
+
+
+@dataclass(frozen=True)
+class Global:
+    """kubectl's own flags, and those of the terminal."""
+
+    namespace: Annotated[str | None, _text("--namespace", "-n", "Namespace; else that of the context.")] = None
+    context: Annotated[str | None, _text("--context", "", "Context of the kubeconfig.")] = None
+    cluster: Annotated[str | None, _text("--cluster", "", "Cluster of the kubeconfig.")] = None
+    user: Annotated[str | None, _text("--user", "", "User of the kubeconfig.")] = None
+    kubeconfig: Annotated[str | None, _text("--kubeconfig", "", "Path of a kubeconfig.")] = None
+    server: Annotated[str | None, _text("--server", "-s", "URL of the API server.")] = None
+    token: Annotated[str | None, _text("--token", "", "Bearer token.")] = None
+    certificate_authority: Annotated[
+        str | None, _text("--certificate-authority", "", "File with the server's authorities.")
+    ] = None
+    insecure_skip_tls_verify: Annotated[
+        bool, _text("--insecure-skip-tls-verify", "", "Believe any certificate of the server.")
+    ] = False
+    tls_server_name: Annotated[str | None, _text("--tls-server-name", "", "Name in the server's certificate.")] = None
+    as_user: Annotated[str | None, _text("--as", "", "User to act as.")] = None
+    as_group: Annotated[list[str] | None, _text("--as-group", "", "Group to act as; may be repeated.")] = None
+    as_uid: Annotated[str | None, _text("--as-uid", "", "UID to act as.")] = None
+    request_timeout: Annotated[
+        str | None, _text("--request-timeout", "", "Longest wait for one answer, such as 10s; 0 for no limit.")
+    ] = None
+    output: Annotated[Output | None, _text("--output", "-o", "How it is printed.")] = None
+    no_color: Annotated[bool, _text("--no-color", "", "No colours; also NO_COLOR=1.")] = False
+    ascii: Annotated[bool, _text("--ascii", "", "Only ASCII characters.")] = False
+    quiet: Annotated[bool, _text("--quiet", "-q", "Only the first line of each result.")] = False
+    verbose: Annotated[
+        int,
+        typer.Option("-v", "--verbose", count=True, help="Each request; -vv tracebacks too.", show_default=False),
+    ] = 0
+
+    def followed_by(self, later: Global) -> Global:
+        """These flags, stood before the verb, and those after it."""
+        given = {one.name: getattr(later, one.name) for one in fields(later) if getattr(later, one.name)}
+        return replace(self, **given)
+
+
+@dataclass(frozen=True)
+class Many:
+    """Which objects a verb is for."""
+
+    selector: Annotated[str | None, _text("--selector", "-l", "Objects with these labels.")] = None
+    all_namespaces: Annotated[bool, _text("--all-namespaces", "-A", "Objects of all namespaces.")] = False
+
+
+@dataclass(frozen=True)
+class Acting:
+    """Flags of every verb that changes something."""
+
+    dry_run: Annotated[DryRun, typer.Option("--dry-run", help="Change nothing; `server` asks the API server.")] = (
+        DryRun.NONE
+    )
+    yes: Annotated[bool, _text("--yes", "-y", "Do not ask.")] = False
+    reason: Annotated[str | None, _text("--reason", "", "Why; kept as the change cause.")] = None
+    field_manager: Annotated[str, typer.Option("--field-manager", help="Name of the writer.")] = "kubectl-kruise-ds"
+    print_patch: Annotated[bool, _text("--print-patch", "", "Print the equivalent `kubectl patch` instead.")] = False
+
+
+GROUPS = (Global, Many, Acting)
+GLOBAL_NAMES = frozenset(one.name for one in fields(Global))
+
+
+def with_flags(function: Callable[..., None]) -> Callable[..., None]:
+    """`function` with each parameter that is a group of flags replaced by the fields of that group.
+
+    A `Global` parameter also receives what stood before the verb (`Context.obj`).
+    """
+    hints = get_type_hints(function, include_extras=True)
+    groups = {name: hint for name, hint in hints.items() if hint in GROUPS}
+    parameters = [inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
+    wants_context = "ctx" in hints
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name == "ctx":
+            continue
+        if name in groups:
+            parameters += _options(groups[name])
+        else:
+            parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
+
+    @functools.wraps(function)
+    def call(ctx: typer.Context, **values: Any) -> None:
+        for name, group in groups.items():
+            taken = group(**{one.name: values.pop(one.name) for one in fields(group)})
+            values[name] = ctx.obj.followed_by(taken) if isinstance(ctx.obj, Global) and group is Global else taken
+        if wants_context:
+            values["ctx"] = ctx
+        function(**values)
+
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {one.name: one.annotation for one in parameters}
+    return call
+
+
+def _options(group: Any) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
+        for one in fields(group)
+    ]

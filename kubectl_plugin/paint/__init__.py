@@ -1,0 +1,1 @@
+"""How a report looks on a terminal: the only place that knows of colours, icons and columns."""

@@ -1,0 +1,87 @@
+"""What was read of one DaemonSet and what surrounds it, at one moment."""
+
+from __future__ import annotations
+
+from controller.api.base import JSONObject, Value
+from controller.api.daemonset import DaemonSet
+from controller.api.meta import Key, OwnerReference
+from controller.api.node import Node
+from controller.api.pod import Pod
+from controller.api.revision import Revision
+
+
+class Container(Value):
+    """One container of a pod, as its status tells."""
+
+    name: str
+    image: str
+    ready: bool
+    restarts: int
+    waiting: str
+    """Reason while it waits, such as CrashLoopBackOff; empty while it does not."""
+    message: str
+    """The words that go with `waiting` or with its last end."""
+    exit_code: int | None
+    """Of its present or last end; None where it never ended."""
+    ended_at: float | None
+    """Seconds since 1970: its last end."""
+    started_at: float | None
+    """Seconds since 1970; None while it does not run."""
+
+
+class PodDetail(Value):
+    """A pod as the planner sees it, and what people want to know besides."""
+
+    pod: Pod
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    reason: str = ""
+    """`status.reason`, such as Evicted."""
+    message: str = ""
+    unschedulable: str = ""
+    """The scheduler's words while it finds no place."""
+
+    @property
+    def restarts(self) -> int:
+        return sum(one.restarts for one in self.containers)
+
+    @property
+    def ready_containers(self) -> int:
+        return sum(one.ready for one in self.containers)
+
+
+class RevisionDetail(Value):
+    """A stored revision, and what `history` tells of it."""
+
+    revision: Revision
+    created: float
+    """Seconds since 1970. A revision that was rolled back to keeps it, although its number is new."""
+    change_cause: str
+    """Annotation kubernetes.io/change-cause; empty without."""
+
+
+class Snapshot(Value):
+    """Everything a report is made from."""
+
+    daemonset: DaemonSet
+    document: JSONObject
+    """The DaemonSet as the server sent it, whole."""
+    created: float
+    """Seconds since 1970."""
+    labels: dict[str, str]
+    owners: tuple[OwnerReference, ...]
+    """Who owns the DaemonSet itself, such as an operator's object."""
+    revisions: tuple[RevisionDetail, ...]
+    """Those that it controls, newest number first."""
+    pods: tuple[PodDetail, ...]
+    """Those that it controls."""
+    nodes: tuple[Node, ...] | None
+    """All nodes, by name; None without the right to list them."""
+    now: float
+    """Seconds since 1970: when it was read."""
+    missing_rights: tuple[str, ...] = ()
+    """What could not be read, in words: `nodes: forbidden`."""
+
+    @property
+    def key(self) -> Key:
+        return self.daemonset.key

@@ -1,0 +1,1 @@
+"""What each verb does, step by step: read, decide, print or write."""
