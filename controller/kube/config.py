@@ -200,7 +200,7 @@ def _expiry(token: str) -> float:
 def _words(error: Exception) -> str:
     if isinstance(error, AttributeError | TypeError | KeyError | AssertionError):
         return "it does not have the form of a kubeconfig"
-    return " ".join(str(error).split()) or type(error).__name__
+    return " ".join(str(error).split()).replace("File does not exists", "no such file") or type(error).__name__
 
 
 def kubeconfig_reader() -> ModuleType:

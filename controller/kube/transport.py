@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final
@@ -159,7 +160,9 @@ def _translated() -> Iterator[None]:
         yield
     except ClientConnectorError as error:
         raise NotConnected(f"{error.host}:{error.port}: {_words(error.os_error)}") from error
-    except (ConnectionTimeoutError, ClientHttpProxyError) as error:
+    except ConnectionTimeoutError as error:
+        raise NotConnected(f"no connection within {CONNECT_SECONDS:g} s") from error
+    except ClientHttpProxyError as error:
         raise NotConnected(str(error) or type(error).__name__) from error
     except TimeoutError as error:
         raise TimeoutError(str(error) or "no answer in time") from error
@@ -170,7 +173,11 @@ def _translated() -> Iterator[None]:
 
 
 def _words(error: OSError) -> str:
-    """asyncio's own text for a refused connection says everything but that."""
+    """The reason alone: the libraries' own texts bury it under places in their sources."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate verify failed: {error.verify_message.rstrip('.')}"
+    if isinstance(error, socket.gaierror):
+        return error.strerror or str(error)
     return os.strerror(error.errno) if isinstance(error, ConnectionError) and error.errno else str(error)
 
 

@@ -1,0 +1,140 @@
+"""What went wrong with the server, in kubectl's words, and what to do about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+from controller.api.wellknown import GROUP
+from controller.kube.errors import (
+    ApiError,
+    ConfigError,
+    Conflict,
+    Forbidden,
+    NotFound,
+    Unauthorized,
+    Unknown,
+    Unreachable,
+)
+from kubectl_plugin.cluster.session import Session
+from kubectl_plugin.failures import CommandError
+
+REFUSED_BY_CHECK: Final = 6
+ROLES: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
+    "kruise-ds-operator": {
+        f"daemonsets.{GROUP}": frozenset({"get", "list", "watch", "patch"}),
+        "controllerrevisions.apps": frozenset({"get", "list"}),
+        "pods": frozenset({"get", "list"}),
+        "nodes": frozenset({"get", "list"}),
+        "events": frozenset({"get", "list"}),
+        "pods/log": frozenset({"get"}),
+    },
+    "kruise-ds-edit": {
+        f"daemonsets.{GROUP}": frozenset(
+            {"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
+        ),
+        f"daemonsets.{GROUP}/status": frozenset({"get"}),
+    },
+}
+"""The ClusterRoles of manifests/base/user-roles.yaml that a person may ask for, the smaller first."""
+
+_DENIED = re.compile(
+    r'cannot (?P<verb>\S+) resource "(?P<resource>[^"/]+)(?P<sub>/[^"]+)?" in API group "(?P<group>[^"]*)" '
+    r'(?:in the namespace "(?P<namespace>[^"]+)"|at the cluster scope)'
+)
+"""How access control says no; quota and admission policies use other words."""
+
+
+def explained(error: ApiError | ConfigError, session: Session | None = None) -> CommandError:
+    """What to print for `error`. `session`: None where it could not even be opened."""
+    match error:
+        case ConfigError():
+            return CommandError(str(error), hints=_hints(error.hint))
+        case Unauthorized():
+            return _not_logged_in(error)
+        case Forbidden():
+            return _said(error, *_needed(error.message))
+        case NotFound(name=""):
+            return _not_served(error, session)
+        case Conflict():
+            return _said(error, "run the command again: it then starts from what is there now", code=REFUSED_BY_CHECK)
+        case Unreachable():
+            return _unreachable(error, session)
+        case Unknown():
+            return _said(error, "look whether it was done before you try again")
+        case _:
+            return _said(error)
+
+
+def _said(error: ApiError, *hints: str, code: int = 1) -> CommandError:
+    """The server's own words behind kubectl's first words; our own where there was no answer."""
+    if not error.status:
+        return CommandError(str(error), hints=_hints(*hints), exit_code=code)
+    reason = f" ({error.reason})" if error.reason else ""
+    words = f"Error from server{reason}: {error.message}"
+    return CommandError(words, hints=_hints(*hints), exit_code=code, prefix="")
+
+
+def _not_logged_in(error: Unauthorized) -> CommandError:
+    why = error.__cause__
+    words = f"You must be logged in to the server ({error.reason or 'Unauthorized'})"
+    if not isinstance(why, ConfigError):
+        return CommandError(words, hints=_hints("log in again, or choose another user with --context or --user"))
+    hint = why.hint or "log in again, or choose another user with --context or --user"
+    return CommandError(f"{words}: {why}", hints=_hints(hint))
+
+
+def _needed(message: str) -> tuple[str, ...]:
+    denied = _DENIED.search(message)
+    if denied is None:
+        return ()
+    group = f".{denied['group']}" if denied["group"] else ""
+    resource = f"{denied['resource']}{group}{denied['sub'] or ''}"
+    where = f'in "{denied["namespace"]}"' if denied["namespace"] else "at the cluster scope"
+    role = next((name for name, rules in ROLES.items() if denied["verb"] in rules.get(resource, ())), "")
+    ask = f"ask for ClusterRole {role}" if role else "ask an administrator"
+    return (f"needed: {denied['verb']} {resource} {where}; {ask}",)
+
+
+def _not_served(error: NotFound, session: Session | None) -> CommandError:
+    """A 404 that names no object: the kind is missing, not one of its objects."""
+    resource = error.what.split()[0].partition("/")[0]
+    words = f"this cluster has no {resource}"
+    if session is not None:
+        context = f'context "{session.context}", ' if session.context else ""
+        words = f"{words} ({context}{session.server})"
+    ours = resource.endswith(f".{GROUP}")
+    return CommandError(
+        words, hints=_hints("kubectl apply --server-side -k manifests/overlays/default" if ours else "")
+    )
+
+
+def _unreachable(error: Unreachable, session: Session | None) -> CommandError:
+    server, context = (session.server, session.context) if session is not None else ("the server", "")
+    words = error.message.removeprefix(f"{_address(server)}: ")
+    if words[1:2].islower():
+        words = words[0].lower() + words[1:]
+    named = f' (context "{context}")' if context else ""
+    return CommandError(f"cannot reach {server}{named}: {words}", hints=_hints(_way_out(words)))
+
+
+def _way_out(words: str) -> str:
+    if "certificate verify failed" not in words:
+        return "kubectl config current-context; kubectl cluster-info"
+    if "mismatch" in words:
+        return "the server's certificate is for another name: see --tls-server-name"
+    if "expired" in words or "not yet valid" in words:
+        return "either the server's certificate has to be renewed, or the clock of this machine is wrong"
+    return "the server's certificate is of an unknown authority: see --certificate-authority"
+
+
+def _address(server: str) -> str:
+    """`host:port` as the transport names it."""
+    parts = urlsplit(server)
+    return f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+
+
+def _hints(*hints: str) -> tuple[str, ...]:
+    return tuple(hint for hint in hints if hint)
