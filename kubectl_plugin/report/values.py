@@ -1,0 +1,30 @@
+"""What people type where a field takes a count of nodes or a share of them."""
+
+from __future__ import annotations
+
+import re
+
+from controller.api import number
+from controller.api.number import IntOrPercent
+from kubectl_plugin.failures import CommandError
+
+USAGE = 2
+_LARGEST = 2**31 - 1
+"""The API server's fields hold 32 bits."""
+_COUNT = re.compile(r"[0-9]{1,10}", re.ASCII)
+
+
+def int_or_percent(text: str, what: str) -> IntOrPercent:
+    """`16` as a number, `30%` as it is; blanks around it are forgiven.
+
+    `what` is the field in the user's words, such as `partition`. Raises CommandError with exit code 2 for anything
+    else: a negative number, a fraction, a share above 100%.
+    """
+    wanted = text.strip()
+    if _COUNT.fullmatch(wanted) and int(wanted) <= _LARGEST:
+        return int(wanted)
+    if wanted.endswith("%") and number.is_well_formed(wanted) and int(wanted[:-1]) <= 100:
+        return f"{int(wanted[:-1])}%"
+    raise CommandError(
+        f'invalid {what} "{text}": use a number (0 or more) or a percentage from 0% to 100%', exit_code=USAGE
+    )
