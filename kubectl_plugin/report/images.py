@@ -1,0 +1,64 @@
+"""Images of a pod template, and names of them that fit into a column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from controller.api.base import JSON, JSONObject
+
+_DIGITS: Final = 7
+"""Of a digest, as git shortens its own."""
+
+
+def images_of(template: JSONObject) -> dict[str, str]:
+    """Image by name of the container: containers first, then init containers, each in the order of the template.
+
+    Kubernetes lets no two of them share a name. What has no name or no image is left out.
+    """
+    spec = template.get("spec")
+    if not isinstance(spec, dict):
+        return {}
+    return {name: image for field in ("containers", "initContainers") for name, image in _named(spec.get(field))}
+
+
+def short(image: str) -> str:
+    """`registry.example.com:5000/team/agent:1.9.0` as `agent:1.9.0`; of a digest seven digits: `agent@4f5c1a2`."""
+    name, _, digest = image.partition("@")
+    last = name.rpartition("/")[2]
+    return f"{last}@{_digits(digest)}" if digest else last
+
+
+def change(old: str, new: str) -> tuple[str, str]:
+    """The shortest words by which `old` and `new` differ: tags (or digests), else short names, else all of both.
+
+    Trap: where one has no tag, that alone would be no word at all, so such images are told by name.
+    """
+    (home, before), (other_home, after) = _split(old), _split(new)
+    if home == other_home and before and after and before != after:
+        return before, after
+    if short(old) != short(new):
+        return short(old), short(new)
+    return old, new
+
+
+def _split(image: str) -> tuple[str, str]:
+    """Where it is kept, and which one of those kept there."""
+    name, _, digest = image.partition("@")
+    folder, slash, last = name.rpartition("/")
+    last, _, tag = last.partition(":")
+    version = f"{tag}@{_digits(digest)}" if digest and tag else _digits(digest) or tag
+    return f"{folder}{slash}{last}", version
+
+
+def _digits(digest: str) -> str:
+    return digest.rpartition(":")[2][:_DIGITS]
+
+
+def _named(containers: JSON) -> Iterator[tuple[str, str]]:
+    for one in containers if isinstance(containers, list) else ():
+        if not isinstance(one, dict):
+            continue
+        name, image = one.get("name"), one.get("image")
+        if isinstance(name, str) and isinstance(image, str):
+            yield name, image
