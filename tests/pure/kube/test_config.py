@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from controller.kube import config
+from controller.kube.access import Access
 from controller.kube.errors import ConfigError
 from controller.kube.exec_plugin import ExecPlugin
 
@@ -145,6 +146,62 @@ async def test_a_file_that_does_not_do_is_named_in_one_line(tmp_path: Path, cont
     assert "\n" not in str(raised.value)
 
 
+async def test_a_server_and_a_token_need_no_kubeconfig(tmp_path: Path) -> None:
+    access = Access(server="http://127.0.0.1:1", token="t0ken", as_user="alice", as_groups=("dev", "ops"))
+    connection = await config.connection_for(access, environ={"KUBECONFIG": str(tmp_path / "missing")})
+    assert (connection.server, connection.namespace, connection.context) == ("http://127.0.0.1:1", "default", "")
+    assert await connection.credentials.authorization() == "Bearer t0ken"
+    assert connection.impersonation == (
+        ("Impersonate-User", "alice"),
+        ("Impersonate-Group", "dev"),
+        ("Impersonate-Group", "ops"),
+    )
+
+
+async def test_a_kubeconfig_that_was_asked_for_must_be_there_even_with_a_server(tmp_path: Path) -> None:
+    access = Access(kubeconfig=str(tmp_path / "missing"), server="http://127.0.0.1:1")
+    with pytest.raises(ConfigError, match="missing does not exist") as raised:
+        await config.connection_for(access, environ={})
+    assert "--kubeconfig" in raised.value.hint
+
+
+async def test_the_flags_and_the_context_reach_the_connection(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path / "config", {"token": "t", "as": "alice"})
+    connection = await config.connection_for(Access(kubeconfig=path), environ={})
+    assert (connection.context, connection.impersonation) == ("one", (("Impersonate-User", "alice"),))
+    connection = await config.connection_for(Access(kubeconfig=path, token="mine", as_user="bob"), environ={})
+    assert await connection.credentials.authorization() == "Bearer mine"
+    assert connection.impersonation == (("Impersonate-User", "bob"),)
+
+
+async def test_the_plugin_prefers_a_kubeconfig_to_the_pod_it_runs_in_and_the_controller_the_pod(
+    tmp_path: Path,
+) -> None:
+    path = kubeconfig(tmp_path / "config", {"token": "t"})
+    environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBECONFIG": path}
+    assert (await config.connection_for(Access(), environ=environ)).server == "http://127.0.0.1:1"
+    with pytest.raises(ConfigError, match="cluster's CA"):
+        await config.load(environ=environ)  # in a cluster, it seems, but without a service account
+    environ["KUBECONFIG"] = str(tmp_path / "missing")
+    with pytest.raises(ConfigError, match="cluster's CA"):
+        await config.connection_for(Access(), environ=environ)
+    with pytest.raises(ConfigError, match="missing does not exist"):
+        await config.connection_for(Access(context="one"), environ=environ)
+
+
+async def test_an_authority_that_is_not_there_is_named(tmp_path: Path) -> None:
+    access = Access(server="https://127.0.0.1:1", certificate_authority=str(tmp_path / "ca.crt"))
+    with pytest.raises(ConfigError, match=r"the command line: no such file: .*ca\.crt"):
+        await config.connection_for(access, environ={"KUBECONFIG": str(tmp_path / "missing")})
+
+
+async def test_a_token_that_would_break_its_header_is_refused_and_not_shown(tmp_path: Path) -> None:
+    access = Access(server="https://127.0.0.1:1", token="t0k\nen")
+    with pytest.raises(ConfigError, match="holds a line break") as raised:
+        await config.connection_for(access, environ={"KUBECONFIG": str(tmp_path / "missing")})
+    assert "t0k" not in str(raised.value)
+
+
 async def test_no_file_and_no_such_context_and_no_such_user_are_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="nowhere does not exist"):
         await config.load(str(tmp_path / "nowhere"), environ={})
@@ -238,8 +295,22 @@ async def test_a_plugin_that_fails_at_the_start_is_one_line(tmp_path: Path) -> N
 async def test_a_plugin_that_is_not_installed_is_named(tmp_path: Path) -> None:
     missing = {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-login"}
     path = kubeconfig(tmp_path / "config", {"exec": missing})
-    with pytest.raises(ConfigError, match="no-such-login"):
+    with pytest.raises(ConfigError) as raised:
         await config.load(path, environ={})
+    assert str(raised.value) == f'context one of {path}: its exec plugin "no-such-login" is not installed'
+    assert raised.value.hint == ""
+    path = kubeconfig(tmp_path / "config", {"exec": {**missing, "installHint": "brew install login\n\nor else"}})
+    with pytest.raises(ConfigError) as raised:
+        await config.load(path, environ={})
+    assert raised.value.hint == "brew install login"
+
+
+async def test_an_exec_plugin_whose_credential_has_expired_is_named_once_the_server_refuses(tmp_path: Path) -> None:
+    connection = await config.load(with_plugin(tmp_path), environ={}, clock=lambda: EXPIRY + 1)
+    with pytest.raises(ConfigError, match=r"hands out a credential that expired at 2100-01-01T00:00:00Z") as raised:
+        await connection.credentials.refresh()
+    assert raised.value.hint == "log in again"
+    assert await connection.credentials.authorization() == "Bearer run-2", "the server has the last word"
 
 
 LIGHT = """

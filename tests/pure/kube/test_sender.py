@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import pytest
 
 from controller.api.meta import Key, Ref
 from controller.kube import errors
 from controller.kube.client import Client
 from controller.kube.errors import ConfigError
-from controller.kube.request import NotConnected, Response
+from controller.kube.request import NotConnected, Request, Response
 from controller.kube.sender import Answer, Sender
 from controller.kube.throttle import Throttle
-from tests.pure.kube.scripted import Script, Slow, ok
-from tests.pure.kube.things import THINGS
+from tests.pure.kube.scripted import Script, Slow, Watch, ok
+from tests.pure.kube.things import THINGS, bookmark
 from tests.pure.runtime.virtual_loop import now, virtually
 
 REF = Ref(namespace="default", name="a", uid="u")
@@ -134,3 +139,38 @@ def test_a_call_that_gets_no_turn_in_time_is_refused_unsent() -> None:
         assert throttle.in_flight == 0
 
     virtually(main())
+
+
+def test_an_own_limit_bounds_every_exchange_and_the_opening_of_a_stream_but_not_the_stream() -> None:
+    async def main() -> None:
+        client = Client(Sender(Script(Slow(3.0, ok()), Slow(1.0, ok())), request_seconds=2.0))
+        with pytest.raises(errors.Unreachable):
+            await client.get(THINGS, REF)
+        assert now() == pytest.approx(1002.0)
+        await client.delete(THINGS, REF)
+        opened = Watch([20.0, bookmark(1)])
+        async with Client(Sender(Script(opened), request_seconds=2.0)).watch(THINGS) as events:
+            assert len([event async for bunch in events for event in bunch]) == 1
+        with pytest.raises(errors.Unreachable):
+            async with Client(Sender(Unopened(), request_seconds=2.0)).watch(THINGS):
+                pass
+
+    virtually(main())
+
+
+def test_no_limit_is_none_for_the_call_and_for_each_exchange() -> None:
+    async def main() -> None:
+        script = Script(Slow(1000.0, ok()))
+        await Client(Sender(script, call_seconds=math.inf, request_seconds=math.inf)).delete(THINGS, REF)
+        assert [request.timeout for request in script.requests] == [None]
+
+    virtually(main())
+
+
+class Unopened(Script):
+    """Takes the request for a stream and never says a word."""
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Watch]:
+        await asyncio.Event().wait()
+        yield Watch()

@@ -81,6 +81,28 @@ async def test_a_new_token_is_used_from_the_next_request_on() -> None:
     assert seen == ["one", "two"]
 
 
+async def test_whom_to_act_as_is_said_with_every_request_and_each_group_in_a_header_of_its_own() -> None:
+    seen: list[tuple[str, list[str]]] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        seen.append((request.headers["Impersonate-User"], request.headers.getall("Impersonate-Group")))
+        return web.Response()
+
+    impersonation = (("Impersonate-User", "alice"), ("Impersonate-Group", "dev"), ("Impersonate-Group", "ops"))
+    app = web.Application()
+    app.router.add_route("*", "/{anything:.*}", handler)
+    async with TestServer(app) as server:
+        connection = Connection(
+            server=str(server.make_url("/")), credentials=Fixed("Bearer t"), impersonation=impersonation
+        )
+        async with open_transport(connection) as transport:
+            await transport.exchange(GET)
+            await transport.exchange(Request(method="PATCH", path="/api", content_type=JSON_PATCH))
+            async with transport.stream(GET):
+                pass
+    assert seen == [("alice", ["dev", "ops"])] * 3
+
+
 async def test_redirects_are_answers_and_are_not_followed() -> None:
     async def handler(request: web.Request) -> web.Response:
         raise web.HTTPFound("http://elsewhere.invalid/")

@@ -1,0 +1,180 @@
+"""Which entries of the kubeconfigs the flags choose, and what they replace in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.kube.access import Access
+from controller.kube.errors import ConfigError
+from controller.kube.kubeconfig import Chosen, choose
+
+TWO = {
+    "current-context": "dev",
+    "contexts": [
+        {"name": "dev", "context": {"cluster": "dev", "user": "alice", "namespace": "infra"}},
+        {"name": "prod", "context": {"cluster": "prod", "user": "bob"}},
+    ],
+    "clusters": [
+        {
+            "name": "dev",
+            "cluster": {
+                "server": "https://dev:6443",
+                "certificate-authority": "pki/ca.crt",
+                "tls-server-name": "dev.example",
+            },
+        },
+        {"name": "prod", "cluster": {"server": "https://prod", "certificate-authority-data": "eA=="}},
+    ],
+    "users": [
+        {"name": "alice", "user": {"client-certificate": "a.crt", "client-key": "/abs/a.key", "as": "root"}},
+        {"name": "bob", "user": {"exec": {"command": "bin/login"}, "tokenFile": "token"}},
+    ],
+}
+
+
+NO_FLAGS = Access()
+
+
+def chosen(access: Access = NO_FLAGS, **files: dict[str, Any]) -> Chosen:
+    return choose({f"/{folder}/config": file for folder, file in (files or {"home": TWO}).items()}, access)
+
+
+def test_without_flags_the_current_context_decides() -> None:
+    it = chosen()
+    assert (it.context, it.namespace, it.source) == ("dev", "infra", "context dev of /home/config")
+    assert it.cluster["server"] == "https://dev:6443"
+
+
+def test_another_context_brings_its_cluster_its_user_and_its_namespace() -> None:
+    it = chosen(Access(context="prod"))
+    assert (it.context, it.namespace, it.cluster["server"]) == ("prod", "default", "https://prod")
+    assert "exec" in it.user
+
+
+def test_cluster_and_user_are_chosen_one_by_one_and_the_source_says_so() -> None:
+    it = chosen(Access(cluster="prod", user="bob"))
+    assert (it.context, it.namespace, it.cluster["server"]) == ("dev", "infra", "https://prod")
+    assert "exec" in it.user
+    assert it.source == "context dev of /home/config with cluster prod, user bob"
+
+
+def test_a_cluster_needs_no_context() -> None:
+    without = {**TWO, "current-context": ""}
+    it = chosen(Access(cluster="prod", user="bob"), home=without)
+    assert (it.context, it.namespace, it.cluster["server"]) == ("", "default", "https://prod")
+    with pytest.raises(ConfigError, match="names no current-context; choose one with --context"):
+        chosen(Access(user="bob"), home=without)
+
+
+@pytest.mark.parametrize(
+    ("access", "words"),
+    [
+        (Access(context="dve"), 'no context "dve" in /home/config; there are: dev, prod'),
+        (Access(cluster="x"), 'no cluster "x" in /home/config; there are: dev, prod'),
+        (Access(user="x"), 'no user "x" in /home/config; there are: alice, bob'),
+    ],
+    ids=["context", "cluster", "user"],
+)
+def test_an_unknown_name_is_answered_with_those_that_there_are(access: Access, words: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        chosen(access)
+    assert str(raised.value) == words
+
+
+def test_of_several_files_the_first_that_has_an_entry_wins_and_names_are_listed_once() -> None:
+    other = {**TWO, "current-context": "prod", "clusters": [{"name": "dev", "cluster": {"server": "https://no"}}]}
+    assert chosen(one=TWO, two=other).cluster["server"] == "https://dev:6443"
+    with pytest.raises(ConfigError, match=r"no context \"x\" in /one/config:/two/config; there are: dev, prod$"):
+        chosen(Access(context="x"), one=TWO, two=other)
+
+
+def test_relative_paths_belong_to_the_folder_of_the_file_that_has_them() -> None:
+    clusters = {"current-context": "dev", "contexts": TWO["contexts"], "clusters": TWO["clusters"]}
+    it = chosen(one=clusters, two={"users": TWO["users"]})
+    assert it.cluster["certificate-authority"] == "/one/pki/ca.crt"
+    assert (it.user["client-certificate"], it.user["client-key"]) == ("/two/a.crt", "/abs/a.key")
+    it = chosen(Access(context="prod"), one=clusters, two={"users": TWO["users"]})
+    assert (it.user["tokenFile"], it.user["exec"]["command"]) == ("/two/token", "/two/bin/login")
+
+
+def test_an_exec_plugin_without_a_folder_is_looked_up_on_the_path() -> None:
+    users = {"users": [{"name": "bob", "user": {"exec": {"command": "login"}}}]}
+    assert chosen(Access(context="prod"), home={**TWO, **users}).user["exec"]["command"] == "login"
+
+
+def test_another_server_keeps_the_authority_and_drops_the_name_of_the_old_server() -> None:
+    it = chosen(Access(server="https://other:1"))
+    assert it.cluster == {"server": "https://other:1", "certificate-authority": "/home/pki/ca.crt"}
+    assert it.source == "context dev of /home/config with server https://other:1"
+    it = chosen(Access(server="https://other:1", tls_server_name="dev.example"))
+    assert it.cluster["tls-server-name"] == "dev.example"
+
+
+def test_another_authority_replaces_data_and_takes_insecurity_back(tmp_path: Path) -> None:
+    insecure = {"server": "https://dev", "insecure-skip-tls-verify": True, "certificate-authority-data": "eA=="}
+    file = {**TWO, "clusters": [{"name": "dev", "cluster": insecure}]}
+    it = chosen(Access(certificate_authority=str(tmp_path / "ca")), home=file)
+    assert it.cluster == {
+        "server": "https://dev",
+        "insecure-skip-tls-verify": False,
+        "certificate-authority": str(tmp_path / "ca"),
+    }
+
+
+def test_insecurity_drops_the_authority_and_excludes_another_one() -> None:
+    it = chosen(Access(insecure_skip_tls_verify=True))
+    assert "certificate-authority" not in it.cluster
+    assert it.cluster["insecure-skip-tls-verify"] is True
+    with pytest.raises(ConfigError, match="exclude each other"):
+        chosen(Access(insecure_skip_tls_verify=True, certificate_authority="ca"))
+
+
+def test_a_token_replaces_every_other_credential_but_not_whom_to_act_as() -> None:
+    assert chosen(Access(token="t")).user == {"token": "t", "as": "root"}
+    assert chosen(Access(token="t", context="prod")).user == {"token": "t"}
+
+
+def test_the_chosen_entries_are_copies() -> None:
+    before = repr(TWO)
+    chosen(Access(server="https://x", token="t", tls_server_name="y"))
+    assert repr(TWO) == before
+
+
+def test_flags_alone_will_do() -> None:
+    it = choose({}, Access(server="https://10.0.0.1:6443", token="t"))
+    assert (it.context, it.namespace, it.cluster["server"]) == ("", "default", "https://10.0.0.1:6443")
+    assert it.user == {"token": "t"}
+    assert it.source == "the command line with server https://10.0.0.1:6443"
+
+
+@pytest.mark.parametrize(
+    ("access", "url"),
+    [
+        (Access(server="10.0.0.1:6443"), "http://10.0.0.1:6443"),
+        (Access(server="10.0.0.1:6443", insecure_skip_tls_verify=True), "https://10.0.0.1:6443"),
+        (Access(server="[::1]:6443", certificate_authority="/ca"), "https://[::1]:6443"),
+    ],
+)
+def test_a_bare_host_means_http_unless_something_speaks_of_tls(access: Access, url: str) -> None:
+    assert choose({}, access).cluster["server"] == url
+
+
+@pytest.mark.parametrize("server", ["ftp://x", "https://", "https://x:port", "https://x:99999", "http://[::1"])
+def test_a_server_that_is_no_url_is_quoted(server: str) -> None:
+    with pytest.raises(ConfigError, match="is no URL like https://host:6443"):
+        choose({}, Access(server=server))
+
+
+def test_a_context_without_a_user_is_nobody_in_particular() -> None:
+    file = {**TWO, "contexts": [{"name": "dev", "context": {"cluster": "dev"}}]}
+    assert chosen(home=file).user == {}
+
+
+def test_a_context_without_a_cluster_needs_a_server() -> None:
+    file = {"current-context": "c", "contexts": [{"name": "c", "context": None}]}
+    with pytest.raises(ConfigError, match="context c of /home/config: its cluster names no server"):
+        chosen(home=file)
+    assert chosen(Access(server="http://x"), home=file).cluster["server"] == "http://x"
