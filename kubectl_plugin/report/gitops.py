@@ -1,0 +1,104 @@
+"""Who else writes this object: what is changed by hand may be changed back by Argo CD, Flux, Helm or an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from controller.api.base import JSON, JSONObject, Value
+from controller.api.meta import OwnerReference
+
+ARGO_TRACKING = "argocd.argoproj.io/tracking-id"
+INSTANCE = "app.kubernetes.io/instance"
+FLUX_KUSTOMIZATION = "kustomize.toolkit.fluxcd.io/name"
+FLUX_RELEASE = "helm.toolkit.fluxcd.io/name"
+MANAGED_BY = "app.kubernetes.io/managed-by"
+HELM_RELEASE = "meta.helm.sh/release-name"
+
+
+class _Manager(Value):
+    text: str
+    """Such as `Argo CD app "agents"`."""
+    risk: str
+    """What it may do to a change."""
+    where: str
+    """Where the change should be made as well."""
+
+
+def manager_of(
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+    owners: Iterable[OwnerReference],
+    managed_fields: JSON,
+) -> str | None:
+    """Who manages the object, such as `Flux Kustomization "agents"`; None when nobody does as far as it tells.
+
+    `managed_fields` is `metadata.managedFields` as the server sent it, or None.
+    """
+    manager = _manager(labels, annotations, owners, managed_fields)
+    return manager.text if manager is not None else None
+
+
+def caution_of(
+    name: str,
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+    owners: Iterable[OwnerReference],
+    managed_fields: JSON,
+) -> str | None:
+    """The same as a sentence about the object `name`: what may happen to a change, and where else to make it."""
+    manager = _manager(labels, annotations, owners, managed_fields)
+    if manager is None:
+        return None
+    return f"{name} is managed by {manager.text} ({manager.risk}); change it {manager.where} as well"
+
+
+def caution_about(name: str, document: JSONObject, owners: Iterable[OwnerReference]) -> str | None:
+    """The same for an object as the server sent it."""
+    meta = document.get("metadata")
+    fields = meta if isinstance(meta, dict) else {}
+    return caution_of(
+        name, _texts(fields.get("labels")), _texts(fields.get("annotations")), owners, fields.get("managedFields")
+    )
+
+
+def _manager(
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+    owners: Iterable[OwnerReference],
+    managed_fields: JSON,
+) -> _Manager | None:
+    """The outermost one: Argo CD and Flux render Helm charts and leave Helm's labels on what they apply."""
+    if (found := _git(labels, annotations, managed_fields)) is not None:
+        return found
+    release = annotations.get(HELM_RELEASE, "")
+    if release or labels.get(MANAGED_BY) == "Helm":
+        text = f'Helm release "{release}"' if release else "Helm"
+        return _Manager(text=text, risk="the next upgrade may revert this", where="in the chart's values")
+    listed = sorted(owners, key=lambda one: not one.controller)
+    if not listed:
+        return None
+    owner = f'{listed[0].kind} "{listed[0].name}"'
+    return _Manager(text=owner, risk="its controller may revert this", where="there")
+
+
+def _git(labels: Mapping[str, str], annotations: Mapping[str, str], managed_fields: JSON) -> _Manager | None:
+    app = annotations.get(ARGO_TRACKING, "").partition(":")[0]
+    if not app and _written_by("argocd", managed_fields):
+        app = labels.get(INSTANCE, "")
+    if app:
+        return _Manager(text=f'Argo CD app "{app}"', risk="self-heal may revert this", where="in Git")
+    for key, kind in ((FLUX_KUSTOMIZATION, "Kustomization"), (FLUX_RELEASE, "HelmRelease")):
+        if labels.get(key):
+            text = f'Flux {kind} "{labels[key]}"'
+            return _Manager(text=text, risk="its next reconciliation may revert this", where="in Git")
+    return None
+
+
+def _written_by(program: str, managed_fields: JSON) -> bool:
+    entries = managed_fields if isinstance(managed_fields, list) else []
+    managers = (one.get("manager") for one in entries if isinstance(one, dict))
+    return any(isinstance(one, str) and one.startswith(program) for one in managers)
+
+
+def _texts(value: JSON) -> dict[str, str]:
+    return {key: one for key, one in value.items() if isinstance(one, str)} if isinstance(value, dict) else {}
