@@ -1,0 +1,87 @@
+"""The steps of a rollout: the values that somebody wants the partition to go down by, one after the other.
+
+They stand in an annotation of the DaemonSet and are the plugin's alone: the controller only ever sees the partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Final
+
+from controller.api import number
+from controller.api.base import Value
+from controller.api.number import IntOrPercent
+from kubectl_plugin.failures import CommandError
+
+STEPS_ANNOTATION: Final = "kruise-ds/steps"
+"""Partitions from the largest to the smallest: `22,16,8,0`, or `90%,50%,0`. A last 0 may be left out."""
+
+_REFUSED: Final = 6
+_LONGEST: Final = 9
+"""Digits of a number that can be one of nodes."""
+
+
+class Steps(Value):
+    """The steps, and at which of them the partition stands."""
+
+    values: tuple[IntOrPercent, ...]
+    """As written, descending; the last one is 0."""
+    index: int
+    """Of the present step, the first one being 1; 0 while the partition is larger than that of every step."""
+    next: IntOrPercent | None
+    """The partition of the next step, as written; None at the last one."""
+
+    @property
+    def count(self) -> int:
+        return len(self.values)
+
+
+def steps_of(annotations: Mapping[str, str], partition: IntOrPercent | None, desired: int) -> Steps | None:
+    """None without the annotation. `desired`: how many nodes should run a pod; percentages are of these.
+
+    A partition between two steps counts as the earlier one; steps that come to the same number on so few nodes are
+    passed together. Raises CommandError (6), which names the annotation, for what is not a list of steps.
+    """
+    text = annotations.get(STEPS_ANNOTATION)
+    if text is None:
+        return None
+    values = _parsed(text)
+    present = number.scaled(partition, desired, round_up=False)
+    kept = [number.scaled(value, desired, round_up=False) for value in values]
+    later = [value for value, pods in zip(values, kept, strict=True) if pods < present]
+    return Steps(values=values, index=len(values) - len(later), next=later[0] if later else None)
+
+
+def _parsed(text: str) -> tuple[IntOrPercent, ...]:
+    values = tuple(_value(part.strip(), text) for part in text.split(","))
+    for before, after in pairwise(values):
+        if _falls(before, after) is False:
+            raise _malformed(text, f"{after} is not smaller than {before}")
+    return values if values[-1] in (0, "0%") else (*values, 0)
+
+
+def _value(part: str, text: str) -> IntOrPercent:
+    digits = part.removesuffix("%")
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= _LONGEST):
+        raise _malformed(text, f'"{part}" is neither a number nor a percentage')
+    if digits == part:
+        return int(part)
+    if int(digits) > 100:
+        raise _malformed(text, f"{part} is more than all")
+    return f"{int(digits)}%"
+
+
+def _falls(before: IntOrPercent, after: IntOrPercent) -> bool | None:
+    """None where a number follows a percentage or the other way round: that depends on how many nodes there are."""
+    if isinstance(before, str) != isinstance(after, str):
+        return None
+    return int(str(after).rstrip("%")) < int(str(before).rstrip("%"))
+
+
+def _malformed(text: str, why: str) -> CommandError:
+    return CommandError(
+        f'annotation {STEPS_ANNOTATION}="{text}" is not a list of steps: {why}',
+        hints=("write partitions from the largest to the smallest: 22,16,8,0 or 90%,50%,0",),
+        exit_code=_REFUSED,
+    )
