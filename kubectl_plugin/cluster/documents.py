@@ -20,6 +20,8 @@ from kubectl_plugin.cluster.session import Session
 
 AnyResource: TypeAlias = Resource[Any, Any]
 
+PAGE = 500
+"""Objects per answer: what kubectl asks for, too."""
 REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 _decoder = msgspec.json.Decoder(dict[str, Any])
@@ -30,6 +32,22 @@ async def get(session: Session, resource: AnyResource, key: Key) -> JSONObject:
     """The object as it is now. Raises ApiError; NotFound with an empty `name` for a kind that is not served."""
     call = Call(verb="get", resource=resource.name, what=resource.describe(key))
     return await _document(session, call, Request(method="GET", path=resource.path(key)))
+
+
+async def items(session: Session, resource: AnyResource, namespace: str = "", query: Query = ()) -> list[JSONObject]:
+    """All objects, or those in one namespace, read page by page. `query` for selectors."""
+    found: list[JSONObject] = []
+    token = ""
+    while True:
+        more = (*query, ("limit", str(PAGE)), *((("continue", token),) if token else ()))
+        call = Call(verb="list", resource=resource.name, what=resource.name)
+        page: Any = await _document(
+            session, call, Request(method="GET", path=resource.collection(namespace), query=more)
+        )
+        found += page.get("items") or []
+        token = page.get("metadata", {}).get("continue") or ""
+        if not token:
+            return found
 
 
 async def patch(

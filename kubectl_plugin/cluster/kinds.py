@@ -93,6 +93,7 @@ def _containers(statuses: Iterable[_ContainerStatus] | None) -> Iterable[Contain
             waiting=waiting.reason if waiting else "",
             message=_first_of(ended.message if ended else "", waiting.message if waiting else ""),
             exit_code=ended.exit_code if ended else None,
+            ended=ended.reason if ended else "",
             ended_at=epoch(ended.finished_at) if ended else None,
             started_at=epoch(running.started_at) if running else None,
         )

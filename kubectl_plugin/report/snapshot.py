@@ -23,6 +23,8 @@ class Container(Value):
     """The words that go with `waiting` or with its last end."""
     exit_code: int | None
     """Of its present or last end; None where it never ended."""
+    ended: str
+    """Reason of that end, such as Error or OOMKilled; empty where it never ended."""
     ended_at: float | None
     """Seconds since 1970: its last end."""
     started_at: float | None

@@ -1,0 +1,74 @@
+"""A DaemonSet that is not there: what may have been meant instead."""
+
+from __future__ import annotations
+
+import difflib
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from controller.api.base import JSONObject
+from controller.api.meta import Key
+from controller.kube.errors import ApiError, NotFound
+from controller.kube.kinds import DAEMONSETS
+from kubectl_plugin.cluster import documents
+from kubectl_plugin.cluster.session import Session
+from kubectl_plugin.failures import CommandError
+
+_NATIVE = replace(DAEMONSETS, group="apps", version="v1")
+"""Read as a document only: nothing of it is decoded."""
+_SHOWN = 3
+
+
+async def absence(session: Session, key: Key, error: NotFound) -> Exception:
+    """What to raise for `error`: itself where the whole kind is not served; else one that tells of a native DaemonSet
+    of that name, of similar names, or of the namespaces that have it, as far as the rights allow to look.
+    """
+    if not error.name:
+        return error
+    if await _is_native(session, key):
+        return CommandError(
+            f'no Advanced DaemonSet "{key.name}" in namespace "{key.namespace}"; '
+            "an apps/v1 DaemonSet with that name exists",
+            hints=(
+                f"keep its pods: kubectl delete daemonset.apps/{key.name} -n {key.namespace} --cascade=orphan",
+                "then apply its manifest with apiVersion: apps.kruise.io/v1beta1; no pod is restarted",
+            ),
+        )
+    words = f'{DAEMONSETS.name} "{key.name}" not found in namespace "{key.namespace}"'
+    return CommandError(words, hints=await _meant(session, key))
+
+
+async def _is_native(session: Session, key: Key) -> bool:
+    with suppress(ApiError):
+        await documents.get(session, _NATIVE, key)
+        return True
+    return False
+
+
+async def _meant(session: Session, key: Key) -> tuple[str, ...]:
+    everywhere = True
+    try:
+        found = await documents.items(session, DAEMONSETS)
+    except ApiError:
+        everywhere = False
+        try:
+            found = await documents.items(session, DAEMONSETS, key.namespace)
+        except ApiError:
+            return ()
+    names = [_key(one) for one in found]
+    here = sorted({one.name for one in names if one.namespace == key.namespace})
+    close = difflib.get_close_matches(key.name, sorted({one.name for one in names}), n=1)
+    if not close:
+        return (f"there are: {', '.join(here[:_SHOWN])}",) if here else ()
+    meant = close[0]
+    spaces = sorted(one.namespace for one in names if one.name == meant)
+    if meant == key.name:
+        return (f"it exists in: {', '.join(spaces[:_SHOWN])}",)
+    return (f"did you mean {meant}?" + (f" It exists in: {', '.join(spaces[:_SHOWN])}" if everywhere else ""),)
+
+
+def _key(document: JSONObject) -> Key:
+    meta = document.get("metadata")
+    fields = meta if isinstance(meta, dict) else {}
+    return Key(str(fields.get("namespace", "")), str(fields.get("name", "")))

@@ -1,0 +1,206 @@
+"""Reads what a report is made from: a DaemonSet, its revisions, its pods and the nodes, all at about one moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from controller.api import daemonset as api
+from controller.api import selector
+from controller.api.base import JSONObject
+from controller.api.meta import Key, ObjectMeta, epoch
+from controller.api.node import Node
+from controller.kube.client import Query
+from controller.kube.decode import Seen
+from controller.kube.errors import Forbidden, NotFound, Unreadable
+from controller.kube.kinds import DAEMONSETS, NODES
+from controller.kube.resource import Resource, W
+from kubectl_plugin.cluster import documents
+from kubectl_plugin.cluster.absent import absence
+from kubectl_plugin.cluster.kinds import PODS, REVISIONS
+from kubectl_plugin.failures import CommandError
+from kubectl_plugin.flags import Many
+from kubectl_plugin.report.snapshot import PodDetail, RevisionDetail, Snapshot
+from kubectl_plugin.running import USAGE, Invocation
+
+T = TypeVar("T")
+
+PREFIXES = {"ads", "ds", "daemon", "daemonset", "daemonsets", "daemonset.apps.kruise.io", DAEMONSETS.name}
+"""What may stand before `/NAME`."""
+
+
+def name_of(text: str) -> str:
+    """`x` of `x`, `ads/x`, `ds/x`, `daemonset.apps.kruise.io/x`: people paste what kubectl printed.
+
+    Raises CommandError (2) for another kind.
+    """
+    kind, slash, name = text.rpartition("/")
+    kind = kind.lower().removesuffix(".v1beta1.apps.kruise.io").removesuffix(".v1alpha1.apps.kruise.io")
+    if slash and kind not in PREFIXES:
+        raise CommandError(f'"{text}" is not an Advanced DaemonSet: use its name, or ads/NAME', exit_code=USAGE)
+    if not name:
+        raise CommandError(f'"{text}" names nothing: use NAME, or ads/NAME', exit_code=USAGE)
+    return name
+
+
+def key_of(invocation: Invocation, name: str) -> Key:
+    return Key(invocation.session.namespace, name_of(name))
+
+
+async def snapshot(
+    invocation: Invocation, name: str, *, namespace: str | None = None, nodes: bool = True, pods: bool = True
+) -> Snapshot:
+    """One DaemonSet and what surrounds it. `name` in any spelling.
+
+    Raises CommandError where it does not exist (with what may have been meant), ApiError otherwise. Without the right
+    to list nodes or revisions these are left out, and `Snapshot.missing_rights` says so.
+    """
+    key = Key(namespace or invocation.session.namespace, name_of(name))
+    try:
+        document = await documents.get(invocation.session, DAEMONSETS, key)
+    except NotFound as error:
+        raise await absence(invocation.session, key, error) from error
+    (completed,) = await _completed(invocation, [document], nodes=nodes, pods=pods)
+    return completed
+
+
+async def snapshots(
+    invocation: Invocation,
+    names: tuple[str, ...],
+    many: Many,
+    *,
+    everything: bool = True,
+    nodes: bool = True,
+    pods: bool = True,
+) -> tuple[Snapshot, ...]:
+    """Those with `names`; else those that `-l` selects, in all namespaces with `-A`; else, where `everything`, all.
+
+    By namespace and name. CommandError (2) for names together with `-l` or `-A`, and for nothing where it is needed.
+    """
+    if names and (many.selector or many.all_namespaces):
+        raise CommandError("give names, or -l and -A, not both", exit_code=USAGE)
+    if not names and not (many.selector or many.all_namespaces or everything):
+        raise CommandError("which one? give a name, -l LABELS or --all", exit_code=USAGE)
+    if names:
+        read = [await snapshot(invocation, name, nodes=False, pods=False) for name in dict.fromkeys(names)]
+        found = [one.document for one in read]
+    else:
+        found = await _listed(invocation, many)
+    return await _completed(invocation, found, nodes=nodes, pods=pods)
+
+
+async def _listed(invocation: Invocation, many: Many) -> list[JSONObject]:
+    namespace = "" if many.all_namespaces else invocation.session.namespace
+    query: Query = (("labelSelector", many.selector),) if many.selector else ()
+    found = await documents.items(invocation.session, DAEMONSETS, namespace, query)
+    return sorted(found, key=lambda one: (meta_of(one).namespace, meta_of(one).name))
+
+
+async def _completed(
+    invocation: Invocation, found: Sequence[JSONObject], *, nodes: bool, pods: bool
+) -> tuple[Snapshot, ...]:
+    """Nodes are read once for all; everything is read at the same time."""
+    views = [_view(document) for document in found]
+    daemonsets = [api.project(view) for view in views]
+    fleet, *rest = await _together(
+        _or_none(_nodes(invocation) if nodes and found else _nothing()),
+        *(_or_none(_revisions(invocation, one)) for one in daemonsets),
+        *(_or_none(_pods(invocation, one) if pods else _nothing()) for one in daemonsets),
+    )
+    histories, owned = rest[: len(daemonsets)], rest[len(daemonsets) :]
+    now = invocation.terminal.now()
+    return tuple(
+        Snapshot(
+            daemonset=daemonset,
+            document=document,
+            created=epoch(view.metadata.creation_timestamp) or 0.0,
+            labels=view.metadata.labels or {},
+            owners=view.metadata.owner_references or (),
+            revisions=revisions or (),
+            pods=its_pods or (),
+            nodes=fleet if nodes else None,
+            now=now,
+            missing_rights=_refused(nodes=fleet, controllerrevisions=revisions, pods=its_pods),
+        )
+        for document, view, daemonset, revisions, its_pods in zip(
+            found, views, daemonsets, histories, owned, strict=True
+        )
+    )
+
+
+async def _together(*reads: Coroutine[Any, Any, Any]) -> list[Any]:
+    """All at once; the first error is raised as it is, when the others have ended."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one) for one in reads]
+    except BaseExceptionGroup as several:
+        raise several.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+async def _or_none(read: Coroutine[Any, Any, T]) -> T | None:
+    """None without the right to read it: a report can do without."""
+    try:
+        return await read
+    except Forbidden:
+        return None
+
+
+async def _nothing() -> tuple[()]:
+    return ()
+
+
+def _refused(**read: object) -> tuple[str, ...]:
+    return tuple(f"{what}: forbidden" for what, answer in read.items() if answer is None)
+
+
+async def _nodes(invocation: Invocation) -> tuple[Node, ...]:
+    found = [node async for node in _paged(invocation, NODES)]
+    return tuple(sorted(found, key=lambda node: node.name))
+
+
+async def _revisions(invocation: Invocation, daemonset: api.DaemonSet) -> tuple[RevisionDetail, ...]:
+    found = _paged(invocation, REVISIONS, daemonset.namespace, _selected(daemonset))
+    owned = [one async for one in found if one.revision.owner_uid == daemonset.uid]
+    return tuple(sorted(owned, key=lambda one: (one.revision.number, one.revision.name), reverse=True))
+
+
+async def _pods(invocation: Invocation, daemonset: api.DaemonSet) -> tuple[PodDetail, ...]:
+    found = _paged(invocation, PODS, daemonset.namespace, _selected(daemonset))
+    return tuple([one async for one in found if one.pod.owner_uid == daemonset.uid])
+
+
+def _selected(daemonset: api.DaemonSet) -> Query:
+    wanted = daemonset.spec.selector
+    return () if wanted.empty else (("labelSelector", selector.as_text(wanted)),)
+
+
+async def _paged(
+    invocation: Invocation, resource: Resource[W, T], namespace: str = "", query: Query = ()
+) -> AsyncIterator[T]:
+    """All objects, page by page: only one page of answers is in memory at a time."""
+    token = ""
+    while True:
+        page = await invocation.session.client.page(
+            resource, namespace, limit=documents.PAGE, token=token, query=query
+        )
+        for item in page.items:
+            if isinstance(item, Seen) and item.obj is not None:
+                yield item.obj
+        token = page.token
+        if not token:
+            return
+
+
+def meta_of(document: JSONObject) -> ObjectMeta:
+    return msgspec.convert(document.get("metadata"), ObjectMeta)
+
+
+def _view(document: JSONObject) -> api.DaemonSetView:
+    try:
+        return msgspec.convert(document, api.DaemonSetView)
+    except msgspec.ValidationError as error:
+        raise Unreadable("get", DAEMONSETS.name, str(error)) from error

@@ -1,0 +1,149 @@
+"""One look at a whole rollout: the planner's own board, and a row per node that says how it stands there and why."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from controller.api.base import Value
+from controller.api.daemonset import DaemonSet, DaemonSetStatus, Rollout
+from controller.api.node import Node
+from controller.planner.board import Board, lay_out
+from controller.planner.eligibility import Rules
+from controller.planner.phase import Phase, Standing
+from controller.planner.progress import advance, standing_of
+from controller.planner.world import World
+from kubectl_plugin.report.node_row import NodeRow, NodeState, RowReader
+from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
+
+
+class Counts(Value):
+    """Of nodes. `updated`, `updating`, `failing`, `next`, `old` and `missing` add up to `desired`."""
+
+    desired: int
+    target: int
+    updated: int
+    updating: int
+    failing: int
+    next: int
+    old: int
+    missing: int
+    available: int
+    unplanned: int
+    """Of the updated ones, those on which partition or selector would not have had the new revision."""
+
+
+class Survey(Value, dict=True, gc=True):
+    """Made by `survey`."""
+
+    snapshot: Snapshot
+    board: Board
+    standing: Standing
+    rollout: Rollout
+    """How the update stands now; the controller's own record may be a moment older."""
+    rows: tuple[NodeRow, ...]
+    """One per node, by name ascending; nodes that are gone, but not their pods, last."""
+
+    @property
+    def phase(self) -> Phase:
+        return Phase(self.rollout.phase)
+
+    @property
+    def daemonset(self) -> DaemonSet:
+        return self.snapshot.daemonset
+
+    @cached_property
+    def current(self) -> int:
+        """Number of the revision that is being rolled out, or has been."""
+        return self.board.revision.number
+
+    @cached_property
+    def former(self) -> RevisionDetail | None:
+        """The revision that it replaces: the newest older one that nodes still have, else the newest older one."""
+        by_uid = {one.revision.uid: one for one in self.snapshot.revisions}
+        older = [by_uid[one.uid] for one in self.board.older if one.uid in by_uid]
+        carried = {row.pod.pod.hash for row in self.rows if row.pod is not None}
+        return next((one for one in older if one.revision.hash in carried), older[0] if older else None)
+
+    @property
+    def previous(self) -> int | None:
+        return self.former.revision.number if self.former else None
+
+    @cached_property
+    def counts(self) -> Counts:
+        tally = dict.fromkeys(NodeState, 0)
+        for row in self.rows:
+            tally[row.state] += 1
+        return Counts(
+            desired=self.board.budget.desired,
+            target=self.standing.target,
+            updated=tally[NodeState.UPDATED] + tally[NodeState.UNPLANNED],
+            updating=tally[NodeState.UPDATING],
+            failing=tally[NodeState.FAILING],
+            next=tally[NodeState.NEXT],
+            old=tally[NodeState.OLD],
+            missing=tally[NodeState.MISSING] + tally[NodeState.DELETING],
+            available=self.standing.available,
+            unplanned=tally[NodeState.UNPLANNED],
+        )
+
+    @cached_property
+    def in_update_order(self) -> tuple[NodeRow, ...]:
+        """Node names descending (D8), excluded nodes last."""
+        excluded = [row for row in self.rows if row.state is NodeState.EXCLUDED]
+        return (*(row for row in reversed(self.rows) if row.state is not NodeState.EXCLUDED), *excluded)
+
+
+def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
+    """`by`: how nodes are grouped, see `grouping.group_of`.
+
+    Raises ValueError or msgspec.ValidationError for a spec whose placement or selector cannot be read.
+    """
+    world = world_of(snapshot)
+    board = lay_out(world)
+    daemonset = snapshot.daemonset
+    status = daemonset.status
+    standing = standing_of(board, observed=_observed(daemonset, status))
+    rollout = advance(
+        status,
+        standing,
+        revision_hash=board.revision.hash,
+        deadline=daemonset.progress_deadline,
+        now=snapshot.now,
+    )
+    reader = RowReader(snapshot, board, by)
+    return Survey(
+        snapshot=snapshot,
+        board=board,
+        standing=standing,
+        rollout=rollout,
+        rows=tuple(reader.row(slot) for slot in board.slots),
+    )
+
+
+def world_of(snapshot: Snapshot, daemonset: DaemonSet | None = None) -> World:
+    """What the controller would decide from, were it to look now; `daemonset`: another spec to try it with.
+
+    Without the nodes, those that have a pod stand for all of them.
+    """
+    daemonset = daemonset or snapshot.daemonset
+    rolling = daemonset.rolling_update
+    nodes = snapshot.nodes
+    template = daemonset.spec.template if nodes is not None else {}
+    return World(
+        daemonset=daemonset,
+        rules=Rules(template, rolling.selector if rolling and nodes is not None else None),
+        nodes=nodes if nodes is not None else _stand_ins(snapshot),
+        pods=tuple(one.pod for one in snapshot.pods),
+        revisions=tuple(one.revision for one in snapshot.revisions),
+        now=snapshot.now,
+        collisions=(daemonset.status.collision_count or 0) if daemonset.status else 0,
+    )
+
+
+def _stand_ins(snapshot: Snapshot) -> tuple[Node, ...]:
+    names = sorted({one.pod.node for one in snapshot.pods} - {""})
+    return tuple(Node(name=name, uid="", version="", labels={}, taints=()) for name in names)
+
+
+def _observed(daemonset: DaemonSet, status: DaemonSetStatus | None) -> bool:
+    return status is not None and status.observed_generation >= daemonset.generation

@@ -1,0 +1,80 @@
+"""Which pods will not get well by waiting, and the words that say why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from controller.api.base import Value
+from kubectl_plugin.report.snapshot import Container, PodDetail
+
+STUCK: Final = frozenset(
+    {
+        "CrashLoopBackOff",
+        "ImagePullBackOff",
+        "ErrImagePull",
+        "ErrImageNeverPull",
+        "InvalidImageName",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "RunContainerError",
+    }
+)
+"""What the kubelet says of a container that it tries again and again."""
+
+
+class Trouble(Value):
+    """What is wrong with one pod."""
+
+    reason: str
+    container: str = ""
+    """Empty where it is the pod as a whole."""
+    restarts: int = 0
+    exit_code: int | None = None
+    message: str = ""
+    """The container's or the cluster's own words; perhaps none."""
+
+    @property
+    def brief(self) -> str:
+        """`CrashLoopBackOff, exit 1`."""
+        return self.reason if self.exit_code is None else f"{self.reason}, exit {self.exit_code}"
+
+
+def trouble_of(detail: PodDetail) -> Trouble | None:
+    """None while there is hope: a container that starts, or is not ready yet, is no trouble."""
+    pod = detail.pod
+    if pod.phase == "Failed":
+        container = next((one for one in _all(detail) if one.exit_code), None)
+        return Trouble(
+            reason=detail.reason or "Failed",
+            container=container.name if container else "",
+            restarts=detail.restarts,
+            exit_code=container.exit_code if container else None,
+            message=detail.message or (container.message if container else ""),
+        )
+    if detail.unschedulable:
+        return Trouble(reason="Unschedulable", message=detail.unschedulable)
+    for container in _all(detail):
+        reason = _reason(container)
+        if reason and not (container.ready and pod.ready):
+            return Trouble(
+                reason=reason,
+                container=container.name,
+                restarts=container.restarts,
+                exit_code=container.exit_code,
+                message=container.message,
+            )
+    return None
+
+
+def _all(detail: PodDetail) -> Iterable[Container]:
+    return (*detail.init_containers, *detail.containers)
+
+
+def _reason(container: Container) -> str:
+    """A container that has ended badly, is not ready and was started before, will most likely end so again."""
+    if container.waiting in STUCK:
+        return container.waiting
+    if container.ready or not container.exit_code:
+        return ""
+    return container.ended or "Error"
