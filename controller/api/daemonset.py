@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import msgspec
 
 from controller.api import canonical
@@ -9,7 +11,11 @@ from controller.api.base import JSONObject, View
 from controller.api.meta import Named, ObjectMeta
 from controller.api.number import IntOrPercent
 from controller.api.selector import LabelSelector
-from controller.api.wellknown import PROGRESSIVE_ANNOTATION
+from controller.api.wellknown import (
+    PROGRESS_DEADLINE_ANNOTATION,
+    PROGRESS_DEADLINE_SECONDS,
+    PROGRESSIVE_ANNOTATION,
+)
 
 
 class LifecycleHook(View):
@@ -67,6 +73,43 @@ class Columns(View):
     selector: str = ""
 
 
+class Phase(StrEnum):
+    """How an update stands, in one word; `planner.phase.phase_of` says when it is which."""
+
+    PENDING = "Pending"
+    PROGRESSING = "Progressing"
+    HELD = "Held"
+    PAUSED = "Paused"
+    STALLED = "Stalled"
+    MANUAL = "Manual"
+    DEGRADED = "Degraded"
+    HEALTHY = "Healthy"
+    TERMINATING = "Terminating"
+
+
+class Rollout(View):
+    """How the update to the current revision stands. Times are RFC 3339 strings; see `meta.epoch`."""
+
+    phase: str = ""
+    """A `Phase`; a string, because a later version may know more of them."""
+    last_transition_time: str | None = None
+    """When the phase last changed."""
+    start_time: str | None = None
+    """When this revision became the one to roll out."""
+    last_progress_time: str | None = None
+    """The deadline counts from here: more nodes than ever were done, or what is to be done changed."""
+    completion_time: str | None = None
+    """When all nodes of the target first had an available pod; None until then."""
+    target: int = 0
+    """Nodes that may have the current revision now; a pause takes nothing away."""
+    done: int = 0
+    """Of these, nodes with an available pod of it and no old pod beside it."""
+    most_done: int = 0
+    """The most that `done` has been since start_time: a pod that gets ready again and again is no progress."""
+    most_updated: int = 0
+    """The same for nodes that have a pod of the current revision, available or not."""
+
+
 class DaemonSetStatus(View):
     observed_generation: int = 0
     desired_number_scheduled: int = 0
@@ -80,6 +123,7 @@ class DaemonSetStatus(View):
     update_revision: str = ""
     daemon_set_hash: str = ""
     columns: Columns = Columns()
+    rollout: Rollout | None = None
     conditions: tuple[JSONObject, ...] | None = None
     """Whole, because others keep theirs here too and get them back as they were."""
 
@@ -125,6 +169,15 @@ class DaemonSet(Named):
         if strategy is not None and strategy.partitioned_scaling is not None:
             return strategy.partitioned_scaling
         return self.annotations.get(PROGRESSIVE_ANNOTATION) == "true"
+
+    @property
+    def progress_deadline(self) -> int:
+        """Seconds that may pass without progress before a rollout counts as stalled: those of the annotation, if it
+        has a whole number from 1 to 999999999, and minReadySeconds, during which nothing can be seen to succeed.
+        """
+        asked = self.annotations.get(PROGRESS_DEADLINE_ANNOTATION, "")
+        readable = asked.isascii() and asked.isdecimal() and len(asked) < 10 and int(asked) > 0
+        return (int(asked) if readable else PROGRESS_DEADLINE_SECONDS) + self.spec.min_ready_seconds
 
 
 def project(view: DaemonSetView) -> DaemonSet:

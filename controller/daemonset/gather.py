@@ -14,7 +14,10 @@ from controller.runtime.clock import Clock
 def gather(
     daemonset: DaemonSet, caches: Caches, memory: Memory, failed_pods: FailedPods, clock: Clock, *, fresh: bool
 ) -> World:
-    """Raises ValueError for placement fields that cannot be compiled."""
+    """Give the DaemonSet with the newest status that is known: the next one is worked out from it.
+
+    Raises ValueError for placement fields that cannot be compiled.
+    """
     rules = memory.rules_of(daemonset)
     now = clock()
     pods = caches.pods_of(daemonset)

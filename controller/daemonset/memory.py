@@ -73,6 +73,14 @@ class Memory(msgspec.Struct):
     status_version: int = 0
     """… and the version at which the server stored it; 0 = not written yet."""
 
+    def latest_status(self, daemonset: DaemonSet) -> tuple[str, DaemonSetStatus | None]:
+        """The newest status that is known, and the version of the object that carries it: our own last one, until the
+        cache shows it or a later one."""
+        version = daemonset.version
+        if self.status is not None and version.isdigit() and int(version) < self.status_version:
+            return str(self.status_version), self.status
+        return version, daemonset.status
+
     def rules_of(self, daemonset: DaemonSet) -> Rules:
         """The compiled placement rules of this generation. Raises ValueError for what cannot be compiled."""
         if self.rules is None or self.generation != daemonset.generation:

@@ -99,13 +99,15 @@ class Reconciler:
             self._pacer.passed(key, cost, asyncio.get_running_loop().time())
 
     def _decide(self, daemonset: DaemonSet, memory: Memory, *, fresh: bool) -> Plan:
+        _, status = memory.latest_status(daemonset)
+        daemonset = msgspec.structs.replace(daemonset, status=status)  # the cache may not show our last one yet
         try:
             world = gather(daemonset, self._caches, memory, self._hands.failed_pods, self._clock, fresh=fresh)
         except (ValueError, msgspec.ValidationError) as error:
             note = Note(
                 warning=True, reason=INVALID_SPEC, message=f"spec.template or rollingUpdate.selector: {error}"
             )
-            return Plan(notes=(note,), status=refused_status(daemonset, note.message, ()))
+            return Plan(notes=(note,), status=refused_status(daemonset, note.message, (), self._clock()))
         return plan(world)
 
     async def _conclude(

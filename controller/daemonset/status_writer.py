@@ -19,7 +19,8 @@ from controller.api.wellknown import AVAILABLE, CONDITION_TYPES
 from controller.daemonset.memory import Memory
 from controller.kube.client import Client
 from controller.kube.kinds import DAEMONSETS
-from controller.planner.status import Status, Verdict
+from controller.planner.conditions import Verdict
+from controller.planner.status import Status
 
 Conditions: TypeAlias = tuple[JSONObject, ...]
 
@@ -36,7 +37,7 @@ class Change(msgspec.Struct, frozen=True):
 
 def change_of(daemonset: DaemonSet, wanted: Status, memory: Memory, now: float) -> Change | None:
     """What has to be written so that the status reads as wanted; None when it does."""
-    version, known = _latest(daemonset, memory)
+    version, known = memory.latest_status(daemonset)
     before = known if known is not None else DaemonSetStatus()
     after = _merged(before, wanted, daemonset.generation, now)
     if known is not None and after == before:
@@ -59,16 +60,8 @@ async def write(client: Client, daemonset: DaemonSet, change: Change, memory: Me
         memory.status, memory.status_version = change.result, int(written.version)
 
 
-def _latest(daemonset: DaemonSet, memory: Memory) -> tuple[str, DaemonSetStatus | None]:
-    """The newest status that we know, and the version of the object that carries it."""
-    version = daemonset.version
-    if memory.status is not None and version.isdigit() and int(version) < memory.status_version:
-        return str(memory.status_version), memory.status
-    return version, daemonset.status
-
-
 def _merged(before: DaemonSetStatus, wanted: Status, generation: int, now: float) -> DaemonSetStatus:
-    fields: dict[str, object] = {"columns": wanted.columns}
+    fields: dict[str, object] = {"columns": wanted.columns, "rollout": wanted.rollout}
     if wanted.counts is not None:
         fields |= msgspec.structs.asdict(wanted.counts)
     if wanted.revision_hash is not None:
@@ -112,10 +105,15 @@ def _differences(before: DaemonSetStatus, after: DaemonSetStatus, *, everything:
     """The fields to write, under their JSON names. The first write holds every field, so that a 0 prints as 0."""
     names = {"collision_count"} if after.collision_count is None else set()
     return {
-        field.encode_name: msgspec.to_builtins(getattr(after, field.name))
+        field.encode_name: _without_nulls(msgspec.to_builtins(getattr(after, field.name)))
         for field in msgspec.structs.fields(DaemonSetStatus)
         if field.name not in names and (everything or getattr(before, field.name) != getattr(after, field.name))
     }
+
+
+def _without_nulls(value: JSON) -> JSON:
+    """A field that is unset is left out: the schema knows no null."""
+    return {key: one for key, one in value.items() if one is not None} if isinstance(value, dict) else value
 
 
 def _turned(before: DaemonSetStatus, after: DaemonSetStatus) -> bool:

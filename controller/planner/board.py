@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+import msgspec
+
 from controller.api import number, selector
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, RollingUpdate
@@ -97,6 +99,24 @@ class Board(Value, dict=True, gc=True):
     def may_hold_current(self) -> tuple[Slot, ...]:
         """In update order."""
         return nodes_for_current(self.slots, self.rolling_update, self.quota)
+
+    @cached_property
+    def target(self) -> tuple[Slot, ...]:
+        """Who may hold the current revision, or could if it were not paused: what the rollout is measured by.
+
+        At a first deployment partition and selector leave nobody out, since there is nothing else to run; only
+        partitionedScaling keeps nodes waiting.
+        """
+        rolling = self.rolling_update
+        if rolling is None or not rolling.paused:
+            chosen = self.may_hold_current
+        else:
+            chosen = nodes_for_current(self.slots, msgspec.structs.replace(rolling, paused=False), self.quota)
+        if self.older or len(chosen) == self.budget.desired:
+            return chosen
+        names = {slot.node for slot in chosen}
+        first = [one for one in self.slots if one.fit is Fit.RUN and one.old is None and one.node not in names]
+        return (*chosen, *first)[: self.quota if self.progressive else None]
 
     @cached_property
     def outdated(self) -> tuple[Slot, ...]:

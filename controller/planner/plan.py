@@ -11,7 +11,9 @@ from controller.planner.actions import Note, Plan, Step
 from controller.planner.board import Board, lay_out
 from controller.planner.claim import claim
 from controller.planner.history import settle_history, trim_history
+from controller.planner.phase import Phase
 from controller.planner.placement import place
+from controller.planner.progress import due_at
 from controller.planner.rollout import blocker, paused, roll_out
 from controller.planner.status import refused_status, status_of
 from controller.planner.validation import pending_features, problems
@@ -37,7 +39,7 @@ def plan(world: World) -> Plan:
     pending = pending_features(daemonset)
     notes = _pending_notes(daemonset, pending)
     if found := problems(daemonset):
-        return _refused(daemonset, found, pending, notes)
+        return _refused(world, found, pending, notes)
     board = lay_out(world)
     acted: Stage | None = None
     steps: list[Step] = []
@@ -53,12 +55,15 @@ def plan(world: World) -> Plan:
         wakes.append(min(world.held_back.values()))
     if board.next_available is not None:
         wakes.append(board.next_available + _CLOCK_GRAIN)
+    status = status_of(board, observed=observed, pending=pending, blocker=blocker(board))
+    if status.rollout.phase == Phase.PROGRESSING:
+        wakes.append(due_at(status.rollout, daemonset.progress_deadline) + _CLOCK_GRAIN)
     return Plan(
         actions=steps[-1].actions if steps else (),
         notes=(*notes, *(note for step in steps for note in step.notes)),
         wake_at=min(wakes, default=None),
         more=any(step.more for step in steps) or (acted is place and not paused(board) and bool(board.outdated)),
-        status=status_of(board, observed=observed, pending=pending, blocker=blocker(board)),
+        status=status,
     )
 
 
@@ -68,8 +73,9 @@ def _pending_notes(daemonset: DaemonSet, pending: tuple[str, ...]) -> tuple[Note
     return tuple(Note(warning=True, reason=FEATURE_PENDING, message=f"Not supported yet: {text}") for text in pending)
 
 
-def _refused(daemonset: DaemonSet, found: tuple[str, ...], pending: tuple[str, ...], notes: tuple[Note, ...]) -> Plan:
+def _refused(world: World, found: tuple[str, ...], pending: tuple[str, ...], notes: tuple[Note, ...]) -> Plan:
+    daemonset = world.daemonset
     empty = daemonset.spec.selector.empty
     text = "This DaemonSet is selecting all pods. A non-empty selector is required." if empty else "; ".join(found)
     note = Note(warning=True, reason=SELECTING_ALL if empty else INVALID_SPEC, message=text)
-    return Plan(notes=(*notes, note), status=refused_status(daemonset, "; ".join(found), pending))
+    return Plan(notes=(*notes, note), status=refused_status(daemonset, "; ".join(found), pending, world.now))

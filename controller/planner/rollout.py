@@ -9,12 +9,12 @@ import msgspec
 from controller.api.wellknown import HELD_BY_HOOK, TEMPLATE_REFUSED
 from controller.planner.actions import DeletePod, Note, ProbeTemplate, Step, Why
 from controller.planner.board import Board
+from controller.planner.conditions import Blocker, some
 from controller.planner.creation import new_pod
 from controller.planner.eligibility import Fit
 from controller.planner.lifecycle import hooked, retire
 from controller.planner.manifest import pod_name
 from controller.planner.slot import Slot
-from controller.planner.status import Blocker
 
 KEEPING = (Fit.STAY, Fit.RUN)
 """Nodes on which a pod that is there may go on."""
@@ -43,29 +43,18 @@ def paused(board: Board) -> bool:
 
 
 def blocker(board: Board) -> Blocker | None:
-    """Why nodes wait for the new revision although nothing is paused; None while they do not, or while it moves."""
-    waiting = [slot for slot in board.slots if slot.fit is Fit.RUN and slot.only_old]
-    if not waiting or paused(board):
-        return None
+    """Why nodes wait that should be updated now although nothing is paused; None while none do, or while it moves."""
     candidates = board.outdated
-    if not candidates:
-        left = [slot for slot in waiting if not slot.selected]
-        if len(left) == len(waiting):
-            return Blocker(reason="SelectorReached", text=f"rollingUpdate.selector leaves out {len(left)} old ones")
-        return None  # the partition, which status tells of by itself
+    if not candidates or paused(board):
+        return None
     hook = board.world.daemonset.pre_delete
     held = [slot.old.name for slot in candidates if slot.old is not None and hooked(slot.old, hook)]
     if held and not board.surging:
-        return Blocker(reason=HELD_BY_HOOK, text=f"the preDelete hook holds {_some(held)}")
+        return Blocker(reason=HELD_BY_HOOK, text=f"the preDelete hook holds {some(held)}")
     silent = [slot.node for slot in candidates if slot.unreachable]
     if len(silent) == len(candidates):
-        return Blocker(reason="NodesUnreachable", text=f"it is the turn of unreachable nodes: {_some(silent)}")
+        return Blocker(reason="NodesUnreachable", text=f"it is the turn of unreachable nodes: {some(silent)}")
     return None
-
-
-def _some(names: list[str]) -> str:
-    shown = ", ".join(names[:3])
-    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
 
 
 def _replace_within(board: Board, candidates: Sequence[Slot]) -> list[Slot]:

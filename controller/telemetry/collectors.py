@@ -11,7 +11,8 @@ from typing import Protocol
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from controller.api.daemonset import DaemonSet, DaemonSetStatus
+from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout
+from controller.api.meta import epoch
 
 
 class Queue(Protocol):
@@ -106,6 +107,26 @@ STATE: tuple[tuple[str, str, Callable[[DaemonSet, DaemonSetStatus], float]], ...
 )
 """Names as in kruise-state-metrics, so that its dashboards keep working."""
 
+_NO_ROLLOUT = Rollout()
+
+ROLLOUT: tuple[tuple[str, str, Callable[[Rollout], float]], ...] = (
+    ("target_nodes", "Nodes that may have the update revision now", lambda r: r.target),
+    ("updated_available_nodes", "Of these, nodes with an available pod of it and no old one", lambda r: r.done),
+    (
+        "started_timestamp_seconds",
+        "Start of the current or last rollout, 0 if none",
+        lambda r: epoch(r.start_time) or 0,
+    ),
+    (
+        "last_progress_timestamp_seconds",
+        "Since when the deadline of the rollout counts, 0 if there was none",
+        lambda r: epoch(r.last_progress_time) or 0,
+    ),
+)
+
+
+OF_DAEMONSET = ("namespace", "daemonset")
+
 
 class DaemonSetCollector(Collector):
     def __init__(self, current: Callable[[], Iterable[DaemonSet]]) -> None:
@@ -117,14 +138,26 @@ class DaemonSetCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         rows = [(ds, ds.status or _NO_STATUS, [ds.namespace, ds.name]) for ds in self._current()]
         for name, meaning, read in STATE:
-            family = GaugeMetricFamily(f"kruise_daemonset_{name}", meaning, labels=("namespace", "daemonset"))
+            family = GaugeMetricFamily(f"kruise_daemonset_{name}", meaning, labels=OF_DAEMONSET)
             for daemonset, status, labels in rows:
                 family.add_metric(labels, read(daemonset, status))
             yield family
+        for name, meaning, tell in ROLLOUT:
+            family = GaugeMetricFamily(f"kruise_daemonset_rollout_{name}", meaning, labels=OF_DAEMONSET)
+            for _, status, labels in rows:
+                family.add_metric(labels, tell(status.rollout or _NO_ROLLOUT))
+            yield family
+        phases = GaugeMetricFamily(
+            "kruise_daemonset_rollout_phase", "1 for the current one of the phases", labels=(*OF_DAEMONSET, "phase")
+        )
+        for daemonset, _, labels in rows:
+            for phase in Phase:
+                phases.add_metric([*labels, phase.value], float(phase == _phase(daemonset)))
+        yield phases
         conditions = GaugeMetricFamily(
             "kruise_daemonset_status_condition",
             "1 for the current status of each condition",
-            labels=("namespace", "daemonset", "condition", "status"),
+            labels=(*OF_DAEMONSET, "condition", "status"),
         )
         for _, status, labels in rows:
             for condition in status.conditions or ():
@@ -132,3 +165,11 @@ class DaemonSetCollector(Collector):
                 for value in ("true", "false", "unknown"):
                     conditions.add_metric([*labels, kind, value], float(now == value))
         yield conditions
+
+
+def _phase(daemonset: DaemonSet) -> str:
+    """As it was written; what goes or was never looked at has no status that says so."""
+    if daemonset.dying:
+        return Phase.TERMINATING
+    rollout = daemonset.status.rollout if daemonset.status is not None else None
+    return rollout.phase if rollout is not None else Phase.PENDING

@@ -24,7 +24,8 @@ def cells(table: str) -> tuple[list[str], list[str]]:
 def test_columns_are_those_of_native_daemonsets(server: Server, store: Store, kubectl: Kubectl) -> None:
     store(daemonset())
     header, row = cells(kubectl("get", "ads", "agent"))
-    assert header == ["NAME", "DESIRED", "CURRENT", "READY", "UP-TO-DATE", "AVAILABLE", "NODE SELECTOR", "AGE"]
+    columns = ["NAME", "DESIRED", "CURRENT", "READY", "UP-TO-DATE", "AVAILABLE", "PHASE", "NODE SELECTOR", "AGE"]
+    assert header == columns
     assert row[:6] == ["agent", "0", "0", "0", "0", "0"], "zeros, no blanks, before the first status"
     status: JSON = {
         "status": {
@@ -33,6 +34,7 @@ def test_columns_are_those_of_native_daemonsets(server: Server, store: Store, ku
             "numberReady": 3,
             "updatedNumberScheduled": 2,
             "numberAvailable": 1,
+            "rollout": {"phase": "Progressing"},
             "columns": {
                 "nodeSelector": "<none>",
                 "containers": "agent,relay",
@@ -43,10 +45,10 @@ def test_columns_are_those_of_native_daemonsets(server: Server, store: Store, ku
     }
     server.ask("PATCH", f"{daemonsets()}/agent/status", status, MERGE_PATCH).accepted()
     _, row = cells(kubectl("get", "ads", "agent"))
-    assert row[:7] == ["agent", "5", "4", "3", "2", "1", "<none>"]
+    assert row[:8] == ["agent", "5", "4", "3", "2", "1", "Progressing", "<none>"]
     header, row = cells(kubectl("get", "ads", "agent", "-o", "wide"))
-    assert header[8:] == ["CONTAINERS", "IMAGES", "SELECTOR"]
-    assert row[8:] == ["agent,relay", "agent:1,relay:2", "app=agent"]
+    assert header[9:] == ["CONTAINERS", "IMAGES", "SELECTOR"]
+    assert row[9:] == ["agent,relay", "agent:1,relay:2", "app=agent"]
 
 
 @pytest.mark.parametrize("name", ["ads", "daemon", "daemonsets.apps.kruise.io", "daemonsets.v1alpha1.apps.kruise.io"])

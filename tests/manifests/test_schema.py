@@ -14,6 +14,7 @@ from controller.api.daemonset import (
     Lifecycle,
     LifecycleHook,
     RollingUpdate,
+    Rollout,
     ScaleStrategy,
     UpdateStrategy,
 )
@@ -91,6 +92,7 @@ def test_every_field_that_the_controller_reads_is_declared() -> None:
         ".spec.scaleStrategy": ScaleStrategy,
         ".status": DaemonSetStatus,
         ".status.columns": Columns,
+        ".status.rollout": Rollout,
     }
     for path, struct in structs.items():
         declared = at(path)["properties"]

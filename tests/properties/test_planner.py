@@ -9,7 +9,10 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from controller.api.daemonset import DaemonSetStatus
+from controller.planner.board import lay_out
 from controller.planner.plan import plan
+from controller.planner.progress import advance, standing_of
 from controller.planner.world import World
 from tests.builders import compile_rules
 from tests.properties.planner_laws import LAWS
@@ -49,6 +52,25 @@ def test_looking_changes_nothing(world: World) -> None:
     before = (world.pods, world.revisions, dict(world.verdicts), dict(world.predecessors))
     assert plan(world) == plan(world)
     assert before == (world.pods, world.revisions, dict(world.verdicts), dict(world.predecessors))
+
+
+@settings(max_examples=200, deadline=None)
+@given(world=worlds(), later=st.integers(0, 599))
+def test_the_record_of_a_rollout_moves_only_with_the_world(world: World, later: int) -> None:
+    """Otherwise statuses would be written because time goes by."""
+    first = plan(world).status
+    assert first is not None
+    seen = first.observed_generation or 0
+    written = DaemonSetStatus(
+        update_revision=first.revision_hash or "", rollout=first.rollout, observed_generation=seen
+    )
+    looked = replace(world, daemonset=replace(world.daemonset, status=written))
+    again = plan(looked).status
+    assert again is not None
+    assert again.rollout == first.rollout
+    standing = standing_of(lay_out(looked), observed=bool(seen))
+    record = advance(written, standing, revision_hash=written.update_revision, deadline=600, now=world.now + later)
+    assert record == first.rollout
 
 
 def _shuffled(items: tuple[T, ...], chance: Random) -> tuple[T, ...]:

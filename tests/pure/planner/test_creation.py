@@ -167,6 +167,8 @@ def test_on_delete_knows_no_partition() -> None:
 def test_the_condition_says_who_waits_and_why() -> None:
     cluster = ToyCluster(world(progressive(partition=3), nodes=4))
     cluster.expect("+node-0 v1", "")
+    cluster.ready()
+    cluster.expect("")
     status = cluster.plan.status
     assert status is not None
     [progressing] = [one for one in status.conditions if one.type == "Progressing"]

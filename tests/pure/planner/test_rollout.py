@@ -200,7 +200,8 @@ def test_decision_d2_while_the_server_refuses_the_template_old_pods_stay_and_the
     assert decided.wake_at == NOW + 60, "a webhook may have changed its mind"
     assert decided.status is not None
     assert [(one.type, one.status) for one in decided.status.conditions if one.reason == TEMPLATE_REFUSED] == [
-        ("Degraded", "True")
+        ("Progressing", "False"),
+        ("Degraded", "True"),
     ]
 
 

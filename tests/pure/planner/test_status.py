@@ -7,8 +7,9 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import Columns, LifecycleHook
 from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
+from controller.planner.counts import Counts
 from controller.planner.plan import plan
-from controller.planner.status import Counts, Status, columns_of
+from controller.planner.status import Status, columns_of
 from controller.planner.world import World
 from tests.builders import NOW, ago, ds, everywhere, failed, node, pending, pod, served, taint, world
 from tests.pure.planner.picture import picture

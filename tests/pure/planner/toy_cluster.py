@@ -138,8 +138,12 @@ class ToyCluster:
         if status is None:
             return
         daemonset = self.world.daemonset
-        seen = daemonset.status.observed_generation if daemonset.status else 0
-        written = DaemonSetStatus(observed_generation=status.observed_generation or seen)
+        before = daemonset.status or DaemonSetStatus()
+        written = DaemonSetStatus(
+            observed_generation=status.observed_generation or before.observed_generation,
+            update_revision=status.revision_hash or before.update_revision,
+            rollout=status.rollout,
+        )
         self.world = replace(self.world, daemonset=replace(daemonset, status=written))
 
     # what the cluster does

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from controller.api.daemonset import DaemonSet, DaemonSetSpec, DaemonSetStatus
+from controller.api.daemonset import DaemonSet, DaemonSetSpec, DaemonSetStatus, Phase
 from controller.runtime.workqueue import WorkQueue
 from controller.telemetry.metrics import Metrics
 from tests.pure.runtime.virtual_loop import virtually
@@ -96,6 +96,13 @@ def test_the_state_of_each_daemonset_goes_when_it_goes() -> None:
             "observedGeneration": 2,
             "desiredNumberScheduled": 7,
             "conditions": [{"type": "Progressing", "status": "True"}],
+            "rollout": {
+                "phase": "Held",
+                "target": 4,
+                "done": 3,
+                "startTime": "1970-01-01T00:01:00Z",
+                "lastProgressTime": "1970-01-01T00:02:00Z",
+            },
         },
         DaemonSetStatus,
     )
@@ -121,8 +128,25 @@ def test_the_state_of_each_daemonset_goes_when_it_goes() -> None:
     condition = labels | {"condition": "Progressing"}
     assert value(metrics, "kruise_daemonset_status_condition", condition | {"status": "true"}) == 1
     assert value(metrics, "kruise_daemonset_status_condition", condition | {"status": "false"}) == 0
+    assert value(metrics, "kruise_daemonset_rollout_target_nodes", labels) == 4
+    assert value(metrics, "kruise_daemonset_rollout_updated_available_nodes", labels) == 3
+    assert value(metrics, "kruise_daemonset_rollout_started_timestamp_seconds", labels) == 60
+    assert value(metrics, "kruise_daemonset_rollout_last_progress_timestamp_seconds", labels) == 120
+    assert phases(metrics, labels) == {phase: float(phase == "Held") for phase in Phase}
+    present[:] = [msgspec.structs.replace(daemonset, dying=True)]
+    assert phases(metrics, labels)["Terminating"] == 1
+    present[:] = [msgspec.structs.replace(daemonset, status=None)]
+    assert phases(metrics, labels)["Pending"] == 1
+    assert value(metrics, "kruise_daemonset_rollout_started_timestamp_seconds", labels) == 0
     present.clear()
     assert value(metrics, "kruise_daemonset_metadata_generation", labels) is None
+
+
+def phases(metrics: Metrics, labels: dict[str, str]) -> dict[str, float | None]:
+    return {
+        phase.value: value(metrics, "kruise_daemonset_rollout_phase", labels | {"phase": phase.value})
+        for phase in Phase
+    }
 
 
 def test_leading_shows() -> None:

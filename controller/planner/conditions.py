@@ -1,0 +1,149 @@
+"""How it stands as conditions: what it waits for, in a word for programs and in words for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from controller.api.base import Value
+from controller.api.wellknown import (
+    AVAILABLE,
+    DEGRADED,
+    FEATURES_PENDING,
+    INVALID_SPEC,
+    PROGRESS_DEADLINE_EXCEEDED,
+    PROGRESSING,
+    TEMPLATE_REFUSED,
+)
+from controller.planner.board import Board
+from controller.planner.counts import Counts
+from controller.planner.phase import Phase, Standing, phase_of
+
+
+class Verdict(Value):
+    """A condition without its times: these depend on what was written before."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+
+
+class Blocker(Value):
+    """What a rollout waits for, as a condition's reason and in words."""
+
+    reason: str
+    text: str
+
+
+def conditions_of(
+    board: Board, counts: Counts, standing: Standing, blocker: Blocker | None, pending: tuple[str, ...]
+) -> tuple[Verdict, ...]:
+    """`standing` is what is known, also while it is not observed."""
+    return (
+        _progressing(board, counts, standing, blocker),
+        _available(counts),
+        _degraded(board),
+        *_pending(pending),
+    )
+
+
+def refused_conditions(problem: str, pending: tuple[str, ...]) -> tuple[Verdict, ...]:
+    """For a spec that nothing can be done with."""
+    text = "nothing is done until it is mended"
+    return (
+        Verdict(type=PROGRESSING, status="False", reason=INVALID_SPEC, message=text),
+        Verdict(type=DEGRADED, status="True", reason=INVALID_SPEC, message=problem),
+        *_pending(pending),
+    )
+
+
+def some(names: Iterable[str]) -> str:
+    """The first three names, and how many more there are."""
+    listed = list(names)
+    shown = ", ".join(listed[:3])
+    return f"{shown} and {len(listed) - 3} more" if len(listed) > 3 else shown
+
+
+def _progressing(board: Board, counts: Counts, standing: Standing, blocker: Blocker | None) -> Verdict:
+    updated, desired = counts.updated_number_scheduled, counts.desired_number_scheduled
+    status, reason, why = _how_it_stands(board, counts, standing, blocker)
+    text = f"{updated} of {desired} nodes have a pod of revision {board.revision.hash}"
+    return Verdict(type=PROGRESSING, status=status, reason=reason, message="; ".join(filter(None, (text, why))))
+
+
+def _how_it_stands(board: Board, counts: Counts, standing: Standing, blocker: Blocker | None) -> tuple[str, str, str]:
+    """Status, reason, and what there is to say beyond the progress."""
+    match phase_of(standing):
+        case Phase.MANUAL:
+            return "True", "OnDelete", "delete pods to update"
+        case Phase.PAUSED:
+            return "Unknown", "Paused", "paused"
+        case Phase.STALLED if standing.refused:
+            return "False", TEMPLATE_REFUSED, f"the server refuses pods of the new template: {standing.refused}"
+        case Phase.STALLED:
+            return "False", PROGRESS_DEADLINE_EXCEEDED, _stuck(board, blocker)
+        case Phase.HELD | Phase.DEGRADED if standing.kept:
+            return "True", *_held_by(board, counts, standing)
+        case Phase.HEALTHY | Phase.DEGRADED:
+            return "True", "RolloutComplete", ""
+    if blocker is not None:
+        return "True", blocker.reason, blocker.text
+    return "True", "Updating", _used_up(board)
+
+
+def _stuck(board: Board, blocker: Blocker | None) -> str:
+    """Says nothing that changes only because time goes by: it would be written again and again."""
+    missing = [one.node for one in board.target if one.old is None and not one.current_available]
+    beside = [one.node for one in board.target if one.paired]
+    parts = [f"no progress for {board.world.daemonset.progress_deadline} seconds"]
+    if missing or beside:
+        parts.append(f"no new pod is available on {some(missing or beside)}")
+    parts.append(blocker.text if blocker is not None else _used_up(board))
+    return "; ".join(filter(None, parts))
+
+
+def _used_up(board: Board) -> str:
+    """Which limit the update waits for; empty while it has room."""
+    if board.surging:
+        used, most = board.surge_in_use, board.budget.max_surge
+        return f"{used} nodes are in the middle of their surge, maxSurge is {most}" if used >= most else ""
+    used, most = board.unserved, board.budget.max_unavailable
+    return f"{used} nodes count as unavailable, maxUnavailable is {most}" if used >= most else ""
+
+
+def _held_by(board: Board, counts: Counts, standing: Standing) -> tuple[str, str]:
+    """Who keeps nodes from the current revision, as reason and text: the partition as far as it is used up."""
+    if not board.budget.partition or standing.target < board.quota:
+        return "SelectorReached", f"rollingUpdate.selector leaves out {standing.kept} old ones"
+    partition = f"partition {board.budget.partition}"
+    waiting = counts.desired_number_scheduled - counts.current_number_scheduled
+    if not board.progressive or not waiting:
+        return "PartitionReached", f"{partition} keeps the others on the old revision"
+    return "PartitionReached", f"{partition} with partitionedScaling leaves {waiting} without a pod"
+
+
+def _available(counts: Counts) -> Verdict:
+    missing, desired = counts.number_unavailable, counts.desired_number_scheduled
+    if not missing:
+        return Verdict(
+            type=AVAILABLE, status="True", reason="AllAvailable", message=f"{desired} of {desired} nodes are served"
+        )
+    text = f"{missing} of {desired} nodes have no available pod"
+    return Verdict(type=AVAILABLE, status="False", reason="PodsUnavailable", message=text)
+
+
+def _degraded(board: Board) -> Verdict:
+    refusal = board.world.verdicts.get(board.revision.hash)
+    if refusal:
+        return Verdict(type=DEGRADED, status="True", reason=TEMPLATE_REFUSED, message=refusal)
+    if board.world.trouble:
+        return Verdict(type=DEGRADED, status="True", reason="WritesFail", message=board.world.trouble)
+    return Verdict(type=DEGRADED, status="False", reason="AsExpected", message="")
+
+
+def _pending(features: tuple[str, ...]) -> tuple[Verdict, ...]:
+    """Says which fields of the spec are accepted but not acted on yet; absent when there are none."""
+    if not features:
+        return ()
+    message = "; ".join(features)
+    return (Verdict(type=FEATURES_PENDING, status="True", reason="NotSupportedYet", message=message),)

@@ -1,0 +1,47 @@
+"""The numbers of the status (behaviour.md §16). They are of nodes, not of pods."""
+
+from __future__ import annotations
+
+from controller.api.base import Value
+from controller.planner.board import Board
+from controller.planner.eligibility import Fit
+
+
+class Counts(Value):
+    desired_number_scheduled: int = 0
+    current_number_scheduled: int = 0
+    number_misscheduled: int = 0
+    number_ready: int = 0
+    updated_number_scheduled: int = 0
+    number_available: int = 0
+    number_unavailable: int = 0
+
+
+def count(board: Board) -> Counts:
+    """One pod stands for a node: a live one before a dying one; while surging the old one.
+
+    A dying pod still counts as scheduled.
+    """
+    hash_ = board.revision.hash
+    current = misscheduled = ready = updated = available = 0
+    for slot in board.slots:
+        if not slot.pods or slot.fit is None:
+            continue
+        if slot.fit is not Fit.RUN:
+            misscheduled += 1
+            continue
+        current += 1
+        first = slot.old or slot.current or slot.pods[0]
+        updated += first.hash == hash_
+        ready += first.ready and not first.ended
+        available += slot.old_available if first is slot.old else slot.current_available
+    desired = board.budget.desired
+    return Counts(
+        desired_number_scheduled=desired,
+        current_number_scheduled=current,
+        number_misscheduled=misscheduled,
+        number_ready=ready,
+        updated_number_scheduled=updated,
+        number_available=available,
+        number_unavailable=desired - available,
+    )

@@ -1,0 +1,109 @@
+"""The record of a rollout: since when, how far, and whether it still gets on.
+
+Times move only together with counts or the phase. Two passes over the same world want the same record, so a status is
+never written because time went by.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from controller.api.daemonset import DaemonSetStatus, Rollout
+from controller.api.meta import epoch, rfc3339
+from controller.planner.board import Board
+from controller.planner.eligibility import Fit
+from controller.planner.phase import Phase, Standing, phase_of
+
+CLOCK_RUNS = (Phase.PROGRESSING, Phase.STALLED)
+"""In any other phase nobody waits for the controller, or nothing is left to do."""
+
+
+def standing_of(board: Board, *, observed: bool) -> Standing:
+    """What the pods say. Whether it was completed or is overdue only the record tells; see `advance`."""
+    without = available = outdated = done = waiting = 0
+    for slot in board.slots:
+        if slot.fit is Fit.RUN:
+            without += slot.current is None
+            available += slot.serves
+    for slot in board.target:
+        outdated += slot.only_old
+        waiting += slot.current is None
+        done += slot.current_available and slot.old is None
+    daemonset, rolling = board.world.daemonset, board.rolling_update
+    return Standing(
+        dying=daemonset.dying,
+        observed=observed,
+        on_delete=rolling is None,
+        paused=rolling is not None and rolling.paused,
+        refused=board.world.verdicts.get(board.revision.hash, "") if outdated else "",
+        desired=board.budget.desired,
+        target=len(board.target),
+        updated=board.budget.desired - without,
+        done=done,
+        available=available,
+        outdated=outdated,
+        kept=without - waiting,
+    )
+
+
+def advance(
+    before: DaemonSetStatus | None, standing: Standing, *, revision_hash: str, deadline: float, now: float
+) -> Rollout:
+    """The next record. `before` is the newest status known, `deadline` in seconds, `now` in seconds since 1970.
+
+    The deadline counts while it is Progressing: from the start, from when more nodes than ever are done or have their
+    new pod, from a change of the target, or from when it went on after something else.
+    """
+    last = _record(before)
+    stamp = rfc3339(now)
+    if before is None or before.update_revision != revision_hash or not last.start_time:
+        last = Rollout(phase=last.phase, last_transition_time=last.last_transition_time, start_time=stamp)
+    completed = last.completion_time or (stamp if standing.done >= standing.target else None)
+    record = replace(
+        last,
+        completion_time=None if standing.outdated else completed,
+        target=standing.target,
+        done=standing.done,
+        most_done=max(last.most_done, standing.done),
+        most_updated=max(last.most_updated, standing.updated),
+    )
+    phase = phase_of(replace(standing, completed=record.completion_time is not None))
+    moved = (record.target, record.most_done, record.most_updated) != (last.target, last.most_done, last.most_updated)
+    if moved or last.last_progress_time is None or _starts_clock(last, phase, deadline):
+        record = replace(record, last_progress_time=stamp)
+    if phase is Phase.PROGRESSING and now >= due_at(record, deadline):
+        phase = Phase.STALLED
+    return _in_phase(record, phase, stamp)
+
+
+def halted(before: DaemonSetStatus | None, now: float) -> Rollout:
+    """The record of a rollout whose spec is unusable: as it was, and Stalled."""
+    last, stamp = _record(before), rfc3339(now)
+    phase = phase_of(Standing(refused="unusable"))
+    begun = replace(last, last_progress_time=stamp) if last.phase not in CLOCK_RUNS else last
+    return _in_phase(begun, phase, stamp)
+
+
+def due_at(record: Rollout, deadline: float) -> float:
+    """Seconds since 1970: when a rollout that is Progressing counts as Stalled unless it gets on before."""
+    return (epoch(record.last_progress_time) or 0.0) + deadline
+
+
+def _record(status: DaemonSetStatus | None) -> Rollout:
+    return (status.rollout if status is not None else None) or Rollout()
+
+
+def _starts_clock(last: Rollout, phase: Phase, deadline: float) -> bool:
+    """Whether the deadline counts from this pass: it did not run before. It neither did while it was Stalled for
+    another reason; then that phase came before the deadline was over.
+    """
+    if phase not in CLOCK_RUNS or last.phase not in CLOCK_RUNS:
+        return phase in CLOCK_RUNS
+    refused = last.phase == Phase.STALLED and (epoch(last.last_transition_time) or 0.0) < due_at(last, deadline)
+    return phase is Phase.PROGRESSING and refused
+
+
+def _in_phase(record: Rollout, phase: Phase, stamp: str) -> Rollout:
+    if record.phase == phase:
+        return record
+    return replace(record, phase=phase.value, last_transition_time=stamp)
