@@ -90,6 +90,8 @@ def _needed(message: str) -> tuple[str, ...]:
     denied = _DENIED.search(message)
     if denied is None:
         return ()
+    if denied["verb"].startswith("impersonate"):  # since 1.36 `impersonate-on:user-info:get` and the like
+        return ("needed: the right to impersonate; ask an administrator, or act as yourself",)
     group = f".{denied['group']}" if denied["group"] else ""
     resource = f"{denied['resource']}{group}{denied['sub'] or ''}"
     where = f'in "{denied["namespace"]}"' if denied["namespace"] else "at the cluster scope"

@@ -1,0 +1,86 @@
+"""API servers for the plugin's talk with them: the simulator over HTTP, and a real one that knows our kind."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from controller.kube.access import Access
+from controller.kube.request import Request, Response, Stream
+from controller.runtime.clock import system_clock
+from tests.control_plane import ControlPlane
+from tests.kit.api import DAEMONSETS, NAMESPACES, Api
+from tests.kit.manifests import demo
+from tests.manifests.files import MANIFESTS
+from tests.simulator import Cluster, InProcess, serving
+
+_numbers = itertools.count(1)
+
+
+class Watched:
+    """A `Transport` that remembers what was asked."""
+
+    def __init__(self, inner: InProcess) -> None:
+        self._inner = inner
+        self.requests: list[Request] = []
+
+    async def exchange(self, request: Request) -> Response:
+        self.requests.append(request)
+        return await self._inner.exchange(request)
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
+        self.requests.append(request)
+        return self._inner.stream(request)
+
+
+class Simulated:
+    """A simulated API server with the DaemonSet `agent` in namespace `default`."""
+
+    def __init__(self, url: str, watched: Watched, api: Api) -> None:
+        self.access = Access(server=url, token="s3cret-t0ken")
+        self.watched = watched
+        self.api = api
+
+
+@pytest.fixture(autouse=True)
+def _no_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the machine of the test knows about clusters does not count."""
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "no-kubeconfig"))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+
+
+@pytest.fixture
+async def simulated() -> AsyncIterator[Simulated]:
+    inner = InProcess(Cluster(system_clock))
+    watched = Watched(inner)
+    api = Api(inner)
+    await api.create(DAEMONSETS, demo("agent"))
+    async with serving(watched) as url:
+        yield Simulated(url, watched, api)
+
+
+@pytest.fixture(scope="session")
+def plane(control_plane: ControlPlane) -> ControlPlane:
+    """The real API server, which knows our kind."""
+    command = [str(control_plane.kubectl), f"--kubeconfig={control_plane.kubeconfig}"]
+    for words in (
+        ["apply", "--server-side", "--force-conflicts", "-k", str(MANIFESTS / "crds")],
+        ["wait", "--for=condition=Established", "--timeout=30s", "crd/daemonsets.apps.kruise.io"],
+    ):
+        subprocess.run([*command, *words], check=True, capture_output=True, timeout=60)
+    return control_plane
+
+
+@asynccontextmanager
+async def namespace_of(api: Api) -> AsyncIterator[str]:
+    """A new namespace with the DaemonSet `agent`, gone afterwards."""
+    api.namespace = f"plugin-{next(_numbers)}"
+    await api.create(NAMESPACES, {"metadata": {"name": api.namespace}})
+    await api.create(DAEMONSETS, demo("agent"))
+    yield api.namespace
+    await api.delete(NAMESPACES, api.namespace)

@@ -1,0 +1,256 @@
+"""The real API server: who it takes us for, and what it says when it says no; kubectl is asked the same."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp.test_utils import unused_port
+
+from controller.api import patch as json_patch
+from controller.api.meta import Key
+from controller.kube.access import Access
+from controller.kube.connection import Connection, Fixed, tls_context
+from controller.kube.errors import ApiError, ConfigError
+from controller.kube.kinds import DAEMONSETS
+from controller.kube.request import Request
+from controller.kube.sender import Call
+from controller.kube.transport import open_transport
+from kubectl_plugin.cluster import documents
+from kubectl_plugin.cluster.explain import explained
+from kubectl_plugin.cluster.session import Session, open_session
+from kubectl_plugin.failures import CommandError
+from tests.control_plane import ControlPlane
+from tests.kit.api import Api
+from tests.kit.api import Resource as Kind
+from tests.plugin.cluster.conftest import namespace_of
+
+pytestmark = pytest.mark.real
+
+NOBODY = "nobody@example.com"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+ACCOUNTS = Kind("/api/v1", "serviceaccounts", "ServiceAccount")
+ROLES = Kind(RBAC, "clusterroles", "ClusterRole", namespaced=False)
+BINDINGS = Kind(RBAC, "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
+
+
+class Place:
+    """A namespace on the real server, and the administrator's way to it."""
+
+    def __init__(self, plane: ControlPlane, namespace: str, api: Api) -> None:
+        self.plane, self.namespace, self.api = plane, namespace, api
+        self.access = Access(kubeconfig=str(plane.kubeconfig))
+        self.agent = Key(namespace, "agent")
+
+    async def kubectl_says(self, *words: str) -> str:
+        """The first line that kubectl prints when it fails."""
+        done = await self.plane.run_kubectl(*words)
+        assert done.returncode == 1, done.stdout
+        return done.stderr.splitlines()[0]
+
+
+@pytest.fixture
+async def place(plane: ControlPlane) -> AsyncIterator[Place]:
+    credentials, tls = Fixed(f"Bearer {plane.token}"), tls_context(str(plane.ca_path))
+    async with open_transport(Connection(server=plane.url, credentials=credentials, tls=tls)) as transport:
+        api = Api(transport)
+        async with namespace_of(api) as namespace:
+            yield Place(plane, namespace, api)
+
+
+@asynccontextmanager
+async def readers(api: Api, group: str) -> AsyncIterator[None]:
+    """While the block runs, members of `group` may read DaemonSets."""
+    rule = {"apiGroups": ["apps.kruise.io"], "resources": ["daemonsets"], "verbs": ["get"]}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": group}
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group}
+    await api.create(ROLES, {"metadata": {"name": group}, "rules": [rule]})
+    await api.create(BINDINGS, {"metadata": {"name": group}, "roleRef": role, "subjects": [subject]})
+    yield
+    await api.delete(BINDINGS, group)
+    await api.delete(ROLES, group)
+
+
+async def failure(access: Access, key: Key, resource: documents.AnyResource = DAEMONSETS) -> CommandError:
+    """How reading one object fails."""
+    session: Session | None = None
+    try:
+        async with open_session(access) as session:
+            await documents.get(session, resource, key)
+    except (ApiError, ConfigError) as error:
+        return explained(error, session)
+    raise AssertionError(f"{key} can be read")
+
+
+def changed(access: Access, **fields: Any) -> Access:
+    return msgspec.structs.replace(access, **fields)
+
+
+def first_line(error: CommandError) -> str:
+    return error.prefix + error.message
+
+
+AS_FLAGS: list[tuple[tuple[str, ...], dict[str, Any]]] = [
+    ((), {}),
+    (("--as=alice",), {"as_user": "alice"}),
+    (
+        ("--as=alice", "--as-group=dev", "--as-group=ops", "--as-uid=7"),
+        {"as_user": "alice", "as_groups": ("dev", "ops"), "as_uid": "7"},
+    ),
+    (
+        ("--as=system:serviceaccount:kube-system:default",),
+        {"as_user": "system:serviceaccount:kube-system:default"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "fields"), AS_FLAGS, ids=["nobody else", "user", "user, groups, uid", "account"])
+@pytest.mark.parametrize("own", [{}, {"as": "root", "as-groups": ["wheel"]}], ids=["plain file", "file with as"])
+async def test_the_server_takes_us_for_whom_it_takes_kubectl(
+    place: Place, tmp_path: Path, own: dict[str, Any], words: tuple[str, ...], fields: dict[str, Any]
+) -> None:
+    file = json.loads(place.plane.kubeconfig.read_text())
+    file["users"][0]["user"].update(own)
+    path = tmp_path / "config"
+    path.write_text(json.dumps(file))
+    done = await place.plane.run_kubectl("auth", "whoami", "-o", "json", f"--kubeconfig={path}", *words)
+    assert done.returncode == 0, done.stderr
+    async with open_session(Access(kubeconfig=str(path), **fields)) as session:
+        body = b'{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}'
+        request = Request(method="POST", path=documents.REVIEWS, body=body)
+        call = Call(verb="create", resource="selfsubjectreviews", what="me")
+        review = json.loads((await session.sender.send(call, request)).body)
+        assert review["status"]["userInfo"] == json.loads(done.stdout)["status"]["userInfo"]
+        assert await documents.who_am_i(session) == review["status"]["userInfo"]["username"]
+
+
+async def test_somebody_without_rights_reads_what_is_needed_in_kubectls_words(place: Place) -> None:
+    error = await failure(changed(place.access, as_user=NOBODY), place.agent)
+    kubectl = ("get", "daemonsets.apps.kruise.io", "agent", f"--namespace={place.namespace}", f"--as={NOBODY}")
+    assert first_line(error) == await place.kubectl_says(*kubectl)
+    assert first_line(error).startswith(
+        'Error from server (Forbidden): daemonsets.apps.kruise.io "agent" is forbidden'
+    )
+    assert error.hints == (
+        f'needed: get daemonsets.apps.kruise.io in "{place.namespace}"; ask for ClusterRole kruise-ds-operator',
+    )
+    assert error.exit_code == 1
+
+
+async def test_a_group_brings_its_rights(place: Place) -> None:
+    group = f"{place.namespace}-readers"
+    async with readers(place.api, group):
+        access = changed(place.access, as_user=NOBODY, as_groups=("others", group))
+        async with open_session(access) as session:
+            found: Any = await documents.get(session, DAEMONSETS, place.agent)
+        assert found["metadata"]["name"] == "agent"
+        await failure(changed(access, as_groups=("others",)), place.agent)
+
+
+async def test_who_may_not_act_as_another_reads_it_in_kubectls_words(place: Place) -> None:
+    await place.api.create(ACCOUNTS, {"metadata": {"name": "visitor"}})
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": {"name": "visitor"}}
+    token = (await place.api.create(ACCOUNTS, {**asked, "spec": {}}, sub="token"))["status"]["token"]
+    error = await failure(changed(place.access, token=token, as_user=NOBODY), place.agent)
+    kubectl = ("get", "daemonsets.apps.kruise.io", "agent", f"--namespace={place.namespace}")
+    assert first_line(error) == await place.kubectl_says(*kubectl, f"--as={NOBODY}", f"--token={token}")
+    assert "cannot impersonate" in first_line(error)
+    assert error.hints == ("needed: the right to impersonate; ask an administrator, or act as yourself",)
+
+
+async def test_a_token_that_the_server_does_not_know(place: Place) -> None:
+    error = await failure(changed(place.access, token="wrong"), place.agent)
+    kubectl = await place.kubectl_says("get", "pods", "--token=wrong")
+    assert first_line(error).startswith(kubectl)
+    assert error.hints == ("log in again, or choose another user with --context or --user",)
+
+
+async def test_a_server_and_a_token_are_enough(place: Place) -> None:
+    access = Access(server=place.plane.url, token=place.plane.token, certificate_authority=str(place.plane.ca_path))
+    async with open_session(access, namespace=place.namespace) as session:
+        found: Any = await documents.get(session, DAEMONSETS, Key(session.namespace, "agent"))
+        assert found["metadata"]["name"] == "agent"
+        assert await documents.who_am_i(session) == "admin"
+
+
+async def test_an_exec_plugin_with_an_old_credential_is_named(place: Place, tmp_path: Path) -> None:
+    status = {"token": "old", "expirationTimestamp": "2020-01-01T00:00:00Z"}
+    credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}
+    file = json.loads(place.plane.kubeconfig.read_text())
+    plugin = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": sys.executable,
+        "args": ["-c", f"print({json.dumps(json.dumps(credential))})"],
+        "interactiveMode": "Never",
+    }
+    file["users"][0]["user"] = {"exec": plugin}
+    path = tmp_path / "config"
+    path.write_text(json.dumps(file))
+    error = await failure(Access(kubeconfig=str(path)), place.agent)
+    assert first_line(error) == (
+        f"error: You must be logged in to the server (Unauthorized): context kruise-ds of {path}: "
+        f'its exec plugin "{sys.executable}" hands out a credential that expired at 2020-01-01T00:00:00Z'
+    )
+    assert error.hints == ("log in again",)
+
+
+async def test_an_object_that_is_not_there_is_said_as_kubectl_says_it(place: Place) -> None:
+    error = await failure(place.access, Key(place.namespace, "gone"))
+    words = ("get", "daemonsets.apps.kruise.io", "gone", f"--namespace={place.namespace}")
+    assert first_line(error) == await place.kubectl_says(*words)
+    assert error.hints == ()
+
+
+async def test_a_kind_that_is_not_there_is_told_from_an_object(place: Place) -> None:
+    missing = msgspec.structs.replace(DAEMONSETS, version="v0")
+    error = await failure(place.access, place.agent, missing)
+    assert first_line(error) == (
+        f'error: this cluster has no daemonsets.apps.kruise.io (context "kruise-ds", {place.plane.url})'
+    )
+    assert error.hints == ("kubectl apply --server-side -k manifests/overlays/default",)
+
+
+async def test_nobody_at_the_port_and_a_certificate_of_an_unknown_authority(place: Place) -> None:
+    url = f"https://127.0.0.1:{unused_port()}"
+    error = await failure(changed(place.access, server=url), place.agent)
+    assert first_line(error) == f'error: cannot reach {url} (context "kruise-ds"): connection refused'
+    assert error.hints == ("kubectl config current-context; kubectl cluster-info",)
+    error = await failure(Access(server=place.plane.url), place.agent)
+    assert "certificate verify failed" in first_line(error)
+    error = await failure(changed(place.access, tls_server_name="other.example"), place.agent)
+    assert "certificate verify failed: Hostname mismatch" in first_line(error)
+
+
+async def test_verification_may_be_turned_off(place: Place) -> None:
+    access = Access(server=place.plane.url, token=place.plane.token, insecure_skip_tls_verify=True)
+    async with open_session(access) as session:
+        assert await documents.who_am_i(session) == "admin"
+
+
+async def test_a_patch_is_done_under_the_name_that_was_given(place: Place) -> None:
+    patch = (json_patch.add(7, "spec", "minReadySeconds"),)
+    async with open_session(place.access) as session:
+        tried: Any = await documents.patch(
+            session, DAEMONSETS, place.agent, patch, dry_run=True, field_manager="by-hand"
+        )
+        before: Any = await documents.get(session, DAEMONSETS, place.agent)
+        after: Any = await documents.patch(
+            session, DAEMONSETS, place.agent, patch, dry_run=False, field_manager="by-hand"
+        )
+    assert (tried["spec"]["minReadySeconds"], after["spec"]["minReadySeconds"]) == (7, 7)
+    assert before["spec"].get("minReadySeconds", 0) == 0
+    assert "by-hand" in {entry["manager"] for entry in after["metadata"]["managedFields"]}
+
+
+async def test_a_trace_holds_no_token(place: Place) -> None:
+    lines: list[str] = []
+    async with open_session(changed(place.access, as_user="admin-again"), trace=lines.append) as session:
+        await documents.who_am_i(session)
+    assert [line.rsplit(" ", 1)[0] for line in lines] == [f"POST {documents.REVIEWS} 201"]
+    assert place.plane.token not in "".join(lines)
