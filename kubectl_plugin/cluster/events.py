@@ -1,0 +1,77 @@
+"""What was done by hand, as an Event on the DaemonSet: `kubectl describe` then tells it between the controller's."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from controller.api.base import JSONObject, Value, View
+from controller.api.meta import ObjectMeta
+from controller.api.wellknown import API_VERSION, KIND
+from controller.kube.errors import ApiError
+from controller.kube.resource import Resource
+from kubectl_plugin.cluster.session import PROGRAM, Session
+from kubectl_plugin.edits.annotations import Action
+from kubectl_plugin.report.snapshot import Snapshot
+
+REASONS: Final = {
+    "pause": "Paused",
+    "resume": "Resumed",
+    "set-partition": "PartitionSet",
+    "promote": "Promoted",
+    "rollback": "RolledBack",
+    "restart": "Restarted",
+    "set-image": "ImageSet",
+}
+_LONGEST: Final = 1024
+"""Characters that the server accepts in a message."""
+
+
+class EventView(View):
+    metadata: ObjectMeta
+
+
+class Nothing(Value):
+    """Events are written, never read here."""
+
+
+EVENTS: Resource[EventView, Nothing] = Resource(
+    group="", version="v1", plural="events", kind="Event", wire=EventView, project=lambda _: None
+)
+
+
+async def tell(session: Session, snapshot: Snapshot, result: str, done: Action) -> None:
+    """Best effort: most people may not create events, and what they did is done all the same."""
+    try:
+        await session.client.create(EVENTS, snapshot.key.namespace, _event(snapshot, result, done))
+    except ApiError:
+        return
+
+
+def _event(snapshot: Snapshot, result: str, done: Action) -> JSONObject:
+    daemonset = snapshot.daemonset
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"generateName": f"{daemonset.name}.", "namespace": daemonset.namespace},
+        "involvedObject": {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "namespace": daemonset.namespace,
+            "name": daemonset.name,
+            "uid": daemonset.uid,
+        },
+        "type": "Normal",
+        "reason": REASONS[done.verb],
+        "message": _message(result, done)[:_LONGEST],
+        "source": {"component": PROGRAM},
+        "reportingComponent": PROGRAM,
+        "reportingInstance": done.client,
+        "firstTimestamp": done.at,
+        "lastTimestamp": done.at,
+        "count": 1,
+    }
+
+
+def _message(result: str, done: Action) -> str:
+    by = f" by {done.by}" if done.by else ""
+    return f"{result}{by}: {done.reason}" if done.reason else f"{result}{by}"

@@ -1,0 +1,92 @@
+"""The one write of an acting verb: a JSON Patch on the object that was looked at, never on what it became since."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from controller.api import patch
+from controller.api.base import JSONObject
+from controller.api.meta import ObjectMeta
+from controller.kube.errors import Conflict
+from controller.kube.kinds import DAEMONSETS
+from controller.planner.board import current_revision
+from kubectl_plugin.cluster import documents, reads
+from kubectl_plugin.edits.annotations import Action, recorded
+from kubectl_plugin.edits.edit import Edit
+from kubectl_plugin.failures import CommandError
+from kubectl_plugin.report.images import images_of, short
+from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.survey import world_of
+from kubectl_plugin.running import Invocation
+
+ATTEMPTS: Final = 5
+"""The controller writes status all the time during a rollout, and each of its writes makes our version stale."""
+REFUSED: Final = 6
+
+
+async def write(
+    invocation: Invocation, snapshot: Snapshot, edit: Edit, done: Action, *, dry_run: bool, field_manager: str
+) -> JSONObject:
+    """The object as the server has it afterwards, or with `dry_run` would have it.
+
+    When only status or metadata changed meanwhile it is tried again; the notes of `done` then fit the annotations
+    that are there now. Raises CommandError (6) when the spec did: what a person has seen or agreed to is not what
+    would be changed.
+    """
+    session, document, last = invocation.session, snapshot.document, None
+    for _ in range(ATTEMPTS):
+        guarded = patch.guarded_by_version(
+            reads.meta_of(document).resource_version,
+            *edit.operations,
+            *recorded(document, edit.operations, done),
+        )
+        try:
+            return await documents.patch(
+                session, DAEMONSETS, snapshot.key, guarded, dry_run=dry_run, field_manager=field_manager
+            )
+        except Conflict as error:
+            last = error
+        document = await documents.get(session, DAEMONSETS, snapshot.key)
+        if _identity(document) != _identity(snapshot.document):
+            raise await _changed(invocation, snapshot, document)
+    assert last is not None
+    raise last
+
+
+def _identity(document: JSONObject) -> tuple[str, int]:
+    meta: ObjectMeta = reads.meta_of(document)
+    return meta.uid, meta.generation
+
+
+async def _changed(invocation: Invocation, before: Snapshot, document: JSONObject) -> CommandError:
+    name = before.key.name
+    return CommandError(
+        f"{name} changed while you were looking (now {await _what_is_new(invocation, before, document)})",
+        hints=("run the command again to see the new plan",),
+        exit_code=REFUSED,
+    )
+
+
+async def _what_is_new(invocation: Invocation, before: Snapshot, document: JSONObject) -> str:
+    """The first thing that a person would look at."""
+    if reads.meta_of(document).uid != before.daemonset.uid:
+        return "another object of that name"
+    key = before.key
+    after = await reads.snapshot(invocation, key.name, namespace=key.namespace, nodes=False, pods=False)
+    if after.daemonset.identity != before.daemonset.identity:
+        return _revision(after)
+    old, new = before.daemonset.rolling_update, after.daemonset.rolling_update
+    if old is not None and new is not None:
+        if old.partition != new.partition:
+            return f"partition {new.partition or 0}"
+        if old.paused != new.paused:
+            return "paused" if new.paused else "not paused"
+    return f"generation {after.daemonset.generation}"
+
+
+def _revision(after: Snapshot) -> str:
+    """The number that the new template has, or will have when the controller has seen it; and its first image."""
+    current, older = current_revision(world_of(after))
+    number = max(current.number, older[0].number + 1 if older else 1)
+    image = next(iter(images_of(after.daemonset.spec.template).values()), "")
+    return f"revision {number}, image {short(image)}" if image else f"revision {number}"

@@ -1,0 +1,96 @@
+"""JSON Patch on a document in memory: how an edit is written down, and what `--dry-run=client` shows of it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from typing import Any
+
+from controller.api import patch
+from controller.api.base import JSON, JSONObject
+
+
+class Draft:
+    """A document to be changed, and the operations that change the original in the same way.
+
+    Parents that are missing are made, so an edit never asks what the server has filled in. What is already as wanted
+    makes no operation. A segment of a path that goes into a list is an index, as text.
+    """
+
+    def __init__(self, document: JSONObject) -> None:
+        self._document: Any = copy.deepcopy(document)
+        self._operations: list[JSONObject] = []
+
+    @property
+    def operations(self) -> tuple[JSONObject, ...]:
+        return tuple(self._operations)
+
+    def get(self, *path: str) -> JSON:
+        """None for what is absent, too."""
+        return found(self._document, *path)
+
+    def set(self, value: JSON, *path: str) -> None:
+        if self.get(*path) == value:
+            return
+        while not isinstance(self.get(*path[:-1]), dict | list):
+            value, path = {path[-1]: value}, path[:-1]
+        operation = patch.add(value, *path)
+        if isinstance(self.get(*path[:-1]), list):
+            operation["op"] = "replace"  # an `add` would move the rest of the list
+        self._do(operation)
+
+    def drop(self, *path: str) -> None:
+        parent = self.get(*path[:-1])
+        if isinstance(parent, dict) and path[-1] in parent:
+            self._do(patch.remove(*path))
+
+    def _do(self, operation: JSONObject) -> None:
+        self._document = applied(self._document, (operation,))
+        self._operations.append(operation)
+
+
+def found(document: JSON, *path: str) -> JSON:
+    """What stands at `path`; None where nothing does."""
+    here = document
+    for segment in path:
+        if isinstance(here, dict):
+            here = here.get(segment)
+        elif isinstance(here, list) and segment.isdecimal() and int(segment) < len(here):
+            here = here[int(segment)]
+        else:
+            return None
+    return here
+
+
+def applied(document: JSONObject, operations: Iterable[JSONObject]) -> JSONObject:
+    """A copy of `document` after `add`, `replace` and `remove`, our whole dialect.
+
+    Raises LookupError where the server would refuse: a parent that is missing, nothing to replace or remove.
+    """
+    whole: Any = {"": copy.deepcopy(document)}
+    for operation in operations:
+        _apply(whole, operation)
+    return dict(whole[""])
+
+
+def _apply(whole: Any, operation: JSONObject) -> None:
+    *above, last = (part.replace("~1", "/").replace("~0", "~") for part in str(operation["path"]).split("/"))
+    parent = whole
+    for segment in above:
+        parent = parent[int(segment)] if isinstance(parent, list) else parent[segment]
+    name: Any = last
+    if isinstance(parent, list):
+        name = len(parent) if last == "-" else int(last)
+    match operation["op"]:
+        case "add" if isinstance(parent, list):
+            parent.insert(name, copy.deepcopy(operation["value"]))
+        case "add":
+            parent[name] = copy.deepcopy(operation["value"])
+        case "replace":
+            if isinstance(parent, dict) and name not in parent:
+                raise KeyError(name)
+            parent[name] = copy.deepcopy(operation["value"])
+        case "remove":
+            del parent[name]
+        case other:
+            raise ValueError(f"{other} is not in our dialect of JSON Patch")
