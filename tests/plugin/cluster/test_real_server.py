@@ -158,8 +158,8 @@ async def test_who_may_not_act_as_another_reads_it_in_kubectls_words(place: Plac
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": {"name": "visitor"}}
     token = (await place.api.create(ACCOUNTS, {**asked, "spec": {}}, sub="token"))["status"]["token"]
     error = await failure(changed(place.access, token=token, as_user=NOBODY), place.agent)
-    kubectl = ("get", "daemonsets.apps.kruise.io", "agent", f"--namespace={place.namespace}")
-    assert first_line(error) == await place.kubectl_says(*kubectl, f"--as={NOBODY}", f"--token={token}")
+    kubectl = ("get", f"--raw={DAEMONSETS.path(place.agent)}", f"--as={NOBODY}", f"--token={token}")
+    assert first_line(error) == await place.kubectl_says(*kubectl)
     assert "cannot impersonate" in first_line(error)
     assert error.hints == ("needed: the right to impersonate; ask an administrator, or act as yourself",)
 
