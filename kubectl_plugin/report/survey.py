@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from msgspec.structs import replace
+
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Rollout
 from controller.api.node import Node
+from controller.api.wellknown import DEGRADED, INVALID_SPEC, TEMPLATE_REFUSED
 from controller.planner.board import Board, lay_out
 from controller.planner.eligibility import Rules
 from controller.planner.phase import Phase, Standing
@@ -103,6 +106,8 @@ def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
     daemonset = snapshot.daemonset
     status = daemonset.status
     standing = standing_of(board, observed=_observed(daemonset, status))
+    if refusal := refusal_of(daemonset):
+        standing = replace(standing, refused=refusal)
     rollout = advance(
         status,
         standing,
@@ -143,6 +148,18 @@ def world_of(snapshot: Snapshot, daemonset: DaemonSet | None = None) -> World:
 def _stand_ins(snapshot: Snapshot) -> tuple[Node, ...]:
     names = sorted({one.pod.node for one in snapshot.pods} - {""})
     return tuple(Node(name=name, uid="", version="", labels={}, taints=()) for name in names)
+
+
+def refusal_of(daemonset: DaemonSet) -> str:
+    """Why the controller can do nothing with this very spec, in the server's or its own words; empty while it can.
+
+    Only it knows: what the server says of a new pod is asked once, by a dry run.
+    """
+    for one in (daemonset.status.conditions if daemonset.status else None) or ():
+        current = one.get("observedGeneration") == daemonset.generation
+        if one.get("type") == DEGRADED and one.get("reason") in (TEMPLATE_REFUSED, INVALID_SPEC) and current:
+            return str(one.get("message") or one.get("reason"))
+    return ""
 
 
 def _observed(daemonset: DaemonSet, status: DaemonSetStatus | None) -> bool:
