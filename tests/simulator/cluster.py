@@ -18,7 +18,7 @@ from tests.simulator import refusal
 from tests.simulator.deletion import DeleteOptions, Deletion, deletion, ends_with
 from tests.simulator.garbage import GarbageCollector
 from tests.simulator.kinds import KINDS, NAMESPACES
-from tests.simulator.objects import Cause, Kind, Object, Stored
+from tests.simulator.objects import Cause, Kind, Name, Object, Stored
 from tests.simulator.refusal import Refused
 from tests.simulator.store import Store
 from tests.simulator.syntax import immutable, name_causes
@@ -100,7 +100,7 @@ class Cluster:
         if kind.namespaced:
             self._enter_namespace(namespace, kind, name)
             metadata["namespace"] = namespace
-        self._stamp(kind, new)
+        self._stamp(kind, (namespace, name), new)
         if kind.status and kind.custom:
             new.pop("status", None)
         kind.defaults(new)
@@ -172,11 +172,11 @@ class Cluster:
         for admission in self.admission:
             admission(attempt)
 
-    def _stamp(self, kind: Kind, new: Object) -> None:
+    def _stamp(self, kind: Kind, name: Name, new: Object) -> None:
         metadata = new["metadata"]
         if metadata.get("resourceVersion"):
             raise Refused(500, "", "resourceVersion should not be set on objects to be created")
-        metadata["uid"] = self.store.new_uid()
+        metadata["uid"] = self.store.new_uid(kind, name)
         metadata["creationTimestamp"] = rfc3339(self.clock())
         metadata.pop("deletionTimestamp", None)
         metadata.pop("deletionGracePeriodSeconds", None)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from controller.runtime.clock import Clock
@@ -28,7 +29,8 @@ class Store:
         self.dependents: defaultdict[str, dict[str, None]] = defaultdict(dict)
         """uid of an owner -> uids of the objects that name it; a dict, so that the order is that of time."""
         self._history = history
-        self._random = random.Random(seed)
+        self._seed, self._random = seed, random.Random(seed)
+        self._made = Counter[str]()
         for kind in kinds:
             self.add_kind(kind)
 
@@ -45,8 +47,14 @@ class Store:
         for watch in self.watches.pop(kind):
             watch.close()
 
-    def new_uid(self) -> str:
-        return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+    def new_uid(self, kind: Kind, name: Name) -> str:
+        """Never twice the same; each depends on the seed, on what it is for and on how often that name was there,
+        not on who else was made before.
+        """
+        what = f"{self._seed} {kind.resource} {'/'.join(name)}"
+        self._made[what] += 1
+        digest = hashlib.blake2b(f"{what} {self._made[what]}".encode(), digest_size=16).digest()
+        return str(uuid.UUID(bytes=digest, version=4))
 
     def new_name(self, base: str) -> str:
         """A name for `generateName`: the base, cut to 58 characters, and five letters."""

@@ -1,0 +1,292 @@
+"""A simulated cluster in virtual time with the real controller, in which verbs of the plugin are run and read.
+
+    with opened() as scene:
+        ran = scene.run("status", "node-agent", "-n", "observability")
+        assert ran.code == 0
+
+`tests.plugin.scene` has clusters in which something goes on. All is the same in every run: clock, uids, pod names.
+Time passes only while a verb waits, or by `pass_time` and `go_to`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack, ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, TypeVar
+from unittest.mock import patch
+
+import structlog
+
+from controller.api.meta import rfc3339
+from controller.settings import Settings
+from tests.kit.api import DAEMONSETS, LEASES, MERGE_PATCH, NAMESPACES, PODS, Api, Object, Refusal
+from tests.nodes import Nodes
+from tests.plugin.door import Door
+from tests.plugin.golden import check
+from tests.simulator.cluster import Cluster
+from tests.simulator.transport import InProcess
+from tests.system.running import Controller
+from tests.virtual_time import VirtualLoop
+
+T = TypeVar("T")
+
+NAMESPACE = "observability"
+HOME = "kruise-ds-system"
+LEASE = "kruise-ds-controller"
+SERVER = "https://127.0.0.1:6443"
+CONTEXT = "sample"
+NOW = 1_763_640_250.0
+"""When the scenes are looked at: 2025-11-20T12:04:10Z."""
+BEGIN = NOW - 62 * 86_400
+"""What the clock says at first."""
+PATIENCE = 3600.0
+"""Seconds of virtual time for whatever is waited for."""
+
+Meanwhile = Callable[["Scene"], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a verb ended, and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Scene:
+    """Made by `opened`. `api` may do everything; `door` is the user's way in, which may be narrowed."""
+
+    def __init__(self, runner: asyncio.Runner, *, namespaces: tuple[str, ...] = ()) -> None:
+        self._runner, self._stop = runner, asyncio.Event()
+        self.cluster = Cluster(self.now, strict_namespaces=True)
+        self.door = Door(self.cluster)
+        self.api = Api(InProcess(self.cluster), NAMESPACE)
+        self.nodes: Nodes
+        self.controller: Controller
+        self._settings = Settings(namespaces=namespaces, leader_elect=False, metrics_address="0", health_address="0")
+
+    def now(self) -> float:
+        """Seconds since 1970, in virtual time."""
+        return BEGIN + self._runner.get_loop().time()
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run `work` among the controller and the nodes."""
+        return self._runner.run(work)
+
+    def run(
+        self,
+        *arguments: str,
+        columns: int = 80,
+        colour: bool = False,
+        ascii: bool = False,  # noqa: A002 - the flag's name
+        terminal: bool = False,
+        typed: str = "",
+        environ: dict[str, str] | None = None,
+        meanwhile: Meanwhile | None = None,
+    ) -> Ran:
+        """Run `kubectl kruise-ds ARGUMENTS…` in this process.
+
+        `terminal`: on a terminal, at which a person types `typed`. `meanwhile` happens in the cluster while the verb
+        waits; it is cut off when the verb ends.
+        """
+        words = [*arguments, *(["--ascii"] if ascii else [])]
+        given = {"COLUMNS": str(columns), "TERM": "xterm-256color", "LANG": "C.UTF-8"}
+        given |= {"FORCE_COLOR": "1"} if colour else {} if terminal else {"NO_COLOR": "1"}
+        streams = [_Stream(terminal=terminal) for _ in range(3)]
+        streams[0].write(typed)
+        streams[0].seek(0)
+        with (
+            self._in_process(given | (environ or {}), meanwhile),
+            patch("sys.stdin", streams[0]),
+            redirect_stdout(streams[1]),
+            redirect_stderr(streams[2]),
+        ):
+            code = _call(words)
+        return Ran(code, streams[1].text(), streams[2].text())
+
+    def check(self, name: str, *arguments: str, **options: Any) -> Ran:
+        """Run a verb and compare all it wrote with `golden/NAME.txt`."""
+        ran = self.run(*arguments, **options)
+        err = "".join(f"stderr: {line}\n" for line in ran.err.splitlines())
+        check(name, f"{ran.out}{err}exit {ran.code}\n")
+        return ran
+
+    def pass_time(self, seconds: float) -> None:
+        """Everybody goes on for so long."""
+        self.do(asyncio.sleep(seconds))
+
+    def go_to(self, moment: float) -> None:
+        """Be there, in seconds since 1970. Of a long time only the first half hour and the last minute are played."""
+        loop = self._runner.get_loop()
+        assert isinstance(loop, VirtualLoop)
+        if moment - self.now() > 3600.0:
+            self.pass_time(1800.0)
+            loop.freeze(moment - self.now() - 60.0)
+            self.do(self._beat())
+        self.pass_time(moment - self.now())
+
+    async def until(self, done: Callable[[Object], bool], name: str = "node-agent", namespace: str = "") -> Object:
+        """Wait for a state of the DaemonSet."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                found = await self.api.get(DAEMONSETS, name, namespace=namespace)
+                if done(found):
+                    return found
+                await asyncio.sleep(1.0)
+
+    async def edit(self, change: Object, name: str = "node-agent", namespace: str = "") -> Object:
+        """Merge `change` into the DaemonSet."""
+        return await self.api.patch(
+            DAEMONSETS, name, change, namespace=namespace or NAMESPACE, content_type=MERGE_PATCH
+        )
+
+    async def pod_on(self, node: str) -> Object:
+        """The live pod on `node`."""
+        found = [pod for pod in await self.api.list(PODS) if pod["spec"].get("nodeName") == node]
+        (pod,) = [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
+        return pod
+
+    async def say_last_words(self, pod: Object, message: str) -> None:
+        """`message` is what the first container ended with the last time."""
+        states = pod["status"]["containerStatuses"]
+        states[0]["lastState"]["terminated"]["message"] = message
+        body = {"status": {"containerStatuses": states}}
+        await self.api.patch(PODS, pod["metadata"]["name"], body, sub="status", content_type=MERGE_PATCH)
+
+    async def host(self, ready: asyncio.Event) -> None:
+        """Controller and nodes, until `leave`."""
+        async with AsyncExitStack() as stack:
+            tasks = await stack.enter_async_context(asyncio.TaskGroup())
+            for name in (NAMESPACE, HOME):
+                await self.api.create(NAMESPACES, {"metadata": {"name": name}})
+            self.nodes = await stack.enter_async_context(Nodes(self.api.transport, clock=self.now))
+            self.controller = Controller(InProcess(self.cluster, keep=0), "", tasks, clock=self.now)
+            self.controller.start(self._settings)
+            await self._beat()
+            heart = tasks.create_task(self._heart(), name="lease")
+            ready.set()
+            await self._stop.wait()
+            heart.cancel()
+            await self.controller.kill()
+
+    def leave(self) -> None:
+        self._stop.set()
+
+    async def _heart(self) -> None:
+        """Whether a controller is active is read from its Lease; the real election would not survive `jump`."""
+        while True:
+            await asyncio.sleep(10.0)
+            await self._beat()
+
+    async def _beat(self) -> None:
+        if not self.controller.is_running:
+            return
+        moment = rfc3339(self.now()).replace("Z", ".000000Z")
+        spec = {"holderIdentity": "kruise-ds-controller-0_sample", "leaseDurationSeconds": 15, "renewTime": moment}
+        try:
+            await self.api.patch(LEASES, LEASE, {"spec": spec}, namespace=HOME, content_type=MERGE_PATCH)
+        except Refusal:
+            await self.api.create(LEASES, {"metadata": {"name": LEASE, "namespace": HOME}, "spec": spec})
+
+    @contextmanager
+    def _in_process(self, environ: dict[str, str], meanwhile: Meanwhile | None) -> Iterator[None]:
+        """The program's clock, event loop and way to the server are those of the scene."""
+        from kubectl_plugin import running, terminal
+        from kubectl_plugin.cluster import session
+
+        def run(body: Coroutine[Any, Any, T]) -> T:
+            return self.do(body if meanwhile is None else self._beside(body, meanwhile))
+
+        with ExitStack() as stack:
+            stack.enter_context(patch.dict(os.environ, environ))
+            for name in {"FORCE_COLOR", "NO_COLOR", "KRUISE_DS_NOW", "KRUISE_DS_PROMPT"} - environ.keys():
+                os.environ.pop(name, None)
+            stack.enter_context(patch.object(running, "asyncio", SimpleNamespace(run=run)))
+            stack.enter_context(patch.object(terminal, "time", SimpleNamespace(time=self.now)))
+            stack.enter_context(patch.object(session, "connection_for", _connection))
+            stack.enter_context(patch.object(session, "open_transport", lambda *_: _through(self.door)))
+            yield
+
+    async def _beside(self, body: Coroutine[Any, Any, T], meanwhile: Meanwhile) -> T:
+        other = asyncio.ensure_future(meanwhile(self))
+        try:
+            return await body
+        finally:
+            other.cancel()
+            await asyncio.wait([other])
+            if not other.cancelled():
+                other.result()
+
+
+class _Stream(io.TextIOWrapper):
+    def __init__(self, *, terminal: bool) -> None:
+        super().__init__(io.BytesIO(), encoding="utf-8", newline="\n", write_through=True)
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+    def text(self) -> str:
+        self.seek(0)
+        return self.read()
+
+
+def _call(words: list[str]) -> int:
+    from kubectl_plugin.program import NAME, app
+
+    try:
+        app(words, prog_name=NAME)
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+async def _connection(_: Any) -> Any:
+    from controller.kube.connection import Connection, Fixed
+
+    return Connection(server=SERVER, credentials=Fixed(), context=CONTEXT, source=f"context {CONTEXT}")
+
+
+class _through:  # noqa: N801 - reads as a function
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    async def __aenter__(self) -> Door:
+        return self._door
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+
+@contextmanager
+def opened() -> Iterator[Scene]:
+    """An empty cluster with namespace `observability`, no nodes, and the controller running. It logs nothing."""
+    before = structlog.get_config()
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory(), cache_logger_on_first_use=False)
+    try:
+        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+            ready = asyncio.Event()
+            scene = Scene(runner)
+
+            async def begin() -> asyncio.Task[None]:
+                task = asyncio.get_running_loop().create_task(scene.host(ready))
+                await asyncio.wait([task, asyncio.ensure_future(ready.wait())], return_when="FIRST_COMPLETED")
+                return task
+
+            async def end() -> None:
+                scene.leave()
+                await host
+
+            host = runner.run(begin())
+            try:
+                yield scene
+            finally:
+                runner.run(end())
+    finally:
+        structlog.configure(**before)

@@ -1,0 +1,258 @@
+"""The states in which the plugin is shown: 24 nodes in three zones, DaemonSet `node-agent`, revision 6 to 7.
+
+    with canary() as scene:
+        ran = scene.run("status", "node-agent", "-n", "observability")
+
+Each is a context manager that yields a `Scene` at the moment `NOW`, and the same in every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import msgspec
+
+from tests.kit.api import DAEMONSETS, Object
+from tests.nodes.behaviour import Behaviour
+from tests.nodes.fleet import ZONE_LABEL
+from tests.plugin.playing import NAMESPACE, NOW, Ran, Scene, opened
+from tests.simulator.cluster import Attempt
+from tests.simulator.refusal import Refused
+
+__all__ = ["NAMESPACE", "NOW", "Ran", "Scene", "opened"]
+
+DAY, HOUR, MINUTE = 86_400.0, 3600.0, 60.0
+NAME = "node-agent"
+NODES = tuple(f"{zone}-{number:02}" for zone in "abc" for number in range(1, 9))
+PACE = Behaviour(terminate=1.0, start=10.0, ready=30.0)
+"""41 seconds from the deletion of the old pod to the new one's being ready."""
+STARTED = NOW - 372.0
+LAST_WORDS = "open /etc/agent/v2.yaml: no such file or directory"
+REFUSAL = 'violates PodSecurity "restricted": allowPrivilegeEscalation != false'
+STEPS = {"kruise-ds/steps": "22,16,8,0"}
+
+
+def template(version: str, level: str = "info", *, certs: bool = True) -> Object:
+    """The pods of `node-agent`. `registry.example.com/agent:VERSION` is the only image."""
+    container: Object = {
+        "name": "agent",
+        "image": f"registry.example.com/agent:{version}",
+        "env": [{"name": "LOG_LEVEL", "value": level}, {"name": "API_TOKEN", "value": "sample"}],
+    }
+    spec: Object = {"containers": [container], "terminationGracePeriodSeconds": 5}
+    if certs:
+        container["volumeMounts"] = [{"name": "certs", "mountPath": "/etc/certs"}]
+        spec["volumes"] = [{"name": "certs", "configMap": {"name": "agent-certs"}}]
+    return {"metadata": {"labels": {"app": NAME}}, "spec": spec}
+
+
+HISTORY = (
+    (61.0, template("1.8.0", "debug", certs=False)),
+    (61.0, template("1.8.0", "info", certs=False)),
+    (61.0, template("1.8.1", "debug", certs=False)),
+    (61.0, template("1.8.2", "debug", certs=False)),
+    (40.0, template("1.8.4", "debug")),
+    (12.0, template("1.8.4", "info")),
+)
+"""Revisions 1 to 6: how many days ago, and what."""
+
+
+def daemonset(**rolling: object) -> Object:
+    """`node-agent` as it was at first."""
+    return {
+        "metadata": {"name": NAME, "labels": {"app": NAME}},
+        "spec": {
+            "selector": {"matchLabels": {"app": NAME}},
+            "template": HISTORY[0][1],
+            "revisionHistoryLimit": 3,
+            "updateStrategy": {
+                "type": "RollingUpdate",
+                "rollingUpdate": {"maxUnavailable": 2, "rollingUpdateType": "InPlaceIfPossible", **rolling},
+            },
+        },
+    }
+
+
+def rolling(**fields: object) -> Object:
+    """The part of a spec with these fields of rollingUpdate."""
+    return {"updateStrategy": {"rollingUpdate": fields}}
+
+
+async def join(scene: Scene, names: Sequence[str] = NODES) -> None:
+    """These nodes come; the first letter is the zone."""
+    for name in names:
+        await scene.nodes.add(name, labels={ZONE_LABEL: f"zone-{name[0]}", "kubernetes.io/arch": "amd64"})
+
+
+async def _seen(scene: Scene, name: str = NAME) -> None:
+    """Until the controller has acted on the newest spec."""
+    await scene.until(
+        lambda one: (one.get("status") or {}).get("observedGeneration") == one["metadata"]["generation"]
+    )
+
+
+async def _filled(scene: Scene) -> None:
+    await scene.until(lambda one: one["status"].get("numberAvailable") == len(NODES))
+
+
+@contextmanager
+def settled() -> Iterator[Scene]:
+    """Revision 6 on all nodes for 12 days; of the earlier revisions 4 and 5 are kept (and 3, the limit)."""
+    with opened() as scene:
+        for number, (days, content) in enumerate(HISTORY):
+            if days < 61.0:
+                scene.go_to(NOW - days * DAY)
+            if number:
+                scene.do(scene.edit({"spec": {"template": content}}))
+            else:
+                scene.go_to(NOW - days * DAY)
+                scene.do(scene.api.create(DAEMONSETS, daemonset()))
+            scene.do(_seen(scene))
+        scene.do(join(scene))
+        scene.do(_filled(scene))
+        yield scene
+
+
+def start_canary(scene: Scene, *, at: float = STARTED, partition: int = 22) -> None:
+    """Revision 7 comes, in steps; the first is for two nodes."""
+    scene.go_to(at)
+    scene.nodes.behave("*", PACE)
+    metadata = {"annotations": {**STEPS, "kubernetes.io/change-cause": "JIRA-412"}}
+    spec = {"template": template("1.9.0"), **rolling(partition=partition)}
+    scene.do(scene.edit({"metadata": metadata, "spec": spec}))
+
+
+@contextmanager
+def canary() -> Iterator[Scene]:
+    """The example of the mock-ups: partition 16, c-08 to c-05 done, c-04 fails again and again, c-03 starts."""
+    with settled() as scene:
+        start_canary(scene)
+        scene.nodes.behave("c-05", replace(PACE, ready=69.0))
+        for name in ("c-04", "c-03"):
+            scene.nodes.behave(name, replace(PACE, ready=None))
+        scene.go_to(STARTED + 260.0)
+        scene.do(scene.edit({"spec": rolling(partition=16)}))
+        scene.go_to(STARTED + 313.0)
+        scene.nodes.behave("c-04", replace(PACE, ready=None, crash=4.0))
+        scene.go_to(NOW - 1.0)
+        scene.nodes.behave("c-04", replace(PACE, start=None))
+        scene.do(_last_words(scene, "c-04"))
+        scene.go_to(NOW)
+        yield scene
+
+
+@contextmanager
+def stalled() -> Iterator[Scene]:
+    """The same 20 minutes later: c-02 and c-01 were updated, c-04 still fails."""
+    with canary() as scene:
+        scene.nodes.behave("c-03", PACE)
+        scene.go_to(NOW + 20 * MINUTE)
+        yield scene
+
+
+@contextmanager
+def held() -> Iterator[Scene]:
+    """The second step is done, since 18 minutes: 8 nodes have revision 7, partition 16 keeps the others."""
+    with settled() as scene:
+        start_canary(scene, at=NOW - HOUR)
+        scene.go_to(NOW - 18 * MINUTE - 164.0)
+        scene.do(scene.edit({"spec": rolling(partition=16)}))
+        scene.go_to(NOW)
+        yield scene
+
+
+@contextmanager
+def paused() -> Iterator[Scene]:
+    """Paused 3 hours ago at partition 8, when 6 nodes were done."""
+    with settled() as scene:
+        start_canary(scene, at=NOW - 3 * HOUR - 100.0, partition=8)
+        scene.go_to(NOW - 3 * HOUR)
+        action = {
+            "verb": "pause",
+            "by": "alice@example.com",
+            "at": "2025-11-20T09:04:10Z",
+            "reason": "CVE triage",
+            "client": "kubectl-kruise-ds",
+        }
+        annotations = {"kruise-ds/last-action": msgspec.json.encode(action).decode()}
+        scene.do(scene.edit({"metadata": {"annotations": annotations}, "spec": rolling(paused=True)}))
+        scene.go_to(NOW)
+        yield scene
+
+
+@contextmanager
+def healthy() -> Iterator[Scene]:
+    """Revision 7 on all nodes, for two hours."""
+    with settled() as scene:
+        start_canary(scene, at=NOW - 2 * HOUR - 492.0, partition=0)
+        scene.go_to(NOW)
+        yield scene
+
+
+@contextmanager
+def refused() -> Iterator[Scene]:
+    """The server accepts no pod of revision 7."""
+
+    def admission(attempt: Attempt) -> None:
+        if attempt.kind.plural == "pods" and attempt.verb == "create" and "agent:1.9.0" in str(attempt.object):
+            raise Refused(403, "Forbidden", f'pods "{attempt.name}" is forbidden: {REFUSAL}')
+
+    with settled() as scene:
+        scene.cluster.admission.append(admission)
+        start_canary(scene, partition=0)
+        scene.go_to(NOW)
+        yield scene
+
+
+@contextmanager
+def on_delete() -> Iterator[Scene]:
+    """Pods change only when somebody deletes them: 24 old ones."""
+    with settled() as scene:
+        scene.do(scene.edit({"spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": None}}}))
+        scene.go_to(STARTED)
+        scene.do(scene.edit({"spec": {"template": template("1.9.0")}}))
+        scene.go_to(NOW)
+        yield scene
+
+
+@contextmanager
+def first_deployment() -> Iterator[Scene]:
+    """Revision 1, half of the nodes have their first pod ready."""
+    with opened() as scene:
+        scene.do(join(scene))
+        scene.go_to(STARTED)
+        for name in NODES:
+            scene.nodes.behave(name, PACE if name[0] == "a" or name < "b-05" else replace(PACE, ready=None))
+        scene.do(scene.api.create(DAEMONSETS, daemonset()))
+        scene.go_to(NOW)
+        yield scene
+
+
+@contextmanager
+def surge() -> Iterator[Scene]:
+    """maxSurge 2 instead: c-08 to c-05 done, c-04 and c-03 have the new pod beside the old one, which serves."""
+    with settled() as scene:
+        scene.do(scene.edit({"spec": rolling(maxSurge=2, maxUnavailable=0, rollingUpdateType="Standard")}))
+        start_canary(scene, partition=16)
+        for name in ("c-04", "c-03"):
+            scene.nodes.behave(name, replace(PACE, ready=None))
+        scene.go_to(NOW)
+        yield scene
+
+
+@contextmanager
+def abandoned() -> Iterator[Scene]:
+    """Revision 7 was asked for when the controller was away: its lease was last renewed 14 minutes ago."""
+    with settled() as scene:
+        scene.go_to(NOW - 14 * MINUTE)
+        scene.do(scene.controller.kill())
+        start_canary(scene, partition=0)
+        scene.go_to(NOW)
+        yield scene
+
+
+async def _last_words(scene: Scene, node: str) -> None:
+    """What the container said before it ended the last time."""
+    await scene.say_last_words(await scene.pod_on(node), LAST_WORDS)
