@@ -162,6 +162,15 @@ class Bed:
 
         return condition(named(await self.until(DAEMONSETS, missing, f"{kind}: {reason}"), name), kind)
 
+    async def phase(self, phase: str, name: str = "agent") -> Object:
+        """Wait until the rollout is in that phase, and return its record."""
+
+        def missing(found: list[Object]) -> str:
+            there = rollout_of(named(found, name))
+            return "" if there.get("phase") == phase else f"the rollout of {name} is {there}"
+
+        return rollout_of(named(await self.until(DAEMONSETS, missing, f"{name} is {phase}"), name))
+
     async def seen(self, name: str = "agent") -> Object:
         """Wait until the controller has looked at the DaemonSet as it is now and finished what it had to do."""
 
@@ -222,6 +231,11 @@ class Bed:
 
 def named(found: list[Object], name: str) -> Object:
     return next((one for one in found if one["metadata"]["name"] == name), {"metadata": {"generation": -1}})
+
+
+def rollout_of(one: Object) -> Object:
+    """The record in `status.rollout`, empty before the first."""
+    return (one.get("status") or {}).get("rollout") or {}
 
 
 def controller_of(found: Object) -> Object:

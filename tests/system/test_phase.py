@@ -1,0 +1,217 @@
+"""How an update stands, in the one word that everybody reads: `status.rollout.phase` and the record beside it."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+from controller.api.meta import epoch
+from tests.kit.api import DAEMONSETS, Object
+from tests.nodes.statuses import condition
+from tests.system.bed import Bed, rollout_of
+from tests.system.objects import V2, daemonset, on_delete
+from tests.system.opening import simulated
+from tests.system.waves import UNREADY, all_ready, lose, roll, unready
+from tests.virtual_time import clock, virtual_time
+
+REFUSED = {"containers": [{"name": "agent", "image": V2, "volumeMounts": [{"name": "nowhere", "mountPath": "/x"}]}]}
+CANARY = {"matchLabels": {"canary": "yes"}}
+
+
+def impatient(seconds: int, **spec: Any) -> Object:
+    """A DaemonSet whose rollouts count as stalled after so many seconds."""
+    made = daemonset(**spec)
+    made["metadata"]["annotations"] = {"kruise-ds/progress-deadline-seconds": str(seconds)}
+    return made
+
+
+def told(bed: Bed) -> list[str]:
+    """The phases that were written, one after another."""
+    written = (rollout_of(write.answer).get("phase", "") for write in bed.journal.statuses)
+    return [phase for phase, _ in groupby(written)]
+
+
+async def progressing(bed: Bed) -> tuple[str, str]:
+    found = condition(await bed.daemonset(), "Progressing")
+    return found["status"], found["reason"]
+
+
+async def test_a_deployment_is_pending_then_progressing_then_healthy(bed: Bed) -> None:
+    await bed.add_nodes(3)
+    bed.nodes.behave("*", UNREADY)
+    await bed.api.create(DAEMONSETS, daemonset())
+    going = await bed.phase("Progressing")
+    assert (going["target"], going["done"]) == (3, 0)
+    assert "completionTime" not in going
+    assert await progressing(bed) == ("True", "Updating")
+    await bed.runs_on("node-0", "node-1", "node-2", ready=False)
+    await all_ready(bed)
+    healthy = await bed.phase("Healthy")
+    assert (healthy["target"], healthy["done"], healthy["mostDone"], healthy["mostUpdated"]) == (3, 3, 3, 3)
+    assert healthy["startTime"] <= healthy["completionTime"] <= healthy["lastTransitionTime"]
+    assert await progressing(bed) == ("True", "RolloutComplete")
+    assert told(bed) == ["Pending", "Progressing", "Healthy"]
+
+
+async def test_an_update_begins_a_new_record_and_ends_healthy(bed: Bed) -> None:
+    await bed.add_nodes(2)
+    before = rollout_of(await bed.deploy(daemonset()))
+    await bed.set_image(V2)
+    await bed.settled()
+    after = await bed.phase("Healthy")
+    assert (after["target"], after["done"]) == (2, 2)
+    assert after["startTime"] >= before["completionTime"]
+    assert told(bed)[-2:] == ["Progressing", "Healthy"]
+
+
+async def test_held_by_the_partition_until_it_is_lowered(bed: Bed) -> None:
+    await bed.add_nodes(3)
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "partition": 2}))
+    await bed.set_image(V2)
+    held = await bed.phase("Held")
+    assert (held["target"], held["done"]) == (1, 1)
+    assert await progressing(bed) == ("True", "PartitionReached")
+    bed.nodes.behave("*", UNREADY)
+    await unready(bed, 0)
+    assert rollout_of(await bed.daemonset()) == held, "kept pods need not be available"
+    await all_ready(bed)
+    await roll(bed, partition=0)
+    going = await bed.phase("Progressing")
+    assert going["target"] == 3
+    assert going["startTime"] == held["startTime"], "it is the same rollout"
+    assert "completionTime" not in going
+    bed.nodes.behave("*", None)
+    await all_ready(bed)
+    await bed.phase("Healthy")
+
+
+async def test_held_by_the_selector_until_a_node_gets_the_label(bed: Bed) -> None:
+    await bed.add_nodes(2)
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "selector": CANARY}))
+    await bed.set_image(V2)
+    assert (await bed.phase("Held"))["target"] == 0
+    assert await progressing(bed) == ("True", "SelectorReached")
+    for node in ("node-0", "node-1"):
+        await bed.label_node(node, canary="yes")
+    assert (await bed.phase("Healthy"))["target"] == 2
+
+
+async def test_paused_until_it_goes_on(bed: Bed) -> None:
+    await bed.add_nodes(2)
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "paused": True}))
+    await bed.set_image(V2)
+    paused = await bed.phase("Paused")
+    assert (paused["target"], paused["done"]) == (2, 0)
+    assert await progressing(bed) == ("Unknown", "Paused")
+    await roll(bed, paused=False)
+    await bed.phase("Healthy")
+    assert "Stalled" not in told(bed)
+
+
+async def test_manual_until_somebody_has_deleted_the_pods(bed: Bed) -> None:
+    await bed.add_nodes(2)
+    await bed.deploy(on_delete())
+    await bed.set_image(V2)
+    assert (await bed.phase("Manual"))["done"] == 0
+    assert await progressing(bed) == ("True", "OnDelete")
+    for number in range(2):
+        await lose(bed, number)
+    assert (await bed.phase("Healthy"))["done"] == 2
+
+
+async def test_stalled_when_a_new_pod_does_not_get_ready_and_back_on_progress(bed: Bed) -> None:
+    await bed.add_nodes(3)
+    await bed.deploy(impatient(2))
+    bed.nodes.behave("*", UNREADY)
+    await bed.set_image(V2)
+    stalled = await bed.phase("Stalled")
+    assert await progressing(bed) == ("False", "ProgressDeadlineExceeded")
+    message = condition(await bed.daemonset(), "Progressing")["message"]
+    assert "no progress for 2 seconds; no new pod is available on node-2" in message
+    waited = (epoch(stalled["lastTransitionTime"]) or 0) - (epoch(stalled["lastProgressTime"]) or 0)
+    assert 2 <= waited <= 4
+    await all_ready(bed, 2)
+    going = await bed.phase("Progressing")
+    assert going["done"] == 1
+    bed.nodes.behave("*", None)
+    await bed.runs_on("node-0", "node-1", "node-2", ready=False)
+    await all_ready(bed)
+    await bed.phase("Healthy")
+    assert await progressing(bed) == ("True", "RolloutComplete")
+
+
+async def test_stalled_when_the_server_refuses_the_template(bed: Bed) -> None:
+    await bed.add_nodes(2)
+    await bed.deploy(daemonset())
+    await bed.edit({"template": {"spec": REFUSED}})
+    await bed.phase("Stalled")
+    assert await progressing(bed) == ("False", "TemplateRefused")
+    await bed.edit({"template": {"spec": {"containers": [{"name": "agent", "image": V2}]}}})
+    await bed.phase("Healthy")
+
+
+async def test_degraded_when_a_pod_gets_unready_afterwards(bed: Bed) -> None:
+    await bed.add_nodes(2)
+    healthy = rollout_of(await bed.deploy(daemonset()))
+    bed.nodes.behave("*", UNREADY)
+    await unready(bed, 0)
+    degraded = await bed.phase("Degraded")
+    assert (degraded["done"], degraded["completionTime"]) == (1, healthy["completionTime"])
+    assert await progressing(bed) == ("True", "RolloutComplete")
+    await all_ready(bed)
+    await bed.phase("Healthy")
+
+
+async def test_a_controller_that_starts_again_goes_on_with_the_record(bed: Bed) -> None:
+    await bed.add_nodes(2)
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "partition": 1}))
+    await bed.set_image(V2)
+    held = await bed.phase("Held")
+    await bed.seen()
+    await bed.idle()
+    await bed.controller.stop()
+    bed.journal.clear()
+    bed.controller.start()
+    await bed.idle(1.0)
+    assert bed.journal.writes == []
+    assert rollout_of(await bed.daemonset()) == held
+
+
+@virtual_time
+async def test_the_deadline_costs_one_write_and_time_none() -> None:
+    async with simulated(clock=clock) as bed:
+        bed.patience = 86400.0
+        await bed.add_nodes(3)
+        await bed.deploy(daemonset())
+        bed.nodes.behave("*", UNREADY)
+        await bed.set_image(V2)
+        await bed.phase("Progressing")
+        await bed.idle(60)
+        bed.journal.clear()
+        stalled = await bed.phase("Stalled")
+        waited = (epoch(stalled["lastTransitionTime"]) or 0) - (epoch(stalled["lastProgressTime"]) or 0)
+        assert 600 <= waited <= 601
+        await bed.idle(6 * 3600)
+        assert [write.resource for write in bed.journal.writes] == ["daemonsets.apps.kruise.io/status"]
+
+
+@virtual_time
+async def test_a_pod_that_gets_ready_again_and_again_does_not_hide_that_the_rollout_stalls() -> None:
+    async with simulated(clock=clock) as bed:
+        bed.patience = 86400.0
+        await bed.add_nodes(3)
+        await bed.deploy(impatient(120))
+        bed.nodes.behave("*", UNREADY)
+        await bed.set_image(V2)
+        await bed.status(updated=1, ready=2)
+        await all_ready(bed, 2)
+        await bed.status(updated=2, ready=2)
+        since = (await bed.phase("Progressing"))["lastProgressTime"]
+        sick = (await bed.pods())["node-2"]
+        for _ in range(4):
+            await bed.idle(20)
+            await bed.nodes.ready(sick, value=False)
+            await bed.idle(20)
+            await bed.nodes.ready(sick)
+        stalled = await bed.phase("Stalled")
+        assert stalled["lastProgressTime"] == since
