@@ -72,6 +72,11 @@ async def choose(
     return found
 
 
+def will_ask(invocation: Invocation, acting: Acting) -> bool:
+    """Whether a change with a question is really asked for: what the question tells need not be told again after."""
+    return invocation.terminal.may_ask and _writes(acting) and not acting.yes
+
+
 async def carry_out(
     invocation: Invocation, snapshot: Snapshot, edit: Edit, acting: Acting, *, verb: str, ask: str | None = None
 ) -> int:
@@ -146,8 +151,7 @@ def _caution(invocation: Invocation, change: Change) -> None:
 
 def _agree(invocation: Invocation, question: str, acting: Acting) -> None:
     """Raises CommandError (6) for a no. Nobody there, or nothing to be written: no question."""
-    asks = invocation.terminal.may_ask and _writes(acting) and not acting.yes
-    if asks and not invocation.terminal.ask(question):
+    if will_ask(invocation, acting) and not invocation.terminal.ask(question):
         raise CommandError("nothing was changed", exit_code=REFUSED, prefix="")
 
 
