@@ -1,0 +1,113 @@
+"""Icons, colours and bars. A colour only repeats what an icon or a word says already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from rich.text import Text
+
+from controller.api.daemonset import Phase
+from kubectl_plugin.report.node_row import NodeState
+
+
+class Icon(NamedTuple):
+    """One column wide, in both forms."""
+
+    sign: str
+    plain: str
+    """Where only ASCII can be shown."""
+    style: str
+    """rich's word for the colour."""
+
+    def shown(self, only_ascii: bool) -> str:
+        return self.plain if only_ascii else self.sign
+
+
+DIM: Final = "dim"
+BAD: Final = "red"
+LABEL: Final = "bold"
+
+PHASES: Final[Mapping[Phase, Icon]] = {
+    Phase.PENDING: Icon("…", "?", "yellow"),
+    Phase.PROGRESSING: Icon("▶", ">", "yellow"),
+    Phase.HELD: Icon("▪", "=", "green"),
+    Phase.PAUSED: Icon("‖", "|", "yellow"),
+    Phase.STALLED: Icon("✗", "X", "red"),
+    Phase.MANUAL: Icon("□", "o", "yellow"),
+    Phase.DEGRADED: Icon("!", "!", "red"),
+    Phase.HEALTHY: Icon("✓", "#", "green"),
+    Phase.TERMINATING: Icon("×", "x", "dim"),  # noqa: RUF001 - the sign of a cross, not a letter
+}
+
+STATES: Final[Mapping[NodeState, Icon]] = {
+    NodeState.UPDATED: Icon("●", "#", "green"),
+    NodeState.UNPLANNED: Icon("◉", "+", "green"),
+    NodeState.UPDATING: Icon("◐", "~", "yellow"),
+    NodeState.FAILING: Icon("✗", "X", "red"),
+    NodeState.MISSING: Icon("◌", "o", "red"),
+    NodeState.DELETING: Icon("◒", "<", "yellow"),
+    NodeState.NEXT: Icon("◇", ">", ""),
+    NodeState.OLD: Icon("○", ".", "dim"),
+    NodeState.EXCLUDED: Icon("-", "-", "dim"),
+}
+"""From done to not wanted, which is the order of bars and legends."""
+
+_CELLS: Final[Mapping[NodeState, tuple[str, str]]] = {
+    NodeState.UPDATED: ("█", "#"),
+    NodeState.UNPLANNED: ("█", "#"),
+    NodeState.UPDATING: ("▓", "~"),
+    NodeState.FAILING: ("✗", "X"),
+    NodeState.MISSING: ("◌", "o"),
+    NodeState.DELETING: ("▒", "<"),
+    NodeState.NEXT: ("░", "."),
+    NodeState.OLD: ("░", "."),
+}
+"""What a bar is made of; only failing and missing nodes keep their icons."""
+
+
+def phase(name: Phase, only_ascii: bool) -> Text:
+    """`▶ Progressing`."""
+    icon = PHASES[name]
+    return Text(f"{icon.shown(only_ascii)} {name.value}", style=icon.style)
+
+
+def state_icon(state: NodeState, only_ascii: bool) -> Text:
+    """`●`."""
+    icon = STATES[state]
+    return Text(icon.shown(only_ascii), style=icon.style)
+
+
+def state_word(state: NodeState) -> Text:
+    """`updated`, in its colour."""
+    return Text(state.value, style=STATES[state].style)
+
+
+def bar(done: int, total: int, width: int, only_ascii: bool) -> Text:
+    """`█████░░░░░`: full only when all is done, empty only when nothing is."""
+    parts = ((NodeState.UPDATED, done), (NodeState.OLD, max(total - done, 0)))
+    return stacked(parts, width, only_ascii)
+
+
+def stacked(parts: Sequence[tuple[NodeState, int]], width: int, only_ascii: bool) -> Text:
+    """Numbers of nodes side by side, `width` columns in all. Whatever is not 0 is seen, while there is room."""
+    text = Text()
+    for (state, _), cells in zip(parts, _apportioned([count for _, count in parts], width), strict=True):
+        sign, plain = _CELLS[state]
+        style = STATES[state].style if state is not NodeState.NEXT else DIM
+        text.append((plain if only_ascii else sign) * cells, style=style)
+    return text
+
+
+def _apportioned(counts: Sequence[int], width: int) -> list[int]:
+    """`width` shared out by size. Each that is not 0 gets 1; the rest goes where most of a share is missing."""
+    total = sum(counts)
+    if total == 0:
+        return [0] * len(counts[:-1]) + [width] if counts else []
+    cells = [0] * len(counts)
+    for index in sorted(range(len(counts)), key=lambda one: -counts[one])[:width]:
+        cells[index] = 1 if counts[index] else 0
+    for _ in range(width - sum(cells)):
+        neediest = max(range(len(counts)), key=lambda one: counts[one] * width / total - cells[one])
+        cells[neediest] += 1
+    return cells
