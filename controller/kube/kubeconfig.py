@@ -25,7 +25,10 @@ USER_FILES: Final = ("client-certificate", "client-key", "tokenFile")
 
 
 class Chosen(Value):
-    """One cluster and one user, after the flags; every path in them is absolute."""
+    """One cluster and one user, after the flags; every path in them is absolute.
+
+    For a server over plain http the user has no credentials, as in kubectl.
+    """
 
     context: str
     """Empty where flags alone say everything."""
@@ -48,10 +51,13 @@ def choose(files: Files, access: Access) -> Chosen:
     user = _user(_entry(files, "user", user_name, where, USER_FILES), access)
     cluster = _cluster(_entry(files, "cluster", cluster_name, where, CLUSTER_FILES), access)
     source = _source(name, where, access)
+    cluster = _with_url(cluster, user, source)
+    if not cluster["server"].startswith("https://"):  # nobody's secrets go over a wire that everybody can read
+        user = {key: user[key] for key in KEYS if key in user}
     return Chosen(
         context=name,
         namespace=str(context.get("namespace") or "default"),
-        cluster=_with_url(cluster, user, source),
+        cluster=cluster,
         user=user,
         source=source,
     )

@@ -26,7 +26,7 @@ def kubeconfig(
     user: dict[str, object],
     *,
     name: str = "one",
-    server: str = "http://127.0.0.1:1",
+    server: str = "https://127.0.0.1:1",
     current: str | None = None,
     cluster: dict[str, object] | None = None,
     asks_for: str | None = None,
@@ -63,7 +63,7 @@ async def authorization(path: str, context: str | None = None) -> str | None:
 async def test_a_token_in_the_file(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path / "config", {"token": "t0ken"})
     connection = await config.load(path, environ={})
-    assert (connection.server, connection.namespace) == ("http://127.0.0.1:1", "infra")
+    assert (connection.server, connection.namespace) == ("https://127.0.0.1:1", "infra")
     assert connection.source == f"context one of {path}"
     assert await connection.credentials.authorization() == "Bearer t0ken"
 
@@ -121,8 +121,8 @@ async def test_several_files_are_one_and_the_first_current_context_wins(tmp_path
 async def test_what_was_asked_for_wins_over_the_cluster_we_are_in(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path / "config", {"token": "t"})
     environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBECONFIG": path}
-    assert (await config.load(path, environ=environ)).server == "http://127.0.0.1:1"
-    assert (await config.load(context="one", environ=environ)).server == "http://127.0.0.1:1"
+    assert (await config.load(path, environ=environ)).server == "https://127.0.0.1:1"
+    assert (await config.load(context="one", environ=environ)).server == "https://127.0.0.1:1"
     with pytest.raises(ConfigError, match="cluster's CA"):
         await config.load(environ=environ)  # in a cluster, it seems, but without a service account
 
@@ -149,9 +149,9 @@ async def test_a_file_that_does_not_do_is_named_in_one_line(tmp_path: Path, cont
 
 
 async def test_a_server_and_a_token_need_no_kubeconfig(tmp_path: Path) -> None:
-    access = Access(server="http://127.0.0.1:1", token="t0ken", as_user="alice", as_groups=("dev", "ops"))
+    access = Access(server="https://127.0.0.1:1", token="t0ken", as_user="alice", as_groups=("dev", "ops"))
     connection = await config.connection_for(access, environ={"KUBECONFIG": str(tmp_path / "missing")})
-    assert (connection.server, connection.namespace, connection.context) == ("http://127.0.0.1:1", "default", "")
+    assert (connection.server, connection.namespace, connection.context) == ("https://127.0.0.1:1", "default", "")
     assert await connection.credentials.authorization() == "Bearer t0ken"
     assert connection.impersonation == (
         ("Impersonate-User", "alice"),
@@ -161,7 +161,7 @@ async def test_a_server_and_a_token_need_no_kubeconfig(tmp_path: Path) -> None:
 
 
 async def test_a_kubeconfig_that_was_asked_for_must_be_there_even_with_a_server(tmp_path: Path) -> None:
-    access = Access(kubeconfig=str(tmp_path / "missing"), server="http://127.0.0.1:1")
+    access = Access(kubeconfig=str(tmp_path / "missing"), server="https://127.0.0.1:1")
     with pytest.raises(ConfigError, match="missing does not exist") as raised:
         await config.connection_for(access, environ={})
     assert "--kubeconfig" in raised.value.hint
@@ -181,7 +181,7 @@ async def test_the_plugin_prefers_a_kubeconfig_to_the_pod_it_runs_in_and_the_con
 ) -> None:
     path = kubeconfig(tmp_path / "config", {"token": "t"})
     environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBECONFIG": path}
-    assert (await config.connection_for(Access(), environ=environ)).server == "http://127.0.0.1:1"
+    assert (await config.connection_for(Access(), environ=environ)).server == "https://127.0.0.1:1"
     with pytest.raises(ConfigError, match="cluster's CA"):
         await config.load(environ=environ)  # in a cluster, it seems, but without a service account
     environ["KUBECONFIG"] = str(tmp_path / "missing")

@@ -178,3 +178,13 @@ def test_a_context_without_a_cluster_needs_a_server() -> None:
     with pytest.raises(ConfigError, match="context c of /home/config: its cluster names no server"):
         chosen(home=file)
     assert chosen(Access(server="http://x"), home=file).cluster["server"] == "http://x"
+
+
+def test_over_plain_http_nobody_shows_credentials_but_says_whom_to_act_as() -> None:
+    assert chosen(Access(server="http://dev:8001")).user == {"as": "root"}
+    assert chosen(Access(server="dev:8001", context="prod", token="t"), home=without_authority()).user == {}
+    assert choose({}, Access(server="http://dev:8001", token="t")).user == {}
+
+
+def without_authority() -> dict[str, Any]:
+    return {**TWO, "clusters": [{"name": "prod", "cluster": {"server": "https://prod"}}]}
