@@ -1,0 +1,117 @@
+"""Back to an earlier revision: its template as a whole, and whatever would keep nodes from going back to it.
+
+Under a partition, a selector or a pause an earlier template alone moves nobody: the nodes that never left it fill all
+the room there is, and the bad ones stay bad. So the partition and the pause are lifted in the same write.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from controller.api.base import Value
+from controller.api.daemonset import DaemonSet, DaemonSetView, project
+from controller.planner.history import DEFAULT_HISTORY_LIMIT
+from kubectl_plugin.edits.applying import Draft, applied
+from kubectl_plugin.edits.edit import Caution, Edit
+from kubectl_plugin.failures import CommandError
+from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
+
+_ROLLING = ("spec", "updateStrategy", "rollingUpdate")
+
+
+class Wish(Value):
+    """What somebody asks of a rollback."""
+
+    to_revision: int | None = None
+    """None: to the revision before."""
+    keep_partition: bool = False
+    keep_paused: bool = False
+    drop_selector: bool = False
+
+
+def target_of(snapshot: Snapshot, to_revision: int | None) -> RevisionDetail:
+    """The revision to go back to: the one with that number, else the newest that means another pod than the live
+    template does (D4).
+
+    Raises CommandError (1) where there is none, or no longer.
+    """
+    daemonset = snapshot.daemonset
+    kept = [one for one in snapshot.revisions if not one.revision.dying]
+    if to_revision is not None:
+        found = next((one for one in kept if one.revision.number == to_revision), None)
+        if found is None:
+            raise _not_kept(daemonset, to_revision, kept)
+        return found
+    older = (one for one in kept if one.revision.identity != daemonset.identity)
+    before = next(older, None)
+    if before is None:
+        raise _nothing_earlier(daemonset, kept)
+    return before
+
+
+def roll_back(snapshot: Snapshot, target: RevisionDetail, wish: Wish) -> Edit:
+    """Nothing at all is written where the live template means the same already, the partition not either.
+
+    The template replaces the live one whole: in a merge, keys that were added since would survive.
+    """
+    revision, daemonset = target.revision, snapshot.daemonset
+    if revision.identity == daemonset.identity:
+        return Edit(result=f"skipped (template already equals revision {revision.number})", operations=())
+    draft = Draft(snapshot.document)
+    draft.set(revision.template, "spec", "template")
+    rolling = daemonset.rolling_update
+    if rolling is not None:
+        if rolling.partition and not wish.keep_partition:
+            draft.set(0, *_ROLLING, "partition")
+        if rolling.paused and not wish.keep_paused:
+            draft.set(False, *_ROLLING, "paused")
+        if wish.drop_selector:
+            draft.drop(*_ROLLING, "selector")
+    number = number_after(snapshot, target)
+    renumbered = f" (now revision {number})" if number != revision.number else ""
+    return Edit(
+        result=f"rolled back to revision {revision.number}{renumbered}",
+        operations=draft.operations,
+        warnings=_cautions(daemonset),
+    )
+
+
+def number_after(snapshot: Snapshot, target: RevisionDetail) -> int:
+    """The number that the controller will give to the revision when it is the current one again."""
+    newest = max(one.revision.number for one in snapshot.revisions)
+    return target.revision.number if target.revision.number == newest else newest + 1
+
+
+def outcome(snapshot: Snapshot, edit: Edit) -> DaemonSet:
+    """The DaemonSet as it will be, for a look ahead."""
+    return project(msgspec.convert(applied(snapshot.document, edit.operations), DaemonSetView))
+
+
+def _cautions(daemonset: DaemonSet) -> tuple[Caution, ...]:
+    if daemonset.rolling_update is not None:
+        return ()
+    where = f"{daemonset.name} -n {daemonset.namespace}"
+    return (
+        Caution(
+            text=f"updateStrategy of {daemonset.name} is OnDelete: pods go back only when you delete them",
+            hints=(f"kubectl kruise-ds nodes {where} --only old",),
+        ),
+    )
+
+
+def _nothing_earlier(daemonset: DaemonSet, kept: list[RevisionDetail]) -> CommandError:
+    name, limit = daemonset.name, daemonset.spec.revision_history_limit
+    because = f" (revisionHistoryLimit {limit})" if limit == 0 else ""
+    if not kept:
+        return CommandError(f"{name} has no revision yet; there is no earlier one{because}")
+    number = kept[0].revision.number
+    return CommandError(f"{name} has only revision {number}; there is no earlier revision{because}")
+
+
+def _not_kept(daemonset: DaemonSet, number: int, kept: list[RevisionDetail]) -> CommandError:
+    limit = daemonset.spec.revision_history_limit
+    numbers = ", ".join(str(one) for one in sorted(one.revision.number for one in kept)) or "none"
+    return CommandError(
+        f"revision {number} of {daemonset.name} is not kept; kept: {numbers}"
+        f" (revisionHistoryLimit {DEFAULT_HISTORY_LIMIT if limit is None else limit})"
+    )
