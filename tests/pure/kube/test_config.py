@@ -12,11 +12,7 @@ from pathlib import Path
 import pytest
 
 from controller.kube import config
-from controller.kube.access import Access
 from controller.kube.errors import ConfigError
-from controller.kube.exec_plugin import ExecPlugin
-from controller.kube.in_cluster import in_cluster
-from tests.pure.kube.test_in_cluster import CA, POD
 
 NOW = 1_000_000_000.0
 
@@ -148,81 +144,6 @@ async def test_a_file_that_does_not_do_is_named_in_one_line(tmp_path: Path, cont
     assert "\n" not in str(raised.value)
 
 
-async def test_a_server_and_a_token_need_no_kubeconfig(tmp_path: Path) -> None:
-    access = Access(server="https://127.0.0.1:1", token="t0ken", as_user="alice", as_groups=("dev", "ops"))
-    connection = await config.connection_for(access, environ={"KUBECONFIG": str(tmp_path / "missing")})
-    assert (connection.server, connection.namespace, connection.context) == ("https://127.0.0.1:1", "default", "")
-    assert await connection.credentials.authorization() == "Bearer t0ken"
-    assert connection.impersonation == (
-        ("Impersonate-User", "alice"),
-        ("Impersonate-Group", "dev"),
-        ("Impersonate-Group", "ops"),
-    )
-
-
-async def test_a_kubeconfig_that_was_asked_for_must_be_there_even_with_a_server(tmp_path: Path) -> None:
-    access = Access(kubeconfig=str(tmp_path / "missing"), server="https://127.0.0.1:1")
-    with pytest.raises(ConfigError, match="missing does not exist") as raised:
-        await config.connection_for(access, environ={})
-    assert "--kubeconfig" in raised.value.hint
-
-
-async def test_the_flags_and_the_context_reach_the_connection(tmp_path: Path) -> None:
-    path = kubeconfig(tmp_path / "config", {"token": "t", "as": "alice"})
-    connection = await config.connection_for(Access(kubeconfig=path), environ={})
-    assert (connection.context, connection.impersonation) == ("one", (("Impersonate-User", "alice"),))
-    connection = await config.connection_for(Access(kubeconfig=path, token="mine", as_user="bob"), environ={})
-    assert await connection.credentials.authorization() == "Bearer mine"
-    assert connection.impersonation == (("Impersonate-User", "bob"),)
-
-
-async def test_the_plugin_prefers_a_kubeconfig_to_the_pod_it_runs_in_and_the_controller_the_pod(
-    tmp_path: Path,
-) -> None:
-    path = kubeconfig(tmp_path / "config", {"token": "t"})
-    environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBECONFIG": path}
-    assert (await config.connection_for(Access(), environ=environ)).server == "https://127.0.0.1:1"
-    with pytest.raises(ConfigError, match="cluster's CA"):
-        await config.load(environ=environ)  # in a cluster, it seems, but without a service account
-    environ["KUBECONFIG"] = str(tmp_path / "missing")
-    with pytest.raises(ConfigError, match="cluster's CA"):
-        await config.connection_for(Access(), environ=environ)
-    with pytest.raises(ConfigError, match="missing does not exist"):
-        await config.connection_for(Access(context="one"), environ=environ)
-
-
-async def test_in_a_pod_the_flags_change_who_asks_and_how_the_server_is_believed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "token").write_text("of-the-pod")
-    (tmp_path / "ca.crt").write_text(CA)
-    monkeypatch.setattr(config, "in_cluster", lambda environ: in_cluster(environ, tmp_path))
-    environ = {**POD, "KUBECONFIG": str(tmp_path / "missing")}
-    plain = await config.connection_for(Access(), environ=environ)
-    assert (await plain.credentials.authorization(), plain.impersonation) == ("Bearer of-the-pod", ())
-    flags = Access(token="mine", as_user="alice", tls_server_name="kubernetes", insecure_skip_tls_verify=True)
-    connection = await config.connection_for(flags, environ=environ)
-    assert (connection.server, connection.server_name) == ("https://10.96.0.1:6443", "kubernetes")
-    assert await connection.credentials.authorization() == "Bearer mine"
-    assert connection.impersonation == (("Impersonate-User", "alice"),)
-    assert plain.tls is not None
-    assert connection.tls is not None
-    assert (plain.tls.verify_mode, connection.tls.verify_mode) == (ssl.CERT_REQUIRED, ssl.CERT_NONE)
-
-
-async def test_an_authority_that_is_not_there_is_named(tmp_path: Path) -> None:
-    access = Access(server="https://127.0.0.1:1", certificate_authority=str(tmp_path / "ca.crt"))
-    with pytest.raises(ConfigError, match=r"the command line: no such file: .*ca\.crt"):
-        await config.connection_for(access, environ={"KUBECONFIG": str(tmp_path / "missing")})
-
-
-async def test_a_token_that_would_break_its_header_is_refused_and_not_shown(tmp_path: Path) -> None:
-    access = Access(server="https://127.0.0.1:1", token="t0k\nen")
-    with pytest.raises(ConfigError, match="holds a line break") as raised:
-        await config.connection_for(access, environ={"KUBECONFIG": str(tmp_path / "missing")})
-    assert "t0k" not in str(raised.value)
-
-
 async def test_no_file_and_no_such_context_and_no_such_user_are_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="nowhere does not exist"):
         await config.load(str(tmp_path / "nowhere"), environ={})
@@ -255,83 +176,6 @@ async def test_other_auth_providers_are_refused_with_advice(tmp_path: Path) -> N
     path = kubeconfig(tmp_path / "config", {"auth-provider": {"name": "gcp", "config": {}}})
     with pytest.raises(ConfigError, match=r"'gcp' is not supported.*exec plugin"):
         await authorization(path)
-
-
-PLUGIN = """
-import json, pathlib, sys
-counter = pathlib.Path(sys.argv[1])
-runs = int(counter.read_text()) + 1 if counter.exists() else 1
-counter.write_text(str(runs))
-if pathlib.Path(sys.argv[1] + ".broken").exists():
-    sys.exit("please log in again")
-status = {"token": f"run-{runs}", "expirationTimestamp": "2100-01-01T00:00:00Z"}
-print(json.dumps({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}))
-"""
-EXPIRY = 4_102_444_800.0  # 2100-01-01
-
-
-def with_plugin(folder: Path) -> str:
-    args = ["-c", PLUGIN, str(folder / "runs")]
-    api_version = "client.authentication.k8s.io/v1"
-    return kubeconfig(
-        folder / "config", {"exec": {"apiVersion": api_version, "command": sys.executable, "args": args}}
-    )
-
-
-async def test_an_exec_plugin_runs_once_and_again_shortly_before_its_token_expires(tmp_path: Path) -> None:
-    now = [NOW]
-    connection = await config.load(with_plugin(tmp_path), environ={}, clock=lambda: now[0])
-    assert isinstance(connection.credentials, ExecPlugin)
-    assert await connection.credentials.authorization() == "Bearer run-1"
-    now[0] = EXPIRY - 61
-    assert await connection.credentials.authorization() == "Bearer run-1"
-    now[0] = EXPIRY - 59
-    assert await connection.credentials.authorization() == "Bearer run-2"
-    assert await connection.credentials.authorization() == "Bearer run-2", "not more often than every ten seconds"
-
-
-async def test_an_exec_plugin_runs_again_when_the_server_refuses_its_token(tmp_path: Path) -> None:
-    connection = await config.load(with_plugin(tmp_path), environ={})
-    await connection.credentials.refresh()
-    assert await connection.credentials.authorization() == "Bearer run-2"
-
-
-async def test_a_plugin_that_fails_later_leaves_the_old_token_and_says_why_when_refused(tmp_path: Path) -> None:
-    now = [NOW]
-    connection = await config.load(with_plugin(tmp_path), environ={}, clock=lambda: now[0])
-    (tmp_path / "runs.broken").touch()
-    now[0] = EXPIRY - 30
-    assert await connection.credentials.authorization() == "Bearer run-1"
-    with pytest.raises(ConfigError, match=r"context one.*please log in again"):
-        await connection.credentials.refresh()
-
-
-async def test_a_plugin_that_fails_at_the_start_is_one_line(tmp_path: Path) -> None:
-    path = with_plugin(tmp_path)
-    (tmp_path / "runs.broken").touch()
-    with pytest.raises(ConfigError, match="please log in again"):
-        await config.load(path, environ={})
-
-
-async def test_a_plugin_that_is_not_installed_is_named(tmp_path: Path) -> None:
-    missing = {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-login"}
-    path = kubeconfig(tmp_path / "config", {"exec": missing})
-    with pytest.raises(ConfigError) as raised:
-        await config.load(path, environ={})
-    assert str(raised.value) == f'context one of {path}: its exec plugin "no-such-login" is not installed'
-    assert raised.value.hint == ""
-    path = kubeconfig(tmp_path / "config", {"exec": {**missing, "installHint": "brew install login\n\nor else"}})
-    with pytest.raises(ConfigError) as raised:
-        await config.load(path, environ={})
-    assert raised.value.hint == "brew install login"
-
-
-async def test_an_exec_plugin_whose_credential_has_expired_is_named_once_the_server_refuses(tmp_path: Path) -> None:
-    connection = await config.load(with_plugin(tmp_path), environ={}, clock=lambda: EXPIRY + 1)
-    with pytest.raises(ConfigError, match=r"hands out a credential that expired at 2100-01-01T00:00:00Z") as raised:
-        await connection.credentials.refresh()
-    assert raised.value.hint == "log in again"
-    assert await connection.credentials.authorization() == "Bearer run-2", "the server has the last word"
 
 
 LIGHT = """
