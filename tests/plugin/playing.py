@@ -197,7 +197,7 @@ class Scene:
     @contextmanager
     def _in_process(self, environ: dict[str, str], meanwhile: Meanwhile | None) -> Iterator[None]:
         """The program's clock, event loop and way to the server are those of the scene."""
-        from kubectl_plugin import running, terminal
+        from kubectl_plugin import terminal
         from kubectl_plugin.cluster import session
 
         def run(body: Coroutine[Any, Any, T]) -> T:
@@ -207,7 +207,7 @@ class Scene:
             stack.enter_context(patch.dict(os.environ, environ))
             for name in {"FORCE_COLOR", "NO_COLOR", "KRUISE_DS_NOW", "KRUISE_DS_PROMPT"} - environ.keys():
                 os.environ.pop(name, None)
-            stack.enter_context(patch.object(running, "asyncio", SimpleNamespace(run=run)))
+            stack.enter_context(patch.object(asyncio, "run", run))
             stack.enter_context(patch.object(terminal, "time", SimpleNamespace(time=self.now)))
             stack.enter_context(patch.object(session, "connection_for", _connection))
             stack.enter_context(patch.object(session, "open_transport", lambda *_: _through(self.door)))
