@@ -1,0 +1,173 @@
+"""What the controller would do next, and after that: its own decision core, asked again and again.
+
+Order and grouping are the planner's. A wave is what happens until something else has to happen first: a pod gets
+ready, or time goes by.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from controller.api.base import Value
+from controller.planner.board import Board, lay_out
+from controller.planner.eligibility import Fit
+from controller.planner.phase import Phase
+from controller.planner.plan import plan
+from controller.planner.status import Status
+from controller.planner.world import World
+from kubectl_plugin.report.plan_course import Hopeless, carried_out, come_to_pass
+from kubectl_plugin.report.plan_kept import Kept, kept_on, left_to_update
+from kubectl_plugin.report.plan_moves import How, Move, moves_of, together
+
+NEVER: Hopeless = frozenset()
+
+
+class Wave(Value):
+    """Nodes that move together, in the order in which the controller turns to them."""
+
+    moves: tuple[Move, ...]
+    after: tuple[str, ...]
+    """The nodes whose pods get ready first; empty where it begins at once, or only time goes by before."""
+    holding: tuple[str, ...]
+    """Other nodes without an available pod when it begins: they use up maxUnavailable."""
+    begins: float
+    """Seconds from now, as far as the pace of the last updates tells."""
+
+
+class Forecast(Value, gc=True):
+    """Everything that would happen if nobody changed anything and every new pod got well."""
+
+    waves: tuple[Wave, ...]
+    rest: tuple[str, ...]
+    """Nodes of the waves that were not worked out one by one, in update order."""
+    start: Board
+    end: Board
+    """When nothing more happens, or when the last one of `waves` is done."""
+    kept: Kept
+    phase: Phase | None
+    """The last one; None where there is more than was worked out."""
+    most_unavailable: int
+    """The most nodes without an available pod at any moment, those that are so now included."""
+    seconds: float
+    """From now until the last pod of `waves` is available."""
+
+    @property
+    def changes(self) -> bool:
+        """Whether the controller would create or delete any pod."""
+        return bool(self.waves or self.rest)
+
+    @property
+    def width(self) -> int:
+        """Nodes a wave, as far as was seen: how `rest` would go on."""
+        return max((len(wave.moves) for wave in self.waves[-2:]), default=1)
+
+
+class RestlessError(RuntimeError):
+    """The planner never comes to rest: a mistake in the planner, or in how the world is made to go on."""
+
+
+def forecast(world: World, *, hopeless: Hopeless = NEVER, waves: int = 0, pace: float = 0.0) -> Forecast:
+    """`waves`: how many are worked out, 0 for all. `pace`: seconds from a pod's creation until it is ready.
+
+    The world is taken as fresh, and the server accepts what it is asked. Raises ValueError for a spec with which
+    nothing can be done.
+    """
+    accepted = {hash_: said for hash_, said in world.verdicts.items() if not said}
+    return _Foreseeing(replace(world, fresh=True, verdicts=accepted), hopeless, waves, pace).run()
+
+
+class _Foreseeing:
+    def __init__(self, world: World, hopeless: Hopeless, limit: int, pace: float) -> None:
+        self._world, self._began = world, world.now
+        self._hopeless, self._limit, self._pace = hopeless, limit, pace
+        self._waves: list[Wave] = []
+        self._open: Wave | None = None
+        self._after: tuple[str, ...] = ()
+        self._surged: set[str] = set()
+        self._status: Status | None = None
+        self._most_unavailable = 0
+        self._seconds = 0.0
+        self._cut_short = False
+
+    def run(self) -> Forecast:
+        start = lay_out(self._world)
+        most = 40 * (len(start.slots) + len(self._world.pods)) + 400
+        for _ in range(most):
+            if not self._pass():
+                return self._forecast(start)
+        raise RestlessError(f"no end after {most} passes")
+
+    def _pass(self) -> bool:
+        """Whether there may be more."""
+        decided = plan(self._world)
+        self._look_at(decided.status)
+        if not decided.actions:
+            self._world = carried_out(self._world, decided)
+            self._close()
+            return self._wait(decided.wake_at)
+        board = lay_out(self._world)
+        moves = [move for move in moves_of(board, decided.actions) if not self._ends_a_surge(move)]
+        if moves:
+            if self._open is None and self._limit and len(self._waves) == self._limit:
+                self._cut_short = True
+                return False
+            self._move(board, moves)
+        self._world = carried_out(self._world, decided)
+        return True
+
+    def _look_at(self, status: Status | None) -> None:
+        self._status = status
+        if status is not None and status.counts is not None:
+            self._most_unavailable = max(self._most_unavailable, status.counts.number_unavailable)
+
+    def _ends_a_surge(self, move: Move) -> bool:
+        """Whether it is only the old pod of an earlier wave that goes."""
+        return move.how is How.REMOVE and move.node in self._surged
+
+    def _move(self, board: Board, moves: list[Move]) -> None:
+        self._surged |= {move.node for move in moves if move.how is How.SURGE}
+        wave = self._open
+        if wave is None:
+            idle = tuple(
+                one.node
+                for one in reversed(board.slots)
+                if one.fit is Fit.RUN and (one.unreachable or not one.serves)
+            )
+            wave = Wave(moves=(), after=self._after, holding=idle, begins=self._world.now - self._began)
+        self._open = replace(wave, moves=(*wave.moves, *moves))
+
+    def _close(self) -> None:
+        wave, self._open = self._open, None
+        if wave is None:
+            return
+        moves = together(wave.moves)
+        moved = {move.node for move in moves}
+        holding = tuple(node for node in wave.holding if node not in moved)
+        self._waves.append(replace(wave, moves=moves, holding=holding))
+        self._after = ()
+
+    def _wait(self, wake_at: float | None) -> bool:
+        passed = come_to_pass(self._world, self._hopeless, self._pace)
+        if passed is not None:
+            self._world, ready = passed
+            self._after += ready
+            self._seconds = self._world.now + self._world.daemonset.spec.min_ready_seconds - self._began
+            return True
+        if wake_at is not None and wake_at > self._world.now:
+            self._world = replace(self._world, now=wake_at)
+            return True
+        return False
+
+    def _forecast(self, start: Board) -> Forecast:
+        end = lay_out(self._world)
+        more, kept = self._cut_short, kept_on(end)
+        return Forecast(
+            waves=tuple(self._waves),
+            rest=left_to_update(end) if more else (),
+            start=start,
+            end=end,
+            kept=replace(kept, budget=()) if more else kept,
+            phase=None if more or self._status is None else Phase(self._status.rollout.phase),
+            most_unavailable=self._most_unavailable,
+            seconds=self._seconds,
+        )

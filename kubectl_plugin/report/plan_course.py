@@ -1,0 +1,196 @@
+"""How a world goes on: what a plan asks for is done, and what is waited for comes to pass. Nothing here decides.
+
+A cluster as it should be: the server accepts, a deleted pod is gone at once, a created one gets ready after the usual
+time. Pods that fail now go on failing, and of silent nodes nothing more is heard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from controller.api.base import JSON, JSONObject
+from controller.api.daemonset import DaemonSetStatus
+from controller.api.node import Node
+from controller.api.pod import Pod
+from controller.api.wellknown import HASH_LABEL, TAINT_NOT_READY, TAINT_UNREACHABLE
+from controller.planner.actions import (
+    Action,
+    AdoptPod,
+    AdoptRevision,
+    CreatePod,
+    CreateRevision,
+    DeletePod,
+    DeleteRevision,
+    Plan,
+    ProbeTemplate,
+    RelabelPod,
+    ReleasePod,
+    RenumberRevision,
+)
+from controller.planner.board import current_revision
+from controller.planner.status import Status
+from controller.planner.world import Predecessor, World
+
+Hopeless: TypeAlias = Set[tuple[str, str]]
+"""Node and revision hash: a pod of that revision never gets ready there."""
+
+
+def carried_out(world: World, decided: Plan) -> World:
+    """The world as it is once the server has done everything that was planned for it, and has the new status."""
+    if decided.status is not None:
+        daemonset = world.daemonset
+        world = replace(world, daemonset=replace(daemonset, status=_written(daemonset.status, decided.status)))
+    if not decided.actions:
+        return world
+    hand = _Hand(world)
+    for action in decided.actions:
+        hand.carry_out(action)
+    return hand.world()
+
+
+def come_to_pass(world: World, hopeless: Hopeless, pace: float) -> tuple[World, tuple[str, ...]] | None:
+    """What is waited for, `pace` seconds later: pods get ready, dying ones go, those of vanished nodes are collected.
+
+    Also the nodes whose pods got ready, by name, descending. None when nothing is waited for.
+    """
+    silent = {node.name for node in world.nodes if node.unreachable}
+    known = {node.name for node in world.nodes}
+    hearing = known - silent - {one.name for one in world.nodes if is_not_ready(one)}
+    now = world.now + pace
+    pods: list[Pod] = []
+    gone: dict[str, Predecessor] = {}
+    ready: list[str] = []
+    for pod in world.pods:
+        if pod.dying and pod.node not in silent:
+            gone[pod.node] = Predecessor(uid=pod.uid, hash=pod.hash)
+        elif pod.bound and pod.node not in known:
+            continue  # the cluster's garbage collector takes it
+        elif pod.node in hearing and _may_get_ready(pod, hopeless):
+            pods.append(replace(pod, bound=True, phase="Running", ready=True, ready_since=now))
+            ready.append(pod.node)
+        else:
+            pods.append(pod)
+    if not ready and len(pods) == len(world.pods):
+        return None
+    seen = {**world.predecessors, **gone} if gone else world.predecessors
+    return replace(world, pods=tuple(pods), predecessors=seen, now=now), tuple(sorted(ready, reverse=True))
+
+
+def is_not_ready(node: Node) -> bool:
+    """Whether its kubelet says, or the control plane believes, that it is not ready."""
+    return any(taint.key in (TAINT_NOT_READY, TAINT_UNREACHABLE) for taint in node.taints)
+
+
+def _may_get_ready(pod: Pod, hopeless: Hopeless) -> bool:
+    return not (pod.dying or pod.ended or pod.ready or (pod.node, pod.hash) in hopeless)
+
+
+class _Hand:
+    """Carries out one plan on copies of the world's collections, so that a plan costs one copy and not one each."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._pods = {pod.uid: pod for pod in world.pods}
+        self._orphans = {pod.uid: pod for pod in world.orphans}
+        self._revisions = {one.uid: one for one in world.revisions}
+        self._orphan_revisions = {one.uid: one for one in world.orphan_revisions}
+        self._predecessors = dict(world.predecessors)
+        self._verdicts = dict(world.verdicts)
+        self._silent = {node.name for node in world.nodes if node.unreachable}
+
+    def world(self) -> World:
+        return replace(
+            self._world,
+            pods=tuple(self._pods.values()),
+            orphans=tuple(self._orphans.values()),
+            revisions=tuple(self._revisions.values()),
+            orphan_revisions=tuple(self._orphan_revisions.values()),
+            predecessors=self._predecessors,
+            verdicts=self._verdicts,
+        )
+
+    def carry_out(self, action: Action) -> None:
+        match action:
+            case CreatePod():
+                pod = _created(action, self._world)
+                self._pods[pod.uid] = pod
+            case DeletePod():
+                pod = self._pods.pop(action.pod.uid)
+                if action.node in self._silent:
+                    self._pods[pod.uid] = replace(pod, dying=True)
+                else:
+                    self._predecessors[action.node] = Predecessor(uid=pod.uid, hash=pod.hash)
+            case ProbeTemplate():
+                self._verdicts[action.revision.hash] = ""
+            case AdoptPod():
+                pod = self._orphans.pop(action.pod.uid)
+                self._pods[pod.uid] = replace(pod, owner_uid=self._world.daemonset.uid)
+            case ReleasePod():
+                pod = self._pods.pop(action.pod.uid)
+                self._orphans[pod.uid] = replace(pod, owner_uid="")
+            case RelabelPod():
+                pod = self._pods[action.pod.uid]
+                self._pods[pod.uid] = replace(pod, labels={**pod.labels, HASH_LABEL: action.hash})
+            case _:
+                self._carry_out_on_history(action)
+
+    def _carry_out_on_history(
+        self, action: AdoptRevision | CreateRevision | RenumberRevision | DeleteRevision
+    ) -> None:
+        match action:
+            case AdoptRevision():
+                found = self._orphan_revisions.pop(action.revision.uid)
+                self._revisions[found.uid] = replace(found, owner_uid=self._world.daemonset.uid)
+            case CreateRevision():
+                future, _ = current_revision(self._world)
+                stored = replace(future, uid=f"planned-{future.name}")
+                self._revisions[stored.uid] = stored
+            case RenumberRevision():
+                found = self._revisions[action.revision.uid]
+                self._revisions[found.uid] = replace(found, number=action.number)
+            case DeleteRevision():
+                del self._revisions[action.revision.uid]
+
+
+def _created(action: CreatePod, world: World) -> Pod:
+    """Names are never used twice, so they serve as uids as well."""
+    meta = _object(action.revision.template.get("metadata"))
+    finalizers = meta.get("finalizers")
+    return Pod(
+        namespace=world.daemonset.namespace,
+        name=action.name,
+        uid=f"planned-{action.name}",
+        version="",
+        owner_uid=world.daemonset.uid,
+        owner_index=0,
+        labels={**_texts(meta.get("labels")), HASH_LABEL: action.revision.hash},
+        finalizers=tuple(str(one) for one in finalizers) if isinstance(finalizers, list) else (),
+        created=world.now,
+        node=action.node,
+        bound=False,
+        phase="Pending",
+        dying=False,
+        ready=False,
+        ready_since=None,
+    )
+
+
+def _written(before: DaemonSetStatus | None, status: Status) -> DaemonSetStatus:
+    """What the next decision reads of a status."""
+    last = before or DaemonSetStatus()
+    return DaemonSetStatus(
+        observed_generation=status.observed_generation or last.observed_generation,
+        update_revision=status.revision_hash or last.update_revision,
+        rollout=status.rollout,
+    )
+
+
+def _object(value: JSON) -> JSONObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(value: JSON) -> dict[str, str]:
+    return {key: str(one) for key, one in _object(value).items()}

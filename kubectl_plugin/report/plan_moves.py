@@ -1,0 +1,96 @@
+"""What the actions of a plan mean for a node, in a word and a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+
+from msgspec.structs import replace
+
+from controller.api.base import Value
+from controller.planner.actions import Action, CreatePod, DeletePod, Why
+from controller.planner.board import Board
+from controller.planner.slot import Slot
+
+
+class How(StrEnum):
+    """What happens to the pod of a node."""
+
+    RECREATE = "re-create"
+    """Deleted, and another one created."""
+    SURGE = "surge"
+    """A new one is created beside the old one, which goes once the new one is available."""
+    CREATE = "create"
+    """There is none yet, or none any more."""
+    REMOVE = "remove"
+    """Deleted, and no other one created."""
+
+
+AT_ONCE = "its old pod is not available: at once, outside the budget"
+
+
+class Move(Value):
+    """What happens on one node."""
+
+    node: str
+    how: How
+    why: str
+    """More than that it is its turn; mostly empty."""
+    revision: int | None
+    """Number of the new pod's revision; None where no pod is created."""
+    pod: str
+    """Name of the pod that goes; empty where none does."""
+
+    @property
+    def urgent(self) -> bool:
+        """Whether it is outside the budget."""
+        return self.why == AT_ONCE
+
+
+def moves_of(board: Board, actions: Iterable[Action]) -> Iterator[Move]:
+    """What these actions, planned for this board, mean node by node; those on history mean nothing."""
+    concerned = [action for action in actions if isinstance(action, CreatePod | DeletePod)]
+    if not concerned:
+        return
+    slots = {slot.node: slot for slot in board.slots}
+    names = {pod.uid: pod.name for pod in board.world.pods}
+    for action in concerned:
+        slot = slots.get(action.node)
+        if isinstance(action, DeletePod):
+            yield _deletion(action, slot, names[action.pod.uid])
+        else:
+            yield _creation(action, slot)
+
+
+def together(moves: Iterable[Move]) -> tuple[Move, ...]:
+    """One move a node, in the order of the first: a pod that goes and one that comes are one move."""
+    merged: dict[str, Move] = {}
+    for move in moves:
+        before = merged.get(move.node)
+        merged[move.node] = move if before is None else _both(before, move)
+    return tuple(merged.values())
+
+
+def _both(first: Move, second: Move) -> Move:
+    revision = first.revision if second.revision is None else second.revision
+    pod = first.pod or second.pod
+    surge = How.SURGE in (first.how, second.how)
+    how = How.SURGE if surge else How.RECREATE if revision is not None and pod else first.how
+    return replace(first, how=how, why=first.why or second.why, revision=revision, pod=pod)
+
+
+def _deletion(action: DeletePod, slot: Slot | None, pod: str) -> Move:
+    why = str(action.why)
+    if action.why is Why.OUTDATED:
+        why = "" if slot is None or slot.old_available else AT_ONCE
+    return Move(node=action.node, how=How.REMOVE, why=why, revision=None, pod=pod)
+
+
+def _creation(action: CreatePod, slot: Slot | None) -> Move:
+    number = action.revision.number
+    if slot is not None and slot.old is not None:
+        why = "" if slot.old_available else AT_ONCE
+        return Move(node=action.node, how=How.SURGE, why=why, revision=number, pod=slot.old.name)
+    was_there = slot is not None and (slot.had_current or slot.had_old)
+    why = "its pod is gone" if was_there else "it has no pod yet"
+    return Move(node=action.node, how=How.CREATE, why=why, revision=number, pod="")
