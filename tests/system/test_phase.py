@@ -6,8 +6,9 @@ from itertools import groupby
 from typing import Any
 
 from controller.api.meta import epoch
-from tests.kit.api import DAEMONSETS, Object
+from tests.kit.api import DAEMONSETS, PODS, Object
 from tests.nodes.statuses import condition
+from tests.simulator.faults import LateWatch, Rule
 from tests.system.bed import Bed, rollout_of
 from tests.system.objects import V2, daemonset, on_delete
 from tests.system.opening import simulated
@@ -15,6 +16,7 @@ from tests.system.waves import UNREADY, all_ready, lose, roll, unready
 from tests.virtual_time import clock, virtual_time
 
 REFUSED = {"containers": [{"name": "agent", "image": V2, "volumeMounts": [{"name": "nowhere", "mountPath": "/x"}]}]}
+SETS = "daemonsets.apps.kruise.io"
 CANARY = {"matchLabels": {"canary": "yes"}}
 
 
@@ -215,3 +217,28 @@ async def test_a_pod_that_gets_ready_again_and_again_does_not_hide_that_the_roll
             await bed.nodes.ready(sick)
         stalled = await bed.phase("Stalled")
         assert stalled["lastProgressTime"] == since
+
+
+@virtual_time
+async def test_while_the_cache_does_not_show_our_own_status_the_record_stays() -> None:
+    async with simulated(clock=clock) as bed:
+        bed.patience = 86400.0
+        await bed.add_nodes(3)
+        await bed.deploy(daemonset())
+        bed.nodes.behave("*", UNREADY)
+        await bed.set_image(V2)
+        await bed.status(updated=1, ready=2)
+        await bed.idle(30)
+        link = bed.simulator.link
+        link.faults.add(Rule(verb="watch", resource=SETS, effect=LateWatch(seconds=3600)))
+        link.drop_watches(SETS)
+        await all_ready(bed)
+        await bed.status(updated=2, available=2)
+        await bed.idle(30)
+        before = rollout_of(await bed.daemonset())
+        bed.journal.clear()
+        for pod in (await bed.pods()).values():
+            await bed.api.patch(PODS, pod["metadata"]["name"], {"metadata": {"labels": {"another": "look"}}})
+        await bed.idle(30)
+        assert bed.journal.writes == []
+        assert rollout_of(await bed.daemonset()) == before

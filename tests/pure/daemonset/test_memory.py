@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from controller.api.daemonset import DaemonSetStatus
 from controller.daemonset.memory import ASK_AGAIN_AT_MOST, FAILING_AT_MOST, Memories, Memory
 from controller.planner.world import Predecessor
-from tests.builders import NOW, pod
+from tests.builders import NOW, ds, pod
 
 
 def test_a_place_is_left_alone_from_its_second_failure_on_and_longer_each_time() -> None:
@@ -72,3 +73,14 @@ def test_a_pod_that_becomes_ready_again_or_goes_is_seen_anew() -> None:
     assert memory.ready_seen([again], NOW + 5) == {ahead.uid: NOW + 5}
     assert memory.ready_seen([replace(ahead, ready=False, ready_since=None)], NOW + 6) == {}
     assert memory.future_ready == {}, "nothing is kept of a pod that is not ready any more"
+
+
+def test_our_own_status_counts_until_the_cache_shows_it_or_a_later_one() -> None:
+    memory = Memory()
+    cached = replace(ds(), version="10", status=DaemonSetStatus(number_ready=1))
+    assert memory.latest_status(cached) == ("10", cached.status)
+    memory.status, memory.status_version = DaemonSetStatus(number_ready=2), 12
+    assert memory.latest_status(cached) == ("12", memory.status)
+    for version in ("12", "13"):
+        shown = replace(cached, version=version)
+        assert memory.latest_status(shown) == (version, cached.status)

@@ -156,6 +156,14 @@ def test_an_unusable_spec_stalls_and_keeps_the_rest() -> None:
     assert halted(None, NOW).phase == Phase.STALLED
 
 
+def test_a_spec_that_was_unusable_after_a_long_pause_is_not_late_once_mended() -> None:
+    story = Story()
+    story.after(paused=True)
+    story.now += 86400
+    story.status = DaemonSetStatus(update_revision="v2", rollout=halted(story.status, story.now))
+    assert story.after(86400, paused=False).phase == Phase.PROGRESSING
+
+
 def test_completion_is_the_first_time_that_all_are_available() -> None:
     story = Story()
     story.after()
@@ -290,6 +298,14 @@ def test_a_first_deployment_is_pending_then_progressing_then_healthy() -> None:
     assert cluster.plan.wake_at is None
 
 
+def test_a_lost_pod_makes_no_observed_generation_pending_again() -> None:
+    cluster = ToyCluster(world(nodes=2, pods=everywhere(2)))
+    cluster.step()
+    cluster.lose("node-1-v1")
+    cluster.expect("+node-1 v1")
+    assert phase(cluster) == "Degraded"
+
+
 def test_the_plan_asks_to_be_woken_when_the_deadline_is_over_and_says_what_it_waited_for() -> None:
     cluster = ToyCluster(world(ds("v1"), nodes=3, pods=everywhere(3)))
     cluster.edit(ds("v2", **annotated("60")))
@@ -354,6 +370,15 @@ def test_a_kept_pod_that_is_not_ready_leaves_it_held() -> None:
     cluster = ToyCluster(world(ds("v2", partition=1), nodes=2, pods=pods))
     cluster.step()
     assert (phase(cluster), progressing(cluster)[1]) == ("Held", "PartitionReached")
+
+
+def test_with_partition_and_selector_the_condition_names_what_holds() -> None:
+    nodes = [node("node-0", labels=CANARY), "node-1", "node-2"]
+    pods = (*served("node-0", rev="v2"), *served("node-1", "node-2"))
+    for partition, reason in ((1, "SelectorReached"), (2, "PartitionReached")):
+        cluster = ToyCluster(world(ds("v2", selector=CANARY, partition=partition), nodes=nodes, pods=pods))
+        cluster.step()
+        assert (phase(cluster), progressing(cluster)[1]) == ("Held", reason)
 
 
 def test_paused_at_the_partition_it_is_held() -> None:
