@@ -1,0 +1,208 @@
+"""What is different between two pod templates, by name instead of by place, and nothing that means the same.
+
+Two templates have no difference here exactly when the controller takes them for the same revision (D4): what the API
+server fills in is invisible, `1000m` is `1`, and a changed order of containers is a difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from enum import StrEnum
+from typing import Final, NamedTuple, cast
+
+import msgspec
+
+from controller.api.base import JSON, JSONObject, Value
+from controller.api.canonical import canonical
+from kubectl_plugin.report.masking import masked
+from kubectl_plugin.report.places import Kind, Path, into, is_map, member, names_of, text_of
+
+_OPENED: Final = frozenset({"metadata", "resources", "limits", "requests"})
+"""Objects that are told field by field even where one side has none at all."""
+
+
+class Change(StrEnum):
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+    ORDER = "order"
+    """The same members in another order; `old` and `new` are their names."""
+
+
+class Difference(Value):
+    """One of them. `old` and `new` are as they were written, without what is default, and masked."""
+
+    change: Change
+    path: Path
+    old: JSON = None
+    """None where it was added."""
+    new: JSON = None
+    """None where it was removed."""
+
+    @property
+    def document(self) -> JSONObject:
+        sides: JSONObject = {"old": self.old, "new": self.new}
+        shown = {key: value for key, value in sides.items() if value is not None}
+        return {"path": text_of(self.path), "change": self.change.value, **shown}
+
+
+class _Side(NamedTuple):
+    """The same place of a template twice."""
+
+    meaning: JSON
+    """What is compared."""
+    written: JSON
+    """What is shown; it may hold more."""
+
+
+def differences(old: JSONObject, new: JSONObject, *, show_values: bool = False) -> tuple[Difference, ...]:
+    """From `old` to `new`, in the order of the templates. `show_values`: secret-looking literals are not masked."""
+    return tuple(_objects((), _side(old, show_values), _side(new, show_values)))
+
+
+def image_only(found: Sequence[Difference]) -> bool:
+    """Whether all of it could be done to a running pod by OpenKruise's rules: images of containers (not of init
+    containers), labels and annotations. False for no difference at all."""
+    return bool(found) and all(_is_image(one) or one.path[0].field == "metadata" for one in found)
+
+
+def verdict(found: Sequence[Difference], *, in_place_wanted: bool, on_delete: bool) -> str:
+    """What the differences mean for running pods, in one line.
+
+    `in_place_wanted`: rollingUpdateType is InPlaceIfPossible. This version of the controller re-creates pods all the
+    same; the day it does not, this is the place to say so.
+    """
+    if not found:
+        return "no difference"
+    count = f"{len(found)} change{'s' * (len(found) != 1)}{_only(found)}"
+    if on_delete:
+        return f"{count}: a pod changes only when you delete it (OnDelete)"
+    because = " (this version of the controller does not update in place)" * (in_place_wanted and image_only(found))
+    return f"{count}: pods are re-created{because}"
+
+
+def _only(found: Sequence[Difference]) -> str:
+    if not image_only(found):
+        return ""
+    images = any(map(_is_image, found))
+    marks = any(not _is_image(one) for one in found)
+    words = [word for word, there in (("image", images), ("labels and annotations", marks)) if there]
+    return f", {' and '.join(words)} only"
+
+
+def _is_image(one: Difference) -> bool:
+    fields = tuple(step.field for step in one.path)
+    return one.change is Change.CHANGED and fields == ("spec", "containers", "image")
+
+
+def _side(template: JSONObject, show_values: bool) -> _Side:
+    return _Side(canonical(template), template if show_values else masked(template))
+
+
+def _walk(path: Path, old: _Side | None, new: _Side | None) -> Iterator[Difference]:
+    """At least one difference, unless both mean the same."""
+    old, new = _opened(path, old, new), _opened(path, new, old)
+    if old is None or new is None:
+        change = Change.ADDED if old is None else Change.REMOVED
+        yield Difference(change=change, path=path, old=old and _shown(old), new=new and _shown(new))
+    elif _same(old.meaning, new.meaning):
+        return
+    elif isinstance(old.meaning, dict) and isinstance(new.meaning, dict):
+        yield from _objects(path, old, new)
+    elif isinstance(old.meaning, list) and isinstance(new.meaning, list) and path[-1].kind is Kind.FIELD:
+        yield from _lists(path, old, new)
+    else:
+        yield _changed(path, old, new)
+
+
+def _opened(path: Path, side: _Side | None, other: _Side | None) -> _Side | None:
+    """An empty one for none, where the other's content is told piece by piece."""
+    if side is not None or other is None or path[-1].kind is not Kind.FIELD:
+        return side
+    if isinstance(other.meaning, list) and other.meaning:
+        return _Side([], [])
+    opened = len(path) == 1 or path[-1].field in _OPENED or is_map(path[-1].field)
+    return _Side({}, {}) if isinstance(other.meaning, dict) and other.meaning and opened else None
+
+
+def _objects(path: Path, old: _Side, new: _Side) -> Iterator[Difference]:
+    before, after = _fields(old), _fields(new)
+    for key in dict.fromkeys((*before, *after)):
+        if not _is_default_beside_another(key, old, new):
+            yield from _walk(into(path, key), before.get(key), after.get(key))
+
+
+def _is_default_beside_another(key: str, old: _Side, new: _Side) -> bool:
+    """Whether both have written the same, and it is the default only because of another field that differs, as
+    imagePullPolicy goes with the image."""
+    if (key in _fields(old)) == (key in _fields(new)):
+        return False
+    before, after = _record(old.written), _record(new.written)
+    return _same(before.get(key), after.get(key))
+
+
+def _lists(path: Path, old: _Side, new: _Side) -> Iterator[Difference]:
+    before, after = _members(old), _members(new)
+    names, other_names = (names_of(path[-1].field, [one.meaning for one in side]) for side in (before, after))
+    if names is None or other_names is None:
+        yield from _sequences(path, before, after)
+        return
+    olds, news = dict(zip(names, before, strict=True)), dict(zip(other_names, after, strict=True))
+    for name in dict.fromkeys((*names, *other_names)):
+        yield from _walk(member(path, name, Kind.MEMBER), olds.get(name), news.get(name))
+    if [name for name in names if name in news] != [name for name in other_names if name in olds]:
+        yield Difference(change=Change.ORDER, path=path, old=[*names], new=[*other_names])
+
+
+def _sequences(path: Path, old: Sequence[_Side], new: Sequence[_Side]) -> Iterator[Difference]:
+    """Members without names: as few as possible are called added, removed or changed."""
+    matcher = SequenceMatcher(None, [_key(one) for one in old], [_key(one) for one in new], autojunk=False)
+    for tag, begin, end, other_begin, other_end in matcher.get_opcodes():
+        if tag == "equal":
+            continue
+        for offset in range(max(end - begin, other_end - other_begin)):
+            before = old[begin + offset] if begin + offset < end else None
+            after = new[other_begin + offset] if other_begin + offset < other_end else None
+            position = other_begin + offset if after is not None else begin + offset
+            yield from _walk(member(path, str(position), Kind.POSITION), before, after)
+
+
+def _changed(path: Path, old: _Side, new: _Side) -> Difference:
+    before, after = _shown(old), _shown(new)
+    if _same(before, after):  # only the mask is to be seen
+        after = f"{after} (changed)"
+    return Difference(change=Change.CHANGED, path=path, old=before, new=after)
+
+
+def _shown(side: _Side) -> JSON:
+    """As it was written, without what is default."""
+    match side.meaning:
+        case dict():
+            return {key: _shown(one) for key, one in _fields(side).items()}
+        case list():
+            return [_shown(one) for one in _members(side)]
+    return side.written
+
+
+def _fields(side: _Side) -> dict[str, _Side]:
+    written = _record(side.written)
+    return {key: _Side(value, written[key]) for key, value in _record(side.meaning).items()}
+
+
+def _members(side: _Side) -> list[_Side]:
+    meaning, written = cast("list[JSON]", side.meaning), cast("list[JSON]", side.written)
+    return [_Side(*pair) for pair in zip(meaning, written, strict=True)]
+
+
+def _record(value: JSON) -> JSONObject:
+    return cast("JSONObject", value)
+
+
+def _key(side: _Side) -> bytes:
+    return msgspec.json.encode(side.meaning, order="sorted")
+
+
+def _same(one: JSON, other: JSON) -> bool:
+    """Equal as JSON: in Python 1 is True, too."""
+    return msgspec.json.encode(one, order="sorted") == msgspec.json.encode(other, order="sorted")

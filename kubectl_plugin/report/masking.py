@@ -1,0 +1,61 @@
+"""Pod templates without the secrets that people write into them as plain text."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from controller.api.base import JSON, JSONObject
+
+MASK: Final = "***"
+
+_SECRET: Final = re.compile(
+    r"passw|passphrase|pwd|secret|token|key|credential|auth(?!or)|private|dsn|cookie|(?:^|[_.-])pass(?:$|[_.-])",
+    re.IGNORECASE,
+)
+_WHERE: Final = re.compile(r"(?:file|path|dir)$", re.IGNORECASE)
+"""Names of places: a path is no secret, and it is what people look for."""
+_FLAG: Final = re.compile(r"(--?[\w.-]+)(?:=(.*))?", re.DOTALL)
+_PASSWORD_IN_URL: Final = re.compile(r"(://[^/\s:@]*:)[^@/\s]+@")
+
+
+def looks_secret(name: str) -> bool:
+    """Whether what goes by this name is probably not for everybody's eyes. Rather once too often than too seldom."""
+    return bool(_SECRET.search(name)) and not _WHERE.search(name)
+
+
+def masked(template: JSONObject) -> JSONObject:
+    """A copy that has *** for literal values with a secret-looking name (of `env`, HTTP headers and the like), for
+    such flags in `args` and `command`, and for passwords in URLs. References to Secrets stay: they are names.
+
+    Trap: two templates with different secrets may look the same afterwards. Compare before, show after.
+    """
+    return {field: _value(value, field) for field, value in template.items()}
+
+
+def _value(value: JSON, field: str) -> JSON:
+    if isinstance(value, dict):
+        named = value.get("name")
+        hidden = isinstance(named, str) and looks_secret(named) and value.get("value") not in (None, "")
+        whole = {key: _value(one, key) for key, one in value.items()}
+        return {**whole, "value": MASK} if hidden else whole
+    if isinstance(value, list):
+        items = [_value(one, field) for one in value]
+        return _arguments(items) if field in ("args", "command") else items
+    return _PASSWORD_IN_URL.sub(rf"\1{MASK}@", value) if isinstance(value, str) else value
+
+
+def _arguments(words: list[JSON]) -> list[JSON]:
+    """`--token=x` and `--token x`."""
+    result: list[JSON] = []
+    follows = False
+    for word in words:
+        flag = _FLAG.fullmatch(word) if isinstance(word, str) else None
+        if flag is None:
+            result.append(MASK if follows and isinstance(word, str) else word)
+            follows = False
+            continue
+        secret = looks_secret(flag[1])
+        follows = secret and flag[2] is None
+        result.append(f"{flag[1]}={MASK}" if secret and flag[2] else word)
+    return result

@@ -1,0 +1,102 @@
+"""Differences in a few words, for one cell of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from controller.api.base import JSON
+from kubectl_plugin.report import images
+from kubectl_plugin.report.differences import Change, Difference
+from kubectl_plugin.report.masking import MASK
+from kubectl_plugin.report.places import CONTAINERS, Kind, Path, Step
+
+RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
+
+_NOUNS: Final[Mapping[str, str]] = {
+    "containers": "container",
+    "initContainers": "init container",
+    "volumes": "volume",
+    "volumeMounts": "volume mount",
+    "ports": "port",
+    "labels": "label",
+    "annotations": "annotation",
+    "tolerations": "toleration",
+    "nodeSelector": "node selector",
+    "imagePullSecrets": "image pull secret",
+    "hostAliases": "host alias",
+    "envFrom": "env from",
+}
+_LONGEST: Final = 24
+"""Characters of a value beyond which only the fact is told that it changed."""
+
+
+def summary(found: Sequence[Difference], *, only_ascii: bool = False) -> str:
+    """`image agent 1.8.2 → 1.8.4, + volume certs`: images first, the rest in its order; empty for no difference."""
+    arrow = "->" if only_ascii else "→"
+    ordered = sorted(found, key=lambda one: one.path[-1].field != "image")
+    return ", ".join(dict.fromkeys(_phrase(one, arrow) for one in ordered))
+
+
+def _phrase(one: Difference, arrow: str) -> str:
+    container, rest = _split(one.path)
+    if rest[-1].key == RESTARTED_AT and one.change is not Change.REMOVED:
+        return "restart"
+    if one.change is Change.ORDER:
+        return f"{_joined(rest[-1].field, container)} reordered"
+    if rest[-1].kind is Kind.POSITION or any(step.kind is Kind.POSITION for step in rest):
+        return f"{_subject(container, _up_to_position(rest))} changed"
+    if rest[-1].field == "image" and one.change is Change.CHANGED:
+        old, new = images.change(str(one.old), str(one.new))
+        return f"image {container} {old} {arrow} {new}"
+    if rest[0].field == "env" and len(rest) > 1:
+        return _variable(one, _subject(container, rest[:1]), arrow)
+    return _told(one, _subject(container, rest), arrow)
+
+
+def _variable(one: Difference, subject: str, arrow: str) -> str:
+    """Another value, or one that comes from somewhere else now."""
+    literal = one.change is Change.CHANGED and one.path[-1].field == "value"
+    return _told(one, subject, arrow) if literal else f"{subject} changed"
+
+
+def _told(one: Difference, subject: str, arrow: str) -> str:
+    old, new = _word(one.old), _word(one.new)
+    match one.change:
+        case Change.ADDED:
+            return f"+ {_joined(subject, new)}"
+        case Change.REMOVED:
+            return f"- {_joined(subject, old)}"
+    return f"{subject} {old} {arrow} {new}" if old and new else f"{subject} changed"
+
+
+def _split(path: Path) -> tuple[str, Path]:
+    """Name of the container that it is in, and the way from there; a container itself is in none."""
+    inner = path[1:] if path[0].field in ("spec", "metadata") and len(path) > 1 else path
+    if len(inner) > 1 and inner[0].field in CONTAINERS and inner[0].kind is Kind.MEMBER:
+        return inner[0].key, inner[1:]
+    return "", inner
+
+
+def _subject(container: str, rest: Path) -> str:
+    """`env agent LOG_LEVEL`, `volume certs`, `resources agent limits.cpu`."""
+    first = rest[0]
+    return _joined(_NOUNS.get(first.field, first.field), container, first.key, ".".join(one.text for one in rest[1:]))
+
+
+def _up_to_position(rest: Path) -> Path:
+    index = next(index for index, step in enumerate(rest) if step.kind is Kind.POSITION)
+    return (*rest[:index], Step(field=rest[index].field))
+
+
+def _word(value: JSON) -> str:
+    """A value that is short enough; empty otherwise."""
+    if value is None or isinstance(value, dict | list):
+        return ""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    fits = 0 < len(text) <= _LONGEST and MASK not in text and text.isprintable()
+    return text if fits else ""
+
+
+def _joined(*words: str) -> str:
+    return " ".join(word for word in words if word)

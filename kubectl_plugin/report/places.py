@@ -1,0 +1,117 @@
+"""Where in a pod template something stands, with the names that people know it by instead of numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+from controller.api.base import JSON, JSONObject, Value
+
+CONTAINERS: Final = ("containers", "initContainers")
+
+_NAMED_BY: Final[Mapping[str, str]] = {
+    **dict.fromkeys((*CONTAINERS, "ephemeralContainers", "env", "volumes", "imagePullSecrets", "sysctls"), "name"),
+    **dict.fromkeys(("httpHeaders", "resourceClaims", "schedulingGates"), "name"),
+    "volumeMounts": "mountPath",
+    "volumeDevices": "devicePath",
+    "hostAliases": "ip",
+    "readinessGates": "conditionType",
+    "topologySpreadConstraints": "topologyKey",
+    "resizePolicy": "resourceName",
+    "matchExpressions": "key",
+    "items": "key",
+    "ownerReferences": "uid",
+}
+"""By which field the members of a list are told apart. Other lists have an order and nothing else."""
+
+_MAPS: Final = frozenset({"labels", "annotations", "nodeSelector", "matchLabels"})
+"""Maps whose keys are the user's."""
+_WORD: Final = re.compile(r"\w+")
+
+
+class Kind(StrEnum):
+    """What one step into a template goes to."""
+
+    FIELD = "field"
+    ENTRY = "entry"
+    """Of a map whose keys are the user's."""
+    MEMBER = "member"
+    """Of a list, by name."""
+    POSITION = "position"
+    """Of a list whose members have no names."""
+
+
+class Step(Value):
+    """From an object to what it holds; `key`: which of them, where `field` holds many."""
+
+    field: str
+    key: str = ""
+    kind: Kind = Kind.FIELD
+
+    @property
+    def text(self) -> str:
+        return self.field if self.kind is Kind.FIELD else f"{self.field}[{self.key}]"
+
+
+Path: TypeAlias = tuple[Step, ...]
+
+
+def text_of(path: Path) -> str:
+    """`spec.template.spec.containers[agent].image`."""
+    return ".".join(("spec.template", *(step.text for step in path)))
+
+
+def holder_of(path: Path) -> str:
+    """The text of what holds the last step: a list or a map for one of its members."""
+    last = path[-1]
+    return text_of(path[:-1] if last.kind is Kind.FIELD else (*path[:-1], Step(field=last.field)))
+
+
+def into(path: Path, key: str) -> Path:
+    """`path`, and one step down by the key of a map."""
+    last = path[-1] if path else None
+    if last is not None and last.kind is Kind.FIELD and (last.field in _MAPS or not _WORD.fullmatch(key)):
+        return (*path[:-1], Step(field=last.field, key=key, kind=Kind.ENTRY))
+    return (*path, Step(field=key))
+
+
+def member(path: Path, key: str, kind: Kind) -> Path:
+    """`path` of a list, and one step down to a member of it."""
+    return (*path[:-1], Step(field=path[-1].field, key=key, kind=kind))
+
+
+def is_map(field: str) -> bool:
+    return field in _MAPS
+
+
+def names_of(field: str, items: Sequence[JSON]) -> list[str] | None:
+    """What the members of the list `field` are called; None where not all have a name of their own."""
+    names = [_name(field, one) if isinstance(one, dict) else "" for one in items]
+    return names if all(names) and len(set(names)) == len(names) else None
+
+
+def _name(field: str, item: JSONObject) -> str:
+    match field:
+        case "ports":
+            name = item.get("name")
+            return _joined("/", name) if name else _joined("/", item.get("containerPort"), item.get("protocol"))
+        case "tolerations":
+            return _joined(":", item.get("key") or "*", item.get("effect"))
+        case "envFrom":
+            return _env_from(item)
+        case _:
+            return _joined("", item.get(_NAMED_BY.get(field, "")))
+
+
+def _env_from(item: JSONObject) -> str:
+    for reference, word in (("configMapRef", "configmap"), ("secretRef", "secret")):
+        match item.get(reference):
+            case {"name": str(name)}:
+                return f"{word}/{name}"
+    return ""
+
+
+def _joined(between: str, *parts: JSON) -> str:
+    return between.join(str(one) for one in parts if one)
