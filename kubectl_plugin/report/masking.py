@@ -10,7 +10,7 @@ from controller.api.base import JSON, JSONObject
 MASK: Final = "***"
 
 _SECRET: Final = re.compile(
-    r"passw|passphrase|pwd|secret|token|key|credential|auth(?!or)|private|dsn|cookie|(?:^|[_.-])pass(?:$|[_.-])",
+    r"passw|passphrase|pwd|secret|token|key|credential|auth(?!ors?(?![a-z]))|private|dsn|cookie|(?:^|[_.-])pass(?:$|[_.-])",
     re.IGNORECASE,
 )
 _WHERE: Final = re.compile(r"(?:file|path|dir)$", re.IGNORECASE)
