@@ -1,0 +1,168 @@
+"""The Advanced DaemonSets in manifests: files, folders, standard input, kustomizations. No server is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+import yaml
+
+from controller.api.base import JSON, JSONObject, Value
+from controller.api.wellknown import GROUP, KIND
+from kubectl_plugin.failures import CommandError
+
+SUFFIXES: Final = (".json", ".yaml", ".yml")
+"""What is read in a folder, as kubectl does; a file that is named may be called anything."""
+STDIN: Final = Path("-")
+
+
+class Manifest(Value):
+    """One Advanced DaemonSet as somebody wrote it: without what the server would fill in."""
+
+    source: str
+    """Where it stands, for messages."""
+    namespace: str
+    """Empty where it names none."""
+    name: str
+    document: JSONObject
+
+
+async def read(
+    files: Sequence[Path], *, recursive: bool, kustomize: Path | None, stdin: TextIO
+) -> tuple[Manifest, ...]:
+    """All of them, in the order of the files; other kinds are passed over. The same object may occur twice.
+
+    `kustomize`: a folder that `kubectl kustomize` is asked about. Raises CommandError for what cannot be read, and
+    when there is no Advanced DaemonSet at all.
+    """
+    found: list[Manifest] = []
+    foreign = False
+    for path in _listed(files, recursive=recursive):
+        ours, native = _sorted(_text(path, stdin), str(path))
+        found += ours
+        foreign |= native
+    if kustomize is not None:
+        ours, native = _sorted(await _built(kustomize), str(kustomize))
+        found += ours
+        foreign |= native
+    if not found:
+        where = ", ".join(str(one) for one in (*files, *([kustomize] if kustomize else [])))
+        hints = ("DaemonSets of apps/v1 are there: change apiVersion to apps.kruise.io/v1beta1",) if foreign else ()
+        raise CommandError(f"no Advanced DaemonSet in {where}", hints=hints)
+    return tuple(found)
+
+
+def manifests_in(text: str, source: str) -> list[Manifest]:
+    """The Advanced DaemonSets in YAML or JSON: any number of documents, and what is in their lists.
+
+    Raises CommandError for what is neither, and for one of ours without a name.
+    """
+    return _sorted(text, source)[0]
+
+
+def _sorted(text: str, source: str) -> tuple[list[Manifest], bool]:
+    """Ours; and whether there are native DaemonSets."""
+    ours: list[Manifest] = []
+    native = False
+    for document in _objects(_documents(text, source)):
+        if document.get("kind") != KIND:
+            continue
+        group = str(document.get("apiVersion") or "").rpartition("/")[0]
+        native |= group == "apps"
+        if group == GROUP:
+            ours.append(_manifest(document, source))
+    return ours, native
+
+
+def _manifest(document: JSONObject, source: str) -> Manifest:
+    meta = document.get("metadata")
+    fields = meta if isinstance(meta, dict) else {}
+    name, namespace = fields.get("name"), fields.get("namespace") or ""
+    if not isinstance(name, str) or not name or not isinstance(namespace, str):
+        raise CommandError(f"{source}: an Advanced DaemonSet without metadata.name")
+    return Manifest(source=source, namespace=namespace, name=name, document=document)
+
+
+def _objects(documents: Iterable[JSON]) -> Iterator[JSONObject]:
+    for document in documents:
+        if not isinstance(document, dict):
+            continue
+        items = document.get("items")
+        if isinstance(items, list) and str(document.get("kind") or "").endswith("List"):
+            yield from _objects(items)
+        else:
+            yield document
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """YAML as Kubernetes reads it: a date is text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _documents(text: str, source: str) -> list[JSON]:
+    try:
+        return [_with_text_keys(one) for one in yaml.load_all(text, Loader=_Loader)]
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" line {mark.line + 1}:" if mark is not None else ""
+        words = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise CommandError(f"{source}:{line} {words}") from error
+
+
+def _with_text_keys(value: Any) -> JSON:
+    """JSON has no other keys; YAML's `1:` and `true:` are meant as text."""
+    match value:
+        case dict():
+            return {_key(key): _with_text_keys(one) for key, one in value.items()}
+        case list():
+            return [_with_text_keys(one) for one in value]
+        case None | str() | bool() | int() | float():
+            return value
+        case _:
+            return str(value)
+
+
+def _key(key: Any) -> str:
+    return str(key).lower() if isinstance(key, bool) else str(key)
+
+
+def _listed(files: Sequence[Path], *, recursive: bool) -> Iterator[Path]:
+    for path in files:
+        if path == STDIN or not path.is_dir():
+            yield path
+            continue
+        inside = sorted(path.rglob("*") if recursive else path.iterdir())
+        yield from (one for one in inside if one.suffix in SUFFIXES and one.is_file())
+
+
+def _text(path: Path, stdin: TextIO) -> str:
+    try:
+        return stdin.read() if path == STDIN else path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise CommandError(f'the path "{path}" does not exist') from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+
+
+async def _built(folder: Path) -> str:
+    """What `kubectl kustomize` makes of it; $KUBECTL may name another program than kubectl."""
+    program = os.environ.get("KUBECTL") or "kubectl"
+    try:
+        process = await asyncio.create_subprocess_exec(
+            program, "kustomize", str(folder), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+    except OSError as error:
+        raise CommandError(f"-k needs {program} to build {folder}: {error.strerror}") from error
+    out, err = await process.communicate()
+    if process.returncode:
+        words = " ".join(err.decode(errors="replace").split()).removeprefix("error: ")
+        raise CommandError(f"kubectl kustomize {folder}: {words}")
+    return out.decode()

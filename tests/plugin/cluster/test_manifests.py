@@ -1,0 +1,122 @@
+"""Manifests as people write them: what is found in them, and what is said of those that cannot be read."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from kubectl_plugin.cluster.manifests import Manifest, manifests_in, read
+from kubectl_plugin.failures import CommandError
+
+OURS = """\
+apiVersion: apps.kruise.io/{version}
+kind: DaemonSet
+metadata: {{name: {name}, namespace: {namespace}}}
+spec: {{template: {{metadata: {{annotations: {{day: 2026-01-31, 1: true}}}}}}}}
+"""
+NATIVE = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: native}\n"
+OTHER = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n"
+
+
+def ours(name: str, namespace: str = "''", version: str = "v1beta1") -> str:
+    return OURS.format(name=name, namespace=namespace, version=version)
+
+
+def names(found: list[Manifest] | tuple[Manifest, ...]) -> list[str]:
+    return [f"{one.namespace}/{one.name}" for one in found]
+
+
+async def at(*files: Path, recursive: bool = False, kustomize: Path | None = None, typed: str = "") -> list[str]:
+    return names(await read(files, recursive=recursive, kustomize=kustomize, stdin=io.StringIO(typed)))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (ours("a", "obs"), ["obs/a"]),
+        (f"---\n{OTHER}---\n{ours('a')}---\n---\n{NATIVE}---\n{ours('b', version='v1alpha1')}", ["/a", "/b"]),
+        ('{"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", "metadata": {"name": "a"}}', ["/a"]),
+        (
+            "kind: List\nitems:\n- {apiVersion: apps.kruise.io/v1beta1, kind: DaemonSet, metadata: {name: a}}\n"
+            "- {kind: List, items: [{apiVersion: apps.kruise.io/v1, kind: DaemonSet, metadata: {name: b}}]}\n"
+            "- {apiVersion: v1, kind: Service, metadata: {name: c}}\n",
+            ["/a", "/b"],
+        ),
+        (NATIVE, []),
+        ("", []),
+        ("just words", []),
+    ],
+)
+def test_only_our_kind_is_found_in_any_number_of_documents_and_lists(text: str, found: list[str]) -> None:
+    assert names(manifests_in(text, "x.yaml")) == found
+
+
+def test_dates_are_text_and_so_are_all_keys() -> None:
+    (found,) = manifests_in(ours("a"), "x.yaml")
+    assert found.document["spec"] == {"template": {"metadata": {"annotations": {"day": "2026-01-31", "1": True}}}}
+
+
+async def test_a_folder_has_yaml_and_json_by_name_and_with_recursive_those_below(tmp_path: Path) -> None:
+    (tmp_path / "b.yaml").write_text(ours("b"))
+    (tmp_path / "a.yml").write_text(ours("a"))
+    (tmp_path / "notes.txt").write_text("neither: [yaml")
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "c.yaml").write_text(ours("c"))
+    assert await at(tmp_path) == ["/a", "/b"]
+    assert await at(tmp_path, recursive=True) == ["/a", "/b", "/c"]
+
+
+async def test_standard_input_and_files_of_any_name_are_read_in_their_order(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text(ours("a"))
+    assert await at(Path("-"), tmp_path / "notes.txt", typed=ours("typed")) == ["/typed", "/a"]
+
+
+async def test_a_kustomization_is_built(tmp_path: Path) -> None:
+    (tmp_path / "ds.yaml").write_text("apiVersion: apps.kruise.io/v1beta1\nkind: DaemonSet\nmetadata: {name: a}\n")
+    (tmp_path / "kustomization.yaml").write_text("namespace: obs\nnamePrefix: edge-\nresources: [ds.yaml]\n")
+    assert await at(kustomize=tmp_path) == ["obs/edge-a"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("gone.yaml", None, 'the path "{path}" does not exist'),
+        ("bad.yaml", "a: [1\nb: 2\n", "{path}: line 2: "),
+        (
+            "nameless.yaml",
+            "apiVersion: apps.kruise.io/v1beta1\nkind: DaemonSet\n",
+            "{path}: an Advanced DaemonSet without",
+        ),
+        ("other.yaml", OTHER, "no Advanced DaemonSet in {path}"),
+        ("binary.yaml", b"\xff\xfe\x00", "cannot read {path}: "),
+    ],
+)
+async def test_what_cannot_be_read_is_told_with_its_place(
+    tmp_path: Path, name: str, text: str | bytes | None, words: str
+) -> None:
+    path = tmp_path / name
+    if text is not None:
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(CommandError) as refused:
+        await at(path)
+    assert refused.value.message.startswith(words.format(path=path))
+
+
+async def test_who_has_only_native_daemonsets_is_told_what_to_change(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(NATIVE)
+    with pytest.raises(CommandError) as refused:
+        await at(tmp_path)
+    assert "apps.kruise.io/v1beta1" in refused.value.hints[0]
+
+
+async def test_a_broken_kustomization_is_told_in_kubectls_words(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match=r"kubectl kustomize .*: .*kustomization"):
+        await at(kustomize=tmp_path)
+
+
+async def test_without_kubectl_there_is_no_kustomize(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECTL", str(tmp_path / "kubectl"))
+    with pytest.raises(CommandError, match="-k needs"):
+        await at(kustomize=tmp_path)
