@@ -49,12 +49,16 @@ def last_action(annotations: Mapping[str, str]) -> Action | None:
 def recorded(document: JSONObject, change: tuple[JSONObject, ...], done: Action) -> tuple[JSONObject, ...]:
     """Operations that note `done` on `document` beside the operations of `change`.
 
-    A reason becomes the change cause only of a change of the template: there is no revision to tell it otherwise.
+    Where `change` touches the template, its reason is the change cause; without one the former cause goes, which
+    would tell of the new revision what was true of an earlier one.
     """
     draft = Draft(document)
     draft.set(msgspec.json.encode(done).decode(), "metadata", "annotations", LAST_ACTION)
-    if done.reason and any(_in_template(str(one["path"])) for one in change):
-        draft.set(done.reason, "metadata", "annotations", CHANGE_CAUSE)
+    if any(_in_template(str(one["path"])) for one in change):
+        if done.reason:
+            draft.set(done.reason, "metadata", "annotations", CHANGE_CAUSE)
+        else:
+            draft.drop("metadata", "annotations", CHANGE_CAUSE)
     return draft.operations
 
 

@@ -1,0 +1,94 @@
+"""Images of containers and init containers, as `kubectl set image` sets them; and a partition in the same write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from controller.api.number import IntOrPercent
+from kubectl_plugin.edits.applying import Draft, found
+from kubectl_plugin.edits.edit import Caution, Edit
+from kubectl_plugin.edits.outlook import board_after, course, on_delete, paused
+from kubectl_plugin.edits.rolling import ROLLING
+from kubectl_plugin.failures import CommandError
+from kubectl_plugin.report.images import change, short
+from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.values import USAGE
+
+EVERY: Final = "*"
+_FIELDS: Final = ("initContainers", "containers")
+
+
+def parse(words: Sequence[str]) -> dict[str, str]:
+    """`agent=agent:1.9.1 …`, or `*=IMAGE` alone, by container. Raises CommandError (2)."""
+    images: dict[str, str] = {}
+    for word in words:
+        container, _, image = word.partition("=")
+        if not container or not image or image != image.strip() or " " in image:
+            raise CommandError(f'invalid image "{word}": use CONTAINER=IMAGE, or *=IMAGE', exit_code=USAGE)
+        if images.get(container, image) != image:
+            raise CommandError(f"two images for container {container}", exit_code=USAGE)
+        images[container] = image
+    if EVERY in images and len(images) > 1:
+        raise CommandError("*=IMAGE means all containers already: leave the others out", exit_code=USAGE)
+    return images
+
+
+def set_images(snapshot: Snapshot, images: Mapping[str, str], hold_at: IntOrPercent | None) -> Edit:
+    """`hold_at`: the partition to be there before any node can start; OnDelete needs none and gets none.
+
+    Raises CommandError (1) for a container that there is not.
+    """
+    places = dict(_places(snapshot))
+    unknown = [name for name in images if name != EVERY and name not in places]
+    if unknown:
+        raise _unknown(snapshot, unknown[0])
+    draft, results, changed = Draft(snapshot.document), [], []
+    for name, (path, present) in places.items():
+        image = images.get(name) or images.get(EVERY)
+        if image is None or image == present:
+            continue
+        draft.set(image, *path, "image")
+        changed.append(f"{name}: {' -> '.join(change(present, image))}")
+    if changed:
+        results.append("image updated")
+    rolling = snapshot.daemonset.rolling_update
+    if hold_at is not None and rolling is not None and (rolling.partition or 0) != hold_at:
+        draft.set(hold_at, *ROLLING, "partition")
+        results.append(f"partition {rolling.partition or 0} -> {hold_at}")
+    if not draft.operations:
+        wanted = ", ".join(dict.fromkeys(short(image) for image in images.values()))
+        return Edit(result=f"already on {wanted}", operations=())
+    board = board_after(snapshot, draft.operations)
+    cautions = (_on_delete(snapshot, hold_at), paused(snapshot))
+    return Edit(
+        result=", ".join(results),
+        operations=draft.operations,
+        details=(*changed, *(course(board) if board else ())),
+        warnings=tuple(one for one in cautions if one is not None),
+    )
+
+
+def _places(snapshot: Snapshot) -> Iterator[tuple[str, tuple[tuple[str, ...], str]]]:
+    """By name of the container: its path in the document, and its image."""
+    for field in _FIELDS:
+        containers = found(snapshot.document, "spec", "template", "spec", field)
+        for index, one in enumerate(containers if isinstance(containers, list) else ()):
+            if isinstance(one, dict) and isinstance(one.get("name"), str):
+                yield str(one["name"]), (("spec", "template", "spec", field, str(index)), str(one.get("image") or ""))
+
+
+def _unknown(snapshot: Snapshot, name: str) -> CommandError:
+    by_field: dict[str, list[str]] = {field: [] for field in _FIELDS}
+    for container, (path, _) in _places(snapshot):
+        by_field[path[3]].append(container)
+    ones = ", ".join(by_field["containers"])
+    init = f"; init containers: {', '.join(by_field['initContainers'])}" if by_field["initContainers"] else ""
+    return CommandError(f'{snapshot.key.name} has no container "{name}"; it has: {ones}{init}')
+
+
+def _on_delete(snapshot: Snapshot, hold_at: IntOrPercent | None) -> Caution | None:
+    caution = on_delete(snapshot)
+    if caution is None or hold_at is None:
+        return caution
+    return Caution(text=f"{caution.text}; --hold-at changes nothing", hints=caution.hints)

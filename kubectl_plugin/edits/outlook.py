@@ -1,0 +1,120 @@
+"""What a change comes to, in nodes: the controller's own board of the DaemonSet as it will be, put into words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from controller.api.base import JSONObject
+from controller.api.daemonset import DaemonSetView, project
+from controller.api.revision import Revision
+from controller.planner.board import Board, lay_out
+from kubectl_plugin.edits.applying import applied
+from kubectl_plugin.edits.edit import Caution
+from kubectl_plugin.report.moves import Moves, Obstacle, moves_of
+from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.survey import world_of
+
+NAMED_MOST = 3
+
+
+def board_after(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -> Board | None:
+    """The board once `operations` are written. None where pods may not be read, or where the spec cannot be made
+    sense of: a verb does its work then all the same, and says less.
+    """
+    if any(one.startswith("pods:") for one in snapshot.missing_rights):
+        return None
+    try:
+        view = msgspec.convert(applied(snapshot.document, operations), DaemonSetView)
+        return lay_out(world_of(snapshot, project(view)))
+    except (ValueError, msgspec.MsgspecError):
+        return None
+
+
+def number_of(current: Revision, older: Sequence[Revision]) -> int:
+    """The number that the current template has, or gets once the controller has seen it: always the highest."""
+    return max(current.number, older[0].number + 1 if older else 1)
+
+
+def named(nodes: Sequence[str]) -> str:
+    """Up to three names, of more the first and the last."""
+    return ", ".join(nodes) if len(nodes) <= NAMED_MOST else f"{nodes[0]} … {nodes[-1]}"
+
+
+def course(board: Board) -> tuple[str, ...]:
+    """Which nodes get the current revision from now on, in which order; who does not, and why."""
+    moves = moves_of(board)
+    number, desired = number_of(board.revision, board.older), board.budget.desired
+    moving, waiting = moves.moving, moves.held.get(Obstacle.PAUSED, ())
+    lines = []
+    if moving:
+        lines.append(
+            f"{len(moving)} of {desired} nodes get revision {number}: {', then '.join(_turns(board, moves))}"
+        )
+    elif waiting:
+        lines.append(f"{len(waiting)} of {desired} nodes get revision {number} after resume: {named(waiting)}")
+    else:
+        lines.append(f"no node gets revision {number} now; {len(moves.staying)} of {desired} have it")
+    return (*lines, *_held(board, moves), *_how(board, moves))
+
+
+def _turns(board: Board, moves: Moves) -> Iterator[str]:
+    if moves.at_once:
+        yield f"{named(moves.at_once)} at once (no available pod)"
+    if moves.later and not moves.wave:
+        verb = "is" if len(moves.spent_by) == 1 else "are"
+        yield f"{named(moves.later)} when {named(moves.spent_by)} {verb} available"
+    elif moves.later:
+        yield f"{named(moves.later)}{f', {moves.wave} at a time' if len(moves.later) > 1 else ''}"
+
+
+def _held(board: Board, moves: Moves) -> Iterator[str]:
+    partition = board.rolling_update.partition if board.rolling_update else None
+    for obstacle, nodes in moves.held.items():
+        who = f"{_nodes(len(nodes))} ({named(nodes)})"
+        match obstacle:
+            case Obstacle.PARTITION:
+                yield f"partition {partition} keeps {who} old"
+            case Obstacle.UNSELECTED:
+                yield f"rollingUpdate.selector leaves out {who}"
+            case Obstacle.TAINTED:
+                yield f"taints keep new pods from {who}"
+            case Obstacle.UNREACHABLE:
+                yield f"not before it can be reached: {who}"
+            case Obstacle.HOOKED:
+                yield f"the preDelete hook holds the pods of {who}"
+            case Obstacle.PAUSED | Obstacle.MANUAL:
+                continue  # told by the first line, and by a caution
+
+
+def _how(board: Board, moves: Moves) -> Iterator[str]:
+    rolling = board.rolling_update
+    if rolling is not None and rolling.rolling_update_type == "InPlaceIfPossible" and moves.moving:
+        yield "not in place: this version of the controller re-creates pods"
+
+
+def on_delete(snapshot: Snapshot) -> Caution | None:
+    """Why nothing moves by itself; None where it does."""
+    daemonset = snapshot.daemonset
+    if daemonset.rolling_update is not None:
+        return None
+    return Caution(
+        text=f"updateStrategy of {daemonset.name} is OnDelete: pods change only when you delete them",
+        hints=(f"kubectl kruise-ds nodes {daemonset.name} -n {daemonset.namespace} --only old",),
+    )
+
+
+def paused(snapshot: Snapshot) -> Caution | None:
+    """The same for a pause."""
+    daemonset = snapshot.daemonset
+    if daemonset.rolling_update is None or not daemonset.rolling_update.paused:
+        return None
+    return Caution(
+        text=f"{daemonset.name} is paused: nothing moves before it is resumed",
+        hints=(f"kubectl kruise-ds resume {daemonset.name} -n {daemonset.namespace}",),
+    )
+
+
+def _nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes"

@@ -1,0 +1,127 @@
+"""The partition: how many pods stay old. Told in nodes that may be updated, which is what people mean."""
+
+from __future__ import annotations
+
+from controller.api import number
+from controller.api.number import IntOrPercent
+from controller.planner.board import Board
+from controller.planner.eligibility import Fit
+from kubectl_plugin.edits.applying import Draft
+from kubectl_plugin.edits.edit import Caution, Edit
+from kubectl_plugin.edits.outlook import board_after, named, number_of
+from kubectl_plugin.edits.rolling import ROLLING, settings_of
+from kubectl_plugin.failures import CommandError
+from kubectl_plugin.report.node_row import NodeState
+from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.steps import steps_of
+from kubectl_plugin.report.survey import survey
+
+_UNKNOWN = 1
+
+
+def set_partition(snapshot: Snapshot, value: IntOrPercent) -> Edit:
+    """Raises CommandError (6) for OnDelete."""
+    present = settings_of(snapshot, "set the partition of").partition or 0
+    if value == present:
+        return Edit(result=f"already at partition {value}", operations=())
+    draft = Draft(snapshot.document)
+    draft.set(value, *ROLLING, "partition")
+    before, after = board_after(snapshot), board_after(snapshot, draft.operations)
+    details: tuple[str, ...] = ()
+    warnings: tuple[Caution, ...] = ()
+    if before is not None and after is not None:
+        details, warnings = _told(snapshot, before, after)
+    return Edit(
+        result=f"partition {present} -> {value}", operations=draft.operations, details=details, warnings=warnings
+    )
+
+
+def for_nodes(snapshot: Snapshot, updated: IntOrPercent) -> int:
+    """The partition with which `updated` nodes are updated; a percentage is rounded up, as `partition` rounds down.
+
+    Raises CommandError when it is not known how many nodes there are.
+    """
+    desired = desired_of(snapshot)
+    return max(desired - number.scaled(updated, desired, round_up=True), 0)
+
+
+def desired_of(snapshot: Snapshot) -> int:
+    """How many nodes should run a pod: counted, or without the right to list nodes the controller's own count."""
+    status = snapshot.daemonset.status
+    if snapshot.nodes is not None and (board := board_after(snapshot)) is not None:
+        return board.budget.desired
+    if status is None or not status.observed_generation:
+        raise CommandError(
+            f"it is not known how many nodes should run {snapshot.key.name}",
+            hints=("give the partition itself: the number of pods that stay old",),
+            exit_code=_UNKNOWN,
+        )
+    return status.desired_number_scheduled
+
+
+def misread(snapshot: Snapshot, value: IntOrPercent) -> Caution | None:
+    """For a partition that leaves no node to update, which few people mean; None for any other."""
+    desired = desired_of(snapshot)
+    kept = number.scaled(value, desired, round_up=False)
+    if not desired or kept < desired:
+        return None
+    name, pods = snapshot.key.name, value if isinstance(value, int) else kept
+    there = "but" if pods > desired else "and"
+    instead = f"to update all nodes: set-partition {name} 0"
+    if desired < pods <= 100:
+        instead = f"to update {pods}% of the nodes: set-partition {name} --update {pods}%"
+    return Caution(
+        text=f"partition {value} keeps {pods} pods OLD, {there} there are only {desired} nodes:"
+        " nothing will be updated",
+        hints=(instead, f"to stop updates: pause {name}"),
+    )
+
+
+def skipped_steps(snapshot: Snapshot, value: IntOrPercent) -> tuple[IntOrPercent, ...]:
+    """The steps between the present partition and 0 that are left out by setting it to 0; none for other values."""
+    rolling = snapshot.daemonset.rolling_update
+    if value not in (0, "0%") or rolling is None:
+        return ()
+    try:
+        steps = steps_of(snapshot.daemonset.annotations, rolling.partition, desired_of(snapshot))
+    except CommandError:
+        return ()  # what is written there is no list of steps: it is not for this verb to complain
+    return steps.values[steps.index : -1] if steps is not None else ()
+
+
+def _told(snapshot: Snapshot, before: Board, after: Board) -> tuple[tuple[str, ...], tuple[Caution, ...]]:
+    number_, desired, quota = number_of(after.revision, after.older), after.budget.desired, after.quota
+    running = [slot for slot in after.slots if slot.fit is Fit.RUN]
+    updated = sum(slot.current is not None for slot in running)
+    if updated == desired:
+        return (f"all {desired} nodes run revision {number_}; the next one may go to {quota} of them",), ()
+    if updated > quota and quota < before.quota:
+        return (), (_raised(snapshot, updated, number_),)
+    if updated > quota:
+        return (f"{updated} of {desired} nodes run revision {number_} already, and no more may",), ()
+    could = {slot.node for slot in before.target}
+    more = [slot.node for slot in after.target if slot.only_old and slot.node not in could]
+    gained = f" ({len(more)} more: {named(more)})" if more else ""
+    lines = [f"up to {quota} of {desired} nodes may now run revision {number_}{gained}"]
+    rolling = after.rolling_update
+    if rolling is not None and rolling.paused:
+        lines.append("it is paused: no node is updated before resume")
+    return tuple(lines), _failing(snapshot, number_)
+
+
+def _raised(snapshot: Snapshot, updated: int, revision: int) -> Caution:
+    name = snapshot.key.name
+    already = "1 node already runs" if updated == 1 else f"{updated} nodes already run"
+    back = "it" if updated == 1 else "them"
+    return Caution(
+        text=f"{already} revision {revision}; raising the partition does not move {back} back",
+        hints=(f"kubectl kruise-ds rollback {name} -n {snapshot.key.namespace}",),
+    )
+
+
+def _failing(snapshot: Snapshot, revision: int) -> tuple[Caution, ...]:
+    nodes = [row.node for row in survey(snapshot).in_update_order if row.state is NodeState.FAILING]
+    if not nodes:
+        return ()
+    verb = "is" if len(nodes) == 1 else "are"
+    return (Caution(text=f"{named(nodes)} {verb} failing on revision {revision}"),)

@@ -1,0 +1,61 @@
+"""Pause and resume."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from controller.planner.board import Board
+from controller.planner.eligibility import Fit
+from controller.planner.quota import is_frozen
+from kubectl_plugin.edits.applying import Draft
+from kubectl_plugin.edits.edit import Edit
+from kubectl_plugin.edits.outlook import board_after, course, named, number_of
+from kubectl_plugin.edits.rolling import ROLLING, settings_of
+from kubectl_plugin.report.node_row import NodeState
+from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.survey import survey
+
+
+def pause(snapshot: Snapshot) -> Edit:
+    """Raises CommandError (6) for OnDelete."""
+    if settings_of(snapshot, "pause").paused:
+        return Edit(result="already paused", operations=())
+    draft = Draft(snapshot.document)
+    draft.set(True, *ROLLING, "paused")
+    board = board_after(snapshot, draft.operations)
+    return Edit(result="paused", operations=draft.operations, details=_stopped(snapshot, board) if board else ())
+
+
+def resume(snapshot: Snapshot) -> Edit:
+    """Raises CommandError (6) for OnDelete."""
+    if not settings_of(snapshot, "resume").paused:
+        return Edit(result="not paused", operations=())
+    draft = Draft(snapshot.document)
+    draft.set(False, *ROLLING, "paused")
+    board = board_after(snapshot, draft.operations)
+    return Edit(result="resumed", operations=draft.operations, details=course(board) if board else ())
+
+
+def _stopped(snapshot: Snapshot, board: Board) -> tuple[str, ...]:
+    running = [slot for slot in board.slots if slot.fit is Fit.RUN]
+    number, desired = number_of(board.revision, board.older), len(running)
+    updated = sum(slot.current is not None for slot in running)
+    if updated == desired:
+        return (f"all {desired} nodes are on revision {number}; a later one is not rolled out before resume",)
+    return (
+        f"{updated} of {desired} nodes are on revision {number}; no more will be updated",
+        f"not stopped: {', '.join(_not_stopped(snapshot, board))}",
+    )
+
+
+def _not_stopped(snapshot: Snapshot, board: Board) -> Iterator[str]:
+    """A pause keeps the number of pods, and the promise of who is on which revision (D9)."""
+    updating = [row.node for row in survey(snapshot).in_update_order if row.state is NodeState.UPDATING]
+    if updating:
+        yield f"{named(updating)} (already updating)"
+    yield "lost pods (they come back as they were)"
+    rolling = board.rolling_update
+    if rolling is not None and board.older and not board.progressive and is_frozen(board.slots, rolling):
+        yield f"new nodes (they get revision {board.older[0].number})"
+    else:
+        yield "new nodes"

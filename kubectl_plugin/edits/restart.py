@@ -1,0 +1,24 @@
+"""Restart: another template that means the same pods, by kubectl's own annotation."""
+
+from __future__ import annotations
+
+from controller.api.meta import rfc3339
+from kubectl_plugin.edits.annotations import RESTARTED_AT
+from kubectl_plugin.edits.applying import Draft
+from kubectl_plugin.edits.edit import Edit
+from kubectl_plugin.edits.outlook import board_after, course, on_delete, paused
+from kubectl_plugin.report.snapshot import Snapshot
+
+
+def restart(snapshot: Snapshot) -> Edit:
+    """Stamped with the time of the snapshot. Partition, selector and budget hold for it as for any other update."""
+    draft = Draft(snapshot.document)
+    draft.set(rfc3339(snapshot.now), "spec", "template", "metadata", "annotations", RESTARTED_AT)
+    board = board_after(snapshot, draft.operations)
+    cautions = (on_delete(snapshot), paused(snapshot))
+    return Edit(
+        result="restarted",
+        operations=draft.operations,
+        details=course(board) if board else (),
+        warnings=tuple(one for one in cautions if one is not None),
+    )

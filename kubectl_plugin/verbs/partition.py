@@ -1,0 +1,74 @@
+"""set-partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from controller.api.number import IntOrPercent
+from kubectl_plugin.edits import partition as edits
+from kubectl_plugin.failures import CommandError
+from kubectl_plugin.flags import Acting, Many
+from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.values import USAGE, int_or_percent
+from kubectl_plugin.running import Invocation
+from kubectl_plugin.verbs.acting import Change, Chosen, carry_out_all, choose
+
+Value = Callable[[Snapshot], IntOrPercent]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says."""
+
+    words: tuple[str, ...]
+    """Names, and without `update` the value as the last one."""
+    update: str | None
+    many: Many
+    everything: bool
+
+
+async def set_partition(invocation: Invocation, asked: Asked, acting: Acting) -> int:
+    names, value = _parsed(asked)
+    chosen = Chosen(names=names, many=asked.many, everything=asked.everything)
+    found = await choose(invocation, chosen, acting)
+    return await carry_out_all(
+        invocation,
+        found,
+        lambda one: _change(one, value(one), by_nodes=asked.update is not None),
+        acting,
+        verb="set-partition",
+    )
+
+
+def _parsed(asked: Asked) -> tuple[tuple[str, ...], Value]:
+    """The names, and the partition that is wanted for an object."""
+    words, update = asked.words, asked.update
+    by_selection = asked.everything or bool(asked.many.selector) or asked.many.all_namespaces
+    if len(words) + (update is not None) < (1 if by_selection else 2):
+        raise CommandError(
+            "which one, and how many pods stay old? use set-partition NAME VALUE",
+            hints=("or in nodes to update: set-partition NAME --update 1",),
+            exit_code=USAGE,
+        )
+    if update is not None:
+        nodes = int_or_percent(update, "--update")
+        return words, lambda snapshot: edits.for_nodes(snapshot, nodes)
+    pods = int_or_percent(words[-1], "partition")
+    return words[:-1], lambda snapshot: pods
+
+
+def _change(snapshot: Snapshot, value: IntOrPercent, *, by_nodes: bool) -> Change:
+    """Asked is where the number may mean something else than was meant, or goes further than was planned."""
+    edit = edits.set_partition(snapshot, value)
+    if not edit.operations:
+        return Change(snapshot, edit)
+    misread = None if by_nodes else edits.misread(snapshot, value)
+    if misread is not None:
+        return Change(snapshot, replace(edit, warnings=(misread, *edit.warnings)), ask="Set it all the same?")
+    if skipped := edits.skipped_steps(snapshot, value):
+        steps = ", ".join(map(str, skipped))
+        return Change(snapshot, edit, ask=f"This leaves out the steps {steps}: all nodes are updated.\nContinue?")
+    return Change(snapshot, edit)
