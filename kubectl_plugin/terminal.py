@@ -83,9 +83,12 @@ class Terminal:
         for line in lines:
             print(line, file=self.out)
 
-    def show(self, renderable: Any) -> None:
-        """Something of rich's: a Text, a Table, a Group. Lines that do not fit are cut."""
-        self.console.print(renderable, no_wrap=True, overflow="ellipsis", crop=True)
+    def show(self, renderable: Any, *, whole: bool = False) -> None:
+        """Something of rich's: a Text, a Table, a Group. Lines that do not fit are cut, unless it is to be `whole`."""
+        if whole:
+            self.console.print(renderable, soft_wrap=True)
+        else:
+            self.console.print(renderable, no_wrap=True, overflow="ellipsis", crop=True)
 
     def detail(self, *lines: str) -> None:
         """Lines that explain the result; not with -q."""

@@ -108,7 +108,7 @@ async def _completed(
     fleet, *rest = await _together(
         _or_none(_nodes(invocation) if nodes and found else _nothing()),
         *(_or_none(_revisions(invocation, one)) for one in daemonsets),
-        *(_or_none(_pods(invocation, one) if pods else _nothing()) for one in daemonsets),
+        *(_or_none(pods_of(invocation, one) if pods else _nothing()) for one in daemonsets),
     )
     histories, owned = rest[: len(daemonsets)], rest[len(daemonsets) :]
     now = invocation.terminal.now()
@@ -168,7 +168,8 @@ async def _revisions(invocation: Invocation, daemonset: api.DaemonSet) -> tuple[
     return tuple(sorted(owned, key=lambda one: (one.revision.number, one.revision.name), reverse=True))
 
 
-async def _pods(invocation: Invocation, daemonset: api.DaemonSet) -> tuple[PodDetail, ...]:
+async def pods_of(invocation: Invocation, daemonset: api.DaemonSet) -> tuple[PodDetail, ...]:
+    """The pods that it controls. Raises ApiError."""
     found = _paged(invocation, PODS, daemonset.namespace, _selected(daemonset))
     return tuple([one async for one in found if one.pod.owner_uid == daemonset.uid])
 

@@ -42,6 +42,33 @@ def table(
     return Text("\n").join(_line(columns, cells, widths, only_ascii) for cells in lines)
 
 
+def without_the_expendable(
+    columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, expendable: Sequence[str], width: int, room: int
+) -> tuple[list[Column], list[list[Cell]]]:
+    """The table without as many `expendable` columns, the first of them first, as leave `room` for the last column.
+
+    That one says why, and is worth more than what can be asked for in other ways.
+    """
+    hidden: set[str] = set()
+    for name in expendable:
+        needed = [_needed(column, cells) for column, cells in zip(columns, _turned(columns, rows), strict=True)]
+        least = min(needed[-1], room)
+        shown = [width for column, width in zip(columns[:-1], needed, strict=False) if column.header not in hidden]
+        if sum(shown) + len(GAP) * len(shown) + least <= width:
+            break
+        hidden.add(name)
+    kept = [index for index, column in enumerate(columns) if column.header not in hidden]
+    return [columns[index] for index in kept], [[row[index] for index in kept] for row in rows]
+
+
+def _turned(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> list[list[Cell]]:
+    return [[row[index] for row in rows] for index in range(len(columns))]
+
+
+def _needed(column: Column, cells: Sequence[Cell]) -> int:
+    return max([len(column.header), *(Text.assemble(cell).cell_len for cell in cells)])
+
+
 def clean(cell: Cell, only_ascii: bool) -> Text:
     """`cell` on one line, without anything that a terminal would obey; its colours stay."""
     text = cell.copy() if isinstance(cell, Text) else Text(cell)

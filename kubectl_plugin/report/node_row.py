@@ -46,6 +46,8 @@ class NodeRow(Value):
     """Number of the revision that its pod has; None without a pod or for one that is not stored."""
     pod: PodDetail | None
     """The one that stands for the node: of the current revision, before an old one, before one that ends."""
+    how: str
+    """What its update is, or was: `re-create` or `surge`; empty where none is due."""
     why: str
     """Empty where there is nothing to say."""
     trouble: Trouble | None
@@ -75,9 +77,15 @@ class RowReader:
             state=state,
             revision=self._numbers.get(pod.hash) if pod is not None else None,
             pod=detail,
+            how=self._how(state),
             why=why,
             trouble=trouble,
         )
+
+    def _how(self, state: NodeState) -> str:
+        if state not in (NodeState.NEXT, NodeState.UPDATING, NodeState.FAILING):
+            return ""
+        return "surge" if self._board.surging else "re-create"
 
     def _excluded(self, slot: Slot) -> tuple[NodeState, str]:
         node = self._nodes.get(slot.node)

@@ -12,6 +12,7 @@ from controller.api.number import IntOrPercent
 from controller.api.wellknown import DEGRADED, PROGRESSING
 from kubectl_plugin.edits.annotations import last_action
 from kubectl_plugin.failures import CommandError
+from kubectl_plugin.report.images import images_of, short
 from kubectl_plugin.report.snapshot import PodDetail, Snapshot
 from kubectl_plugin.report.stated import stated
 from kubectl_plugin.report.steps import steps_of
@@ -32,7 +33,10 @@ class Line(Value):
     revision: int | None
     since: float | None
     """Seconds since 1970: when the phase began."""
+    images: tuple[str, ...]
+    """Of the containers, in short."""
     why: str
+    """Empty where there is nothing to wait for."""
 
 
 def line_of(snapshot: Snapshot) -> Line:
@@ -52,6 +56,7 @@ def line_of(snapshot: Snapshot) -> Line:
         partition=rolling.partition or 0 if rolling else 0,
         revision=next(current, None),
         since=epoch(rollout.last_transition_time),
+        images=tuple(short(image) for image in images_of(daemonset.spec.template).values()),
         why=_why(snapshot, phase),
     )
 

@@ -1,0 +1,52 @@
+"""Nodes as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from kubectl_plugin.durations import short
+from kubectl_plugin.paint import style
+from kubectl_plugin.paint.table import Cell, Column, table, without_the_expendable
+from kubectl_plugin.report.node_row import NodeRow
+
+_COLUMNS = (
+    Column("NODE"),
+    Column("GROUP"),
+    Column("STATE"),
+    Column("REV", right=True),
+    Column("POD"),
+    Column("READY"),
+    Column("RESTARTS", right=True),
+    Column("AGE"),
+)
+_WIDE = (Column("HASH"), Column("MESSAGE"))
+_EXPENDABLE = ("HOW", "AGE", "GROUP")
+_ROOM = 24
+"""Columns of the terminal that the reason is worth."""
+
+
+def node_table(rows: Sequence[NodeRow], *, now: float, width: int | None, only_ascii: bool) -> Text:
+    """`width`: None for all there is: also the hash of the pod's revision, and what a failing pod said last."""
+    wide = width is None
+    columns = [*_COLUMNS, Column("HOW"), *(_WIDE if wide else ()), Column("WHY", least=8)]
+    cells = [_row(row, now, wide=wide) for row in rows]
+    if width is not None:
+        columns, cells = without_the_expendable(columns, cells, expendable=_EXPENDABLE, width=width, room=_ROOM)
+    return table(columns, cells, width=width, only_ascii=only_ascii)
+
+
+def _row(row: NodeRow, now: float, *, wide: bool) -> list[Cell]:
+    cells: list[Cell] = [row.node, row.group, style.state_word(row.state)]
+    cells.append("" if row.revision is None else str(row.revision))
+    if row.pod is None:
+        cells += [""] * 4
+    else:
+        pod = row.pod.pod
+        ready = f"{row.pod.ready_containers}/{len(row.pod.containers)}"
+        cells += [pod.name, ready, str(row.pod.restarts), short(now - pod.created)]
+    cells.append(row.how)
+    if wide:
+        cells += [row.pod.pod.hash if row.pod else "", row.trouble.message if row.trouble else ""]
+    return [*cells, row.why]

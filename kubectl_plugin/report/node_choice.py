@@ -1,0 +1,79 @@
+"""Which rows of a survey are shown, and in which order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from controller.api.base import Value
+from kubectl_plugin.failures import CommandError
+from kubectl_plugin.report.node_row import NodeRow, NodeState
+from kubectl_plugin.report.survey import Survey
+
+ALL: Final = "all"
+_STATES: Final = tuple(NodeState)
+_KEYS: Final[dict[str, Callable[[NodeRow], Any]]] = {
+    "name": lambda row: row.node,
+    "state": lambda row: (_STATES.index(row.state), row.node),
+    "restarts": lambda row: -(row.pod.restarts if row.pod else 0),
+    "age": lambda row: row.pod.pod.created if row.pod else float("inf"),
+}
+
+
+class Choice(Value):
+    """What `nodes` was asked to show. Made by `choice`, which checks the words."""
+
+    states: frozenset[NodeState]
+    excluded: bool
+    group: str | None
+    sort: str
+
+
+def choice(only: str, *, excluded: bool, group: str | None, sort: str) -> Choice:
+    """`only`: states with commas between, or `all`; `sort`: `update` or one of the columns.
+
+    Raises CommandError (2), which lists what there is.
+    """
+    words = [word for word in only.lower().split(",") if word]
+    for word in words:
+        if word != ALL and word not in _STATES:
+            raise CommandError(f'invalid --only "{word}": use all, {", ".join(_STATES)}', exit_code=2)
+    if sort != "update" and sort not in _KEYS:
+        raise CommandError(f'invalid --sort "{sort}": use update, {", ".join(_KEYS)}', exit_code=2)
+    states = frozenset(_STATES) if ALL in words or not words else frozenset(map(NodeState, words))
+    asked_for = excluded or "excluded" in words
+    if excluded:
+        states |= {NodeState.EXCLUDED}
+    return Choice(states=states, excluded=asked_for, group=group, sort=sort)
+
+
+def chosen(survey: Survey, wanted: Choice) -> tuple[NodeRow, ...]:
+    """Excluded nodes are shown only where they are asked for, or where a pod of ours is still there."""
+    rows = [
+        row
+        for row in survey.in_update_order
+        if row.state in wanted.states
+        and (wanted.group is None or row.group == wanted.group)
+        and (row.state is not NodeState.EXCLUDED or wanted.excluded or row.pod is not None)
+    ]
+    return tuple(rows if wanted.sort == "update" else sorted(rows, key=_KEYS[wanted.sort]))
+
+
+def footer(survey: Survey, rows: Sequence[NodeRow]) -> str:
+    """`4 of 24 nodes shown (--only all); 3 more nodes do not match (--excluded): 2 taint, 1 node selector`."""
+    shown = sum(row.state is not NodeState.EXCLUDED for row in rows)
+    desired = survey.counts.desired
+    words = [f"{shown} of {desired} nodes shown" + ("" if shown == desired else " (--only all)")]
+    hidden = {row.node for row in survey.rows if row.state is NodeState.EXCLUDED} - {row.node for row in rows}
+    if hidden:
+        whys = Counter(_cause(row.why) for row in survey.rows if row.node in hidden)
+        causes = ", ".join(f"{count} {why}" for why, count in whys.most_common())
+        noun = "node does" if len(hidden) == 1 else "nodes do"
+        words.append(f"{len(hidden)} more {noun} not match (--excluded): {causes}")
+    return "; ".join(words)
+
+
+def _cause(why: str) -> str:
+    """Taints are counted together: their keys stand in the table."""
+    return "taint" if why.startswith("taint ") else why

@@ -1,0 +1,80 @@
+"""`nodes`: which rows, in which order, and what stands in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kit.api import NODES as NODE_KIND
+from tests.plugin.scene import Scene, canary
+
+HOME = ("-n", "observability")
+
+
+@pytest.fixture(scope="module")
+def scene() -> Iterator[Scene]:
+    with canary() as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+@pytest.mark.parametrize("form", ["plain", "colour", "ascii"])
+def test_the_nodes_that_people_ask_for(scene: Scene, columns: int, form: str) -> None:
+    words = ("nodes", "node-agent", *HOME, "--only", "failing,updating,next")
+    ran = scene.check(
+        f"nodes/only-{form}-{columns}", *words, columns=columns, colour=form == "colour", ascii=form == "ascii"
+    )
+    assert ran.code == 0
+    assert all(len(line) <= columns for line in ran.out.splitlines() if form != "colour")
+
+
+def test_all_nodes_in_the_order_of_the_update(scene: Scene) -> None:
+    scene.check("nodes/all-120", "nodes", "node-agent", *HOME, columns=120)
+
+
+def test_one_zone_sorted_by_name(scene: Scene) -> None:
+    ran = scene.run("nodes", "node-agent", *HOME, "--zone", "zone-b", "--sort", "name", "-o", "name")
+    assert ran.out.split() == [f"node/b-0{number}" for number in range(1, 9)]
+
+
+def test_for_programs(scene: Scene) -> None:
+    ran = scene.run("nodes", "node-agent", *HOME, "--only", "failing", "-o", "json")
+    (failing,) = json.loads(ran.out)["items"]
+    assert (failing["node"], failing["state"], failing["revision"]) == ("c-04", "failing", 7)
+    assert failing["trouble"]["message"] == "open /etc/agent/v2.yaml: no such file or directory"
+    assert failing["pod"]["restarts"] == 3
+
+
+def test_wide_adds_what_the_pod_said_last(scene: Scene) -> None:
+    ran = scene.run("nodes", "node-agent", *HOME, "--only", "failing", "-o", "wide")
+    assert "open /etc/agent/v2.yaml: no such file or directory" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("--only", "broken"), 'error: invalid --only "broken": use all, updated, updating, failing, next, old, '),
+        (("--sort", "size"), 'error: invalid --sort "size": use update, name, state, restarts, age\n'),
+    ],
+)
+def test_another_word_is_refused_with_those_that_there_are(scene: Scene, words: tuple[str, ...], error: str) -> None:
+    ran = scene.run("nodes", "node-agent", *HOME, *words)
+    assert ran.code == 2
+    assert ran.err.startswith(error)
+
+
+def test_which_nodes_have_no_pod_and_why() -> None:
+    with canary() as scene:
+        merge = {"content_type": "application/merge-patch+json"}
+        tainted = {"spec": {"taints": [{"key": "gpu", "value": "yes", "effect": "NoExecute"}]}}
+        scene.do(scene.api.patch(NODE_KIND, "a-01", tainted, **merge))
+        scene.pass_time(5.0)
+        ran = scene.run("nodes", "node-agent", *HOME, "--only", "excluded", columns=120)
+        assert "a-01" in ran.out
+        assert "taint gpu=yes:NoExecute" in ran.out
+        ran = scene.run("nodes", "node-agent", *HOME, "--only", "failing", columns=120)
+        assert ran.out.endswith(
+            "1 of 23 nodes shown (--only all); 1 more node does not match (--excluded): 1 taint\n"
+        )
