@@ -40,11 +40,12 @@ async def test_listing_1_runs_a_pod_on_each_worker_and_none_on_the_tainted_node(
     pods = await bed.serves(*WORKERS)
     await bed.settled(2)
     header, row = words(await bed.kubectl("get", "ads"))
-    assert header == ["NAME", "DESIRED", "CURRENT", "READY", "UP-TO-DATE", "AVAILABLE", "NODE SELECTOR", "AGE"]
-    assert row[:7] == ["demo", "2", "2", "2", "2", "2", "<none>"]
+    columns = ["NAME", "DESIRED", "CURRENT", "READY", "UP-TO-DATE", "AVAILABLE", "PHASE", "NODE SELECTOR", "AGE"]
+    assert header == columns
+    assert row[:8] == ["demo", "2", "2", "2", "2", "2", "Healthy", "<none>"]
     header, row = words(await bed.kubectl("get", "ads", "-o", "wide"))
-    assert header[8:] == ["CONTAINERS", "IMAGES", "SELECTOR"]
-    assert row[8:] == ["demo", "busybox", "app=demo"]
+    assert header[9:] == ["CONTAINERS", "IMAGES", "SELECTOR"]
+    assert row[9:] == ["demo", "busybox", "app=demo"]
     table = words(await bed.kubectl("get", "pods", "-l", "app=demo", "-o", "wide"))
     assert {row[table[0].index("NODE")] for row in table[1:]} == set(WORKERS)
     assert {row[2] for row in table[1:]} == {"Running"}
@@ -108,7 +109,9 @@ async def test_listing_2_follows_the_labels_of_nodes(bed: Bed) -> None:
     await bed.apply_sample("ds.demo.nodeSelector.yaml")
     await bed.serves()
     await bed.settled(0)
-    assert words(await bed.kubectl("get", "ads"))[1][:7] == ["demo", "0", "0", "0", "0", "0", "gpu=cuda"]
+    row = words(await bed.kubectl("get", "ads"))[1]
+    assert row[:6] == ["demo", "0", "0", "0", "0", "0"]
+    assert row[7] == "gpu=cuda"
     await bed.kubectl("label", "node", "kind-worker2", "gpu=cuda")
     await bed.serves("kind-worker2")
     await bed.settled(1)
