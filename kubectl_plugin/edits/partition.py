@@ -41,29 +41,28 @@ def for_nodes(snapshot: Snapshot, updated: IntOrPercent) -> int:
 
     Raises CommandError when it is not known how many nodes there are.
     """
-    desired = desired_of(snapshot)
-    return max(desired - number.scaled(updated, desired, round_up=True), 0)
-
-
-def desired_of(snapshot: Snapshot) -> int:
-    """How many nodes should run a pod: counted, or without the right to list nodes the controller's own count."""
-    status = snapshot.daemonset.status
-    if snapshot.nodes is not None and (board := board_after(snapshot)) is not None:
-        return board.budget.desired
-    if status is None or not status.observed_generation:
+    desired = _desired(snapshot)
+    if desired is None:
         raise CommandError(
             f"it is not known how many nodes should run {snapshot.key.name}",
             hints=("give the partition itself: the number of pods that stay old",),
             exit_code=_UNKNOWN,
         )
-    return status.desired_number_scheduled
+    return max(desired - number.scaled(updated, desired, round_up=True), 0)
+
+
+def _desired(snapshot: Snapshot) -> int | None:
+    """How many nodes should run a pod: counted, or without the right to list nodes the controller's own count."""
+    status = snapshot.daemonset.status
+    if snapshot.nodes is not None and (board := board_after(snapshot)) is not None:
+        return board.budget.desired
+    return status.desired_number_scheduled if status is not None and status.observed_generation else None
 
 
 def misread(snapshot: Snapshot, value: IntOrPercent) -> Caution | None:
     """For a partition that leaves no node to update, which few people mean; None for any other."""
-    desired = desired_of(snapshot)
-    kept = number.scaled(value, desired, round_up=False)
-    if not desired or kept < desired:
+    desired = _desired(snapshot)
+    if not desired or (kept := number.scaled(value, desired, round_up=False)) < desired:
         return None
     name, pods = snapshot.key.name, value if isinstance(value, int) else kept
     there = "but" if pods > desired else "and"
@@ -83,7 +82,7 @@ def skipped_steps(snapshot: Snapshot, value: IntOrPercent) -> tuple[IntOrPercent
     if value not in (0, "0%") or rolling is None:
         return ()
     try:
-        steps = steps_of(snapshot.daemonset.annotations, rolling.partition, desired_of(snapshot))
+        steps = steps_of(snapshot.daemonset.annotations, rolling.partition, _desired(snapshot) or 0)
     except CommandError:
         return ()  # what is written there is no list of steps: it is not for this verb to complain
     return steps.values[steps.index : -1] if steps is not None else ()

@@ -17,6 +17,7 @@ from controller.kube.errors import ApiError
 from controller.kube.kinds import DAEMONSETS
 from kubectl_plugin.cluster import controller, documents, events, reads, writing
 from kubectl_plugin.cluster.explain import explained
+from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.edits.annotations import Action, action, recorded
 from kubectl_plugin.edits.applying import applied
 from kubectl_plugin.edits.edit import Caution, Edit
@@ -26,6 +27,7 @@ from kubectl_plugin.paint.document import as_text
 from kubectl_plugin.report import gitops
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.running import USAGE, Invocation
+from kubectl_plugin.terminal import Terminal
 
 REFUSED: Final = 6
 _SUFFIX: Final = {DryRun.NONE: "", DryRun.CLIENT: " (dry run)", DryRun.SERVER: " (server dry run)"}
@@ -65,7 +67,7 @@ async def choose(
         raise CommandError(f"no Advanced DaemonSet was found{where}")
     if chosen.many.all_namespaces and _writes(acting) and not acting.yes:
         raise CommandError(
-            f"-A would change {len(found)} DaemonSets in all namespaces",
+            f"-A would change {_count(found)} in all namespaces",
             hints=("add --yes if that is what you want",),
             exit_code=REFUSED,
         )
@@ -146,28 +148,38 @@ def _caution(invocation: Invocation, change: Change) -> None:
         foreign = gitops.caution_about(snapshot.key.name, snapshot.document, snapshot.owners)
         cautions = (*cautions, *([Caution(text=foreign)] if foreign else []))
     for caution in cautions:
-        invocation.terminal.warn(caution.text, *caution.hints)
+        invocation.terminal.warn(_legible(invocation.terminal, caution.text), *caution.hints)
 
 
 def _agree(invocation: Invocation, question: str, acting: Acting) -> None:
     """Raises CommandError (6) for a no. Nobody there, or nothing to be written: no question."""
-    if will_ask(invocation, acting) and not invocation.terminal.ask(question):
+    terminal = invocation.terminal
+    if will_ask(invocation, acting) and not terminal.ask(_legible(terminal, question)):
         raise CommandError("nothing was changed", exit_code=REFUSED, prefix="")
 
 
 def _agree_to_all(invocation: Invocation, changes: Sequence[Change], acting: Acting) -> None:
     if _writes(acting) and not acting.yes and not invocation.terminal.may_ask:
         raise CommandError(
-            f"{len(changes)} DaemonSets would be changed, and there is no terminal to ask",
+            f"{_count(changes)} would be changed, and there is no terminal to ask",
             hints=("add --yes if that is what you want",),
             exit_code=REFUSED,
         )
     lines = (f"  {change.snapshot.key}  {change.edit.result}" for change in changes)
-    _agree(invocation, "\n".join((f"{len(changes)} DaemonSets:", *lines, "Continue?")), acting)
+    _agree(invocation, "\n".join((f"{_count(changes)}:", *lines, "Continue?")), acting)
 
 
 def _writes(acting: Acting) -> bool:
     return acting.dry_run is DryRun.NONE and not acting.print_patch
+
+
+def _count(objects: Sequence[object]) -> str:
+    return "1 DaemonSet" if len(objects) == 1 else f"{len(objects)} DaemonSets"
+
+
+def _legible(terminal: Terminal, text: str) -> str:
+    """The only character beyond ASCII that edits use."""
+    return text.replace("…", "...") if terminal.ascii else text
 
 
 class _Hand:
@@ -215,7 +227,7 @@ class _Hand:
     async def _action(self) -> Action:
         session = self._invocation.session
         if self._by is None:
-            self._by = await documents.who_am_i(session)
+            self._by = await _who_am_i(session)
         return action(
             self._verb,
             by=self._by,
@@ -234,7 +246,15 @@ class _Hand:
         else:
             ending = _SUFFIX[self._acting.dry_run] if suffix is None else suffix
             terminal.say(f"{name} {change.edit.result}{ending}")
-            terminal.detail(*(f"  {line}" for line in change.edit.details))
+            terminal.detail(*(f"  {_legible(terminal, line)}" for line in change.edit.details))
+
+
+async def _who_am_i(session: Session) -> str:
+    """Empty when the server does not say: that must not keep anybody from a pause."""
+    try:
+        return await documents.who_am_i(session)
+    except ApiError:
+        return ""
 
 
 def _kubectl_patch(change: Change) -> str:

@@ -15,9 +15,8 @@ __all__ = ["Chosen", "restart"]
 
 async def restart(invocation: Invocation, chosen: Chosen, acting: Acting) -> int:
     found = await choose(invocation, chosen, acting)
-    return await carry_out_all(
-        invocation, found, lambda one: _change(one, will_ask(invocation, acting)), acting, verb="restart"
-    )
+    asks = will_ask(invocation, acting) and len(found) == 1
+    return await carry_out_all(invocation, found, lambda one: _change(one, asks), acting, verb="restart")
 
 
 def _change(snapshot: Snapshot, asks: bool) -> Change:
