@@ -12,11 +12,12 @@ from tests.bench import figures
 from tests.bench.bed import bed
 from tests.bench.decide import decide
 from tests.bench.figures import Values
+from tests.bench.look import look
 from tests.bench.rounds import ON_BED, rounds
 from tests.control_plane import Binaries, ControlPlaneUnavailable, obtain
 from tests.kwok import obtain_kwok
 
-PARTS = ("decide", *ON_BED)
+PARTS = ("decide", "look", *ON_BED)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,6 +30,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parts = frozenset(options.only)
     if "decide" in parts:
         print(f"\n{decide(_say)}\n", flush=True)
+    if "look" in parts:
+        try:
+            print(f"\n{look(obtain(), _say)}\n", flush=True)
+        except ControlPlaneUnavailable as error:
+            print(error, file=sys.stderr)
+            return 1
     if parts & set(ON_BED):
         try:
             binaries, kwok = obtain(complete=True), obtain_kwok()

@@ -56,7 +56,7 @@ async def bed(binaries: Binaries, kwok: Path, nodes: int) -> AsyncIterator[Bed]:
         kwok_nodes(plane, kwok),
         api_for(plane, SCRIPT) as script,
     ):
-        await _install(plane)
+        await install(plane)
         await script.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         await script.create_all("/api/v1/nodes", map(manifests.node, range(nodes)))
         await _all_ready(script, nodes)
@@ -64,7 +64,8 @@ async def bed(binaries: Binaries, kwok: Path, nodes: int) -> AsyncIterator[Bed]:
             yield Bed(plane, nodes, script, pods, AuditLog(plane.audit_path))
 
 
-async def _install(plane: ControlPlane) -> None:
+async def install(plane: ControlPlane) -> None:
+    """Our kind, ready to be used."""
     for args in (
         ("apply", "--server-side", "-k", str(ROOT / "manifests" / "crds")),
         ("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"),
