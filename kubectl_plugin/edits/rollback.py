@@ -6,17 +6,15 @@ the room there is, and the bad ones stay bad. So the partition and the pause are
 
 from __future__ import annotations
 
-import msgspec
-
 from controller.api.base import Value
-from controller.api.daemonset import DaemonSet, DaemonSetView, project
+from controller.api.daemonset import DaemonSet
 from controller.planner.history import DEFAULT_HISTORY_LIMIT
-from kubectl_plugin.edits.applying import Draft, applied
-from kubectl_plugin.edits.edit import Caution, Edit
+from kubectl_plugin.edits.applying import Draft
+from kubectl_plugin.edits.edit import Edit
+from kubectl_plugin.edits.outlook import on_delete
+from kubectl_plugin.edits.rolling import ROLLING
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
-
-_ROLLING = ("spec", "updateStrategy", "rollingUpdate")
 
 
 class Wish(Value):
@@ -62,17 +60,18 @@ def roll_back(snapshot: Snapshot, target: RevisionDetail, wish: Wish) -> Edit:
     rolling = daemonset.rolling_update
     if rolling is not None:
         if rolling.partition and not wish.keep_partition:
-            draft.set(0, *_ROLLING, "partition")
+            draft.set(0, *ROLLING, "partition")
         if rolling.paused and not wish.keep_paused:
-            draft.set(False, *_ROLLING, "paused")
+            draft.set(False, *ROLLING, "paused")
         if wish.drop_selector:
-            draft.drop(*_ROLLING, "selector")
+            draft.drop(*ROLLING, "selector")
+    caution = on_delete(snapshot)
     number = number_after(snapshot, target)
     renumbered = f" (now revision {number})" if number != revision.number else ""
     return Edit(
         result=f"rolled back to revision {revision.number}{renumbered}",
         operations=draft.operations,
-        warnings=_cautions(daemonset),
+        warnings=(caution,) if caution else (),
     )
 
 
@@ -80,23 +79,6 @@ def number_after(snapshot: Snapshot, target: RevisionDetail) -> int:
     """The number that the controller will give to the revision when it is the current one again."""
     newest = max(one.revision.number for one in snapshot.revisions)
     return target.revision.number if target.revision.number == newest else newest + 1
-
-
-def outcome(snapshot: Snapshot, edit: Edit) -> DaemonSet:
-    """The DaemonSet as it will be, for a look ahead."""
-    return project(msgspec.convert(applied(snapshot.document, edit.operations), DaemonSetView))
-
-
-def _cautions(daemonset: DaemonSet) -> tuple[Caution, ...]:
-    if daemonset.rolling_update is not None:
-        return ()
-    where = f"{daemonset.name} -n {daemonset.namespace}"
-    return (
-        Caution(
-            text=f"updateStrategy of {daemonset.name} is OnDelete: pods go back only when you delete them",
-            hints=(f"kubectl kruise-ds nodes {where} --only old",),
-        ),
-    )
 
 
 def _nothing_earlier(daemonset: DaemonSet, kept: list[RevisionDetail]) -> CommandError:

@@ -9,17 +9,15 @@ from typing import Final
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
-from controller.planner.board import lay_out
 from kubectl_plugin.durations import short as short_time
 from kubectl_plugin.edits.edit import Edit
-from kubectl_plugin.edits.rollback import Wish, outcome, roll_back
+from kubectl_plugin.edits.outlook import board_after
+from kubectl_plugin.edits.rollback import Wish, roll_back
 from kubectl_plugin.report.images import images_of, short
 from kubectl_plugin.report.moves import Moves, Obstacle, moves_of
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
-from kubectl_plugin.report.survey import world_of
 
 _LABEL: Final = 12
-_INDENT: Final = 2
 _NAMED: Final = 12
 """Of nodes that are told by name in one list; of more there is no overview anyway."""
 _BREAKABLE, _FAST = " ", "\N{NO-BREAK SPACE}"
@@ -46,21 +44,20 @@ def headline(snapshot: Snapshot, target: RevisionDetail) -> str:
 
 
 def preview(snapshot: Snapshot, target: RevisionDetail, wish: Wish, edit: Edit, *, width: int) -> tuple[str, ...]:
-    """Lines of at most `width` columns, with no indent; `edit` is what `roll_back` makes of the other arguments."""
-    after = outcome(snapshot, edit)
-    moves = _moves(snapshot, after)
+    """Lines of at most `width` columns; `edit` is what `roll_back` makes of the other arguments.
+
+    None at all where it cannot be known who moves, as without the right to read pods.
+    """
+    board = board_after(snapshot, edit.operations)
+    if board is None:
+        return ()
+    moves, after = moves_of(board), board.world.daemonset
     rows = (*_paths(moves), *_settings(snapshot, target, wish, after, moves), *_held(moves, after))
-    return tuple(line for label, text in rows for line in _row(label, text, width - _INDENT))
-
-
-def _moves(snapshot: Snapshot, after: DaemonSet) -> Moves:
-    return moves_of(lay_out(world_of(snapshot, after)))
+    return tuple(line for label, text in rows for line in _row(label, text, width))
 
 
 def _paths(moves: Moves) -> Iterator[tuple[str, str]]:
     yield "move back", f"{_counted(moves.moving)}{_order(moves)}"
-    if moves.later and not moves.wave:
-        yield "", f"{_listed(moves.later)} wait: maxUnavailable is used up by {_listed(moves.spent_by)}"
     if moves.starting:
         yield "start", f"{_counted(moves.starting)} without a pod: {_listed(moves.starting)}"
     if moves.staying:
@@ -74,6 +71,8 @@ def _order(moves: Moves) -> str:
         parts.append(f"{_listed(moves.at_once)} at once ({they} down)")
     if moves.waves:
         parts.append(_in_waves(moves.waves))
+    elif moves.later:
+        parts.append(f"{_listed(moves.later)} once {_listed(moves.spent_by)} can do without the budget")
     return f": {', then '.join(parts)}{_FAST * 5}re-create" if parts else ""
 
 
@@ -111,11 +110,11 @@ def _settings(
 
 def _without(snapshot: Snapshot, target: RevisionDetail, wish: Wish, moves: Moves) -> str:
     """Who would move if this one field were left as it is; empty where that makes no difference."""
-    other = _moves(snapshot, outcome(snapshot, roll_back(snapshot, target, wish)))
-    if len(other.moving) == len(moves.moving):
+    board = board_after(snapshot, roll_back(snapshot, target, wish).operations)
+    moving = moves_of(board).moving if board is not None else moves.moving
+    if len(moving) == len(moves.moving):
         return ""
-    only = "only " if other.moving else ""
-    return f"{only}{_counted(other.moving)} would move back"
+    return f"{'only ' if moving else ''}{_counted(moving)} would move back"
 
 
 def _held(moves: Moves, after: DaemonSet) -> Iterator[tuple[str, str]]:

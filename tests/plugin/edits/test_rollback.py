@@ -11,7 +11,7 @@ from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSetView, project
 from controller.api.revision import Revision
 from kubectl_plugin.edits.applying import applied
-from kubectl_plugin.edits.rollback import Wish, outcome, roll_back, target_of
+from kubectl_plugin.edits.rollback import Wish, roll_back, target_of
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 from tests.builders import NOW, OURS, revision, template
@@ -184,7 +184,7 @@ def test_with_on_delete_only_the_template_is_written_and_a_caution_says_what_tha
     edit = roll_back(seen, target_of(seen, None), Wish())
     assert [one["path"] for one in edit.operations] == ["/spec/template"]
     (caution,) = edit.warnings
-    assert caution.text == "updateStrategy of demo is OnDelete: pods go back only when you delete them"
+    assert caution.text == "updateStrategy of demo is OnDelete: pods change only when you delete them"
     assert caution.hints == ("kubectl kruise-ds nodes demo -n default --only old",)
 
 
@@ -198,11 +198,3 @@ def test_with_on_delete_only_the_template_is_written_and_a_caution_says_what_tha
 )
 def test_the_number_that_the_controller_will_give_it(seen: Snapshot, to_revision: int | None, result: str) -> None:
     assert roll_back(seen, target_of(seen, to_revision), Wish()).result == result
-
-
-def test_the_outcome_is_the_object_as_it_will_be() -> None:
-    seen = snapshot(live(partition=16, paused=True))
-    after = outcome(seen, roll_back(seen, target_of(seen, None), Wish()))
-    assert after.identity == revision("v6").identity
-    assert after.rolling_update is not None
-    assert (after.rolling_update.partition, after.rolling_update.paused) == (0, False)

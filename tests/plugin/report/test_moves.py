@@ -11,6 +11,7 @@ from controller.api.wellknown import TAINT_UNREACHABLE
 from controller.planner.board import lay_out
 from kubectl_plugin.report.moves import Moves, Obstacle, moves_of
 from tests.builders import ds, node, pod, revision, served, taint, world
+from tests.pure.planner.toy_cluster import ToyCluster
 
 SIX = tuple(f"node-{number}" for number in range(6))
 CANARY = {"track": "canary"}
@@ -37,6 +38,21 @@ def test_those_that_are_down_go_at_once_then_names_descending_in_waves_of_max_un
     assert moves.moving == ("node-4", "node-2", "node-5", "node-3", "node-1")
     assert moves.staying == ("node-0",)
     assert not moves.held
+
+
+@pytest.mark.parametrize("limit", [{"max_unavailable": 1}, {"max_unavailable": 3}, {"max_surge": 2}])
+def test_the_controller_turns_to_them_in_this_very_order(limit: dict[str, Any]) -> None:
+    bad = (pod("node-5", "v2"), down("node-4"), pod("node-3", "v2"), down("node-2"), pod("node-1", "v2"))
+    stored = [revision("v1", 3), revision("v2", 2)]
+    cluster = ToyCluster(world(ds("v1", **limit), nodes=6, pods=(*bad, *served("node-0")), revisions=stored))
+    expected = moves_of(lay_out(cluster.world)).moving
+    turned: list[str] = []
+    while len(turned) < len(expected):
+        said = cluster.settle()
+        sign = "+" if "max_surge" in limit else "-"
+        turned += [one[1:].split()[0] for one in said if one[0] == sign and one[1:].split()[0] not in turned]
+        cluster.ready()
+    assert tuple(turned) == expected
 
 
 def test_with_surge_the_waves_are_those_of_max_surge() -> None:

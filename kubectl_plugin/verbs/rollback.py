@@ -1,0 +1,54 @@
+"""rollback: back to an earlier revision, with a look ahead at who moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from kubectl_plugin.edits.rollback import Wish, roll_back, target_of
+from kubectl_plugin.edits.rollback_preview import headline, preview
+from kubectl_plugin.flags import Acting, Many
+from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.running import Invocation
+from kubectl_plugin.verbs.acting import Change, Chosen, carry_out_all, choose, will_ask
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says."""
+
+    names: tuple[str, ...]
+    many: Many
+    everything: bool
+    to_revision: int | None
+    keep_partition: bool
+    keep_paused: bool
+    drop_selector: bool
+
+
+async def rollback(invocation: Invocation, asked: Asked, acting: Acting) -> int:
+    chosen = Chosen(names=asked.names, many=asked.many, everything=asked.everything)
+    wish = Wish(
+        to_revision=asked.to_revision,
+        keep_partition=asked.keep_partition,
+        keep_paused=asked.keep_paused,
+        drop_selector=asked.drop_selector,
+    )
+    found = await choose(invocation, chosen, acting)
+    return await carry_out_all(
+        invocation, found, lambda one: _change(invocation, one, wish, acting), acting, verb="rollback"
+    )
+
+
+def _change(invocation: Invocation, snapshot: Snapshot, wish: Wish, acting: Acting) -> Change:
+    """The look ahead stands in the question, or where nobody is asked, under the result."""
+    target = target_of(snapshot, wish.to_revision)
+    edit = roll_back(snapshot, target, wish)
+    if not edit.operations:
+        return Change(snapshot, edit)
+    lines = preview(snapshot, target, wish, edit, width=invocation.terminal.width - 2)
+    if not will_ask(invocation, acting):
+        return Change(snapshot, replace(edit, details=lines))
+    question = (headline(snapshot, target), *(f"  {line}" for line in lines), "Continue?")
+    return Change(snapshot, edit, ask="\n".join(question))
