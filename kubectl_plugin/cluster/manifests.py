@@ -41,7 +41,7 @@ async def read(
     found: list[Manifest] = []
     foreign = False
     for path in _listed(files, recursive=recursive):
-        ours, native = _sorted(_text(path, stdin), str(path))
+        ours, native = _sorted(text_of(path, stdin), str(path))
         found += ours
         foreign |= native
     if kustomize is not None:
@@ -63,11 +63,16 @@ def manifests_in(text: str, source: str) -> list[Manifest]:
     return _sorted(text, source)[0]
 
 
+def objects_in(text: str, source: str) -> list[JSONObject]:
+    """Objects of any kind in YAML or JSON, those in lists too. Raises CommandError for what is neither."""
+    return list(_objects(_documents(text, source)))
+
+
 def _sorted(text: str, source: str) -> tuple[list[Manifest], bool]:
     """Ours; and whether there are native DaemonSets."""
     ours: list[Manifest] = []
     native = False
-    for document in _objects(_documents(text, source)):
+    for document in objects_in(text, source):
         if document.get("kind") != KIND:
             continue
         group = str(document.get("apiVersion") or "").rpartition("/")[0]
@@ -143,7 +148,8 @@ def _listed(files: Sequence[Path], *, recursive: bool) -> Iterator[Path]:
         yield from (one for one in inside if one.suffix in SUFFIXES and one.is_file())
 
 
-def _text(path: Path, stdin: TextIO) -> str:
+def text_of(path: Path, stdin: TextIO) -> str:
+    """What stands in one file, or in `stdin` for `-`. Raises CommandError where it cannot be read."""
     try:
         return stdin.read() if path == STDIN else path.read_text(encoding="utf-8")
     except FileNotFoundError as error:

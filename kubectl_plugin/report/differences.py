@@ -22,6 +22,10 @@ _OPENED: Final = frozenset({"metadata", "resources", "limits", "requests"})
 """Objects that are told field by field even where one side has none at all."""
 
 
+_SHOWN_EMPTY: Final = frozenset({"emptyDir"})
+"""A volume without any source is one of these, but nobody wants to see it so."""
+
+
 class Change(StrEnum):
     ADDED = "added"
     REMOVED = "removed"
@@ -179,7 +183,9 @@ def _shown(side: _Side) -> JSON:
     """As it was written, without what is default."""
     match side.meaning:
         case dict():
-            return {key: _shown(one) for key, one in _fields(side).items()}
+            fields, written = _fields(side), _record(side.written)
+            kept = [key for key in written if key in fields or (key in _SHOWN_EMPTY and written[key] == {})]
+            return {key: _shown(fields[key]) if key in fields else {} for key in kept}
         case list():
             return [_shown(one) for one in _members(side)]
     return side.written

@@ -34,8 +34,18 @@ _LONGEST: Final = 24
 def summary(found: Sequence[Difference], *, only_ascii: bool = False) -> str:
     """`image agent 1.8.2 → 1.8.4, + volume certs`: images first, the rest in its order; empty for no difference."""
     arrow = "->" if only_ascii else "→"
-    ordered = sorted(found, key=lambda one: one.path[-1].field != "image")
+    told = [one for one in found if not _is_implied(one, found)]
+    ordered = sorted(told, key=lambda one: one.path[-1].field != "image")
     return ", ".join(dict.fromkeys(_phrase(one, arrow) for one in ordered))
+
+
+def _is_implied(one: Difference, found: Sequence[Difference]) -> bool:
+    """Whether it is the mount of a volume that came or went together with it."""
+    mount = one.new if one.change is Change.ADDED else one.old
+    if one.path[-1].field != "volumeMounts" or not isinstance(mount, dict):
+        return False
+    volume = Step(field="volumes", key=str(mount.get("name")), kind=Kind.MEMBER)
+    return any(other.change is one.change and other.path[-1] == volume for other in found)
 
 
 def _phrase(one: Difference, arrow: str) -> str:

@@ -177,6 +177,18 @@ CASES: list[tuple[str, Edit, list[tuple[str, str, object, object]], str]] = [
         "- volume certs",
     ),
     (
+        "a volume with its mount",
+        lambda spec: (
+            spec["volumes"].append({"name": "tmp", "emptyDir": {}}),
+            agent(spec)["volumeMounts"].append({"name": "tmp", "mountPath": "/tmp"}),
+        ),
+        [
+            ("spec.containers[agent].volumeMounts[/tmp]", "added", None, {"name": "tmp", "mountPath": "/tmp"}),
+            ("spec.volumes[tmp]", "added", None, {"name": "tmp", "emptyDir": {}}),
+        ],
+        "+ volume tmp",
+    ),
+    (
         "inside a volume",
         lambda spec: spec["volumes"][0]["secret"].update(secretName="other"),
         [("spec.volumes[certs].secret.secretName", "changed", "agent-certs", "other")],

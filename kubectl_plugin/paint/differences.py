@@ -1,0 +1,83 @@
+"""Differences as a patch is drawn: what is gone with -, what is new with +."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Final
+
+from rich.text import Text
+
+from controller.api.base import JSON
+from kubectl_plugin.durations import short
+from kubectl_plugin.paint.table import clean
+from kubectl_plugin.paint.yaml_lines import yaml_lines
+from kubectl_plugin.report.comparison import Comparison, Side
+from kubectl_plugin.report.differences import Change, Difference
+from kubectl_plugin.report.places import Kind, holder_of, text_of
+
+OLD: Final = "red"
+NEW: Final = "green"
+PLACE: Final = "cyan"
+
+
+def comparison_text(comparison: Comparison, *, now: float, only_ascii: bool) -> Text:
+    """All of it; without any change, one line that says so. Not to be cut: these are data."""
+    if not comparison.changes:
+        return clean(_no_difference(comparison), only_ascii)
+    lines = [
+        _header("---", comparison.name, comparison.old, now, only_ascii),
+        _header("+++", comparison.name, comparison.new, now, only_ascii),
+        *_changes(comparison.changes, only_ascii),
+        Text(comparison.verdict),
+    ]
+    return Text("\n").join(lines)
+
+
+def _no_difference(comparison: Comparison) -> str:
+    old, new = comparison.old.called, comparison.new.called
+    if old == new:
+        return f"{comparison.name}: no difference, both are {new}"
+    return f"{comparison.name}: no difference between {old} and {new}"
+
+
+def side_words(name: str, side: Side, now: float) -> str:
+    """`node-agent revision 7 (6d9c8b7f4d) 6m12s ago, 6 nodes, live`."""
+    if side.file:
+        return f"{name} {side.file}"
+    if side.revision is None:
+        return f"{name} live" + ", not stored as a revision yet" * side.unstored
+    revision = side.revision.revision
+    words = [f"{name} revision {revision.number} ({revision.hash}) {short(now - side.revision.created)} ago"]
+    if side.nodes is not None:
+        words.append(f"{side.nodes} node{'s' * (side.nodes != 1)}")
+    return ", ".join([*words, "live"] if side.live else words)
+
+
+def _header(sign: str, name: str, side: Side, now: float, only_ascii: bool) -> Text:
+    return clean(Text(f"{sign} {side_words(name, side, now)}", style="bold"), only_ascii)
+
+
+def _changes(changes: tuple[Difference, ...], only_ascii: bool) -> Iterator[Text]:
+    for place, together in groupby(changes, key=_place):
+        yield clean(Text(f" {place}", style=PLACE), only_ascii)
+        for one in together:
+            if one.change is not Change.ADDED:
+                yield from _lines("-", one, one.old, OLD, only_ascii)
+            if one.change is not Change.REMOVED:
+                yield from _lines("+", one, one.new, NEW, only_ascii)
+
+
+def _place(one: Difference) -> str:
+    return text_of(one.path) if one.change is Change.ORDER else holder_of(one.path)
+
+
+def _lines(sign: str, one: Difference, value: JSON, style: str, only_ascii: bool) -> Iterator[Text]:
+    if one.change is Change.ORDER and isinstance(value, list):
+        yield clean(Text(f"{sign}  order: {', '.join(map(str, value))}", style=style), only_ascii)
+        return
+    last = one.path[-1]
+    in_list = last.kind in (Kind.MEMBER, Kind.POSITION)
+    whole: JSON = [value] if in_list else {last.key if last.kind is Kind.ENTRY else last.field: value}
+    for line in yaml_lines(whole, only_ascii=only_ascii):
+        yield Text(f"{sign}  {line}", style=style)

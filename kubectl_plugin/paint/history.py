@@ -1,0 +1,68 @@
+"""Revisions as a table, and one of them whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from rich.text import Text
+
+from controller.api.meta import rfc3339
+from kubectl_plugin.durations import short
+from kubectl_plugin.paint.table import Cell, Column, clean, table
+from kubectl_plugin.paint.yaml_lines import yaml_lines
+from kubectl_plugin.report.history import Row
+from kubectl_plugin.report.images import short as short_image
+from kubectl_plugin.report.masking import masked
+
+NONE: Final = "<none>"
+UNKNOWN: Final = "<unknown>"
+
+_COLUMNS: Final = (
+    Column("REV", right=True),
+    Column("AGE"),
+    Column("NODES", right=True),
+    Column("IMAGES", least=20),
+    Column("CHANGE", least=24),
+    Column("CAUSE", least=8),
+)
+
+
+def history_table(rows: Sequence[Row], *, now: float, width: int | None, only_ascii: bool, wide: bool) -> Text:
+    """`wide`: every image with its full name, and the hash; else those that differ, by their short names."""
+    columns = (*_COLUMNS[:3], Column("HASH"), *_COLUMNS[3:]) if wide else _COLUMNS
+    cells = [_row(row, now, only_ascii=only_ascii, wide=wide) for row in rows]
+    return table(columns, cells, width=width, only_ascii=only_ascii)
+
+
+def revision_text(name: str, row: Row, *, now: float, only_ascii: bool, show_values: bool) -> Text:
+    """Everything about one revision; kubectl's own first line."""
+    template = row.revision.template if show_values else masked(row.revision.template)
+    facts = {
+        "Hash": row.revision.hash,
+        "Age": f"{_age(row, now)} ({rfc3339(row.created)})",
+        "Nodes": UNKNOWN if row.nodes is None else str(row.nodes),
+        "Change": row.change(only_ascii=only_ascii),
+        "Cause": row.cause or NONE,
+    }
+    return Text("\n").join(
+        [
+            Text(f"daemonset.apps.kruise.io/{name} with revision #{row.revision.number}"),
+            *(clean(f"{label + ':':<9}{text}", only_ascii) for label, text in facts.items()),
+            Text("Template:"),
+            *(Text(f"  {line}") for line in yaml_lines(template, only_ascii=only_ascii)),
+        ]
+    )
+
+
+def _row(row: Row, now: float, *, only_ascii: bool, wide: bool) -> list[Cell]:
+    names = row.images if wide else row.differing
+    images = ",".join(row.images[name] if wide else short_image(row.images[name]) for name in names)
+    cells: list[Cell] = [str(row.revision.number), _age(row, now), UNKNOWN if row.nodes is None else str(row.nodes)]
+    cells += [row.revision.hash] if wide else []
+    cells += [images or NONE, row.change(only_ascii=only_ascii), row.cause or NONE]
+    return cells
+
+
+def _age(row: Row, now: float) -> str:
+    return short(now - row.created)

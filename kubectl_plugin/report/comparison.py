@@ -1,0 +1,75 @@
+"""Two pod templates side by side, and what each of them is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from controller.api.base import JSONObject, Value
+from kubectl_plugin.report.differences import Difference, differences, verdict
+from kubectl_plugin.report.history import live_revision, nodes_with, revisions_readable
+from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
+
+
+class Side(Value):
+    """One of the two."""
+
+    template: JSONObject
+    live: bool = False
+    revision: RevisionDetail | None = None
+    nodes: int | None = None
+    """With a pod of that revision; None where it is not known."""
+    unstored: bool = False
+    """The controller has not made a revision of it yet."""
+    file: str = ""
+    """Name of the file that it comes from; empty for one from the cluster."""
+
+    @property
+    def called(self) -> str:
+        if self.file:
+            return self.file
+        return f"revision {self.revision.revision.number}" if self.revision else "the live template"
+
+
+class Comparison(Value):
+    name: str
+    old: Side
+    new: Side
+    changes: tuple[Difference, ...]
+    verdict: str
+    """What the changes mean for running pods."""
+
+
+def compare(snapshot: Snapshot, old: Side, new: Side, *, show_values: bool) -> Comparison:
+    found = differences(old.template, new.template, show_values=show_values)
+    rolling = snapshot.daemonset.rolling_update
+    in_place = rolling is not None and rolling.rolling_update_type == "InPlaceIfPossible"
+    return Comparison(
+        name=snapshot.daemonset.name,
+        old=old,
+        new=new,
+        changes=found,
+        verdict=verdict(found, in_place_wanted=in_place, on_delete=rolling is None),
+    )
+
+
+def live_side(snapshot: Snapshot) -> Side:
+    """What the DaemonSet asks for now, and the revision that it is stored as, if it is."""
+    revision = live_revision(snapshot)
+    if revision is None:
+        return Side(template=snapshot.daemonset.spec.template, live=True, unstored=revisions_readable(snapshot))
+    return revision_side(snapshot, revision)
+
+
+def revision_side(snapshot: Snapshot, detail: RevisionDetail) -> Side:
+    revision = detail.revision
+    return Side(
+        template=revision.template,
+        live=revision.identity == snapshot.daemonset.identity,
+        revision=detail,
+        nodes=nodes_with(snapshot, revision),
+    )
+
+
+def called(file: Path) -> str:
+    """What a file of the command line is called in sentences."""
+    return "standard input" if str(file) == "-" else str(file)

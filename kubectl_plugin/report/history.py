@@ -1,0 +1,108 @@
+"""The kept revisions of a DaemonSet: where they run, what each changed, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from controller.api.base import Value
+from controller.api.daemonset import DaemonSet
+from controller.api.revision import Revision
+from controller.planner.history import DEFAULT_HISTORY_LIMIT
+from kubectl_plugin.report.differences import Difference, differences
+from kubectl_plugin.report.images import images_of
+from kubectl_plugin.report.phrases import summary
+from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
+
+CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
+
+
+class Row(Value):
+    """One revision."""
+
+    revision: Revision
+    created: float
+    """Seconds since 1970."""
+    live: bool
+    """Whether it is what the DaemonSet asks for now."""
+    nodes: int | None
+    """With a pod of it that stays; None where pods could not be read."""
+    images: dict[str, str]
+    """All, by container."""
+    differing: tuple[str, ...]
+    """Containers that have not had the same image in all kept revisions; all where there are none such."""
+    changes: tuple[Difference, ...]
+    """Against the next older one; empty for the oldest."""
+    oldest: bool
+    limit: int
+    """revisionHistoryLimit."""
+    cause: str
+    """As somebody wrote it; empty without."""
+
+    def change(self, *, only_ascii: bool = False) -> str:
+        """What it changed, in words of our own."""
+        if self.oldest:
+            return f"oldest kept (revisionHistoryLimit {self.limit})"
+        return summary(self.changes, only_ascii=only_ascii) or "no difference"
+
+
+def history(snapshot: Snapshot, *, show_values: bool = False) -> tuple[Row, ...]:
+    """The newest first. Revisions that are being deleted are none any more."""
+    kept = kept_revisions(snapshot)
+    older_ones = [*kept[1:], None][: len(kept)]
+    images = [images_of(one.revision.template) for one in kept]
+    differing = _differing(images)
+    current = live_revision(snapshot)
+    own_cause = snapshot.daemonset.annotations.get(CHANGE_CAUSE, "")  # perhaps written after the revision was stored
+    return tuple(
+        Row(
+            revision=one.revision,
+            created=one.created,
+            live=one is current,
+            nodes=nodes_with(snapshot, one.revision),
+            images=its_images,
+            differing=tuple(name for name in its_images if name in differing),
+            changes=_changes(older, one, show_values) if older is not None else (),
+            oldest=older is None,
+            limit=history_limit(snapshot.daemonset),
+            cause=one.change_cause or (own_cause if one is current else ""),
+        )
+        for one, older, its_images in zip(kept, older_ones, images, strict=True)
+    )
+
+
+def kept_revisions(snapshot: Snapshot) -> list[RevisionDetail]:
+    """The newest first."""
+    return [one for one in snapshot.revisions if not one.revision.dying]
+
+
+def revisions_readable(snapshot: Snapshot) -> bool:
+    return not any(right.startswith("controllerrevisions:") for right in snapshot.missing_rights)
+
+
+def live_revision(snapshot: Snapshot) -> RevisionDetail | None:
+    """The revision that the live template is stored as; None while the controller has not come to it yet."""
+    identity = snapshot.daemonset.identity
+    return next((one for one in kept_revisions(snapshot) if one.revision.identity == identity), None)
+
+
+def nodes_with(snapshot: Snapshot, revision: Revision) -> int | None:
+    """How many nodes have a pod of `revision` that stays; None where pods could not be read."""
+    if any(right.startswith("pods:") for right in snapshot.missing_rights):
+        return None
+    staying = (one.pod for one in snapshot.pods if not one.pod.dying and not one.pod.ended)
+    return len({pod.node for pod in staying if pod.hash == revision.hash})
+
+
+def history_limit(daemonset: DaemonSet) -> int:
+    limit = daemonset.spec.revision_history_limit
+    return DEFAULT_HISTORY_LIMIT if limit is None else limit
+
+
+def _changes(older: RevisionDetail, newer: RevisionDetail, show_values: bool) -> tuple[Difference, ...]:
+    return differences(older.revision.template, newer.revision.template, show_values=show_values)
+
+
+def _differing(images: Sequence[dict[str, str]]) -> frozenset[str]:
+    names = frozenset(name for one in images for name in one)
+    return frozenset(name for name in names if len({one.get(name) for one in images}) > 1) or names

@@ -1,0 +1,72 @@
+"""Histories and comparisons for programs. Keys are only ever added."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from controller.api.base import JSON, JSONObject
+from controller.api.meta import rfc3339
+from kubectl_plugin.report.comparison import Comparison, Side
+from kubectl_plugin.report.differences import image_only
+from kubectl_plugin.report.documents import API_VERSION
+from kubectl_plugin.report.history import Row
+from kubectl_plugin.report.masking import masked
+
+
+def history_document(namespace: str, name: str, rows: Iterable[Row]) -> JSONObject:
+    """What `history -o json` prints."""
+    items: list[JSON] = [_row(row) for row in rows]
+    return {"apiVersion": API_VERSION, "kind": "RevisionList", "namespace": namespace, "name": name, "items": items}
+
+
+def revision_document(namespace: str, name: str, row: Row, *, show_values: bool) -> JSONObject:
+    """What `history --revision N -o json` prints: the same, and the whole template."""
+    template = row.revision.template if show_values else masked(row.revision.template)
+    head: JSONObject = {"apiVersion": API_VERSION, "kind": "Revision", "namespace": namespace, "name": name}
+    return {**head, **_row(row), "template": template}
+
+
+def comparison_document(namespace: str, comparison: Comparison) -> JSONObject:
+    """What `diff -o json` prints."""
+    changes: list[JSON] = [one.document for one in comparison.changes]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "RevisionDifference",
+        "namespace": namespace,
+        "name": comparison.name,
+        "old": _side(comparison.old),
+        "new": _side(comparison.new),
+        "changes": changes,
+        "imageOnly": image_only(comparison.changes),
+        "verdict": comparison.verdict,
+    }
+
+
+def _row(row: Row) -> JSONObject:
+    changes: list[JSON] = [one.document for one in row.changes]
+    return {
+        "revision": row.revision.number,
+        "controllerRevision": row.revision.name,
+        "hash": row.revision.hash,
+        "createdAt": rfc3339(row.created),
+        "live": row.live,
+        "nodes": row.nodes,
+        "images": {**row.images},
+        "change": row.change(),
+        "changes": changes,
+        "oldest": row.oldest,
+        "revisionHistoryLimit": row.limit,
+        "cause": row.cause or None,
+    }
+
+
+def _side(side: Side) -> JSONObject:
+    detail = side.revision
+    return {
+        "live": side.live,
+        "file": side.file or None,
+        "revision": detail.revision.number if detail else None,
+        "hash": detail.revision.hash if detail else None,
+        "createdAt": rfc3339(detail.created) if detail else None,
+        "nodes": side.nodes,
+    }

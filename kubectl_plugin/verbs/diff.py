@@ -1,0 +1,81 @@
+"""`diff`: two revisions, or the live template and a file, side by side."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from controller.api.base import JSONObject
+from kubectl_plugin.cluster import reads
+from kubectl_plugin.cluster.manifests import objects_in, text_of
+from kubectl_plugin.edits.rollback import target_of
+from kubectl_plugin.failures import CommandError
+from kubectl_plugin.paint.differences import comparison_text
+from kubectl_plugin.paint.document import as_text
+from kubectl_plugin.report.comparison import Side, called, compare, live_side, revision_side
+from kubectl_plugin.report.history_documents import comparison_document
+from kubectl_plugin.report.manifest import template_among
+from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.running import USAGE, Invocation
+from kubectl_plugin.verbs.history import need_revisions, tell_missing
+
+DIFFERENT: Final = 7
+"""Exit code."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The command line."""
+
+    name: str
+    revisions: tuple[int, ...]
+    file: Path | None
+    show_values: bool
+    exit_code: bool
+
+
+async def diff(invocation: Invocation, asked: Asked) -> int:
+    """The second side is the live one, the second revision, or the file."""
+    most = 1 if asked.file else 2
+    if len(asked.revisions) > most:
+        instead = "one revision and a file" if asked.file else "two revisions"
+        raise CommandError(f"no more than {instead} can be compared", exit_code=USAGE)
+    objects = _read(asked.file) if asked.file else []
+    snapshot = await reads.snapshot(invocation, asked.name, nodes=False)
+    old, new = _from_file(snapshot, asked, asked.file, objects) if asked.file else _from_history(snapshot, asked)
+    found = compare(snapshot, old, new, show_values=asked.show_values)
+    if invocation.as_document and invocation.output:
+        invocation.terminal.say(as_text(comparison_document(snapshot.key.namespace, found), invocation.output))
+    else:
+        drawn = comparison_text(found, now=snapshot.now, only_ascii=invocation.terminal.ascii)
+        invocation.terminal.show(drawn, whole=True)
+    tell_missing(invocation, snapshot)
+    return DIFFERENT if asked.exit_code and found.changes else 0
+
+
+def _read(path: Path) -> list[JSONObject]:
+    return objects_in(text_of(path, sys.stdin), called(path))
+
+
+def _from_file(snapshot: Snapshot, asked: Asked, path: Path, objects: list[JSONObject]) -> tuple[Side, Side]:
+    template = template_among(objects, snapshot.key, called(path))
+    old = _revision(snapshot, asked.revisions[0]) if asked.revisions else live_side(snapshot)
+    return old, Side(template=template, file=called(path))
+
+
+def _from_history(snapshot: Snapshot, asked: Asked) -> tuple[Side, Side]:
+    need_revisions(snapshot)
+    match asked.revisions:
+        case (old, new):
+            return _revision(snapshot, old), _revision(snapshot, new)
+        case (old,):
+            return _revision(snapshot, old), live_side(snapshot)
+    return _revision(snapshot, None), live_side(snapshot)
+
+
+def _revision(snapshot: Snapshot, number: int | None) -> Side:
+    """None: the newest that differs from the live template."""
+    need_revisions(snapshot)
+    return revision_side(snapshot, target_of(snapshot, number))

@@ -1,0 +1,74 @@
+"""`history`: the kept revisions, or all of one."""
+
+from __future__ import annotations
+
+from kubectl_plugin.cluster import reads
+from kubectl_plugin.edits.rollback import target_of
+from kubectl_plugin.failures import CommandError
+from kubectl_plugin.flags import Output
+from kubectl_plugin.paint.document import as_text
+from kubectl_plugin.paint.history import history_table, revision_text
+from kubectl_plugin.report.history import Row, revisions_readable
+from kubectl_plugin.report.history import history as rows_of
+from kubectl_plugin.report.history_documents import history_document, revision_document
+from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.running import Invocation
+
+
+async def history(invocation: Invocation, name: str, *, revision: int | None, show_values: bool) -> int:
+    snapshot = await reads.snapshot(invocation, name, nodes=False)
+    need_revisions(snapshot)
+    rows = rows_of(snapshot, show_values=show_values)
+    if revision is None:
+        _print_all(invocation, snapshot, rows)
+    else:
+        wanted = target_of(snapshot, revision).revision
+        row = next(row for row in rows if row.revision == wanted)
+        _print_one(invocation, snapshot, row, show_values)
+    tell_missing(invocation, snapshot)
+    return 0
+
+
+def need_revisions(snapshot: Snapshot) -> None:
+    """Raises CommandError without the right to read them."""
+    if not revisions_readable(snapshot):
+        key = snapshot.key
+        needed = f'needed: list controllerrevisions.apps in "{key.namespace}"; ask for ClusterRole kruise-ds-operator'
+        raise CommandError(f"cannot read the revisions of {key.name}: forbidden", hints=(needed,))
+
+
+def tell_missing(invocation: Invocation, snapshot: Snapshot) -> None:
+    for missing in snapshot.missing_rights:
+        invocation.terminal.note(f"not everything could be read: {missing}")
+
+
+def _print_all(invocation: Invocation, snapshot: Snapshot, rows: tuple[Row, ...]) -> None:
+    terminal, output = invocation.terminal, invocation.output
+    if output is Output.NAME:
+        terminal.say(*(_resource(row) for row in rows))
+    elif output in (Output.JSON, Output.YAML):
+        terminal.say(as_text(history_document(*snapshot.key, rows), output))
+    elif not rows:
+        terminal.note(f"{snapshot.key.name} has no revision yet: the controller has not come to it")
+    else:
+        wide = output is Output.WIDE
+        width = None if wide else terminal.width
+        shown = history_table(rows, now=snapshot.now, width=width, only_ascii=terminal.ascii, wide=wide)
+        terminal.show(shown, whole=wide)
+
+
+def _print_one(invocation: Invocation, snapshot: Snapshot, row: Row, show_values: bool) -> None:
+    terminal, output = invocation.terminal, invocation.output
+    if output is Output.NAME:
+        terminal.say(_resource(row))
+    elif output in (Output.JSON, Output.YAML):
+        terminal.say(as_text(revision_document(*snapshot.key, row, show_values=show_values), output))
+    else:
+        text = revision_text(
+            snapshot.key.name, row, now=snapshot.now, only_ascii=terminal.ascii, show_values=show_values
+        )
+        terminal.show(text, whole=True)
+
+
+def _resource(row: Row) -> str:
+    return f"controllerrevision.apps/{row.revision.name}"
