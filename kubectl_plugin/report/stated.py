@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from controller.api.daemonset import DaemonSet, Phase, Rollout
+from controller.api.wellknown import DEGRADED, INVALID_SPEC, TEMPLATE_REFUSED
 from controller.planner.phase import Standing, phase_of
 
 
@@ -11,7 +12,7 @@ def stated(daemonset: DaemonSet) -> Rollout:
     status = daemonset.status
     if daemonset.dying:
         return Rollout(phase=Phase.TERMINATING)
-    if status is None or status.observed_generation < daemonset.generation:
+    if status is None or not is_observed(daemonset):
         return Rollout(phase=Phase.PENDING)
     if status.rollout is not None and status.rollout.phase:
         return status.rollout
@@ -29,3 +30,22 @@ def stated(daemonset: DaemonSet) -> Rollout:
         completed=updated >= desired,
     )
     return Rollout(phase=phase_of(standing), target=desired, done=standing.done)
+
+
+def is_observed(daemonset: DaemonSet) -> bool:
+    """Whether a controller has taken note of the newest spec, be it by saying that nothing can be done with it."""
+    status = daemonset.status
+    seen = status is not None and status.observed_generation >= daemonset.generation
+    return seen or bool(refusal_of(daemonset))
+
+
+def refusal_of(daemonset: DaemonSet) -> str:
+    """Why the controller can do nothing with this very spec, in the server's or its own words; empty while it can.
+
+    Only it knows: what the server says of a new pod is asked once, by a dry run.
+    """
+    for one in (daemonset.status.conditions if daemonset.status else None) or ():
+        current = one.get("observedGeneration") == daemonset.generation
+        if one.get("type") == DEGRADED and one.get("reason") in (TEMPLATE_REFUSED, INVALID_SPEC) and current:
+            return str(one.get("message") or one.get("reason"))
+    return ""

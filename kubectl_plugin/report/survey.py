@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from functools import cached_property
 
+import msgspec
 from msgspec.structs import replace
 
 from controller.api.base import Value
-from controller.api.daemonset import DaemonSet, DaemonSetStatus, Rollout
+from controller.api.daemonset import DaemonSet, Rollout
 from controller.api.node import Node
-from controller.api.wellknown import DEGRADED, INVALID_SPEC, TEMPLATE_REFUSED
 from controller.planner.board import Board, lay_out
 from controller.planner.eligibility import Rules
 from controller.planner.phase import Phase, Standing
 from controller.planner.progress import advance, standing_of
 from controller.planner.world import World
+from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.node_row import NodeRow, NodeState, RowReader
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
+from kubectl_plugin.report.stated import is_observed, refusal_of
 
 
 class Counts(Value):
@@ -99,13 +101,15 @@ class Survey(Value, dict=True, gc=True):
 def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
     """`by`: how nodes are grouped, see `grouping.group_of`.
 
-    Raises ValueError or msgspec.ValidationError for a spec whose placement or selector cannot be read.
+    Raises CommandError for a spec whose placement, selector or limits cannot be read.
     """
-    world = world_of(snapshot)
-    board = lay_out(world)
+    try:
+        board = lay_out(world_of(snapshot))
+    except (ValueError, msgspec.ValidationError) as error:
+        raise CommandError(f"the spec of {snapshot.key.name} cannot be read: {error}") from error
     daemonset = snapshot.daemonset
     status = daemonset.status
-    standing = standing_of(board, observed=_observed(daemonset, status))
+    standing = standing_of(board, observed=is_observed(daemonset))
     if refusal := refusal_of(daemonset):
         standing = replace(standing, refused=refusal)
     rollout = advance(
@@ -148,19 +152,3 @@ def world_of(snapshot: Snapshot, daemonset: DaemonSet | None = None) -> World:
 def _stand_ins(snapshot: Snapshot) -> tuple[Node, ...]:
     names = sorted({one.pod.node for one in snapshot.pods} - {""})
     return tuple(Node(name=name, uid="", version="", labels={}, taints=()) for name in names)
-
-
-def refusal_of(daemonset: DaemonSet) -> str:
-    """Why the controller can do nothing with this very spec, in the server's or its own words; empty while it can.
-
-    Only it knows: what the server says of a new pod is asked once, by a dry run.
-    """
-    for one in (daemonset.status.conditions if daemonset.status else None) or ():
-        current = one.get("observedGeneration") == daemonset.generation
-        if one.get("type") == DEGRADED and one.get("reason") in (TEMPLATE_REFUSED, INVALID_SPEC) and current:
-            return str(one.get("message") or one.get("reason"))
-    return ""
-
-
-def _observed(daemonset: DaemonSet, status: DaemonSetStatus | None) -> bool:
-    return status is not None and status.observed_generation >= daemonset.generation
