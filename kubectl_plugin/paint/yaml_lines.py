@@ -4,21 +4,33 @@ from __future__ import annotations
 
 from typing import Final
 
+import yaml
+
 from controller.api.base import JSON
 from kubectl_plugin.report.masking import MASK
 
 _ENDLESS: Final = 1 << 30
 
 
-def yaml_lines(value: JSON, *, only_ascii: bool) -> list[str]:
-    """In the order of the value, names first; what a terminal would obey is escaped; masks stand without quotes."""
-    import yaml  # only who looks at values pays for it
+class _Dumper(yaml.SafeDumper):
+    """Scripts keep their lines."""
 
-    shown = _named_first(value)
-    text = yaml.safe_dump(shown, sort_keys=False, allow_unicode=not only_ascii, width=_ENDLESS)
+
+def _text(dumper: _Dumper, value: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def yaml_lines(value: JSON, *, only_ascii: bool) -> list[str]:
+    """In the order of the value, names first; nothing in it that a terminal would obey; masks have no quotes."""
+    text = yaml.dump(
+        _named_first(value), Dumper=_Dumper, sort_keys=False, allow_unicode=not only_ascii, width=_ENDLESS
+    )
     for mask in (MASK, f"{MASK} (changed)"):
         text = text.replace(f"'{mask}'", mask)
-    return text.splitlines()
+    return ["".join(one if one.isprintable() else " " for one in line) for line in text.rstrip("\n").split("\n")]
 
 
 def _named_first(value: JSON) -> JSON:

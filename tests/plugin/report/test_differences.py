@@ -350,6 +350,12 @@ def test_a_password_in_a_url_is_hidden_and_its_change_is_told() -> None:
     assert (one.old, one.new) == ("http://me:***@proxy:80", "http://me:***@proxy:80 (changed)")
 
 
+def test_one_is_not_true() -> None:
+    (one,) = differences({"spec": {"hostPID": True, "odd": [1]}}, {"spec": {"hostPID": 1, "odd": [1]}})
+    assert (one.old, one.new) == (True, 1)
+    assert one.new is not True
+
+
 def test_names_twice_are_compared_by_place() -> None:
     twice = [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]
     old = template(lambda spec: agent(spec).update(env=twice))

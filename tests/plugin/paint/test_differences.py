@@ -1,0 +1,104 @@
+"""Differences as a patch is drawn."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.api.base import JSON, JSONObject
+from kubectl_plugin.paint.differences import comparison_text
+from kubectl_plugin.report.comparison import Comparison, Side
+from kubectl_plugin.report.differences import differences
+
+
+def drawn(old: JSONObject, new: JSONObject, *, only_ascii: bool = False) -> list[str]:
+    """Without the two lines above and the one below."""
+    before: JSONObject = {"spec": old}
+    after: JSONObject = {"spec": new}
+    sides = Side(template=before, live=True), Side(template=after, file="new.yaml")
+    found = differences(before, after)
+    comparison = Comparison(name="agent", old=sides[0], new=sides[1], changes=found, verdict="")
+    return comparison_text(comparison, now=0.0, only_ascii=only_ascii).plain.split("\n")[2:-1]
+
+
+def agent(**fields: JSON) -> JSONObject:
+    return {"containers": [{"name": "agent", **fields}]}
+
+
+PLACE = " spec.template.spec.containers[agent]"
+EMPTY: JSONObject = {}
+TWO: list[JSON] = [{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "lines"),
+    [
+        (
+            agent(image="a:1", workingDir="/x"),
+            agent(image="a:2", workingDir="/y"),
+            [PLACE, "-  image: a:1", "+  image: a:2", "-  workingDir: /x", "+  workingDir: /y"],
+        ),
+        (
+            agent(args=["--a", "--b"]),
+            agent(args=["--a", "--c: d", "true"]),
+            [f"{PLACE}.args", "-  - --b", "+  - '--c: d'", "+  - 'true'"],
+        ),
+        (
+            {"containers": TWO},
+            {"containers": TWO[::-1]},
+            [" spec.template.spec.containers", "-  order: a, b", "+  order: b, a"],
+        ),
+        (
+            {"nodeSelector": {"x.y/z": "1"}},
+            {"nodeSelector": {"x.y/z": "yes"}},
+            [" spec.template.spec.nodeSelector", "-  x.y/z: '1'", "+  x.y/z: 'yes'"],
+        ),
+        (
+            EMPTY,
+            {"volumes": [{"emptyDir": {}, "name": "tmp"}, {"name": "x", "configMap": {"name": "c"}}]},
+            [
+                " spec.template.spec.volumes",
+                "+  - name: tmp",
+                "+    emptyDir: {}",
+                "+  - name: x",
+                "+    configMap:",
+                "+      name: c",
+            ],
+        ),
+        (
+            agent(env=[{"name": "TOKEN", "value": "a"}]),
+            agent(env=[{"name": "TOKEN", "value": "b"}]),
+            [f"{PLACE}.env[TOKEN]", "-  value: ***", "+  value: *** (changed)"],
+        ),
+    ],
+)
+def test_drawn(old: JSONObject, new: JSONObject, lines: list[str]) -> None:
+    assert drawn(old, new) == lines
+
+
+def test_a_value_commands_nothing() -> None:
+    lines = drawn(agent(env=[{"name": "A", "value": "\x1b[31mred\u202e"}]), agent(env=[{"name": "A", "value": "b"}]))
+    assert all(character.isprintable() for line in lines for character in line)
+
+
+def test_a_place_commands_nothing() -> None:
+    lines = drawn(EMPTY, {"nodeSelector": {"\x1b[2J": "x"}, "containers": [{"name": "\x1b[2J", "image": "a"}]})
+    assert all(character.isprintable() for line in lines for character in line)
+
+
+def test_ascii() -> None:
+    old: JSONObject = {"containers": [{"name": "ü", "image": "grün:1"}]}
+    new: JSONObject = {"containers": [{"name": "ü", "image": "grün:2"}]}
+    lines = drawn(old, new, only_ascii=True)
+    assert lines == [" spec.template.spec.containers[?]", '-  image: "gr\\xFCn:1"', '+  image: "gr\\xFCn:2"']
+
+
+def test_a_script_keeps_its_lines() -> None:
+    assert drawn(agent(args=["-c"]), agent(args=["-c", "set -e\nexec agent\n"]))[1:] == [
+        "+  - |",
+        "+    set -e",
+        "+    exec agent",
+    ]
+
+
+def test_a_long_value_stays_on_its_line() -> None:
+    assert len(drawn(agent(workingDir="x y " * 100), agent(workingDir="z"))) == 3
