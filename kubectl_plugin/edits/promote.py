@@ -1,0 +1,100 @@
+"""The next step of a rollout: a smaller partition."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from controller.api import number
+from controller.api.base import Value
+from controller.api.number import IntOrPercent
+from kubectl_plugin.edits.edit import Edit
+from kubectl_plugin.edits.partition import set_partition
+from kubectl_plugin.edits.rolling import REFUSED, settings_of
+from kubectl_plugin.failures import CommandError
+from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.steps import STEPS_ANNOTATION, Steps, steps_of
+
+_FULLY = "fully"
+PROMOTED = Edit(result="already promoted fully", operations=())
+
+
+class Goal(Value):
+    """Where a promotion leads."""
+
+    partition: IntOrPercent
+    words: str = ""
+    """Such as `to step 3 of 4`, or `fully`."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it was asked for all nodes, and not just for the next step."""
+        return self.words == _FULLY
+
+
+def course_of(snapshot: Snapshot, desired: int) -> Steps | None:
+    """The steps of this DaemonSet; None where it has none. Raises CommandError (6): for OnDelete, for bad steps."""
+    rolling = settings_of(snapshot, "promote")
+    return steps_of(snapshot.daemonset.annotations, rolling.partition, desired)
+
+
+def goal_of(snapshot: Snapshot, steps: Steps | None, desired: int, *, to: IntOrPercent | None) -> Goal | None:
+    """The next step, or the partition `to`; None where the partition is 0 already.
+
+    Raises CommandError (6) where there are no steps and `to` is not given, and where `to` would raise the partition.
+    """
+    present = settings_of(snapshot, "promote").partition or 0
+    if to is not None:
+        return _given(snapshot, steps, desired, to)
+    if steps is None and number.scaled(present, desired, round_up=False):
+        raise _without_steps(snapshot)
+    if steps is None or steps.next is None:
+        return None
+    return _step(steps, steps.next, desired)
+
+
+def promote(snapshot: Snapshot, goal: Goal | None) -> Edit:
+    """None: it is as far as it can be."""
+    if goal is None:
+        return PROMOTED
+    edit = set_partition(snapshot, goal.partition)
+    words = " ".join(("promoted", goal.words)).rstrip()
+    return replace(edit, result=f"{words} ({edit.result})") if edit.operations else edit
+
+
+def _given(snapshot: Snapshot, steps: Steps | None, desired: int, to: IntOrPercent) -> Goal | None:
+    present = settings_of(snapshot, "promote").partition or 0
+    kept, wanted = (number.scaled(one, desired, round_up=False) for one in (present, to))
+    if wanted > kept:
+        raise CommandError(
+            f"cannot promote {snapshot.key.name} to partition {to}: partition {present} lets more nodes update",
+            hints=(f"kubectl kruise-ds set-partition {_where(snapshot, str(to))} sets it all the same",),
+            exit_code=REFUSED,
+        )
+    if not wanted:
+        return Goal(partition=to, words=_FULLY) if kept else None
+    return _step(steps, to, desired) if steps is not None else Goal(partition=to)
+
+
+def _step(steps: Steps, value: IntOrPercent, desired: int) -> Goal:
+    """The last one of the steps that come to the same number; without a word where `value` is none of them."""
+    passed = [number.scaled(one, desired, round_up=False) for one in steps.values]
+    kept = number.scaled(value, desired, round_up=False)
+    if kept not in passed:
+        return Goal(partition=value)
+    return Goal(partition=value, words=f"to step {len(passed) - passed[::-1].index(kept)} of {steps.count}")
+
+
+def _without_steps(snapshot: Snapshot) -> CommandError:
+    name, namespace = snapshot.key.name, snapshot.key.namespace
+    return CommandError(
+        f"{name} has no steps: it has no annotation {STEPS_ANNOTATION}",
+        hints=(
+            f"kubectl annotate ads {name} -n {namespace} {STEPS_ANNOTATION}=90%,50%,0",
+            f"or without steps: kubectl kruise-ds promote {name} -n {namespace} --to VALUE, or --full",
+        ),
+        exit_code=REFUSED,
+    )
+
+
+def _where(snapshot: Snapshot, value: str) -> str:
+    return f"{snapshot.key.name} {value} -n {snapshot.key.namespace}"

@@ -1,0 +1,93 @@
+"""Whether a rollout may go on: the present step is finished, nothing fails, and it has been quiet for long enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Final
+
+from controller.api.base import Value
+from controller.api.meta import epoch
+from controller.planner.phase import Phase
+from kubectl_plugin.durations import short
+from kubectl_plugin.report.node_row import NodeRow, NodeState
+from kubectl_plugin.report.steps import Steps
+from kubectl_plugin.report.survey import Survey
+
+_NAMED: Final = 3
+"""Failing nodes that are told by name."""
+
+
+class Why(StrEnum):
+    """What keeps a gate closed."""
+
+    UNSEEN = "unseen"
+    PAUSED = "paused"
+    STALLED = "stalled"
+    UNFINISHED = "unfinished"
+    FAILING = "failing"
+    SOAKING = "soaking"
+
+
+class Closed(Value):
+    """The first thing that is not as it should be."""
+
+    why: Why
+    text: str
+
+
+def closed(seen: Survey, steps: Steps | None, *, soak: float) -> Closed | None:
+    """None where the next step may be taken. `soak`: seconds for which it has to have been quiet."""
+    name, counts, done = seen.snapshot.key.name, seen.counts, seen.standing.done
+    step = f"step {steps.index}" if steps is not None and steps.index else "the update"
+    failing = _failing(seen)
+    nodes = f"{done} of {counts.target} nodes updated"
+    unfinished = f"{step} is not finished: {', '.join((nodes, *failing))}"
+    if not seen.standing.observed:
+        return Closed(why=Why.UNSEEN, text=f"the controller has not acted on the newest change of {name} yet")
+    if seen.phase is Phase.STALLED:
+        return Closed(why=Why.STALLED, text=unfinished)
+    if _is_paused(seen):
+        return Closed(why=Why.PAUSED, text=f"{name} is paused: {nodes}")
+    if done < counts.target or seen.standing.outdated:
+        return Closed(why=Why.UNFINISHED, text=unfinished)
+    if failing:
+        return Closed(why=Why.FAILING, text=f"{step} is finished, but not well: {', '.join(failing)}")
+    quiet = seen.snapshot.now - quiet_since(seen)
+    if quiet < soak:
+        words = f"{step} has been quiet for {short(quiet)} only; --soak asks for {short(soak)}"
+        return Closed(why=Why.SOAKING, text=words)
+    return None
+
+
+def quiet_since(seen: Survey) -> float:
+    """Seconds since 1970: the last progress, or when an updated pod last got ready, if that was later.
+
+    A pod that restarts gets ready again without being progress; quiet it is not.
+    """
+    progress = epoch(seen.rollout.last_progress_time) or 0.0
+    ready = (one.current.ready_since for one in seen.board.slots if one.current is not None)
+    return max(progress, *(moment or 0.0 for moment in ready), 0.0)
+
+
+def _is_paused(seen: Survey) -> bool:
+    rolling = seen.daemonset.rolling_update
+    return rolling is not None and rolling.paused
+
+
+def _failing(seen: Survey) -> tuple[str, ...]:
+    """`c-04 CrashLoopBackOff` of each node that has, or is to have, the current revision."""
+    told = list(_troubles(seen))
+    more = len(told) - _NAMED
+    return (*told[:_NAMED], *([f"{more} more failing"] if more > 0 else []))
+
+
+def _troubles(seen: Survey) -> Iterator[str]:
+    target = {slot.node for slot in seen.board.target}
+    for row in seen.in_update_order:
+        if row.state is NodeState.FAILING and (row.revision == seen.current or row.node in target):
+            yield f"{row.node} {_reason(row)}"
+
+
+def _reason(row: NodeRow) -> str:
+    return row.trouble.reason if row.trouble is not None else row.why

@@ -1,0 +1,109 @@
+"""promote: the next step, if the present one is finished. `--wait` waits until it is, and then for the next one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from dataclasses import replace as with_fields
+
+from msgspec.structs import replace
+
+from kubectl_plugin.durations import seconds_of
+from kubectl_plugin.edits import promote as edits
+from kubectl_plugin.edits.edit import Edit
+from kubectl_plugin.edits.promote import Goal, course_of, goal_of
+from kubectl_plugin.failures import CommandError
+from kubectl_plugin.flags import Acting, DryRun
+from kubectl_plugin.report.gate import Why, closed
+from kubectl_plugin.report.survey import Survey
+from kubectl_plugin.report.values import USAGE, int_or_percent
+from kubectl_plugin.running import Invocation
+from kubectl_plugin.verbs.acting import REFUSED, carry_out, will_ask
+from kubectl_plugin.verbs.gate_keeper import Keeper, look
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says."""
+
+    name: str
+    full: bool
+    to: str | None
+    force: bool
+    wait: bool
+    soak: str
+    timeout: str
+
+
+async def promote(invocation: Invocation, asked: Asked, acting: Acting) -> int:
+    _check(asked, acting)
+    soak, timeout = seconds_of(asked.soak, "--soak"), seconds_of(asked.timeout, "--timeout")
+    seen = await look(invocation, asked.name)
+    if not asked.wait:
+        if not asked.force:
+            _refuse_if_closed(seen, soak)
+        return await _carry_out(invocation, seen, _edit(seen, asked), _question(seen, asked), acting)
+    acting = _agreed(invocation, _question(seen, asked), acting)
+    keeper = Keeper(invocation, seen, timeout)
+    if not asked.force:
+        seen = await keeper.until_open(soak)
+    edit = _edit(seen, asked)
+    code = await _carry_out(invocation, seen, edit, None, acting)
+    if edit.operations:
+        keeper.expect_a_change()
+        await keeper.until_open(0.0)
+        keeper.tell_the_end()
+    return code
+
+
+def _check(asked: Asked, acting: Acting) -> None:
+    if asked.full and asked.to is not None:
+        raise CommandError("give --full or --to, not both", exit_code=USAGE)
+    if asked.wait and (acting.dry_run is not DryRun.NONE or acting.print_patch):
+        raise CommandError("--wait waits for what --dry-run and --print-patch do not do", exit_code=USAGE)
+
+
+def _goal(seen: Survey, asked: Asked) -> Goal | None:
+    to = 0 if asked.full else int_or_percent(asked.to, "partition") if asked.to is not None else None
+    desired = seen.board.budget.desired
+    return goal_of(seen.snapshot, course_of(seen.snapshot, desired), desired, to=to)
+
+
+def _edit(seen: Survey, asked: Asked) -> Edit:
+    return edits.promote(seen.snapshot, _goal(seen, asked))
+
+
+def _question(seen: Survey, asked: Asked) -> str | None:
+    """Asked is only before all nodes are updated at the word of one person; a step was thought of before."""
+    goal = _goal(seen, asked)
+    if goal is None or not goal.is_full:
+        return None
+    lines = (f"  {line}" for line in edits.promote(seen.snapshot, goal).details)
+    return "\n".join((f"Promote {seen.snapshot.key.name} fully?", *lines, "Continue?"))
+
+
+def _refuse_if_closed(seen: Survey, soak: float) -> None:
+    shut = closed(seen, course_of(seen.snapshot, seen.board.budget.desired), soak=soak)
+    if shut is None:
+        return
+    where = f"{seen.snapshot.key.name} -n {seen.snapshot.key.namespace}"
+    otherwise = f"kubectl kruise-ds rollback {where} goes back"
+    if shut.why is Why.PAUSED:
+        otherwise = f"kubectl kruise-ds resume {where} lets it go on"
+    if shut.why is Why.SOAKING:
+        otherwise = "--wait waits until then"
+    raise CommandError(shut.text, hints=(f"--force goes on anyway; {otherwise}",), exit_code=REFUSED)
+
+
+async def _carry_out(invocation: Invocation, seen: Survey, edit: Edit, ask: str | None, acting: Acting) -> int:
+    if ask is not None and will_ask(invocation, acting):
+        edit = replace(edit, details=())
+    return await carry_out(invocation, seen.snapshot, edit, acting, verb="promote", ask=ask)
+
+
+def _agreed(invocation: Invocation, question: str | None, acting: Acting) -> Acting:
+    """Who waits is asked before, not after. Raises CommandError (6) for a no."""
+    if question is None or not will_ask(invocation, acting):
+        return acting
+    if not invocation.terminal.ask(question):
+        raise CommandError("nothing was changed", exit_code=REFUSED, prefix="")
+    return with_fields(acting, yes=True)
