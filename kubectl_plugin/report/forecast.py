@@ -10,16 +10,17 @@ from msgspec.structs import replace
 
 from controller.api.base import Value
 from controller.planner.board import Board, lay_out
-from controller.planner.eligibility import Fit
 from controller.planner.phase import Phase
 from controller.planner.plan import plan
 from controller.planner.status import Status
 from controller.planner.world import World
 from kubectl_plugin.report.plan_course import Hopeless, carried_out, come_to_pass
-from kubectl_plugin.report.plan_kept import Kept, kept_on, left_to_update
+from kubectl_plugin.report.plan_kept import Kept, kept_on, left_to_update, uses_budget
 from kubectl_plugin.report.plan_moves import How, Move, moves_of, together
 
 NEVER: Hopeless = frozenset()
+_FAR = 365 * 86_400.0
+"""Seconds: what is to happen later than that is not foretold."""
 
 
 class Wave(Value):
@@ -69,11 +70,10 @@ class RestlessError(RuntimeError):
 def forecast(world: World, *, hopeless: Hopeless = NEVER, waves: int = 0, pace: float = 0.0) -> Forecast:
     """`waves`: how many are worked out, 0 for all. `pace`: seconds from a pod's creation until it is ready.
 
-    The world is taken as fresh, and the server accepts what it is asked. Raises ValueError for a spec with which
-    nothing can be done.
+    The world is taken as fresh. The server accepts what it is asked, unless `world.verdicts` says otherwise; then it
+    is asked again at `world.ask_at`. Raises ValueError for a spec with which nothing can be done.
     """
-    accepted = {hash_: said for hash_, said in world.verdicts.items() if not said}
-    return _Foreseeing(replace(world, fresh=True, verdicts=accepted), hopeless, waves, pace).run()
+    return _Foreseeing(replace(world, fresh=True), hopeless, waves, pace).run()
 
 
 class _Foreseeing:
@@ -122,17 +122,13 @@ class _Foreseeing:
 
     def _ends_a_surge(self, move: Move) -> bool:
         """Whether it is only the old pod of an earlier wave that goes."""
-        return move.how is How.REMOVE and move.node in self._surged
+        return move.how in (How.FINISH, How.REMOVE) and move.node in self._surged
 
     def _move(self, board: Board, moves: list[Move]) -> None:
         self._surged |= {move.node for move in moves if move.how is How.SURGE}
         wave = self._open
         if wave is None:
-            idle = tuple(
-                one.node
-                for one in reversed(board.slots)
-                if one.fit is Fit.RUN and (one.unreachable or not one.serves)
-            )
+            idle = tuple(slot.node for slot in reversed(board.slots) if uses_budget(slot))
             wave = Wave(moves=(), after=self._after, holding=idle, begins=self._world.now - self._began)
         self._open = replace(wave, moves=(*wave.moves, *moves))
 
@@ -153,7 +149,7 @@ class _Foreseeing:
             self._after += ready
             self._seconds = self._world.now + self._world.daemonset.spec.min_ready_seconds - self._began
             return True
-        if wake_at is not None and wake_at > self._world.now:
+        if wake_at is not None and self._world.now < wake_at < self._began + _FAR:
             self._world = replace(self._world, now=wake_at)
             return True
         return False

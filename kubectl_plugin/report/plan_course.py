@@ -52,14 +52,15 @@ def carried_out(world: World, decided: Plan) -> World:
 
 
 def come_to_pass(world: World, hopeless: Hopeless, pace: float) -> tuple[World, tuple[str, ...]] | None:
-    """What is waited for, `pace` seconds later: pods get ready, dying ones go, those of vanished nodes are collected.
+    """What is waited for: pods get ready when they are `pace` seconds old, dying ones go, lost ones are collected.
 
     Also the nodes whose pods got ready, by name, descending. None when nothing is waited for.
     """
     silent = {node.name for node in world.nodes if node.unreachable}
     known = {node.name for node in world.nodes}
     hearing = known - silent - {one.name for one in world.nodes if is_not_ready(one)}
-    now = world.now + pace
+    waiting = [pod for pod in world.pods if pod.node in hearing and _may_get_ready(pod, hopeless)]
+    now = max([world.now, *(pod.created + pace for pod in waiting)])
     pods: list[Pod] = []
     gone: dict[str, Predecessor] = {}
     ready: list[str] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from controller.api.base import Value
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
@@ -21,12 +23,16 @@ class Kept(Value):
     hook: tuple[str, ...] = ()
     """The preDelete hook holds their old pods."""
     unreachable: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    """The server accepts no pods of the new template."""
     budget: tuple[str, ...] = ()
     """It is their turn, but others without an available pod use up the limit."""
 
-    @property
-    def all(self) -> tuple[str, ...]:
-        return tuple(node for field in self.__struct_fields__ for node in getattr(self, field))
+    def by_reason(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Name of the field and its nodes, only where there are any."""
+        for field in self.__struct_fields__:
+            if nodes := getattr(self, field):
+                yield field, nodes
 
 
 def kept_on(board: Board) -> Kept:
@@ -39,6 +45,11 @@ def kept_on(board: Board) -> Kept:
             found.setdefault(_by_what(board, slot, slot.node in may_hold, slot.node in wanted), []).append(slot.node)
     found.pop("", None)
     return Kept(**{what: tuple(nodes) for what, nodes in found.items()})
+
+
+def uses_budget(slot: Slot) -> bool:
+    """Whether it counts against maxUnavailable: it should have an available pod and has none (D7, D23)."""
+    return slot.fit is Fit.RUN and (slot.unreachable or not slot.serves)
 
 
 def left_to_update(board: Board) -> tuple[str, ...]:
@@ -56,10 +67,18 @@ def _by_what(board: Board, slot: Slot, may_hold: bool, wanted: bool) -> str:
     if rolling is None:
         return "on_delete"
     if may_hold:
-        return "unreachable" if slot.unreachable else "hook" if _is_hooked(board, slot) else "budget"
+        return _by_what_though_it_may(board, slot)
     if rolling.paused and wanted:
         return "paused"
     return "partition" if slot.selected else "selector"
+
+
+def _by_what_though_it_may(board: Board, slot: Slot) -> str:
+    if board.world.verdicts.get(board.revision.hash):
+        return "refused"
+    if slot.unreachable:
+        return "unreachable"
+    return "hook" if _is_hooked(board, slot) else "budget"
 
 
 def _is_hooked(board: Board, slot: Slot) -> bool:

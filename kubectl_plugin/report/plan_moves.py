@@ -22,11 +22,13 @@ class How(StrEnum):
     """A new one is created beside the old one, which goes once the new one is available."""
     CREATE = "create"
     """There is none yet, or none any more."""
+    FINISH = "finish"
+    """Its new pod is there already: the old one goes."""
     REMOVE = "remove"
     """Deleted, and no other one created."""
 
 
-AT_ONCE = "its old pod is not available: at once, outside the budget"
+AT_ONCE = "old pod not available: outside the budget"
 
 
 class Move(Value):
@@ -76,14 +78,15 @@ def _both(first: Move, second: Move) -> Move:
     pod = first.pod or second.pod
     surge = How.SURGE in (first.how, second.how)
     how = How.SURGE if surge else How.RECREATE if revision is not None and pod else first.how
-    return replace(first, how=how, why=first.why or second.why, revision=revision, pod=pod)
+    return replace(first, how=how, revision=revision, pod=pod)
 
 
 def _deletion(action: DeletePod, slot: Slot | None, pod: str) -> Move:
     why = str(action.why)
     if action.why is Why.OUTDATED:
         why = "" if slot is None or slot.old_available else AT_ONCE
-    return Move(node=action.node, how=How.REMOVE, why=why, revision=None, pod=pod)
+    how = How.FINISH if action.why is Why.SURGED else How.REMOVE
+    return Move(node=action.node, how=how, why="" if how is How.FINISH else why, revision=None, pod=pod)
 
 
 def _creation(action: CreatePod, slot: Slot | None) -> Move:
@@ -92,5 +95,5 @@ def _creation(action: CreatePod, slot: Slot | None) -> Move:
         why = "" if slot.old_available else AT_ONCE
         return Move(node=action.node, how=How.SURGE, why=why, revision=number, pod=slot.old.name)
     was_there = slot is not None and (slot.had_current or slot.had_old)
-    why = "its pod is gone" if was_there else "it has no pod yet"
+    why = "its pod is gone" if was_there else "no pod yet"
     return Move(node=action.node, how=How.CREATE, why=why, revision=number, pod="")

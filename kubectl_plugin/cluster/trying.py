@@ -1,0 +1,86 @@
+"""What the server would say: dry runs of DaemonSets and of their pods. Nothing is stored."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from controller.api import patch
+from controller.api.base import JSON, JSONObject
+from controller.api.daemonset import DaemonSet
+from controller.api.meta import Key, Ref
+from controller.api.node import Node
+from controller.kube.decode import Seen
+from controller.kube.errors import Forbidden, Invalid
+from controller.kube.kinds import DAEMONSETS, NODES, PODS
+from controller.planner.actions import ProbeTemplate
+from controller.planner.manifest import Mold
+from kubectl_plugin.cluster import documents
+from kubectl_plugin.cluster.session import PROGRAM, Session
+from kubectl_plugin.report.plan_report import Answer, Result
+
+EXCEEDED_QUOTA: Final = "exceeded quota"
+"""The pod that goes makes room for the one that comes, so the controller takes this for a yes."""
+NO_RIGHT: Final = ("cannot create resource", "cannot set blockOwnerDeletion")
+"""How access control says no; what policies say is about the pod."""
+
+
+async def changed(session: Session, ref: Ref, live: JSONObject, wanted: JSONObject) -> JSONObject | None:
+    """The object as it would be, checked and with its defaults. None without the right to change it.
+
+    Raises ApiError where the server refuses.
+    """
+    operations = [patch.add(wanted.get("spec"), "spec")]
+    for field in ("labels", "annotations"):
+        before, after = _meta(live).get(field), _meta(wanted).get(field)
+        if after != before:
+            operations.append(patch.add(after or {}, "metadata", field))
+    guarded = patch.guarded_by_uid(ref.uid, *operations)
+    try:
+        return await documents.patch(
+            session, DAEMONSETS, Key(ref.namespace, ref.name), guarded, dry_run=True, field_manager=PROGRAM
+        )
+    except Forbidden:
+        return None
+
+
+async def created(session: Session, namespace: str, wanted: JSONObject) -> JSONObject | None:
+    """A new object as it would be. None without the right to create it. Raises ApiError where the server refuses."""
+    body = {**wanted, "metadata": {**_meta(wanted), "namespace": namespace}}
+    try:
+        return await documents.create(session, DAEMONSETS, namespace, body, dry_run=True, field_manager=PROGRAM)
+    except Forbidden:
+        return None
+
+
+async def accepted(session: Session, daemonset: DaemonSet, probe: ProbeTemplate) -> Answer:
+    """Whether the server would take the pod that the controller would send. Raises ApiError when it tells neither."""
+    body = Mold(daemonset, probe.revision).body(probe.name, probe.node)
+    try:
+        await session.client.create(PODS, daemonset.namespace, body, name=probe.name, dry_run=True)
+    except (Forbidden, Invalid) as error:
+        if EXCEEDED_QUOTA in error.message:
+            return Answer(result=Result.OK)
+        if any(words in error.message for words in NO_RIGHT):
+            return Answer(result=Result.SKIPPED, text="no right to create pods")
+        return Answer(result=Result.FAILED, text=error.message)
+    return Answer(result=Result.OK)
+
+
+async def nodes(session: Session) -> tuple[Node, ...] | None:
+    """All nodes by name; None without the right to list them."""
+    found: list[Node] = []
+    token = ""
+    while True:
+        try:
+            page = await session.client.page(NODES, limit=documents.PAGE, token=token)
+        except Forbidden:
+            return None
+        found += [item.obj for item in page.items if isinstance(item, Seen) and item.obj is not None]
+        token = page.token
+        if not token:
+            return tuple(sorted(found, key=lambda node: node.name))
+
+
+def _meta(document: JSONObject) -> JSONObject:
+    meta: JSON = document.get("metadata")
+    return meta if isinstance(meta, dict) else {}

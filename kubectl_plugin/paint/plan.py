@@ -1,0 +1,148 @@
+"""`plan` as people read it: one line a wave, then how it ends, what it comes to, and what to mind."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from rich.console import Group as Lines
+from rich.text import Text
+
+from kubectl_plugin.paint.style import BAD, DIM, LABEL
+from kubectl_plugin.paint.table import clean, cut
+from kubectl_plugin.report.forecast import Wave
+from kubectl_plugin.report.plan_later import Later
+from kubectl_plugin.report.plan_report import Check, Result, RolloutPlan
+from kubectl_plugin.report.plan_words import ASCII_SIGNS, PlanWords, Signs
+
+LABELS: Final = 11
+"""Columns of the words on the left."""
+_MARKS: Final = {
+    Result.OK: ("ok", "green"),
+    Result.WARNING: ("!!", "yellow"),
+    Result.FAILED: ("XX", BAD),
+    Result.SKIPPED: ("--", DIM),
+}
+
+
+class PlanBlock:
+    """One plan. `wide`: all nodes of a wave are named, and lines are as long as they are."""
+
+    def __init__(self, plan: RolloutPlan, *, width: int, only_ascii: bool, wide: bool = False) -> None:
+        self._plan, self._found = plan, plan.forecast
+        self._width, self._ascii, self._wide = width, only_ascii, wide
+        self._signs = ASCII_SIGNS if only_ascii else Signs()
+        self._words = PlanWords(plan, self._signs)
+
+    def drawn(self) -> Lines:
+        return Lines(*self.lines())
+
+    def lines(self) -> list[Text]:
+        """Never longer than the width unless wide, and without anything that a terminal would obey."""
+        found = [*self._headline(), *self._asked(), *self._waves(), *self._end(), *self._later(), *self._foot()]
+        return [self._fitted(line) for line in found]
+
+    def _fitted(self, line: Text) -> Text:
+        text = clean(line, self._ascii)
+        return text if self._wide else cut(text, self._width, self._ascii)
+
+    def _wrapped(self, line: Text, indent: int = LABELS) -> Iterator[Text]:
+        """A sentence may need more than one line; a row of a table is cut instead."""
+        if self._wide or line.cell_len <= self._width:
+            yield line
+            return
+        first, *rest = textwrap.wrap(line.plain[indent:], self._width - indent, break_on_hyphens=False)
+        yield line[: indent + len(first)]
+        yield from (Text(" " * indent + one) for one in rest)
+
+    def _headline(self) -> Iterator[Text]:
+        """The limits get a line of their own where they do not fit."""
+        name, colon, rest = self._words.headline().partition(":")
+        line, limits = Text.assemble((name, LABEL), colon, rest), ", ".join(self._words.limits())
+        if self._wide or line.cell_len + len(limits) + 2 <= self._width:
+            yield line.append(f", {limits}")
+            return
+        yield line
+        yield from self._wrapped(self._row("limits", limits))
+
+    def _asked(self) -> Iterator[Text]:
+        for line in self._plan.asked:
+            yield from self._wrapped(self._row("what if", line))
+
+    def _waves(self) -> Iterator[Text]:
+        waves = self._found.waves
+        rows = [(f"wave {number}", self._nodes(wave), self._how(wave), wave) for number, wave in enumerate(waves, 1)]
+        names = max((len(nodes) for _, nodes, _, _ in rows), default=0)
+        verbs = max((len(how) for _, _, how, _ in rows), default=0)
+        if now := self._words.now():
+            waits = bool(waves and waves[0].after)
+            yield from self._wrapped(self._row("now", f"{'wait':<{names + 3}}{now}" if waits else now))
+        for label, nodes, how, wave in rows:
+            line = self._row(label, f"{nodes:<{names}}   ")
+            yield line.append(f"{how:<{verbs}}   ").append(self._words.when(wave), style=DIM)
+        if self._found.rest:
+            yield from self._wrapped(self._row("then", self._words.rest()))
+            yield self._row("", f"({len(waves)} waves were worked out; --waves 0 works out all)")
+
+    def _nodes(self, wave: Wave) -> str:
+        return self._listed([move.node for move in wave.moves], (self._width - LABELS) // 3)
+
+    def _listed(self, names: Sequence[str], room: int) -> str:
+        """As many names as there is room for, and how many more there are; at least one name."""
+        if self._wide or len(" ".join(names)) <= room:
+            return " ".join(names)
+        for count in range(len(names) - 1, 0, -1):
+            text = f"{' '.join(names[:count])} {self._signs.dots} +{len(names) - count}"
+            if len(text) <= room or count == 1:
+                return text
+        return names[0]
+
+    def _how(self, wave: Wave) -> str:
+        return ", ".join(dict.fromkeys(move.how.value for move in wave.moves))
+
+    def _end(self) -> Iterator[Text]:
+        label = "hold" if any(True for _ in self._found.kept.by_reason()) else "end"
+        yield from self._wrapped(self._row(label, self._words.end()))
+        for sentence in self._words.kept():
+            yield from self._wrapped(self._row("", sentence))
+
+    def _later(self) -> Iterator[Text]:
+        for place, step in enumerate(self._plan.later):
+            head = f"step {step.step}  partition {step.partition}   "
+            yield self._row("later" if place == 0 else "", head + self._grouped(step, LABELS + len(head)))
+
+    def _grouped(self, step: Later, used: int) -> str:
+        """`b-08 b-07 | b-06 b-05`: waves between bars; a step without any keeps its line."""
+        waves = [" ".join(wave) for wave in step.waves]
+        if step.rest:
+            waves.append(f"{len(step.rest)} nodes: {self._signs.between(step.rest)}")
+        if not waves:
+            return "no further node"
+        room = self._width - used
+        for count in range(len(waves), 0, -1):
+            more = sum(len(wave) for wave in step.waves[count:]) + (len(step.rest) if count < len(waves) else 0)
+            text = " | ".join(waves[:count]) + (f" {self._signs.dots} +{more}" if more else "")
+            if self._wide or len(text) <= room or count == 1:
+                return text
+        return ""
+
+    def _foot(self) -> Iterator[Text]:
+        yield from self._wrapped(self._bottom("Effect", self._words.effect()))
+        if estimate := self._words.estimate():
+            yield from self._wrapped(self._bottom("Estimate", estimate))
+        for place, check in enumerate(self._plan.checks):
+            yield from self._check("Checks" if place == 0 else "", check)
+
+    def _check(self, label: str, check: Check) -> Iterable[Text]:
+        mark, colour = _MARKS[check.result]
+        line = self._bottom(label, "").append(f"{mark:<4}", style=colour).append(check.text)
+        yield from self._wrapped(line, LABELS + 4)
+        for hint in check.hints:
+            yield self._bottom("", f"    hint: {hint}")
+
+    def _row(self, label: str, words: str) -> Text:
+        return Text(f"  {label:<{LABELS - 2}}").append(words)
+
+    def _bottom(self, label: str, words: str) -> Text:
+        return Text(f"{label:<{LABELS}}", style=LABEL).append(words, style="not bold")

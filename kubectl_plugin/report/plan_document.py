@@ -1,0 +1,115 @@
+"""A plan for programs: `apiVersion: kruise-ds/v1`, `kind: RolloutPlan`. Fields may be added, never renamed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controller.api.base import JSONObject
+from kubectl_plugin.report.forecast import Wave
+from kubectl_plugin.report.plan_later import Later
+from kubectl_plugin.report.plan_report import RolloutPlan
+
+API_VERSION = "kruise-ds/v1"
+KIND = "RolloutPlan"
+
+
+def document_of(plan: RolloutPlan) -> JSONObject:
+    """Names of nodes are in update order everywhere. Times are seconds from now; null where nothing tells.
+
+    `wouldChange` is what `--exit-code` tells. `waves` are worked out by the controller's own planner; `rest` are the
+    nodes of the waves after `--waves`, in the order of their turn. `kept` are those that do not get the revision, by
+    what keeps it from them.
+    """
+    found, daemonset = plan.forecast, plan.survey.daemonset
+    document: dict[str, Any] = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": daemonset.name, "namespace": daemonset.namespace},
+        "asked": list(plan.asked),
+        "wouldChange": found.changes,
+        "revision": {"from": plan.former, "to": plan.number, "hash": found.start.revision.hash},
+        "limits": _limits(plan),
+        "unavailableNow": [{"node": row.node, "state": row.state.value, "why": row.why} for row in plan.unavailable],
+        "waves": [_wave(number, wave) for number, wave in enumerate(found.waves, start=1)],
+        "rest": {"nodes": list(found.rest), "perWave": found.width if found.rest else 0},
+        "kept": {_camel(what): list(nodes) for what, nodes in found.kept.by_reason()},
+        "later": [_step(one) for one in plan.later],
+        "end": {
+            "phase": found.phase.value if found.phase else None,
+            "updated": plan.updated,
+            "available": plan.available,
+            "desired": found.end.budget.desired,
+        },
+        "effect": {
+            "recreated": plan.recreated,
+            "surged": plan.surged,
+            "created": plan.created,
+            "finished": plan.finished,
+            "removed": plan.removed,
+            "mostUnavailable": plan.most_unavailable,
+        },
+        "estimate": _estimate(plan),
+        "checks": [
+            {"name": one.name, "result": one.result.value, "text": one.text, "hints": list(one.hints)}
+            for one in plan.checks
+        ],
+    }
+    return document
+
+
+def _limits(plan: RolloutPlan) -> dict[str, Any]:
+    daemonset, budget = plan.survey.daemonset, plan.forecast.start.budget
+    rolling = daemonset.rolling_update
+    return {
+        "strategy": "OnDelete" if rolling is None else "RollingUpdate",
+        "desired": budget.desired,
+        "partition": None if rolling is None else rolling.partition,
+        "partitionNodes": budget.partition,
+        "maxUnavailable": budget.max_unavailable,
+        "maxSurge": budget.max_surge,
+        "minReadySeconds": daemonset.spec.min_ready_seconds,
+        "paused": rolling is not None and rolling.paused,
+    }
+
+
+def _wave(number: int, wave: Wave) -> dict[str, Any]:
+    return {
+        "number": number,
+        "begins": round(wave.begins),
+        "after": list(wave.after),
+        "holding": list(wave.holding),
+        "moves": [
+            {
+                "node": move.node,
+                "how": move.how.value,
+                "why": move.why,
+                "pod": move.pod or None,
+                "revision": move.revision,
+            }
+            for move in wave.moves
+        ],
+    }
+
+
+def _step(step: Later) -> dict[str, Any]:
+    return {
+        "step": step.step,
+        "partition": step.partition,
+        "waves": [list(nodes) for nodes in step.waves],
+        "rest": list(step.rest),
+    }
+
+
+def _estimate(plan: RolloutPlan) -> dict[str, Any] | None:
+    if plan.pace is None or plan.seconds is None:
+        return None
+    return {
+        "seconds": round(plan.seconds),
+        "perNodeSeconds": round(plan.pace.seconds),
+        "fromNodes": plan.pace.nodes,
+    }
+
+
+def _camel(words: str) -> str:
+    first, *rest = words.split("_")
+    return "".join((first, *(word.capitalize() for word in rest)))

@@ -1,0 +1,84 @@
+"""The further steps of a rollout (`kruise-ds/steps`): what each smaller partition would move, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from controller.api.base import Value
+from controller.api.daemonset import DaemonSet
+from controller.api.number import IntOrPercent
+from controller.planner.board import Board, lay_out
+from controller.planner.world import World
+from kubectl_plugin.report.forecast import NEVER, Forecast, forecast
+from kubectl_plugin.report.plan_course import come_to_pass
+from kubectl_plugin.report.plan_kept import left_to_update
+from kubectl_plugin.report.steps import Steps, steps_of
+
+
+class Later(Value):
+    """One step that somebody may promote to."""
+
+    step: int
+    """The first one is 1."""
+    partition: IntOrPercent
+    waves: tuple[tuple[str, ...], ...]
+    rest: tuple[str, ...]
+    """Nodes that were not grouped, in update order."""
+
+
+def later_steps(found: Forecast, waves: int) -> tuple[Later, ...]:
+    """The steps after the present one, if each before has been finished and all its pods have got well by then.
+
+    `waves`: how many are worked out in all, those of `found` included; 0 for all. Raises CommandError for steps that
+    cannot be read.
+    """
+    board = found.end
+    daemonset = board.world.daemonset
+    rolling = daemonset.rolling_update
+    if rolling is None or rolling.paused or not board.older:
+        return ()
+    steps = steps_of(daemonset.annotations, rolling.partition, board.budget.desired)
+    if steps is None or steps.next is None:
+        return ()
+    values = steps.values[steps.values.index(steps.next, steps.index) :]
+    return tuple(_worked_out(found, steps, values, waves))
+
+
+def _worked_out(found: Forecast, steps: Steps, values: tuple[IntOrPercent, ...], waves: int) -> Iterator[Later]:
+    left, board, grouping = waves - len(found.waves), found.end, not found.rest
+    counted = set(found.rest)
+    for step, partition in enumerate(values, start=steps.count - len(values) + 1):
+        grouping = grouping and (not waves or left > 0)
+        if not grouping:
+            names = tuple(
+                node for node in left_to_update(lay_out(_with(board.world, partition))) if node not in counted
+            )
+            counted.update(names)
+            yield Later(step=step, partition=partition, waves=(), rest=names)
+            continue
+        then = forecast(_with(_finished(board), partition), waves=max(left, 0))
+        grouped = tuple(tuple(move.node for move in wave.moves) for wave in then.waves)
+        yield Later(step=step, partition=partition, waves=grouped, rest=then.rest)
+        left, board, grouping = left - len(grouped), then.end, not then.rest
+        counted = set(then.rest)
+
+
+def _finished(board: Board) -> World:
+    """The world once everything that was under way has come to a good end."""
+    world = board.world
+    passed = come_to_pass(world, NEVER, 0.0)
+    world = world if passed is None else passed[0]
+    return replace(world, now=world.now + world.daemonset.spec.min_ready_seconds + 1.0)
+
+
+def _with(world: World, partition: IntOrPercent) -> World:
+    """Placement and selector stay as they are, so the compiled rules do too."""
+    daemonset = world.daemonset
+    spec, rolling = daemonset.spec, daemonset.rolling_update
+    strategy = replace(spec.update_strategy, rolling_update=rolling and replace(rolling, partition=partition))
+    changed: DaemonSet = replace(
+        daemonset, generation=daemonset.generation + 1, spec=replace(spec, update_strategy=strategy)
+    )
+    return replace(world, daemonset=changed)

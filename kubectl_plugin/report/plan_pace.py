@@ -1,0 +1,32 @@
+"""How long a new pod takes to get ready, by those that did lately."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import median
+from typing import Final
+
+from controller.api.base import Value
+from kubectl_plugin.report.snapshot import PodDetail
+
+_LAST: Final = 5
+"""Of older ones the images may have been others."""
+
+
+class Pace(Value):
+    seconds: float
+    """From a pod's creation until it is ready: the median."""
+    nodes: int
+    """How many pods it is taken from."""
+
+
+def pace_of(pods: Iterable[PodDetail], revision_hash: str) -> Pace | None:
+    """From the newest pods of that revision, or of any where it has none that is ready; None without any.
+
+    A pod whose containers were started again says when it became ready the last time, so it is not asked.
+    """
+    told = [one for one in pods if one.pod.ready and one.pod.ready_since is not None and not one.restarts]
+    chosen = [one for one in told if one.pod.hash == revision_hash] or told
+    newest = sorted(chosen, key=lambda one: one.pod.created, reverse=True)[:_LAST]
+    lengths = [max((one.pod.ready_since or 0.0) - one.pod.created, 0.0) for one in newest]
+    return Pace(seconds=median(lengths), nodes=len(lengths)) if lengths else None

@@ -1,0 +1,217 @@
+"""All that a plan tells: the forecast, the steps after it, how long it takes, and what was checked."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+
+from msgspec.structs import replace
+
+from controller.api.base import Value
+from controller.planner.actions import ProbeTemplate
+from controller.planner.board import Board
+from controller.planner.eligibility import Fit
+from controller.planner.manifest import pod_name
+from kubectl_plugin.edits.edit import Caution
+from kubectl_plugin.edits.outlook import number_of
+from kubectl_plugin.failures import CommandError
+from kubectl_plugin.report.forecast import Forecast, forecast
+from kubectl_plugin.report.node_row import NodeRow
+from kubectl_plugin.report.plan_course import Hopeless
+from kubectl_plugin.report.plan_kept import uses_budget
+from kubectl_plugin.report.plan_later import Later, later_steps
+from kubectl_plugin.report.plan_moves import How
+from kubectl_plugin.report.plan_pace import Pace, pace_of
+from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.survey import Survey, survey, world_of
+from kubectl_plugin.report.trouble import trouble_of
+from kubectl_plugin.report.warnings import Concern, warnings_of
+
+NEVER_AGAIN = math.inf
+"""When a refused template is asked about again, as far as a plan looks."""
+
+
+class Result(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+class Check(Value):
+    """`name` is for programs and never changes; the words may."""
+
+    name: str
+    result: Result
+    text: str
+    hints: tuple[str, ...] = ()
+
+
+class Answer(Value):
+    """What the server's dry run said of a pod of the planned template."""
+
+    result: Result
+    text: str = ""
+    """Its words, or why it was not asked."""
+
+
+class RolloutPlan(Value, gc=True):
+    survey: Survey
+    """Of the DaemonSet as it is planned for."""
+    forecast: Forecast
+    later: tuple[Later, ...]
+    pace: Pace | None
+    checks: tuple[Check, ...]
+    asked: tuple[str, ...]
+    """What was tried out, in words; empty for the DaemonSet as it is."""
+
+    @property
+    def number(self) -> int:
+        """Of the revision that is rolled out, as it is or will be."""
+        return number_of(self.forecast.start.revision, self.forecast.start.older)
+
+    @property
+    def former(self) -> int | None:
+        """Of the revision that it replaces somewhere; None where none is left."""
+        start = self.forecast.start
+        outdated = any(slot.fit is Fit.RUN and slot.old is not None for slot in start.slots)
+        return self.survey.previous if outdated else None
+
+    @property
+    def unavailable(self) -> tuple[NodeRow, ...]:
+        """The nodes that have no available pod now, in update order."""
+        idle = {slot.node for slot in self.forecast.start.slots if uses_budget(slot)}
+        return tuple(row for row in reversed(self.survey.rows) if row.node in idle)
+
+    @property
+    def recreated(self) -> int:
+        """Nodes whose pod goes before another one comes; those that were not worked out too."""
+        return self._moves(How.RECREATE) + (0 if self.forecast.start.surging else len(self.forecast.rest))
+
+    @property
+    def surged(self) -> int:
+        """Nodes whose pod goes after another one came; likewise."""
+        return self._moves(How.SURGE) + (len(self.forecast.rest) if self.forecast.start.surging else 0)
+
+    @property
+    def created(self) -> int:
+        return self._moves(How.CREATE)
+
+    @property
+    def finished(self) -> int:
+        """Nodes whose new pod is there already, and whose old one goes."""
+        return self._moves(How.FINISH)
+
+    @property
+    def removed(self) -> int:
+        return self._moves(How.REMOVE)
+
+    @property
+    def most_unavailable(self) -> int:
+        """Nodes without an available pod at any moment, at most; what was not worked out keeps to the limit."""
+        found = self.forecast
+        limit = found.start.budget.max_unavailable if found.rest and not found.start.surging else 0
+        return max(found.most_unavailable, limit)
+
+    @property
+    def updated(self) -> int:
+        """Nodes that have the revision in the end, those that were not worked out too."""
+        slots = self.forecast.end.slots
+        there = sum(slot.fit is Fit.RUN and slot.current is not None for slot in slots)
+        return there + len(self.forecast.rest)
+
+    @property
+    def available(self) -> int:
+        """Nodes with an available pod in the end, of any revision."""
+        return sum(slot.fit is Fit.RUN and slot.serves for slot in self.forecast.end.slots)
+
+    def _moves(self, how: How) -> int:
+        return sum(move.how is how for wave in self.forecast.waves for move in wave.moves)
+
+    @property
+    def seconds(self) -> float | None:
+        """Until everything that is not held back is available; None where nothing tells."""
+        if self.pace is None or not self.forecast.changes:
+            return None
+        waves = math.ceil(len(self.forecast.rest) / self.forecast.width)
+        each = self.pace.seconds + self.survey.daemonset.spec.min_ready_seconds
+        return self.forecast.seconds + waves * each
+
+
+def rollout_plan(
+    snapshot: Snapshot, *, waves: int, answer: Answer | None = None, asked: tuple[str, ...] = ()
+) -> RolloutPlan:
+    """`snapshot` has the DaemonSet to plan for. `waves`: how many are worked out, 0 for all.
+
+    `answer`: of the server's dry run, where it was asked. Raises ValueError for a spec that nothing can be done with.
+    """
+    surveyed = survey(snapshot)
+    pace = pace_of(snapshot.pods, surveyed.board.revision.hash)
+    found = _foretold(snapshot, surveyed.board, waves, answer, pace)
+    later, wrong = _later(found, waves)
+    checks = (*_answered(answer), *_missing(snapshot), *wrong, *map(_warned, warnings_of(snapshot, found)))
+    return RolloutPlan(survey=surveyed, forecast=found, later=later, pace=pace, checks=checks, asked=asked)
+
+
+def with_answer(plan: RolloutPlan, answer: Answer, *, waves: int) -> RolloutPlan:
+    """The same plan with what the server said; worked out anew where it refuses."""
+    if answer.result is Result.FAILED:
+        return rollout_plan(plan.survey.snapshot, waves=waves, answer=answer, asked=plan.asked)
+    return replace(plan, checks=(*_answered(answer), *plan.checks))
+
+
+def probe_of(board: Board) -> ProbeTemplate | None:
+    """What to ask the server: would it accept the next new pod? None where no node should run one."""
+    eligible = [slot for slot in board.slots if slot.fit is Fit.RUN]
+    if not eligible:
+        return None
+    node = (board.outdated or eligible)[0].node
+    name = pod_name(board.world.daemonset, node, ("dry-run",), None)
+    return ProbeTemplate(node=node, name=name, revision=board.revision)
+
+
+def hopeless_in(snapshot: Snapshot) -> Hopeless:
+    """Where which revision fails now."""
+    return frozenset((one.pod.node, one.pod.hash) for one in snapshot.pods if trouble_of(one) is not None)
+
+
+def _foretold(snapshot: Snapshot, board: Board, waves: int, answer: Answer | None, pace: Pace | None) -> Forecast:
+    world = world_of(snapshot)
+    if answer is not None and answer.result is Result.FAILED:
+        world = replace(world, verdicts={board.revision.hash: answer.text}, ask_at=NEVER_AGAIN)
+    return forecast(world, hopeless=hopeless_in(snapshot), waves=waves, pace=pace.seconds if pace else 0.0)
+
+
+def _later(found: Forecast, waves: int) -> tuple[tuple[Later, ...], tuple[Check, ...]]:
+    try:
+        return later_steps(found, waves), ()
+    except CommandError as error:
+        return (), (Check(name="Steps", result=Result.WARNING, text=error.message, hints=error.hints),)
+
+
+def _answered(answer: Answer | None) -> tuple[Check, ...]:
+    if answer is None:
+        return ()
+    text = {
+        Result.OK: "server dry-run of the pod template",
+        Result.FAILED: f"the server refuses pods of this template: {answer.text}",
+    }.get(answer.result, f"server dry-run of the pod template: {answer.text}")
+    return (Check(name="TemplateDryRun", result=answer.result, text=text),)
+
+
+def _missing(snapshot: Snapshot) -> tuple[Check, ...]:
+    what = {"nodes": "nodes without a pod are not seen, selector and placement are not judged"}
+    rights = [one.partition(":")[0] for one in snapshot.missing_rights]
+    return tuple(
+        Check(
+            name="MissingRights",
+            result=Result.WARNING,
+            text=f"no right to list {right}: {what.get(right, 'the plan is made without them')}",
+        )
+        for right in rights
+    )
+
+
+def _warned(one: Concern) -> Check:
+    caution: Caution = one.caution
+    return Check(name=one.name, result=Result.WARNING, text=caution.text, hints=caution.hints)

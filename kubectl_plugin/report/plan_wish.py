@@ -1,0 +1,124 @@
+"""The DaemonSet as it would be: what `kubectl apply` of a manifest makes of it, and single settings tried out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from controller.api.base import JSON, JSONObject, Value
+from controller.api.daemonset import DaemonSet
+from controller.api.number import IntOrPercent
+from kubectl_plugin.edits.applying import Draft, applied
+from kubectl_plugin.edits.image import set_images
+from kubectl_plugin.edits.rolling import ROLLING, settings_of
+from kubectl_plugin.report.images import change, images_of
+from kubectl_plugin.report.snapshot import Snapshot
+
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class Wish(Value):
+    """Settings to try out; None: as it is."""
+
+    partition: IntOrPercent | None = None
+    max_unavailable: IntOrPercent | None = None
+    images: Mapping[str, str] = {}
+    """By container; `*` for all."""
+
+    @property
+    def is_empty(self) -> bool:
+        return self.partition is None and self.max_unavailable is None and not self.images
+
+
+def as_wished(snapshot: Snapshot, wish: Wish) -> JSONObject:
+    """The document with these settings. Raises CommandError for OnDelete, and for a container that there is not."""
+    draft = Draft(snapshot.document)
+    if wish.partition is not None:
+        settings_of(snapshot, "plan another partition of")
+        draft.set(wish.partition, *ROLLING, "partition")
+    if wish.max_unavailable is not None:
+        settings_of(snapshot, "plan another maxUnavailable of")
+        draft.set(wish.max_unavailable, *ROLLING, "maxUnavailable")
+    document = applied(snapshot.document, draft.operations)
+    return applied(document, set_images(snapshot, wish.images, None).operations) if wish.images else document
+
+
+def differences(live: DaemonSet, planned: DaemonSet) -> tuple[str, ...]:
+    """In words: `partition 16 -> 0`, `image agent 1.9.0 -> 1.9.1`; empty when both would be rolled out alike."""
+    found = [*_image_differences(live, planned)]
+    if not found and live.identity != planned.identity:
+        found.append("another pod template")
+    before, after = live.rolling_update, planned.rolling_update
+    if (before is None) != (after is None):
+        found.append("OnDelete -> RollingUpdate" if before is None else "RollingUpdate -> OnDelete")
+    for field, name in _SETTINGS.items():
+        old, new = getattr(before, field, None), getattr(after, field, None)
+        if old != new and after is not None:
+            found.append(f"{name} {_word(old)} -> {_word(new)}")
+    if before is not None and after is not None and before.selector != after.selector:
+        found.append("another rollingUpdate.selector")
+    return tuple(found)
+
+
+_SETTINGS: Final = {
+    "partition": "partition",
+    "max_unavailable": "maxUnavailable",
+    "max_surge": "maxSurge",
+    "paused": "paused",
+    "rolling_update_type": "rollingUpdateType",
+}
+
+
+def _image_differences(live: DaemonSet, planned: DaemonSet) -> Iterator[str]:
+    before = images_of(live.spec.template)
+    for container, image in images_of(planned.spec.template).items():
+        old = before.get(container, image)
+        if old != image:
+            yield f"image {container} {' -> '.join(change(old, image))}"
+
+
+def _word(value: object) -> str:
+    return "none" if value in (None, "") else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def as_applied(live: JSONObject, manifest: JSONObject) -> JSONObject:
+    """`live` after `kubectl apply` of `manifest`, as the client merges custom resources.
+
+    What the manifest says counts; what it said at the last apply and says no more goes; the rest stays: a partition
+    that was set by hand survives unless the manifest has one. Lists are replaced as a whole. Status is not touched.
+    """
+    before = _last_applied(live)
+    merged = _merged(live, before, {key: one for key, one in manifest.items() if key != "status"})
+    return {**merged, "apiVersion": live.get("apiVersion"), "kind": live.get("kind"), "status": live.get("status")}
+
+
+def _merged(live: JSONObject, before: JSONObject, wanted: JSONObject) -> JSONObject:
+    merged = dict(live)
+    for key in before.keys() - wanted.keys():
+        merged.pop(key, None)
+    for key, value in wanted.items():
+        there = merged.get(key)
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, dict):
+            merged[key] = _merged(_object(there), _object(before.get(key)), value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _last_applied(live: JSONObject) -> JSONObject:
+    annotations = _object(_object(live.get("metadata")).get("annotations"))
+    text = annotations.get(LAST_APPLIED)
+    if not isinstance(text, str):
+        return {}
+    try:
+        return msgspec.json.decode(text, type=dict[str, JSON])
+    except msgspec.MsgspecError:
+        return {}
+
+
+def _object(value: JSON) -> JSONObject:
+    return value if isinstance(value, dict) else {}

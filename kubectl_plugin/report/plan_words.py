@@ -1,0 +1,174 @@
+"""A plan in sentences. `Signs` are the few characters that ASCII lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from controller.api.base import Value
+from controller.planner.phase import Phase
+from kubectl_plugin.durations import short
+from kubectl_plugin.report.forecast import Wave
+from kubectl_plugin.report.node_row import NodeRow, NodeState
+from kubectl_plugin.report.plan_report import RolloutPlan
+from kubectl_plugin.report.warnings import counted, some
+
+
+class Signs(Value):
+    arrow: str = "→"
+    dots: str = "…"
+
+    def between(self, names: Sequence[str]) -> str:
+        """Up to three names, of more the first and the last."""
+        return ", ".join(names) if len(names) <= 3 else f"{names[0]} {self.dots} {names[-1]}"
+
+
+ASCII_SIGNS: Final = Signs(arrow="->", dots="...")
+
+
+class PlanWords:
+    """Every sentence about one plan."""
+
+    def __init__(self, plan: RolloutPlan, signs: Signs) -> None:
+        self._plan, self._found, self._signs = plan, plan.forecast, signs
+        self._daemonset = plan.survey.daemonset
+
+    def headline(self) -> str:
+        """`node-agent: revision 6 → 7`."""
+        plan, signs = self._plan, self._signs
+        moves = plan.former is not None and plan.former != plan.number
+        numbers = f"{plan.former} {signs.arrow} {plan.number}" if moves else f"{plan.number}"
+        first = "" if self._found.start.older else " (first deployment)"
+        return f"{self._daemonset.name}: revision {numbers}{first}"
+
+    def limits(self) -> Iterator[str]:
+        """`partition 16`, `maxUnavailable 2` …"""
+        rolling, budget = self._daemonset.rolling_update, self._found.start.budget
+        if rolling is None:
+            yield "OnDelete"
+            return
+        if rolling.partition is not None:
+            share = f" (= {budget.partition})" if isinstance(rolling.partition, str) else ""
+            yield f"partition {rolling.partition}{share}"
+        name, value, asked = "maxUnavailable", budget.max_unavailable, rolling.max_unavailable
+        if self._found.start.surging:
+            name, value, asked = "maxSurge", budget.max_surge, rolling.max_surge
+        yield f"{name} {asked} (= {value})" if isinstance(asked, str) else f"{name} {value}"
+        if rolling.selector is not None:
+            yield "rollingUpdate.selector"
+        if rolling.rolling_update_type not in ("", "Standard"):
+            yield rolling.rolling_update_type
+        if rolling.paused:
+            yield "paused"
+
+    def now(self) -> str:
+        """What uses the budget at this moment; empty when nothing does."""
+        rows, board = self._plan.unavailable, self._found.start
+        if not rows or not board.older:
+            return ""
+        states = [f"{row.node} {self._state(row)}" for row in rows[:4]]
+        listed = ", ".join(states) + (f" and {len(rows) - 4} more" if len(rows) > 4 else "")
+        if board.surging:
+            return f"{board.surge_in_use} of maxSurge {board.budget.max_surge} used; not available: {listed}"
+        return f"budget {len(rows)} of {board.budget.max_unavailable} used: {listed}"
+
+    def _state(self, row: NodeRow) -> str:
+        if any(slot.node == row.node and slot.unreachable for slot in self._found.start.slots):
+            return "unreachable"
+        if row.trouble is not None:
+            return NodeState.FAILING.value
+        waits_for_nothing = row.state in (NodeState.NEXT, NodeState.OLD)
+        return "not available" if waits_for_nothing else row.state.value
+
+    def when(self, wave: Wave) -> str:
+        """What a wave waits for, and what is special about it."""
+        reasons = dict.fromkeys(move.why for move in wave.moves if move.why)
+        whys = [
+            why if len(_with(wave, why)) == len(wave.moves) else f"{some(_with(wave, why))}: {why}" for why in reasons
+        ]
+        return "; ".join((self._begins(wave), *whys))
+
+    def _begins(self, wave: Wave) -> str:
+        if not wave.after:
+            return f"in {short(wave.begins)}" if wave.begins >= 1.0 else "at once"
+        verb = "is" if len(wave.after) == 1 else "are"
+        words = f"when {self._signs.between(wave.after)} {verb} available"
+        if not wave.holding or self._found.start.surging:
+            return words
+        verb = "holds" if len(wave.holding) == 1 else "hold"
+        return f"{words} ({self._signs.between(wave.holding)} still {verb} {counted(len(wave.holding), 'slot')})"
+
+    def rest(self) -> str:
+        """The nodes that were not worked out."""
+        nodes, width = self._found.rest, self._found.width
+        return f"{counted(len(nodes), 'more node')} in this order, {width} at a time: {self._signs.between(nodes)}"
+
+    def end(self) -> str:
+        """How it ends when nobody does anything."""
+        plan, found = self._plan, self._found
+        desired = found.end.budget.desired
+        words = [f"{plan.updated} of {desired} nodes have revision {plan.number}"]
+        failing = {row.node for row in plan.unavailable if row.trouble is not None}
+        still = [slot.node for slot in found.end.slots if slot.node in failing and not slot.serves]
+        if still:
+            words.append(f"{some(still)} {'fails' if len(still) == 1 else 'fail'}")
+        elif plan.available < desired:
+            words.append(f"{counted(desired - plan.available, 'node')} without an available pod")
+        if found.phase is None:
+            return ", ".join(words)
+        deadline = self._daemonset.progress_deadline
+        later = f" after {short(deadline)} without progress" if found.phase is Phase.STALLED else ""
+        verb = "stays" if plan.survey.phase is found.phase else "becomes"
+        return f"{', '.join(words)}: phase {verb} {found.phase.value}{'' if verb == 'stays' else later}"
+
+    def kept(self) -> Iterator[str]:
+        """Who does not get the revision, one sentence for each reason."""
+        partition = self._found.start.budget.partition
+        for what, nodes in self._found.kept.by_reason():
+            who = f"{counted(len(nodes), 'node')}: {self._signs.between(nodes)}"
+            yield {
+                "partition": f"partition {partition} keeps {who}",
+                "selector": f"rollingUpdate.selector leaves out {who}",
+                "paused": f"paused: resume updates {who}",
+                "on_delete": f"OnDelete: each gets it when its pod is deleted, {who}",
+                "scaling": f"partitionedScaling keeps without a pod {who}",
+                "hook": f"the preDelete hook holds {who}",
+                "refused": f"the server refuses the template: nothing moves on {who}",
+                "unreachable": f"not before it can be reached, {who}",
+                "budget": f"{self._limit()} is used up, {self._waiting(len(nodes))} {who}",
+            }[what]
+
+    def _limit(self) -> str:
+        return "maxSurge" if self._found.start.surging else "maxUnavailable"
+
+    def _waiting(self, count: int) -> str:
+        return "still to be updated is" if count == 1 else "still to be updated are"
+
+    def effect(self) -> str:
+        """What it comes to, in pods and in nodes that are down."""
+        plan = self._plan
+        parts = (
+            (plan.recreated, "re-created"),
+            (plan.surged, "replaced with surge"),
+            (plan.created, "created"),
+            (plan.finished, "of an old revision removed after a surge"),
+            (plan.removed, "removed"),
+        )
+        told = [f"{counted(count, 'pod')} {what}" for count, what in parts if count]
+        if not told:
+            return "nothing changes"
+        most = counted(plan.most_unavailable, "node")
+        return f"{', '.join(told)}; {f'never more than {most} down' if plan.most_unavailable else 'no node is down'}"
+
+    def estimate(self) -> str:
+        """Empty where nothing tells how long a pod takes."""
+        plan = self._plan
+        if plan.pace is None or plan.seconds is None or plan.seconds < 1.0:
+            return ""
+        step = "for this step" if plan.later else "in all"
+        taken = "last node" if plan.pace.nodes == 1 else f"last {plan.pace.nodes} nodes"
+        return f"about {short(plan.seconds)} {step} (median {short(plan.pace.seconds)} per node, {taken})"
+
+
+def _with(wave: Wave, why: str) -> list[str]:
+    return [move.node for move in wave.moves if move.why == why]

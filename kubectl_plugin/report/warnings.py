@@ -1,0 +1,203 @@
+"""What a person should know before a rollout goes on: sentences about this very DaemonSet and these nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeAlias
+
+from controller.api.base import JSON, JSONObject, Value
+from controller.api.number import IntOrPercent
+from controller.planner.eligibility import Fit
+from controller.planner.lifecycle import hooked
+from kubectl_plugin.edits.edit import Caution
+from kubectl_plugin.report.forecast import Forecast
+from kubectl_plugin.report.gitops import caution_about
+from kubectl_plugin.report.grouping import group_of
+from kubectl_plugin.report.plan_course import is_not_ready
+from kubectl_plugin.report.plan_kept import uses_budget
+from kubectl_plugin.report.plan_moves import How
+from kubectl_plugin.report.snapshot import Snapshot
+
+_NAMED: Final = 3
+
+
+class Concern(Value):
+    """`name` is for programs and never changes; the words may."""
+
+    name: str
+    caution: Caution
+
+
+Question: TypeAlias = Callable[[Snapshot, Forecast], Iterator[Caution]]
+"""Looks at one thing; yields nothing where all is well."""
+
+
+def warnings_of(snapshot: Snapshot, found: Forecast) -> tuple[Concern, ...]:
+    """`snapshot` has the DaemonSet that was planned for, as it is or as it would be."""
+    return tuple(
+        Concern(name=name, caution=caution) for name, ask in QUESTIONS.items() for caution in ask(snapshot, found)
+    )
+
+
+def some(nodes: Sequence[str]) -> str:
+    """The first three, and how many more there are."""
+    shown = ", ".join(nodes[:_NAMED])
+    return shown if len(nodes) <= _NAMED else f"{shown} and {len(nodes) - _NAMED} more"
+
+
+def counted(count: int, what: str) -> str:
+    """`1 node`, `2 nodes`."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _urgent(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
+    nodes = [move.node for wave in found.waves for move in wave.moves if move.urgent]
+    if nodes:
+        pods = "1 old pod is" if len(nodes) == 1 else f"{len(nodes)} old pods are"
+        they = "it is" if len(nodes) == 1 else "they are"
+        limit = "maxSurge" if found.start.surging else "maxUnavailable"
+        yield Caution(text=f"{pods} not available: {they} replaced at once, whatever {limit} says: {some(nodes)}")
+
+
+def _selector(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
+    board = found.start
+    rolling = board.rolling_update
+    if rolling is None or rolling.selector is None or not board.older:
+        return
+    eligible = [slot for slot in board.slots if slot.fit is Fit.RUN]
+    if eligible and not any(slot.selected for slot in eligible):
+        text = f"rollingUpdate.selector matches none of {counted(len(eligible), 'node')}: nothing is updated"
+        yield Caution(text=text)
+
+
+def _partition(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
+    """Also a percentage that comes to nothing or to everything on so few nodes."""
+    board, name = found.start, snapshot.key.name
+    kept, desired = board.budget.partition, board.budget.desired
+    asked = board.rolling_update.partition if board.rolling_update else None
+    if not desired or not board.older or asked in (None, 0, "0%"):
+        return
+    if kept >= desired:
+        yield Caution(
+            text=f"partition {_all_kept(asked, kept, desired)}: nothing is updated",
+            hints=(f"to update 30% of the nodes: kubectl kruise-ds set-partition {name} --update 30%",),
+        )
+    elif not kept:
+        yield Caution(text=f"partition {asked} of {counted(desired, 'node')} = 0 kept old: every node is updated")
+
+
+def _all_kept(asked: IntOrPercent | None, kept: int, desired: int) -> str:
+    if isinstance(asked, str):
+        return f"{asked} of {counted(desired, 'node')} = {kept} kept old"
+    if kept == desired:
+        return f"{kept} keeps the pods of all {counted(desired, 'node')} OLD"
+    return f"{kept} keeps {kept} pods OLD, but there are only {counted(desired, 'node')}"
+
+
+def _unplanned(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
+    board = found.start
+    planned = {slot.node for slot in board.target}
+    there = [slot.node for slot in reversed(board.slots) if slot.fit is Fit.RUN and slot.current is not None]
+    beyond = [node for node in there if node not in planned]
+    if beyond and board.older:
+        run = "1 node has" if len(beyond) == 1 else f"{len(beyond)} nodes have"
+        yield Caution(
+            text=f"{run} the new revision outside the plan and will not be moved back: {some(beyond)}",
+            hints=(f"kubectl kruise-ds rollback {snapshot.key.name}",),
+        )
+
+
+def _surge(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
+    if not found.start.surging:
+        return
+    spec = _object(snapshot.daemonset.spec.template.get("spec"))
+    ports = sorted(_host_ports(spec))
+    if ports:
+        listed = ", ".join(f"{port} ({container})" for port, container in ports)
+        yield Caution(
+            text=f"maxSurge with hostPort {listed}: two pods cannot share a port, the new one waits for ever"
+        )
+    elif spec.get("hostNetwork") is True:
+        yield Caution(text="maxSurge with hostNetwork: for a while two pods share each node's ports")
+
+
+def _host_ports(spec: JSONObject) -> Iterator[tuple[int, str]]:
+    containers = spec.get("containers")
+    for container in containers if isinstance(containers, list) else ():
+        ports = _object(container).get("ports")
+        for port in ports if isinstance(ports, list) else ():
+            host = _object(port).get("hostPort")
+            if isinstance(host, int) and host:
+                yield host, str(_object(container).get("name"))
+
+
+def _in_place(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
+    rolling = snapshot.daemonset.rolling_update
+    wanted = rolling is not None and rolling.rolling_update_type == "InPlaceIfPossible"
+    replaced = found.rest or any(move.how is How.RECREATE for wave in found.waves for move in wave.moves)
+    if wanted and replaced:
+        yield Caution(text="not in place: this version of the controller re-creates pods (InPlaceIfPossible)")
+
+
+def _hook(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
+    hook = snapshot.daemonset.pre_delete
+    held = [slot.node for slot in found.start.outdated if slot.old is not None and hooked(slot.old, hook)]
+    if held:
+        each = "the old pod of 1 node" if len(held) == 1 else f"the old pods of {len(held)} nodes"
+        yield Caution(
+            text=f"the preDelete hook holds {each}: {some(held)}",
+            hints=("a pod goes once its label or finalizer that the hook names is taken away",),
+        )
+
+
+def _not_ready(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
+    board = found.start
+    silent = {node.name for node in board.world.nodes if is_not_ready(node)}
+    using = [slot.node for slot in reversed(board.slots) if slot.node in silent and uses_budget(slot)]
+    if using and board.rolling_update is not None and not board.surging:
+        verb = "is" if len(using) == 1 else "are"
+        use = "uses" if len(using) == 1 else "use"
+        limit = board.budget.max_unavailable
+        yield Caution(
+            text=f"{counted(len(using), 'node')} {verb} not ready and {use} {len(using)} of maxUnavailable {limit}:"
+            f" {some(using)}"
+        )
+
+
+def _one_zone(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
+    board = found.start
+    if snapshot.nodes is None or not board.older or not found.changes:
+        return
+    zones = {node.name: group_of(node, "zone") for node in board.world.nodes}
+    targets = {zones[slot.node] for slot in board.target}
+    all_zones = {zones[slot.node] for slot in board.slots if slot.fit is Fit.RUN}
+    if len(targets) == 1 and len(all_zones) > 1 and len(board.target) > 1:
+        (zone,) = targets
+        yield Caution(
+            text=f"all {len(board.target)} target nodes are in {zone} (order is by node name, highest first)"
+        )
+
+
+def _managed(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
+    text = caution_about(snapshot.key.name, snapshot.document, snapshot.owners)
+    if text:
+        yield Caution(text=text)
+
+
+def _object(value: JSON) -> JSONObject:
+    return value if isinstance(value, dict) else {}
+
+
+QUESTIONS: Final[dict[str, Question]] = {
+    "OldPodsNotAvailable": _urgent,
+    "SelectorMatchesNoNode": _selector,
+    "Partition": _partition,
+    "UpdatedOutsideThePlan": _unplanned,
+    "SurgeSharesPorts": _surge,
+    "NotInPlace": _in_place,
+    "PreDeleteHook": _hook,
+    "NodesNotReady": _not_ready,
+    "OneZone": _one_zone,
+    "ManagedElsewhere": _managed,
+}
+"""Every warning that a plan can give, by name, in the order in which they are told."""

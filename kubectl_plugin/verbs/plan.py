@@ -1,0 +1,213 @@
+"""`plan`: what would happen next, and what if."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from controller.api.base import JSONObject
+from controller.api.daemonset import DaemonSet, DaemonSetView, project
+from controller.api.meta import Key
+from controller.kube.errors import NotFound
+from controller.kube.kinds import DAEMONSETS
+from controller.planner.validation import problems
+from kubectl_plugin.cluster import documents, reads, trying
+from kubectl_plugin.cluster.manifests import Manifest, read
+from kubectl_plugin.edits.image import parse
+from kubectl_plugin.failures import CommandError
+from kubectl_plugin.flags import Output
+from kubectl_plugin.paint.document import as_text
+from kubectl_plugin.paint.plan import PlanBlock
+from kubectl_plugin.report.plan_document import API_VERSION, KIND, document_of
+from kubectl_plugin.report.plan_report import RolloutPlan, probe_of, rollout_plan, with_answer
+from kubectl_plugin.report.plan_wish import Wish, as_applied, as_wished, differences
+from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.values import int_or_percent
+from kubectl_plugin.running import USAGE, Invocation
+from kubectl_plugin.terminal import WIDEST
+
+WOULD_CHANGE: Final = 7
+"""Exit code."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The command line."""
+
+    name: str | None
+    partition: str | None
+    max_unavailable: str | None
+    images: tuple[str, ...]
+    files: tuple[Path, ...]
+    recursive: bool
+    kustomize: Path | None
+    waves: int
+    exit_code: bool
+
+    @property
+    def reads_manifests(self) -> bool:
+        return bool(self.files) or self.kustomize is not None
+
+    def wish(self) -> Wish:
+        """Raises CommandError (2) for what is no number, no percentage, no image."""
+        unavailable = self.max_unavailable
+        return Wish(
+            partition=None if self.partition is None else int_or_percent(self.partition, "partition"),
+            max_unavailable=None if unavailable is None else int_or_percent(unavailable, "maxUnavailable"),
+            images=parse(self.images),
+        )
+
+
+async def plan(invocation: Invocation, asked: Asked) -> int:
+    wish = asked.wish()
+    if asked.waves < 0:
+        raise CommandError(f"invalid --waves {asked.waves}: use a number, or 0 for all", exit_code=USAGE)
+    made = [await _planned(invocation, live, asked, wish) for live in await _targets(invocation, asked)]
+    _show(invocation, made)
+    changes = any(one.forecast.changes for one in made)
+    return WOULD_CHANGE if asked.exit_code and changes else 0
+
+
+@dataclass(frozen=True)
+class _Target:
+    """What is planned for: a DaemonSet as it is, and perhaps a manifest that would be applied."""
+
+    snapshot: Snapshot
+    manifest: Manifest | None = None
+    exists: bool = True
+
+
+async def _targets(invocation: Invocation, asked: Asked) -> Sequence[_Target]:
+    if not asked.reads_manifests:
+        if asked.name is None:
+            raise CommandError("which one? give a name, or -f with its manifest", exit_code=USAGE)
+        return (_Target(await reads.snapshot(invocation, asked.name)),)
+    found = await read(asked.files, recursive=asked.recursive, kustomize=asked.kustomize, stdin=sys.stdin)
+    if asked.name is not None:
+        name = reads.name_of(asked.name)
+        found = tuple(one for one in found if one.name == name)
+        if not found:
+            raise CommandError(f"no Advanced DaemonSet {name} in what -f and -k name")
+    last = {(one.namespace, one.name): one for one in found}
+    return [await _target(invocation, one) for one in last.values()]
+
+
+async def _target(invocation: Invocation, manifest: Manifest) -> _Target:
+    """An object that is not there yet is planned for as one that has just been created."""
+    session = invocation.session
+    key = Key(manifest.namespace or session.namespace, manifest.name)
+    try:
+        await documents.get(session, DAEMONSETS, key)
+    except NotFound as error:
+        if not error.name:
+            raise
+        return await _new(invocation, key, manifest)
+    return _Target(await reads.snapshot(invocation, key.name, namespace=key.namespace), manifest)
+
+
+async def _new(invocation: Invocation, key: Key, manifest: Manifest) -> _Target:
+    session = invocation.session
+    meta: Any = manifest.document.get("metadata")
+    document: JSONObject = {**manifest.document, "metadata": {**meta, "namespace": key.namespace}}
+    checked = await trying.created(session, key.namespace, document)
+    _tell_unchecked(invocation, checked)
+    daemonset = _read(checked or document)
+    nodes = await trying.nodes(session)
+    snapshot = Snapshot(
+        daemonset=replace(daemonset, generation=max(daemonset.generation, 1)),
+        document=checked or document,
+        created=invocation.terminal.now(),
+        labels=reads.meta_of(document).labels or {},
+        owners=(),
+        revisions=(),
+        pods=(),
+        nodes=nodes,
+        now=invocation.terminal.now(),
+        missing_rights=() if nodes is not None else ("nodes: forbidden",),
+    )
+    return _Target(snapshot, manifest, exists=False)
+
+
+async def _planned(invocation: Invocation, target: _Target, asked: Asked, wish: Wish) -> RolloutPlan:
+    live = target.snapshot
+    if any(one.startswith("pods:") for one in live.missing_rights):
+        raise CommandError(
+            f"a plan for {live.key.name} needs the right to list pods in namespace {live.key.namespace}"
+        )
+    planned = await _as_it_would_be(invocation, target, wish)
+    _refuse_nonsense(planned.daemonset)
+    words = differences(live.daemonset, planned.daemonset)
+    if not target.exists and target.manifest is not None:
+        words = (f"created from {target.manifest.source}", *words)
+    try:
+        made = rollout_plan(planned, waves=asked.waves, asked=words)
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise CommandError(f"cannot make sense of the spec of {live.key.name}: {error}") from error
+    probe = probe_of(made.forecast.start) if made.forecast.changes else None
+    if probe is None:
+        return made
+    answer = await trying.accepted(invocation.session, planned.daemonset, probe)
+    return with_answer(made, answer, waves=asked.waves)
+
+
+async def _as_it_would_be(invocation: Invocation, target: _Target, wish: Wish) -> Snapshot:
+    """The snapshot with the DaemonSet that is asked about, as the server would have it."""
+    live = target.snapshot
+    wanted = live
+    if target.manifest is not None and target.exists:
+        wanted = _with(wanted, as_applied(live.document, target.manifest.document))
+    if not wish.is_empty:
+        wanted = _with(wanted, as_wished(wanted, wish))
+    if wanted is live or not target.exists:
+        return wanted
+    checked = await trying.changed(invocation.session, live.daemonset.ref, live.document, wanted.document)
+    _tell_unchecked(invocation, checked)
+    return _with(wanted, checked) if checked is not None else wanted
+
+
+def _with(snapshot: Snapshot, document: JSONObject) -> Snapshot:
+    daemonset = _read(document)
+    if daemonset.spec != snapshot.daemonset.spec:
+        daemonset = replace(daemonset, generation=snapshot.daemonset.generation + 1)
+    return replace(snapshot, daemonset=daemonset, document=document, labels=reads.meta_of(document).labels or {})
+
+
+def _read(document: JSONObject) -> DaemonSet:
+    try:
+        return project(msgspec.convert(document, DaemonSetView))
+    except (msgspec.ValidationError, ValueError) as error:
+        raise CommandError(f"cannot make sense of the spec: {error}") from error
+
+
+def _refuse_nonsense(daemonset: DaemonSet) -> None:
+    """What the controller itself would refuse to act on."""
+    if found := problems(daemonset):
+        raise CommandError(f"the controller would do nothing for {daemonset.name}: {'; '.join(found)}")
+    if daemonset.dying:
+        raise CommandError(f"{daemonset.name} is being deleted: there is nothing to plan")
+
+
+def _tell_unchecked(invocation: Invocation, checked: JSONObject | None) -> None:
+    if checked is None:
+        invocation.terminal.note("not checked by the server: no right to change the DaemonSet")
+
+
+def _show(invocation: Invocation, plans: Sequence[RolloutPlan]) -> None:
+    terminal, output = invocation.terminal, invocation.output
+    if output in (Output.JSON, Output.YAML):
+        found = [document_of(one) for one in plans]
+        listed: Any = {"apiVersion": API_VERSION, "kind": f"{KIND}List", "items": found}
+        terminal.say(as_text(found[0] if len(found) == 1 else listed, output))
+        return
+    wide = output is Output.WIDE
+    width = WIDEST if wide else terminal.width
+    for place, one in enumerate(plans):
+        terminal.say(*([""] if place else []))
+        block = PlanBlock(one, width=width, only_ascii=terminal.ascii, wide=wide)
+        terminal.console.print(block.drawn(), soft_wrap=wide, no_wrap=True)
