@@ -49,24 +49,28 @@ def course(board: Board) -> tuple[str, ...]:
     moving, waiting = moves.moving, moves.held.get(Obstacle.PAUSED, ())
     lines = []
     if moving:
-        lines.append(
-            f"{len(moving)} of {desired} nodes get revision {number}: {', then '.join(_turns(board, moves))}"
-        )
+        turns = ", then ".join(_turns(moves))
+        lines.append(f"{_get(moving, desired)} revision {number}: {turns}")
     elif waiting:
-        lines.append(f"{len(waiting)} of {desired} nodes get revision {number} after resume: {named(waiting)}")
+        lines.append(f"{_get(waiting, desired)} revision {number} after resume: {named(waiting)}")
     else:
         lines.append(f"no node gets revision {number} now; {len(moves.staying)} of {desired} have it")
     return (*lines, *_held(board, moves), *_how(board, moves))
 
 
-def _turns(board: Board, moves: Moves) -> Iterator[str]:
+def _get(nodes: Sequence[str], desired: int) -> str:
+    return f"{len(nodes)} of {desired} nodes {'gets' if len(nodes) == 1 else 'get'}"
+
+
+def _turns(moves: Moves) -> Iterator[str]:
     if moves.at_once:
         yield f"{named(moves.at_once)} at once (no available pod)"
     if moves.later and not moves.wave:
         verb = "is" if len(moves.spent_by) == 1 else "are"
         yield f"{named(moves.later)} when {named(moves.spent_by)} {verb} available"
     elif moves.later:
-        yield f"{named(moves.later)}{f', {moves.wave} at a time' if len(moves.later) > 1 else ''}"
+        pace = f", {moves.wave} at a time" if len(moves.later) > moves.wave else ""
+        yield f"{named(moves.later)}{pace}"
 
 
 def _held(board: Board, moves: Moves) -> Iterator[str]:

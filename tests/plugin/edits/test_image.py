@@ -146,7 +146,7 @@ def test_it_tells_how_many_nodes_move() -> None:
     snapshot = seen(live(rolling(maxUnavailable=1)), pods=ALL)
     assert set_images(snapshot, {"main": "demo:v3"}, 3).details == (
         "main: v2 -> v3",
-        "1 of 4 nodes get revision 3: node-3",
+        "1 of 4 nodes gets revision 3: node-3",
         "partition 3 keeps 3 nodes (node-2, node-1, node-0) old",
     )
 

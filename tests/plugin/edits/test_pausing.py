@@ -112,6 +112,6 @@ def test_where_nothing_can_be_told_it_is_done_all_the_same(snapshot: Snapshot) -
 def test_resume_tells_who_is_next() -> None:
     snapshot = seen(live(rolling(paused=True, partition=1, maxUnavailable=1)), pods=HALF)
     assert resume(snapshot).details == (
-        "1 of 4 nodes get revision 2: node-1",
+        "1 of 4 nodes gets revision 2: node-1",
         "partition 1 keeps 1 node (node-0) old",
     )

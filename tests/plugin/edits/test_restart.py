@@ -53,7 +53,7 @@ def test_a_pod_that_serves_nobody_goes_first() -> None:
 
 def test_a_partition_holds_for_a_restart_too() -> None:
     assert restart(seen(live(rolling(maxUnavailable=1, partition=3)), pods=ALL)).details == (
-        "1 of 4 nodes get revision 3: node-3",
+        "1 of 4 nodes gets revision 3: node-3",
         "partition 3 keeps 3 nodes (node-2, node-1, node-0) old",
     )
 

@@ -1,0 +1,88 @@
+"""A small scene for verbs that change something: four nodes, revision 1 everywhere; and who gets in between."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import msgspec
+
+from controller.kube.request import JSON_PATCH, Request, Response, Stream
+from tests.kit.api import DAEMONSETS, Object
+from tests.plugin.door import Door
+from tests.plugin.playing import Ran, Scene, opened
+from tests.plugin.scene import daemonset, join
+
+NODES = ("a-01", "a-02", "a-03", "a-04")
+HOME = ("-n", "observability")
+KIND = "daemonsets.apps.kruise.io"
+
+
+@contextmanager
+def few_nodes(*others: str, **rolling: object) -> Iterator[Scene]:
+    """`node-agent`, and further DaemonSets with the names `others`, in namespace `observability`."""
+    with opened() as scene:
+        scene.do(join(scene, NODES))
+        for name in ("node-agent", *others):
+            body = daemonset(**rolling)
+            body["metadata"]["name"] = name
+            body["spec"]["selector"] = {"matchLabels": {"app": name}}
+            body["spec"]["template"] = _labelled(body["spec"]["template"], name)
+            scene.do(scene.api.create(DAEMONSETS, body))
+            scene.do(scene.until(lambda one: (one.get("status") or {}).get("numberAvailable") == len(NODES), name))
+        yield scene
+
+
+def _labelled(template: Object, name: str) -> Object:
+    return {**template, "metadata": {"labels": {"app": name}}}
+
+
+def stored(scene: Scene, name: str = "node-agent") -> Object:
+    return scene.do(scene.api.get(DAEMONSETS, name))
+
+
+def rolling_of(document: Object) -> Object:
+    settings: Object = document["spec"]["updateStrategy"].get("rollingUpdate") or {}
+    return settings
+
+
+def patches(scene: Scene) -> list[list[Object]]:
+    """What the user's PATCH requests on DaemonSets said, in their order, refused ones too."""
+    sent = [seen for seen in scene.door.link.writes(KIND) if seen.route.verb == "patch"]
+    assert len(sent) == len(scene.door.link.writes(KIND)), "a DaemonSet was written by other means than a patch"
+    assert all(seen.request.content_type == JSON_PATCH for seen in sent)
+    return [msgspec.json.decode(seen.request.body) for seen in sent]
+
+
+def queries(scene: Scene) -> list[dict[str, str]]:
+    """Of the same requests."""
+    return [dict(seen.request.query) for seen in scene.door.link.writes(KIND)]
+
+
+class Between(Door):
+    """Before each of the first `times` patches of the user, `step` happens."""
+
+    def __init__(self, door: Door, step: Callable[[], Awaitable[Any]], times: int) -> None:
+        self.user, self.logs, self.link = door.user, door.logs, door.link
+        self._step, self._left = step, times
+
+    async def exchange(self, request: Request) -> Response:
+        if request.method == "PATCH" and self._left:
+            self._left -= 1
+            await self._step()
+        return await super().exchange(request)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+        async with super().stream(request) as stream:
+            yield stream
+
+
+def get_between(scene: Scene, step: Callable[[], Awaitable[Any]], times: int = 1) -> None:
+    scene.door = Between(scene.door, step, times)
+
+
+def acted(scene: Scene, *words: str, **options: Any) -> Ran:
+    """Run a verb on `node-agent`."""
+    return scene.run(words[0], "node-agent", *words[1:], *HOME, **options)

@@ -1,0 +1,154 @@
+"""set-partition: pods kept old, or nodes to update; told in nodes, and so it happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.plugin.playing import Ran, Scene
+from tests.plugin.scene import canary, held, on_delete
+from tests.plugin.verbs.few_nodes import HOME, acted, few_nodes, patches, rolling_of, stored
+from tests.plugin.verbs.test_pause import images
+
+RESULT = "daemonset.apps.kruise.io/node-agent partition"
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    with few_nodes(partition=2) as opened:
+        yield opened
+
+
+def test_the_mock_up() -> None:
+    with canary() as scene:
+        scene.check("acting/set-partition", "set-partition", "node-agent", "8", "-n", "observability")
+        assert rolling_of(stored(scene))["partition"] == 8
+
+
+def test_the_mock_up_in_nodes_to_update() -> None:
+    with canary() as scene:
+        scene.check(
+            "acting/set-partition-update", "set-partition", "node-agent", "--update", "1", "-n", "observability"
+        )
+        assert rolling_of(stored(scene))["partition"] == 23
+
+
+def test_the_nodes_that_were_named_are_updated_and_no_others() -> None:
+    with held() as scene:
+        ran = acted(scene, "set-partition", "14")
+        assert ran.out == f"{RESULT} 16 -> 14\n  up to 10 of 24 nodes may now run revision 7 (2 more: b-08, b-07)\n"
+        scene.pass_time(600.0)
+        new = {node for node, image in images(scene).items() if image == "1.9.0"}
+        assert new == {f"c-0{number}" for number in range(1, 9)} | {"b-08", "b-07"}
+
+
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [(("3",), 3), (("25%",), "25%"), (("--update", "1"), 3), (("--update", "75%"), 1), (("--update=30%",), 2)],
+)
+def test_a_value_is_kept_as_it_is_and_update_as_the_number_that_it_comes_to(
+    scene: Scene, words: tuple[str, ...], kept: int | str
+) -> None:
+    scene.do(scene.edit({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}))
+    assert acted(scene, "set-partition", *words).code == 0
+    assert rolling_of(stored(scene))["partition"] == kept
+
+
+@pytest.mark.parametrize("name", ["node-agent", "ads/node-agent", "daemonset.apps.kruise.io/node-agent"])
+def test_a_name_in_any_spelling_comes_before_the_value(scene: Scene, name: str) -> None:
+    assert scene.run("set-partition", name, "1", "-q", *HOME) == Ran(0, f"{RESULT} 2 -> 1\n", "")
+
+
+@pytest.mark.parametrize("words", [("-l", "app=node-agent", "1"), ("--all", "--update", "3")])
+def test_objects_may_be_chosen_otherwise(scene: Scene, words: tuple[str, ...]) -> None:
+    assert scene.run("set-partition", *words, "-q", *HOME) == Ran(0, f"{RESULT} 2 -> 1\n", "")
+
+
+@pytest.mark.parametrize("words", [(), ("node-agent",), ("--update", "1"), ("1",)])
+def test_a_name_and_a_value_are_needed(scene: Scene, words: tuple[str, ...]) -> None:
+    assert scene.run("set-partition", *words, *HOME) == Ran(
+        2,
+        "",
+        "error: which one, and how many pods stay old? use set-partition NAME VALUE\n"
+        "  hint: or in nodes to update: set-partition NAME --update 1\n",
+    )
+
+
+def test_the_value_that_it_has_is_no_change(scene: Scene) -> None:
+    ran = acted(scene, "set-partition", "2")
+    assert ran == Ran(0, "daemonset.apps.kruise.io/node-agent already at partition 2\n", "")
+    assert patches(scene) == []
+
+
+MISREAD = (
+    "warning: partition 30 keeps 30 pods OLD, but there are only 4 nodes: nothing will be updated\n"
+    "  hint: to update 30% of the nodes: set-partition node-agent --update 30%\n"
+    "  hint: to stop updates: pause node-agent\n"
+)
+
+
+def test_message_5_is_a_warning_in_a_script(scene: Scene) -> None:
+    assert acted(scene, "set-partition", "30", "-q") == Ran(0, f"{RESULT} 2 -> 30\n", MISREAD)
+    assert rolling_of(stored(scene))["partition"] == 30
+
+
+def test_message_5_is_a_question_on_a_terminal(scene: Scene) -> None:
+    ran = acted(scene, "set-partition", "30", terminal=True, typed="n\n")
+    assert ran == Ran(6, "", f"{MISREAD}Set it all the same? [y/N] nothing was changed\n")
+    assert patches(scene) == []
+
+
+def test_update_0_says_what_it_means(scene: Scene) -> None:
+    assert acted(scene, "set-partition", "--update", "0", "-q", terminal=True) == Ran(0, f"{RESULT} 2 -> 4\n", "")
+
+
+@pytest.mark.parametrize("value", ["half", "1.5", "101%", "5%5", ""])
+def test_message_6_a_bad_value(scene: Scene, value: str) -> None:
+    assert acted(scene, "set-partition", value) == Ran(
+        2, "", f'error: invalid partition "{value}": use a number (0 or more) or a percentage from 0% to 100%\n'
+    )
+    assert patches(scene) == []
+
+
+def test_message_6_for_update(scene: Scene) -> None:
+    assert acted(scene, "set-partition", "--update", "half") == Ran(
+        2, "", 'error: invalid --update "half": use a number (0 or more) or a percentage from 0% to 100%\n'
+    )
+
+
+def test_message_7_raised_it_takes_nothing_back() -> None:
+    with held() as scene:
+        assert acted(scene, "set-partition", "20") == Ran(
+            0,
+            f"{RESULT} 16 -> 20\n",
+            "warning: 8 nodes already run revision 7; raising the partition does not move them back\n"
+            "  hint: kubectl kruise-ds rollback node-agent -n observability\n",
+        )
+        scene.pass_time(600.0)
+        assert sum(image == "1.9.0" for image in images(scene).values()) == 8
+
+
+def test_message_8_on_delete() -> None:
+    with on_delete() as scene:
+        ran = acted(scene, "set-partition", "3")
+        assert ran.code == 6
+        assert ran.err.startswith("error: cannot set the partition of node-agent: updateStrategy is OnDelete, pods ")
+        assert patches(scene) == []
+
+
+def test_to_0_past_the_steps_is_asked_for() -> None:
+    with held() as scene:
+        ran = acted(scene, "set-partition", "0", terminal=True, typed="n\n")
+        assert ran == Ran(
+            6,
+            "",
+            "This leaves out the steps 8: all nodes are updated.\nContinue? [y/N] nothing was changed\n",
+        )
+        assert patches(scene) == []
+
+
+def test_to_the_last_step_it_is_not() -> None:
+    with held() as scene:
+        assert acted(scene, "set-partition", "8", "-q", terminal=True).code == 0
+        assert acted(scene, "set-partition", "0", "-q", terminal=True) == Ran(0, f"{RESULT} 8 -> 0\n", "")
