@@ -97,8 +97,8 @@ def _all_kept(asked: IntOrPercent | None, kept: int, desired: int) -> str:
 def _unplanned(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
     board = found.start
     planned = {slot.node for slot in board.target}
-    there = [slot.node for slot in reversed(board.slots) if slot.fit is Fit.RUN and slot.current is not None]
-    beyond = [node for node in there if node not in planned]
+    there = [slot for slot in reversed(board.slots) if slot.fit is Fit.RUN and slot.current is not None]
+    beyond = [slot.node for slot in there if slot.node not in planned or not slot.selected]
     if beyond and board.older:
         run = "1 node has" if len(beyond) == 1 else f"{len(beyond)} nodes have"
         yield Caution(

@@ -31,7 +31,7 @@ from tests.properties.planner_worlds import worlds
 from tests.pure.planner.picture import picture
 from tests.pure.planner.toy_cluster import ToyCluster
 
-MARK = {How.RECREATE: "", How.SURGE: "^", How.CREATE: "+", How.REMOVE: "-"}
+MARK = {How.RECREATE: "", How.SURGE: "^", How.CREATE: "+", How.FINISH: "=", How.REMOVE: "-"}
 """What stands before a node's number; "!" after it: at once, outside the budget."""
 
 
@@ -161,6 +161,21 @@ def test_partitioned_scaling_keeps_new_nodes_without_a_pod() -> None:
     )
     assert not found.changes
     assert found.kept.scaling == ("node-2", "node-1", "node-0")
+
+
+def test_a_surge_under_way_is_finished_before_the_next_begins() -> None:
+    pods = (*served("node-0", "node-1", "node-2"), pending("node-2", "v2"))
+    found = forecast(world(ds("v2", max_surge=1), nodes=3, pods=pods))
+    assert told(found) == ["=2 ^1", "^0"]
+    assert found.waves[0].after == ("node-2",)
+    assert found.most_unavailable == 0
+
+
+def test_a_refused_template_moves_nobody() -> None:
+    start = replace(old(3), verdicts={"v2": "no such luck"}, ask_at=float("inf"))
+    found = forecast(start)
+    assert not found.changes
+    assert (found.kept.refused, found.phase) == (("node-2", "node-1", "node-0"), Phase.STALLED)
 
 
 def test_an_unwanted_pod_is_removed() -> None:
