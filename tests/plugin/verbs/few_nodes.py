@@ -47,6 +47,12 @@ def rolling_of(document: Object) -> Object:
     return settings
 
 
+def paused_ones(scene: Scene) -> list[str]:
+    """Names of the DaemonSets that are paused."""
+    found = scene.do(scene.api.list(DAEMONSETS))
+    return sorted(one["metadata"]["name"] for one in found if rolling_of(one).get("paused"))
+
+
 def patches(scene: Scene) -> list[list[Object]]:
     """What the user's PATCH requests on DaemonSets said, in their order, refused ones too."""
     sent = [seen for seen in scene.door.link.writes(KIND) if seen.route.verb == "patch"]

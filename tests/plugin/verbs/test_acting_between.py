@@ -1,0 +1,164 @@
+"""Who else has a hand in the object: writes that come between ours, GitOps, and a controller that is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kit.api import DAEMONSETS, LEASES, MERGE_PATCH, Object
+from tests.plugin.playing import HOME as SYSTEM
+from tests.plugin.playing import LEASE, Ran, Scene
+from tests.plugin.scene import abandoned
+from tests.plugin.verbs.few_nodes import (
+    acted,
+    few_nodes,
+    get_between,
+    patches,
+    paused_ones,
+    stored,
+)
+
+PAUSED = "daemonset.apps.kruise.io/node-agent paused\n"
+LAST_ACTION = "kruise-ds/last-action"
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    with few_nodes() as opened:
+        yield opened
+
+
+# who else writes
+
+
+def test_a_status_that_was_written_meanwhile_is_no_conflict(scene: Scene) -> None:
+    status = {"status": {"numberReady": 3}}
+    get_between(
+        scene, lambda: scene.api.patch(DAEMONSETS, "node-agent", status, sub="status", content_type=MERGE_PATCH)
+    )
+    assert acted(scene, "pause", "-q") == Ran(0, PAUSED, "")
+    assert len(patches(scene)) == 2
+    assert paused_ones(scene) == ["node-agent"]
+
+
+def test_an_annotation_that_was_made_meanwhile_stays(scene: Scene) -> None:
+    """There was none when we looked: our own must not bring all of them anew."""
+    change = {"metadata": {"annotations": {"team": "agents"}}}
+    get_between(scene, lambda: scene.edit(change))
+    acted(scene, "pause")
+    annotations = stored(scene)["metadata"]["annotations"]
+    assert annotations["team"] == "agents"
+    assert LAST_ACTION in annotations
+
+
+def test_five_attempts_are_enough_or_it_is_said_so(scene: Scene) -> None:
+    turn = iter(range(10))
+    get_between(scene, lambda: scene.edit({"metadata": {"labels": {"turn": str(next(turn))}}}), times=5)
+    ran = acted(scene, "pause")
+    assert (ran.code, ran.out) == (6, "")
+    assert ran.err.startswith("Error from server (Conflict): ")
+    assert "hint: run the command again" in ran.err
+    assert len(patches(scene)) == 5
+    assert paused_ones(scene) == []
+
+
+IMAGE = {"containers": [{"name": "agent", "image": "registry.example.com/agent:1.9.1"}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "now"),
+    [
+        ({"template": {"spec": IMAGE}}, "revision 2, image agent:1.9.1"),
+        ({"updateStrategy": {"rollingUpdate": {"partition": 3}}}, "partition 3"),
+        ({"updateStrategy": {"rollingUpdate": {"paused": True}}}, "paused"),
+        ({"minReadySeconds": 7}, "generation 2"),
+    ],
+    ids=["template", "partition", "paused", "else"],
+)
+def test_message_12_a_spec_that_was_changed_meanwhile_is_not_overwritten(
+    scene: Scene, spec: Object, now: str
+) -> None:
+    get_between(scene, lambda: scene.edit({"spec": spec}))
+    ran = acted(scene, "set-partition", "1")
+    assert ran == Ran(
+        6,
+        "",
+        f"error: node-agent changed while you were looking (now {now})\n"
+        "  hint: run the command again to see the new plan\n",
+    )
+    assert len(patches(scene)) == 1
+    assert "annotations" not in stored(scene)["metadata"]
+
+
+def test_message_12_for_another_object_of_the_same_name(scene: Scene) -> None:
+    async def replace() -> None:
+        body = await scene.api.get(DAEMONSETS, "node-agent")
+        await scene.api.delete(DAEMONSETS, "node-agent")
+        await scene.api.create(DAEMONSETS, {"metadata": {"name": "node-agent"}, "spec": body["spec"]})
+
+    get_between(scene, replace)
+    ran = acted(scene, "pause")
+    assert ran.err.startswith("error: node-agent changed while you were looking (now another object of that name)\n")
+    assert ran.code == 6
+    assert paused_ones(scene) == []
+
+
+# what is worth a warning
+
+
+@pytest.mark.parametrize(
+    ("metadata", "words"),
+    [
+        (
+            {"annotations": {"argocd.argoproj.io/tracking-id": "agents:apps.kruise.io/DaemonSet:observability/x"}},
+            'Argo CD app "agents" (self-heal may revert this); change it in Git as well',
+        ),
+        (
+            {"labels": {"kustomize.toolkit.fluxcd.io/name": "agents"}},
+            'Flux Kustomization "agents" (its next reconciliation may revert this); change it in Git as well',
+        ),
+    ],
+    ids=["argo", "flux"],
+)
+def test_message_13_somebody_else_owns_it(scene: Scene, metadata: Object, words: str) -> None:
+    scene.do(scene.edit({"metadata": metadata}))
+    assert acted(scene, "pause", "-q") == Ran(0, PAUSED, f"warning: node-agent is managed by {words}\n")
+    assert acted(scene, "pause").err == "", "nothing is written, so nothing can be reverted"
+
+
+def test_message_4_no_controller_is_active() -> None:
+    with abandoned() as scene:
+        ran = acted(scene, "pause", "-q")
+    assert ran == Ran(
+        0,
+        PAUSED,
+        "warning: patched, but no controller is active: "
+        "lease kruise-ds-system/kruise-ds-controller was last renewed 14m ago\n",
+    )
+
+
+def test_message_4_where_no_controller_ever_was(scene: Scene) -> None:
+    scene.do(scene.controller.kill())
+    scene.do(scene.api.delete(LEASES, LEASE, namespace=SYSTEM))
+    assert acted(scene, "pause", "-q").err == (
+        "warning: patched, but no controller is active: there is no lease kruise-ds-system/kruise-ds-controller\n"
+    )
+
+
+def test_message_4_where_the_controller_has_said_goodbye(scene: Scene) -> None:
+    scene.do(scene.controller.kill())
+    gone = {"spec": {"holderIdentity": ""}}
+    scene.do(scene.api.patch(LEASES, LEASE, gone, namespace=SYSTEM, content_type=MERGE_PATCH))
+    scene.pass_time(20.0)
+    err = acted(scene, "pause", "-q").err
+    assert err.startswith(
+        "warning: patched, but no controller is active: lease kruise-ds-system/kruise-ds-controller was given back "
+    )
+
+
+def test_who_may_not_read_the_lease_is_not_bothered(scene: Scene) -> None:
+    scene.do(scene.controller.kill())
+    scene.do(scene.api.delete(LEASES, LEASE, namespace=SYSTEM))
+    scene.door.forbid("get", "leases.coordination.k8s.io")
+    assert acted(scene, "pause", "-q") == Ran(0, PAUSED, "")
