@@ -16,6 +16,8 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from kubectl_plugin import candidates
+
 
 class Output(StrEnum):
     """What `-o` accepts."""
@@ -42,15 +44,23 @@ def _text(name: str, short: str, words: str, **more: Any) -> Any:
 class Global:
     """kubectl's own flags, and those of the terminal."""
 
-    namespace: Annotated[str | None, _text("--namespace", "-n", "Namespace; else that of the context.")] = None
-    context: Annotated[str | None, _text("--context", "", "Context of the kubeconfig.")] = None
+    namespace: Annotated[
+        str | None,
+        _text("--namespace", "-n", "Namespace; else that of the context.", autocompletion=candidates.namespaces),
+    ] = None
+    context: Annotated[
+        str | None, _text("--context", "", "Context of the kubeconfig.", autocompletion=candidates.contexts)
+    ] = None
     cluster: Annotated[str | None, _text("--cluster", "", "Cluster of the kubeconfig.")] = None
     user: Annotated[str | None, _text("--user", "", "User of the kubeconfig.")] = None
-    kubeconfig: Annotated[str | None, _text("--kubeconfig", "", "Path of a kubeconfig.")] = None
+    kubeconfig: Annotated[
+        str | None, _text("--kubeconfig", "", "Path of a kubeconfig.", autocompletion=candidates.files)
+    ] = None
     server: Annotated[str | None, _text("--server", "-s", "URL of the API server.")] = None
     token: Annotated[str | None, _text("--token", "", "Bearer token.")] = None
     certificate_authority: Annotated[
-        str | None, _text("--certificate-authority", "", "File with the server's authorities.")
+        str | None,
+        _text("--certificate-authority", "", "File with the server's authorities.", autocompletion=candidates.files),
     ] = None
     insecure_skip_tls_verify: Annotated[
         bool, _text("--insecure-skip-tls-verify", "", "Believe any certificate of the server.")

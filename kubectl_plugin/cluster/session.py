@@ -7,7 +7,6 @@ import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from importlib import metadata
 from typing import Final
 from urllib.parse import urlencode
 
@@ -18,6 +17,7 @@ from controller.kube.connection import Connection
 from controller.kube.request import Request, Response, Stream, Transport
 from controller.kube.sender import CALL_SECONDS, Sender
 from controller.kube.transport import open_transport
+from kubectl_plugin.releases import own_version
 
 PROGRAM: Final = "kubectl-kruise-ds"
 
@@ -54,7 +54,7 @@ async def open_session(
     request: method, path, status and milliseconds; never a header or a body.
     """
     connection = await connection_for(access)
-    user_agent = f"{PROGRAM}/{_version()}"
+    user_agent = f"{PROGRAM}/{own_version()}"
     async with open_transport(connection, user_agent) as transport:
         yield session_over(
             transport if trace is None else Traced(transport, trace),
@@ -124,10 +124,3 @@ class Traced:
         milliseconds = round((asyncio.get_running_loop().time() - began) * 1000)
         query = f"?{urlencode(request.query)}" if request.query else ""
         self._trace(f"{request.method} {request.path}{query} {status or 'unanswered'} {milliseconds}ms")
-
-
-def _version() -> str:
-    try:
-        return metadata.version("kruise-ds")
-    except metadata.PackageNotFoundError:  # run from a folder that nobody installed
-        return "unknown"

@@ -1,0 +1,37 @@
+"""Versions of our own: which one this is, and how far apart two may be."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+PACKAGE: Final = "kruise-ds"
+UNKNOWN: Final = "unknown"
+_NUMBERS = re.compile(r"v?(\d+)\.(\d+)")
+
+
+def own_version() -> str:
+    """The plugin's; "unknown" when it is run from a folder that nobody installed."""
+    from importlib import metadata
+
+    try:
+        return metadata.version(PACKAGE)
+    except metadata.PackageNotFoundError:
+        return UNKNOWN
+
+
+def minor_of(version: str) -> tuple[int, int] | None:
+    """Major and minor number; None for a text without them."""
+    found = _NUMBERS.match(version)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def too_far_apart(one: str, other: str) -> bool:
+    """Whether plugin and controller may misunderstand each other: more than one minor version between them.
+
+    False where one of them is not known.
+    """
+    first, second = minor_of(one), minor_of(other)
+    if first is None or second is None:
+        return False
+    return first[0] != second[0] or abs(first[1] - second[1]) > 1

@@ -1,0 +1,138 @@
+"""Candidates that have to be looked up: names, namespaces, contexts, revisions.
+
+A person waits with a half-typed line: whatever goes wrong or takes long gives no candidates, and nobody is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from controller.api.base import JSONObject
+from controller.api.wellknown import GROUP, KIND
+from controller.kube.config import kubeconfig_reader
+from controller.kube.kinds import DAEMONSETS
+from kubectl_plugin.cluster.questions import ask
+from kubectl_plugin.cluster.session import Session, open_session
+from kubectl_plugin.flags import GLOBAL_NAMES, Global
+from kubectl_plugin.running import access_of
+
+PATIENCE: Final = 2.0
+"""Seconds."""
+AT_MOST: Final = (("limit", "500"),)
+
+
+def names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """With the phase of each. The word may begin with `ads/` or the like. What was typed already is left out."""
+    if _second_word(ctx):
+        return []
+    prefix, slash, _ = incomplete.rpartition("/")
+    typed = {word.rpartition("/")[2] for word in _typed(ctx)}
+
+    async def found(session: Session) -> list[str]:
+        items = await _items(session, DAEMONSETS.collection(session.namespace), DAEMONSETS.name)
+        return [
+            _line(f"{prefix}{slash}{item['metadata']['name']}", _phase(item))
+            for item in items
+            if item["metadata"]["name"] not in typed
+        ]
+
+    return _looked_up(ctx, found)
+
+
+def namespaces(ctx: typer.Context) -> list[str]:
+    async def found(session: Session) -> list[str]:
+        return [str(item["metadata"]["name"]) for item in await _items(session, "/api/v1/namespaces", "namespaces")]
+
+    return _looked_up(ctx, found)
+
+
+def revisions(ctx: typer.Context) -> list[str]:
+    """The newest first, with the template's hash."""
+    name = next((word.rpartition("/")[2] for word in _typed(ctx)), "")
+    if not name:
+        return []
+
+    async def found(session: Session) -> list[str]:
+        path = f"/apis/apps/v1/namespaces/{session.namespace}/controllerrevisions"
+        items = [item for item in await _items(session, path, "controllerrevisions.apps") if _belongs(item, name)]
+        items.sort(key=lambda item: item["revision"], reverse=True)
+        return [_line(str(item["revision"]), str(item["metadata"]["name"])) for item in items]
+
+    return _looked_up(ctx, found)
+
+
+def contexts(ctx: typer.Context) -> list[str]:
+    """With the cluster of each, from all files that kubectl would read."""
+    paths = _flags(ctx).kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
+    existing = [path for text in paths.split(os.pathsep) if text and (path := Path(text).expanduser()).exists()]
+    try:
+        files = kubeconfig_reader().KubeConfigMerger(os.pathsep.join(map(str, existing))).config_files
+        entries = [entry for file in files.values() for entry in file.get("contexts") or ()]
+        return [_line(str(entry["name"]), str(entry["context"]["cluster"])) for entry in entries]
+    except Exception:  # the reader raises whatever its YAML happens to break
+        return []
+
+
+def _looked_up(ctx: typer.Context, look: Callable[[Session], Awaitable[list[str]]]) -> list[str]:
+    flags = _flags(ctx)
+
+    async def found() -> list[str]:
+        async with (
+            asyncio.timeout(PATIENCE),
+            open_session(access_of(flags), namespace=flags.namespace, request_timeout=PATIENCE) as session,
+        ):
+            return await look(session)
+
+    try:
+        return asyncio.run(found())
+    except Exception:
+        return []
+
+
+def _flags(ctx: typer.Context) -> Global:
+    """Those before the verb and those after it, of which the later win."""
+    typed: dict[str, Any] = {}
+    for one in (ctx.parent, ctx):
+        values = one.params if one is not None else {}
+        typed |= {name: value for name, value in values.items() if name in GLOBAL_NAMES and value}
+    return Global(**typed)
+
+
+def _typed(ctx: typer.Context) -> list[str]:
+    """The words of the verb's own arguments; behind a flag that waits for its value typer leaves them in `args`."""
+    values = (ctx.params.get(field) for field in ("name", "names", "words"))
+    given = (value for value in values if value)
+    return [str(word) for value in given for word in ([value] if isinstance(value, str) else value)] or [*ctx.args]
+
+
+def _second_word(ctx: typer.Context) -> bool:
+    """Whether the name is there and something else comes: the value of `set-partition`, an image."""
+    return bool(ctx.params.get("words"))
+
+
+async def _items(session: Session, path: str, what: str) -> list[Any]:
+    answer: Any = await ask(session, path, what, query=AT_MOST, verb="list")
+    return list(answer.get("items") or ())
+
+
+def _phase(item: Any) -> str:
+    rollout = (item.get("status") or {}).get("rollout") or {}
+    return str(rollout.get("phase") or "")
+
+
+def _belongs(item: JSONObject, name: str) -> bool:
+    metadata: Any = item["metadata"]
+    return any(
+        owner["kind"] == KIND and owner["name"] == name and owner["apiVersion"].startswith(f"{GROUP}/")
+        for owner in metadata.get("ownerReferences") or ()
+    )
+
+
+def _line(value: str, words: str) -> str:
+    return f"{value}\t{words}" if words else value
