@@ -1,0 +1,149 @@
+"""What can be found out about the cluster, the controller in it, and our rights there.
+
+Most people may not look at everything: what cannot be known is `Unknown`, with the reason, and no error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable
+from typing import Any, Final, TypeVar
+
+from controller.api.meta import Key
+from controller.api.wellknown import GROUP, LEASE_NAME
+from controller.kube.errors import ApiError, Forbidden, NotFound, Unreachable
+from controller.kube.kinds import DAEMONSETS
+from kubectl_plugin.cluster.controller import LEASES, NAMESPACE
+from kubectl_plugin.cluster.questions import ask, ask_whether_there, review
+from kubectl_plugin.cluster.session import Session
+from kubectl_plugin.report.facts import ControllerPod, Leader, Right, Rival, Unknown
+
+T = TypeVar("T")
+
+PODS_OF_CONTROLLER: Final = "app.kubernetes.io/name=kruise-ds,app.kubernetes.io/component=controller"
+VERSION_LABEL: Final = "app.kubernetes.io/version"
+RIVAL_NAMESPACE: Final = "kruise-system"
+RIVAL_LEASE: Final = "kruise-manager"
+RIVAL_DEPLOYMENT: Final = "kruise-controller-manager"
+_RELEASE = re.compile(r"v?\d+\.\d+\.\d+(?:[-+][\w.+-]+)?")
+
+
+async def known(answer: Awaitable[T]) -> T | Unknown:
+    """The answer, or why there is none. Raises Unreachable: then nothing at all can be known."""
+    try:
+        return await answer
+    except Unreachable:
+        raise
+    except Forbidden as error:
+        return Unknown(f"no right to {error.verb} {error.what}")
+    except ApiError as error:
+        return Unknown(" ".join(error.message.split()))
+
+
+async def server_version(session: Session) -> str:
+    document: Any = await ask(session, "/version", "version")
+    return str(document.get("gitVersion") or "")
+
+
+async def served_versions(session: Session) -> tuple[str, ...]:
+    """Versions in which the server has Advanced DaemonSets; the group alone may be there for other kinds."""
+    group: Any = await ask_whether_there(session, f"/apis/{GROUP}", GROUP)
+    names = [str(entry["version"]) for entry in (group or {}).get("versions") or ()]
+    lists: list[Any] = await asyncio.gather(
+        *(ask_whether_there(session, f"/apis/{GROUP}/{name}", f"{GROUP}/{name}") for name in names)
+    )
+    found = [name for name, one in zip(names, lists, strict=True) if one and _serves(one)]
+    return tuple(sorted(found))
+
+
+async def stored_version(session: Session) -> str:
+    """The version that etcd holds. Raises NotFound where the kind does not come from a CRD."""
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{DAEMONSETS.name}"
+    document: Any = await ask(session, path, f"customresourcedefinitions {DAEMONSETS.name}")
+    return next(str(one["name"]) for one in document["spec"]["versions"] if one.get("storage"))
+
+
+async def leader(session: Session, namespace: str = NAMESPACE, name: str = LEASE_NAME) -> Leader | None:
+    """Who holds the lease; None where there is no such lease."""
+    try:
+        lease = await session.client.get(LEASES, Key(namespace, name))
+    except NotFound:
+        return None
+    return None if lease is None else Leader(holder=lease.holder, renewed=lease.renewed)
+
+
+async def controller_pods(session: Session) -> tuple[ControllerPod, ...]:
+    """Those in the namespace of the manifests, with the version that the image says."""
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods"
+    query = (("labelSelector", PODS_OF_CONTROLLER),)
+    document: Any = await ask(session, path, f"pods in {NAMESPACE}", query=query, verb="list")
+    return tuple(_controller_pod(item) for item in document.get("items") or ())
+
+
+async def rival(session: Session) -> Rival:
+    """What may be seen of it. A lease is enough to know that it runs."""
+    path = f"/apis/apps/v1/namespaces/{RIVAL_NAMESPACE}/deployments/{RIVAL_DEPLOYMENT}"
+    found, deployment = await asyncio.gather(
+        known(leader(session, RIVAL_NAMESPACE, RIVAL_LEASE)),
+        known(ask_whether_there(session, path, f"deployments.apps {RIVAL_NAMESPACE}/{RIVAL_DEPLOYMENT}")),
+    )
+    if isinstance(found, Unknown) and isinstance(deployment, Unknown):
+        raise Forbidden("get", f"leases and deployments in {RIVAL_NAMESPACE}", found.why)
+    status: Any = {} if isinstance(deployment, Unknown) or deployment is None else deployment.get("status") or {}
+    there = not isinstance(deployment, Unknown) and deployment is not None
+    return Rival(
+        leader=None if isinstance(found, Unknown) else found,
+        replicas=int(status.get("readyReplicas") or 0) if there else None,
+    )
+
+
+async def right(session: Session, verb: str, group: str, resource: str, namespace: str) -> Right:
+    """Whether we have it, as the server says. `namespace`: "" for kinds without one."""
+    named = f"{resource}.{group}" if group else resource
+    attributes = {"verb": verb, "group": group, "resource": resource, "namespace": namespace}
+    body: Any = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {key: value for key, value in attributes.items() if value}},
+    }
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    answer = await known(review(session, path, "selfsubjectaccessreviews", body))
+    if isinstance(answer, Unknown):
+        return Right(verb=verb, resource=named, allowed=answer)
+    status: Any = answer.get("status") or {}
+    return Right(verb=verb, resource=named, allowed=bool(status.get("allowed")))
+
+
+def version_of_leader(found: Leader | Unknown | None, pods: tuple[ControllerPod, ...] | Unknown) -> str | Unknown:
+    """Of the pod that holds the lease; where that one is not among `pods`, what all of these agree on."""
+    if isinstance(pods, Unknown):
+        return pods
+    if not pods:
+        return Unknown(f"no controller pods in {NAMESPACE}")
+    holder = found.holder if isinstance(found, Leader) else ""
+    leader = next((pod for pod in pods if holder.rpartition("_")[0] == pod.name), None)
+    if leader is not None:
+        return leader.version
+    versions = {pod.version for pod in pods}
+    return versions.pop() if len(versions) == 1 else Unknown("its pods have several versions")
+
+
+def _serves(document: Any) -> bool:
+    return any(entry.get("name") == DAEMONSETS.plural for entry in document.get("resources") or ())
+
+
+def _controller_pod(item: Any) -> ControllerPod:
+    conditions = (item.get("status") or {}).get("conditions") or ()
+    ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+    return ControllerPod(name=item["metadata"]["name"], ready=ready, version=_version(item))
+
+
+def _version(item: Any) -> str | Unknown:
+    """The label's, else the image's tag. A tag such as `latest` says nothing."""
+    label = (item["metadata"].get("labels") or {}).get(VERSION_LABEL)
+    if label:
+        return str(label).removeprefix("v")
+    image = str(item["spec"]["containers"][0]["image"])
+    tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
+    return tag.removeprefix("v") if _RELEASE.fullmatch(tag) else Unknown(f"image {image} names no version")

@@ -1,0 +1,56 @@
+"""What is on this machine: kubectl, and the files by which it finds us."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from typing import Final
+
+from kubectl_plugin.report.facts import Machine, Unknown
+
+PLUGIN: Final = "kubectl-kruise_ds"
+COMPLETION: Final = "kubectl_complete-kruise_ds"
+SHADOW: Final = "kubectl-kruise-ds"
+PATIENCE: Final = 5.0
+"""Seconds for kubectl's answer."""
+
+
+async def look_around(environ: Mapping[str, str] = os.environ) -> Machine:
+    """The files are looked for on the PATH of `environ`, as kubectl does."""
+    path = environ.get("PATH")
+
+    def found(name: str) -> str:
+        return shutil.which(name, path=path) or ""
+
+    return Machine(
+        kubectl=await _kubectl(found("kubectl")),
+        plugin=found(PLUGIN),
+        completion=found(COMPLETION),
+        shadow=found(SHADOW),
+    )
+
+
+async def _kubectl(program: str) -> str | Unknown:
+    if not program:
+        return Unknown("it is not on the PATH")
+    command = (program, "version", "--client", "--output=json")
+    quiet = asyncio.subprocess.DEVNULL
+    process = None
+    try:
+        async with asyncio.timeout(PATIENCE):
+            process = await asyncio.create_subprocess_exec(
+                *command, stdin=quiet, stdout=asyncio.subprocess.PIPE, stderr=quiet
+            )
+            out, _ = await process.communicate()
+        return str(json.loads(out)["clientVersion"]["gitVersion"])
+    except (OSError, TimeoutError):
+        return Unknown(f"{program} does not answer")
+    except (ValueError, KeyError, TypeError):
+        return Unknown(f"{program} does not say")
+    finally:
+        if process is not None and process.returncode is None:
+            process.kill()
+            await process.wait()

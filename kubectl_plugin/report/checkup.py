@@ -1,0 +1,200 @@
+"""What `doctor` makes of the facts: one line each, and what to do about it. Pure.
+
+FAIL is for what stops rollouts. What merely may not be looked at, or is inconvenient, is a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import groupby
+from typing import Final
+
+from kubectl_plugin.durations import short
+from kubectl_plugin.releases import minor_of, too_far_apart
+from kubectl_plugin.report.facts import Facts, Leader, Right, Unknown
+
+OLDEST_CLUSTER: Final = (1, 25)
+SILENCE: Final = 60.0
+"""Seconds without a renewal after which nobody can be leading: a lease runs for 15."""
+APPLY: Final = "kubectl apply --server-side -k manifests/overlays/default"
+
+
+class Level(StrEnum):
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "FAIL"
+
+
+@dataclass(frozen=True)
+class Check:
+    """`about`: one word for programs."""
+
+    level: Level
+    about: str
+    message: str
+    hints: tuple[str, ...] = ()
+
+
+def checkup(facts: Facts) -> tuple[Check, ...]:
+    """All checks, always in the same order."""
+    return tuple(check for examine in _EXAMINATIONS for check in examine(facts))
+
+
+def problems(checks: tuple[Check, ...]) -> int:
+    return sum(check.level is Level.FAIL for check in checks)
+
+
+def _cluster(facts: Facts) -> Iterator[Check]:
+    kubectl = facts.machine.kubectl
+    named = f"kubectl {kubectl.removeprefix('v')}" if isinstance(kubectl, str) else "no kubectl"
+    needs = ".".join(map(str, OLDEST_CLUSTER))
+    if isinstance(facts.server, Unknown):
+        yield Check(Level.WARN, "cluster", f"{named}, cluster of unknown version: {facts.server.why}")
+        return
+    text = f"{named}, cluster {facts.server} (needs {needs}+)"
+    minor = minor_of(facts.server)
+    if minor is not None and minor < OLDEST_CLUSTER:
+        yield Check(Level.FAIL, "cluster", text, (f"rules of the CRD are not checked before {needs}; upgrade",))
+    elif isinstance(kubectl, Unknown):
+        yield Check(Level.WARN, "cluster", f"{text}: {kubectl.why}")
+    else:
+        yield Check(Level.OK, "cluster", text)
+
+
+def _versions(facts: Facts) -> Iterator[Check]:
+    client, controller = facts.client, facts.controller
+    if isinstance(controller, Unknown):
+        text = f"kruise-ds {client} client, controller of unknown version: {controller.why}"
+        yield Check(Level.WARN, "versions", text)
+    elif client == controller:
+        yield Check(Level.OK, "versions", f"kruise-ds {client} client = controller")
+    elif too_far_apart(client, controller):
+        text = f"kruise-ds {client} client, {controller} controller: more than one minor version apart"
+        yield Check(Level.WARN, "versions", text, ("use the plugin of the controller's version",))
+    else:
+        yield Check(Level.OK, "versions", f"kruise-ds {client} client, {controller} controller")
+
+
+def _crd(facts: Facts) -> Iterator[Check]:
+    kind = "CRD daemonsets.apps.kruise.io"
+    if isinstance(facts.served, Unknown):
+        yield Check(Level.WARN, "crd", f"{kind}: {facts.served.why}")
+    elif not facts.served:
+        yield Check(Level.FAIL, "crd", f"{kind} is not installed", (APPLY,))
+    elif "v1beta1" not in facts.served:
+        text = f"{kind} {', '.join(facts.served)}: v1beta1 is not served"
+        hint = "OpenKruise's CRD before 1.8 has only v1alpha1: kubectl apply --server-side -k manifests/crds"
+        yield Check(Level.FAIL, "crd", text, (hint,))
+    else:
+        yield Check(Level.OK, "crd", f"{kind} {', '.join(facts.served)}")
+
+
+def _leader(facts: Facts) -> Iterator[Check]:
+    about, lease = "controller", "lease kruise-ds-system/kruise-ds-controller"
+    found = _pods(facts)
+    where = (f"{APPLY}; kubectl -n kruise-ds-system get pods",)
+    match facts.leader:
+        case Unknown(why):
+            yield Check(Level.WARN, about, f"{found}leader unknown: {why}")
+        case None:
+            yield Check(Level.FAIL, about, f"{found}no controller is active: there is no {lease}", where)
+        case Leader(holder="", renewed=renewed):
+            ago = _ago(facts.now, renewed)
+            yield Check(Level.FAIL, about, f"{found}no controller is active: {lease} was given back {ago}", where)
+        case Leader(renewed=renewed) if facts.now - renewed > SILENCE:
+            ago = _ago(facts.now, renewed)
+            text = f"{found}no controller is active: {lease} was last renewed {ago}"
+            yield Check(Level.FAIL, about, text, (*where, "or the clock of this machine is ahead"))
+        case Leader(renewed=renewed):
+            yield Check(Level.OK, about, f"{found}leader renewed {_ago(facts.now, renewed)}")
+
+
+def _pods(facts: Facts) -> str:
+    if isinstance(facts.pods, Unknown) or not facts.pods:
+        return ""
+    count, ready = len(facts.pods), sum(pod.ready for pod in facts.pods)
+    pods = f"{count} controller {'pod' if count == 1 else 'pods'}"
+    return f"{pods}, " if ready == count else f"{pods}, {ready} ready, "
+
+
+def _ago(now: float, then: float) -> str:
+    return f"{short(now - then)} ago"
+
+
+def _rights(facts: Facts) -> Iterator[Check]:
+    have = [right for right in facts.rights if right.allowed is True]
+    lack = [right for right in facts.rights if right.allowed is False]
+    unknown = [right for right in facts.rights if isinstance(right.allowed, Unknown)]
+    if have:
+        yield Check(Level.OK, "rights", f"you may: {_listed(have)}")
+    if lack:
+        text = f"you may not, in namespace {facts.namespace}: {_listed(lack)}"
+        yield Check(Level.WARN, "rights", text, _ways(lack))
+    if unknown and isinstance(why := unknown[0].allowed, Unknown):
+        yield Check(Level.WARN, "rights", f"your rights are unknown: {why.why}")
+
+
+def _ways(lack: list[Right]) -> tuple[str, ...]:
+    hints = []
+    if any(right.verb != "create" for right in lack):
+        hints.append("ask for ClusterRole kruise-ds-operator")
+    if any(right.verb == "create" for right in lack):
+        hints.append("without `create pods` nothing can try out a template before it is rolled out")
+    return tuple(hints)
+
+
+def _listed(rights: list[Right]) -> str:
+    """`get list watch patch daemonsets, list pods nodes, create pods (dry run)`."""
+    by_resource = [
+        (" ".join(right.verb for right in group), resource.partition(".")[0])
+        for (resource, _), group in groupby(rights, key=lambda right: (right.resource, right.verb == "create"))
+    ]
+    return ", ".join(
+        f"{verbs} {' '.join(resource for _, resource in group)}{' (dry run)' if verbs == 'create' else ''}"
+        for verbs, group in groupby(by_resource, key=lambda pair: pair[0])
+    )
+
+
+def _rival(facts: Facts) -> Iterator[Check]:
+    rival = facts.rival
+    if isinstance(rival, Unknown):
+        text = f"cannot see whether OpenKruise's kruise-controller-manager also runs here: {rival.why}"
+        yield Check(Level.WARN, "rival", text)
+        return
+    leads = rival.leader is not None and bool(rival.leader.holder) and facts.now - rival.leader.renewed <= SILENCE
+    if leads or rival.replicas:
+        text = (
+            "OpenKruise's kruise-controller-manager also runs here (kruise-system): "
+            "two controllers would fight over the same objects"
+        )
+        yield Check(Level.FAIL, "rival", text, ("run only one of them: each undoes what the other one does",))
+    else:
+        yield Check(Level.OK, "rival", "no other controller of the kind")
+
+
+def _files(facts: Facts) -> Iterator[Check]:
+    machine = facts.machine
+    if machine.plugin and machine.completion:
+        yield Check(Level.OK, "completion", "kubectl kruise-ds <TAB> works where kubectl's own completion does")
+    elif not machine.plugin:
+        text = "kubectl-kruise_ds is not on the PATH: kubectl does not find it"
+        yield Check(Level.WARN, "completion", text, ("pipx ensurepath, or put it into a folder of the PATH",))
+    else:
+        text = "kubectl_complete-kruise_ds is not on the PATH: no completion"
+        yield Check(Level.WARN, "completion", text, ("kubectl kruise-ds completion install",))
+    if machine.shadow:
+        text = f"{machine.shadow} answers `kubectl kruise ds` and hides a plugin `kubectl kruise`"
+        yield Check(Level.WARN, "shadow", text, ("remove it, unless it is yours: our file is kubectl-kruise_ds",))
+
+
+_EXAMINATIONS: tuple[Callable[[Facts], Iterator[Check]], ...] = (
+    _cluster,
+    _versions,
+    _crd,
+    _leader,
+    _rights,
+    _rival,
+    _files,
+)

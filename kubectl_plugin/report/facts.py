@@ -1,0 +1,75 @@
+"""What is known of an installation: of the machine, the cluster, the controller, our rights. Pure values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """What stands in the place of an answer."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class ControllerPod:
+    name: str
+    ready: bool
+    version: str | Unknown
+
+
+@dataclass(frozen=True)
+class Right:
+    """One verb on one resource, as kubectl names it."""
+
+    verb: str
+    resource: str
+    allowed: bool | Unknown
+
+
+@dataclass(frozen=True)
+class Leader:
+    holder: str
+    """Empty when the lease was given back."""
+    renewed: float
+    """Seconds since 1970, by the leader's clock."""
+
+
+@dataclass(frozen=True)
+class Rival:
+    """OpenKruise's own manager, which reconciles the same kind."""
+
+    leader: Leader | None
+    replicas: int | None
+    """Ready replicas of its deployment; None where there is none or we may not look."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Files on the PATH, by what they are for; empty where there is none."""
+
+    kubectl: str | Unknown
+    """Its version."""
+    plugin: str
+    completion: str
+    shadow: str
+    """A file that answers `kubectl kruise ds`, which is not our name."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    now: float
+    """Seconds since 1970, by this machine's clock."""
+    namespace: str
+    machine: Machine
+    client: str
+    server: str | Unknown
+    served: tuple[str, ...] | Unknown
+    leader: Leader | Unknown | None
+    """None: there is no lease."""
+    pods: tuple[ControllerPod, ...] | Unknown
+    controller: str | Unknown
+    """The version of the controller."""
+    rights: tuple[Right, ...]
+    rival: Rival | Unknown

@@ -1,0 +1,102 @@
+"""`completion`: how a shell is told, and the second program for installers that bring only one.
+
+kubectl (from 1.26) completes its plugins itself: it calls `kubectl_complete-kruise_ds`, which has to be on the PATH.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import Final
+
+from kubectl_plugin.failures import CommandError
+from kubectl_plugin.machine import COMPLETION, PLUGIN
+from kubectl_plugin.terminal import Terminal
+from kubectl_plugin.tree.setup import Shell
+
+LOADED: Final = {
+    Shell.BASH: "source <(kubectl completion bash)",
+    Shell.ZSH: "source <(kubectl completion zsh)",
+    Shell.FISH: "kubectl completion fish | source",
+    Shell.POWERSHELL: "kubectl completion powershell | Out-String | Invoke-Expression",
+}
+"""How kubectl's own completion is loaded."""
+STARTUP: Final = {
+    Shell.BASH: "~/.bashrc",
+    Shell.ZSH: "~/.zshrc",
+    Shell.FISH: "~/.config/fish/config.fish",
+    Shell.POWERSHELL: "$PROFILE",
+}
+MARK: Final = "# Written by `kubectl kruise-ds completion install`."
+REFUSED: Final = 6
+
+
+def completion(terminal: Terminal, shell: Shell, folder: Path | None) -> int:
+    """Lines that may be put into the shell's startup file as they are; or with `install` the second program.
+
+    Raises CommandError: 6 where another file has its name, 1 where it cannot be written.
+    """
+    if shell is Shell.INSTALL:
+        return _install(terminal, folder)
+    terminal.say(
+        f"# kubectl 1.26 or newer completes kubectl kruise-ds once its own completion is loaded ({STARTUP[shell]}):",
+        LOADED[shell],
+    )
+    if not _on_path(COMPLETION, terminal):
+        terminal.warn(f"{COMPLETION} is not on the PATH: kubectl would complete nothing", _way(PLUGIN, terminal))
+    return 0
+
+
+def script(plugin: Path) -> str:
+    """The second program: it calls the first one, by the name under which kubectl finds that."""
+    return f'#!/bin/sh\n{MARK}\nexec {shlex.quote(str(plugin))} __complete "$@"\n'
+
+
+def batch(plugin: Path) -> str:
+    """The same for Windows."""
+    return f'@rem {MARK.removeprefix("# ")}\r\n@"{plugin}" __complete %*\r\n'
+
+
+def _install(terminal: Terminal, folder: Path | None) -> int:
+    plugin = _plugin(terminal)
+    windows = os.name == "nt"
+    target = (folder or plugin.parent) / f"{COMPLETION}{'.cmd' if windows else ''}"
+    text = batch(plugin) if windows else script(plugin)
+    try:
+        there = target.read_bytes() if target.exists() or target.is_symlink() else b""
+        if b"kubectl_plugin.main" in there:
+            terminal.say(f"{target} is there already, from the package")
+            return 0
+        if there and MARK.removeprefix("# ").encode() not in there:
+            raise CommandError(f"{target} is not from kruise-ds and stays as it is", exit_code=REFUSED)
+        target.write_bytes(text.encode())
+        target.chmod(0o755)
+    except OSError as error:
+        words = error.strerror or str(error)
+        raise CommandError(f"cannot write {target}: {words}", hints=("choose a folder with --folder",)) from error
+    terminal.say(f"{target} installed")
+    if _on_path(COMPLETION, terminal) != str(target):
+        terminal.warn(f"{target.parent} is not on the PATH: kubectl does not find {COMPLETION} there")
+    return 0
+
+
+def _plugin(terminal: Terminal) -> Path:
+    """Where kubectl finds us, links not followed: krew's link stays where it is when the plugin is upgraded."""
+    called = Path(sys.argv[0])
+    if called.name.partition(".")[0] == PLUGIN and called.exists():
+        return called.absolute()
+    found = _on_path(PLUGIN, terminal)
+    if not found:
+        raise CommandError(f"{PLUGIN} is not on the PATH", hints=("install it first: pipx install kruise-ds",))
+    return Path(found).absolute()
+
+
+def _on_path(name: str, terminal: Terminal) -> str:
+    return shutil.which(name, path=terminal.environ.get("PATH")) or ""
+
+
+def _way(name: str, terminal: Terminal) -> str:
+    return "kubectl kruise-ds completion install" if _on_path(name, terminal) else f"put {name} on the PATH first"

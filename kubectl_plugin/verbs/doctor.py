@@ -1,0 +1,92 @@
+"""`doctor`: whether everything is in place for rollouts, and what to do where it is not."""
+
+from __future__ import annotations
+
+import asyncio
+
+from controller.api.base import JSONObject
+from controller.api.wellknown import GROUP
+from kubectl_plugin import machine
+from kubectl_plugin.cluster import installation
+from kubectl_plugin.cluster.installation import known
+from kubectl_plugin.paint.checks import checks_text
+from kubectl_plugin.paint.document import as_text
+from kubectl_plugin.releases import own_version
+from kubectl_plugin.report.checkup import Check, Level, checkup, problems
+from kubectl_plugin.report.facts import Facts, Right
+from kubectl_plugin.running import Invocation
+
+WANTED = (
+    *((verb, GROUP, "daemonsets") for verb in ("get", "list", "watch", "patch")),
+    ("list", "", "pods"),
+    ("list", "", "nodes"),
+    ("list", "apps", "controllerrevisions"),
+    ("create", "", "pods"),
+)
+"""Verb, group and resource of what the other commands do."""
+
+
+async def doctor(invocation: Invocation) -> int:
+    """One line for each check; 1 where one of them fails. A right that is missing is a line, no error."""
+    terminal = invocation.terminal
+    checks = checkup(await _facts(invocation))
+    count = problems(checks)
+    if invocation.output is not None:
+        terminal.say(as_text(_document(checks, count), invocation.output))
+    else:
+        terminal.show(checks_text(checks, width=terminal.width, only_ascii=terminal.ascii))
+        if count:
+            terminal.say(f"{count} {'problem' if count == 1 else 'problems'} (exit 1)")
+    return 1 if count else 0
+
+
+async def _facts(invocation: Invocation) -> Facts:
+    session = invocation.session
+    here, rights = await asyncio.gather(machine.look_around(invocation.terminal.environ), _rights(invocation))
+    server, served, leader, pods, rival = await asyncio.gather(
+        known(installation.server_version(session)),
+        known(installation.served_versions(session)),
+        known(installation.leader(session)),
+        known(installation.controller_pods(session)),
+        known(installation.rival(session)),
+    )
+    return Facts(
+        now=invocation.terminal.now(),
+        namespace=session.namespace,
+        machine=here,
+        client=own_version(),
+        server=server,
+        served=served,
+        leader=leader,
+        pods=pods,
+        controller=installation.version_of_leader(leader, pods),
+        rights=rights,
+        rival=rival,
+    )
+
+
+async def _rights(invocation: Invocation) -> tuple[Right, ...]:
+    session = invocation.session
+    asked = [
+        installation.right(session, verb, group, resource, "" if resource == "nodes" else session.namespace)
+        for verb, group, resource in WANTED
+    ]
+    return tuple(await asyncio.gather(*asked))
+
+
+def _document(checks: tuple[Check, ...], count: int) -> JSONObject:
+    return {
+        "apiVersion": "kruise-ds/v1",
+        "kind": "Checkup",
+        "problems": count,
+        "warnings": sum(check.level is Level.WARN for check in checks),
+        "checks": [
+            {
+                "level": check.level.value.lower(),
+                "about": check.about,
+                "message": check.message,
+                "hints": [*check.hints],
+            }
+            for check in checks
+        ],
+    }

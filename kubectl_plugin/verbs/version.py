@@ -1,0 +1,85 @@
+"""`version`: of the plugin, the controller, the CRD and the server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kubectl_plugin.flags import Output
+from kubectl_plugin.releases import own_version, too_far_apart
+from kubectl_plugin.terminal import Terminal
+
+if TYPE_CHECKING:
+    from kubectl_plugin.running import Invocation
+
+
+def client_version(terminal: Terminal, output: Output | None) -> int:
+    """Only the plugin's own; no cluster is asked."""
+    if output is None:
+        terminal.say(f"Client:      {own_version()}")
+    else:
+        _show(terminal, output, {"client": own_version()})
+    return 0
+
+
+async def version(invocation: Invocation) -> int:
+    """All four. What may not be looked at is `unknown`, with the reason."""
+    import asyncio
+
+    from kubectl_plugin.cluster import installation
+    from kubectl_plugin.cluster.installation import known
+    from kubectl_plugin.report.facts import Unknown
+
+    session, terminal = invocation.session, invocation.terminal
+    server, served, stored, found, pods = await asyncio.gather(
+        known(installation.server_version(session)),
+        known(installation.served_versions(session)),
+        known(installation.stored_version(session)),
+        known(installation.leader(session)),
+        known(installation.controller_pods(session)),
+    )
+    client, controller = own_version(), installation.version_of_leader(found, pods)
+    leader = "" if found is None or isinstance(found, Unknown) else found.holder
+    if invocation.output is not None:
+        document = {
+            "client": client,
+            "controller": {**_said(controller, "version"), "leader": leader},
+            "crd": {"served": [] if isinstance(served, Unknown) else list(served), **_said(stored, "stored")},
+            "server": server if isinstance(server, str) else "",
+        }
+        _show(terminal, invocation.output, document)
+    else:
+        terminal.say(
+            f"Client:      {client}",
+            f"Controller:  {_words(controller)}{f', leader {leader}' if leader else ''}",
+            f"CRD:         {_crd(served, stored)}",
+            f"Server:      {_words(server)}",
+        )
+    if isinstance(controller, str) and too_far_apart(client, controller):
+        terminal.warn(
+            f"plugin {client} and controller {controller} are more than one minor version apart",
+            "use the plugin of the controller's version",
+        )
+    return 0
+
+
+def _show(terminal: Terminal, output: Output, fields: dict[str, Any]) -> None:
+    from kubectl_plugin.paint.document import as_text
+
+    terminal.say(as_text({"apiVersion": "kruise-ds/v1", "kind": "Version", **fields}, output))
+
+
+def _words(found: Any) -> str:
+    return found if isinstance(found, str) else f"unknown ({found.why})"
+
+
+def _said(found: Any, key: str) -> dict[str, str]:
+    """For programs: an empty text where it is unknown, and `reason`."""
+    return {key: found} if isinstance(found, str) else {key: "", "reason": found.why}
+
+
+def _crd(served: Any, stored: Any) -> str:
+    if not isinstance(served, tuple):
+        return _words(served)
+    if not served:
+        return "not installed"
+    return f"{', '.join(served)}{f' (stored as {stored})' if isinstance(stored, str) else ''}"

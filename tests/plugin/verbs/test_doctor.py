@@ -1,0 +1,144 @@
+"""`doctor` on a cluster: what it asks the server, and how it is laid out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from controller.api.meta import rfc3339
+from controller.kube.request import Request, Response
+from tests.kit.api import LEASES, MERGE_PATCH, NAMESPACES, PODS
+from tests.plugin.door import Door
+from tests.plugin.playing import HOME, LEASE, NAMESPACE, Scene, opened
+
+
+class Rights(Door):
+    """A server that also says what we may: everything but what is in `missing`."""
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene.cluster)
+        self.missing: set[tuple[str, str]] = set()
+        self.asked: list[tuple[str, str, str]] = []
+        """Verb, resource and namespace."""
+
+    async def exchange(self, request: Request) -> Response:
+        if not request.path.endswith("/selfsubjectaccessreviews"):
+            return await super().exchange(request)
+        what = msgspec.json.decode(request.body)["spec"]["resourceAttributes"]
+        self.asked.append((what["verb"], what["resource"], what.get("namespace", "")))
+        status = {"allowed": (what["verb"], what["resource"]) not in self.missing}
+        return Response(status=201, body=msgspec.json.encode({"kind": "SelfSubjectAccessReview", "status": status}))
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    """A healthy installation; kubectl and both programs on the PATH."""
+    answers = {"kubectl": '{"clientVersion": {"gitVersion": "v1.32.4"}}'}
+    for name in ("kubectl", "kubectl-kruise_ds", "kubectl_complete-kruise_ds"):
+        path = tmp_path / name
+        path.write_text(f"#!/bin/sh\necho '{answers.get(name, '')}'\n")
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("kubectl_plugin.verbs.doctor.own_version", lambda: "0.1.0")
+    monkeypatch.setattr("kubectl_plugin.machine._kubectl", _answering)
+    with opened() as one:
+        one.door = Rights(one)
+        for number in range(2):
+            labels = {"app.kubernetes.io/name": "kruise-ds", "app.kubernetes.io/component": "controller"}
+            name = f"kruise-ds-controller-{number}"
+            metadata = {"name": name, "namespace": HOME, "labels": labels}
+            spec = {"containers": [{"name": "controller", "image": "registry.example.com/kruise-ds:v0.1.0"}]}
+            one.do(one.api.create(PODS, {"metadata": metadata, "spec": spec}))
+            ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+            one.do(one.api.patch(PODS, name, ready, namespace=HOME, sub="status", content_type=MERGE_PATCH))
+        yield one
+
+
+async def _answering(program: str) -> str:
+    """The real one starts a process, for which virtual time does not wait."""
+    return "v1.32.4"
+
+
+def rights(scene: Scene) -> Rights:
+    assert isinstance(scene.door, Rights)
+    return scene.door
+
+
+def doctor(scene: Scene, *words: str, columns: int = 120) -> list[str]:
+    return scene.run("doctor", "-n", NAMESPACE, *words, columns=columns).out.splitlines()
+
+
+def test_all_is_well(scene: Scene) -> None:
+    scene.check("doctor/well", "doctor", "-n", NAMESPACE, columns=120)
+
+
+def test_in_a_log(scene: Scene) -> None:
+    scene.check("doctor/narrow", "doctor", "-n", NAMESPACE, columns=80)
+    assert max(map(len, doctor(scene, columns=60))) <= 60
+
+
+def test_another_manager_that_is_alive(scene: Scene) -> None:
+    scene.do(scene.api.create(NAMESPACES, {"metadata": {"name": "kruise-system"}}))
+    moment = rfc3339(scene.now()).replace("Z", ".000000Z")
+    spec = {"holderIdentity": "manager-1", "renewTime": moment}
+    scene.do(
+        scene.api.create(LEASES, {"metadata": {"name": "kruise-manager", "namespace": "kruise-system"}, "spec": spec})
+    )
+    ran = scene.check("doctor/rival", "doctor", "-n", NAMESPACE, columns=120)
+    assert ran.code == 1
+
+
+def test_a_controller_that_went_away(scene: Scene) -> None:
+    scene.do(scene.controller.kill())
+    scene.go_to(scene.now() + 840.0)
+    ran = scene.run("doctor", "-n", NAMESPACE)
+    assert ran.code == 1
+    lines = ran.out.splitlines()
+    assert any(line.startswith("FAIL  2 controller pods, no controller is active: lease") for line in lines)
+    assert lines[-1] == "1 problem (exit 1)"
+
+
+def test_rights_are_asked_for_where_they_are_needed(scene: Scene) -> None:
+    doctor(scene)
+    assert sorted(rights(scene).asked) == sorted(
+        [
+            *((verb, "daemonsets", NAMESPACE) for verb in ("get", "list", "watch", "patch")),
+            ("list", "pods", NAMESPACE),
+            ("list", "nodes", ""),
+            ("list", "controllerrevisions", NAMESPACE),
+            ("create", "pods", NAMESPACE),
+        ]
+    )
+
+
+def test_a_missing_right_is_a_line_and_no_error(scene: Scene) -> None:
+    rights(scene).missing = {("patch", "daemonsets"), ("list", "nodes")}
+    for verb, resource in (("list", "pods"), ("get", "leases.coordination.k8s.io")):
+        scene.door.forbid(verb, resource)
+    ran = scene.run("doctor", "-n", NAMESPACE, columns=200)
+    assert ran.code == 0, ran
+    assert f"warn  you may not, in namespace {NAMESPACE}: patch daemonsets, list nodes\n" in ran.out
+    assert "controller of unknown version: no right to list pods in kruise-ds-system\n" in ran.out
+    assert "leader unknown: no right to get leases.coordination.k8s.io kruise-ds-system/" in ran.out
+    assert ran.err == ""
+
+
+def test_as_a_document(scene: Scene) -> None:
+    scene.do(scene.api.delete(LEASES, LEASE, namespace=HOME))
+    ran = scene.run("doctor", "-n", NAMESPACE, "-o", "json")
+    document = json.loads(ran.out)
+    assert (ran.code, document["kind"], document["problems"], document["warnings"]) == (1, "Checkup", 1, 0)
+    (failed,) = [check for check in document["checks"] if check["level"] == "fail"]
+    assert failed["about"] == "controller"
+    assert failed["hints"]
+    assert yaml.safe_load(scene.run("doctor", "-n", NAMESPACE, "-o", "yaml").out) == document
+
+
+def test_colours_only_mark_the_level(scene: Scene) -> None:
+    ran = scene.run("doctor", "-n", NAMESPACE, columns=60, colour=True)
+    assert "\x1b[32mok" in ran.out

@@ -1,0 +1,127 @@
+"""`version`: what is known of each part, and what is said where it is not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from kubectl_plugin import releases
+from kubectl_plugin.releases import own_version, too_far_apart
+from tests.kit.api import LEASES, MERGE_PATCH, PODS
+from tests.plugin.playing import HOME, LEASE, Scene, opened
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    with opened() as one:
+        yield one
+
+
+def controller_pod(scene: Scene, name: str, image: str, **labels: str) -> None:
+    """A pod as the manifests have it."""
+    common = {"app.kubernetes.io/name": "kruise-ds", "app.kubernetes.io/component": "controller"}
+    metadata = {"name": name, "namespace": HOME, "labels": {**common, **labels}}
+    scene.do(scene.api.create(PODS, {"metadata": metadata, "spec": {"containers": [{"name": "c", "image": image}]}}))
+
+
+def test_client_alone_asks_nobody(scene: Scene) -> None:
+    ran = scene.run("version", "--client")
+    assert (ran.code, ran.out, ran.err) == (0, f"Client:      {own_version()}\n", "")
+
+
+def test_client_as_a_document(scene: Scene) -> None:
+    expected = {"apiVersion": "kruise-ds/v1", "kind": "Version", "client": own_version()}
+    assert json.loads(scene.run("version", "--client", "-o", "json").out) == expected
+    assert yaml.safe_load(scene.run("version", "--client", "-o", "yaml").out) == expected
+
+
+def test_all_four(scene: Scene) -> None:
+    controller_pod(scene, "kruise-ds-controller-0", f"registry.example.com:5000/kruise-ds:v{own_version()}")
+    controller_pod(scene, "kruise-ds-controller-1", "registry.example.com/kruise-ds:v0.0.9")
+    ran = scene.run("version")
+    assert ran.code == 0
+    assert ran.out.splitlines() == [
+        f"Client:      {own_version()}",
+        f"Controller:  {own_version()}, leader kruise-ds-controller-0_sample",
+        "CRD:         v1alpha1, v1beta1",
+        "Server:      v1.36.3-simulated",
+    ]
+    assert ran.err == ""
+
+
+def test_as_a_document(scene: Scene) -> None:
+    controller_pod(scene, "kruise-ds-controller-0", "kruise-ds:v0.1.0@sha256:0000")
+    document = json.loads(scene.run("version", "-o", "json").out)
+    assert document["controller"] == {"version": "0.1.0", "leader": "kruise-ds-controller-0_sample"}
+    assert document["crd"]["served"] == ["v1alpha1", "v1beta1"]
+    assert document["crd"]["stored"] == "", "the simulator has no CRDs to look at"
+    assert document["server"] == "v1.36.3-simulated"
+
+
+def test_the_label_goes_before_the_image(scene: Scene) -> None:
+    controller_pod(
+        scene, "kruise-ds-controller-0", "mirror/kruise-ds:latest", **{"app.kubernetes.io/version": "v0.1.7"}
+    )
+    assert "Controller:  0.1.7, leader" in scene.run("version").out
+
+
+@pytest.mark.parametrize(
+    "image", ["kruise-ds:latest", "kruise-ds", "localhost:5000/kruise-ds", "kruise-ds@sha256:00"]
+)
+def test_an_image_that_names_no_version(scene: Scene, image: str) -> None:
+    controller_pod(scene, "kruise-ds-controller-0", image)
+    assert f"Controller:  unknown (image {image} names no version), leader" in scene.run("version").out
+
+
+def test_no_pods_to_be_seen(scene: Scene) -> None:
+    assert "Controller:  unknown (no controller pods in kruise-ds-system), leader" in scene.run("version").out
+
+
+def test_rights_that_are_missing_are_reasons(scene: Scene) -> None:
+    scene.door.forbid("list", "pods")
+    scene.door.forbid("get", "leases.coordination.k8s.io")
+    ran = scene.run("version")
+    assert ran.code == 0
+    assert "Controller:  unknown (no right to list pods in kruise-ds-system)\n" in ran.out
+
+
+def test_nobody_leads(scene: Scene) -> None:
+    controller_pod(scene, "kruise-ds-controller-0", "kruise-ds:v0.1.0")
+    scene.do(scene.controller.kill())
+    change = {"spec": {"holderIdentity": ""}}
+    scene.do(scene.api.patch(LEASES, LEASE, change, namespace=HOME, content_type=MERGE_PATCH))
+    assert "Controller:  0.1.0\n" in scene.run("version").out
+
+
+def test_a_warning_for_versions_that_are_far_apart(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kubectl_plugin.verbs.version.own_version", lambda: "0.4.0")
+    controller_pod(scene, "kruise-ds-controller-0", "kruise-ds:v0.1.0")
+    ran = scene.run("version")
+    assert ran.code == 0
+    assert ran.err.splitlines()[0] == (
+        "warning: plugin 0.4.0 and controller 0.1.0 are more than one minor version apart"
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "far"),
+    [
+        ("0.1.0", "0.1.9", False),
+        ("0.1.0", "0.2.0", False),
+        ("0.3.0", "v0.2.5", False),
+        ("0.1.0", "0.3.0", True),
+        ("1.0.0", "0.9.0", True),
+        ("unknown", "0.3.0", False),
+    ],
+)
+def test_how_far_is_too_far(one: str, other: str, far: bool) -> None:
+    assert too_far_apart(one, other) is far
+    assert too_far_apart(other, one) is far
+
+
+def test_a_folder_that_nobody_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(releases, "PACKAGE", "kruise-ds-that-nobody-installed")
+    assert own_version() == "unknown"
