@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup check format test test-deep demo demo-real cluster bench lock clean
+.PHONY: help setup check format test test-deep demo demo-real cluster bench plugin lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -45,6 +45,9 @@ cluster: $(READY) ## a real control plane with 24 nodes and the controller, for 
 
 bench: $(READY) ## ours beside the native DaemonSet controller, as ratios
 	$(BIN)/python -m tests.bench
+
+plugin: $(READY) ## the kubectl plugin as an archive for this platform, and its krew manifest, in dist/
+	$(BIN)/python -m release.plugin $(if $(URL),--url $(URL))
 
 lock: ## bring requirements.lock up to date with pyproject.toml
 	$(PYTHON) -m venv build/lock
