@@ -1,0 +1,202 @@
+"""kubectl finds both programs by their names: the commands, and what <TAB> offers. Real kubectl, real API server."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.control_plane import ControlPlane
+from tests.control_plane.ports import free_port
+from tests.kit.manifests import demo
+
+pytestmark = pytest.mark.real
+
+PROGRAMS = Path(sys.executable).parent
+CRDS = Path(__file__).parents[2] / "manifests" / "crds"
+NAMESPACE = "discovery"
+MACHINES = shutil.which("kubectl", path=os.defpath)
+"""The kubectl of this machine, which may be an older one."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+
+Kubectl = Callable[..., Ran]
+
+
+def run(kubectl: str | Path, kubeconfig: Path, *words: str) -> Ran:
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("KUBE", "_KRUISE"))}
+    env |= {
+        "PATH": os.pathsep.join((str(PROGRAMS), os.defpath)),
+        "KUBECONFIG": str(kubeconfig),
+        "KUBECTL_KUBERC": "false",
+    }
+    done = subprocess.run([str(kubectl), *words], env=env, capture_output=True, text=True, timeout=60)
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def revision(number: int, owner: str, uid: str) -> dict[str, object]:
+    reference = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", "name": owner, "uid": uid}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {"name": f"{owner}-{number}", "namespace": NAMESPACE, "ownerReferences": [reference]},
+        "revision": number,
+        "data": {},
+    }
+
+
+@pytest.fixture(scope="module")
+def plane(control_plane: ControlPlane) -> ControlPlane:
+    """Two DaemonSets in namespace `discovery`; one has revisions 3 and 11, another object has revision 5."""
+
+    def kubectl(*words: str, stdin: str = "") -> str:
+        command = [str(control_plane.kubectl), f"--kubeconfig={control_plane.kubeconfig}", *words]
+        return subprocess.run(command, input=stdin, check=True, capture_output=True, text=True, timeout=60).stdout
+
+    kubectl("apply", "--server-side", "--force-conflicts", "-k", str(CRDS))
+    kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd/daemonsets.apps.kruise.io")
+    kubectl("create", "namespace", NAMESPACE)
+    for name in ("node-agent", "log-shipper"):
+        kubectl("create", "-n", NAMESPACE, "-f", "-", stdin=json.dumps(demo(name)))
+    uid = kubectl("get", "-n", NAMESPACE, "ads/node-agent", "-o", "jsonpath={.metadata.uid}")
+    for number, owner in ((3, "node-agent"), (11, "node-agent"), (5, "somebody-else")):
+        kubectl("create", "-f", "-", stdin=json.dumps(revision(number, owner, uid)))
+    return control_plane
+
+
+@pytest.fixture(params=["control plane's", *(["machine's"] if MACHINES else [])])
+def kubectl(request: pytest.FixtureRequest, plane: ControlPlane) -> Kubectl:
+    program = plane.kubectl if request.param == "control plane's" else str(MACHINES)
+    return lambda *words: run(program, plane.kubeconfig, *words)
+
+
+def offered(ran: Ran) -> list[str]:
+    """The words that kubectl offers; its last line must say that file names are none of them."""
+    lines = ran.out.splitlines()
+    assert lines[-1:] == [":4"], ran
+    return [line.partition("\t")[0] for line in lines[:-1]]
+
+
+@pytest.mark.parametrize("name", ["kruise-ds", "kruise_ds"])
+def test_kubectl_finds_it_by(kubectl: Kubectl, name: str) -> None:
+    ran = kubectl(name, "version", "--client")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith("Client: ")
+
+
+def test_the_plugin_is_listed_and_hides_nobody(kubectl: Kubectl) -> None:
+    ran = kubectl("plugin", "list", "--name-only")
+    assert "kubectl-kruise_ds" in ran.out.split()
+    assert "kruise" not in ran.err
+
+
+def test_exit_codes_come_through(kubectl: Kubectl) -> None:
+    assert kubectl("kruise-ds", "version", "--nonsense").code == 2
+
+
+def test_flags_before_its_name_are_refused_by_kubectl(kubectl: Kubectl) -> None:
+    ran = kubectl("-n", NAMESPACE, "kruise-ds", "version")
+    assert ran.code == 1
+    assert "flags cannot be placed before plugin name" in ran.err
+
+
+def test_version_on_a_cluster_without_a_controller(kubectl: Kubectl) -> None:
+    ran = kubectl("kruise-ds", "version", "-o", "json")
+    assert ran.code == 0, ran
+    found = json.loads(ran.out)
+    assert found["crd"] == {"served": ["v1alpha1", "v1beta1"], "stored": "v1beta1"}
+    assert found["server"].startswith("v1.")
+    assert found["controller"] == {
+        "leader": "",
+        "reason": "no controller pods in kruise-ds-system",
+        "version": "",
+    }
+
+
+def test_the_doctor_of_a_cluster_without_a_controller(kubectl: Kubectl) -> None:
+    ran = kubectl("kruise-ds", "doctor", "-o", "json", "-n", NAMESPACE)
+    assert ran.code == 1, ran
+    levels = {check["about"]: check["level"] for check in json.loads(ran.out)["checks"]}
+    assert levels == {
+        "cluster": "ok",
+        "versions": "warn",
+        "crd": "ok",
+        "controller": "fail",
+        "rights": "ok",
+        "rival": "ok",
+        "completion": "ok",
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["st"], ["status"]),
+        (["re"], ["resume", "restart"]),
+        (["-n", NAMESPACE, "roll"], ["rollback"]),
+        (["status", "--req"], ["--require-full", "--request-timeout"]),
+        (["status", "-o", ""], ["json", "yaml", "name", "wide"]),
+        (["pause", "x", "--dry-run", ""], ["none", "client", "server"]),
+        (["list", "--phase", "H"], ["Held", "Healthy"]),
+        (["nodes", "x", "--only", "failing,ne"], ["failing,next"]),
+        (["status", "-n", NAMESPACE, ""], ["log-shipper", "node-agent"]),
+        (["-n", NAMESPACE, "status", "n"], ["node-agent"]),
+        (["-n", "default", "status", "-n", NAMESPACE, "n"], ["node-agent"]),
+        (["status", f"--namespace={NAMESPACE}", "ads/n"], ["ads/node-agent"]),
+        (["pause", "-n", NAMESPACE, "--reason", 'two words and a " quote', "node-agent", ""], ["log-shipper"]),
+        (["set-partition", "-n", NAMESPACE, "node-agent", ""], []),
+        (["status", "-n", "nowhere", ""], []),
+        (["status", "-n", "disc"], [NAMESPACE]),
+        (["status", "--context", ""], ["kruise-ds"]),
+        (["rollback", "node-agent", "-n", NAMESPACE, "--to-revision", ""], ["11", "3"]),
+        (["diff", "node-agent", "-n", NAMESPACE, "1"], ["11"]),
+        (["history", "node-agent", "-n", NAMESPACE, "--revision", "1"], ["11"]),
+    ],
+    ids=" ".join,
+)
+def test_tab(kubectl: Kubectl, words: list[str], expected: list[str]) -> None:
+    assert sorted(offered(kubectl("__complete", "kruise-ds", *words))) == sorted(expected)
+
+
+def test_every_verb_is_offered_with_its_help(kubectl: Kubectl) -> None:
+    lines = kubectl("__complete", "kruise-ds", "").out.splitlines()
+    assert "status\tWhere the rollout is, why it waits, what to do" in lines
+    assert not [line for line in lines if line.startswith("undo")], "an alias is not offered"
+
+
+def test_file_names_are_left_to_the_shell(kubectl: Kubectl) -> None:
+    assert kubectl("__complete", "kruise-ds", "plan", "-f", "man").out.splitlines()[-1] == ":0"
+
+
+def test_another_kubeconfig_is_asked_instead(kubectl: Kubectl, plane: ControlPlane, tmp_path: Path) -> None:
+    config = json.loads(plane.kubeconfig.read_text())
+    config["contexts"][0]["name"] = config["current-context"] = "elsewhere"
+    path = tmp_path / "a folder" / "config"
+    path.parent.mkdir()
+    path.write_text(json.dumps(config))
+    assert offered(kubectl("__complete", "kruise-ds", "--kubeconfig", str(path), "--context", "")) == ["elsewhere"]
+
+
+def test_a_silent_cluster_offers_nothing_and_says_nothing(plane: ControlPlane, tmp_path: Path) -> None:
+    config = json.loads(plane.kubeconfig.read_text())
+    config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{free_port()}"
+    path = tmp_path / "config"
+    path.write_text(json.dumps(config))
+    began = time.monotonic()
+    ran = run(PROGRAMS / "kubectl_complete-kruise_ds", path, "status", "")
+    assert (ran.code, ran.out, ran.err) == (0, ":4\n", "")
+    assert time.monotonic() - began < 10, "seconds that a person waited for nothing"

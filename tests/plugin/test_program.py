@@ -1,0 +1,155 @@
+"""The program around the verbs: flags on either side, help, wrong usage, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from kubectl_plugin.failures import CommandError
+from kubectl_plugin.flags import Global, Output
+from kubectl_plugin.program import ENTRIES, NAME, SHOWN, app
+from kubectl_plugin.tree import late
+from kubectl_plugin.verbs import version
+
+ROOT = Path(__file__).parents[2]
+NOWHERE = "--kubeconfig=/nonexistent/config"
+
+
+def call(*words: str, **env: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr."""
+    result = CliRunner().invoke(app, list(words), prog_name=NAME, env=env)
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[Global]:
+    """The flags with which verbs were called; no verb runs."""
+    flags: list[Global] = []
+    monkeypatch.setattr(late, "run", lambda given, *_, **__: flags.append(given))
+    monkeypatch.setattr("kubectl_plugin.tree.setup.run", lambda given, *_, **__: flags.append(given))
+    return flags
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-n", "obs", "version"),
+        ("version", "-n", "obs"),
+        ("--namespace=obs", "version"),
+        ("-n", "early", "version", "-n", "obs"),
+        ("-n", "early", "version", "-n", "middle", "--namespace", "obs"),
+    ],
+    ids=" ".join,
+)
+def test_flags_may_stand_before_or_after_the_verb_and_the_later_wins(
+    words: tuple[str, ...], seen: list[Global]
+) -> None:
+    call(*words)
+    assert [flags.namespace for flags in seen] == ["obs"]
+
+
+def test_flags_of_both_sides_come_together(seen: list[Global]) -> None:
+    call("--context", "prod", "-v", "version", "-o", "yaml", "--as-group", "a", "--as-group", "b")
+    (flags,) = seen
+    assert (flags.context, flags.verbose, flags.output) == ("prod", 1, Output.YAML)
+    assert flags.as_group == ["a", "b"]
+
+
+def test_without_arguments_it_helps() -> None:
+    code, out, err = call()
+    assert (code, err) == (0, "")
+    assert out.startswith(f"Usage: {NAME} ")
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_has_every_verb_once_under_its_heading(flag: str) -> None:
+    code, out, _ = call(flag)
+    assert code == 0
+    lines = [line.split()[0] for line in out.splitlines() if line.startswith("  ") and line.strip()]
+    assert [word for word in lines if word in {entry.name for entry in ENTRIES}] == [entry.name for entry in SHOWN]
+    assert "--install-completion" not in out, "typer's own would install completion for a program that nobody calls"
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: str(entry.name))
+def test_each_verb_helps_under_the_name_that_people_type(entry: object) -> None:
+    name = getattr(entry, "name", "")
+    code, out, _ = call(name, "--help")
+    assert code == 0
+    assert out.startswith(f"Usage: {NAME} {name} ")
+    assert "[[" not in out.splitlines()[0], "brackets within brackets"
+    assert "--kubeconfig" not in out, "the flags of every verb are told once"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["stats"], "Did you mean 'status'"),
+        (["version", "--nonsense"], "--nonsense"),
+        (["history"], "NAME"),
+        (["version", "-o", "table"], "table"),
+        (["completion", "tcsh"], "tcsh"),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, list) else None,
+)
+def test_wrong_usage_is_2_and_says_what(words: list[str], says: str) -> None:
+    code, out, err = call(*words)
+    assert (code, out) == (2, "")
+    assert says in err
+    assert f"{NAME} " in err
+
+
+def test_a_format_that_the_verb_does_not_have_is_wrong_usage() -> None:
+    code, out, err = call("version", "--client", "-o", "wide")
+    assert (code, out) == (2, "")
+    assert err == 'error: this verb has no output format "wide": use json, yaml\n'
+
+
+def test_an_error_is_one_line_and_hints() -> None:
+    code, out, err = call("version", NOWHERE)
+    assert (code, out) == (1, "")
+    assert err.splitlines()[0] == "error: no kubeconfig: /nonexistent/config does not exist"
+    assert all(line.startswith("  hint: ") for line in err.splitlines()[1:])
+
+
+def test_vv_shows_where_an_error_comes_from() -> None:
+    _, _, err = call("version", NOWHERE, "-vv")
+    assert "Traceback" in err
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "says"),
+    [
+        (CommandError("not now", exit_code=6), 6, "error: not now\n"),
+        (KeyboardInterrupt(), 130, ""),
+        (RuntimeError("some\nwords"), 1, "error: RuntimeError: some words\n"),
+    ],
+    ids=["refused", "Ctrl-C", "a mistake of ours"],
+)
+def test_whatever_a_verb_raises_becomes_an_exit_code(
+    raised: BaseException, code: int, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> int:
+        raise raised
+
+    monkeypatch.setattr(version, "client_version", fail)
+    found, out, err = call("version", "--client")
+    assert (found, out) == (code, "")
+    assert err.startswith(says)
+    assert "Traceback" not in err
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    """As with `| head -0`: the pipe is closed before anything is written."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "kubectl_plugin", "version", "--client"]
+    try:
+        done = subprocess.run(command, cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, timeout=60)
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
