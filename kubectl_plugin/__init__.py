@@ -1,6 +1,13 @@
-"""`kubectl kruise-ds`: pause, resume, set-partition, status and rollback from the terminal. Not there yet: until then
-`kubectl edit`, `patch` and `apply` do what it will do.
+"""`kubectl kruise-ds`: looks at rollouts and steers them from the terminal. A tour, from the words that were typed:
 
-It will be a client of `controller.api` and `controller.kube` that may ask `controller.planner` what comes next, and
-of nothing else (see the import contracts in pyproject.toml).
+`main`, `program`    the two programs that kubectl finds; the root and the verbs, each built when it is called
+`tree`, `flags`      every verb with its arguments and flags; nothing heavy is imported up to here
+`running`            one verb from its flags to the exit code; what goes wrong becomes one line
+`verbs`              what a verb does: ask the cluster, let the pure part decide, print or write
+`cluster`            all I/O with the API server
+`report`, `edits`    pure: what is told of a rollout; what a change writes
+`paint`              how a report looks on a terminal
+
+A client of `controller.api` and `controller.kube` that may ask `controller.planner` what comes next, and of nothing
+else (see the import contracts in pyproject.toml).
 """
