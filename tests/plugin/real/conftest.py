@@ -1,0 +1,7 @@
+"""The system tests' beds, for verbs that run as programs of their own against a real API server."""
+
+from __future__ import annotations
+
+from tests.system.conftest import plain_log, plane, real_bed
+
+__all__ = ["plain_log", "plane", "real_bed"]

@@ -1,0 +1,104 @@
+"""A canary that fails on some nodes, on the real API server: what it takes back, and what it leaves alone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import NamedTuple
+
+import pytest
+
+from tests.control_plane import ControlPlane
+from tests.kit.api import DAEMONSETS, Object
+from tests.nodes import Behaviour
+from tests.system.bed import Bed
+from tests.system.objects import V1, V2, daemonset
+
+pytestmark = pytest.mark.real
+
+FLEET = [f"{zone}-{number:02}" for zone in "abc" for number in range(1, 9)]
+CANARY = {"c-08", "c-07", "c-06", "c-05", "c-04", "c-03"}
+WITHOUT_V2 = Behaviour(missing_images=("*:v2",))
+
+
+class Ran(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+async def kruise_ds(bed: Bed, plane: ControlPlane, *words: str) -> Ran:
+    """The program as kubectl would start it, without a terminal."""
+    environ = {**os.environ, "KUBECONFIG": str(plane.kubeconfig), "COLUMNS": "200"}
+    arguments = ("-m", "kubectl_plugin", *words, "-n", bed.api.namespace)
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(sys.executable, *arguments, stdout=pipe, stderr=pipe, env=environ)
+    out, err = await asyncio.wait_for(process.communicate(), 60.0)
+    assert process.returncode is not None
+    return Ran(process.returncode, out.decode(), err.decode())
+
+
+def identities(pods: dict[str, Object]) -> dict[str, tuple[str, str]]:
+    """Name and uid of the pod on each node."""
+    return {node: (pod["metadata"]["name"], pod["metadata"]["uid"]) for node, pod in pods.items()}
+
+
+async def failing_canary(bed: Bed) -> None:
+    """Partition 16 of 24 nodes; c-04 and c-03 can not pull the new image, and stop it there."""
+    for name in FLEET:
+        await bed.nodes.add(name)
+    for name in ("c-04", "c-03"):
+        bed.nodes.behave(name, WITHOUT_V2)
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 2}))
+    template = {"spec": {"containers": [{"name": "agent", "image": V2}], "terminationGracePeriodSeconds": 5}}
+    template["metadata"] = {"labels": {"app": "agent", "added": "since"}}
+    strategy = {"rollingUpdate": {"partition": 16, "maxUnavailable": 2}}
+    await bed.edit({"template": template, "updateStrategy": strategy})
+    await bed.status(updated=6, available=22)
+
+
+async def test_exactly_the_canary_goes_back(real_bed: Bed, plane: ControlPlane) -> None:
+    bed = real_bed
+    await failing_canary(bed)
+    before = identities(await bed.pods())
+    ran = await kruise_ds(bed, plane, "rollback", "agent")
+    assert ran.code == 0, ran.err
+    assert ran.out.splitlines()[:4] == [
+        "daemonset.apps.kruise.io/agent rolled back to revision 1 (now revision 3)",
+        "  move back   6 nodes: c-04 c-03 at once (they are down), then c-08 c-07 | c-06 c-05     re-create",
+        "  stay        18 nodes already on it",
+        "  also set    partition 16 -> 0   (with 16, no node would move back)",
+    ]
+    await bed.settled()
+    after = identities(await bed.runs_on(*FLEET, image=V1))
+    assert {node for node in FLEET if before[node] != after[node]} == CANARY
+    found = await bed.daemonset()
+    assert found["spec"]["template"]["metadata"]["labels"] == {"app": "agent"}
+    assert found["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 0
+    assert [one["revision"] for one in await bed.revisions()] == [2, 3]
+
+
+async def test_a_dry_run_is_something_for_kubectl_diff(real_bed: Bed, plane: ControlPlane) -> None:
+    """kubectl shows what `apply` would do: of keys that are taken away it knows only those that it applied itself."""
+    bed = real_bed
+    await failing_canary(bed)
+    before = await bed.api.get(DAEMONSETS, "agent")
+    for way in ("client", "server"):
+        ran = await kruise_ds(bed, plane, "rollback", "agent", f"--dry-run={way}", "-o", "yaml")
+        assert ran.code == 0, ran.err
+        diff = await plane.run_kubectl("diff", "-f", "-", "-n", bed.api.namespace, stdin=ran.out)
+        assert diff.returncode == 1, f"{way}: {diff.stderr}"
+        changed = {line[0] + line[1:].strip(" -") for line in diff.stdout.splitlines() if line[:1] in "+-"}
+        assert {"-partition: 16", "+partition: 0", f"-image: {V2}", f"+image: {V1}"} <= changed, diff.stdout
+    assert (await bed.api.get(DAEMONSETS, "agent"))["spec"] == before["spec"]
+
+
+async def test_a_failing_canary_is_not_promoted(real_bed: Bed, plane: ControlPlane) -> None:
+    bed = real_bed
+    await failing_canary(bed)
+    ran = await kruise_ds(bed, plane, "promote", "agent", "--to", "8")
+    assert (ran.code, ran.out) == (6, "")
+    assert ran.err.startswith("error: the update is not finished: 4 of 8 nodes updated, c-04 ")
+    found = await bed.daemonset()
+    assert found["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 16
