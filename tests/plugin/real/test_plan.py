@@ -1,0 +1,222 @@
+"""What `plan` says, and what the real controller then does on the real API server, seen by a watch of our own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.control_plane import ControlPlane
+from tests.kit.api import DAEMONSETS, PODS, Object, closing
+from tests.nodes import Behaviour
+from tests.system.bed import Bed
+from tests.system.journal import target_of
+from tests.system.objects import V2, daemonset
+from tests.system.waves import UNREADY, all_ready
+
+pytestmark = pytest.mark.real
+
+CANARY = {"matchLabels": {"canary": "yes"}}
+WITHOUT_V2 = Behaviour(ready=None, missing_images=("*:v2",))
+
+
+@dataclass
+class Movements:
+    """Nodes on which pods were deleted or created since the last look."""
+
+    deleted: list[str] = field(default_factory=list)
+    created: list[str] = field(default_factory=list)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    _dying: set[str] = field(default_factory=set)
+
+    def saw(self, kind: str, pod: Object) -> None:
+        node, uid = target_of(pod), pod["metadata"]["uid"]
+        if kind == "ADDED":
+            self.created.append(node)
+        dies = kind == "DELETED" or pod["metadata"].get("deletionTimestamp")
+        if dies and uid not in self._dying:
+            self._dying.add(uid)
+            self.deleted.append(node)
+        self.news.set()
+
+    def take(self) -> tuple[set[str], set[str]]:
+        """The nodes of deletions and of creations; then they are forgotten."""
+        taken = set(self.deleted), set(self.created)
+        assert (len(taken[0]), len(taken[1])) == (len(self.deleted), len(self.created)), "twice on one node"
+        self.deleted.clear()
+        self.created.clear()
+        return taken
+
+
+@asynccontextmanager
+async def watching(bed: Bed) -> AsyncIterator[Movements]:
+    version = (await bed.api.page(PODS))["metadata"]["resourceVersion"]
+    movements = Movements()
+
+    async def watch() -> None:
+        async with aclosing(closing(bed.api.watch(PODS, resourceVersion=version))) as events:
+            async for event in events:
+                movements.saw(event.type, event.object)
+
+    task = asyncio.create_task(watch(), name="watch of the test")
+    try:
+        yield movements
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def planned(bed: Bed, plane: ControlPlane, *words: str) -> Object:
+    """`plan agent -o json`, as kubectl would start it."""
+    code, out, err = await _ran(bed, plane, *words, "-o", "json")
+    assert (code, err) == (0, "")
+    found: Object = msgspec.json.decode(out)
+    return found
+
+
+async def refused(bed: Bed, plane: ControlPlane, *words: str) -> tuple[int, str]:
+    """Exit code and stderr of a plan that cannot be made."""
+    code, out, err = await _ran(bed, plane, *words)
+    assert out == ""
+    return code, err
+
+
+async def _ran(bed: Bed, plane: ControlPlane, *words: str) -> tuple[int, str, str]:
+    arguments = ("-m", "kubectl_plugin", "plan", "agent", *words, "-n", bed.api.namespace)
+    environ = {**os.environ, "KUBECONFIG": str(plane.kubeconfig)}
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(sys.executable, *arguments, stdout=pipe, stderr=pipe, env=environ)
+    out, err = await asyncio.wait_for(process.communicate(), 60.0)
+    assert process.returncode is not None
+    return process.returncode, out.decode(), err.decode()
+
+
+def waves_in(plan: Object) -> list[set[str]]:
+    return [{move["node"] for move in wave["moves"]} for wave in plan["waves"]]
+
+
+async def rolled_out(bed: Bed, movements: Movements, plan: Object, *, failing: int | None = None) -> list[set[str]]:
+    """The waves that happen: pods get ready only once nothing more happens without.
+
+    A wave is looked at when what was planned for it has happened and the controller has come to rest, so what is more
+    or less than planned, or in another wave, is seen; the last look is for what happens after all that was planned.
+    """
+    surges = any(move["how"] == "surge" for wave in plan["waves"] for move in wave["moves"])
+    happened: list[set[str]] = []
+    finishing: set[str] = set()
+    for expected in [*waves_in(plan), set()]:
+        await _until_seen(bed, movements, created=expected, deleted=finishing if surges else expected)
+        deleted, created = movements.take()
+        assert deleted == (finishing if surges else created), f"deleted {deleted}, created {created}\n{bed.journal}"
+        happened.append(created)
+        finishing = created
+        await all_ready(bed, *(number for number in range(len(bed.nodes.names)) if number != failing))
+    return happened
+
+
+async def _until_seen(bed: Bed, movements: Movements, *, created: set[str], deleted: set[str]) -> None:
+    async with asyncio.timeout(bed.patience):
+        while not (created <= set(movements.created) and deleted <= set(movements.deleted)):
+            movements.news.clear()
+            await movements.news.wait()
+    await bed.seen()
+    await bed.idle()
+
+
+@pytest.mark.parametrize(
+    ("rolling", "waves"),
+    [
+        ({"maxUnavailable": 1}, ["5", "4", "3", "2", "1", "0"]),
+        ({"maxUnavailable": 3}, ["5 4 3", "2 1 0"]),
+        ({"maxUnavailable": 1, "partition": 4}, ["5", "4"]),
+        ({"maxUnavailable": 2, "partition": "50%"}, ["5 4", "3"]),
+        ({"maxUnavailable": 1, "selector": CANARY}, ["4", "1"]),
+        ({"maxSurge": 2}, ["5 4", "3 2", "1 0"]),
+        ({"maxUnavailable": 2, "partition": 6}, []),
+    ],
+    ids=["plain", "three at a time", "partition", "half", "selector", "surge", "nobody"],
+)
+async def test_what_is_planned_is_what_happens(
+    real_bed: Bed, plane: ControlPlane, rolling: dict[str, Any], waves: list[str]
+) -> None:
+    """Planned before the image is changed, and compared with what the change then does."""
+    bed = real_bed
+    await bed.add_nodes(6)
+    for number in (1, 4):
+        await bed.label_node(f"node-{number}", canary="yes")
+    await bed.deploy(daemonset(rolling=rolling))
+    plan = await planned(bed, plane, "--image", f"agent={V2}")
+    expected = [{f"node-{number}" for number in wave.split()} for wave in waves]
+    assert waves_in(plan) == expected
+    assert plan["wouldChange"] is bool(waves)
+    assert [one["result"] for one in plan["checks"] if one["name"] == "TemplateDryRun"] == (["ok"] if waves else [])
+    bed.nodes.behave("*", UNREADY)
+    async with watching(bed) as movements:
+        await bed.set_image(V2)
+        assert await rolled_out(bed, movements, plan) == [*expected, set()]
+
+
+async def test_a_failing_node_keeps_its_part_of_the_budget(real_bed: Bed, plane: ControlPlane) -> None:
+    """Planned in the middle of a rollout: one new pod starts, the other can not pull its image."""
+    bed = real_bed
+    await bed.add_nodes(5)
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 2}))
+    bed.nodes.behave("*", UNREADY)
+    bed.nodes.behave("node-3", WITHOUT_V2)
+    async with watching(bed) as movements:
+        await bed.set_image(V2)
+        await _until_seen(bed, movements, created={"node-4", "node-3"}, deleted={"node-4", "node-3"})
+        movements.take()
+        await bed.until(PODS, _waits_for_its_image, "a pod that waits for its image")
+        plan = await planned(bed, plane)
+        assert [(one["node"], one["state"]) for one in plan["unavailableNow"]] == [
+            ("node-4", "updating"),
+            ("node-3", "failing"),
+        ]
+        assert waves_in(plan) == [{"node-2"}, {"node-1"}, {"node-0"}]
+        assert [wave["after"] for wave in plan["waves"]] == [["node-4"], ["node-2"], ["node-1"]]
+        assert {tuple(wave["holding"]) for wave in plan["waves"]} == {("node-3",)}
+        assert (plan["end"]["phase"], plan["end"]["available"]) == ("Stalled", 4)
+        await all_ready(bed, 4)
+        assert await rolled_out(bed, movements, plan, failing=3) == [{"node-2"}, {"node-1"}, {"node-0"}, set()]
+
+
+def _waits_for_its_image(pods: list[Object]) -> str:
+    states = [one["state"] for pod in pods for one in pod["status"].get("containerStatuses") or []]
+    waiting = [state["waiting"]["reason"] for state in states if state.get("waiting")]
+    return "" if any("ImagePull" in reason for reason in waiting) else f"containers wait for {waiting}"
+
+
+async def test_a_first_deployment_is_planned_from_its_manifest(
+    real_bed: Bed, plane: ControlPlane, tmp_path: Path
+) -> None:
+    bed = real_bed
+    await bed.add_nodes(3)
+    manifest = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", **daemonset()}
+    (tmp_path / "agent.json").write_bytes(msgspec.json.encode(manifest))
+    plan = await planned(bed, plane, "-f", str(tmp_path / "agent.json"))
+    assert waves_in(plan) == [{"node-0", "node-1", "node-2"}]
+    assert {move["how"] for wave in plan["waves"] for move in wave["moves"]} == {"create"}
+    assert await bed.api.list(DAEMONSETS) == [], "nothing was stored"
+    assert await bed.api.list(PODS) == []
+    async with watching(bed) as movements:
+        await bed.deploy(daemonset())
+        assert movements.take() == (set(), waves_in(plan)[0])
+
+
+async def test_what_the_server_would_refuse_is_refused_before(real_bed: Bed, plane: ControlPlane) -> None:
+    bed = real_bed
+    await bed.add_nodes(1)
+    await bed.deploy(daemonset(rolling={"maxSurge": 1}))
+    code, err = await refused(bed, plane, "--max-unavailable", "1")
+    assert code == 1
+    assert err.startswith("Error from server (Invalid): ")
+    assert "maxUnavailable" in err
