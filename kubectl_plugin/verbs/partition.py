@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ from kubectl_plugin.running import Invocation
 from kubectl_plugin.verbs.acting import Change, Chosen, carry_out_all, choose
 
 Value = Callable[[Snapshot], IntOrPercent]
+_VALUE = re.compile(r"[0-9]+%?")
+"""Behind --update a word like this is no name, although one could be."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,8 @@ def _parsed(asked: Asked) -> tuple[tuple[str, ...], Value]:
             hints=("or in nodes to update: set-partition NAME --update 1",),
             exit_code=USAGE,
         )
+    if update is not None and words and _VALUE.fullmatch(words[-1]):
+        raise CommandError("give VALUE or --update, not both", exit_code=USAGE)
     if update is not None:
         nodes = int_or_percent(update, "--update")
         return words, lambda snapshot: edits.for_nodes(snapshot, nodes)

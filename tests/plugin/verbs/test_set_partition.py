@@ -75,6 +75,12 @@ def test_a_name_and_a_value_are_needed(scene: Scene, words: tuple[str, ...]) -> 
     )
 
 
+def test_a_value_and_update_are_one_too_many(scene: Scene) -> None:
+    ran = acted(scene, "set-partition", "1", "--update", "1")
+    assert ran == Ran(2, "", "error: give VALUE or --update, not both\n")
+    assert patches(scene) == []
+
+
 def test_the_value_that_it_has_is_no_change(scene: Scene) -> None:
     ran = acted(scene, "set-partition", "2")
     assert ran == Ran(0, "daemonset.apps.kruise.io/node-agent already at partition 2\n", "")
