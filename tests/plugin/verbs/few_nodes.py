@@ -20,7 +20,7 @@ KIND = "daemonsets.apps.kruise.io"
 
 
 @contextmanager
-def few_nodes(*others: str, **rolling: object) -> Iterator[Scene]:
+def few_nodes(*others: str, **rolling: Any) -> Iterator[Scene]:
     """`node-agent`, and further DaemonSets with the names `others`, in namespace `observability`."""
     with opened() as scene:
         scene.do(join(scene, NODES))
