@@ -106,8 +106,8 @@ async def _completed(
     views = [_view(document) for document in found]
     daemonsets = [api.project(view) for view in views]
     fleet, *rest = await _together(
-        _or_none(_nodes(invocation) if nodes and found else _nothing()),
-        *(_or_none(_revisions(invocation, one)) for one in daemonsets),
+        _or_none(nodes_of(invocation) if nodes and found else _nothing()),
+        *(_or_none(revisions_of(invocation, one)) for one in daemonsets),
         *(_or_none(pods_of(invocation, one) if pods else _nothing()) for one in daemonsets),
     )
     histories, owned = rest[: len(daemonsets)], rest[len(daemonsets) :]
@@ -157,24 +157,27 @@ def _refused(**read: object) -> tuple[str, ...]:
     return tuple(f"{what}: forbidden" for what, answer in read.items() if answer is None)
 
 
-async def _nodes(invocation: Invocation) -> tuple[Node, ...]:
+async def nodes_of(invocation: Invocation) -> tuple[Node, ...]:
+    """All nodes, by name. Raises ApiError."""
     found = [node async for node in _paged(invocation, NODES)]
     return tuple(sorted(found, key=lambda node: node.name))
 
 
-async def _revisions(invocation: Invocation, daemonset: api.DaemonSet) -> tuple[RevisionDetail, ...]:
-    found = _paged(invocation, REVISIONS, daemonset.namespace, _selected(daemonset))
+async def revisions_of(invocation: Invocation, daemonset: api.DaemonSet) -> tuple[RevisionDetail, ...]:
+    """The revisions that it controls, newest number first. Raises ApiError."""
+    found = _paged(invocation, REVISIONS, daemonset.namespace, selected(daemonset))
     owned = [one async for one in found if one.revision.owner_uid == daemonset.uid]
     return tuple(sorted(owned, key=lambda one: (one.revision.number, one.revision.name), reverse=True))
 
 
 async def pods_of(invocation: Invocation, daemonset: api.DaemonSet) -> tuple[PodDetail, ...]:
     """The pods that it controls. Raises ApiError."""
-    found = _paged(invocation, PODS, daemonset.namespace, _selected(daemonset))
+    found = _paged(invocation, PODS, daemonset.namespace, selected(daemonset))
     return tuple([one async for one in found if one.pod.owner_uid == daemonset.uid])
 
 
-def _selected(daemonset: api.DaemonSet) -> Query:
+def selected(daemonset: api.DaemonSet) -> Query:
+    """What a list or a watch of its pods or revisions asks for."""
     wanted = daemonset.spec.selector
     return () if wanted.empty else (("labelSelector", selector.as_text(wanted)),)
 
@@ -194,6 +197,19 @@ async def _paged(
         token = page.token
         if not token:
             return
+
+
+def with_document(snapshot: Snapshot, document: JSONObject) -> Snapshot:
+    """`snapshot` with a newer state of its DaemonSet. Raises Unreadable."""
+    view = _view(document)
+    return msgspec.structs.replace(
+        snapshot,
+        daemonset=api.project(view),
+        document=document,
+        created=epoch(view.metadata.creation_timestamp) or 0.0,
+        labels=view.metadata.labels or {},
+        owners=view.metadata.owner_references or (),
+    )
 
 
 def meta_of(document: JSONObject) -> ObjectMeta:

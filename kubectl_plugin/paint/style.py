@@ -60,10 +60,11 @@ _CELLS: Final[Mapping[NodeState, tuple[str, str]]] = {
     NodeState.FAILING: ("✗", "X"),
     NodeState.MISSING: ("◌", "o"),
     NodeState.DELETING: ("▒", "<"),
-    NodeState.NEXT: ("░", "."),
-    NodeState.OLD: ("░", "."),
+    NodeState.NEXT: ("░", ">"),
+    NodeState.OLD: ("·", "."),
+    NodeState.EXCLUDED: ("-", "-"),
 }
-"""What a bar is made of; only failing and missing nodes keep their icons."""
+"""What a bar is made of; where nodes are in trouble it shows their icons."""
 
 
 def phase(name: Phase, only_ascii: bool) -> Text:
@@ -85,18 +86,25 @@ def state_word(state: NodeState) -> Text:
 
 def bar(done: int, total: int, width: int, only_ascii: bool) -> Text:
     """`█████░░░░░`: full only when all is done, empty only when nothing is."""
-    parts = ((NodeState.UPDATED, done), (NodeState.OLD, max(total - done, 0)))
-    return stacked(parts, width, only_ascii)
+    full, _ = _apportioned((done, max(total - done, 0)), width)
+    filled = bar_cell(NodeState.UPDATED, only_ascii)
+    rest = ("." if only_ascii else "░") * (width - full)
+    return Text.assemble((filled.plain * full, filled.style), (rest, DIM))
 
 
 def stacked(parts: Sequence[tuple[NodeState, int]], width: int, only_ascii: bool) -> Text:
     """Numbers of nodes side by side, `width` columns in all. Whatever is not 0 is seen, while there is room."""
     text = Text()
     for (state, _), cells in zip(parts, _apportioned([count for _, count in parts], width), strict=True):
-        sign, plain = _CELLS[state]
-        style = STATES[state].style if state is not NodeState.NEXT else DIM
-        text.append((plain if only_ascii else sign) * cells, style=style)
+        cell = bar_cell(state, only_ascii)
+        text.append(cell.plain * cells, style=cell.style)
     return text
+
+
+def bar_cell(state: NodeState, only_ascii: bool) -> Text:
+    """What a bar has for nodes in this state."""
+    sign, plain = _CELLS[state]
+    return Text(plain if only_ascii else sign, style=DIM if state is NodeState.NEXT else STATES[state].style)
 
 
 def _apportioned(counts: Sequence[int], width: int) -> list[int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import replace
 
 import msgspec
@@ -61,11 +62,18 @@ HISTORY = (
 
 def daemonset(**rolling: object) -> Object:
     """`node-agent` as it was at first."""
+    return daemonset_named(NAME, **rolling)
+
+
+def daemonset_named(name: str, **rolling: object) -> Object:
+    """One like it."""
+    content = deepcopy(HISTORY[0][1])
+    content["metadata"]["labels"] = {"app": name}
     return {
-        "metadata": {"name": NAME, "labels": {"app": NAME}},
+        "metadata": {"name": name, "labels": {"app": name}},
         "spec": {
-            "selector": {"matchLabels": {"app": NAME}},
-            "template": HISTORY[0][1],
+            "selector": {"matchLabels": {"app": name}},
+            "template": content,
             "revisionHistoryLimit": 3,
             "updateStrategy": {
                 "type": "RollingUpdate",

@@ -45,7 +45,7 @@ def test_a_bar_is_full_only_when_all_is_done_and_empty_only_when_nothing_is(
 def test_parts_stand_side_by_side() -> None:
     parts = [(NodeState.UPDATED, 4), (NodeState.UPDATING, 1), (NodeState.FAILING, 1), (NodeState.NEXT, 2)]
     assert stacked(parts, 16, only_ascii=False).plain == "████████▓▓✗✗░░░░"
-    assert stacked(parts, 16, only_ascii=True).plain == "########~~XX...."
+    assert stacked(parts, 16, only_ascii=True).plain == "########~~XX>>>>"
 
 
 @given(st.lists(st.integers(0, 9000), min_size=1, max_size=4), st.integers(1, 80))

@@ -1,0 +1,133 @@
+"""DaemonSets and what surrounds them, kept up to date by watches: one on each object, one on its pods.
+
+Nodes are listed now and then, revisions when there may be a new one. Where watching is forbidden the objects are read
+every other second instead. A connection that breaks is taken up again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+from msgspec.structs import replace
+
+from controller.api.node import Node
+from controller.kube.errors import ApiError, Forbidden
+from kubectl_plugin.cluster import reads
+from kubectl_plugin.cluster.upkeep import Upkeep
+from kubectl_plugin.cluster.watched import WatchedObject, WatchedPods
+from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.running import Invocation
+
+APART: Final = 0.25
+"""Seconds between two looks at the least."""
+NODES_EVERY: Final = 60.0
+NODES_AGAIN: Final = 5.0
+"""Seconds until nodes are listed again when a pod is on one that is not known."""
+
+
+class Following:
+    """What is known now; see `following`."""
+
+    def __init__(self, invocation: Invocation, first: Sequence[Snapshot]) -> None:
+        self._invocation, self._first = invocation, first
+        self._news = asyncio.Event()
+        self._last = 0.0
+        self._nodes: tuple[Node, ...] | None = ()
+        self._strange = asyncio.Event()
+        self.upkeep = Upkeep()
+        self.objects = [WatchedObject(invocation, one, self._news.set) for one in first]
+        self.pods = [WatchedPods(invocation.session.client, one.daemonset, self._pod_seen) for one in first]
+
+    @property
+    def trouble(self) -> str:
+        """Why something can not be followed at the moment; empty while all can."""
+        return self.upkeep.trouble
+
+    def snapshots(self) -> tuple[Snapshot | None, ...]:
+        """In the order of the beginning; None for what is gone."""
+        return tuple(
+            None if one.gone else self._snapshot(one, pods) for one, pods in zip(self.objects, self.pods, strict=True)
+        )
+
+    async def changed(self, seconds: float) -> bool:
+        """Wait for news, at most so many seconds. At most four times a second there are any."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            return False
+        await asyncio.sleep(max(self._last + APART - loop.time(), 0.0))
+        self._last = loop.time()
+        self._news.clear()
+        return True
+
+    async def load(self) -> None:
+        """The first state of all. Raises ApiError."""
+        await self._list_nodes()
+        for one in self.pods:
+            await one.refresh()
+
+    async def follow_nodes(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(NODES_EVERY):
+                    await self._strange.wait()
+                await asyncio.sleep(NODES_AGAIN)
+            except TimeoutError:
+                pass
+            try:
+                await self._list_nodes()
+            except ApiError as error:
+                self.upkeep.failed("nodes", error)
+            else:
+                self.upkeep.works("nodes")
+
+    async def _list_nodes(self) -> None:
+        try:
+            self._nodes = await reads.nodes_of(self._invocation)
+        except Forbidden:
+            self._nodes = None
+        self._strange.clear()
+        self._news.set()
+
+    def _pod_seen(self, node: str) -> None:
+        self._news.set()
+        if node and self._nodes is not None and all(one.name != node for one in self._nodes):
+            self._strange.set()
+
+    def _snapshot(self, watched: WatchedObject, pods: WatchedPods) -> Snapshot:
+        lacking = [("nodes", self._nodes is None), ("controllerrevisions", watched.revisions is None)]
+        lacking.append(("pods", pods.forbidden))
+        return replace(
+            watched.snapshot,
+            revisions=watched.revisions or (),
+            pods=tuple(pods.found.values()),
+            nodes=self._nodes,
+            now=self._invocation.terminal.now(),
+            missing_rights=tuple(f"{what}: forbidden" for what, is_missing in lacking if is_missing),
+        )
+
+
+@asynccontextmanager
+async def following(invocation: Invocation, first: Sequence[Snapshot]) -> AsyncIterator[Following]:
+    """Keep up with these objects while the block runs; of `first` only the DaemonSets and revisions are used.
+
+    Entering reads pods and nodes. Raises ApiError for what cannot be mended by trying again, also in the block.
+    """
+    follow = Following(invocation, first)
+    await follow.load()
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(follow.follow_nodes(), name="nodes")]
+            for one, pods in zip(follow.objects, follow.pods, strict=True):
+                tasks.append(group.create_task(follow.upkeep.keep(one), name=f"watch {one.name}"))
+                tasks.append(group.create_task(follow.upkeep.keep(pods), name=f"watch {pods.name}"))
+            yield follow
+            for task in tasks:
+                task.cancel()
+    except BaseExceptionGroup as several:
+        raise several.exceptions[0] from None

@@ -1,0 +1,48 @@
+"""What a container that keeps failing said last, from its logs where its status does not tell."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from controller.api.meta import Key
+from controller.kube.errors import ApiError
+from controller.kube.kinds import PODS
+from controller.kube.request import Request
+from controller.kube.sender import Call
+from kubectl_plugin.cluster.session import Session
+
+LONGEST: Final = 2000
+"""Bytes that are read of a line."""
+
+
+async def last_words(session: Session, pod: Key, container: str) -> str:
+    """The last line that the former run of `container` wrote; empty where there is none, or we may not read it."""
+    query = [("previous", "true"), ("tailLines", "1"), ("limitBytes", str(LONGEST))]
+    query += [("container", container)] if container else []
+    call = Call(verb="get", resource="pods/log", what=f"pods/log {pod}")
+    try:
+        answer = await session.sender.send(
+            call, Request(method="GET", path=PODS.path(pod, "log"), query=tuple(query))
+        )
+    except ApiError:
+        return ""
+    lines = answer.body.decode(errors="replace").strip().splitlines()
+    return lines[-1].strip() if lines else ""
+
+
+class LastWords:
+    """Asks once for each end of each container, however often one looks."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._known: dict[tuple[Key, str, int], str] = {}
+
+    async def of(self, asked: list[tuple[Key, str, int]]) -> dict[tuple[Key, str, int], str]:
+        """By pod, container and number of restarts."""
+        new = [one for one in asked if one not in self._known]
+        said = await asyncio.gather(*(last_words(self._session, pod, container) for pod, container, _ in new))
+        self._known = {one: self._known[one] for one in asked if one in self._known} | dict(
+            zip(new, said, strict=True)
+        )
+        return self._known

@@ -1,0 +1,185 @@
+"""One DaemonSet as a whole document, and the pods of one: read and watched."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+import msgspec
+
+from controller.api.base import JSONObject
+from controller.api.daemonset import DaemonSet
+from controller.api.meta import Key
+from controller.kube import errors
+from controller.kube.client import STREAM_SILENCE, Client, Query
+from controller.kube.decode import Bookmark, Malformed, Seen
+from controller.kube.errors import Forbidden, NotFound, Unreadable
+from controller.kube.kinds import DAEMONSETS
+from controller.kube.request import Request, Response
+from controller.kube.sender import Call
+from kubectl_plugin.cluster import documents, reads
+from kubectl_plugin.cluster.kinds import PODS
+from kubectl_plugin.report.snapshot import PodDetail, RevisionDetail, Snapshot
+from kubectl_plugin.running import Invocation
+
+SERVER_ENDS: Final = "540"
+"""Seconds after which the server shall end a watch by itself."""
+_LASTING: Final = (("allowWatchBookmarks", "true"), ("timeoutSeconds", SERVER_ENDS))
+
+_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class WatchedObject:
+    """`snapshot` has the newest document; `revisions` are read anew when the template may have changed."""
+
+    def __init__(self, invocation: Invocation, first: Snapshot, on_news: Callable[[], None]) -> None:
+        self.name = f"daemonset {first.key}"
+        self.snapshot, self.gone = first, False
+        self.revisions: tuple[RevisionDetail, ...] | None = first.revisions
+        self._invocation, self._on_news = invocation, on_news
+        self._version = reads.meta_of(first.document).resource_version
+        self._revised = _revised(first.daemonset)
+
+    @property
+    def over(self) -> bool:
+        return self.gone
+
+    async def refresh(self) -> None:
+        try:
+            document = await documents.get(self._invocation.session, DAEMONSETS, self.snapshot.key)
+        except NotFound:
+            self._went()
+            return
+        await self._see(document)
+
+    async def watch(self) -> None:
+        key = self.snapshot.key
+        selector = ("fieldSelector", f"metadata.name={key.name}")
+        query = (("watch", "1"), selector, ("resourceVersion", self._version), *_LASTING)
+        async with _events(self._invocation, key, query) as events:
+            async for kind, document in events:
+                if kind == "BOOKMARK":
+                    self._version = reads.meta_of(document).resource_version
+                elif kind == "DELETED":
+                    self._went()
+                    return
+                else:
+                    await self._see(document)
+                    if self.gone:
+                        return
+
+    async def _see(self, document: JSONObject) -> None:
+        """Another object of that name is not ours: ours is gone then."""
+        made = reads.with_document(self.snapshot, document)
+        if made.daemonset.uid != self.snapshot.daemonset.uid:
+            self._went()
+            return
+        self._version = reads.meta_of(document).resource_version
+        self.snapshot = made
+        self._on_news()
+        revised = _revised(made.daemonset)
+        if revised != self._revised:
+            try:
+                self.revisions = await reads.revisions_of(self._invocation, made.daemonset)
+            except Forbidden:
+                self.revisions = None
+            self._revised = revised
+            self._on_news()
+
+    def _went(self) -> None:
+        self.gone = True
+        self._on_news()
+
+
+class WatchedPods:
+    """`found` are the pods that the DaemonSet controls, by uid. `on_news` is told the node of each that changed."""
+
+    def __init__(self, client: Client, daemonset: DaemonSet, on_news: Callable[[str], None]) -> None:
+        self.name = f"pods of {daemonset.key}"
+        self.found: dict[str, PodDetail] = {}
+        self.forbidden = False
+        self._client, self._on_news = client, on_news
+        self._owner, self._namespace = daemonset.uid, daemonset.namespace
+        self._query = reads.selected(daemonset)
+        self._uids: dict[Key, str] = {}
+        self._version = ""
+
+    @property
+    def over(self) -> bool:
+        return self.forbidden
+
+    async def refresh(self) -> None:
+        found: dict[str, PodDetail] = {}
+        token = ""
+        while True:
+            try:
+                page = await self._client.page(
+                    PODS, self._namespace, limit=documents.PAGE, token=token, query=self._query
+                )
+            except Forbidden:
+                self.forbidden = True
+                return
+            for item in page.items:
+                if isinstance(item, Seen) and item.obj is not None and item.obj.pod.owner_uid == self._owner:
+                    found[item.obj.pod.uid] = item.obj
+            token = page.token
+            if not token:
+                break
+        self.found, self._version = found, page.version
+        self._uids = {Key(self._namespace, one.pod.name): uid for uid, one in found.items()}
+        self._on_news("")
+
+    async def watch(self) -> None:
+        query = (*self._query, ("resourceVersion", self._version), *_LASTING)
+        async with self._client.watch(PODS, self._namespace, query=query) as bunches:
+            async for bunch in bunches:
+                for event in bunch:
+                    self._version = event.version or self._version
+                    if isinstance(event, Bookmark | Malformed):
+                        continue
+                    self._see(event)
+
+    def _see(self, event: Seen[PodDetail]) -> None:
+        known = self._uids.pop(event.key, None)
+        before = self.found.pop(known, None) if known is not None else None
+        detail = event.obj
+        if detail is not None and detail.pod.owner_uid == self._owner:
+            self.found[detail.pod.uid] = detail
+            self._uids[event.key] = detail.pod.uid
+            self._on_news(detail.pod.node)
+        elif before is not None:
+            self._on_news("")
+
+
+def _revised(daemonset: DaemonSet) -> tuple[object, ...]:
+    """What a new revision, or a new number of one, comes with."""
+    status = daemonset.status
+    return (daemonset.generation, status and status.update_revision, status and status.observed_generation)
+
+
+@asynccontextmanager
+async def _events(
+    invocation: Invocation, key: Key, query: Query
+) -> AsyncIterator[AsyncIterator[tuple[str, JSONObject]]]:
+    """A watch whose objects are whole documents."""
+    call = Call(verb="watch", resource=DAEMONSETS.name, what=DAEMONSETS.describe(key))
+    path = DAEMONSETS.collection(key.namespace)
+    request = Request(method="GET", path=path, query=query, timeout=STREAM_SILENCE)
+    async with invocation.session.sender.stream(call, request) as lines:
+        yield _told(call, lines)
+
+
+async def _told(call: Call, lines: AsyncIterator[list[bytes]]) -> AsyncIterator[tuple[str, JSONObject]]:
+    async for bunch in lines:
+        for line in bunch:
+            try:
+                event = _decoder.decode(line)
+                kind, raw = msgspec.json.decode(event["type"], type=str), event["object"]
+                document = msgspec.json.decode(raw)
+            except (msgspec.MsgspecError, KeyError) as error:
+                raise Unreadable("watch", call.what, str(error)) from error
+            if kind == "ERROR":
+                status = document.get("code") or 0
+                raise errors.refused(call.verb, call.what, Response(status=status, body=bytes(raw)))
+            yield kind, document

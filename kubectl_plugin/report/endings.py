@@ -1,0 +1,126 @@
+"""When waiting for a rollout is over, and with which exit code."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from controller.api.base import Value
+from controller.api.daemonset import Phase
+from controller.planner.progress import due_at
+from kubectl_plugin.failures import CommandError
+from kubectl_plugin.report.node_row import NodeState
+from kubectl_plugin.report.reasons import failing, rows_in
+from kubectl_plugin.report.rollout_status import recorded
+from kubectl_plugin.report.survey import Survey
+
+DONE: Final = 0
+GONE: Final = 1
+TIMED_OUT: Final = 3
+STUCK: Final = 4
+NEEDS_A_PERSON: Final = 5
+OVERTAKEN: Final = 6
+
+GRACE: Final = 60.0
+"""Seconds by which a deadline may have passed before the controller has noticed."""
+
+
+class Wanted(Value):
+    """What is waited for."""
+
+    revision: int | None = None
+    require_full: bool = False
+    fail_fast: bool = False
+
+
+class Ending(Value):
+    """`error`: what to say on the way out; None where it went well."""
+
+    code: int
+    error: CommandError | None = None
+
+
+def ending_of(survey: Survey, wanted: Wanted) -> Ending | None:
+    """None while it may still come about by itself."""
+    name = survey.daemonset.name
+    known = survey.phase not in (Phase.PENDING, Phase.TERMINATING)
+    if known and wanted.revision is not None and survey.current != wanted.revision:
+        words = f"revision {wanted.revision} of {name} is not the one that is rolled out: it is {survey.current} now"
+        return _failed(OVERTAKEN, words)
+    match survey.phase:
+        case Phase.HEALTHY:
+            return Ending(code=DONE)
+        case Phase.HELD if not wanted.require_full:
+            return Ending(code=DONE)
+        case Phase.HELD:
+            return _ended(survey, NEEDS_A_PERSON, f"is held at {_on_it(survey)}", "promote")
+        case Phase.PAUSED:
+            return _ended(survey, NEEDS_A_PERSON, f"is paused at {_on_it(survey)}", "resume")
+        case Phase.MANUAL:
+            words = f"waits for pods to be deleted, updateStrategy is OnDelete: {_on_it(survey)}"
+            return _ended(survey, NEEDS_A_PERSON, words, "nodes", "--only", "next")
+        case Phase.STALLED if survey.standing.refused:
+            return _ended(survey, STUCK, f"is refused: {survey.standing.refused}", _way_back(survey))
+        case Phase.STALLED if _is_certain(survey):
+            return _ended(survey, STUCK, f"stalled at {_of_target(survey)}", _way_back(survey))
+        case Phase.TERMINATING:
+            return gone(name)
+    return _failing_fast(survey) if wanted.fail_fast else None
+
+
+def gone(name: str) -> Ending:
+    return _failed(GONE, f"daemonset.apps.kruise.io/{name} was deleted")
+
+
+def unattended(name: str, absence: str) -> Ending:
+    """Nobody is there to do it. `absence` says why."""
+    words = f"nothing happens to daemonset.apps.kruise.io/{name}: {absence}"
+    return _failed(STUCK, words, "kubectl kruise-ds doctor")
+
+
+def unfinished(survey: Survey, after: str = "") -> Ending:
+    """It still moves. `after`: how long it was waited for, as it was asked."""
+    timed = f"timed out after {after}: " if after else ""
+    words = f"{timed}daemonset.apps.kruise.io/{survey.daemonset.name} is at {_of_target(survey)} ({survey.phase})"
+    return _failed(TIMED_OUT, words)
+
+
+def _is_certain(survey: Survey) -> bool:
+    """Whether the controller says so too, or would have by now: this machine's clock may be ahead of its own."""
+    rollout = recorded(survey)
+    overdue = survey.snapshot.now - due_at(rollout, survey.daemonset.progress_deadline)
+    return rollout.phase == Phase.STALLED or overdue >= GRACE
+
+
+def _failing_fast(survey: Survey) -> Ending | None:
+    rows = rows_in(survey, NodeState.FAILING)
+    if rows:
+        return _ended(survey, STUCK, f"fails at {_of_target(survey)}: {failing(rows)}", _way_back(survey))
+    if survey.phase is Phase.DEGRADED:
+        return _ended(survey, STUCK, f"is over, but {_unserved(survey)} nodes have no available pod")
+    return None
+
+
+def _unserved(survey: Survey) -> int:
+    return survey.counts.desired - survey.counts.available
+
+
+def _way_back(survey: Survey) -> str:
+    return "rollback" if survey.previous is not None else ""
+
+
+def _on_it(survey: Survey) -> str:
+    return f"{survey.counts.updated} of {survey.counts.desired} nodes"
+
+
+def _of_target(survey: Survey) -> str:
+    return f"{survey.rollout.done} of {survey.rollout.target} nodes"
+
+
+def _ended(survey: Survey, code: int, words: str, verb: str = "", *more: str) -> Ending:
+    name, namespace = survey.daemonset.name, survey.daemonset.namespace
+    hints = (" ".join(("kubectl kruise-ds", verb, name, *more, "-n", namespace)),) if verb else ()
+    return _failed(code, f"rollout of daemonset.apps.kruise.io/{name} {words}", *hints)
+
+
+def _failed(code: int, words: str, *hints: str) -> Ending:
+    return Ending(code=code, error=CommandError(words, hints=hints, exit_code=code))

@@ -1,0 +1,59 @@
+"""What stands behind the phase in the first line of `status`."""
+
+from __future__ import annotations
+
+from controller.api.daemonset import Phase
+from controller.api.meta import epoch
+from kubectl_plugin.durations import short
+from kubectl_plugin.report.rollout_status import RolloutStatus
+from kubectl_plugin.report.survey import Survey
+
+
+def standing_of(survey: Survey, status: RolloutStatus) -> str:
+    """`step 2 of 4   started 6m12s ago`."""
+    now, nodes, steps = survey.snapshot.now, status.nodes, status.steps
+    on_it = f"{nodes.updated} of {nodes.desired} nodes on revision {status.revision.current}"
+    step = f"step {steps.index} of {steps.count}" if steps and steps.index else ""
+    match survey.phase:
+        case Phase.PROGRESSING:
+            return _spaced(step, f"started {ago(status.started_at, now)}" if status.started_at else "")
+        case Phase.STALLED if survey.standing.refused:
+            return "template refused" + ("" if survey.standing.updated else ", no pod was touched")
+        case Phase.STALLED:
+            return _spaced(step, f"no progress for {since(status.last_progress_at, now)}")
+        case Phase.HELD:
+            done = f"{step} done, " if step else ""
+            time = f" for {since(status.completed_at, now)}" if status.completed_at else ""
+            return f"{done}{on_it}{time}"
+        case Phase.HEALTHY:
+            return f"{on_it}{_when_done(status, now)}"
+        case Phase.DEGRADED:
+            return f"{on_it}, {nodes.desired - nodes.available} not available"
+        case Phase.TERMINATING:
+            return f"{len(survey.snapshot.pods)} pods left"
+        case Phase.PENDING:
+            return ""
+    return on_it
+
+
+def since(stamp: str | None, now: float) -> str:
+    """`18m`; `long` for a time that nobody noted."""
+    moment = epoch(stamp)
+    return short(now - moment) if moment is not None else "long"
+
+
+def ago(stamp: str | None, now: float) -> str:
+    """`3h ago`; empty for a time that nobody noted."""
+    moment = epoch(stamp)
+    return f"{short(now - moment)} ago" if moment is not None else ""
+
+
+def _when_done(status: RolloutStatus, now: float) -> str:
+    begun, ended = epoch(status.started_at), epoch(status.completed_at)
+    if begun is None or ended is None:
+        return ""
+    return f", done {short(now - ended)} ago in {short(ended - begun)}"
+
+
+def _spaced(*parts: str) -> str:
+    return "   ".join(part for part in parts if part)

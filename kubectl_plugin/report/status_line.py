@@ -1,0 +1,32 @@
+"""A rollout in one line, for logs."""
+
+from __future__ import annotations
+
+from controller.api.daemonset import Phase
+from kubectl_plugin.report.node_row import NodeState
+from kubectl_plugin.report.reasons import failing, reason_of, rows_in
+from kubectl_plugin.report.survey import Survey
+
+
+def progress(survey: Survey) -> str:
+    """`Progressing 4/8 updated`."""
+    return f"{survey.phase} {survey.rollout.done}/{survey.rollout.target} updated"
+
+
+def status_line(survey: Survey) -> str:
+    """`Progressing 4/8 updated, 1 updating, 1 failing (c-04 CrashLoopBackOff)`. Changes only when something happens:
+    no ages.
+    """
+    if survey.phase is Phase.PROGRESSING:
+        return _moving(survey)
+    text = reason_of(survey).text
+    return f"{progress(survey)}: {text}" if text else progress(survey)
+
+
+def _moving(survey: Survey) -> str:
+    counts = survey.counts
+    parts = [progress(survey), f"{counts.updating} updating"]
+    parts += [f"{counts.missing} missing"] if counts.missing else []
+    rows = rows_in(survey, NodeState.FAILING)
+    parts += [f"{len(rows)} failing ({failing(rows)})"] if rows else []
+    return ", ".join(parts)

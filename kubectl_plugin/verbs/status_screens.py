@@ -1,0 +1,144 @@
+"""The three forms of `status -w`: a block that is drawn anew, lines for a log, documents for a program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Final, Protocol
+
+import msgspec
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from controller.api.meta import rfc3339
+from kubectl_plugin.durations import short
+from kubectl_plugin.flags import Output
+from kubectl_plugin.paint.live import LiveBlock
+from kubectl_plugin.paint.style import DIM
+from kubectl_plugin.report.status_line import progress, status_line
+from kubectl_plugin.running import Invocation
+from kubectl_plugin.verbs.status import Look, block
+
+HEARTBEAT: Final = 30.0
+"""Seconds of quiet after which a log gets a line all the same: some tools end a job that says nothing."""
+
+
+class Screen(Protocol):
+    def show(self, looks: Sequence[Look], trouble: str) -> None:
+        """How it stands now. `trouble`: why it may be out of date."""
+        ...
+
+    def close(self, looks: Sequence[Look]) -> None:
+        """For the last time."""
+        ...
+
+
+class Lines:
+    """One line for each change, and now and then one that says that nothing has changed."""
+
+    def __init__(self, invocation: Invocation, *, several: bool) -> None:
+        self._terminal, self._several = invocation.terminal, several
+        self._said: dict[str, tuple[str, float, float]] = {}
+        """By name: what was said last, when that began, and when something was said last."""
+        self._trouble = ""
+
+    def show(self, looks: Sequence[Look], trouble: str) -> None:
+        if trouble != self._trouble and trouble:
+            self._terminal.note(f"{trouble}; trying on")
+        self._trouble = trouble
+        for look in looks:
+            self._tell(look)
+
+    def close(self, looks: Sequence[Look]) -> None:
+        self.show(looks, "")
+
+    def _tell(self, look: Look) -> None:
+        now, status = look.survey.snapshot.now, look.status
+        name = f"{status.namespace}/{status.name}" if self._several else status.name
+        line = status_line(look.survey)
+        before, since, last = self._said.get(name, ("", now, now))
+        if line != before:
+            self._say(now, f"{name} {line}")
+            self._said[name] = (line, now, now)
+        elif now - last >= HEARTBEAT:
+            self._say(now, f"{name} {progress(look.survey)} (no change for {short(now - since)})")
+            self._said[name] = (line, since, now)
+
+    def _say(self, now: float, line: str) -> None:
+        self._terminal.detail(f"{clock(now)} {line}")
+        self._terminal.out.flush()
+
+
+class Documents:
+    """One JSON object a line, when something has changed, and at the latest after `HEARTBEAT`."""
+
+    def __init__(self, invocation: Invocation) -> None:
+        self._terminal = invocation.terminal
+        self._said: dict[tuple[str, str], tuple[bytes, float]] = {}
+
+    def show(self, looks: Sequence[Look], trouble: str) -> None:
+        for look in looks:
+            now, key = look.survey.snapshot.now, (look.status.namespace, look.status.name)
+            line = msgspec.json.encode(look.status)
+            before, last = self._said.get(key, (b"", now))
+            if line != before or now - last >= HEARTBEAT:
+                self._terminal.say(line.decode())
+                self._terminal.out.flush()
+                self._said[key] = (line, now)
+
+    def close(self, looks: Sequence[Look]) -> None:
+        self.show(looks, "")
+
+
+class Block:
+    """Blocks one below the other, in place."""
+
+    def __init__(self, invocation: Invocation, scope: ExitStack) -> None:
+        self._invocation = invocation
+        self._live = scope.enter_context(LiveBlock(invocation.terminal.console))
+
+    def show(self, looks: Sequence[Look], trouble: str) -> None:
+        now = self._invocation.terminal.now()
+        header = Text(f"{clock(now)}  watching, Ctrl-C to stop", DIM)
+        if trouble:
+            header.append(f"  ({trouble}; trying on)", "yellow")
+        self._draw(header, *self._blocks(looks))
+
+    def close(self, looks: Sequence[Look]) -> None:
+        self._draw(*self._blocks(looks))
+
+    def _blocks(self, looks: Sequence[Look]) -> list[RenderableType]:
+        parts: list[RenderableType] = []
+        for index, look in enumerate(looks):
+            parts += [Text("")] if index else []
+            parts.append(block(self._invocation, look).drawn())
+        return parts
+
+    def _draw(self, *parts: RenderableType) -> None:
+        whole = Group(*parts)
+        self._live.draw(_Uncut(whole), self._invocation.terminal.width)
+
+
+class _Uncut:
+    """Nothing wraps, whatever it is."""
+
+    def __init__(self, inner: RenderableType) -> None:
+        self._inner = inner
+
+    def __rich_console__(self, console, options):  # type: ignore[no-untyped-def]
+        yield from console.render(self._inner, options.update(no_wrap=True, overflow="ellipsis"))
+
+
+def screen(invocation: Invocation, *, plain: bool, several: bool, scope: ExitStack) -> Screen:
+    """The form that suits where stdout goes; `scope` ends it. `several`: namespaces are named."""
+    terminal = invocation.terminal
+    if invocation.output is Output.JSON:
+        return Documents(invocation)
+    if plain or terminal.quiet or not terminal.on_screen:
+        return Lines(invocation, several=several)
+    return Block(invocation, scope)
+
+
+def clock(now: float) -> str:
+    """`12:04:10Z`."""
+    return rfc3339(now)[11:]

@@ -1,0 +1,134 @@
+"""`status -w`: shows what happens until there is an ending, and says it with the exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Final
+
+from controller.api.daemonset import Phase
+from kubectl_plugin.cluster import controller
+from kubectl_plugin.cluster.follow import Following, following
+from kubectl_plugin.cluster.last_words import LastWords
+from kubectl_plugin.durations import seconds_of
+from kubectl_plugin.failures import CommandError
+from kubectl_plugin.flags import Output
+from kubectl_plugin.report.endings import STUCK, Ending, ending_of, gone, unattended, unfinished
+from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.running import USAGE, Invocation
+from kubectl_plugin.verbs.status import Asked, Look, chosen, look
+from kubectl_plugin.verbs.status_screens import Screen, screen
+
+TICK: Final = 1.0
+"""Seconds between two looks where nothing happens: ages and deadlines go on."""
+NODES_PER_TICK: Final = 1000
+HINT: Final = 30.0
+"""Seconds of Pending after which one may ask whether there is a controller."""
+UNATTENDED: Final = 60.0
+"""Seconds of Pending after which nobody waits any longer where there is none."""
+ASK_EVERY: Final = 10.0
+
+
+async def watch(invocation: Invocation, asked: Asked) -> int:
+    """The highest code of all objects."""
+    if invocation.output not in (None, Output.JSON, Output.WIDE):
+        raise CommandError(f"-w has no output format {invocation.output}: use json", exit_code=USAGE)
+    seconds = seconds_of(asked.timeout, "--timeout") or math.inf
+    found = await chosen(invocation, asked, everything=False)
+    if not found:
+        invocation.terminal.note(f"no Advanced DaemonSets in namespace {invocation.session.namespace}")
+        return 0
+    several = len({one.daemonset.namespace for one in found}) > 1
+    with ExitStack() as scope:
+        async with following(invocation, found) as follow:
+            shown = screen(invocation, plain=asked.plain, several=several, scope=scope)
+            endings = await _Watch(invocation, asked, follow, shown, seconds).run(
+                [one.daemonset.name for one in found]
+            )
+    for ending in endings:
+        if ending.error is not None:
+            invocation.terminal.fail(ending.error)
+    return max(ending.code for ending in endings)
+
+
+class _Watch:
+    def __init__(
+        self, invocation: Invocation, asked: Asked, follow: Following, shown: Screen, seconds: float
+    ) -> None:
+        self._invocation, self._asked, self._follow, self._screen = invocation, asked, follow, shown
+        self._ends_at = asyncio.get_running_loop().time() + seconds
+        self._words = LastWords(invocation.session)
+        self._attendance = Attendance(invocation)
+
+    async def run(self, names: Sequence[str]) -> list[Ending]:
+        """One ending for each."""
+        loop = asyncio.get_running_loop()
+        while True:
+            looks = [await self._look(one) for one in self._follow.snapshots()]
+            seen = [one for one in looks if one is not None]
+            endings = [self._ending(name, one) for name, one in zip(names, looks, strict=True)]
+            late = loop.time() >= self._ends_at
+            if late or _decided(endings, fail_fast=self._asked.fail_fast):
+                self._screen.close(seen)
+                return [ending or self._unfinished(one, late) for ending, one in zip(endings, looks, strict=True)]
+            self._screen.show(seen, self._follow.trouble)
+            nodes = sum(len(one.survey.rows) for one in seen)
+            tick = max(TICK, nodes / NODES_PER_TICK)
+            await self._follow.changed(min(tick, self._ends_at - loop.time()))
+
+    async def _look(self, snapshot: Snapshot | None) -> Look | None:
+        if snapshot is None:
+            return None
+        return await look(
+            self._invocation, self._asked, snapshot, words=self._words, attendance=self._attendance.absence
+        )
+
+    def _unfinished(self, one: Look | None, late: bool) -> Ending:
+        assert one is not None, "what is gone has an ending"
+        return unfinished(one.survey, self._asked.timeout if late else "")
+
+    def _ending(self, name: str, one: Look | None) -> Ending | None:
+        if one is None:
+            return gone(name)
+        pending = self._attendance.pending_for(one)
+        if pending >= UNATTENDED and one.absence:
+            return unattended(name, one.absence)
+        return ending_of(one.survey, self._asked.wanted)
+
+
+class Attendance:
+    """Whether somebody takes care of what is Pending. The server is asked now and then only."""
+
+    def __init__(self, invocation: Invocation) -> None:
+        self._invocation = invocation
+        self._since: dict[str, float] = {}
+        self._hinted: set[str] = set()
+        self._absence = ""
+        self._asked = -math.inf
+
+    async def absence(self, now: float) -> str:
+        if now - self._asked >= ASK_EVERY:
+            self._absence = await controller.absence(self._invocation.session, now) or ""
+            self._asked = now
+        return self._absence
+
+    def pending_for(self, one: Look) -> float:
+        """Seconds; 0 where it is not Pending. Says once that a controller may be missing."""
+        name, now = one.status.name, one.survey.snapshot.now
+        if one.survey.phase is not Phase.PENDING:
+            self._since.pop(name, None)
+            return 0.0
+        seconds = now - self._since.setdefault(name, now)
+        if seconds >= HINT and name not in self._hinted and not self._invocation.terminal.on_screen:
+            self._hinted.add(name)
+            self._invocation.terminal.warn(
+                f"{name} is Pending for {HINT:.0f}s: is the controller running?", "kubectl kruise-ds doctor"
+            )
+        return seconds
+
+
+def _decided(endings: Sequence[Ending | None], *, fail_fast: bool) -> bool:
+    stuck = any(ending is not None and ending.code == STUCK for ending in endings)
+    return all(ending is not None for ending in endings) or (fail_fast and stuck)

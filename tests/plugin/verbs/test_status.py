@@ -1,0 +1,203 @@
+"""`status`: every block of the mock-ups as a golden file, documents, exit codes, and what is left without a right."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.kit.api import DAEMONSETS, NODES, PODS
+from tests.plugin import scene as scenes
+from tests.plugin.scene import LAST_WORDS, NAME, NAMESPACE, Scene, canary, held, settled
+
+Opened = Callable[[], AbstractContextManager[Scene]]
+
+STATES: tuple[Opened, ...] = (
+    scenes.canary,
+    scenes.stalled,
+    scenes.held,
+    scenes.paused,
+    scenes.healthy,
+    scenes.refused,
+    scenes.on_delete,
+    scenes.first_deployment,
+    scenes.surge,
+    scenes.abandoned,
+)
+CODES: dict[Opened, int] = {
+    scenes.canary: 3,
+    scenes.stalled: 4,
+    scenes.held: 0,
+    scenes.paused: 5,
+    scenes.healthy: 0,
+    scenes.refused: 4,
+    scenes.on_delete: 5,
+    scenes.first_deployment: 3,
+    scenes.surge: 3,
+    scenes.abandoned: 3,
+}
+STATUS = ("status", NAME, "-n", NAMESPACE)
+
+
+def name_of(opened: Opened) -> str:
+    return getattr(opened, "__name__", "")
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+@pytest.mark.parametrize("opened", STATES, ids=name_of)
+def test_the_block(opened: Opened, columns: int) -> None:
+    with opened() as scene:
+        ran = scene.check(f"status/{name_of(opened)}-{columns}", *STATUS, columns=columns)
+    assert ran.code == 0
+    assert max(map(len, ran.out.splitlines())) <= columns
+
+
+@pytest.mark.parametrize("opened", STATES, ids=name_of)
+def test_the_block_in_ascii_has_the_same_lines(opened: Opened) -> None:
+    with opened() as scene:
+        drawn, plain = (scene.run(*STATUS, ascii=one).out for one in (False, True))
+    assert plain.isascii()
+    assert len(plain.splitlines()) == len(drawn.splitlines())
+
+
+def test_the_canary_in_ascii_and_in_colour() -> None:
+    with canary() as scene:
+        scene.check("status/canary-ascii", *STATUS, ascii=True)
+        coloured = scene.check("status/canary-colour", *STATUS, colour=True)
+        wide = scene.check("status/canary-wide", *STATUS, "-o", "wide")
+    assert "\x1b[31m" in coloured.out
+    assert "registry.example.com/agent:1.9.0" in wide.out
+
+
+@pytest.mark.parametrize("opened", STATES, ids=name_of)
+def test_exit_code_is_what_waiting_would_end_with(opened: Opened) -> None:
+    with opened() as scene:
+        assert scene.run(*STATUS, "--exit-code").code == CODES[opened]
+
+
+@pytest.mark.parametrize("opened", STATES, ids=name_of)
+def test_the_counts_of_the_document_add_up(opened: Opened) -> None:
+    with opened() as scene:
+        document = json.loads(scene.run(*STATUS, "-o", "json").out)
+        stored = scene.do(scene.api.get(DAEMONSETS, NAME))["status"]["rollout"]
+    nodes = document["nodes"]
+    parts = [nodes[state] for state in ("updated", "updating", "failing", "next", "old", "missing")]
+    assert sum(parts) == nodes["desired"] == sum(group["nodes"] for group in document["groups"]) == 24
+    assert sum(group["updated"] for group in document["groups"]) == nodes["updated"]
+    if opened is not scenes.abandoned:
+        assert document["phase"] == stored["phase"]
+
+
+def test_the_document_of_the_mock_up() -> None:
+    with canary() as scene:
+        scene.check("status/canary-json", *STATUS, "-o", "json")
+        document = json.loads(scene.run(*STATUS, "-o", "json").out)
+        yaml = scene.run(*STATUS, "-o", "yaml").out
+    assert document["problems"][0]["message"] == LAST_WORDS
+    assert "phase: Progressing\n" in yaml
+
+
+def test_a_list_of_all_objects_is_a_document_too() -> None:
+    with settled() as scene:
+        document = json.loads(scene.run("status", "-n", NAMESPACE, "-o", "json").out)
+        names = scene.run("status", "-A", "-o", "name")
+    assert (document["kind"], [one["name"] for one in document["items"]]) == ("RolloutStatusList", [NAME])
+    assert names.out == f"daemonset.apps.kruise.io/{NAME}\n"
+
+
+def test_nothing_there_is_no_failure() -> None:
+    with scenes.opened() as scene:
+        ran = scene.run("status", "-n", NAMESPACE)
+    assert (ran.code, ran.out) == (0, "")
+    assert NAMESPACE in ran.err
+
+
+@pytest.mark.parametrize("name", [f"ads/{NAME}", f"ds/{NAME}", f"daemonset.apps.kruise.io/{NAME}"])
+def test_a_name_in_any_spelling(name: str) -> None:
+    with held() as scene:
+        assert scene.run("status", name, "-n", NAMESPACE).out == scene.run(*STATUS).out
+
+
+def test_without_the_right_to_list_nodes_there_is_no_grid_and_a_note() -> None:
+    with canary() as scene:
+        scene.door.forbid("list", "nodes")
+        ran = scene.check("status/without-nodes", *STATUS)
+    assert ran.code == 0
+    assert "nodes: forbidden" in ran.err
+    assert "zone-c" not in ran.out
+
+
+def test_without_the_right_to_list_pods_it_still_says_how_far_it_is() -> None:
+    with canary() as scene:
+        scene.door.forbid("list", "pods")
+        ran = scene.run(*STATUS)
+    assert ran.code == 0
+    assert "pods: forbidden" in ran.err
+    assert f"{NAME} ({NAMESPACE})" in ran.out
+
+
+def test_the_last_line_of_the_logs_where_the_status_has_no_words() -> None:
+    with canary() as scene:
+        pod = scene.do(scene.pod_on("c-04"))
+        scene.do(scene.say_last_words(pod, ""))
+        scene.door.logs[pod["metadata"]["name"]] = "panic: no route\n"
+        told = scene.run(*STATUS).out
+        silent = scene.run(*STATUS, "--no-logs").out
+        scene.door.forbid("get", "pods/log")
+        forbidden = scene.run(*STATUS)
+    assert '"panic: no route"' in told
+    assert "panic" not in silent
+    assert "back-off" not in silent
+    assert forbidden.code == 0
+    assert "panic" not in forbidden.out
+
+
+def test_grouped_by_another_label() -> None:
+    with canary() as scene:
+        out = scene.run(*STATUS, "--by", "kubernetes.io/arch").out
+    assert "  amd64   " + "○" * 16 + "◇◇◐✗●●●●   4 of 24" in out
+
+
+def test_a_group_of_more_than_sixty_nodes_is_a_bar() -> None:
+    with canary() as scene:
+        scene.do(scenes.join(scene, [f"c-{number}" for number in range(100, 160)]))
+        scene.pass_time(120.0)
+        scene.check("status/many-nodes", *STATUS)
+
+
+def test_several_objects_stand_one_below_the_other() -> None:
+    with held() as scene:
+        scene.do(scene.api.create(DAEMONSETS, scenes.daemonset_named("log-shipper")))
+        scene.pass_time(120.0)
+        scene.check("status/two", "status", "-n", NAMESPACE)
+
+
+def test_a_node_that_lost_its_pod_and_one_more_that_is_new() -> None:
+    with held() as scene:
+        scene.nodes.behave("*", replace(scenes.PACE, ready=None))
+        scene.do(scene.api.delete(PODS, scene.do(scene.pod_on("a-03"))["metadata"]["name"]))
+        scene.do(scenes.join(scene, ["d-01"]))
+        scene.pass_time(30.0)
+        scene.check("status/lost-and-new", *STATUS)
+        assert len(scene.do(scene.api.list(NODES))) == 25
+
+
+def test_words_of_the_cluster_do_not_command_the_terminal() -> None:
+    with canary() as scene:
+        scene.do(scene.say_last_words(scene.do(scene.pod_on("c-04")), "\x1b[2J\x07gone\r\nnext"))
+        out = scene.run(*STATUS).out
+    assert "\x1b" not in out
+    assert "\x07" not in out
+    assert "gone" in out
+
+
+def test_manifests_name_the_objects(tmp_path: Path) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text("apiVersion: apps.kruise.io/v1beta1\nkind: DaemonSet\nmetadata: {name: node-agent}\n")
+    with held() as scene:
+        assert scene.run("status", "-n", NAMESPACE, "-f", str(path)).out == scene.run(*STATUS).out
+        assert scene.run("status", NAME, "-f", str(path)).code == 2
