@@ -25,17 +25,9 @@ def few_nodes(*others: str, **rolling: Any) -> Iterator[Scene]:
     with opened() as scene:
         scene.do(join(scene, NODES))
         for name in ("node-agent", *others):
-            body = daemonset(**rolling)
-            body["metadata"]["name"] = name
-            body["spec"]["selector"] = {"matchLabels": {"app": name}}
-            body["spec"]["template"] = _labelled(body["spec"]["template"], name)
-            scene.do(scene.api.create(DAEMONSETS, body))
+            scene.do(scene.api.create(DAEMONSETS, daemonset(name, **rolling)))
             scene.do(scene.until(lambda one: (one.get("status") or {}).get("numberAvailable") == len(NODES), name))
         yield scene
-
-
-def _labelled(template: Object, name: str) -> Object:
-    return {**template, "metadata": {"labels": {"app": name}}}
 
 
 def stored(scene: Scene, name: str = "node-agent") -> Object:
