@@ -12,7 +12,7 @@ from controller.kube.request import JSON_PATCH, Request, Response, Stream
 from tests.kit.api import DAEMONSETS, Object
 from tests.plugin.door import Door
 from tests.plugin.playing import Ran, Scene, opened
-from tests.plugin.scene import daemonset, join
+from tests.plugin.scene import daemonset_named, join
 
 NODES = ("a-01", "a-02", "a-03", "a-04")
 HOME = ("-n", "observability")
@@ -25,7 +25,7 @@ def few_nodes(*others: str, **rolling: Any) -> Iterator[Scene]:
     with opened() as scene:
         scene.do(join(scene, NODES))
         for name in ("node-agent", *others):
-            scene.do(scene.api.create(DAEMONSETS, daemonset(name, **rolling)))
+            scene.do(scene.api.create(DAEMONSETS, daemonset_named(name, **rolling)))
             scene.do(scene.until(lambda one: (one.get("status") or {}).get("numberAvailable") == len(NODES), name))
         yield scene
 
