@@ -67,7 +67,7 @@ class PlanBlock:
         yield from self._wrapped(self._row("limits", limits))
 
     def _asked(self) -> Iterator[Text]:
-        for line in self._plan.asked:
+        for line in self._words.asked():
             yield from self._wrapped(self._row("what if", line))
 
     def _waves(self) -> Iterator[Text]:

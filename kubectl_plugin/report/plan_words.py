@@ -61,6 +61,10 @@ class PlanWords:
         if rolling.paused:
             yield "paused"
 
+    def asked(self) -> tuple[str, ...]:
+        """What is tried out."""
+        return tuple(words.replace("->", self._signs.arrow) for words in self._plan.asked)
+
     def now(self) -> str:
         """What uses the budget at this moment; empty when nothing does."""
         rows, board = self._plan.unavailable, self._found.start
@@ -127,7 +131,7 @@ class PlanWords:
         for what, nodes in self._found.kept.by_reason():
             who = f"{counted(len(nodes), 'node')}: {self._signs.between(nodes)}"
             yield {
-                "partition": f"partition {partition} keeps {who}",
+                "partition": f"partition {partition} keeps the old revision on {who}",
                 "selector": f"rollingUpdate.selector leaves out {who}",
                 "paused": f"paused: resume updates {who}",
                 "on_delete": f"OnDelete: each gets it when its pod is deleted, {who}",
@@ -157,6 +161,8 @@ class PlanWords:
         told = [f"{counted(count, 'pod')} {what}" for count, what in parts if count]
         if not told:
             return "nothing changes"
+        if not (plan.recreated or plan.surged):
+            return ", ".join(told)
         most = counted(plan.most_unavailable, "node")
         return f"{', '.join(told)}; {f'never more than {most} down' if plan.most_unavailable else 'no node is down'}"
 

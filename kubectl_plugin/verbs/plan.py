@@ -18,7 +18,7 @@ from controller.kube.errors import NotFound
 from controller.kube.kinds import DAEMONSETS
 from controller.planner.validation import problems
 from kubectl_plugin.cluster import documents, reads, trying
-from kubectl_plugin.cluster.manifests import Manifest, read
+from kubectl_plugin.cluster.manifests import STDIN, Manifest, read
 from kubectl_plugin.edits.image import parse
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.flags import Output
@@ -144,7 +144,8 @@ async def _planned(invocation: Invocation, target: _Target, asked: Asked, wish: 
     _refuse_nonsense(planned.daemonset)
     words = differences(live.daemonset, planned.daemonset)
     if not target.exists and target.manifest is not None:
-        words = (f"created from {target.manifest.source}", *words)
+        source = "standard input" if target.manifest.source == str(STDIN) else target.manifest.source
+        words = (f"created from {source}", *words)
     try:
         made = rollout_plan(planned, waves=asked.waves, asked=words)
     except (ValueError, msgspec.MsgspecError) as error:

@@ -1,0 +1,305 @@
+"""`plan`: what it prints of the sample rollouts, what if, from manifests, with fewer rights, and its exit codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from controller.api.meta import epoch
+from tests.kit.api import DAEMONSETS, PODS, Object
+from tests.plugin import scene as scenes
+from tests.plugin.scene import NAME, NAMESPACE, Ran, Scene, canary, daemonset, held, settled, template
+
+HERE = ("-n", NAMESPACE)
+
+
+def plan(scene: Scene, *words: str, **options: Any) -> Ran:
+    return scene.run("plan", NAME, *HERE, *words, **options)
+
+
+def document(scene: Scene, *words: str) -> Any:
+    ran = plan(scene, *words, "-o", "json")
+    assert (ran.code, ran.err) == (0, "")
+    return msgspec.json.decode(ran.out)
+
+
+def waves(found: Any) -> list[list[str]]:
+    return [[move["node"] for move in wave["moves"]] for wave in found["waves"]]
+
+
+def written(tmp_path: Path, *manifests: Object) -> str:
+    path = tmp_path / "manifests.yaml"
+    path.write_text(yaml.safe_dump_all(manifests))
+    return str(path)
+
+
+def manifest(version: str = "1.9.0", name: str = NAME, **rolling: Any) -> Object:
+    """As a person keeps it in Git."""
+    found = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", **daemonset(**rolling)}
+    found["metadata"] = {"name": name, "namespace": NAMESPACE}
+    found["spec"] = {**found["spec"], "template": template(version)}
+    return found
+
+
+# what people see
+
+
+def test_the_canary_of_the_mock_up() -> None:
+    with canary() as scene:
+        scene.check("plan/canary", "plan", NAME, *HERE)
+        scene.check("plan/canary-200", "plan", NAME, *HERE, columns=200)
+        scene.check("plan/canary-ascii", "plan", NAME, *HERE, ascii=True)
+        scene.check("plan/canary-colour", "plan", NAME, *HERE, colour=True)
+        scene.check("plan/canary-wide", "plan", NAME, *HERE, "-o", "wide")
+        scene.check("plan/canary-json", "plan", NAME, *HERE, "-o", "json")
+        scene.check("plan/canary-yaml", "plan", NAME, *HERE, "-o", "yaml", "--partition", "14")
+        scene.check("plan/what-if", "plan", NAME, *HERE, "--partition", "0", "--max-unavailable", "25%")
+        scene.check("plan/what-if-200", "plan", NAME, *HERE, "--partition", "0", "--waves", "2", columns=200)
+        scene.check("plan/what-if-image", "plan", NAME, *HERE, "--image", "agent=registry.example.com/agent:1.9.1")
+
+
+@pytest.mark.parametrize(
+    "opened",
+    [
+        scenes.settled,
+        scenes.held,
+        scenes.paused,
+        scenes.on_delete,
+        scenes.first_deployment,
+        scenes.surge,
+        scenes.refused,
+        scenes.stalled,
+        scenes.abandoned,
+    ],
+    ids=lambda one: one.__name__,
+)
+def test_how_the_other_scenes_look(opened: Callable[[], AbstractContextManager[Scene]]) -> None:
+    with opened() as scene:
+        scene.check(f"plan/{opened.__name__}", "plan", NAME, *HERE)
+
+
+def test_no_line_is_wider_than_the_terminal_and_ascii_is_ascii() -> None:
+    with canary() as scene:
+        for columns in (40, 60, 80, 120):
+            ran = plan(scene, "--partition", "0", "--max-unavailable", "50%", columns=columns, ascii=True)
+            assert ran.out.isascii()
+            assert [line for line in ran.out.splitlines() if len(line) > columns] == []
+
+
+# what if
+
+
+def test_nothing_is_stored_by_a_plan() -> None:
+    with canary() as scene:
+        before = scene.do(scene.api.list(DAEMONSETS)), scene.do(scene.api.list(PODS))
+        plan(scene, "--partition", "0", "--image", "*=registry.example.com/agent:1.9.2")
+        after = scene.do(scene.api.list(DAEMONSETS)), scene.do(scene.api.list(PODS))
+        assert [one["spec"] for one in after[0]] == [one["spec"] for one in before[0]]
+        assert [one["metadata"]["uid"] for one in after[1]] == [one["metadata"]["uid"] for one in before[1]]
+
+
+def test_settings_that_are_tried_out_are_named() -> None:
+    with held() as scene:
+        found = document(scene, "--partition", "50%", "--max-unavailable", "3", "--image", "*=agent:2")
+        assert found["asked"] == [
+            "image agent agent:1.9.0 -> agent:2",
+            "partition 16 -> 50%",
+            "maxUnavailable 2 -> 3",
+        ]
+        assert (found["limits"]["partitionNodes"], found["limits"]["maxUnavailable"]) == (12, 3)
+        assert [len(wave) for wave in waves(found)] == [3, 3, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "err"),
+    [
+        (
+            ("--partition", "half"),
+            2,
+            'error: invalid partition "half": use a number (0 or more) or a percentage from 0% to 100%\n',
+        ),
+        (
+            ("--max-unavailable", "-1"),
+            2,
+            'error: invalid maxUnavailable "-1": use a number (0 or more) or a percentage from 0% to 100%\n',
+        ),
+        (("--image", "agent"), 2, 'error: invalid image "agent": use CONTAINER=IMAGE, or *=IMAGE\n'),
+        (("--image", "other=x:1"), 1, 'error: node-agent has no container "other"; it has: agent\n'),
+        (("--waves", "-1"), 2, "error: invalid --waves -1: use a number, or 0 for all\n"),
+    ],
+)
+def test_what_cannot_be_tried_out_is_told(words: tuple[str, ...], code: int, err: str) -> None:
+    with settled() as scene:
+        ran = plan(scene, *words)
+        assert (ran.code, ran.out, ran.err) == (code, "", err)
+
+
+def test_on_delete_has_no_settings_to_try_out() -> None:
+    with scenes.on_delete() as scene:
+        ran = plan(scene, "--partition", "0")
+        assert (ran.code, ran.err.splitlines()[0]) == (
+            6,
+            "error: cannot plan another partition of node-agent: updateStrategy is OnDelete, pods change only when"
+            " you delete them",
+        )
+
+
+def test_all_waves_are_worked_out_when_asked_for() -> None:
+    with scenes.abandoned() as scene:
+        few, whole = document(scene, "--waves", "3"), document(scene, "--waves", "0")
+        assert waves(few) == waves(whole)[:3]
+        assert few["rest"]["nodes"] == [node for wave in waves(whole)[3:] for node in wave]
+        assert (len(waves(whole)), whole["rest"]["nodes"]) == (12, [])
+        assert few["effect"] == whole["effect"]
+        assert few["end"]["updated"] == whole["end"]["updated"] == 24
+
+
+# from manifests
+
+
+def test_a_manifest_is_planned_before_it_is_applied(tmp_path: Path) -> None:
+    with settled() as scene:
+        ran = scene.run("plan", "-f", written(tmp_path, manifest("1.9.0", partition=22)), "-o", "json")
+        found = msgspec.json.decode(ran.out)
+        assert found["asked"] == ["image agent 1.8.4 -> 1.9.0", "partition none -> 22"]
+        assert waves(found) == [["c-08", "c-07"]]
+
+
+def test_what_the_manifest_does_not_say_stays_as_it_is(tmp_path: Path) -> None:
+    with held() as scene:
+        ran = scene.run("plan", "-f", written(tmp_path, manifest("1.9.1")), "-o", "json")
+        found = msgspec.json.decode(ran.out)
+        assert found["limits"]["partition"] == 16
+        assert waves(found) == [["c-08", "c-07"], ["c-06", "c-05"], ["c-04", "c-03"], ["c-02", "c-01"]]
+
+
+def test_what_a_manifest_creates() -> None:
+    with settled() as scene:
+        typed = yaml.safe_dump(manifest(name="other", partition=8))
+        scene.check("plan/new", "plan", "-f", "-", typed=typed)
+        assert [one["metadata"]["name"] for one in scene.do(scene.api.list(DAEMONSETS))] == [NAME]
+
+
+def test_several_manifests_are_planned_one_after_the_other(tmp_path: Path) -> None:
+    with settled() as scene:
+        path = written(tmp_path, manifest("1.9.0"), {"kind": "ConfigMap"}, manifest(name="other"))
+        found = msgspec.json.decode(scene.run("plan", "-f", path, "-o", "json").out)
+        assert found["kind"] == "RolloutPlanList"
+        assert [one["metadata"]["name"] for one in found["items"]] == [NAME, "other"]
+        lines = scene.run("plan", "-f", path).out.splitlines()
+        assert [line.partition(":")[0] for line in lines if ": revision" in line] == [NAME, "other"]
+        only = msgspec.json.decode(scene.run("plan", "other", "-f", path, "-o", "json").out)
+        assert only["metadata"]["name"] == "other"
+        missing = scene.run("plan", "third", "-f", path)
+        assert (missing.code, missing.err) == (1, "error: no Advanced DaemonSet third in what -f and -k name\n")
+
+
+def test_a_name_or_a_manifest_is_needed() -> None:
+    with settled() as scene:
+        ran = scene.run("plan", *HERE)
+        assert (ran.code, ran.err) == (2, "error: which one? give a name, or -f with its manifest\n")
+
+
+# exit codes
+
+
+def test_the_exit_code_tells_whether_anything_would_change(tmp_path: Path) -> None:
+    with settled() as scene:
+        assert plan(scene, "--exit-code").code == 0
+        assert plan(scene, "--image", "*=registry.example.com/agent:1.9.0", "--exit-code").code == 7
+        assert plan(scene, "--image", "*=registry.example.com/agent:1.9.0").code == 0
+        assert plan(scene, "--max-unavailable", "5", "--exit-code").code == 0
+        same = written(tmp_path, manifest("1.8.4"))
+        assert scene.run("plan", "-f", same, "--exit-code").code == 0
+
+
+# with fewer rights, and refusals
+
+
+def test_without_the_right_to_create_pods_the_template_is_not_checked() -> None:
+    with canary() as scene:
+        scene.door.forbid("create", "pods")
+        (check,) = [one for one in document(scene)["checks"] if one["name"] == "TemplateDryRun"]
+        assert (check["result"], check["text"]) == (
+            "skipped",
+            "server dry-run of the pod template: no right to create pods",
+        )
+
+
+def test_without_the_right_to_change_it_a_try_is_not_checked_by_the_server() -> None:
+    with canary() as scene:
+        scene.door.forbid("patch", "daemonsets.apps.kruise.io")
+        ran = plan(scene, "--partition", "8")
+        assert ran.code == 0
+        assert ran.err == "note: not checked by the server: no right to change the DaemonSet\n"
+        assert "what if  partition 16 → 8" in ran.out
+
+
+def test_without_the_right_to_list_nodes_those_with_pods_stand_for_all() -> None:
+    with canary() as scene:
+        scene.door.forbid("list", "nodes")
+        found = document(scene)
+        assert waves(found) == [["c-02"], ["c-01"]]
+        (check,) = [one for one in found["checks"] if one["name"] == "MissingRights"]
+        assert check["text"].startswith("no right to list nodes: ")
+
+
+def test_without_the_right_to_list_pods_there_is_no_plan() -> None:
+    with canary() as scene:
+        scene.door.forbid("list", "pods")
+        ran = plan(scene)
+        assert (ran.code, ran.out, ran.err) == (
+            1,
+            "",
+            "error: a plan for node-agent needs the right to list pods in namespace observability\n",
+        )
+
+
+def test_a_template_that_the_server_refuses_moves_nobody() -> None:
+    with scenes.refused() as scene:
+        found = document(scene)
+        assert (found["wouldChange"], waves(found)) == (False, [])
+        assert len(found["kept"]["refused"]) == 24
+        (check,) = [one for one in found["checks"] if one["name"] == "TemplateDryRun"]
+        assert check["result"] == "failed"
+        assert scenes.REFUSAL in check["text"]
+
+
+def test_steps_that_cannot_be_read_are_a_warning() -> None:
+    with held() as scene:
+        scene.do(scene.edit({"metadata": {"annotations": {"kruise-ds/steps": "soon"}}}))
+        found = document(scene)
+        assert found["later"] == []
+        assert [one["name"] for one in found["checks"]] == ["Steps"]
+
+
+# it comes true
+
+
+@pytest.mark.parametrize("words", [(), ("--partition", "8"), ("--partition", "0", "--max-unavailable", "25%")])
+def test_the_controller_does_what_was_planned(words: tuple[str, ...]) -> None:
+    """From the settled canary step on; who has been updated when, by the creation of the new pods."""
+    with held() as scene:
+        found = document(scene, *words)
+        wanted = dict(zip(words[::2], words[1::2], strict=True))
+        fields: dict[str, Any] = {}
+        if "--partition" in wanted:
+            fields["partition"] = int(wanted["--partition"])
+        if "--max-unavailable" in wanted:
+            fields["maxUnavailable"] = wanted["--max-unavailable"]
+        since = scene.now()
+        if fields:
+            scene.do(scene.edit({"spec": scenes.rolling(**fields)}))
+        scene.pass_time(1800.0)
+        made: dict[str, list[str]] = {}
+        for pod in scene.do(scene.api.list(PODS)):
+            stamp = pod["metadata"]["creationTimestamp"]
+            if (epoch(stamp) or 0.0) >= int(since):
+                made.setdefault(stamp, []).append(pod["spec"]["nodeName"])
+        assert [sorted(made[stamp]) for stamp in sorted(made)] == [sorted(wave) for wave in waves(found)]
