@@ -15,6 +15,10 @@ from tests.manifests.files import MANIFESTS
 ACCOUNT = service_account("kruise-ds-system", "kruise-ds-controller")
 RIVAL = User("rival", ("system:authenticated",))
 """Somebody with the same rights, so that the audit log tells two controllers apart."""
+OPERATOR = User("olivia@example.com", ("system:authenticated",))
+"""Somebody who runs rollouts and has the role for that, and no other."""
+VIEWER = User("vera@example.com", ("system:authenticated",))
+"""Somebody who may look at one namespace."""
 STRICT = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
 """As on clusters that guard blockOwnerDeletion: owning a pod needs a right of its own there."""
 
@@ -28,7 +32,7 @@ def account() -> User:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def plane(complete_binaries: Binaries) -> AsyncIterator[ControlPlane]:
     """One control plane for all tests here, with scheduler, garbage collector, audit log and our manifests."""
-    async with bare_plane(complete_binaries, [ACCOUNT, RIVAL]) as started:
+    async with bare_plane(complete_binaries, [ACCOUNT, RIVAL, OPERATOR, VIEWER]) as started:
         await installed(started, "overlays/default")
         await _same_rights(started, RIVAL)
         await started.start_controller_manager(DEFAULT_CONTROLLERS)

@@ -1,0 +1,128 @@
+"""One verb from its flags to the exit code. Whatever goes wrong ends here as one line, never as a traceback."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import traceback
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import typer
+
+from kubectl_plugin.durations import seconds_of
+from kubectl_plugin.failures import CommandError
+from kubectl_plugin.flags import Global, Output
+from kubectl_plugin.terminal import Terminal
+
+if TYPE_CHECKING:
+    from controller.kube.access import Access
+    from kubectl_plugin.cluster.session import Session
+
+USAGE = 2
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """What a verb works with."""
+
+    session: Session
+    terminal: Terminal
+    output: Output | None
+    """What `-o` asked for."""
+
+    @property
+    def as_document(self) -> bool:
+        """Whether stdout is for programs: then not a word beside the document."""
+        return self.output in (Output.JSON, Output.YAML)
+
+
+def run(flags: Global, body: Callable[[Invocation], Awaitable[int]], *, outputs: Sequence[Output]) -> None:
+    """Carry out a verb that needs the cluster and end with the code that it returns.
+
+    `outputs`: the formats of `-o` that the verb knows; another one is refused with exit code 2.
+    """
+    run_offline(flags, lambda terminal: asyncio.run(_in_session(flags, terminal, body)), outputs=outputs)
+
+
+def run_offline(flags: Global, body: Callable[[Terminal], int], *, outputs: Sequence[Output]) -> None:
+    """The same for a verb that needs no cluster."""
+    terminal = Terminal(flags)
+    try:
+        _check_output(flags.output, outputs)
+        code = body(terminal)
+        sys.stdout.flush()
+    except CommandError as error:
+        code = _failed(terminal, error)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except typer.Exit:
+        raise
+    except Exception as error:
+        words = " ".join(str(error).split()) or "no further words"
+        code = _failed(
+            terminal,
+            CommandError(
+                f"{type(error).__name__}: {words}", hints=("this is a mistake in kruise-ds; -vv shows where",)
+            ),
+        )
+    raise typer.Exit(code)
+
+
+def access_of(flags: Global) -> Access:
+    """What the flags say about the server to ask and about who asks it."""
+    from controller.kube.access import Access
+
+    return Access(
+        kubeconfig=flags.kubeconfig,
+        context=flags.context,
+        cluster=flags.cluster,
+        user=flags.user,
+        server=flags.server,
+        token=flags.token,
+        certificate_authority=flags.certificate_authority,
+        insecure_skip_tls_verify=flags.insecure_skip_tls_verify,
+        tls_server_name=flags.tls_server_name,
+        as_user=flags.as_user,
+        as_groups=tuple(flags.as_group or ()),
+        as_uid=flags.as_uid,
+    )
+
+
+async def _in_session(flags: Global, terminal: Terminal, body: Callable[[Invocation], Awaitable[int]]) -> int:
+    from controller.kube.errors import ApiError, ConfigError
+    from kubectl_plugin.cluster.explain import explained
+    from kubectl_plugin.cluster.session import open_session
+
+    timeout = seconds_of(flags.request_timeout, "--request-timeout") if flags.request_timeout else None
+    session = None
+    try:
+        async with open_session(
+            access_of(flags),
+            namespace=flags.namespace,
+            request_timeout=timeout,
+            trace=terminal.trace if flags.verbose else None,
+        ) as session:
+            return await body(Invocation(session=session, terminal=terminal, output=flags.output))
+    except (ApiError, ConfigError) as error:
+        raise explained(error, session) from error
+
+
+def _check_output(output: Output | None, known: Sequence[Output]) -> None:
+    if output is not None and output not in known:
+        can = f"use {', '.join(known)}" if known else "it has none"
+        raise CommandError(f'this verb has no output format "{output}": {can}', exit_code=USAGE)
+
+
+def _failed(terminal: Terminal, error: CommandError) -> int:
+    sys.stdout.flush()
+    terminal.fail(error)
+    if terminal.verbose > 1:
+        terminal.trace("".join(traceback.format_exception(error.__cause__ or error)))
+    return error.exit_code

@@ -1,0 +1,73 @@
+"""`kubectl kruise-ds` as people run it: the real kubectl finds the installed program on the path."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+PROGRAMS = Path(sys.executable).parent
+"""Where `kubectl-kruise_ds` is installed."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How one call ended, and what it said."""
+
+    words: tuple[str, ...]
+    code: int
+    out: str
+    err: str
+
+    def __str__(self) -> str:
+        return f"kubectl kruise-ds {' '.join(self.words)}: exit {self.code}\n{self.out}{self.err}"
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """kubectl with one kubeconfig; its commands are for one namespace unless they say otherwise."""
+
+    kubectl: Path
+    kubeconfig: Path
+    namespace: str
+
+    async def run(
+        self, *words: str, stdin: str | None = None, seconds: float = 90.0, env: Mapping[str, str] | None = None
+    ) -> Ran:
+        """Run one command to its end, in a pipe as in a CI job."""
+        whole = {
+            **os.environ,
+            "PATH": os.pathsep.join((str(PROGRAMS), str(self.kubectl.parent), os.environ["PATH"])),
+            "KUBECONFIG": str(self.kubeconfig),
+            "KUBECTL_KUBERC": "false",
+            "COLUMNS": "120",
+            **(env or {}),
+        }
+        process = await asyncio.create_subprocess_exec(
+            str(self.kubectl),
+            "kruise-ds",
+            *words,
+            f"--namespace={self.namespace}",
+            env=whole,
+            stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            async with asyncio.timeout(seconds):
+                out, err = await process.communicate(None if stdin is None else stdin.encode())
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        return Ran(words, process.returncode or 0, out.decode(), err.decode())
+
+    async def ok(self, *words: str, stdin: str | None = None, seconds: float = 90.0) -> str:
+        """The same; it must succeed, and no traceback may have been printed. Returns stdout."""
+        ran = await self.run(*words, stdin=stdin, seconds=seconds)
+        assert ran.code == 0, str(ran)
+        assert "Traceback" not in ran.err, str(ran)
+        return ran.out
