@@ -84,9 +84,10 @@ def test_a_node_outside_of_the_target_that_fails_on_the_new_revision_keeps_it_cl
     assert why(seen) == Closed(why=Why.FAILING, text="step 2 is finished, but not well: node-1 CrashLoopBackOff")
 
 
-def test_a_failing_pod_of_the_old_revision_keeps_nothing_closed() -> None:
-    details = {"node-1": detail(pod("node-1", "v1", ready=None), crashing())}
-    assert why(canary(*done(), pod("node-1", "v1", ready=None), details=details)) is None
+@pytest.mark.parametrize("phase", ["Running", "Failed"])
+def test_a_failing_pod_of_the_old_revision_keeps_nothing_closed(phase: str) -> None:
+    old = pod("node-1", "v1", ready=None, phase=phase)
+    assert why(canary(*done(), old, details={"node-1": detail(old, crashing())})) is None
 
 
 def test_of_many_failing_nodes_three_are_told() -> None:
