@@ -20,39 +20,45 @@ STYLES: Final = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"
 
 def checks_text(checks: Sequence[Check], *, width: int, only_ascii: bool = False) -> Text:
     """All of them, in their order; no line is wider than `width`."""
-    half = width // 2
+    rows = _rows(checks, width)
+    column = max((len(row[0].message) for row in rows if len(row) == 2), default=0)
     lines: list[Text] = []
-    waiting: Check | None = None
-    for check in (*checks, None):
-        small = check is not None and _small(check, half)
-        if waiting is not None and check is not None and small:
-            lines.append(_pair(waiting, check, half))
-            waiting = None
-            continue
-        if waiting is not None:
-            lines += _wrapped(waiting, width)
-            waiting = None
-        if check is not None and small:
-            waiting = check
-        elif check is not None:
-            lines += _wrapped(check, width)
+    for row in rows:
+        if len(row) == 2 and _together(column, row[1]) <= width:
+            lines.append(_pair(*row, column))
+        else:
+            for check in row:
+                lines += _wrapped(check, width)
     return Text("\n").join(clean(line, only_ascii) for line in lines)
 
 
-def _small(check: Check, half: int) -> bool:
-    return check.level is Level.OK and not check.hints and INDENT + len(check.message) + BETWEEN <= half
+def _rows(checks: Sequence[Check], width: int) -> list[tuple[Check, ...]]:
+    """Neighbours that are both well and fit into one line, and the others alone."""
+    rows: list[tuple[Check, ...]] = []
+    for check in checks:
+        alone = rows[-1] if rows and len(rows[-1]) == 1 else None
+        if alone and _well(alone[0]) and _well(check) and _together(len(alone[0].message), check) <= width:
+            rows[-1] = (alone[0], check)
+        else:
+            rows.append((check,))
+    return rows
+
+
+def _well(check: Check) -> bool:
+    return check.level is Level.OK and not check.hints
+
+
+def _together(left: int, right: Check) -> int:
+    return INDENT + left + BETWEEN + INDENT + len(right.message)
 
 
 def _level(check: Check) -> Text:
     return Text(check.level.ljust(INDENT), style=STYLES[check.level])
 
 
-def _pair(left: Check, right: Check, half: int) -> Text:
-    return (
-        _level(left)
-        .append(left.message.ljust(half - INDENT), style="")
-        .append_text(_level(right).append(right.message, style=""))
-    )
+def _pair(left: Check, right: Check, column: int) -> Text:
+    line = _level(left).append(left.message.ljust(column + BETWEEN), style="")
+    return line.append_text(_level(right).append(right.message, style=""))
 
 
 def _wrapped(check: Check, width: int) -> list[Text]:

@@ -1,6 +1,7 @@
 """Candidates that have to be looked up: names, namespaces, contexts, revisions.
 
-A person waits with a half-typed line: whatever goes wrong or takes long gives no candidates, and nobody is told.
+A person waits with a half-typed line, so nothing takes longer than `PATIENCE`. Whatever goes wrong is raised, and
+`main.candidates` then offers nothing and tells nobody.
 """
 
 from __future__ import annotations
@@ -71,12 +72,9 @@ def contexts(ctx: typer.Context) -> list[str]:
     """With the cluster of each, from all files that kubectl would read."""
     paths = _flags(ctx).kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
     existing = [path for text in paths.split(os.pathsep) if text and (path := Path(text).expanduser()).exists()]
-    try:
-        files = kubeconfig_reader().KubeConfigMerger(os.pathsep.join(map(str, existing))).config_files
-        entries = [entry for file in files.values() for entry in file.get("contexts") or ()]
-        return [_line(str(entry["name"]), str(entry["context"]["cluster"])) for entry in entries]
-    except Exception:  # the reader raises whatever its YAML happens to break
-        return []
+    files = kubeconfig_reader().KubeConfigMerger(os.pathsep.join(map(str, existing))).config_files
+    entries = [entry for file in files.values() for entry in file.get("contexts") or ()]
+    return [_line(str(entry["name"]), str(entry["context"]["cluster"])) for entry in entries]
 
 
 def _looked_up(ctx: typer.Context, look: Callable[[Session], Awaitable[list[str]]]) -> list[str]:
@@ -89,10 +87,7 @@ def _looked_up(ctx: typer.Context, look: Callable[[Session], Awaitable[list[str]
         ):
             return await look(session)
 
-    try:
-        return asyncio.run(found())
-    except Exception:
-        return []
+    return asyncio.run(found())
 
 
 def _flags(ctx: typer.Context) -> Global:

@@ -1,0 +1,44 @@
+"""What is found on this machine: kubectl's version, and the files by which it finds us."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kubectl_plugin import machine
+from kubectl_plugin.machine import look_around
+from kubectl_plugin.report.facts import Machine, Unknown
+
+
+def program(folder: Path, name: str, script: str = "") -> str:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+async def test_all_there(tmp_path: Path) -> None:
+    program(tmp_path, "kubectl", """echo '{"clientVersion": {"gitVersion": "v1.36.3"}}'""")
+    paths = [program(tmp_path, name) for name in (machine.PLUGIN, machine.COMPLETION, machine.SHADOW)]
+    found = await look_around({"PATH": str(tmp_path)})
+    assert found.kubectl == "v1.36.3"
+    assert [found.plugin, found.completion, found.shadow] == paths
+
+
+async def test_nothing_there(tmp_path: Path) -> None:
+    found = await look_around({"PATH": str(tmp_path)})
+    assert found == Machine(Unknown("it is not on the PATH"), plugin="", completion="", shadow="")
+
+
+@pytest.mark.parametrize("script", ["echo nonsense", "echo '{}'", "echo []", "exit 1"])
+async def test_a_kubectl_that_says_no_version(tmp_path: Path, script: str) -> None:
+    path = program(tmp_path, "kubectl", script)
+    assert (await look_around({"PATH": str(tmp_path)})).kubectl == Unknown(f"{path} does not say")
+
+
+async def test_a_kubectl_that_does_not_answer_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "PATIENCE", 0.2)
+    path = program(tmp_path, "kubectl", "exec tail -f /dev/null")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert (await look_around({"PATH": str(tmp_path)})).kubectl == Unknown(f"{path} does not answer")
