@@ -84,7 +84,7 @@ class Terminal:
             print(line, file=self.out)
 
     def show(self, renderable: Any, *, whole: bool = False) -> None:
-        """Something of rich's: a Text, a Table, a Group. Lines that do not fit are cut, unless it is to be `whole`."""
+        """Something of rich's: a Text, a Group. Lines that do not fit are cut, unless it is to be `whole`."""
         if whole:
             self.console.print(renderable, soft_wrap=True)
         else:

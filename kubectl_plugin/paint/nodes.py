@@ -9,12 +9,12 @@ from rich.text import Text
 from kubectl_plugin.durations import short
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.table import Cell, Column, table, without_the_expendable
-from kubectl_plugin.report.node_row import NodeRow
+from kubectl_plugin.report.node_row import NodeRow, NodeState
 
 _COLUMNS = (
     Column("NODE"),
     Column("GROUP"),
-    Column("STATE"),
+    Column("STATE", fixed=max(map(len, NodeState))),
     Column("REV", right=True),
     Column("POD"),
     Column("READY"),

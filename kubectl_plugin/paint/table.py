@@ -21,6 +21,8 @@ class Column:
     header: str
     right: bool = False
     """For numbers."""
+    fixed: int = 0
+    """Width that it has whatever is in it, so that rows which are printed later stand below the first ones."""
     least: int | None = None
     """Width to which it may be cut where the table is too wide; None: never. Of several, the last gives way first."""
 
@@ -36,7 +38,8 @@ def table(
     """
     lines = [[Text(one.header, style="bold") for one in columns]]
     lines += [[clean(cell, only_ascii) for cell in row] for row in rows]
-    widths = [max(cell.cell_len for cell in cells) for cells in zip(*lines, strict=True)]
+    found = [max(cell.cell_len for cell in cells) for cells in zip(*lines, strict=True)]
+    widths = [max(width, one.fixed) for width, one in zip(found, columns, strict=True)]
     if width is not None:
         widths = _narrowed(columns, widths, width)
     return Text("\n").join(_line(columns, cells, widths, only_ascii) for cells in lines)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from kubectl_plugin.cluster import reads
+from kubectl_plugin.cluster.follow import following
+from kubectl_plugin.failures import CommandError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.document import as_text
 from kubectl_plugin.paint.nodes import node_table
@@ -12,7 +15,11 @@ from kubectl_plugin.report.documents import node_list
 from kubectl_plugin.report.node_choice import Choice, choice, chosen, footer
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import survey
-from kubectl_plugin.running import Invocation
+from kubectl_plugin.running import USAGE, Invocation
+from kubectl_plugin.verbs.table_watch import Picture, table_screen
+
+TICK: Final = 5.0
+"""Seconds after which ages are drawn anew though nothing happened."""
 
 
 @dataclass(frozen=True)
@@ -29,25 +36,51 @@ class Asked:
 
 
 async def nodes(invocation: Invocation, asked: Asked) -> int:
+    """With `watch` until it is interrupted, or the DaemonSet is gone."""
     wanted = choice(asked.only, excluded=asked.excluded, group=asked.zone, sort=asked.sort)
-    _print(invocation, await reads.snapshot(invocation, asked.name), wanted, asked.by)
+    if asked.watch and invocation.output in (Output.YAML, Output.NAME):
+        raise CommandError(f"-w has no output format {invocation.output}: use json or wide", exit_code=USAGE)
+    snapshot = await reads.snapshot(invocation, asked.name, nodes=not asked.watch, pods=not asked.watch)
+    if asked.watch:
+        return await _watch(invocation, snapshot, wanted, asked.by)
+    _print(invocation, snapshot, wanted, asked.by)
     return 0
+
+
+async def _watch(invocation: Invocation, first: Snapshot, wanted: Choice, by: str) -> int:
+    async with following(invocation, [first]) as follow:
+        with table_screen(invocation) as screen:
+            while True:
+                (snapshot,) = follow.snapshots()
+                if snapshot is None:
+                    raise CommandError(f'daemonsets.apps.kruise.io "{first.key.name}" was deleted')
+                screen.show(_picture(invocation, snapshot, wanted, by))
+                await follow.changed(TICK)
+
+
+def _picture(invocation: Invocation, snapshot: Snapshot, wanted: Choice, by: str) -> Picture:
+    surveyed, only_ascii = survey(snapshot, by), invocation.terminal.ascii
+    rows = chosen(surveyed, wanted)
+    return Picture(
+        table=lambda width: node_table(rows, now=snapshot.now, width=width, only_ascii=only_ascii),
+        footer=footer(surveyed, rows),
+        rows=tuple((row.node, (row.state, row.revision, row.pod and row.pod.pod.uid, row.trouble)) for row in rows),
+        document=node_list(*snapshot.key, rows),
+    )
 
 
 def _print(invocation: Invocation, snapshot: Snapshot, wanted: Choice, by: str) -> None:
     terminal, output = invocation.terminal, invocation.output
-    surveyed = survey(snapshot, by)
-    rows = chosen(surveyed, wanted)
+    picture = _picture(invocation, snapshot, wanted, by)
     if output is Output.NAME:
-        terminal.say(*(f"node/{row.node}" for row in rows))
+        terminal.say(*(f"node/{name}" for name, _ in picture.rows))
         return
     if output in (Output.JSON, Output.YAML):
-        terminal.say(as_text(node_list(*snapshot.key, rows), output))
+        terminal.say(as_text(picture.document, output))
         return
     whole = output is Output.WIDE
-    if rows:
-        width = None if whole else terminal.width
-        terminal.show(node_table(rows, now=snapshot.now, width=width, only_ascii=terminal.ascii), whole=whole)
-    terminal.detail(footer(surveyed, rows))
+    if picture.rows:
+        terminal.show(picture.table(None if whole else terminal.width), whole=whole)
+    terminal.detail(picture.footer)
     for missing in snapshot.missing_rights:
         terminal.note(f"not everything could be read: {missing}")

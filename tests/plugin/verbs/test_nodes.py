@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 
 import pytest
 
+from tests.kit.api import DAEMONSETS
 from tests.kit.api import NODES as NODE_KIND
-from tests.plugin.scene import Scene, canary
+from tests.plugin.scene import PACE, Scene, canary
 
 HOME = ("-n", "observability")
 
@@ -78,3 +80,32 @@ def test_which_nodes_have_no_pod_and_why() -> None:
         assert ran.out.endswith(
             "1 of 23 nodes shown (--only all); 1 more node does not match (--excluded): 1 taint\n"
         )
+
+
+async def _goes_on(scene: Scene) -> None:
+    """c-03 gets ready after 20 s; after 90 s somebody deletes the DaemonSet."""
+    await asyncio.sleep(20.0)
+    scene.nodes.behave("c-03", PACE)
+    await asyncio.sleep(70.0)
+    await scene.api.delete(DAEMONSETS, "node-agent")
+
+
+def test_watched_in_a_log_each_node_gets_a_line_when_it_changes() -> None:
+    with canary() as scene:
+        ran = scene.check("nodes/watched", "nodes", "node-agent", *HOME, "--zone", "zone-c", "-w", meanwhile=_goes_on)
+    assert ran.code == 1
+    assert ran.err == 'error: daemonsets.apps.kruise.io "node-agent" was deleted\n'
+
+
+def test_watched_for_programs_each_change_is_a_document() -> None:
+    with canary() as scene:
+        ran = scene.run("nodes", "node-agent", *HOME, "--only", "updated", "-w", "-o", "json", meanwhile=_goes_on)
+    counts = [len(json.loads(line)["items"]) for line in ran.out.splitlines()]
+    assert counts[:2] == [4, 5]
+
+
+def test_watched_on_a_terminal_it_is_drawn_in_its_place() -> None:
+    with canary() as scene:
+        ran = scene.run("nodes", "node-agent", *HOME, "--zone", "zone-c", "-w", terminal=True, meanwhile=_goes_on)
+    assert ran.out.count("NODE") > 2
+    assert "\x1b[" in ran.out

@@ -1,0 +1,85 @@
+"""A table that is kept up to date: drawn anew in its place on a terminal, as the rows that changed in a log, and as
+documents for a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+from rich.console import Group
+from rich.text import Text
+
+from controller.api.base import JSONObject
+from kubectl_plugin.flags import Output
+from kubectl_plugin.paint.live import LiveBlock
+from kubectl_plugin.running import Invocation
+from kubectl_plugin.terminal import Terminal
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One state of a table."""
+
+    table: Callable[[int | None], Text]
+    """For a width, or None for a table that is never cut. The first line is the header."""
+    footer: str
+    rows: tuple[tuple[str, Hashable], ...]
+    """Of each row, in the order of the table: who it is about, and what must change to be worth a line in a log."""
+    document: JSONObject
+
+
+class TableScreen(Protocol):
+    def show(self, picture: Picture) -> None: ...
+
+
+class _InPlace:
+    def __init__(self, terminal: Terminal, live: LiveBlock) -> None:
+        self._terminal, self._live = terminal, live
+
+    def show(self, picture: Picture) -> None:
+        width = self._terminal.width
+        self._live.draw(Group(picture.table(width), Text(picture.footer)), width)
+
+
+class _Rows:
+    def __init__(self, terminal: Terminal, *, whole: bool) -> None:
+        self._terminal, self._whole = terminal, whole
+        self._said: dict[str, Hashable] = {}
+
+    def show(self, picture: Picture) -> None:
+        header, *lines = picture.table(None if self._whole else self._terminal.width).split("\n")
+        if not self._said:
+            self._terminal.show(header, whole=self._whole)
+        for line, (key, state) in zip(lines, picture.rows, strict=True):
+            if self._said.get(key) != state:
+                self._terminal.show(line, whole=self._whole)
+        self._said = dict(picture.rows)
+        self._terminal.out.flush()
+
+
+class _Documents:
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._said: tuple[tuple[str, Hashable], ...] | None = None
+
+    def show(self, picture: Picture) -> None:
+        if picture.rows != self._said:
+            self._terminal.say(msgspec.json.encode(picture.document).decode())
+            self._terminal.out.flush()
+        self._said = picture.rows
+
+
+@contextmanager
+def table_screen(invocation: Invocation) -> Iterator[TableScreen]:
+    """The form that suits where stdout goes."""
+    terminal = invocation.terminal
+    if invocation.output is Output.JSON:
+        yield _Documents(terminal)
+    elif terminal.on_screen and invocation.output is None:
+        with LiveBlock(terminal.console) as live:
+            yield _InPlace(terminal, live)
+    else:
+        yield _Rows(terminal, whole=invocation.output is Output.WIDE)
