@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
-from rich.console import Group
 from rich.text import Text
 
 from controller.api.base import JSONObject
@@ -41,7 +40,7 @@ class _InPlace:
 
     def show(self, picture: Picture) -> None:
         width = self._terminal.width
-        self._live.draw(Group(picture.table(width), Text(picture.footer)), width)
+        self._live.draw(Text("\n").join((picture.table(width), Text(picture.footer))), width)
 
 
 class _Rows:
