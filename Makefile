@@ -47,7 +47,7 @@ bench: $(READY) ## ours beside the native DaemonSet controller, as ratios
 	$(BIN)/python -m tests.bench
 
 plugin: $(READY) ## the kubectl plugin as an archive for this platform, and its krew manifest, in dist/
-	$(BIN)/python -m release.plugin $(if $(URL),--url $(URL))
+	$(BIN)/python -m tests.krew $(if $(URL),--url $(URL))
 
 lock: ## bring requirements.lock up to date with pyproject.toml
 	$(PYTHON) -m venv build/lock

@@ -26,10 +26,11 @@ ROLES: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
     "kruise-ds-operator": {
         f"daemonsets.{GROUP}": frozenset({"get", "list", "watch", "patch"}),
         "controllerrevisions.apps": frozenset({"get", "list"}),
-        "pods": frozenset({"get", "list"}),
+        "pods": frozenset({"get", "list", "watch"}),
         "nodes": frozenset({"get", "list"}),
         "events": frozenset({"get", "list"}),
         "pods/log": frozenset({"get"}),
+        "leases.coordination.k8s.io": frozenset({"get"}),
     },
     "kruise-ds-edit": {
         f"daemonsets.{GROUP}": frozenset(

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 import yaml
 
-from release.plugin import OURS, PROGRAM, archive, files, platform_name, released
+from tests.krew.__main__ import OURS, PROGRAM, archive, files, platform_name, released
 
 ROOT = Path(__file__).parents[2]
 MANIFEST: dict[str, Any] = yaml.safe_load((ROOT / ".krew.yaml").read_text())

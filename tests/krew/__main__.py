@@ -24,7 +24,7 @@ from typing import Any
 
 import yaml
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "kruise-ds"
 PROGRAM = "kubectl-kruise_ds"
 OURS = ("controller", "kubectl_plugin")
@@ -133,7 +133,7 @@ def _files_of(distribution: metadata.Distribution) -> Iterator[tuple[str, bytes]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m release.plugin", description="Build the plugin's archive.")
+    parser = argparse.ArgumentParser(prog="python -m tests.krew", description="Build the plugin's archive.")
     parser.add_argument("--folder", type=Path, default=ROOT / "dist")
     parser.add_argument("--url", default="", help="folder of the release that is being made")
     options = parser.parse_args()
