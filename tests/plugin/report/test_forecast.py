@@ -211,6 +211,24 @@ def test_a_silent_node_is_left_alone_and_counts() -> None:
     assert found.kept.unreachable == ("node-4",)
 
 
+def test_on_a_node_that_is_not_ready_no_pod_gets_ready() -> None:
+    fleet = [*numbered(3), node("node-3", taint("node.kubernetes.io/not-ready", "NoExecute"))]
+    pods = (*everywhere(3), pod("node-3", ready=None))
+    found = forecast(world(ds("v2", max_unavailable=2), nodes=fleet, pods=pods))
+    assert told(found) == ["3! 2", "1", "0"]
+    assert [one.holding for one in found.waves] == [(), ("node-3",), ("node-3",)]
+    assert found.phase is Phase.STALLED
+
+
+def test_a_pod_that_ended_comes_back_where_a_new_node_would_wait() -> None:
+    daemonset = ds("v2", partition=5, partitioned_scaling=True)
+    pods = (*served("node-0", "node-1", "node-2"), pod("node-3", phase="Succeeded", ready=None))
+    found = forecast(world(daemonset, pods=pods))
+    assert told(found) == ["3"]
+    assert found.waves[0].moves[0].revision == 1
+    assert found.kept.scaling == ("node-4",)
+
+
 def test_only_so_many_waves_are_worked_out_and_the_rest_is_listed_in_order() -> None:
     found = forecast(old(9, max_unavailable=2, partition=1), waves=2)
     assert told(found) == ["8 7", "6 5"]
