@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.live import Live
 
 
@@ -38,4 +38,14 @@ class LiveBlock:
     def draw(self, block: RenderableType, width: int) -> None:
         """`width`: of the terminal now, which may have been resized."""
         self._console.width = width
-        self._live.update(block, refresh=True)
+        self._live.update(_Unwrapped(block), refresh=True)
+
+
+class _Unwrapped:
+    """The same, but nothing in it wraps."""
+
+    def __init__(self, inner: RenderableType) -> None:
+        self._inner = inner
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from console.render(self._inner, options.update(no_wrap=True, overflow="crop"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Iterator
+from enum import IntEnum
 from typing import Final
 
 from rich.console import Group as Lines
@@ -39,6 +40,14 @@ _REFUSED_POD: Final = re.compile(r'^(?:Pod|pods) "[^"]*" is (?:forbidden|invalid
 """The dry run's own pod: nobody can look it up."""
 
 
+class Detail(IntEnum):
+    """How much of it, where there is little room."""
+
+    HEADLINE = 0
+    NO_GRID = 1
+    ALL = 2
+
+
 class StatusBlock:
     """One look at one rollout. `wide`: whole image names and hashes, and lines are as long as they are."""
 
@@ -56,9 +65,11 @@ class StatusBlock:
         self._survey, self._status, self._absence = survey, status, absence
         self._width, self._ascii, self._wide = width, only_ascii, wide
 
-    def lines(self) -> list[Text]:
+    def lines(self, detail: Detail = Detail.ALL) -> list[Text]:
         """Never longer than the width, and without anything that a terminal would obey."""
-        found = [*self._headline(), *self._told(), *self._grid(), *self._troubles()]
+        found = [*self._headline()]
+        if detail is not Detail.HEADLINE:
+            found += [*self._told(), *(self._grid() if detail is Detail.ALL else ()), *self._troubles()]
         return [self._fitted(line) for line in found]
 
     def drawn(self) -> Lines:

@@ -13,9 +13,15 @@ def progress(survey: Survey) -> str:
     return f"{survey.phase} {survey.rollout.done}/{survey.rollout.target} updated"
 
 
+def milestone(survey: Survey) -> str:
+    """Changes when a line is worth printing: not with every pod that comes or goes on the way."""
+    failed = failing(rows_in(survey, NodeState.FAILING))
+    return f"{progress(survey)} {failed}" if survey.phase is Phase.PROGRESSING else status_line(survey)
+
+
 def status_line(survey: Survey) -> str:
-    """`Progressing 4/8 updated, 1 updating, 1 failing (c-04 CrashLoopBackOff)`. Changes only when something happens:
-    no ages.
+    """`Progressing 4/8 updated, 1 updating, 1 failing (c-04 CrashLoopBackOff)`: no ages, so that it changes only when
+    something happens.
     """
     if survey.phase is Phase.PROGRESSING:
         return _moving(survey)

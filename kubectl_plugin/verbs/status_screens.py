@@ -7,15 +7,15 @@ from contextlib import ExitStack
 from typing import Final, Protocol
 
 import msgspec
-from rich.console import Group, RenderableType
 from rich.text import Text
 
 from controller.api.meta import rfc3339
 from kubectl_plugin.durations import short
 from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.live import LiveBlock
+from kubectl_plugin.paint.status_block import Detail
 from kubectl_plugin.paint.style import DIM
-from kubectl_plugin.report.status_line import progress, status_line
+from kubectl_plugin.report.status_line import milestone, progress, status_line
 from kubectl_plugin.running import Invocation
 from kubectl_plugin.verbs.status import Look, block
 
@@ -34,12 +34,12 @@ class Screen(Protocol):
 
 
 class Lines:
-    """One line for each change, and now and then one that says that nothing has changed."""
+    """One line for each milestone, and now and then one that says that nothing has changed."""
 
     def __init__(self, invocation: Invocation, *, several: bool) -> None:
         self._terminal, self._several = invocation.terminal, several
         self._said: dict[str, tuple[str, float, float]] = {}
-        """By name: what was said last, when that began, and when something was said last."""
+        """By name: the last milestone, when it was reached, and when something was said last."""
         self._trouble = ""
 
     def show(self, looks: Sequence[Look], trouble: str) -> None:
@@ -55,14 +55,14 @@ class Lines:
     def _tell(self, look: Look) -> None:
         now, status = look.survey.snapshot.now, look.status
         name = f"{status.namespace}/{status.name}" if self._several else status.name
-        line = status_line(look.survey)
+        reached = milestone(look.survey)
         before, since, last = self._said.get(name, ("", now, now))
-        if line != before:
-            self._say(now, f"{name} {line}")
-            self._said[name] = (line, now, now)
+        if reached != before:
+            self._say(now, f"{name} {status_line(look.survey)}")
+            self._said[name] = (reached, now, now)
         elif now - last >= HEARTBEAT:
             self._say(now, f"{name} {progress(look.survey)} (no change for {short(now - since)})")
-            self._said[name] = (line, since, now)
+            self._said[name] = (before, since, now)
 
     def _say(self, now: float, line: str) -> None:
         self._terminal.detail(f"{clock(now)} {line}")
@@ -102,31 +102,23 @@ class Block:
         header = Text(f"{clock(now)}  watching, Ctrl-C to stop", DIM)
         if trouble:
             header.append(f"  ({trouble}; trying on)", "yellow")
-        self._draw(header, *self._blocks(looks))
+        room = self._invocation.terminal.console.height - 2
+        shapes = ([header, *self._lines(looks, detail)] for detail in sorted(Detail, reverse=True))
+        self._draw(next((lines for lines in shapes if len(lines) <= room), [header, *self._lines(looks)]))
 
     def close(self, looks: Sequence[Look]) -> None:
-        self._draw(*self._blocks(looks))
+        """All of it, however long: now it may scroll."""
+        self._draw(self._lines(looks))
 
-    def _blocks(self, looks: Sequence[Look]) -> list[RenderableType]:
-        parts: list[RenderableType] = []
+    def _lines(self, looks: Sequence[Look], detail: Detail = Detail.ALL) -> list[Text]:
+        lines: list[Text] = []
         for index, look in enumerate(looks):
-            parts += [Text("")] if index else []
-            parts.append(block(self._invocation, look).drawn())
-        return parts
+            lines += [Text("")] if index and detail is not Detail.HEADLINE else []
+            lines += block(self._invocation, look).lines(detail)
+        return lines
 
-    def _draw(self, *parts: RenderableType) -> None:
-        whole = Group(*parts)
-        self._live.draw(_Uncut(whole), self._invocation.terminal.width)
-
-
-class _Uncut:
-    """Nothing wraps, whatever it is."""
-
-    def __init__(self, inner: RenderableType) -> None:
-        self._inner = inner
-
-    def __rich_console__(self, console, options):  # type: ignore[no-untyped-def]
-        yield from console.render(self._inner, options.update(no_wrap=True, overflow="ellipsis"))
+    def _draw(self, lines: Sequence[Text]) -> None:
+        self._live.draw(Text("\n").join(lines), self._invocation.terminal.width)
 
 
 def screen(invocation: Invocation, *, plain: bool, several: bool, scope: ExitStack) -> Screen:
