@@ -60,7 +60,7 @@ def ending_of(survey: Survey, wanted: Wanted) -> Ending | None:
             return _ended(survey, NEEDS_A_PERSON, words, "nodes", "--only", "next")
         case Phase.STALLED if survey.standing.refused:
             return _ended(survey, STUCK, f"is refused: {survey.standing.refused}", _way_back(survey))
-        case Phase.STALLED if _is_certain(survey):
+        case Phase.STALLED if is_certain(survey):
             return _ended(survey, STUCK, f"stalled at {_of_target(survey)}", _way_back(survey))
         case Phase.TERMINATING:
             return gone(name)
@@ -84,7 +84,7 @@ def unfinished(survey: Survey, after: str = "") -> Ending:
     return _failed(TIMED_OUT, words)
 
 
-def _is_certain(survey: Survey) -> bool:
+def is_certain(survey: Survey) -> bool:
     """Whether the controller says so too, or would have by now: this machine's clock may be ahead of its own."""
     rollout = recorded(survey)
     overdue = survey.snapshot.now - due_at(rollout, survey.daemonset.progress_deadline)

@@ -10,6 +10,7 @@ from controller.api.base import Value
 from controller.api.meta import epoch
 from controller.planner.phase import Phase
 from kubectl_plugin.durations import short
+from kubectl_plugin.report.endings import is_certain
 from kubectl_plugin.report.node_row import NodeRow, NodeState
 from kubectl_plugin.report.steps import Steps
 from kubectl_plugin.report.survey import Survey
@@ -42,10 +43,11 @@ def closed(seen: Survey, steps: Steps | None, *, soak: float) -> Closed | None:
     step = f"step {steps.index}" if steps is not None and steps.index else "the update"
     failing = _failing(seen)
     nodes = f"{done} of {counts.target} nodes updated"
-    unfinished = f"{step} is not finished: {', '.join((nodes, *failing))}"
+    refused = (seen.standing.refused,) if seen.standing.refused else ()
+    unfinished = f"{step} is not finished: {', '.join((nodes, *failing, *refused))}"
     if not seen.standing.observed:
         return Closed(why=Why.UNSEEN, text=f"the controller has not acted on the newest change of {name} yet")
-    if seen.phase is Phase.STALLED:
+    if seen.phase is Phase.STALLED and (seen.standing.refused or is_certain(seen)):
         return Closed(why=Why.STALLED, text=unfinished)
     if _is_paused(seen):
         return Closed(why=Why.PAUSED, text=f"{name} is paused: {nodes}")
@@ -55,8 +57,7 @@ def closed(seen: Survey, steps: Steps | None, *, soak: float) -> Closed | None:
         return Closed(why=Why.FAILING, text=f"{step} is finished, but not well: {', '.join(failing)}")
     quiet = seen.snapshot.now - quiet_since(seen)
     if quiet < soak:
-        words = f"{step} has been quiet for {short(quiet)} only; --soak asks for {short(soak)}"
-        return Closed(why=Why.SOAKING, text=words)
+        return Closed(why=Why.SOAKING, text=f"{step} is finished, and quiet for {short(quiet)} of {short(soak)}")
     return None
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace as with_fields
 
 from msgspec.structs import replace
 
+from kubectl_plugin.cluster import reads
 from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.edits import promote as edits
 from kubectl_plugin.edits.edit import Edit
@@ -14,11 +15,11 @@ from kubectl_plugin.edits.promote import Goal, course_of, goal_of
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.flags import Acting, DryRun
 from kubectl_plugin.report.gate import Why, closed
-from kubectl_plugin.report.survey import Survey
+from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.report.values import USAGE, int_or_percent
 from kubectl_plugin.running import Invocation
 from kubectl_plugin.verbs.acting import REFUSED, carry_out, will_ask
-from kubectl_plugin.verbs.gate_keeper import Keeper, look
+from kubectl_plugin.verbs.gate_keeper import keeping
 
 
 @dataclass(frozen=True)
@@ -37,21 +38,20 @@ class Asked:
 async def promote(invocation: Invocation, asked: Asked, acting: Acting) -> int:
     _check(asked, acting)
     soak, timeout = seconds_of(asked.soak, "--soak"), seconds_of(asked.timeout, "--timeout")
-    seen = await look(invocation, asked.name)
+    seen = survey(await reads.snapshot(invocation, asked.name))
     if not asked.wait:
         if not asked.force:
             _refuse_if_closed(seen, soak)
         return await _carry_out(invocation, seen, _edit(seen, asked), _question(seen, asked), acting)
     acting = _agreed(invocation, _question(seen, asked), acting)
-    keeper = Keeper(invocation, seen, timeout)
-    if not asked.force:
-        seen = await keeper.until_open(soak)
-    edit = _edit(seen, asked)
-    code = await _carry_out(invocation, seen, edit, None, acting)
-    if edit.operations:
-        keeper.expect_a_change()
-        await keeper.until_open(0.0)
-        keeper.tell_the_end()
+    async with keeping(invocation, seen, timeout) as keeper:
+        if not asked.force:
+            seen = await keeper.until_open(soak)
+        edit = _edit(seen, asked)
+        code = await _carry_out(invocation, seen, edit, None, acting)
+        if edit.operations:
+            keeper.expect_a_change()
+            keeper.tell_the_end(await keeper.until_open(0.0))
     return code
 
 

@@ -120,8 +120,8 @@ def test_what_the_controller_has_not_seen_is_not_finished() -> None:
     ("soak", "text"),
     [
         (20 * MINUTE, None),
-        (20 * MINUTE + 1, "step 2 has been quiet for 20m only; --soak asks for 20m"),
-        (45 * MINUTE, "step 2 has been quiet for 20m only; --soak asks for 45m"),
+        (20 * MINUTE + 1, "step 2 is finished, and quiet for 20m of 20m"),
+        (45 * MINUTE, "step 2 is finished, and quiet for 20m of 45m"),
     ],
 )
 def test_it_has_to_be_quiet_for_as_long_as_was_asked(soak: float, text: str | None) -> None:

@@ -22,12 +22,12 @@ from tests.plugin.scene import (
     held,
     on_delete,
     paused,
+    refused,
     rolling,
     settled,
     stalled,
     start_canary,
 )
-from tests.simulator.faults import Answer, Rule
 
 NAME = "node-agent"
 WHERE = f"{NAME} -n {NAMESPACE}"
@@ -121,6 +121,14 @@ def test_with_force_it_is_left_all_the_same() -> None:
         assert partition(scene) == 8
 
 
+def test_a_template_that_the_server_refuses_is_told_in_its_words() -> None:
+    with refused() as scene:
+        ran = promote(scene)
+        assert ran.code == 6
+        assert ran.err.startswith("error: step 4 is not finished: 0 of 24 nodes updated, ")
+        assert 'violates PodSecurity "restricted"' in ran.err
+
+
 @pytest.mark.parametrize("way", [["--full"], ["--to", "8"]])
 def test_a_step_that_was_asked_for_by_its_value_needs_the_present_one_finished_too(way: list[str]) -> None:
     with canary() as scene:
@@ -191,7 +199,7 @@ def test_a_soak_that_is_not_over_refuses() -> None:
         ran = promote(scene, "--soak", "30m")
         assert ran.code == 6
         assert ran.err == (
-            "error: step 2 has been quiet for 18m only; --soak asks for 30m\n"
+            "error: step 2 is finished, and quiet for 18m of 30m\n"
             "  hint: --force goes on anyway; --wait waits until then\n"
         )
         assert promote(scene, "--soak", "15m").code == 0
@@ -215,10 +223,11 @@ def test_it_waits_for_this_step_and_its_soak_promotes_and_waits_for_the_next() -
         ran = promote(scene, "--wait", "--soak", "10m", "--timeout", "1h")
         assert ran.code == 0
         assert ran.out.splitlines()[0] == f"{LINE} promoted to step 3 of 4 (partition 16 -> 8)"
+        assert scene.now() - began > 600.0 + 7 * 41.0
+        scene.pass_time(1.0)  # for the controller to see it too
         found = live(scene)
         assert found["status"]["rollout"]["phase"] == "Held"
         assert _done(found) == 16
-        assert scene.now() - began > 600.0 + 7 * 41.0
         assert ran.err.splitlines()[-1] == "note: finished: 16 of 24 nodes run revision 7"
         assert len(written(scene)) == 1
 
@@ -274,14 +283,24 @@ def test_what_somebody_else_makes_of_it_is_not_waited_for() -> None:
 def test_a_server_that_is_away_for_a_moment_does_not_end_the_wait() -> None:
     async def fail(scene: Scene) -> None:
         await asyncio.sleep(30.0)
-        rule = Rule(Answer(503, "ServiceUnavailable", "away"), verb="get", resource="daemonsets.apps.kruise.io")
-        scene.door.link.faults.add(rule)
+        scene.door.link.up = False
+        scene.door.link.drop_watches()
         await asyncio.sleep(20.0)
-        scene.door.link.faults.remove(rule)
+        scene.door.link.up = True
 
     with under_way() as scene:
         assert promote(scene, "--wait", meanwhile=fail).code == 0
         assert partition(scene) == 8
+
+
+def test_what_is_deleted_meanwhile_is_not_waited_for() -> None:
+    async def delete(scene: Scene) -> None:
+        await asyncio.sleep(30.0)
+        await scene.api.delete(DAEMONSETS, NAME, options={"propagationPolicy": "Orphan"})
+
+    with under_way() as scene:
+        ran = promote(scene, "--wait", meanwhile=delete)
+        assert (ran.code, ran.err.splitlines()[-1]) == (1, "error: node-agent was deleted while this waited")
 
 
 def test_fully_is_asked_before_the_wait() -> None:
@@ -292,6 +311,7 @@ def test_fully_is_asked_before_the_wait() -> None:
         ran = promote(scene, "--wait", "--full", terminal=True, typed="y\n")
         assert ran.code == 0
         assert ran.err.count("[y/N]") == 1
+        scene.pass_time(1.0)  # for the controller to see it too
         assert live(scene)["status"]["rollout"]["phase"] == "Healthy"
 
 
