@@ -145,4 +145,4 @@ class PlanBlock:
         return Text(f"  {label:<{LABELS - 2}}").append(words)
 
     def _bottom(self, label: str, words: str) -> Text:
-        return Text(f"{label:<{LABELS}}", style=LABEL).append(words, style="not bold")
+        return Text.assemble((f"{label:<{LABELS}}", LABEL), words)

@@ -9,7 +9,7 @@ import typer
 
 from kubectl_plugin import candidates
 from kubectl_plugin.flags import Global, Many, Output
-from kubectl_plugin.tree.arguments import Name, OptionalNames
+from kubectl_plugin.tree.arguments import Name, OptionalNames, complete_names
 from kubectl_plugin.tree.late import run
 
 Group = Annotated[
@@ -134,18 +134,21 @@ def nodes(
 
 def plan(
     flags: Global,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="May be left out with -f.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="May be left out with -f.", autocompletion=complete_names),
+    ] = None,
     partition: Annotated[str | None, typer.Option("--partition", help="What if: pods kept old.")] = None,
     max_unavailable: Annotated[
         str | None, typer.Option("--max-unavailable", help="What if: nodes without a pod.")
     ] = None,
     image: Annotated[
-        list[str] | None, typer.Option("--image", help="What if: CONTAINER=IMAGE; may be repeated.")
+        list[str] | None, typer.Option("--image", help="What if: CONTAINER=IMAGE, or *=IMAGE; may be repeated.")
     ] = None,
     filename: Files = None,
     recursive: Recursive = False,
     kustomize: Kustomize = None,
-    waves: Annotated[int, typer.Option("--waves", help="How many waves to show; 0 for all.")] = 10,
+    waves: Annotated[int, typer.Option("--waves", help="How many waves to work out; 0 for all.")] = 10,
     exit_code: ExitCode = False,
 ) -> None:
     """What would happen next; what if."""
