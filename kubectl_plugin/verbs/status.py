@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
+from rich.text import Text
 
 from controller.api.base import JSONObject
 from controller.api.daemonset import Phase
@@ -18,7 +19,8 @@ from kubectl_plugin.cluster.last_words import LastWords
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.flags import Many, Output
 from kubectl_plugin.paint.document import as_text
-from kubectl_plugin.paint.status_block import StatusBlock
+from kubectl_plugin.paint.sight import Sight
+from kubectl_plugin.paint.status_block import status_block
 from kubectl_plugin.report.documents import API_VERSION
 from kubectl_plugin.report.endings import Wanted, ending_of, unfinished
 from kubectl_plugin.report.rollout_status import RolloutStatus, rollout_status
@@ -130,16 +132,23 @@ def show(invocation: Invocation, looks: list[Look], *, single: bool) -> None:
         terminal.note(f"no Advanced DaemonSets in namespace {invocation.session.namespace}")
     for index, one in enumerate(looks if output in (None, Output.WIDE) else ()):
         terminal.say(*([""] if index else []))
-        terminal.console.print(block(invocation, one).drawn(), soft_wrap=output is Output.WIDE, no_wrap=True)
+        block = Text("\n").join(status_block(sight(invocation, one)))
+        terminal.console.print(block, soft_wrap=output is Output.WIDE, no_wrap=True)
     for missing in dict.fromkeys(missing for one in looks for missing in one.survey.snapshot.missing_rights):
         terminal.note(f"not everything could be read: {missing}")
 
 
-def block(invocation: Invocation, one: Look) -> StatusBlock:
-    terminal = invocation.terminal
-    wide = invocation.output is Output.WIDE
-    width = WIDEST if wide else terminal.width
-    return StatusBlock(one.survey, one.status, width=width, only_ascii=terminal.ascii, wide=wide, absence=one.absence)
+def sight(invocation: Invocation, one: Look) -> Sight:
+    """As it is painted on this terminal."""
+    terminal, wide = invocation.terminal, invocation.output is Output.WIDE
+    return Sight(
+        survey=one.survey,
+        status=one.status,
+        width=WIDEST if wide else terminal.width,
+        only_ascii=terminal.ascii,
+        wide=wide,
+        absence=one.absence,
+    )
 
 
 def _listed(looks: list[Look]) -> JSONObject:

@@ -13,11 +13,11 @@ from controller.api.meta import rfc3339
 from kubectl_plugin.durations import short
 from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.live import LiveBlock
-from kubectl_plugin.paint.status_block import Detail
+from kubectl_plugin.paint.status_block import Detail, status_block
 from kubectl_plugin.paint.style import DIM
 from kubectl_plugin.report.status_line import milestone, progress, status_line
 from kubectl_plugin.running import Invocation
-from kubectl_plugin.verbs.status import Look, block
+from kubectl_plugin.verbs.status import Look, sight
 
 HEARTBEAT: Final = 30.0
 """Seconds of quiet after which a log gets a line all the same: some tools end a job that says nothing."""
@@ -114,7 +114,7 @@ class Block:
         lines: list[Text] = []
         for index, look in enumerate(looks):
             lines += [Text("")] if index and detail is not Detail.HEADLINE else []
-            lines += block(self._invocation, look).lines(detail)
+            lines += status_block(sight(self._invocation, look), detail)
         return lines
 
     def _draw(self, lines: Sequence[Text]) -> None:

@@ -1,0 +1,56 @@
+"""What a block is painted of, and the shape of its lines: a label on the left, words behind it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from rich.text import Text
+
+from controller.api.daemonset import Phase
+from kubectl_plugin.paint import style
+from kubectl_plugin.report.rollout_status import RolloutStatus
+from kubectl_plugin.report.survey import Survey
+
+LABELS: Final = 11
+"""Columns of the labels."""
+MOST_LINES: Final = 4
+BUSY: Final = (Phase.PROGRESSING, Phase.STALLED, Phase.DEGRADED, Phase.PENDING)
+"""Phases in which somebody waits for pods."""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """One look at one rollout, and how much room there is to show it."""
+
+    survey: Survey
+    status: RolloutStatus
+    width: int
+    only_ascii: bool
+    wide: bool = False
+    """Whole image names and hashes; lines are as long as they are."""
+    absence: str = ""
+    """Why no controller seems to be active."""
+
+    def command(self, verb: str, *more: str) -> str:
+        """What to type to have `verb` done to this object."""
+        return " ".join(("kubectl", "kruise-ds", verb, self.status.name, *more, "-n", self.status.namespace))
+
+    def quoted(self, label: str, words: str) -> Iterator[Text]:
+        """Somebody else's words, on as many lines as they need, within reason."""
+        room = max(self.width - LABELS - 2, 20)
+        parts = textwrap.wrap(words, room, max_lines=MOST_LINES, placeholder=" …", break_on_hyphens=False)
+        return labelled(label, parts)
+
+
+def line(label: str, words: str | Text) -> Text:
+    """`  Fleet      22 of 24 available`; with an empty label it goes on with the line before."""
+    return Text.assemble("  ", (label.ljust(LABELS), style.LABEL if label else ""), words)
+
+
+def labelled(label: str, parts: list[str]) -> Iterator[Text]:
+    """One line for each part, the label before the first."""
+    for index, part in enumerate(parts):
+        yield line("" if index else label, part)
