@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
 from kubectl_plugin.durations import short as short_time
-from kubectl_plugin.edits.edit import Edit
+from kubectl_plugin.edits.edit import Caution, Edit
 from kubectl_plugin.edits.outlook import board_after
 from kubectl_plugin.edits.rollback import Wish, roll_back
 from kubectl_plugin.report.images import images_of, short
@@ -56,6 +56,30 @@ def preview(snapshot: Snapshot, target: RevisionDetail, wish: Wish, edit: Edit, 
     return tuple(line for label, text in rows for line in _row(label, text, width))
 
 
+def still_kept(snapshot: Snapshot, target: RevisionDetail) -> tuple[Caution, ...]:
+    """For a template that is back already: what keeps nodes on a younger one all the same.
+
+    Of a canary that goes forward nothing is told: its nodes are held on an elder one, on purpose.
+    """
+    board = board_after(snapshot)
+    if board is None or board.rolling_update is None:
+        return ()
+    name, where = snapshot.key.name, f"-n {snapshot.key.namespace}"
+    ways = {
+        Obstacle.PARTITION: (f"partition {board.rolling_update.partition} keeps", f"set-partition {name} 0 {where}"),
+        Obstacle.PAUSED: ("the pause keeps", f"resume {name} {where}"),
+    }
+    held = moves_of(board).held
+    younger = {one.revision.hash for one in snapshot.revisions if one.created > target.created}
+    bad = {slot.node for slot in board.slots if slot.old is not None and slot.old.hash in younger}
+    cautions = []
+    for obstacle, (why, way) in ways.items():
+        if nodes := [node for node in held.get(obstacle, ()) if node in bad]:
+            text = f"{why} {_counted(nodes)} from going back: {_listed(nodes)}".replace(_FAST, " ")
+            cautions.append(Caution(text=text, hints=(f"kubectl kruise-ds {way}",)))
+    return tuple(cautions)
+
+
 def _paths(moves: Moves) -> Iterator[tuple[str, str]]:
     yield "move back", f"{_counted(moves.moving)}{_order(moves)}"
     if moves.starting:
@@ -85,7 +109,7 @@ def _in_waves(waves: Sequence[Sequence[str]]) -> str:
         shown.append(_listed(wave, left))
         left -= len(wave)
     more = len(waves) - len(shown)
-    return " | ".join((*shown, *([f"{more} more" if more > 1 else "1 more"] if more else [])))
+    return " | ".join((*shown, *([f"{more} more waves" if more > 1 else "1 more wave"] if more else [])))
 
 
 def _settings(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from kubectl_plugin.edits.rollback import Wish, roll_back, target_of
-from kubectl_plugin.edits.rollback_preview import headline, preview
+from kubectl_plugin.edits.rollback_preview import headline, preview, still_kept
 from kubectl_plugin.flags import Acting, Many
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.running import Invocation
@@ -46,7 +46,7 @@ def _change(invocation: Invocation, snapshot: Snapshot, wish: Wish, acting: Acti
     target = target_of(snapshot, wish.to_revision)
     edit = roll_back(snapshot, target, wish)
     if not edit.operations:
-        return Change(snapshot, edit)
+        return Change(snapshot, replace(edit, warnings=still_kept(snapshot, target)))
     lines = preview(snapshot, target, wish, edit, width=invocation.terminal.width - 2)
     if not will_ask(invocation, acting):
         return Change(snapshot, replace(edit, details=lines))

@@ -245,6 +245,23 @@ def test_where_the_template_is_as_wanted_nothing_is_written() -> None:
         assert not written(scene)
 
 
+def test_a_template_that_somebody_put_back_under_the_partition_is_told_what_keeps_the_bad_nodes() -> None:
+    """The trap: applying the former template alone moves nobody."""
+    with held() as scene:
+        before = pods(scene)
+        scene.do(scene.edit({"spec": {"template": template("1.8.4")}}))
+        settle(scene)
+        assert not moved(before, pods(scene))
+        ran = rollback(scene, "--to-revision", "8")
+        assert ran.code == 0
+        assert ran.out.startswith("daemonset.apps.kruise.io/node-agent skipped ")
+        assert ran.err == (
+            "warning: partition 16 keeps 8 nodes from going back: c-08 c-07 c-06 c-05 c-04 c-03 c-02 c-01\n"
+            "  hint: kubectl kruise-ds set-partition node-agent 0 -n observability\n"
+        )
+        assert not written(scene)
+
+
 @pytest.mark.parametrize("way", ["client", "server"])
 def test_a_dry_run_tells_all_and_changes_nothing(way: str) -> None:
     with canary() as scene:
