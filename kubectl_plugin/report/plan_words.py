@@ -95,8 +95,8 @@ class PlanWords:
     def _begins(self, wave: Wave) -> str:
         if not wave.after:
             return f"in {short(wave.begins)}" if wave.begins >= 1.0 else "at once"
-        verb = "is" if len(wave.after) == 1 else "are"
-        words = f"when {self._signs.between(wave.after)} {verb} available"
+        ready = self._signs.between(wave.after)
+        words = f"when {ready} is available" if len(wave.after) == 1 else f"as {ready} become available"
         if not wave.holding or self._found.start.surging:
             return words
         verb = "holds" if len(wave.holding) == 1 else "hold"

@@ -25,7 +25,7 @@ from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.document import as_text
 from kubectl_plugin.paint.plan import PlanBlock
 from kubectl_plugin.report.plan_document import API_VERSION, KIND, document_of
-from kubectl_plugin.report.plan_report import RolloutPlan, probe_of, rollout_plan, with_answer
+from kubectl_plugin.report.plan_report import Answer, Result, RolloutPlan, probe_of, rollout_plan, with_answer
 from kubectl_plugin.report.plan_wish import Wish, as_applied, as_wished, differences
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.values import int_or_percent
@@ -150,11 +150,19 @@ async def _planned(invocation: Invocation, target: _Target, asked: Asked, wish: 
         made = rollout_plan(planned, waves=asked.waves, asked=words)
     except (ValueError, msgspec.MsgspecError) as error:
         raise CommandError(f"cannot make sense of the spec of {live.key.name}: {error}") from error
-    probe = probe_of(made.forecast.start) if made.forecast.changes else None
-    if probe is None:
+    if not made.forecast.changes:
         return made
-    answer = await trying.accepted(invocation.session, planned.daemonset, probe)
-    return with_answer(made, answer, waves=asked.waves)
+    return with_answer(made, await _answer(invocation, made), waves=asked.waves)
+
+
+async def _answer(invocation: Invocation, made: RolloutPlan) -> Answer:
+    """What the server says of the next new pod; of one without an owner it could only say no."""
+    daemonset, probe = made.survey.daemonset, probe_of(made.forecast.start)
+    if probe is None:
+        return Answer(result=Result.SKIPPED, text="no node should run a pod")
+    if not daemonset.uid:
+        return Answer(result=Result.SKIPPED, text="not before the DaemonSet exists")
+    return await trying.accepted(invocation.session, daemonset, probe)
 
 
 async def _as_it_would_be(invocation: Invocation, target: _Target, wish: Wish) -> Snapshot:

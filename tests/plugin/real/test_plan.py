@@ -206,6 +206,7 @@ async def test_a_first_deployment_is_planned_from_its_manifest(
     plan = await planned(bed, plane, "-f", str(tmp_path / "agent.json"))
     assert waves_in(plan) == [{"node-0", "node-1", "node-2"}]
     assert {move["how"] for wave in plan["waves"] for move in wave["moves"]} == {"create"}
+    assert [(one["name"], one["result"]) for one in plan["checks"]] == [("TemplateDryRun", "ok")]
     assert await bed.api.list(DAEMONSETS) == [], "nothing was stored"
     assert await bed.api.list(PODS) == []
     async with watching(bed) as movements:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import given, note, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from controller.api.daemonset import LifecycleHook
@@ -249,6 +251,27 @@ def test_a_large_fleet_takes_a_second_and_not_minutes(limit: dict[str, Any]) -> 
     found = forecast(old(count, **limit), waves=3)
     assert len(found.waves) == 3
     assert len(found.rest) == count - sum(len(one.moves) for one in found.waves)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    chance=st.randoms(use_true_random=False),
+    limit=st.sampled_from([{"max_unavailable": 1}, {"max_unavailable": 3}, {"max_surge": 2}]),
+    partition=st.integers(0, 8),
+)
+def test_pods_that_get_ready_one_by_one_change_the_grouping_but_not_the_order(
+    chance: Random, limit: dict[str, Any], partition: int
+) -> None:
+    start = old(8, partition=partition, **limit)
+    cluster, sign = ToyCluster(start), "+" if "max_surge" in limit else "-"
+    turned_to: list[str] = []
+    while True:
+        turned_to += [word[1:].split()[0] for word in cluster.settle() if word[0] == sign]
+        waiting = sorted(one.node for one in cluster.world.pods if not one.ready)
+        if not waiting:
+            break
+        cluster.ready(chance.choice(waiting))
+    assert turned_to == [move.node for wave in forecast(start).waves for move in wave.moves]
 
 
 # any world: what is foretold is what the toy cluster then does, which carries plans out in its own way

@@ -241,6 +241,16 @@ def test_without_the_right_to_change_it_a_try_is_not_checked_by_the_server() -> 
         assert "what if  partition 16 → 8" in ran.out
 
 
+def test_without_the_right_to_create_it_a_new_one_is_planned_all_the_same(tmp_path: Path) -> None:
+    with settled() as scene:
+        scene.door.forbid("create", "daemonsets.apps.kruise.io")
+        ran = scene.run("plan", "-f", written(tmp_path, manifest(name="other")), "-o", "json")
+        assert (ran.code, ran.err) == (0, "note: not checked by the server: no right to change the DaemonSet\n")
+        found = msgspec.json.decode(ran.out)
+        assert [len(wave) for wave in waves(found)] == [24]
+        assert {one["name"]: one["result"] for one in found["checks"]}["TemplateDryRun"] == "skipped"
+
+
 def test_without_the_right_to_list_nodes_those_with_pods_stand_for_all() -> None:
     with canary() as scene:
         scene.door.forbid("list", "nodes")
