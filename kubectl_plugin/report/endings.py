@@ -10,7 +10,7 @@ from controller.planner.progress import due_at
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.node_row import NodeState
 from kubectl_plugin.report.reasons import failing, rows_in
-from kubectl_plugin.report.rollout_status import recorded
+from kubectl_plugin.report.rollout_reading import recorded
 from kubectl_plugin.report.survey import Survey
 
 DONE: Final = 0

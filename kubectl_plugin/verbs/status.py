@@ -23,7 +23,8 @@ from kubectl_plugin.paint.sight import Sight
 from kubectl_plugin.paint.status_block import status_block
 from kubectl_plugin.report.documents import API_VERSION
 from kubectl_plugin.report.endings import Wanted, ending_of, unfinished
-from kubectl_plugin.report.rollout_status import RolloutStatus, rollout_status
+from kubectl_plugin.report.rollout_reading import rollout_status
+from kubectl_plugin.report.rollout_status import RolloutStatus
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.report.words import runs_without_words, with_words

@@ -11,14 +11,9 @@ Time passes only while a verb waits, or by `pass_time` and `go_to`.
 from __future__ import annotations
 
 import asyncio
-import io
-import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import AsyncExitStack, ExitStack, contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass
-from types import SimpleNamespace
+from contextlib import AsyncExitStack, contextmanager
 from typing import Any, TypeVar
-from unittest.mock import patch
 
 import structlog
 
@@ -28,18 +23,19 @@ from tests.kit.api import DAEMONSETS, LEASES, MERGE_PATCH, NAMESPACES, PODS, Api
 from tests.nodes import Nodes
 from tests.plugin.door import Door
 from tests.plugin.golden import check
+from tests.plugin.in_process import Ran, call, replaced
 from tests.simulator.cluster import Cluster
 from tests.simulator.transport import InProcess
 from tests.system.running import Controller
 from tests.virtual_time import VirtualLoop
+
+__all__ = ["HOME", "LEASE", "NAMESPACE", "NOW", "Meanwhile", "Ran", "Scene", "opened"]
 
 T = TypeVar("T")
 
 NAMESPACE = "observability"
 HOME = "kruise-ds-system"
 LEASE = "kruise-ds-controller"
-SERVER = "https://127.0.0.1:6443"
-CONTEXT = "sample"
 NOW = 1_763_640_250.0
 """When the scenes are looked at: 2025-11-20T12:04:10Z."""
 BEGIN = NOW - 62 * 86_400
@@ -48,15 +44,6 @@ PATIENCE = 3600.0
 """Seconds of virtual time for whatever is waited for."""
 
 Meanwhile = Callable[["Scene"], Awaitable[None]]
-
-
-@dataclass(frozen=True)
-class Ran:
-    """How a verb ended, and what it wrote."""
-
-    code: int
-    out: str
-    err: str
 
 
 class Scene:
@@ -96,19 +83,14 @@ class Scene:
         waits; it is cut off when the verb ends.
         """
         words = [*arguments, *(["--ascii"] if ascii else [])]
-        given = {"COLUMNS": str(columns), "TERM": "xterm-256color", "LANG": "C.UTF-8"}
+        given = {"COLUMNS": str(columns), "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
         given |= {"FORCE_COLOR": "1"} if colour else {} if terminal else {"NO_COLOR": "1"}
-        streams = [_Stream(terminal=terminal) for _ in range(3)]
-        streams[0].write(typed)
-        streams[0].seek(0)
-        with (
-            self._in_process(given | (environ or {}), meanwhile),
-            patch("sys.stdin", streams[0]),
-            redirect_stdout(streams[1]),
-            redirect_stderr(streams[2]),
-        ):
-            code = _call(words)
-        return Ran(code, streams[1].text(), streams[2].text())
+
+        def run(body: Coroutine[Any, Any, T]) -> T:
+            return self.do(body if meanwhile is None else self._beside(body, meanwhile))
+
+        with replaced(run=run, now=self.now, door=self.door, environ=given | (environ or {})):
+            return call(words, terminal=terminal, typed=typed)
 
     def check(self, name: str, *arguments: str, **options: Any) -> Ran:
         """Run a verb and compare all it wrote with `golden/NAME.txt`."""
@@ -179,7 +161,7 @@ class Scene:
         self._stop.set()
 
     async def _heart(self) -> None:
-        """Whether a controller is active is read from its Lease; the real election would not survive `jump`."""
+        """Whether a controller is active is read from its Lease; the real election would not survive `go_to`."""
         while True:
             await asyncio.sleep(10.0)
             await self._beat()
@@ -194,25 +176,6 @@ class Scene:
         except Refusal:
             await self.api.create(LEASES, {"metadata": {"name": LEASE, "namespace": HOME}, "spec": spec})
 
-    @contextmanager
-    def _in_process(self, environ: dict[str, str], meanwhile: Meanwhile | None) -> Iterator[None]:
-        """The program's clock, event loop and way to the server are those of the scene."""
-        from kubectl_plugin import terminal
-        from kubectl_plugin.cluster import session
-
-        def run(body: Coroutine[Any, Any, T]) -> T:
-            return self.do(body if meanwhile is None else self._beside(body, meanwhile))
-
-        with ExitStack() as stack:
-            stack.enter_context(patch.dict(os.environ, environ))
-            for name in {"FORCE_COLOR", "NO_COLOR", "KRUISE_DS_NOW", "KRUISE_DS_PROMPT"} - environ.keys():
-                os.environ.pop(name, None)
-            stack.enter_context(patch.object(asyncio, "run", run))
-            stack.enter_context(patch.object(terminal, "time", SimpleNamespace(time=self.now)))
-            stack.enter_context(patch.object(session, "connection_for", _connection))
-            stack.enter_context(patch.object(session, "open_transport", lambda *_: _through(self.door)))
-            yield
-
     async def _beside(self, body: Coroutine[Any, Any, T], meanwhile: Meanwhile) -> T:
         other = asyncio.ensure_future(meanwhile(self))
         try:
@@ -222,46 +185,6 @@ class Scene:
             await asyncio.wait([other])
             if not other.cancelled():
                 other.result()
-
-
-class _Stream(io.TextIOWrapper):
-    def __init__(self, *, terminal: bool) -> None:
-        super().__init__(io.BytesIO(), encoding="utf-8", newline="\n", write_through=True)
-        self._terminal = terminal
-
-    def isatty(self) -> bool:
-        return self._terminal
-
-    def text(self) -> str:
-        self.seek(0)
-        return self.read()
-
-
-def _call(words: list[str]) -> int:
-    from kubectl_plugin.program import NAME, app
-
-    try:
-        app(words, prog_name=NAME)
-    except SystemExit as end:
-        return int(end.code or 0)
-    return 0
-
-
-async def _connection(_: Any) -> Any:
-    from controller.kube.connection import Connection, Fixed
-
-    return Connection(server=SERVER, credentials=Fixed(), context=CONTEXT, source=f"context {CONTEXT}")
-
-
-class _through:  # noqa: N801 - reads as a function
-    def __init__(self, door: Door) -> None:
-        self._door = door
-
-    async def __aenter__(self) -> Door:
-        return self._door
-
-    async def __aexit__(self, *_: object) -> None:
-        return None
 
 
 @contextmanager

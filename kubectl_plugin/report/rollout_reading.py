@@ -1,0 +1,176 @@
+"""The record that `status` prints, read off one look at a rollout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from controller.api.base import JSON
+from controller.api.daemonset import Phase, Rollout
+from controller.planner.eligibility import Fit
+from kubectl_plugin.edits.annotations import last_action
+from kubectl_plugin.failures import CommandError
+from kubectl_plugin.report.documents import API_VERSION
+from kubectl_plugin.report.images import images_of
+from kubectl_plugin.report.node_row import NodeRow, NodeState
+from kubectl_plugin.report.reasons import reason_of
+from kubectl_plugin.report.rollout_status import (
+    BudgetUse,
+    Group,
+    ImageChange,
+    NodeCounts,
+    Pause,
+    Problem,
+    RevisionNumbers,
+    RolloutStatus,
+    StepsNow,
+    Strategy,
+)
+from kubectl_plugin.report.steps import steps_of
+from kubectl_plugin.report.survey import Survey
+
+PAUSE: Final = "pause"
+
+
+def rollout_status(survey: Survey) -> RolloutStatus:
+    """The record of one look."""
+    daemonset, counts, rollout = survey.daemonset, survey.counts, recorded(survey)
+    reason = reason_of(survey)
+    return RolloutStatus(
+        api_version=API_VERSION,
+        kind="RolloutStatus",
+        namespace=daemonset.namespace,
+        name=daemonset.name,
+        generation=daemonset.generation,
+        phase=survey.phase.value,
+        since=rollout.last_transition_time if rollout.phase == survey.phase else None,
+        reason=reason.word,
+        message=reason.text,
+        revision=RevisionNumbers(current=survey.current, hash=survey.board.revision.hash, previous=survey.previous),
+        images=_images(survey),
+        strategy=_strategy(survey),
+        nodes=NodeCounts(**msgspec.structs.asdict(counts)),
+        budget=_budget(survey),
+        groups=_groups(survey.rows) if survey.snapshot.nodes is not None else (),
+        problems=_problems(survey),
+        steps=_steps(survey),
+        started_at=rollout.start_time,
+        last_progress_at=rollout.last_progress_time,
+        completed_at=rollout.completion_time,
+        paused=_paused(survey),
+        unreadable=survey.snapshot.missing_rights,
+    )
+
+
+def recorded(survey: Survey) -> Rollout:
+    """The controller's own record of the current revision, with times that do not depend on when one looks; empty
+    while it has made none.
+    """
+    status = survey.daemonset.status
+    if status is None or status.rollout is None or status.update_revision != survey.board.revision.hash:
+        return Rollout()
+    return status.rollout
+
+
+def _budget(survey: Survey) -> BudgetUse:
+    board = survey.board
+    slots = [slot for slot in board.slots if slot.fit is not None]
+    if board.surging:
+        by = [slot.node for slot in slots if slot.paired or board.awaits_retry(slot)]
+        return BudgetUse(max=board.budget.max_surge, used=board.surge_in_use, by=tuple(by))
+    by = [slot.node for slot in slots if slot.fit is Fit.RUN and (slot.unreachable or not slot.serves)]
+    return BudgetUse(max=board.budget.max_unavailable, used=board.unserved, by=tuple(by))
+
+
+def _groups(rows: Iterable[NodeRow]) -> tuple[Group, ...]:
+    """By key; nodes that should not run the pod are in none."""
+    found: dict[str, list[int]] = {}
+    for row in rows:
+        if row.state is not NodeState.EXCLUDED:
+            tally = found.setdefault(row.group, [0, 0])
+            tally[0] += 1
+            tally[1] += row.state in (NodeState.UPDATED, NodeState.UNPLANNED)
+    return tuple(Group(key=key, nodes=found[key][0], updated=found[key][1]) for key in sorted(found))
+
+
+def _problems(survey: Survey) -> tuple[Problem, ...]:
+    troubled = [row for row in survey.in_update_order if row.trouble is not None]
+    troubled.sort(key=lambda row: row.state is not NodeState.FAILING)
+    return tuple(_problem(row) for row in troubled)
+
+
+def _problem(row: NodeRow) -> Problem:
+    assert row.trouble is not None, "only troubled nodes are asked about"
+    trouble = row.trouble
+    return Problem(
+        node=row.node,
+        pod=row.pod.pod.name if row.pod else "",
+        container=trouble.container,
+        reason=trouble.reason,
+        restarts=trouble.restarts,
+        exit_code=trouble.exit_code,
+        message=trouble.message,
+        revision=row.revision,
+    )
+
+
+def _images(survey: Survey) -> dict[str, ImageChange]:
+    if survey.former is None:
+        return {}
+    before = images_of(survey.former.revision.template)
+    after = images_of(survey.daemonset.spec.template)
+    names = [*after, *(name for name in before if name not in after)]
+    return {
+        name: ImageChange(before=before.get(name), after=after.get(name))
+        for name in names
+        if before.get(name) != after.get(name)
+    }
+
+
+def _strategy(survey: Survey) -> Strategy:
+    daemonset, budget = survey.daemonset, survey.board.budget
+    rolling = daemonset.rolling_update
+    return Strategy(
+        type=daemonset.spec.update_strategy.type or "RollingUpdate",
+        rolling_update_type=(rolling.rolling_update_type or "Standard") if rolling else None,
+        max_unavailable=budget.max_unavailable,
+        max_surge=budget.max_surge,
+        partition=budget.partition,
+        paused=rolling is not None and rolling.paused,
+        selector=_selector(survey.snapshot.document),
+    )
+
+
+def _selector(document: JSON) -> JSON:
+    """As it is written, because a program may want to hand it on."""
+    for field in ("spec", "updateStrategy", "rollingUpdate", "selector"):
+        document = document.get(field) if isinstance(document, dict) else None
+    return document
+
+
+def _steps(survey: Survey) -> StepsNow | None:
+    """A list of steps that cannot be read is none: `promote` says what is wrong with it."""
+    daemonset, rolling = survey.daemonset, survey.daemonset.rolling_update
+    if rolling is None:
+        return None
+    try:
+        steps = steps_of(daemonset.annotations, rolling.partition, survey.board.budget.desired)
+    except CommandError:
+        return None
+    if steps is None:
+        return None
+    return StepsNow(values=steps.values, index=steps.index, count=steps.count, next=steps.next)
+
+
+def _paused(survey: Survey) -> Pause | None:
+    rolling = survey.daemonset.rolling_update
+    if rolling is None or not rolling.paused:
+        return None
+    action = last_action(survey.daemonset.annotations)
+    if action is None or action.verb != PAUSE:
+        rollout = recorded(survey)
+        since = rollout.last_transition_time if rollout.phase == Phase.PAUSED else None
+        return Pause(at=since or "", by="", reason="")
+    return Pause(at=action.at, by=action.by, reason=action.reason)
