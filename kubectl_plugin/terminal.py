@@ -76,7 +76,13 @@ class Terminal:
     def now(self) -> float:
         """Seconds since 1970; KRUISE_DS_NOW (RFC 3339) stops the clock, for reproducible output."""
         frozen = self.environ.get("KRUISE_DS_NOW")
-        return datetime.fromisoformat(frozen).timestamp() if frozen else time.time()
+        if not frozen:
+            return time.time()
+        try:
+            return datetime.fromisoformat(frozen).timestamp()
+        except ValueError:
+            words = f'invalid KRUISE_DS_NOW "{frozen}": use a time such as 2025-11-20T12:04:10Z'
+            raise CommandError(words, exit_code=2) from None
 
     def say(self, *lines: str) -> None:
         """Lines of the result."""

@@ -153,3 +153,8 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_clock_that_cannot_be_read_is_wrong_usage() -> None:
+    code, _, err = call("list", "-s", "http://127.0.0.1:1", KRUISE_DS_NOW="noon")
+    assert (code, err) == (2, 'error: invalid KRUISE_DS_NOW "noon": use a time such as 2025-11-20T12:04:10Z\n')
