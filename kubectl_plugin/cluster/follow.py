@@ -36,6 +36,7 @@ class Following:
         self._news = asyncio.Event()
         self._last = 0.0
         self._nodes: tuple[Node, ...] | None = ()
+        self._names = frozenset[str]()
         self._strange = asyncio.Event()
         self.upkeep = Upkeep()
         self.objects = [WatchedObject(invocation, one, self._news.set) for one in first]
@@ -52,15 +53,15 @@ class Following:
             None if one.gone else self._snapshot(one, pods) for one, pods in zip(self.objects, self.pods, strict=True)
         )
 
-    async def changed(self, seconds: float) -> bool:
-        """Wait for news, at most so many seconds. At most four times a second there are any."""
+    async def changed(self, seconds: float, *, apart: float = APART) -> bool:
+        """Wait for news, at most so many seconds. There are none within `apart` seconds after the last."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(seconds):
                 await self._news.wait()
         except TimeoutError:
             return False
-        await asyncio.sleep(max(self._last + APART - loop.time(), 0.0))
+        await asyncio.sleep(max(self._last + apart - loop.time(), 0.0))
         self._last = loop.time()
         self._news.clear()
         return True
@@ -91,12 +92,13 @@ class Following:
             self._nodes = await reads.nodes_of(self._invocation)
         except Forbidden:
             self._nodes = None
+        self._names = frozenset(node.name for node in self._nodes or ())
         self._strange.clear()
         self._news.set()
 
     def _pod_seen(self, node: str) -> None:
         self._news.set()
-        if node and self._nodes is not None and all(one.name != node for one in self._nodes):
+        if node and self._nodes is not None and node not in self._names:
             self._strange.set()
 
     def _snapshot(self, watched: WatchedObject, pods: WatchedPods) -> Snapshot:

@@ -7,12 +7,14 @@ from enum import IntEnum
 
 from rich.text import Text
 
+from controller.api.daemonset import Phase
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.grid import grid
 from kubectl_plugin.paint.sight import Sight, line
 from kubectl_plugin.paint.status_advice import rest, troubles
 from kubectl_plugin.paint.status_facts import facts
 from kubectl_plugin.paint.table import clean, cut
+from kubectl_plugin.report.rollout_status import RolloutStatus
 from kubectl_plugin.report.standing_words import standing_of
 
 
@@ -31,6 +33,15 @@ def status_block(sight: Sight, detail: Detail = Detail.ALL) -> list[Text]:
         lines += [*rest(sight), *facts(sight)]
         lines += [*_apart(_grid(sight) if detail is Detail.ALL else []), *_apart(troubles(sight))]
     return [_fitted(one, sight) for one in lines]
+
+
+def outline(status: RolloutStatus, *, width: int, only_ascii: bool) -> Text:
+    """One line, of the controller's own counts."""
+    text = Text.assemble((status.name, "bold"), f" ({status.namespace})   ")
+    text.append_text(style.phase(Phase(status.phase), only_ascii))
+    nodes = status.nodes
+    text.append(f"   {nodes.updated} of {nodes.target} updated, {nodes.available} of {nodes.desired} available")
+    return cut(clean(text, only_ascii), width, only_ascii)
 
 
 def _headline(sight: Sight) -> Iterator[Text]:

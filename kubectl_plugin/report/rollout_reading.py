@@ -9,6 +9,7 @@ import msgspec
 
 from controller.api.base import JSON
 from controller.api.daemonset import Phase, Rollout
+from controller.planner.board import Budget
 from controller.planner.eligibility import Fit
 from kubectl_plugin.edits.annotations import last_action
 from kubectl_plugin.failures import CommandError
@@ -28,6 +29,7 @@ from kubectl_plugin.report.rollout_status import (
     StepsNow,
     Strategy,
 )
+from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.steps import steps_of
 from kubectl_plugin.report.survey import Survey
 
@@ -50,7 +52,7 @@ def rollout_status(survey: Survey) -> RolloutStatus:
         message=reason.text,
         revision=RevisionNumbers(current=survey.current, hash=survey.board.revision.hash, previous=survey.previous),
         images=_images(survey),
-        strategy=_strategy(survey),
+        strategy=strategy_of(survey.snapshot, survey.board.budget),
         nodes=NodeCounts(**msgspec.structs.asdict(counts)),
         budget=_budget(survey),
         groups=_groups(survey.rows) if survey.snapshot.nodes is not None else (),
@@ -129,9 +131,9 @@ def _images(survey: Survey) -> dict[str, ImageChange]:
     }
 
 
-def _strategy(survey: Survey) -> Strategy:
-    daemonset, budget = survey.daemonset, survey.board.budget
-    rolling = daemonset.rolling_update
+def strategy_of(snapshot: Snapshot, budget: Budget) -> Strategy:
+    """`budget`: the limits in nodes."""
+    daemonset, rolling = snapshot.daemonset, snapshot.daemonset.rolling_update
     return Strategy(
         type=daemonset.spec.update_strategy.type or "RollingUpdate",
         rolling_update_type=(rolling.rolling_update_type or "Standard") if rolling else None,
@@ -139,7 +141,7 @@ def _strategy(survey: Survey) -> Strategy:
         max_surge=budget.max_surge,
         partition=budget.partition,
         paused=rolling is not None and rolling.paused,
-        selector=_selector(survey.snapshot.document),
+        selector=_selector(snapshot.document),
     )
 
 

@@ -60,7 +60,10 @@ def status(
     kustomize: Kustomize = None,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="End as -w would, but at once.")] = False,
 ) -> None:
-    """Where the rollout is, why it waits, what to do."""
+    """Where the rollout is, why it waits, what to do.
+
+    -o wide: whole image names and hashes, lines as long as they are. -w ends by itself; its exit code says how.
+    """
     from kubectl_plugin.verbs import status as verb
 
     asked = verb.Asked(

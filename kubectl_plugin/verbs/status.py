@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,12 +20,13 @@ from kubectl_plugin.failures import CommandError
 from kubectl_plugin.flags import Many, Output
 from kubectl_plugin.paint.document import as_text
 from kubectl_plugin.paint.sight import Sight
-from kubectl_plugin.paint.status_block import status_block
+from kubectl_plugin.paint.status_block import outline, status_block
 from kubectl_plugin.report.documents import API_VERSION
-from kubectl_plugin.report.endings import Wanted, ending_of, unfinished
+from kubectl_plugin.report.endings import Ending, Wanted, ending_of, unfinished
 from kubectl_plugin.report.rollout_reading import rollout_status
 from kubectl_plugin.report.rollout_status import RolloutStatus
 from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.stated_status import stated_status
 from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.report.words import runs_without_words, with_words
 from kubectl_plugin.running import USAGE, Invocation
@@ -66,12 +67,30 @@ class Look:
     """Why no controller seems to be active; asked only while it is Pending."""
 
 
+class ObscureError(CommandError):
+    """Its nodes cannot be told one by one; the message says why."""
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What is left to say then."""
+
+    snapshot: Snapshot
+    status: RolloutStatus
+    error: ObscureError
+
+
 async def status(invocation: Invocation, asked: Asked) -> int:
     if asked.watch:
         from kubectl_plugin.verbs.status_watch import watch
 
         return await watch(invocation, asked)
-    looks = [await look(invocation, asked, one) for one in await chosen(invocation, asked)]
+    looks: list[Look | Outline] = []
+    for snapshot in await chosen(invocation, asked):
+        try:
+            looks.append(await look(invocation, asked, snapshot))
+        except ObscureError as error:
+            looks.append(Outline(snapshot, stated_status(snapshot), error))
     show(invocation, looks, single=len(asked.names) == 1)
     return _exit_code(invocation, asked, looks) if asked.exit_code else 0
 
@@ -102,13 +121,14 @@ async def look(
     words: LastWords | None = None,
     attendance: Callable[[float], Awaitable[str | None]] | None = None,
 ) -> Look:
-    """`words`, `attendance`: what remembers from one look to the next. Raises CommandError for a spec that nobody can
-    make sense of.
-    """
+    """`words`, `attendance`: what remembers from one look to the next. Raises ObscureError."""
+    name = snapshot.daemonset.name
+    if any(one.startswith("pods:") for one in snapshot.missing_rights):
+        raise ObscureError(f"the nodes of {name} cannot be told without the right to list pods")
     try:
         surveyed = survey(snapshot, asked.by)
     except (ValueError, msgspec.MsgspecError) as error:
-        raise CommandError(f"cannot make sense of the spec of {snapshot.daemonset.name}: {error}") from error
+        raise ObscureError(f"cannot make sense of the spec of {name}: {error}") from error
     told = rollout_status(surveyed)
     runs = runs_without_words(told)
     if asked.logs and runs:
@@ -122,7 +142,7 @@ async def look(
     return Look(surveyed, told, absence)
 
 
-def show(invocation: Invocation, looks: list[Look], *, single: bool) -> None:
+def show(invocation: Invocation, looks: Sequence[Look | Outline], *, single: bool) -> None:
     """`single`: one was asked for by name, so a document is not a list."""
     terminal, output = invocation.terminal, invocation.output
     if output is Output.NAME:
@@ -133,9 +153,13 @@ def show(invocation: Invocation, looks: list[Look], *, single: bool) -> None:
         terminal.note(f"no Advanced DaemonSets in namespace {invocation.session.namespace}")
     for index, one in enumerate(looks if output in (None, Output.WIDE) else ()):
         terminal.say(*([""] if index else []))
-        block = Text("\n").join(status_block(sight(invocation, one)))
-        terminal.console.print(block, soft_wrap=output is Output.WIDE, no_wrap=True)
-    for missing in dict.fromkeys(missing for one in looks for missing in one.survey.snapshot.missing_rights):
+        if isinstance(one, Outline):
+            terminal.show(outline(one.status, width=terminal.width, only_ascii=terminal.ascii))
+            terminal.warn(one.error.message)
+        else:
+            block = Text("\n").join(status_block(sight(invocation, one)))
+            terminal.console.print(block, soft_wrap=output is Output.WIDE, no_wrap=True)
+    for missing in dict.fromkeys(missing for one in looks for missing in one.status.unreadable):
         terminal.note(f"not everything could be read: {missing}")
 
 
@@ -152,14 +176,20 @@ def sight(invocation: Invocation, one: Look) -> Sight:
     )
 
 
-def _listed(looks: list[Look]) -> JSONObject:
+def _listed(looks: Sequence[Look | Outline]) -> JSONObject:
     return {"apiVersion": API_VERSION, "kind": "RolloutStatusList", "items": [one.status.document for one in looks]}
 
 
-def _exit_code(invocation: Invocation, asked: Asked, looks: list[Look]) -> int:
+def _exit_code(invocation: Invocation, asked: Asked, looks: Sequence[Look | Outline]) -> int:
     """What waiting would end with; for what still moves, 3."""
-    endings = [ending_of(one.survey, asked.wanted) or unfinished(one.survey) for one in looks]
+    endings = [_ending(one, asked) for one in looks]
     for ending in endings:
         if ending.error is not None:
             invocation.terminal.fail(ending.error)
     return max((ending.code for ending in endings), default=0)
+
+
+def _ending(one: Look | Outline, asked: Asked) -> Ending:
+    if isinstance(one, Outline):
+        return Ending(code=one.error.exit_code, error=one.error)
+    return ending_of(one.survey, asked.wanted) or unfinished(one.survey)

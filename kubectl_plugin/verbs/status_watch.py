@@ -10,7 +10,7 @@ from typing import Final
 
 from controller.api.daemonset import Phase
 from kubectl_plugin.cluster import controller
-from kubectl_plugin.cluster.follow import Following, following
+from kubectl_plugin.cluster.follow import APART, Following, following
 from kubectl_plugin.cluster.last_words import LastWords
 from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.failures import CommandError
@@ -23,7 +23,8 @@ from kubectl_plugin.verbs.status_screens import Screen, screen
 
 TICK: Final = 1.0
 """Seconds between two looks where nothing happens: ages and deadlines go on."""
-NODES_PER_TICK: Final = 1000
+REST: Final = 4.0
+"""So many times as long as a look takes, the next one waits: large clusters are looked at less often."""
 HINT: Final = 30.0
 """Seconds of Pending after which one may ask whether there is a controller."""
 UNATTENDED: Final = 60.0
@@ -66,6 +67,7 @@ class _Watch:
         """One ending for each."""
         loop = asyncio.get_running_loop()
         while True:
+            began = loop.time()
             looks = [await self._look(one) for one in self._follow.snapshots()]
             seen = [one for one in looks if one is not None]
             endings = [self._ending(name, one) for name, one in zip(names, looks, strict=True)]
@@ -74,9 +76,9 @@ class _Watch:
                 self._screen.close(seen)
                 return [ending or self._unfinished(one, late) for ending, one in zip(endings, looks, strict=True)]
             self._screen.show(seen, self._follow.trouble)
-            nodes = sum(len(one.survey.rows) for one in seen)
-            tick = max(TICK, nodes / NODES_PER_TICK)
-            await self._follow.changed(min(tick, self._ends_at - loop.time()))
+            took = loop.time() - began
+            pause = min(max(TICK, REST * took), self._ends_at - loop.time())
+            await self._follow.changed(pause, apart=max(APART, REST * took))
 
     async def _look(self, snapshot: Snapshot | None) -> Look | None:
         if snapshot is None:

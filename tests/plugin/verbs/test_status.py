@@ -134,10 +134,13 @@ def test_without_the_right_to_list_nodes_there_is_no_grid_and_a_note() -> None:
 def test_without_the_right_to_list_pods_it_still_says_how_far_it_is() -> None:
     with canary() as scene:
         scene.door.forbid("list", "pods")
-        ran = scene.run(*STATUS)
+        ran = scene.check("status/without-pods", *STATUS)
+        nodes = json.loads(scene.run(*STATUS, "-o", "json").out)["nodes"]
+        waited = scene.run(*STATUS, "-w")
     assert ran.code == 0
-    assert "pods: forbidden" in ran.err
-    assert f"{NAME} ({NAMESPACE})" in ran.out
+    assert "right to list pods" in ran.err
+    assert (nodes["updated"], nodes["updating"], nodes["old"], nodes["missing"]) == (4, 2, 18, 0)
+    assert (waited.code, "right to list pods" in waited.err) == (1, True)
 
 
 def test_the_last_line_of_the_logs_where_the_status_has_no_words() -> None:

@@ -237,6 +237,18 @@ def test_quiet_says_nothing_but_the_exit_code_and_the_error() -> None:
     assert ran.err.startswith("error: ")
 
 
+def test_who_is_not_known_any_more_is_told_so() -> None:
+    async def logs_out(scene: Scene) -> None:
+        await asyncio.sleep(5.0)
+        scene.door.link.faults.add(Rule(Answer(401, "Unauthorized"), verb="*"))
+        scene.door.link.drop_watches()
+
+    with canary() as scene:
+        ran = scene.run(*WATCH, meanwhile=logs_out)
+    assert ran.code == 1
+    assert "You must be logged in" in ran.err
+
+
 def test_yaml_is_no_form_of_watching() -> None:
     with held() as scene:
         assert scene.run(*WATCH, "-o", "yaml").code == 2
