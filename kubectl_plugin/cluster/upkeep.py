@@ -9,6 +9,8 @@ from controller.kube.errors import ApiError, Forbidden, Gone, Unauthorized
 
 POLL: Final = 2.0
 """Seconds between two reads where watching is forbidden."""
+REST: Final = 4.0
+"""So many times as long as a read took is the pause before the next one."""
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 30.0
 LASTED: Final = 5.0
@@ -63,7 +65,7 @@ class Upkeep:
                     stale = False
                 if polls:
                     stale = True
-                    await asyncio.sleep(POLL)
+                    await asyncio.sleep(max(POLL, REST * (loop.time() - began)))
                     continue
                 await watched.watch()
             except Unauthorized:

@@ -159,6 +159,12 @@ def test_the_last_line_of_the_logs_where_the_status_has_no_words() -> None:
     assert "panic" not in forbidden.out
 
 
+def test_the_clock_can_be_stopped() -> None:
+    with canary() as scene:
+        later = scene.run(*STATUS, environ={"KRUISE_DS_NOW": "2025-11-20T12:07:58Z"})
+    assert "started 10m ago" in later.out
+
+
 def test_grouped_by_another_label() -> None:
     with canary() as scene:
         out = scene.run(*STATUS, "--by", "kubernetes.io/arch").out

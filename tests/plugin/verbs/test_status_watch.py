@@ -183,6 +183,21 @@ def test_it_comes_to_the_same_end_whatever_happens_to_its_watches(rule: Rule) ->
     assert f"{NAME} Held 8/8 updated" in ran.out.splitlines()[-1]
 
 
+def test_a_server_that_has_forgotten_where_we_were_is_read_anew() -> None:
+    async def forgets(scene: Scene) -> None:
+        await asyncio.sleep(5.0)
+        scene.door.link.up = False
+        scene.door.link.drop_watches()
+        await all_recovers(scene)
+        scene.cluster.store.compact()
+        scene.door.link.up = True
+
+    with canary() as scene:
+        ran = scene.run(*WATCH, "--timeout", "5m", meanwhile=forgets)
+    assert ran.code == 0, ran.err
+    assert "trying on" in ran.err
+
+
 def test_no_right_to_watch_costs_a_read_every_other_second_and_no_more() -> None:
     with canary() as scene:
         scene.door.forbid("watch", "*")
