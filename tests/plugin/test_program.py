@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.flags import Global, Output
 from kubectl_plugin.program import ENTRIES, NAME, SHOWN, app
+from kubectl_plugin.terminal import Terminal
 from kubectl_plugin.tree import late
 from kubectl_plugin.verbs import version
 
@@ -156,5 +157,8 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 
 
 def test_a_clock_that_cannot_be_read_is_wrong_usage() -> None:
-    code, _, err = call("list", "-s", "http://127.0.0.1:1", KRUISE_DS_NOW="noon")
-    assert (code, err) == (2, 'error: invalid KRUISE_DS_NOW "noon": use a time such as 2025-11-20T12:04:10Z\n')
+    terminal = Terminal(Global(), environ={"KRUISE_DS_NOW": "noon"})
+    with pytest.raises(CommandError) as refused:
+        terminal.now()
+    assert refused.value.message == 'invalid KRUISE_DS_NOW "noon": use a time such as 2025-11-20T12:04:10Z'
+    assert refused.value.exit_code == 2
