@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from rich.cells import cell_len
 from rich.text import Text
 
 Cell: TypeAlias = str | Text
@@ -52,24 +53,20 @@ def without_the_expendable(
 
     That one says why, and is worth more than what can be asked for in other ways.
     """
+    needed = [_needed(column, [row[index] for row in rows]) for index, column in enumerate(columns)]
     hidden: set[str] = set()
     for name in expendable:
-        needed = [_needed(column, cells) for column, cells in zip(columns, _turned(columns, rows), strict=True)]
-        least = min(needed[-1], room)
-        shown = [width for column, width in zip(columns[:-1], needed, strict=False) if column.header not in hidden]
-        if sum(shown) + len(GAP) * len(shown) + least <= width:
+        shown = [one for column, one in zip(columns[:-1], needed, strict=False) if column.header not in hidden]
+        if sum(shown) + len(GAP) * len(shown) + min(needed[-1], room) <= width:
             break
         hidden.add(name)
     kept = [index for index, column in enumerate(columns) if column.header not in hidden]
     return [columns[index] for index in kept], [[row[index] for index in kept] for row in rows]
 
 
-def _turned(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> list[list[Cell]]:
-    return [[row[index] for row in rows] for index in range(len(columns))]
-
-
 def _needed(column: Column, cells: Sequence[Cell]) -> int:
-    return max([len(column.header), *(Text.assemble(cell).cell_len for cell in cells)])
+    widest = max((cell_len(cell) if isinstance(cell, str) else cell.cell_len for cell in cells), default=0)
+    return max(len(column.header), column.fixed, widest)
 
 
 def clean(cell: Cell, only_ascii: bool) -> Text:
