@@ -28,6 +28,16 @@ class Output(StrEnum):
     WIDE = "wide"
 
 
+class Shell(StrEnum):
+    """What `completion` accepts."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+    POWERSHELL = "pwsh"
+    INSTALL = "install"
+
+
 class DryRun(StrEnum):
     """What `--dry-run` accepts: nothing is written; `server` also asks the API server whether it would accept it."""
 

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping
 from typing import Final
 
-from kubectl_plugin.report.facts import Machine, Unknown
+from kubectl_plugin.report.installation.facts import Machine, Unknown
 
 PLUGIN: Final = "kubectl-kruise_ds"
 COMPLETION: Final = "kubectl_complete-kruise_ds"

@@ -7,37 +7,17 @@ import os
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import typer
 
 from kubectl_plugin.durations import seconds_of
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Global, Output
 from kubectl_plugin.terminal import Terminal
 
 if TYPE_CHECKING:
-    from controller.kube.access import Access
-    from kubectl_plugin.cluster.session import Session
-
-USAGE = 2
-INTERRUPTED = 130
-
-
-@dataclass(frozen=True)
-class Invocation:
-    """What a verb works with."""
-
-    session: Session
-    terminal: Terminal
-    output: Output | None
-    """What `-o` asked for."""
-
-    @property
-    def as_document(self) -> bool:
-        """Whether stdout is for programs: then not a word beside the document."""
-        return self.output in (Output.JSON, Output.YAML)
+    from kubectl_plugin.cluster.invocation import Invocation
 
 
 def run(flags: Global, body: Callable[[Invocation], Awaitable[int]], *, outputs: Sequence[Output]) -> None:
@@ -58,7 +38,7 @@ def run_offline(flags: Global, body: Callable[[Terminal], int], *, outputs: Sequ
     except CommandError as error:
         code = _failed(terminal, error)
     except KeyboardInterrupt:
-        code = INTERRUPTED
+        code = ExitCode.INTERRUPTED
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
@@ -75,30 +55,11 @@ def run_offline(flags: Global, body: Callable[[Terminal], int], *, outputs: Sequ
     raise typer.Exit(code)
 
 
-def access_of(flags: Global) -> Access:
-    """What the flags say about the server to ask and about who asks it."""
-    from controller.kube.access import Access
-
-    return Access(
-        kubeconfig=flags.kubeconfig,
-        context=flags.context,
-        cluster=flags.cluster,
-        user=flags.user,
-        server=flags.server,
-        token=flags.token,
-        certificate_authority=flags.certificate_authority,
-        insecure_skip_tls_verify=flags.insecure_skip_tls_verify,
-        tls_server_name=flags.tls_server_name,
-        as_user=flags.as_user,
-        as_groups=tuple(flags.as_group or ()),
-        as_uid=flags.as_uid,
-    )
-
-
 async def _in_session(flags: Global, terminal: Terminal, body: Callable[[Invocation], Awaitable[int]]) -> int:
     from controller.kube.errors import ApiError, ConfigError
     from kubectl_plugin.cluster.explain import explained
-    from kubectl_plugin.cluster.session import open_session
+    from kubectl_plugin.cluster.invocation import Invocation
+    from kubectl_plugin.cluster.session import access_of, open_session
 
     timeout = seconds_of(flags.request_timeout, "--request-timeout") if flags.request_timeout else None
     session = None
@@ -117,7 +78,7 @@ async def _in_session(flags: Global, terminal: Terminal, body: Callable[[Invocat
 def _check_output(output: Output | None, known: Sequence[Output]) -> None:
     if output is not None and output not in known:
         can = f"use {', '.join(known)}" if known else "it has none"
-        raise CommandError(f'this verb has no output format "{output}": {can}', exit_code=USAGE)
+        raise CommandError(f'this verb has no output format "{output}": {can}', exit_code=ExitCode.USAGE)
 
 
 def _failed(terminal: Terminal, error: CommandError) -> int:

@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TextIO
 
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Global
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Terminal:
             return datetime.fromisoformat(frozen).timestamp()
         except ValueError:
             words = f'invalid KRUISE_DS_NOW "{frozen}": use a time such as 2025-11-20T12:04:10Z'
-            raise CommandError(words, exit_code=2) from None
+            raise CommandError(words, exit_code=ExitCode.USAGE) from None
 
     def say(self, *lines: str) -> None:
         """Lines of the result."""

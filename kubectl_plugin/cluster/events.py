@@ -10,7 +10,7 @@ from controller.api.wellknown import API_VERSION, KIND
 from controller.kube.errors import ApiError
 from controller.kube.resource import Resource
 from kubectl_plugin.cluster.session import PROGRAM, Session
-from kubectl_plugin.edits.annotations import Action
+from kubectl_plugin.report.last_action import Action
 from kubectl_plugin.report.snapshot import Snapshot
 
 REASONS: Final = {

@@ -19,9 +19,8 @@ from controller.kube.errors import (
     Unreachable,
 )
 from kubectl_plugin.cluster.session import Session
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.failures import CommandError, ExitCode
 
-REFUSED_BY_CHECK: Final = 6
 ROLES: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
     "kruise-ds-operator": {
         f"daemonsets.{GROUP}": frozenset({"get", "list", "watch", "patch"}),
@@ -60,7 +59,7 @@ def explained(error: ApiError | ConfigError, session: Session | None = None) -> 
         case NotFound(name=""):
             return _not_served(error, session)
         case Conflict():
-            return _said(error, "run the command again: it then starts from what is there now", code=REFUSED_BY_CHECK)
+            return _said(error, "run the command again: it then starts from what is there now", code=ExitCode.REFUSED)
         case Unreachable():
             return _unreachable(error, session)
         case Unknown():

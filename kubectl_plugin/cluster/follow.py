@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from controller.api.node import Node
 from controller.kube.errors import ApiError, Forbidden
 from kubectl_plugin.cluster import reads
+from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.upkeep import Upkeep
 from kubectl_plugin.cluster.watched import WatchedObject, WatchedPods
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.running import Invocation
 
 APART: Final = 0.25
 """Seconds between two looks at the least."""

@@ -17,7 +17,7 @@ from controller.kube.kinds import DAEMONSETS
 from kubectl_plugin.cluster.controller import LEASES, NAMESPACE
 from kubectl_plugin.cluster.questions import ask, ask_whether_there, review
 from kubectl_plugin.cluster.session import Session
-from kubectl_plugin.report.facts import ControllerPod, Leader, Right, Rival, Unknown
+from kubectl_plugin.report.installation.facts import ControllerPod, Leader, Right, Rival, Unknown
 
 T = TypeVar("T")
 

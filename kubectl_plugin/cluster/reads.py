@@ -20,11 +20,11 @@ from controller.kube.kinds import DAEMONSETS, NODES
 from controller.kube.resource import Resource, W
 from kubectl_plugin.cluster import documents
 from kubectl_plugin.cluster.absent import absence
+from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import PODS, REVISIONS
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Many
 from kubectl_plugin.report.snapshot import PodDetail, RevisionDetail, Snapshot
-from kubectl_plugin.running import USAGE, Invocation
 
 T = TypeVar("T")
 
@@ -40,9 +40,11 @@ def name_of(text: str) -> str:
     kind, slash, name = text.rpartition("/")
     kind = kind.lower().removesuffix(".v1beta1.apps.kruise.io").removesuffix(".v1alpha1.apps.kruise.io")
     if slash and kind not in PREFIXES:
-        raise CommandError(f'"{text}" is not an Advanced DaemonSet: use its name, or ads/NAME', exit_code=USAGE)
+        raise CommandError(
+            f'"{text}" is not an Advanced DaemonSet: use its name, or ads/NAME', exit_code=ExitCode.USAGE
+        )
     if not name:
-        raise CommandError(f'"{text}" names nothing: use NAME, or ads/NAME', exit_code=USAGE)
+        raise CommandError(f'"{text}" names nothing: use NAME, or ads/NAME', exit_code=ExitCode.USAGE)
     return name
 
 
@@ -81,9 +83,9 @@ async def snapshots(
     By namespace and name. CommandError (2) for names together with `-l` or `-A`, and for nothing where it is needed.
     """
     if names and (many.selector or many.all_namespaces):
-        raise CommandError("give names, or -l and -A, not both", exit_code=USAGE)
+        raise CommandError("give names, or -l and -A, not both", exit_code=ExitCode.USAGE)
     if not names and not (many.selector or many.all_namespaces or everything):
-        raise CommandError("which one? give a name, -l LABELS or --all", exit_code=USAGE)
+        raise CommandError("which one? give a name, -l LABELS or --all", exit_code=ExitCode.USAGE)
     if names:
         read = [await snapshot(invocation, name, nodes=False, pods=False) for name in dict.fromkeys(names)]
         found = [one.document for one in read]

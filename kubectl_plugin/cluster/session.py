@@ -17,6 +17,7 @@ from controller.kube.connection import Connection
 from controller.kube.request import Request, Response, Stream, Transport
 from controller.kube.sender import CALL_SECONDS, Sender
 from controller.kube.transport import open_transport
+from kubectl_plugin.flags import Global
 from kubectl_plugin.releases import own_version
 
 PROGRAM: Final = "kubectl-kruise-ds"
@@ -89,6 +90,24 @@ def session_over(
         context=connection.context,
         source=connection.source,
         user_agent=user_agent,
+    )
+
+
+def access_of(flags: Global) -> Access:
+    """What the flags say about the server to ask and about who asks it."""
+    return Access(
+        kubeconfig=flags.kubeconfig,
+        context=flags.context,
+        cluster=flags.cluster,
+        user=flags.user,
+        server=flags.server,
+        token=flags.token,
+        certificate_authority=flags.certificate_authority,
+        insecure_skip_tls_verify=flags.insecure_skip_tls_verify,
+        tls_server_name=flags.tls_server_name,
+        as_user=flags.as_user,
+        as_groups=tuple(flags.as_group or ()),
+        as_uid=flags.as_uid,
     )
 
 

@@ -19,9 +19,9 @@ from controller.kube.kinds import DAEMONSETS
 from controller.kube.request import Request, Response
 from controller.kube.sender import Call
 from kubectl_plugin.cluster import documents, reads
+from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import PODS
 from kubectl_plugin.report.snapshot import PodDetail, RevisionDetail, Snapshot
-from kubectl_plugin.running import Invocation
 
 SERVER_ENDS: Final = "540"
 """Seconds after which the server shall end a watch by itself."""

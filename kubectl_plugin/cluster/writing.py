@@ -11,17 +11,17 @@ from controller.kube.errors import Conflict
 from controller.kube.kinds import DAEMONSETS
 from controller.planner.board import current_revision
 from kubectl_plugin.cluster import documents, reads
-from kubectl_plugin.edits.annotations import Action, recorded
+from kubectl_plugin.cluster.invocation import Invocation
+from kubectl_plugin.edits.annotations import recorded
 from kubectl_plugin.edits.edit import Edit
-from kubectl_plugin.failures import CommandError
-from kubectl_plugin.report.images import images_of, short
+from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.report.last_action import Action
+from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import world_of
-from kubectl_plugin.running import Invocation
 
 ATTEMPTS: Final = 5
 """The controller writes status all the time during a rollout, and each of its writes makes our version stale."""
-REFUSED: Final = 6
 
 
 async def write(
@@ -63,7 +63,7 @@ async def _changed(invocation: Invocation, before: Snapshot, document: JSONObjec
     return CommandError(
         f"{name} changed while you were looking (now {await _what_is_new(invocation, before, document)})",
         hints=("run the command again to see the new plan",),
-        exit_code=REFUSED,
+        exit_code=ExitCode.REFUSED,
     )
 
 

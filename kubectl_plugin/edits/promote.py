@@ -9,8 +9,8 @@ from controller.api.base import Value
 from controller.api.number import IntOrPercent
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.edits.partition import set_partition
-from kubectl_plugin.edits.rolling import REFUSED, settings_of
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.edits.rolling import settings_of
+from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.steps import STEPS_ANNOTATION, Steps, steps_of
 
@@ -68,7 +68,7 @@ def _given(snapshot: Snapshot, steps: Steps | None, desired: int, to: IntOrPerce
         raise CommandError(
             f"cannot promote {snapshot.key.name} to partition {to}: partition {present} lets more nodes update",
             hints=(f"kubectl kruise-ds set-partition {_where(snapshot, str(to))} sets it all the same",),
-            exit_code=REFUSED,
+            exit_code=ExitCode.REFUSED,
         )
     if not wanted:
         return Goal(partition=to, words=_FULLY) if kept else None
@@ -92,7 +92,7 @@ def _without_steps(snapshot: Snapshot) -> CommandError:
             f"kubectl annotate ads {name} -n {namespace} {STEPS_ANNOTATION}=90%,50%,0",
             f"or without steps: kubectl kruise-ds promote {name} -n {namespace} --to VALUE, or --full",
         ),
-        exit_code=REFUSED,
+        exit_code=ExitCode.REFUSED,
     )
 
 

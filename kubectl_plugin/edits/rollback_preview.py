@@ -13,8 +13,8 @@ from kubectl_plugin.durations import short as short_time
 from kubectl_plugin.edits.edit import Caution, Edit
 from kubectl_plugin.edits.outlook import board_after
 from kubectl_plugin.edits.rollback import Wish, roll_back
-from kubectl_plugin.report.images import images_of, short
 from kubectl_plugin.report.moves import Moves, Obstacle, moves_of
+from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 
 _LABEL: Final = 12

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from controller.api.daemonset import RollingUpdate
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.snapshot import Snapshot
 
 ROLLING: Final = ("spec", "updateStrategy", "rollingUpdate")
-REFUSED: Final = 6
 
 
 def settings_of(snapshot: Snapshot, doing: str) -> RollingUpdate:
@@ -20,6 +19,6 @@ def settings_of(snapshot: Snapshot, doing: str) -> RollingUpdate:
         raise CommandError(
             f"cannot {doing} {daemonset.name}: updateStrategy is OnDelete, pods change only when you delete them",
             hints=(f"kubectl kruise-ds nodes {daemonset.name} -n {daemonset.namespace} --only old",),
-            exit_code=REFUSED,
+            exit_code=ExitCode.REFUSED,
         )
     return rolling

@@ -9,7 +9,7 @@ from typing import Final
 from rich.text import Text
 
 from kubectl_plugin.paint.table import clean
-from kubectl_plugin.report.checkup import Check, Level
+from kubectl_plugin.report.installation.checkup import Check, Level
 
 INDENT: Final = 6
 """Columns of the level."""

@@ -12,9 +12,9 @@ from controller.api.base import JSON
 from kubectl_plugin.durations import short
 from kubectl_plugin.paint.table import clean
 from kubectl_plugin.paint.yaml_lines import yaml_lines
-from kubectl_plugin.report.comparison import Comparison, Side
-from kubectl_plugin.report.differences import Change, Difference
-from kubectl_plugin.report.places import Kind, holder_of, text_of
+from kubectl_plugin.report.revisions.comparison import Comparison, Side
+from kubectl_plugin.report.revisions.differences import Change, Difference
+from kubectl_plugin.report.revisions.places import Kind, holder_of, text_of
 
 OLD: Final = "red"
 NEW: Final = "green"

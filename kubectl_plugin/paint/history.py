@@ -11,9 +11,9 @@ from controller.api.meta import rfc3339
 from kubectl_plugin.durations import short
 from kubectl_plugin.paint.table import Cell, Column, clean, table
 from kubectl_plugin.paint.yaml_lines import yaml_lines
-from kubectl_plugin.report.history import Row
-from kubectl_plugin.report.images import short as short_image
-from kubectl_plugin.report.masking import masked
+from kubectl_plugin.report.revisions.history import Row
+from kubectl_plugin.report.revisions.images import short as short_image
+from kubectl_plugin.report.revisions.masking import masked
 
 NONE: Final = "<none>"
 UNKNOWN: Final = "<unknown>"

@@ -9,12 +9,12 @@ from typing import Final
 from rich.console import Group as Lines
 from rich.text import Text
 
+from kubectl_plugin.forecast.forecast import Wave
+from kubectl_plugin.forecast.later import Later
+from kubectl_plugin.forecast.report import Check, Result, RolloutPlan
+from kubectl_plugin.forecast.words import ASCII_SIGNS, PlanWords, Signs
 from kubectl_plugin.paint.style import BAD, DIM, LABEL
 from kubectl_plugin.paint.table import clean, cut
-from kubectl_plugin.report.forecast import Wave
-from kubectl_plugin.report.plan_later import Later
-from kubectl_plugin.report.plan_report import Check, Result, RolloutPlan
-from kubectl_plugin.report.plan_words import ASCII_SIGNS, PlanWords, Signs
 
 LABELS: Final = 11
 """Columns of the words on the left."""

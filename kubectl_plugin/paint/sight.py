@@ -11,7 +11,7 @@ from rich.text import Text
 
 from controller.api.daemonset import Phase
 from kubectl_plugin.paint import style
-from kubectl_plugin.report.rollout_status import RolloutStatus
+from kubectl_plugin.report.status.document import RolloutStatus
 from kubectl_plugin.report.survey import Survey
 
 LABELS: Final = 11

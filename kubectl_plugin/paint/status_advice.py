@@ -14,9 +14,9 @@ from controller.api.wellknown import TEMPLATE_REFUSED
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.sight import BUSY, Sight, labelled, line
 from kubectl_plugin.report.node_row import NodeState
-from kubectl_plugin.report.reasons import rows_in, some
-from kubectl_plugin.report.rollout_status import Problem
-from kubectl_plugin.report.standing_words import ago
+from kubectl_plugin.report.status.document import Problem
+from kubectl_plugin.report.status.reasons import rows_in, some
+from kubectl_plugin.report.status.standing import ago
 
 MOST_PROBLEMS: Final = 3
 MOST_NAMES: Final = 3

@@ -14,8 +14,8 @@ from kubectl_plugin.paint.sight import Sight, line
 from kubectl_plugin.paint.status_advice import rest, troubles
 from kubectl_plugin.paint.status_facts import facts
 from kubectl_plugin.paint.table import clean, cut
-from kubectl_plugin.report.rollout_status import RolloutStatus
-from kubectl_plugin.report.standing_words import standing_of
+from kubectl_plugin.report.status.document import RolloutStatus
+from kubectl_plugin.report.status.standing import standing_of
 
 
 class Detail(IntEnum):

@@ -11,11 +11,11 @@ from controller.api.daemonset import Phase
 from controller.planner.eligibility import Fit
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.sight import BUSY, Sight, line
-from kubectl_plugin.report.differences import differences
-from kubectl_plugin.report.images import images_of, short
 from kubectl_plugin.report.node_row import NodeState
-from kubectl_plugin.report.phrases import summary
-from kubectl_plugin.report.reasons import some
+from kubectl_plugin.report.revisions.differences import differences
+from kubectl_plugin.report.revisions.images import images_of, short
+from kubectl_plugin.report.revisions.phrases import summary
+from kubectl_plugin.report.status.reasons import some
 
 BAR: Final = 20
 SHORTEST_BAR: Final = 6

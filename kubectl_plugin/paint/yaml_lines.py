@@ -7,7 +7,7 @@ from typing import Final
 import yaml
 
 from controller.api.base import JSON
-from kubectl_plugin.report.masking import MASK
+from kubectl_plugin.report.revisions.masking import MASK
 
 _ENDLESS: Final = 1 << 30
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from controller.api.base import Value
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.node_row import NodeRow, NodeState
 from kubectl_plugin.report.survey import Survey
 
@@ -38,9 +38,9 @@ def choice(only: str, *, excluded: bool, group: str | None, sort: str) -> Choice
     words = [word for word in only.lower().split(",") if word]
     for word in words:
         if word != ALL and word not in _STATES:
-            raise CommandError(f'invalid --only "{word}": use all, {", ".join(_STATES)}', exit_code=2)
+            raise CommandError(f'invalid --only "{word}": use all, {", ".join(_STATES)}', exit_code=ExitCode.USAGE)
     if sort != "update" and sort not in _KEYS:
-        raise CommandError(f'invalid --sort "{sort}": use update, {", ".join(_KEYS)}', exit_code=2)
+        raise CommandError(f'invalid --sort "{sort}": use update, {", ".join(_KEYS)}', exit_code=ExitCode.USAGE)
     states = frozenset(_STATES) if ALL in words or not words else frozenset(map(NodeState, words))
     asked_for = excluded or "excluded" in words
     if excluded:

@@ -10,9 +10,9 @@ from controller.api.daemonset import DaemonSet, Phase
 from controller.api.meta import epoch
 from controller.api.number import IntOrPercent
 from controller.api.wellknown import DEGRADED, PROGRESSING
-from kubectl_plugin.edits.annotations import last_action
-from kubectl_plugin.failures import CommandError
-from kubectl_plugin.report.images import images_of, short
+from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.report.last_action import last_action
+from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.snapshot import PodDetail, Snapshot
 from kubectl_plugin.report.stated import stated
 from kubectl_plugin.report.steps import steps_of
@@ -77,7 +77,7 @@ def phases_named(texts: Iterable[str]) -> frozenset[Phase]:
     wanted = [word for text in texts for word in text.lower().split(",") if word]
     for word in wanted:
         if word not in known:
-            raise CommandError(f'invalid --phase "{word}": use {", ".join(Phase)}', exit_code=2)
+            raise CommandError(f'invalid --phase "{word}": use {", ".join(Phase)}', exit_code=ExitCode.USAGE)
     return frozenset(known[word] for word in wanted) or frozenset(Phase)
 
 

@@ -12,12 +12,11 @@ from typing import Final
 from controller.api import number
 from controller.api.base import Value
 from controller.api.number import IntOrPercent
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.failures import CommandError, ExitCode
 
 STEPS_ANNOTATION: Final = "kruise-ds/steps"
 """Partitions from the largest to the smallest: `22,16,8,0`, or `90%,50%,0`. A last 0 may be left out."""
 
-_REFUSED: Final = 6
 _LONGEST: Final = 9
 """Digits of a number that can be one of nodes."""
 
@@ -83,5 +82,5 @@ def _malformed(text: str, why: str) -> CommandError:
     return CommandError(
         f'annotation {STEPS_ANNOTATION}="{text}" is not a list of steps: {why}',
         hints=("write partitions from the largest to the smallest: 22,16,8,0 or 90%,50%,0",),
-        exit_code=_REFUSED,
+        exit_code=ExitCode.REFUSED,
     )

@@ -21,6 +21,10 @@ from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 from kubectl_plugin.report.stated import is_observed, refusal_of
 
 
+class UnreadableSpecError(CommandError):
+    """Placement, selector or limits are not what they should be; nothing can be told node by node."""
+
+
 class Counts(Value):
     """Of nodes. `updated`, `updating`, `failing`, `next`, `old` and `missing` add up to `desired`."""
 
@@ -101,12 +105,12 @@ class Survey(Value, dict=True, gc=True):
 def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
     """`by`: how nodes are grouped, see `grouping.group_of`.
 
-    Raises CommandError for a spec whose placement, selector or limits cannot be read.
+    Raises UnreadableSpecError.
     """
     try:
         board = lay_out(world_of(snapshot))
     except (ValueError, msgspec.ValidationError) as error:
-        raise CommandError(f"the spec of {snapshot.key.name} cannot be read: {error}") from error
+        raise UnreadableSpecError(f"cannot make sense of the spec of {snapshot.key.name}: {error}") from error
     daemonset = snapshot.daemonset
     status = daemonset.status
     standing = standing_of(board, observed=is_observed(daemonset))

@@ -6,9 +6,8 @@ import re
 
 from controller.api import number
 from controller.api.number import IntOrPercent
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.failures import CommandError, ExitCode
 
-USAGE = 2
 _LARGEST = 2**31 - 1
 """The API server's fields hold 32 bits."""
 _COUNT = re.compile(r"[0-9]{1,10}", re.ASCII)
@@ -26,5 +25,5 @@ def int_or_percent(text: str, what: str) -> IntOrPercent:
     if wanted.endswith("%") and number.is_well_formed(wanted) and int(wanted[:-1]) <= 100:
         return f"{int(wanted[:-1])}%"
     raise CommandError(
-        f'invalid {what} "{text}": use a number (0 or more) or a percentage from 0% to 100%', exit_code=USAGE
+        f'invalid {what} "{text}": use a number (0 or more) or a percentage from 0% to 100%', exit_code=ExitCode.USAGE
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kubectl_plugin.flags import Global, Output
 
 if TYPE_CHECKING:
-    from kubectl_plugin.running import Invocation
+    from kubectl_plugin.cluster.invocation import Invocation
     from kubectl_plugin.terminal import Terminal
 
 

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from kubectl_plugin import candidates
-from kubectl_plugin.flags import Global, Output
+from kubectl_plugin.flags import Global, Output, Shell
 from kubectl_plugin.tree.late import run, run_offline
 
 _DOCUMENT = (Output.JSON, Output.YAML)
-
-
-class Shell(StrEnum):
-    BASH = "bash"
-    ZSH = "zsh"
-    FISH = "fish"
-    POWERSHELL = "pwsh"
-    INSTALL = "install"
 
 
 def doctor(flags: Global) -> None:

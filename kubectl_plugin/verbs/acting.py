@@ -17,19 +17,19 @@ from controller.kube.errors import ApiError
 from controller.kube.kinds import DAEMONSETS
 from kubectl_plugin.cluster import controller, documents, events, reads, writing
 from kubectl_plugin.cluster.explain import explained
+from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.session import Session
-from kubectl_plugin.edits.annotations import Action, action, recorded
+from kubectl_plugin.edits.annotations import recorded
 from kubectl_plugin.edits.applying import applied
 from kubectl_plugin.edits.edit import Caution, Edit
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Acting, DryRun, Many, Output
 from kubectl_plugin.paint.document import as_text
 from kubectl_plugin.report import gitops
+from kubectl_plugin.report.last_action import Action, action
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.running import USAGE, Invocation
 from kubectl_plugin.terminal import Terminal
 
-REFUSED: Final = 6
 _SUFFIX: Final = {DryRun.NONE: "", DryRun.CLIENT: " (dry run)", DryRun.SERVER: " (server dry run)"}
 
 
@@ -58,7 +58,7 @@ async def choose(
 ) -> tuple[Snapshot, ...]:
     """The objects, at least one. Raises CommandError: (2) when nothing was chosen, (6) for `-A` without `--yes`."""
     if chosen.everything and (chosen.names or chosen.many.selector):
-        raise CommandError("give names, -l or --all, not two of them", exit_code=USAGE)
+        raise CommandError("give names, -l or --all, not two of them", exit_code=ExitCode.USAGE)
     found = await reads.snapshots(
         invocation, chosen.names, chosen.many, everything=chosen.everything, nodes=nodes, pods=pods
     )
@@ -69,7 +69,7 @@ async def choose(
         raise CommandError(
             f"-A would change {_count(found)} in all namespaces",
             hints=("add --yes if that is what you want",),
-            exit_code=REFUSED,
+            exit_code=ExitCode.REFUSED,
         )
     return found
 
@@ -155,7 +155,7 @@ def _agree(invocation: Invocation, question: str, acting: Acting) -> None:
     """Raises CommandError (6) for a no. Nobody there, or nothing to be written: no question."""
     terminal = invocation.terminal
     if will_ask(invocation, acting) and not terminal.ask(_legible(terminal, question)):
-        raise CommandError("nothing was changed", exit_code=REFUSED, prefix="")
+        raise CommandError("nothing was changed", exit_code=ExitCode.REFUSED, prefix="")
 
 
 def _agree_to_all(invocation: Invocation, changes: Sequence[Change], acting: Acting) -> None:
@@ -163,7 +163,7 @@ def _agree_to_all(invocation: Invocation, changes: Sequence[Change], acting: Act
         raise CommandError(
             f"{_count(changes)} would be changed, and there is no terminal to ask",
             hints=("add --yes if that is what you want",),
-            exit_code=REFUSED,
+            exit_code=ExitCode.REFUSED,
         )
     lines = (f"  {change.snapshot.key}  {change.edit.result}" for change in changes)
     _agree(invocation, "\n".join((f"{_count(changes)}:", *lines, "Continue?")), acting)

@@ -19,9 +19,8 @@ from controller.api.wellknown import GROUP, KIND
 from controller.kube.config import kubeconfig_reader
 from controller.kube.kinds import DAEMONSETS
 from kubectl_plugin.cluster.questions import ask
-from kubectl_plugin.cluster.session import Session, open_session
+from kubectl_plugin.cluster.session import Session, access_of, open_session
 from kubectl_plugin.flags import GLOBAL_NAMES, Global
-from kubectl_plugin.running import access_of
 
 PATIENCE: Final = 2.0
 """Seconds."""

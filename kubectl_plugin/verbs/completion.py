@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.flags import Shell
 from kubectl_plugin.machine import COMPLETION, PLUGIN
 from kubectl_plugin.terminal import Terminal
-from kubectl_plugin.tree.setup import Shell
 
 LOADED: Final = {
     Shell.BASH: "source <(kubectl completion bash)",
@@ -31,7 +31,6 @@ STARTUP: Final = {
     Shell.POWERSHELL: "$PROFILE",
 }
 MARK: Final = "# Written by `kubectl kruise-ds completion install`."
-REFUSED: Final = 6
 
 
 def completion(terminal: Terminal, shell: Shell, folder: Path | None) -> int:
@@ -71,7 +70,7 @@ def _install(terminal: Terminal, folder: Path | None) -> int:
             terminal.say(f"{target} is there already, from the package")
             return 0
         if there and MARK.removeprefix("# ").encode() not in there:
-            raise CommandError(f"{target} is not from kruise-ds and stays as it is", exit_code=REFUSED)
+            raise CommandError(f"{target} is not from kruise-ds and stays as it is", exit_code=ExitCode.REFUSED)
         target.write_bytes(text.encode())
         target.chmod(0o755)
     except OSError as error:

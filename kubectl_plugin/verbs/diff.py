@@ -5,24 +5,20 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from controller.api.base import JSONObject
 from kubectl_plugin.cluster import reads
+from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import objects_in, text_of
 from kubectl_plugin.edits.rollback import target_of
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.paint.differences import comparison_text
 from kubectl_plugin.paint.document import as_text
-from kubectl_plugin.report.comparison import Side, called, compare, live_side, revision_side
-from kubectl_plugin.report.history_documents import comparison_document
-from kubectl_plugin.report.manifest import template_among
+from kubectl_plugin.report.revisions.comparison import Side, called, compare, live_side, revision_side
+from kubectl_plugin.report.revisions.documents import comparison_document
+from kubectl_plugin.report.revisions.manifest import template_among
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.running import USAGE, Invocation
 from kubectl_plugin.verbs.history import need_revisions, tell_missing
-
-DIFFERENT: Final = 7
-"""Exit code."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +37,7 @@ async def diff(invocation: Invocation, asked: Asked) -> int:
     most = 1 if asked.file else 2
     if len(asked.revisions) > most:
         instead = "one revision and a file" if asked.file else "two revisions"
-        raise CommandError(f"no more than {instead} can be compared", exit_code=USAGE)
+        raise CommandError(f"no more than {instead} can be compared", exit_code=ExitCode.USAGE)
     objects = _read(asked.file) if asked.file else []
     snapshot = await reads.snapshot(invocation, asked.name, nodes=False)
     old, new = _from_file(snapshot, asked, asked.file, objects) if asked.file else _from_history(snapshot, asked)
@@ -52,7 +48,7 @@ async def diff(invocation: Invocation, asked: Asked) -> int:
         drawn = comparison_text(found, now=snapshot.now, only_ascii=invocation.terminal.ascii)
         invocation.terminal.show(drawn, whole=True)
     tell_missing(invocation, snapshot)
-    return DIFFERENT if asked.exit_code and found.changes else 0
+    return ExitCode.DIFFERENT if asked.exit_code and found.changes else 0
 
 
 def _read(path: Path) -> list[JSONObject]:

@@ -9,12 +9,12 @@ from controller.api.wellknown import GROUP
 from kubectl_plugin import machine
 from kubectl_plugin.cluster import installation
 from kubectl_plugin.cluster.installation import known
+from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.paint.checks import checks_text
 from kubectl_plugin.paint.document import as_text
 from kubectl_plugin.releases import own_version
-from kubectl_plugin.report.checkup import Check, Level, checkup, problems
-from kubectl_plugin.report.facts import Facts, Right
-from kubectl_plugin.running import Invocation
+from kubectl_plugin.report.installation.checkup import Check, Level, checkup, problems
+from kubectl_plugin.report.installation.facts import Facts, Right
 
 WANTED = (
     *((verb, GROUP, "daemonsets") for verb in ("get", "list", "watch", "patch")),

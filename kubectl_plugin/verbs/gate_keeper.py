@@ -9,18 +9,13 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from kubectl_plugin.cluster.follow import Following, following
+from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.durations import short
 from kubectl_plugin.edits.promote import course_of
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.gate import Closed, Why, closed
 from kubectl_plugin.report.survey import Survey, survey
-from kubectl_plugin.running import Invocation
 
-GONE: Final = 1
-TIMED_OUT: Final = 3
-STALLED: Final = 4
-MANUAL: Final = 5
-OVERTAKEN: Final = 6
 LOOK_EVERY: Final = 2.0
 """Seconds between two looks where nothing happens: a soak and a deadline go on."""
 
@@ -63,12 +58,12 @@ class Keeper:
     def _look(self) -> Survey:
         (snapshot,) = self._follow.snapshots()
         if snapshot is None or snapshot.daemonset.dying or snapshot.daemonset.uid != self._daemonset.uid:
-            raise CommandError(f"{self._daemonset.name} was deleted while this waited", exit_code=GONE)
+            raise CommandError(f"{self._daemonset.name} was deleted while this waited", exit_code=ExitCode.FAILED)
         if snapshot.daemonset.generation > self._generation:
             raise CommandError(
                 f"{self._daemonset.name} was changed by somebody else while this waited",
                 hints=(f"kubectl kruise-ds status {self._where}",),
-                exit_code=OVERTAKEN,
+                exit_code=ExitCode.REFUSED,
             )
         return survey(snapshot)
 
@@ -80,12 +75,12 @@ class Keeper:
     def _give_up_if_hopeless(self, shut: Closed) -> None:
         if shut.why is Why.STALLED:
             hint = f"kubectl kruise-ds rollback {self._where} goes back"
-            raise CommandError(f"stalled: {shut.text}", hints=(hint,), exit_code=STALLED)
+            raise CommandError(f"stalled: {shut.text}", hints=(hint,), exit_code=ExitCode.STUCK)
         if shut.why is Why.PAUSED:
             hint = f"kubectl kruise-ds resume {self._where} lets it go on"
-            raise CommandError(shut.text, hints=(hint,), exit_code=MANUAL)
+            raise CommandError(shut.text, hints=(hint,), exit_code=ExitCode.WAITING)
         if self._left <= 0:
-            raise CommandError(f"gave up after {short(self._timeout)}: {shut.text}", exit_code=TIMED_OUT)
+            raise CommandError(f"gave up after {short(self._timeout)}: {shut.text}", exit_code=ExitCode.TIMED_OUT)
 
     def _tell(self, shut: Closed) -> None:
         """Once for each thing that is waited for; the time that passes is none."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from kubectl_plugin.cluster import reads
+from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits.rollback import target_of
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.document import as_text
 from kubectl_plugin.paint.history import history_table, revision_text
-from kubectl_plugin.report.history import Row, revisions_readable
-from kubectl_plugin.report.history import history as rows_of
-from kubectl_plugin.report.history_documents import history_document, revision_document
+from kubectl_plugin.report.revisions.documents import history_document, revision_document
+from kubectl_plugin.report.revisions.history import Row, revisions_readable
+from kubectl_plugin.report.revisions.history import history as rows_of
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.running import Invocation
 
 
 async def history(invocation: Invocation, name: str, *, revision: int | None, show_values: bool) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits.image import parse, set_images
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Acting, Many
-from kubectl_plugin.report.values import USAGE, int_or_percent
-from kubectl_plugin.running import Invocation
+from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.acting import Change, Chosen, carry_out_all, choose
 
 
@@ -26,7 +26,7 @@ class Asked:
 async def set_image(invocation: Invocation, asked: Asked, acting: Acting) -> int:
     images = parse([word for word in asked.words if "=" in word])
     if not images:
-        raise CommandError("which image? use set-image NAME CONTAINER=IMAGE, or *=IMAGE", exit_code=USAGE)
+        raise CommandError("which image? use set-image NAME CONTAINER=IMAGE, or *=IMAGE", exit_code=ExitCode.USAGE)
     hold_at = int_or_percent(asked.hold_at, "--hold-at") if asked.hold_at is not None else None
     names = tuple(word for word in asked.words if "=" not in word)
     chosen = Chosen(names=names, many=asked.many, everything=asked.everything)

@@ -9,14 +9,14 @@ from typing import Final
 from msgspec.structs import replace
 
 from kubectl_plugin.cluster import reads
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.cluster.invocation import Invocation
+from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Many, Output
 from kubectl_plugin.paint.document import as_text
 from kubectl_plugin.paint.overview import overview
 from kubectl_plugin.report.documents import rollout_list
 from kubectl_plugin.report.overview import TROUBLED, Line, line_of, phases_named, tally
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.running import USAGE, Invocation
 from kubectl_plugin.verbs.table_watch import Picture, table_screen
 
 EVERY: Final = 2.0
@@ -27,7 +27,7 @@ async def list_(invocation: Invocation, many: Many, *, phases: tuple[str, ...], 
     """Pods are read only where the status alone does not say what is wrong. With `watch` until it is interrupted."""
     wanted = phases_named(phases)
     if watch and invocation.output in (Output.YAML, Output.NAME):
-        raise CommandError(f"-w has no output format {invocation.output}: use json or wide", exit_code=USAGE)
+        raise CommandError(f"-w has no output format {invocation.output}: use json or wide", exit_code=ExitCode.USAGE)
     if not watch:
         _print(invocation, many, await _lines(invocation, many, wanted))
         return 0

@@ -7,7 +7,8 @@ from typing import Final
 
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.follow import following
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.cluster.invocation import Invocation
+from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.document import as_text
 from kubectl_plugin.paint.nodes import node_table
@@ -15,7 +16,6 @@ from kubectl_plugin.report.documents import node_list
 from kubectl_plugin.report.node_choice import Choice, choice, chosen, footer
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import survey
-from kubectl_plugin.running import USAGE, Invocation
 from kubectl_plugin.verbs.table_watch import Picture, table_screen
 
 TICK: Final = 5.0
@@ -39,7 +39,7 @@ async def nodes(invocation: Invocation, asked: Asked) -> int:
     """With `watch` until it is interrupted, or the DaemonSet is gone."""
     wanted = choice(asked.only, excluded=asked.excluded, group=asked.zone, sort=asked.sort)
     if asked.watch and invocation.output in (Output.YAML, Output.NAME):
-        raise CommandError(f"-w has no output format {invocation.output}: use json or wide", exit_code=USAGE)
+        raise CommandError(f"-w has no output format {invocation.output}: use json or wide", exit_code=ExitCode.USAGE)
     snapshot = await reads.snapshot(invocation, asked.name, nodes=not asked.watch, pods=not asked.watch)
     if asked.watch:
         return await _watch(invocation, snapshot, wanted, asked.by)

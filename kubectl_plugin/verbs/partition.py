@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from controller.api.number import IntOrPercent
+from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits import partition as edits
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Acting, Many
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.values import USAGE, int_or_percent
-from kubectl_plugin.running import Invocation
+from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.acting import Change, Chosen, carry_out_all, choose
 
 Value = Callable[[Snapshot], IntOrPercent]
@@ -54,10 +54,10 @@ def _parsed(asked: Asked) -> tuple[tuple[str, ...], Value]:
         raise CommandError(
             "which one, and how many pods stay old? use set-partition NAME VALUE",
             hints=("or in nodes to update: set-partition NAME --update 1",),
-            exit_code=USAGE,
+            exit_code=ExitCode.USAGE,
         )
     if update is not None and words and _VALUE.fullmatch(words[-1]):
-        raise CommandError("give VALUE or --update, not both", exit_code=USAGE)
+        raise CommandError("give VALUE or --update, not both", exit_code=ExitCode.USAGE)
     if update is not None:
         nodes = int_or_percent(update, "--update")
         return words, lambda snapshot: edits.for_nodes(snapshot, nodes)

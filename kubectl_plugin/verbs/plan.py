@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -18,22 +18,19 @@ from controller.kube.errors import NotFound
 from controller.kube.kinds import DAEMONSETS
 from controller.planner.validation import problems
 from kubectl_plugin.cluster import documents, reads, trying
+from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import STDIN, Manifest, read
 from kubectl_plugin.edits.image import parse
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
+from kubectl_plugin.forecast.document import API_VERSION, KIND, document_of
+from kubectl_plugin.forecast.report import Answer, Result, RolloutPlan, probe_of, rollout_plan, with_answer
+from kubectl_plugin.forecast.wish import Wish, as_applied, as_wished, differences
 from kubectl_plugin.paint.document import as_text
 from kubectl_plugin.paint.plan import PlanBlock
-from kubectl_plugin.report.plan_document import API_VERSION, KIND, document_of
-from kubectl_plugin.report.plan_report import Answer, Result, RolloutPlan, probe_of, rollout_plan, with_answer
-from kubectl_plugin.report.plan_wish import Wish, as_applied, as_wished, differences
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.values import int_or_percent
-from kubectl_plugin.running import USAGE, Invocation
 from kubectl_plugin.terminal import WIDEST
-
-WOULD_CHANGE: Final = 7
-"""Exit code."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +64,11 @@ class Asked:
 async def plan(invocation: Invocation, asked: Asked) -> int:
     wish = asked.wish()
     if asked.waves < 0:
-        raise CommandError(f"invalid --waves {asked.waves}: use a number, or 0 for all", exit_code=USAGE)
+        raise CommandError(f"invalid --waves {asked.waves}: use a number, or 0 for all", exit_code=ExitCode.USAGE)
     made = [await _planned(invocation, live, asked, wish) for live in await _targets(invocation, asked)]
     _show(invocation, made)
     changes = any(one.forecast.changes for one in made)
-    return WOULD_CHANGE if asked.exit_code and changes else 0
+    return ExitCode.DIFFERENT if asked.exit_code and changes else 0
 
 
 @dataclass(frozen=True)
@@ -86,7 +83,7 @@ class _Target:
 async def _targets(invocation: Invocation, asked: Asked) -> Sequence[_Target]:
     if not asked.reads_manifests:
         if asked.name is None:
-            raise CommandError("which one? give a name, or -f with its manifest", exit_code=USAGE)
+            raise CommandError("which one? give a name, or -f with its manifest", exit_code=ExitCode.USAGE)
         return (_Target(await reads.snapshot(invocation, asked.name)),)
     found = await read(asked.files, recursive=asked.recursive, kustomize=asked.kustomize, stdin=sys.stdin)
     if asked.name is not None:

@@ -8,17 +8,17 @@ from dataclasses import replace as with_fields
 from msgspec.structs import replace
 
 from kubectl_plugin.cluster import reads
+from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.edits import promote as edits
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.edits.promote import Goal, course_of, goal_of
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Acting, DryRun
 from kubectl_plugin.report.gate import Why, closed
 from kubectl_plugin.report.survey import Survey, survey
-from kubectl_plugin.report.values import USAGE, int_or_percent
-from kubectl_plugin.running import Invocation
-from kubectl_plugin.verbs.acting import REFUSED, carry_out, will_ask
+from kubectl_plugin.report.values import int_or_percent
+from kubectl_plugin.verbs.acting import carry_out, will_ask
 from kubectl_plugin.verbs.gate_keeper import keeping
 
 
@@ -57,9 +57,9 @@ async def promote(invocation: Invocation, asked: Asked, acting: Acting) -> int:
 
 def _check(asked: Asked, acting: Acting) -> None:
     if asked.full and asked.to is not None:
-        raise CommandError("give --full or --to, not both", exit_code=USAGE)
+        raise CommandError("give --full or --to, not both", exit_code=ExitCode.USAGE)
     if asked.wait and (acting.dry_run is not DryRun.NONE or acting.print_patch):
-        raise CommandError("--wait waits for what --dry-run and --print-patch do not do", exit_code=USAGE)
+        raise CommandError("--wait waits for what --dry-run and --print-patch do not do", exit_code=ExitCode.USAGE)
 
 
 def _goal(seen: Survey, asked: Asked) -> Goal | None:
@@ -91,7 +91,7 @@ def _refuse_if_closed(seen: Survey, soak: float) -> None:
         otherwise = f"kubectl kruise-ds resume {where} lets it go on"
     if shut.why is Why.SOAKING:
         otherwise = "--wait waits until then"
-    raise CommandError(shut.text, hints=(f"--force goes on anyway; {otherwise}",), exit_code=REFUSED)
+    raise CommandError(shut.text, hints=(f"--force goes on anyway; {otherwise}",), exit_code=ExitCode.REFUSED)
 
 
 async def _carry_out(invocation: Invocation, seen: Survey, edit: Edit, ask: str | None, acting: Acting) -> int:
@@ -105,5 +105,5 @@ def _agreed(invocation: Invocation, question: str | None, acting: Acting) -> Act
     if question is None or not will_ask(invocation, acting):
         return acting
     if not invocation.terminal.ask(question):
-        raise CommandError("nothing was changed", exit_code=REFUSED, prefix="")
+        raise CommandError("nothing was changed", exit_code=ExitCode.REFUSED, prefix="")
     return with_fields(acting, yes=True)

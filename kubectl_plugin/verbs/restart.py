@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits import restart as edits
 from kubectl_plugin.flags import Acting
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.running import Invocation
 from kubectl_plugin.verbs.acting import Change, Chosen, carry_out_all, choose, will_ask
 
 __all__ = ["Chosen", "restart"]

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits.rollback import Wish, roll_back, target_of
 from kubectl_plugin.edits.rollback_preview import headline, preview, still_kept
 from kubectl_plugin.flags import Acting, Many
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.running import Invocation
 from kubectl_plugin.verbs.acting import Change, Chosen, carry_out_all, choose, will_ask
 
 

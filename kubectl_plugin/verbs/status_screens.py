@@ -10,14 +10,14 @@ import msgspec
 from rich.text import Text
 
 from controller.api.meta import rfc3339
+from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.durations import short
 from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.live import LiveBlock
 from kubectl_plugin.paint.status_block import Detail, status_block
 from kubectl_plugin.paint.style import DIM
-from kubectl_plugin.report.status_line import milestone, progress, status_line
-from kubectl_plugin.running import Invocation
-from kubectl_plugin.verbs.status import Look, sight
+from kubectl_plugin.report.status.line import milestone, progress, status_line
+from kubectl_plugin.verbs.status_look import Look, sight
 
 HEARTBEAT: Final = 30.0
 """Seconds of quiet after which a log gets a line all the same: some tools end a job that says nothing."""

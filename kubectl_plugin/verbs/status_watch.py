@@ -11,14 +11,14 @@ from typing import Final
 from controller.api.daemonset import Phase
 from kubectl_plugin.cluster import controller
 from kubectl_plugin.cluster.follow import APART, Following, following
+from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.last_words import LastWords
 from kubectl_plugin.durations import seconds_of
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
-from kubectl_plugin.report.endings import STUCK, Ending, ending_of, gone, unattended, unfinished
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.running import USAGE, Invocation
-from kubectl_plugin.verbs.status import Asked, Look, chosen, look
+from kubectl_plugin.report.status.endings import Ending, ending_of, gone, unattended, unfinished
+from kubectl_plugin.verbs.status_look import Asked, Look, chosen, look
 from kubectl_plugin.verbs.status_screens import Screen, screen
 
 TICK: Final = 1.0
@@ -35,7 +35,7 @@ ASK_EVERY: Final = 10.0
 async def watch(invocation: Invocation, asked: Asked) -> int:
     """The highest code of all objects."""
     if invocation.output not in (None, Output.JSON, Output.WIDE):
-        raise CommandError(f"-w has no output format {invocation.output}: use json", exit_code=USAGE)
+        raise CommandError(f"-w has no output format {invocation.output}: use json", exit_code=ExitCode.USAGE)
     seconds = seconds_of(asked.timeout, "--timeout") or math.inf
     found = await chosen(invocation, asked, everything=False)
     if not found:
@@ -132,5 +132,5 @@ class Attendance:
 
 
 def _decided(endings: Sequence[Ending | None], *, fail_fast: bool) -> bool:
-    stuck = any(ending is not None and ending.code == STUCK for ending in endings)
+    stuck = any(ending is not None and ending.code == ExitCode.STUCK for ending in endings)
     return all(ending is not None for ending in endings) or (fail_fast and stuck)

@@ -12,9 +12,9 @@ import msgspec
 from rich.text import Text
 
 from controller.api.base import JSONObject
+from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.live import LiveBlock
-from kubectl_plugin.running import Invocation
 from kubectl_plugin.terminal import Terminal
 
 

@@ -9,7 +9,7 @@ from kubectl_plugin.releases import own_version, too_far_apart
 from kubectl_plugin.terminal import Terminal
 
 if TYPE_CHECKING:
-    from kubectl_plugin.running import Invocation
+    from kubectl_plugin.cluster.invocation import Invocation
 
 
 def client_version(terminal: Terminal, output: Output | None) -> int:
@@ -27,7 +27,7 @@ async def version(invocation: Invocation) -> int:
 
     from kubectl_plugin.cluster import installation
     from kubectl_plugin.cluster.installation import known
-    from kubectl_plugin.report.facts import Unknown
+    from kubectl_plugin.report.installation.facts import Unknown
 
     session, terminal = invocation.session, invocation.terminal
     server, served, stored, found, pods = await asyncio.gather(

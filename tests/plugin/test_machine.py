@@ -8,7 +8,7 @@ import pytest
 
 from kubectl_plugin import machine
 from kubectl_plugin.machine import look_around
-from kubectl_plugin.report.facts import Machine, Unknown
+from kubectl_plugin.report.installation.facts import Machine, Unknown
 
 
 def program(folder: Path, name: str, script: str = "") -> str:

@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from controller.api.base import JSONObject
-from kubectl_plugin.edits.annotations import CHANGE_CAUSE, LAST_ACTION, Action, action, last_action, recorded
+from kubectl_plugin.edits.annotations import CHANGE_CAUSE, recorded
 from kubectl_plugin.edits.applying import applied, found
+from kubectl_plugin.report.last_action import LAST_ACTION, Action, action, last_action
 from tests.builders import NOW
 from tests.plugin.edits.documents import live
 

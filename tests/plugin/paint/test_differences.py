@@ -6,8 +6,8 @@ import pytest
 
 from controller.api.base import JSON, JSONObject
 from kubectl_plugin.paint.differences import comparison_text
-from kubectl_plugin.report.comparison import Comparison, Side
-from kubectl_plugin.report.differences import differences
+from kubectl_plugin.report.revisions.comparison import Comparison, Side
+from kubectl_plugin.report.revisions.differences import differences
 
 
 def drawn(old: JSONObject, new: JSONObject, *, only_ascii: bool = False) -> list[str]:

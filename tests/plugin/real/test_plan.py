@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubectl_plugin.report.plan_wish import as_applied
+from kubectl_plugin.forecast.wish import as_applied
 from tests.control_plane import ControlPlane
 from tests.kit.api import DAEMONSETS, PODS, Object, closing
 from tests.nodes import Behaviour

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from kubectl_plugin.report.checkup import Check, Level, checkup, problems
-from kubectl_plugin.report.facts import ControllerPod, Facts, Leader, Machine, Right, Rival, Unknown
+from kubectl_plugin.report.installation.checkup import Check, Level, checkup, problems
+from kubectl_plugin.report.installation.facts import ControllerPod, Facts, Leader, Machine, Right, Rival, Unknown
 
 NOW = 1_763_640_250.0
 RIGHTS = (

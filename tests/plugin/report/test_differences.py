@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from controller.api.base import JSONObject
 from controller.api.canonical import identity
-from kubectl_plugin.report.differences import Difference, differences, image_only, verdict
-from kubectl_plugin.report.phrases import summary
+from kubectl_plugin.report.revisions.differences import Difference, differences, image_only, verdict
+from kubectl_plugin.report.revisions.phrases import summary
 
 Edit = Callable[[Any], object]
 """Of the pod spec, in place."""

@@ -14,8 +14,8 @@ from controller.api.daemonset import LifecycleHook
 from controller.planner.actions import Plan
 from controller.planner.phase import Phase
 from controller.planner.world import World
-from kubectl_plugin.report.forecast import Forecast, Wave, forecast
-from kubectl_plugin.report.plan_moves import AT_ONCE, How
+from kubectl_plugin.forecast.forecast import Forecast, Wave, forecast
+from kubectl_plugin.forecast.moves import AT_ONCE, How
 from tests.builders import (
     ago,
     ds,

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from controller.api.base import JSON, JSONObject
 from controller.api.pod import Pod
 from controller.api.revision import Revision
-from kubectl_plugin.report.history import history, live_revision
+from kubectl_plugin.report.revisions.history import history, live_revision
 from kubectl_plugin.report.snapshot import Snapshot
 from tests.builders import ds, failed, pod, revision, served, template, world
 from tests.plugin.snapshots import of_world

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.api.base import JSONObject
-from kubectl_plugin.report import images
+from kubectl_plugin.report.revisions import images
 
 DIGEST = "sha256:4f5c1a2b3c4d5e6f"
 

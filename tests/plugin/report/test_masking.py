@@ -7,7 +7,7 @@ import copy
 import pytest
 
 from controller.api.base import JSON, JSONObject
-from kubectl_plugin.report.masking import looks_secret, masked
+from kubectl_plugin.report.revisions.masking import looks_secret, masked
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ import pytest
 from controller.api.base import JSONObject
 from controller.api.pod import Pod
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.report.forecast import forecast
-from kubectl_plugin.report.plan_later import later_steps
-from kubectl_plugin.report.plan_pace import Pace, pace_of
-from kubectl_plugin.report.plan_wish import LAST_APPLIED, as_applied, differences
+from kubectl_plugin.forecast.forecast import forecast
+from kubectl_plugin.forecast.later import later_steps
+from kubectl_plugin.forecast.pace import Pace, pace_of
+from kubectl_plugin.forecast.wish import LAST_APPLIED, as_applied, differences
 from tests.builders import ago, ds, everywhere, matching, node, pending, pod, taint, world
 from tests.plugin.snapshots import container, detail
 

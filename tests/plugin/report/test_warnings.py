@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from controller.api.daemonset import DaemonSet, LifecycleHook
 from controller.api.node import Node
 from controller.api.pod import Pod
-from kubectl_plugin.report.forecast import forecast
+from kubectl_plugin.forecast.forecast import forecast
+from kubectl_plugin.forecast.warnings import QUESTIONS, warnings_of
 from kubectl_plugin.report.survey import world_of
-from kubectl_plugin.report.warnings import QUESTIONS, warnings_of
 from tests.builders import ds, everywhere, node, numbered, pod, served, taint
 from tests.plugin.snapshots import snapshot
 

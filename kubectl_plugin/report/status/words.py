@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from msgspec.structs import replace
 
 from controller.api.meta import Key
-from kubectl_plugin.report.rollout_status import Problem, RolloutStatus
+from kubectl_plugin.report.status.document import Problem, RolloutStatus
 
 Run: TypeAlias = tuple[Key, str, int]
 """A pod, one of its containers, and how often that was restarted."""

@@ -11,13 +11,13 @@ from controller.api.base import JSON
 from controller.api.daemonset import Phase, Rollout
 from controller.planner.board import Budget
 from controller.planner.eligibility import Fit
-from kubectl_plugin.edits.annotations import last_action
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.documents import API_VERSION
-from kubectl_plugin.report.images import images_of
+from kubectl_plugin.report.last_action import last_action
 from kubectl_plugin.report.node_row import NodeRow, NodeState
-from kubectl_plugin.report.reasons import reason_of
-from kubectl_plugin.report.rollout_status import (
+from kubectl_plugin.report.revisions.images import images_of
+from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.status.document import (
     BudgetUse,
     Group,
     ImageChange,
@@ -29,7 +29,7 @@ from kubectl_plugin.report.rollout_status import (
     StepsNow,
     Strategy,
 )
-from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.status.reasons import reason_of
 from kubectl_plugin.report.steps import steps_of
 from kubectl_plugin.report.survey import Survey
 

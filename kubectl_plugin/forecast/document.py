@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from controller.api.base import JSONObject
-from kubectl_plugin.report.forecast import Wave
-from kubectl_plugin.report.plan_later import Later
-from kubectl_plugin.report.plan_report import RolloutPlan
+from kubectl_plugin.forecast.forecast import Wave
+from kubectl_plugin.forecast.later import Later
+from kubectl_plugin.forecast.report import RolloutPlan
 
 API_VERSION = "kruise-ds/v1"
 KIND = "RolloutPlan"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from controller.api.daemonset import Phase
 from controller.api.meta import epoch
 from kubectl_plugin.durations import short
-from kubectl_plugin.report.rollout_status import RolloutStatus
+from kubectl_plugin.report.status.document import RolloutStatus
 from kubectl_plugin.report.survey import Survey
 
 

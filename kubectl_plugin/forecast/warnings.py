@@ -10,12 +10,12 @@ from controller.api.number import IntOrPercent
 from controller.planner.eligibility import Fit
 from controller.planner.lifecycle import hooked
 from kubectl_plugin.edits.edit import Caution
-from kubectl_plugin.report.forecast import Forecast
+from kubectl_plugin.forecast.course import is_not_ready
+from kubectl_plugin.forecast.forecast import Forecast
+from kubectl_plugin.forecast.kept import uses_budget
+from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.report.gitops import caution_about
 from kubectl_plugin.report.grouping import group_of
-from kubectl_plugin.report.plan_course import is_not_ready
-from kubectl_plugin.report.plan_kept import uses_budget
-from kubectl_plugin.report.plan_moves import How
 from kubectl_plugin.report.snapshot import Snapshot
 
 _NAMED: Final = 3

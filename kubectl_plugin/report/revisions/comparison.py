@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from controller.api.base import JSONObject, Value
-from kubectl_plugin.report.differences import Difference, differences, verdict
-from kubectl_plugin.report.history import live_revision, nodes_with, revisions_readable
+from kubectl_plugin.report.revisions.differences import Difference, differences, verdict
+from kubectl_plugin.report.revisions.history import live_revision, nodes_with, revisions_readable
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 
 

@@ -13,7 +13,7 @@ from controller.api.number import IntOrPercent
 from kubectl_plugin.edits.applying import Draft, applied
 from kubectl_plugin.edits.image import set_images
 from kubectl_plugin.edits.rolling import ROLLING, settings_of
-from kubectl_plugin.report.images import change, images_of
+from kubectl_plugin.report.revisions.images import change, images_of
 from kubectl_plugin.report.snapshot import Snapshot
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"

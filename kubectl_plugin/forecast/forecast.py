@@ -14,9 +14,9 @@ from controller.planner.phase import Phase
 from controller.planner.plan import plan
 from controller.planner.status import Status
 from controller.planner.world import World
-from kubectl_plugin.report.plan_course import Hopeless, carried_out, come_to_pass
-from kubectl_plugin.report.plan_kept import Kept, kept_on, left_to_update, uses_budget
-from kubectl_plugin.report.plan_moves import How, Move, moves_of, together
+from kubectl_plugin.forecast.course import Hopeless, carried_out, come_to_pass
+from kubectl_plugin.forecast.kept import Kept, kept_on, left_to_update, uses_budget
+from kubectl_plugin.forecast.moves import How, Move, moves_of, together
 
 NEVER: Hopeless = frozenset()
 _FAR = 365 * 86_400.0

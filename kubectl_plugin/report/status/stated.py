@@ -6,10 +6,10 @@ from controller.api.daemonset import DaemonSetStatus
 from controller.planner.board import Budget, budget_of
 from kubectl_plugin.report.documents import API_VERSION
 from kubectl_plugin.report.overview import Line, line_of
-from kubectl_plugin.report.rollout_reading import strategy_of
-from kubectl_plugin.report.rollout_status import BudgetUse, NodeCounts, RevisionNumbers, RolloutStatus
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.stated import stated
+from kubectl_plugin.report.status.document import BudgetUse, NodeCounts, RevisionNumbers, RolloutStatus
+from kubectl_plugin.report.status.reading import strategy_of
 
 
 def stated_status(snapshot: Snapshot, why: str = "") -> RolloutStatus:

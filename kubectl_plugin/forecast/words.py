@@ -8,10 +8,10 @@ from typing import Final
 from controller.api.base import Value
 from controller.planner.phase import Phase
 from kubectl_plugin.durations import short
-from kubectl_plugin.report.forecast import Wave
+from kubectl_plugin.forecast.forecast import Wave
+from kubectl_plugin.forecast.report import RolloutPlan
+from kubectl_plugin.forecast.warnings import counted, some
 from kubectl_plugin.report.node_row import NodeRow, NodeState
-from kubectl_plugin.report.plan_report import RolloutPlan
-from kubectl_plugin.report.warnings import counted, some
 
 
 class Signs(Value):

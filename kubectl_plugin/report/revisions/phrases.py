@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from controller.api.base import JSON
-from kubectl_plugin.report import images
-from kubectl_plugin.report.differences import Change, Difference
-from kubectl_plugin.report.masking import MASK
-from kubectl_plugin.report.places import CONTAINERS, Kind, Path, Step
+from kubectl_plugin.report.revisions import images
+from kubectl_plugin.report.revisions.differences import Change, Difference
+from kubectl_plugin.report.revisions.masking import MASK
+from kubectl_plugin.report.revisions.places import CONTAINERS, Kind, Path, Step
 
 RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
 

@@ -9,9 +9,9 @@ from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
 from controller.api.revision import Revision
 from controller.planner.history import DEFAULT_HISTORY_LIMIT
-from kubectl_plugin.report.differences import Difference, differences
-from kubectl_plugin.report.images import images_of
-from kubectl_plugin.report.phrases import summary
+from kubectl_plugin.report.revisions.differences import Difference, differences
+from kubectl_plugin.report.revisions.images import images_of
+from kubectl_plugin.report.revisions.phrases import summary
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 
 CHANGE_CAUSE: Final = "kubernetes.io/change-cause"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.api.daemonset import Phase
 from kubectl_plugin.report.node_row import NodeState
-from kubectl_plugin.report.reasons import failing, reason_of, rows_in
+from kubectl_plugin.report.status.reasons import failing, reason_of, rows_in
 from kubectl_plugin.report.survey import Survey
 
 

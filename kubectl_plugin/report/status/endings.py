@@ -7,18 +7,11 @@ from typing import Final
 from controller.api.base import Value
 from controller.api.daemonset import Phase
 from controller.planner.progress import due_at
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.node_row import NodeState
-from kubectl_plugin.report.reasons import failing, rows_in
-from kubectl_plugin.report.rollout_reading import recorded
+from kubectl_plugin.report.status.reading import recorded
+from kubectl_plugin.report.status.reasons import failing, rows_in
 from kubectl_plugin.report.survey import Survey
-
-DONE: Final = 0
-GONE: Final = 1
-TIMED_OUT: Final = 3
-STUCK: Final = 4
-NEEDS_A_PERSON: Final = 5
-OVERTAKEN: Final = 6
 
 GRACE: Final = 60.0
 """Seconds by which a deadline may have passed before the controller has noticed."""
@@ -45,43 +38,43 @@ def ending_of(survey: Survey, wanted: Wanted) -> Ending | None:
     known = survey.phase not in (Phase.PENDING, Phase.TERMINATING)
     if known and wanted.revision is not None and survey.current != wanted.revision:
         words = f"revision {wanted.revision} of {name} is not the one that is rolled out: it is {survey.current} now"
-        return _failed(OVERTAKEN, words)
+        return _failed(ExitCode.REFUSED, words)
     match survey.phase:
         case Phase.HEALTHY:
-            return Ending(code=DONE)
+            return Ending(code=ExitCode.DONE)
         case Phase.HELD if not wanted.require_full:
-            return Ending(code=DONE)
+            return Ending(code=ExitCode.DONE)
         case Phase.HELD:
-            return _ended(survey, NEEDS_A_PERSON, f"is held at {_on_it(survey)}", "promote")
+            return _ended(survey, ExitCode.WAITING, f"is held at {_on_it(survey)}", "promote")
         case Phase.PAUSED:
-            return _ended(survey, NEEDS_A_PERSON, f"is paused at {_on_it(survey)}", "resume")
+            return _ended(survey, ExitCode.WAITING, f"is paused at {_on_it(survey)}", "resume")
         case Phase.MANUAL:
             words = f"waits for pods to be deleted, updateStrategy is OnDelete: {_on_it(survey)}"
-            return _ended(survey, NEEDS_A_PERSON, words, "nodes", "--only", "next")
+            return _ended(survey, ExitCode.WAITING, words, "nodes", "--only", "next")
         case Phase.STALLED if survey.standing.refused:
-            return _ended(survey, STUCK, f"is refused: {survey.standing.refused}", _way_back(survey))
+            return _ended(survey, ExitCode.STUCK, f"is refused: {survey.standing.refused}", _way_back(survey))
         case Phase.STALLED if is_certain(survey):
-            return _ended(survey, STUCK, f"stalled at {_of_target(survey)}", _way_back(survey))
+            return _ended(survey, ExitCode.STUCK, f"stalled at {_of_target(survey)}", _way_back(survey))
         case Phase.TERMINATING:
             return gone(name)
     return _failing_fast(survey) if wanted.fail_fast else None
 
 
 def gone(name: str) -> Ending:
-    return _failed(GONE, f"daemonset.apps.kruise.io/{name} was deleted")
+    return _failed(ExitCode.FAILED, f"daemonset.apps.kruise.io/{name} was deleted")
 
 
 def unattended(name: str, absence: str) -> Ending:
     """Nobody is there to do it. `absence` says why."""
     words = f"nothing happens to daemonset.apps.kruise.io/{name}: {absence}"
-    return _failed(STUCK, words, "kubectl kruise-ds doctor")
+    return _failed(ExitCode.STUCK, words, "kubectl kruise-ds doctor")
 
 
 def unfinished(survey: Survey, after: str = "") -> Ending:
     """It still moves. `after`: how long it was waited for, as it was asked."""
     timed = f"timed out after {after}: " if after else ""
     words = f"{timed}daemonset.apps.kruise.io/{survey.daemonset.name} is at {_of_target(survey)} ({survey.phase})"
-    return _failed(TIMED_OUT, words)
+    return _failed(ExitCode.TIMED_OUT, words)
 
 
 def is_certain(survey: Survey) -> bool:
@@ -94,9 +87,9 @@ def is_certain(survey: Survey) -> bool:
 def _failing_fast(survey: Survey) -> Ending | None:
     rows = rows_in(survey, NodeState.FAILING)
     if rows:
-        return _ended(survey, STUCK, f"fails at {_of_target(survey)}: {failing(rows)}", _way_back(survey))
+        return _ended(survey, ExitCode.STUCK, f"fails at {_of_target(survey)}: {failing(rows)}", _way_back(survey))
     if survey.phase is Phase.DEGRADED:
-        return _ended(survey, STUCK, f"is over, but {_unserved(survey)} nodes have no available pod")
+        return _ended(survey, ExitCode.STUCK, f"is over, but {_unserved(survey)} nodes have no available pod")
     return None
 
 

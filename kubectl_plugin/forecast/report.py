@@ -15,17 +15,17 @@ from controller.planner.manifest import pod_name
 from kubectl_plugin.edits.edit import Caution
 from kubectl_plugin.edits.outlook import number_of
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.report.forecast import Forecast, forecast
+from kubectl_plugin.forecast.course import Hopeless
+from kubectl_plugin.forecast.forecast import Forecast, forecast
+from kubectl_plugin.forecast.kept import uses_budget
+from kubectl_plugin.forecast.later import Later, later_steps
+from kubectl_plugin.forecast.moves import How
+from kubectl_plugin.forecast.pace import Pace, pace_of
+from kubectl_plugin.forecast.warnings import Concern, warnings_of
 from kubectl_plugin.report.node_row import NodeRow
-from kubectl_plugin.report.plan_course import Hopeless
-from kubectl_plugin.report.plan_kept import uses_budget
-from kubectl_plugin.report.plan_later import Later, later_steps
-from kubectl_plugin.report.plan_moves import How
-from kubectl_plugin.report.plan_pace import Pace, pace_of
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import Survey, survey, world_of
 from kubectl_plugin.report.trouble import trouble_of
-from kubectl_plugin.report.warnings import Concern, warnings_of
 
 NEVER_AGAIN = math.inf
 """When a refused template is asked about again, as far as a plan looks."""

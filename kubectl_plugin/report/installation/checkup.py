@@ -13,7 +13,7 @@ from typing import Final
 
 from kubectl_plugin.durations import short
 from kubectl_plugin.releases import minor_of, too_far_apart
-from kubectl_plugin.report.facts import Facts, Leader, Right, Unknown
+from kubectl_plugin.report.installation.facts import Facts, Leader, Right, Unknown
 
 OLDEST_CLUSTER: Final = (1, 25)
 SILENCE: Final = 60.0

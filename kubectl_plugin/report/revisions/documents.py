@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from controller.api.base import JSON, JSONObject
 from controller.api.meta import rfc3339
-from kubectl_plugin.report.comparison import Comparison, Side
-from kubectl_plugin.report.differences import image_only
 from kubectl_plugin.report.documents import API_VERSION
-from kubectl_plugin.report.history import Row
-from kubectl_plugin.report.masking import masked
+from kubectl_plugin.report.revisions.comparison import Comparison, Side
+from kubectl_plugin.report.revisions.differences import image_only
+from kubectl_plugin.report.revisions.history import Row
+from kubectl_plugin.report.revisions.masking import masked
 
 
 def history_document(namespace: str, name: str, rows: Iterable[Row]) -> JSONObject:

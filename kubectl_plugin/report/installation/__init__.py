@@ -1,0 +1,1 @@
+"""What is installed: CRD, controller, versions and rights."""

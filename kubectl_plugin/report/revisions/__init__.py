@@ -1,0 +1,1 @@
+"""Revisions of a pod template: what each changed, and two of them side by side."""
