@@ -10,11 +10,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests.kit.api import DAEMONSETS
+from tests.kit.api import DAEMONSETS, PODS
 from tests.nodes.behaviour import Behaviour
 from tests.plugin import scene as scenes
 from tests.plugin.scene import NAME, NAMESPACE, NOW, PACE, Ran, Scene, canary, held, paused, settled, template
 from tests.simulator.faults import Answer, CloseWatch, ErrorEvent, LoseRequest, Rule
+from tests.simulator.kinds import CONFIGMAPS
 
 WATCH = ("status", NAME, "-n", NAMESPACE, "-w")
 WATCHES = "daemonsets.apps.kruise.io"
@@ -196,6 +197,42 @@ def test_a_server_that_has_forgotten_where_we_were_is_read_anew() -> None:
         ran = scene.run(*WATCH, "--timeout", "5m", meanwhile=forgets)
     assert ran.code == 0, ran.err
     assert "trying on" in ran.err
+
+
+def test_a_watch_that_ended_in_good_order_may_find_its_place_forgotten() -> None:
+    async def ends(scene: Scene) -> None:
+        await asyncio.sleep(5.0)
+        store = scene.cluster.store
+        for watch in [watch for watches in store.watches.values() for watch in watches]:
+            watch.close()
+        scene.cluster.create(CONFIGMAPS, NAMESPACE, {"metadata": {"name": "news"}})
+        store.compact()
+        await all_recovers(scene)
+
+    with canary() as scene:
+        ran = scene.run(*WATCH, "--timeout", "5m", meanwhile=ends)
+    assert ran.code == 0, ran.err
+
+
+def test_a_revision_that_comes_back_has_a_new_number() -> None:
+    async def goes_back(scene: Scene) -> None:
+        await asyncio.sleep(5.0)
+        await scene.edit({"spec": {"template": scenes.HISTORY[4][1], **scenes.rolling(partition=0)}})
+
+    with canary() as scene:
+        ran = scene.run(*WATCH, "-o", "json", "--timeout", "20s", meanwhile=goes_back)
+    assert json.loads(ran.out.splitlines()[-1])["revision"]["current"] == 8
+
+
+def test_a_pod_that_goes_without_a_word_is_missed() -> None:
+    async def goes(scene: Scene) -> None:
+        await asyncio.sleep(5.0)
+        await scene.controller.kill()
+        await scene.api.delete(PODS, (await scene.pod_on("c-08"))["metadata"]["name"], gracePeriodSeconds="0")
+
+    with canary() as scene:
+        ran = scene.run(*WATCH, "-o", "json", "--timeout", "20s", meanwhile=goes)
+    assert json.loads(ran.out.splitlines()[-1])["nodes"]["missing"] == 1
 
 
 def test_no_right_to_watch_costs_a_read_every_other_second_and_no_more() -> None:
