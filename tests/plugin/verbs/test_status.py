@@ -64,6 +64,13 @@ def test_the_block_in_ascii_has_the_same_lines(opened: Opened) -> None:
     assert len(plain.splitlines()) == len(drawn.splitlines())
 
 
+def test_in_a_narrow_terminal_lines_are_cut_and_say_so() -> None:
+    with canary() as scene:
+        lines = scene.run(*STATUS, columns=40, ascii=True).out.splitlines()
+    assert max(map(len, lines)) <= 40
+    assert "  Try        kubectl logs -n observab..." in lines
+
+
 def test_the_canary_in_ascii_and_in_colour() -> None:
     with canary() as scene:
         scene.check("status/canary-ascii", *STATUS, ascii=True)
