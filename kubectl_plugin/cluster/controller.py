@@ -54,7 +54,7 @@ async def absence(session: Session, now: float) -> str | None:
     try:
         lease = await session.client.get(LEASES, Key(NAMESPACE, LEASE_NAME))
     except NotFound:
-        return f"no controller is active: there is no {what}"
+        return f"no controller is active, unless one runs with --no-leader-elect: there is no {what}"
     except ApiError:
         return None
     if lease is None:

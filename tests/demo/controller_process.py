@@ -22,8 +22,7 @@ START_SECONDS, DRAIN_SECONDS = 60.0, 20.0
 
 def command_line(bed: Bed, *more: str) -> list[str]:
     """What starts the controller on `bed`; `kruise-ds-controller` is the same as `python -m controller`."""
-    options = ["--kubeconfig", str(bed.controller_kubeconfig), "--no-leader-elect", *more]
-    return [sys.executable, "-m", "controller", *options]
+    return [sys.executable, "-m", "controller", "--kubeconfig", str(bed.controller_kubeconfig), *more]
 
 
 def start(bed: Bed, command: Sequence[str]) -> Process:
@@ -36,7 +35,7 @@ def start(bed: Bed, command: Sequence[str]) -> Process:
 async def running_controller(bed: Bed) -> AsyncIterator[Process]:
     """Run the controller, from when it is ready. When it ends by itself, so does the block: ProcessError."""
     health = f"{LOOPBACK}:{free_port()}"
-    process = start(bed, command_line(bed, "--metrics-bind-address", "0", "--health-probe-bind-address", health))
+    process = start(bed, _alone(bed, health))
 
     async def ready() -> bool:
         return (await get(f"http://{health}/readyz"))[0] == 200
@@ -49,6 +48,12 @@ async def running_controller(bed: Bed) -> AsyncIterator[Process]:
             guard.cancel()
     finally:
         await process.stop(grace=DRAIN_SECONDS)
+
+
+def _alone(bed: Bed, health: str) -> list[str]:
+    return command_line(
+        bed, "--no-leader-elect", "--metrics-bind-address", "0", "--health-probe-bind-address", health
+    )
 
 
 async def _must_live(process: Process) -> None:

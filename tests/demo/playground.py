@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sys
+from pathlib import Path
 
 from tests.control_plane import Binaries, ControlPlane, Process
 from tests.control_plane.commands import LOOPBACK
@@ -14,7 +15,8 @@ from tests.demo.controller_process import DRAIN_SECONDS, command_line, start
 from tests.demo.real import MANIFESTS, real_plane
 from tests.nodes import Nodes
 
-IMAGE_PATCH = '[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "busybox:1.37"}]'
+PROGRAMS = Path(sys.executable).parent
+"""Where `kubectl-kruise_ds` is."""
 
 
 async def play(binaries: Binaries) -> None:
@@ -46,12 +48,15 @@ is ready at {plane.url}.
 
 In another terminal:
   export KUBECONFIG={plane.kubeconfig}
-  export PATH={plane.kubectl.parent}:$PATH
+  export PATH={plane.kubectl.parent}:{PROGRAMS}:$PATH
 
 Try:
   kubectl apply -f {sample}
   kubectl get ads,pods -o wide
-  kubectl patch ads demo --type=json -p '{IMAGE_PATCH}'
+  kubectl kruise-ds set-image demo '*=busybox:1.37' --hold-at 16
+  kubectl kruise-ds status demo -w
+  kubectl kruise-ds plan demo --partition 0
+  kubectl kruise-ds rollback demo
 
 The controller's log:     {controller.log}
 The controller's metrics: http://{metrics}/metrics

@@ -31,6 +31,8 @@ async def real_plane(binaries: Binaries, *, audit: bool) -> AsyncIterator[tuple[
         await _kubectl(plane, "wait", "--for=condition=Established", "crd/daemonsets.apps.kruise.io")
         for rights in ("clusterrole.yaml", "clusterrolebinding.yaml"):
             await _kubectl(plane, "apply", "-f", str(RIGHTS / rights))
+        for base in ("namespace.yaml", "leader-election.yaml"):
+            await _kubectl(plane, "apply", "-f", str(MANIFESTS / "base" / base), "--namespace=kruise-ds-system")
         async with open_transport(await load(str(plane.kubeconfig), None)) as transport:
             yield (
                 plane,

@@ -142,7 +142,8 @@ def test_message_4_where_no_controller_ever_was(scene: Scene) -> None:
     scene.do(scene.controller.kill())
     scene.do(scene.api.delete(LEASES, LEASE, namespace=SYSTEM))
     assert acted(scene, "pause", "-q").err == (
-        "warning: patched, but no controller is active: there is no lease kruise-ds-system/kruise-ds-controller\n"
+        "warning: patched, but no controller is active, unless one runs with --no-leader-elect: "
+        "there is no lease kruise-ds-system/kruise-ds-controller\n"
     )
 
 
