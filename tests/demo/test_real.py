@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import signal
 import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -32,14 +33,18 @@ def test_the_playground_works_as_it_says_and_goes_when_it_is_told(complete_binar
         greeting = read_until(process, "Ctrl-C here")
         exports = dict(re.findall(r"export (\w+)=(\S+)", greeting))
         children = children_of(process.pid)
-        assert exports["PATH"] == f"{complete_binaries.kubectl.parent}:$PATH"
-        seen = [_kubectl(complete_binaries, line, exports["KUBECONFIG"]) for line in _commands(greeting)]
+        folders = [complete_binaries.kubectl.parent, Path(sys.executable).parent]
+        assert exports["PATH"] == f"{folders[0]}:{folders[1]}:$PATH"
+        seen = [_run(line, exports) for line in _commands(greeting)]
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=SECONDS)
     assert (process.returncode, err) == (128 + signal.SIGTERM, "")
     assert "demo created" in seen[0]
     assert "daemonset.apps.kruise.io/demo" in seen[1]
-    assert "demo patched" in seen[2]
+    assert "demo image updated, partition 0 -> 16" in seen[2]
+    assert "demo Held 8/8 updated" in seen[3]
+    assert "16 pods re-created" in seen[4]
+    assert "demo rolled back to revision 1" in seen[5]
     assert not running(children)
     assert not Path(exports["KUBECONFIG"]).parent.exists()
 
@@ -48,10 +53,11 @@ def _commands(greeting: str) -> list[str]:
     return re.findall(r"^  (kubectl .*)$", greeting, re.MULTILINE)
 
 
-def _kubectl(binaries: Binaries, line: str, kubeconfig: str) -> str:
-    """Run a line of the greeting as a shell would, there where its reader may be: elsewhere."""
-    command = [str(binaries.kubectl), *shlex.split(line)[1:]]
-    environ = {**os.environ, "KUBECONFIG": kubeconfig}
-    done = subprocess.run(command, env=environ, cwd="/", capture_output=True, text=True, timeout=60, check=False)
+def _run(line: str, exports: Mapping[str, str]) -> str:
+    """Run a line of the greeting in a shell, there where its reader may be: elsewhere."""
+    environ = {**os.environ, **exports, "PATH": exports["PATH"].replace("$PATH", os.environ["PATH"])}
+    done = subprocess.run(
+        line, shell=True, env=environ, cwd="/", capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
