@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from controller.api.daemonset import DaemonSet, Phase, Rollout
+from controller.api import number
+from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout
 from controller.api.wellknown import DEGRADED, INVALID_SPEC, TEMPLATE_REFUSED
 from controller.planner.phase import Standing, phase_of
 
@@ -16,20 +17,38 @@ def stated(daemonset: DaemonSet) -> Rollout:
         return Rollout(phase=Phase.PENDING)
     if status.rollout is not None and status.rollout.phase:
         return status.rollout
+    standing = _standing(daemonset, status)
+    return Rollout(phase=phase_of(standing), target=standing.target, done=standing.done)
+
+
+def _standing(daemonset: DaemonSet, status: DaemonSetStatus) -> Standing:
+    """Read off the counts alone, which do not tell a selector's nodes from the others."""
     rolling = daemonset.rolling_update
     desired, updated = status.desired_number_scheduled, status.updated_number_scheduled
-    standing = Standing(
+    target = _target(daemonset, status)
+    return Standing(
         on_delete=rolling is None,
         paused=rolling is not None and rolling.paused,
         desired=desired,
-        target=desired,
+        target=target,
         updated=updated,
-        done=min(updated, status.number_available),
+        done=min(target, updated, status.number_available),
         available=status.number_available,
-        outdated=desired - updated,
-        completed=updated >= desired,
+        outdated=max(target - updated, 0),
+        kept=max(desired - max(target, updated), 0),
+        completed=updated >= target,
     )
-    return Rollout(phase=phase_of(standing), target=desired, done=standing.done)
+
+
+def _target(daemonset: DaemonSet, status: DaemonSetStatus) -> int:
+    """The partition keeps old pods; where nodes lack their pod and no old one is there, it has nothing to keep."""
+    desired, rolling = status.desired_number_scheduled, daemonset.rolling_update
+    if rolling is None or status.updated_number_scheduled >= status.current_number_scheduled < desired:
+        return desired
+    try:
+        return max(desired - max(number.scaled(rolling.partition, desired, round_up=False), 0), 0)
+    except ValueError:
+        return desired
 
 
 def is_observed(daemonset: DaemonSet) -> bool:

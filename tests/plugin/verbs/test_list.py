@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.kit.api import DAEMONSETS
-from tests.plugin.scene import Scene, canary, daemonset
+from tests.kit.api import DAEMONSETS, MERGE_PATCH
+from tests.plugin.scene import Scene, canary, daemonset, held
 
 
 @pytest.fixture(scope="module")
@@ -68,3 +68,14 @@ def test_an_unknown_phase(scene: Scene) -> None:
     ran = scene.run("list", "--phase", "broken")
     assert ran.code == 2
     assert ran.err.startswith('error: invalid --phase "broken": use Pending, Progressing, ')
+
+
+def test_without_a_record_of_ours_it_says_what_status_says() -> None:
+    with held() as scene:
+        scene.do(scene.controller.kill())
+        merge = {"sub": "status", "content_type": MERGE_PATCH}
+        scene.do(scene.api.patch(DAEMONSETS, "node-agent", {"status": {"rollout": None}}, **merge))
+        listed = json.loads(scene.run("list", "-n", "observability", "-o", "json").out)["items"][0]
+        told = json.loads(scene.run("status", "node-agent", "-n", "observability", "-o", "json").out)
+    assert (listed["phase"], listed["done"], listed["target"]) == ("Held", 8, 8)
+    assert told["phase"] == "Held"
