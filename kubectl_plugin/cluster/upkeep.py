@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final, Protocol
+from collections.abc import Awaitable
+from typing import Final, Protocol, TypeVar
 
 from controller.kube.errors import ApiError, Forbidden, Gone, Unauthorized
+
+T = TypeVar("T")
 
 POLL: Final = 2.0
 """Seconds between two reads where watching is forbidden."""
@@ -50,6 +53,18 @@ class Upkeep:
 
     def works(self, name: str) -> None:
         self._troubles.pop(name, None)
+
+    async def tried(self, name: str, read: Awaitable[T]) -> T | None:
+        """What `read` gives; None where it failed in a way that passes. Raises Unauthorized and Forbidden."""
+        try:
+            found = await read
+        except (Unauthorized, Forbidden):
+            raise
+        except ApiError as error:
+            self.failed(name, error)
+            return None
+        self.works(name)
+        return found
 
     async def keep(self, watched: Watched) -> None:
         """Until it is over, or cancelled. Raises Unauthorized, and Forbidden when it may not even be read."""

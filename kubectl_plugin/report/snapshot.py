@@ -85,5 +85,18 @@ class Snapshot(Value):
     """What could not be read, in words: `nodes: forbidden`."""
 
     @property
+    def pods_readable(self) -> bool:
+        """Whether `pods` are all that there are; if not, they are empty and say nothing."""
+        return not self._lacks("pods")
+
+    @property
+    def revisions_readable(self) -> bool:
+        """Whether `revisions` are all that there are; if not, they are empty and say nothing."""
+        return not self._lacks("controllerrevisions")
+
+    def _lacks(self, right: str) -> bool:
+        return any(one.startswith(f"{right}:") for one in self.missing_rights)
+
+    @property
     def key(self) -> Key:
         return self.daemonset.key

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NoReturn
 
 from msgspec.structs import replace
 
+from controller.kube.errors import Forbidden
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.invocation import Invocation
+from kubectl_plugin.cluster.upkeep import LONGEST_PAUSE, Upkeep
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Many, Output
 from kubectl_plugin.paint.document import as_text
@@ -23,46 +25,85 @@ EVERY: Final = 2.0
 """Seconds between two looks with -w: objects come and go, which a watch on each of them would not tell."""
 
 
+@dataclass(frozen=True)
+class _Found:
+    """One look at all of them."""
+
+    lines: tuple[Line, ...]
+    wanted: frozenset[str]
+    unreadable: frozenset[str]
+    """What could not be read of some, in words."""
+
+    @property
+    def shown(self) -> tuple[Line, ...]:
+        return tuple(line for line in self.lines if line.phase in self.wanted)
+
+
 async def list_(invocation: Invocation, many: Many, *, phases: tuple[str, ...], watch: bool) -> int:
     """Pods are read only where the status alone does not say what is wrong. With `watch` until it is interrupted."""
     wanted = phases_named(phases)
     if watch and invocation.output in (Output.YAML, Output.NAME):
         raise CommandError(f"-w has no output format {invocation.output}: use json or wide", exit_code=ExitCode.USAGE)
-    if not watch:
-        _print(invocation, many, await _lines(invocation, many, wanted))
-        return 0
+    found = await _look(invocation, many, wanted)
+    for missing in sorted(found.unreadable):
+        invocation.terminal.note(f"not everything could be read: {missing}")
+    if watch:
+        await _watch(invocation, many, found)
+    _print(invocation, many, found)
+    return 0
+
+
+async def _watch(invocation: Invocation, many: Many, found: _Found) -> NoReturn:
+    """What fails for a while is tried again, less and less often."""
+    upkeep, pause = Upkeep(), EVERY
     with table_screen(invocation) as screen:
         while True:
-            screen.show(_picture(invocation, many, await _lines(invocation, many, wanted)))
-            await asyncio.sleep(EVERY)
+            screen.show(_picture(invocation, many, found), upkeep.trouble)
+            await asyncio.sleep(pause)
+            newer = await upkeep.tried("list", _look(invocation, many, found.wanted))
+            pause = min(pause * 2, LONGEST_PAUSE) if newer is None else EVERY
+            found = newer or found
 
 
-async def _lines(invocation: Invocation, many: Many, wanted: frozenset[str]) -> list[Line]:
+async def _look(invocation: Invocation, many: Many, wanted: frozenset[str]) -> _Found:
     found = await reads.snapshots(invocation, (), many, nodes=False, pods=False)
-    lines = [line_of(await _with_pods(invocation, one)) for one in found]
-    return [line for line in lines if line.phase in wanted]
+    whole = [await _with_pods(invocation, one) for one in found]
+    return _Found(
+        lines=tuple(map(line_of, whole)),
+        wanted=wanted,
+        unreadable=frozenset(missing for one in whole for missing in one.missing_rights),
+    )
 
 
 async def _with_pods(invocation: Invocation, snapshot: Snapshot) -> Snapshot:
+    """As it is without the right to list its pods: then nothing says why."""
     if line_of(snapshot).phase not in TROUBLED:
         return snapshot
-    return replace(snapshot, pods=await reads.pods_of(invocation, snapshot.daemonset))
+    try:
+        return replace(snapshot, pods=await reads.pods_of(invocation, snapshot.daemonset))
+    except Forbidden:
+        return replace(snapshot, missing_rights=(*snapshot.missing_rights, "pods: forbidden"))
 
 
-def _picture(invocation: Invocation, many: Many, lines: Sequence[Line]) -> Picture:
-    terminal, now = invocation.terminal, invocation.terminal.now()
+def _picture(invocation: Invocation, many: Many, found: _Found) -> Picture:
+    terminal, now, lines = invocation.terminal, invocation.terminal.now(), found.shown
     return Picture(
         table=lambda width: overview(
             lines, now=now, width=width, only_ascii=terminal.ascii, namespaces=many.all_namespaces
         ),
         footer=tally(lines),
-        rows=tuple((f"{line.namespace}/{line.name}", line) for line in lines),
+        rows=tuple((_named(line, many), line) for line in lines),
+        others={_named(line, many): line.phase for line in found.lines},
         document=rollout_list(lines),
     )
 
 
-def _print(invocation: Invocation, many: Many, lines: Sequence[Line]) -> None:
-    terminal, output = invocation.terminal, invocation.output
+def _named(line: Line, many: Many) -> str:
+    return f"{line.namespace}/{line.name}" if many.all_namespaces else line.name
+
+
+def _print(invocation: Invocation, many: Many, found: _Found) -> None:
+    terminal, output, lines = invocation.terminal, invocation.output, found.shown
     if output is Output.NAME:
         terminal.say(*(f"daemonset.apps.kruise.io/{line.name}" for line in lines))
     elif output in (Output.JSON, Output.YAML):
@@ -71,6 +112,6 @@ def _print(invocation: Invocation, many: Many, lines: Sequence[Line]) -> None:
         where = "" if many.all_namespaces else f" in {invocation.session.namespace} namespace"
         terminal.note(f"No resources found{where}.")
     else:
-        picture, whole = _picture(invocation, many, lines), output is Output.WIDE
+        picture, whole = _picture(invocation, many, found), output is Output.WIDE
         terminal.show(picture.table(None if whole else terminal.width), whole=whole)
         terminal.detail(picture.footer)

@@ -54,7 +54,7 @@ async def _watch(invocation: Invocation, first: Snapshot, wanted: Choice, by: st
                 (snapshot,) = follow.snapshots()
                 if snapshot is None:
                     raise CommandError(f'daemonsets.apps.kruise.io "{first.key.name}" was deleted')
-                screen.show(_picture(invocation, snapshot, wanted, by))
+                screen.show(_picture(invocation, snapshot, wanted, by), follow.trouble)
                 await follow.changed(TICK)
 
 
@@ -64,6 +64,7 @@ def _picture(invocation: Invocation, snapshot: Snapshot, wanted: Choice, by: str
     return Picture(
         table=lambda width: node_table(rows, now=snapshot.now, width=width, only_ascii=only_ascii),
         footer=footer(surveyed, rows),
+        others={row.node: row.state for row in surveyed.rows},
         rows=tuple((row.node, (row.state, row.revision, row.pod and row.pod.pod.uid, row.trouble)) for row in rows),
         document=node_list(*snapshot.key, rows),
     )

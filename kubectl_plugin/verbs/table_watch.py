@@ -3,7 +3,7 @@ documents for a program."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -27,44 +27,72 @@ class Picture:
     footer: str
     rows: tuple[tuple[str, Hashable], ...]
     """Of each row, in the order of the table: who it is about, and what must change to be worth a line in a log."""
+    others: Mapping[str, str]
+    """Who is there but in no row, and in which state."""
     document: JSONObject
 
 
 class TableScreen(Protocol):
-    def show(self, picture: Picture) -> None: ...
+    def show(self, picture: Picture, trouble: str = "") -> None:
+        """How it stands now. `trouble`: why it may be out of date."""
+        ...
 
 
 class _InPlace:
     def __init__(self, terminal: Terminal, live: LiveBlock) -> None:
         self._terminal, self._live = terminal, live
 
-    def show(self, picture: Picture) -> None:
+    def show(self, picture: Picture, trouble: str = "") -> None:
         width = self._terminal.width
-        self._live.draw(Text("\n").join((picture.table(width), Text(picture.footer))), width)
+        footer = Text(picture.footer)
+        if trouble:
+            footer.append(f"  ({trouble}; trying on)", "yellow")
+        self._live.draw(Text("\n").join((picture.table(width), footer)), width)
+
+
+class _Troubles:
+    """Says each once, beside the result."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal, self._said = terminal, ""
+
+    def tell(self, trouble: str) -> None:
+        if trouble and trouble != self._said:
+            self._terminal.note(f"{trouble}; trying on")
+        self._said = trouble
 
 
 class _Rows:
     def __init__(self, terminal: Terminal, *, whole: bool) -> None:
         self._terminal, self._whole = terminal, whole
-        self._said: dict[str, Hashable] = {}
+        self._troubles = _Troubles(terminal)
+        self._said: dict[str, Hashable] | None = None
 
-    def show(self, picture: Picture) -> None:
+    def show(self, picture: Picture, trouble: str = "") -> None:
+        self._troubles.tell(trouble)
         header, *lines = picture.table(None if self._whole else self._terminal.width).split("\n")
-        if not self._said:
+        rows = dict(picture.rows)
+        if self._said is None:
             self._terminal.show(header, whole=self._whole)
-        for line, (key, state) in zip(lines, picture.rows, strict=True):
-            if self._said.get(key) != state:
+            self._said = {}
+        for name in (name for name in self._said if name not in rows):
+            other = picture.others.get(name)
+            self._terminal.say(f"{name}  {'gone' if other is None else f'now {other}'}")
+        for line, (name, state) in zip(lines, picture.rows, strict=True):
+            if self._said.get(name) != state:
                 self._terminal.show(line, whole=self._whole)
-        self._said = dict(picture.rows)
+        self._said = rows
         self._terminal.out.flush()
 
 
 class _Documents:
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
+        self._troubles = _Troubles(terminal)
         self._said: tuple[tuple[str, Hashable], ...] | None = None
 
-    def show(self, picture: Picture) -> None:
+    def show(self, picture: Picture, trouble: str = "") -> None:
+        self._troubles.tell(trouble)
         if picture.rows != self._said:
             self._terminal.say(msgspec.json.encode(picture.document).decode())
             self._terminal.out.flush()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 
 import pytest
 
 from tests.kit.api import DAEMONSETS, MERGE_PATCH
-from tests.plugin.scene import Scene, canary, daemonset, held
+from tests.plugin.playing import Meanwhile
+from tests.plugin.scene import PACE, Ran, Scene, canary, daemonset, held
+from tests.simulator.faults import Answer, Rule
 
 
 @pytest.fixture(scope="module")
@@ -79,3 +82,71 @@ def test_without_a_record_of_ours_it_says_what_status_says() -> None:
         told = json.loads(scene.run("status", "node-agent", "-n", "observability", "-o", "json").out)
     assert (listed["phase"], listed["done"], listed["target"]) == ("Held", 8, 8)
     assert told["phase"] == "Held"
+
+
+HERE = ("list", "-n", "observability")
+
+
+@pytest.mark.parametrize("words", [HERE, ("list", "-A"), (*HERE, "-o", "json")])
+def test_without_the_right_to_list_pods_only_their_words_are_missing(words: tuple[str, ...]) -> None:
+    with canary() as scene:
+        scene.door.forbid("list", "pods")
+        ran = scene.run(*words)
+    assert (ran.code, ran.err) == (0, "note: not everything could be read: pods: forbidden\n")
+    assert "Progressing" in ran.out
+    assert "c-04 CrashLoopBackOff" not in ran.out
+
+
+def watched(scene: Scene, *words: str, seconds: float, then: Meanwhile | None = None) -> Ran:
+    """`list -w` in a log until nobody is known any more, after so many seconds."""
+
+    async def goes_on(opened: Scene) -> None:
+        if then is not None:
+            await then(opened)
+        await asyncio.sleep(seconds)
+        opened.door.link.faults.add(Rule(Answer(401, "Unauthorized"), verb="list"))
+
+    return scene.run(*HERE, "-w", *words, meanwhile=goes_on)
+
+
+def test_watched_the_header_is_there_once_though_nothing_matches() -> None:
+    with canary() as scene:
+        ran = watched(scene, "--phase", "Stalled", seconds=20.0)
+    assert len(ran.out.splitlines()) == 1
+    assert ran.out.startswith("NAME")
+
+
+async def _held_and_gone(scene: Scene) -> None:
+    await asyncio.sleep(3.0)
+    for node in ("c-03", "c-04"):
+        scene.nodes.behave(node, PACE)
+    await scene.until(lambda one: one["status"]["rollout"]["phase"] == "Held")
+
+
+async def _deleted(scene: Scene) -> None:
+    await asyncio.sleep(3.0)
+    await scene.api.delete(DAEMONSETS, "node-agent")
+
+
+@pytest.mark.parametrize(("then", "last"), [(_held_and_gone, "node-agent  now Held"), (_deleted, "node-agent  gone")])
+def test_watched_a_row_that_goes_is_told(then: Meanwhile, last: str) -> None:
+    with canary() as scene:
+        ran = watched(scene, "--phase", "Progressing", seconds=20.0, then=then)
+    assert ran.out.splitlines()[-1] == last
+    assert ran.out.count("NAME") == 1
+
+
+@pytest.mark.parametrize("more", [(), ("-o", "json")])
+def test_watched_a_hiccup_is_noted_and_passes(more: tuple[str, ...]) -> None:
+    async def hiccup(scene: Scene) -> None:
+        await asyncio.sleep(3.0)
+        fault = Answer(503, "ServiceUnavailable", "not now")
+        scene.door.link.faults.add(Rule(fault, verb="list", resource="daemonsets.apps.kruise.io", times=2))
+        await asyncio.sleep(20.0)
+        await _held_and_gone(scene)
+
+    with canary() as scene:
+        ran = watched(scene, *more, seconds=20.0, then=hiccup)
+    assert ran.err.count("not now; trying on\n") == 1
+    assert ran.err.count("note: ") == 1
+    assert "Held" in ran.out.splitlines()[-1]

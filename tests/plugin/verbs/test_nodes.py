@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -109,3 +110,28 @@ def test_watched_on_a_terminal_it_is_drawn_in_its_place() -> None:
         ran = scene.run("nodes", "node-agent", *HOME, "--zone", "zone-c", "-w", terminal=True, meanwhile=_goes_on)
     assert ran.out.count("NODE") > 2
     assert "\x1b[" in ran.out
+
+
+def test_watched_the_header_is_there_once_and_a_row_that_goes_is_told() -> None:
+    async def gets_ready(scene: Scene) -> None:
+        await asyncio.sleep(20.0)
+        scene.nodes.behave("c-03", PACE)
+        await asyncio.sleep(20.0)
+        scene.nodes.behave("c-03", replace(PACE, ready=None))
+        await scene.api.delete(DAEMONSETS, "node-agent")
+
+    words = ("nodes", "node-agent", *HOME, "--zone", "zone-c", "--only", "updating", "-w")
+    with canary() as scene:
+        lines = scene.run(*words, meanwhile=gets_ready).out.splitlines()
+    assert [line for line in lines if line.startswith("NODE")] == [lines[0]]
+    assert "c-03  now updated" in lines
+
+
+def test_watched_nothing_matches_and_the_header_is_there_once() -> None:
+    async def deleted_later(scene: Scene) -> None:
+        await asyncio.sleep(30.0)
+        await scene.api.delete(DAEMONSETS, "node-agent")
+
+    with canary() as scene:
+        out = scene.run("nodes", "node-agent", *HOME, "--only", "unplanned", "-w", meanwhile=deleted_later).out
+    assert len(out.splitlines()) == 1
