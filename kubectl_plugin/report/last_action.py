@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from controller.api.base import Value
-from controller.api.meta import rfc3339
+from controller.api.meta import epoch, rfc3339
 
 LAST_ACTION: Final = "kruise-ds/last-action"
 """Compact JSON, see `Action`; only the newest one is kept."""
@@ -32,8 +32,11 @@ def action(verb: str, *, by: str, now: float, reason: str | None, client: str) -
 
 
 def last_action(annotations: Mapping[str, str]) -> Action | None:
-    """The newest action that is noted; None without one, and for a note that somebody else has garbled."""
+    """The newest action that is noted; None without one, and for a note that somebody else has garbled,
+    be it only its time."""
     try:
-        return msgspec.json.decode(annotations.get(LAST_ACTION, ""), type=Action)
-    except msgspec.MsgspecError:
+        found = msgspec.json.decode(annotations.get(LAST_ACTION, ""), type=Action)
+        epoch(found.at)
+    except (msgspec.MsgspecError, ValueError):
         return None
+    return found

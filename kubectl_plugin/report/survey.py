@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, Rollout
 from controller.api.node import Node
+from controller.api.wellknown import INVALID_SPEC
 from controller.planner.board import Board, lay_out
 from controller.planner.eligibility import Rules
 from controller.planner.phase import Phase, Standing
@@ -114,7 +115,7 @@ def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
     daemonset = snapshot.daemonset
     status = daemonset.status
     standing = standing_of(board, observed=is_observed(daemonset))
-    if refusal := refusal_of(daemonset):
+    if (refusal := refusal_of(daemonset)) and (standing.outdated or is_unusable(daemonset)):
         standing = replace(standing, refused=refusal)
     rollout = advance(
         status,
@@ -131,6 +132,12 @@ def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
         rollout=rollout,
         rows=tuple(reader.row(slot) for slot in board.slots),
     )
+
+
+def is_unusable(daemonset: DaemonSet) -> bool:
+    """Whether the controller refused the spec itself, and not only the pods that would be made of it."""
+    conditions = (daemonset.status.conditions if daemonset.status else None) or ()
+    return any(one.get("reason") == INVALID_SPEC for one in conditions)
 
 
 def world_of(snapshot: Snapshot, daemonset: DaemonSet | None = None) -> World:

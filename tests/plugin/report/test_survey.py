@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from controller.api.daemonset import LifecycleHook, Phase
 from controller.api.wellknown import TAINT_UNREACHABLE
@@ -162,8 +162,17 @@ def test_a_refused_template_is_believed_although_only_the_controller_asked() -> 
     surveyed = survey(of_world(world(daemonset, pods=everywhere(2), nodes=2)))
     assert surveyed.phase is Phase.STALLED
     assert surveyed.standing.refused == "no privileged pods here"
-    edited = msgspec.structs.replace(daemonset, generation=2)
+    edited = replace(daemonset, generation=2)
     assert survey(of_world(world(edited, pods=everywhere(2), nodes=2))).phase is Phase.PENDING
+
+
+@pytest.mark.parametrize(("reason", "phase"), [("TemplateRefused", Phase.HELD), ("InvalidSpec", Phase.STALLED)])
+def test_a_refused_template_stops_nothing_where_no_node_waits_for_it_but_an_unusable_spec_does(
+    reason: str, phase: Phase
+) -> None:
+    condition = {"type": "Degraded", "status": "True", "reason": reason, "message": "no", "observedGeneration": 1}
+    kept = observed(ds("v2", partition=2), conditions=(condition,))
+    assert survey(of_world(world(kept, pods=everywhere(2), nodes=2))).phase is phase
 
 
 def test_revisions_that_are_told_of() -> None:
