@@ -16,7 +16,7 @@ Labels: TypeAlias = Mapping[str, str]
 Matcher: TypeAlias = Callable[[Labels], bool]
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
-_PREFIX = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
 """Stricter than int(), which also reads `1_000`, a fine label value that Kubernetes does not take for a number."""
 
@@ -37,9 +37,18 @@ class LabelSelector(View):
         return not self.match_labels and not self.match_expressions
 
 
-def _is_label_key(key: str) -> bool:
+def is_label_key(key: str) -> bool:
     prefix, slash, name = key.rpartition("/")
-    return _NAME.fullmatch(name) is not None and (not slash or _PREFIX.fullmatch(prefix) is not None)
+    return _NAME.fullmatch(name) is not None and (not slash or is_subdomain(prefix))
+
+
+def is_label_value(value: str) -> bool:
+    return not value or _NAME.fullmatch(value) is not None
+
+
+def is_subdomain(name: str) -> bool:
+    """Whether it has the form of most objects' names, such as nodes'."""
+    return len(name) <= 253 and _SUBDOMAIN.fullmatch(name) is not None
 
 
 def requirement(one: Requirement) -> Matcher:
@@ -48,7 +57,7 @@ def requirement(one: Requirement) -> Matcher:
     Raises ValueError, naming key and operator, for what the API server would refuse.
     """
     key, values = one.key, frozenset(one.values or ())
-    if not _is_label_key(key):
+    if not is_label_key(key):
         raise ValueError(f"{key!r} is not a label key")
     match one.operator:
         case "In" | "NotIn" if not values:
@@ -91,7 +100,7 @@ def parse(selector: LabelSelector) -> Matcher:
     """
     wanted = tuple((selector.match_labels or {}).items())
     for key, _ in wanted:
-        if not _is_label_key(key):
+        if not is_label_key(key):
             raise ValueError(f"{key!r} is not a label key")
     for expression in selector.match_expressions or ():
         if expression.operator in ("Gt", "Lt"):

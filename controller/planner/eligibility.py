@@ -79,7 +79,8 @@ class Rules:
 
     `fits` and `selected` remember the answer for the last tuple of nodes by identity: hand in the very same tuple
     while no node has changed. Raises ValueError or msgspec.ValidationError for placement fields of a wrong type and
-    for a broken `rollingUpdate.selector`; a broken affinity term merely matches no node, as upstream.
+    for a broken `rollingUpdate.selector`; a broken affinity term merely matches no node, so ask
+    `placement_problems` before any pod is deleted for it.
     """
 
     def __init__(self, template: JSONObject, nodes_to_update: LabelSelector | None = None) -> None:

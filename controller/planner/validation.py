@@ -1,12 +1,14 @@
-"""What an older CRD may have let in, and what this version accepts without acting on it yet.
+"""What the CRD may have let in, and what this version accepts without acting on it yet.
 
-Rules and defaults live in the CRD (D2). Here only objects are caught that the planner could do nothing with.
+Rules and defaults live in the CRD (D2). Here only objects are caught that the planner could do nothing with, or that
+it could only misread.
 """
 
 from __future__ import annotations
 
 from controller.api import number, selector
 from controller.api.daemonset import DaemonSet
+from controller.planner.placement_fields import placement_problems
 
 
 def problems(daemonset: DaemonSet) -> tuple[str, ...]:
@@ -38,7 +40,7 @@ def problems(daemonset: DaemonSet) -> tuple[str, ...]:
         for field, value in limits.items()
         if value is not None and not number.is_well_formed(value)
     ]
-    return tuple(found)
+    return (*found, *placement_problems(spec.template))
 
 
 def _selector_problems(daemonset: DaemonSet) -> list[str]:

@@ -16,7 +16,7 @@ from tests.simulator.kinds import REVISIONS as REVISION_KIND
 from tests.simulator.objects import Kind
 from tests.system.bed import Bed, uids
 from tests.system.metrics import metric, with_metrics
-from tests.system.objects import V2, daemonset
+from tests.system.objects import V2, daemonset, labelled, requires
 
 REFUSED = [{"name": "agent", "image": V2, "volumeMounts": [{"name": "nowhere", "mountPath": "/data"}]}]
 """Containers that the CRD lets pass and the server refuses in a pod."""
@@ -104,6 +104,47 @@ async def test_a_strategy_that_cannot_be_read_changes_nothing_and_is_told(simula
     await bed.edit({"updateStrategy": {"rollingUpdate": {"maxUnavailable": 1, "selector": None, "partition": None}}})
     await bed.settled()
     await bed.runs_on(*nodes, image=V2)
+
+
+@pytest.mark.parametrize(
+    ("mistyped", "field", "meant"),
+    [
+        (
+            {"affinity": requires({"matchExpressions": [{"key": "zone", "operator": "in", "values": ["a"]}]})},
+            "nodeSelectorTerms[0].matchExpressions[0].operator: 'in'",
+            {"affinity": requires(labelled("zone", "a"))},
+        ),
+        (
+            {"tolerations": [{"key": "dedicated", "operator": "exists", "effect": "NoExecute"}]},
+            "spec.template.spec.tolerations[0].operator: 'exists'",
+            {"tolerations": [{"key": "dedicated", "operator": "Exists", "effect": "NoExecute"}]},
+        ),
+    ],
+    ids=["affinity", "toleration"],
+)
+async def test_placement_that_cannot_be_read_deletes_no_pod_and_is_told(
+    bed: Bed, mistyped: Object, field: str, meant: Object
+) -> None:
+    """No dry run shows it to the server: what cannot be read must not be taken for "no node"."""
+    nodes = await bed.add_nodes(2, labels={"zone": "a"})
+    for node in nodes:
+        await bed.taint(node, {"key": "dedicated", "value": "x", "effect": "NoExecute"})
+    tolerant = [{"key": "dedicated", "operator": "Exists"}]
+    await bed.deploy(daemonset(pod={"tolerations": tolerant}))
+    before = uids(await bed.runs_on(*nodes))
+    await bed.edit({"template": {"spec": mistyped}})
+    degraded = await bed.condition("Degraded", "InvalidSpec")
+    assert field in degraded["message"]
+    await bed.event("InvalidSpec", field)
+    await others_go_on(bed)
+    assert uids(await bed.pods()) == before
+    assert [write for write in bed.journal.of("pods", failed=True) if write.name.startswith("agent-")] == []
+
+    await bed.edit({"template": {"spec": meant}})
+    await bed.settled()
+    after = uids(await bed.runs_on(*nodes))
+    assert not set(before.values()) & set(after.values())
+    assert condition(await bed.daemonset(), "Degraded")["reason"] == "AsExpected"
 
 
 async def test_a_template_with_a_field_of_the_wrong_type_is_told(simulator: Bed) -> None:

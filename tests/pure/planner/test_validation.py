@@ -1,6 +1,8 @@
-"""What an older CRD may have let in, and what is accepted without being acted on (D2, D6; U10)."""
+"""What the CRD may have let in, and what is accepted without being acted on (D2, D6; U10)."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -72,6 +74,101 @@ def test_a_refused_spec_touches_no_pod_and_keeps_the_counts() -> None:
     told = {(one.type, one.status, one.reason) for one in decided.status.conditions}
     assert told == {("Progressing", "False", INVALID_SPEC), ("Degraded", "True", INVALID_SPEC)}
     assert "partition: 'half'" in decided.status.conditions[1].message
+
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+TERMS = f"spec.template.spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"
+
+
+def term(key: str, operator: str, *values: str, kind: str = "matchExpressions") -> dict[str, Any]:
+    return {kind: [{"key": key, "operator": operator, "values": list(values)}]}
+
+
+def named(operator: str, *values: str, key: str = "metadata.name") -> dict[str, Any]:
+    return term(key, operator, *values, kind="matchFields")
+
+
+def affinity(*terms: dict[str, Any]) -> dict[str, Any]:
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": list(terms)}}}}
+
+
+def tolerates(**toleration: str) -> dict[str, Any]:
+    return {"tolerations": [{"operator": "Exists"}, toleration]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        (affinity(), f"{TERMS}: needs at least one term"),
+        ({"affinity": {"nodeAffinity": {REQUIRED: {}}}}, f"{TERMS}: needs at least one term"),
+        (affinity(term("zone", "in", "a")), f"{TERMS}[0].matchExpressions[0].operator: 'in' is not one of In, NotIn"),
+        (
+            affinity(
+                term("zone", "In", "a"), {"matchExpressions": [{"key": "a", "operator": "Exists"}, {"key": "a"}]}
+            ),
+            f"{TERMS}[1].matchExpressions[1].operator: '' is not one of In",
+        ),
+        (affinity(term("my zone", "In", "a")), f"{TERMS}[0].matchExpressions[0].key: 'my zone' is not a label key"),
+        (affinity(term("", "In", "a")), f"{TERMS}[0].matchExpressions[0].key: '' is not a label key"),
+        (affinity(term("a..b/zone", "Exists")), f"{TERMS}[0].matchExpressions[0].key: 'a..b/zone' is not"),
+        (
+            affinity(term("zone", "In")),
+            f"{TERMS}[0].matchExpressions[0].values: operator In on 'zone' needs at least",
+        ),
+        (affinity(term("zone", "NotIn", "a", "b c")), f"{TERMS}[0].matchExpressions[0].values: 'b c' is not a label"),
+        (affinity(term("zone", "In", "x" * 64)), f"{TERMS}[0].matchExpressions[0].values: 'xxx"),
+        (affinity(term("zone", "Exists", "a")), f"{TERMS}[0].matchExpressions[0].values: operator Exists on 'zone'"),
+        (affinity(term("cores", "Gt", "8", "9")), f"{TERMS}[0].matchExpressions[0].values: operator Gt on 'cores'"),
+        (affinity(term("cores", "Lt", "many")), f"{TERMS}[0].matchExpressions[0].values: operator Lt on 'cores'"),
+        (affinity(named("In", "a", key="metadata.uid")), f"{TERMS}[0].matchFields[0].key: 'metadata.uid' is not"),
+        (affinity(named("Exists")), f"{TERMS}[0].matchFields[0].operator: 'Exists' is not one of In, NotIn"),
+        (affinity(named("In", "a", "b")), f"{TERMS}[0].matchFields[0].values: needs exactly one name"),
+        (affinity(named("NotIn", "A_B")), f"{TERMS}[0].matchFields[0].values: 'A_B' is not the name of a node"),
+        (tolerates(key="x", operator="exists"), "spec.template.spec.tolerations[1].operator: 'exists' is not one of"),
+        (tolerates(key="x", operator="Gt", value="5"), "spec.template.spec.tolerations[1].operator: 'Gt' is not one"),
+        (tolerates(value="y"), "spec.template.spec.tolerations[1].operator: must be Exists when the key is empty"),
+        (tolerates(key="x", effect="noExecute"), "spec.template.spec.tolerations[1].effect: 'noExecute' is not one"),
+        (tolerates(key="x y", operator="Exists"), "spec.template.spec.tolerations[1].key: 'x y' is not a label key"),
+        (tolerates(key="x", operator="Exists", value="y"), "spec.template.spec.tolerations[1].value: must be empty"),
+        (tolerates(key="x", value="-y"), "spec.template.spec.tolerations[1].value: '-y' is not a label value"),
+        ({"nodeSelector": {"my zone": "a"}}, "spec.template.spec.nodeSelector: 'my zone' is not a label key"),
+        ({"nodeSelector": {"zone": "a b"}}, "spec.template.spec.nodeSelector: 'a b' of 'zone' is not a label value"),
+        ({"nodeSelector": "blue"}, "spec.template: Expected `object"),
+    ],
+)
+def test_placement_that_the_server_would_refuse_in_a_pod_is_a_problem_of_that_field(
+    spec: dict[str, Any], problem: str
+) -> None:
+    [found] = problems(ds(**spec))
+    assert found.startswith(problem)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"affinity": None},
+        {"affinity": {"podAffinity": {}, "nodeAffinity": None}},
+        affinity({}),
+        affinity({}, term("example.com/zone", "NotIn", "a", "")),
+        affinity(term("zone", "DoesNotExist"), term("cores", "Gt", "8"), term("cores", "Lt", "0")),
+        affinity(named("In", "node-0.example.com"), named("NotIn", "node-1")),
+        {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}}},
+        tolerates(operator="Exists"),
+        tolerates(operator="Exists", effect="NoExecute"),
+        tolerates(key="x"),
+        tolerates(key="example.com/x", operator="Equal", value="y", effect="PreferNoSchedule"),
+        {"nodeSelector": {"example.com/zone": "", "disk": "ssd"}, "tolerations": None},
+    ],
+)
+def test_placement_that_can_be_read_is_no_problem(spec: dict[str, Any]) -> None:
+    assert problems(ds(**spec)) == ()
+
+
+def test_a_slip_of_the_pen_in_the_affinity_deletes_no_pod() -> None:
+    mistyped = world(ds("v2", generation=4, **affinity(term("zone", "in", "a"))), pods=everywhere(5))
+    decided = check(mistyped)
+    assert decided.actions == ()
+    assert [note.reason for note in decided.notes] == [INVALID_SPEC]
 
 
 def test_what_is_accepted_but_not_acted_on_is_named() -> None:
