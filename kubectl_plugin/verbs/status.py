@@ -9,13 +9,15 @@ from rich.text import Text
 
 from controller.api.base import JSONObject
 from kubectl_plugin.cluster.invocation import Invocation
+from kubectl_plugin.durations import seconds_of
+from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.document import as_text
 from kubectl_plugin.paint.status_block import outline, status_block
 from kubectl_plugin.report.documents import API_VERSION
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.status.document import RolloutStatus
-from kubectl_plugin.report.status.endings import Ending, ending_of, unfinished
+from kubectl_plugin.report.status.endings import Ending, ending_of, named_apart, unfinished
 from kubectl_plugin.report.status.stated import stated_status
 from kubectl_plugin.verbs.status_look import Asked as Asked
 from kubectl_plugin.verbs.status_look import Look, ObscureError, chosen, look, sight
@@ -34,6 +36,7 @@ class Outline:
 async def status(invocation: Invocation, asked: Asked) -> int:
     if asked.watch:
         return await watch(invocation, asked)
+    _refuse_flags_of_watching(asked)
     looks: list[Look | Outline] = []
     for snapshot in await chosen(invocation, asked):
         try:
@@ -42,6 +45,20 @@ async def status(invocation: Invocation, asked: Asked) -> int:
             looks.append(Outline(snapshot, stated_status(snapshot), error))
     show(invocation, looks, single=len(asked.names) == 1)
     return _exit_code(invocation, asked, looks) if asked.exit_code else 0
+
+
+def _refuse_flags_of_watching(asked: Asked) -> None:
+    """Who gives one relies on what it does, and without -w nothing is waited for. Raises CommandError (2)."""
+    given = {"--timeout": bool(seconds_of(asked.timeout, "--timeout")), "--plain": asked.plain}
+    of_the_ending = {
+        "--revision": asked.revision is not None,
+        "--require-full": asked.require_full,
+        "--fail-fast": asked.fail_fast,
+    }
+    for flag in (flag for flag, is_given in given.items() if is_given):
+        raise CommandError(f"{flag} is for -w: without it nothing is waited for", exit_code=ExitCode.USAGE)
+    for flag in (flag for flag, is_given in of_the_ending.items() if is_given and not asked.exit_code):
+        raise CommandError(f"{flag} is for -w or --exit-code", exit_code=ExitCode.USAGE)
 
 
 def show(invocation: Invocation, looks: Sequence[Look | Outline], *, single: bool) -> None:
@@ -71,7 +88,7 @@ def _listed(looks: Sequence[Look | Outline]) -> JSONObject:
 
 def _exit_code(invocation: Invocation, asked: Asked, looks: Sequence[Look | Outline]) -> int:
     """What waiting would end with; for what still moves, 3."""
-    endings = [_ending(one, asked) for one in looks]
+    endings = named_apart([_ending(one, asked) for one in looks], [one.status.namespace for one in looks])
     for ending in endings:
         if ending.error is not None:
             invocation.terminal.fail(ending.error)

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from typing import Final
 
 from controller.api.daemonset import Phase
+from controller.api.meta import Key
 from kubectl_plugin.cluster import controller
 from kubectl_plugin.cluster.follow import APART, Following, following
 from kubectl_plugin.cluster.invocation import Invocation
@@ -17,7 +18,7 @@ from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.status.endings import Ending, ending_of, gone, unattended, unfinished
+from kubectl_plugin.report.status.endings import Ending, ending_of, gone, named_apart, unattended, unfinished
 from kubectl_plugin.verbs.status_look import Asked, Look, chosen, look
 from kubectl_plugin.verbs.status_screens import Screen, screen
 
@@ -45,10 +46,9 @@ async def watch(invocation: Invocation, asked: Asked) -> int:
     with ExitStack() as scope:
         async with following(invocation, found) as follow:
             shown = screen(invocation, plain=asked.plain, several=several, scope=scope)
-            endings = await _Watch(invocation, asked, follow, shown, seconds).run(
-                [one.daemonset.name for one in found]
-            )
-    for ending in endings:
+            keys = [one.daemonset.key for one in found]
+            endings = await _Watch(invocation, asked, follow, shown, seconds=seconds, several=several).run(keys)
+    for ending in named_apart(endings, [key.namespace for key in keys]):
         if ending.error is not None:
             invocation.terminal.fail(ending.error)
     return max(ending.code for ending in endings)
@@ -56,21 +56,28 @@ async def watch(invocation: Invocation, asked: Asked) -> int:
 
 class _Watch:
     def __init__(
-        self, invocation: Invocation, asked: Asked, follow: Following, shown: Screen, seconds: float
+        self,
+        invocation: Invocation,
+        asked: Asked,
+        follow: Following,
+        shown: Screen,
+        *,
+        seconds: float,
+        several: bool,
     ) -> None:
         self._invocation, self._asked, self._follow, self._screen = invocation, asked, follow, shown
         self._ends_at = asyncio.get_running_loop().time() + seconds
         self._words = LastWords(invocation.session)
-        self._attendance = Attendance(invocation)
+        self._attendance = Attendance(invocation, several=several)
 
-    async def run(self, names: Sequence[str]) -> list[Ending]:
+    async def run(self, keys: Sequence[Key]) -> list[Ending]:
         """One ending for each."""
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
             looks = [await self._look(one) for one in self._follow.snapshots()]
             seen = [one for one in looks if one is not None]
-            endings = [self._ending(name, one) for name, one in zip(names, looks, strict=True)]
+            endings = [self._ending(key.name, one) for key, one in zip(keys, looks, strict=True)]
             late = loop.time() >= self._ends_at
             if late or _decided(endings, fail_fast=self._asked.fail_fast):
                 self._screen.close(seen)
@@ -103,10 +110,11 @@ class _Watch:
 class Attendance:
     """Whether somebody takes care of what is Pending. The server is asked now and then only."""
 
-    def __init__(self, invocation: Invocation) -> None:
-        self._invocation = invocation
-        self._since: dict[str, float] = {}
-        self._hinted: set[str] = set()
+    def __init__(self, invocation: Invocation, *, several: bool) -> None:
+        """`several`: namespaces are named."""
+        self._invocation, self._several = invocation, several
+        self._since: dict[Key, float] = {}
+        self._hinted: set[Key] = set()
         self._absence = ""
         self._asked = -math.inf
 
@@ -118,13 +126,14 @@ class Attendance:
 
     def pending_for(self, one: Look) -> float:
         """Seconds; 0 where it is not Pending. Says once that a controller may be missing."""
-        name, now = one.status.name, one.survey.snapshot.now
+        key, now = one.survey.daemonset.key, one.survey.snapshot.now
         if one.survey.phase is not Phase.PENDING:
-            self._since.pop(name, None)
+            self._since.pop(key, None)
             return 0.0
-        seconds = now - self._since.setdefault(name, now)
-        if seconds >= HINT and name not in self._hinted and not self._invocation.terminal.on_screen:
-            self._hinted.add(name)
+        seconds = now - self._since.setdefault(key, now)
+        if seconds >= HINT and key not in self._hinted and not self._invocation.terminal.on_screen:
+            self._hinted.add(key)
+            name = f"{key.namespace}/{key.name}" if self._several else key.name
             self._invocation.terminal.warn(
                 f"{name} is Pending for {HINT:.0f}s: is the controller running?", "kubectl kruise-ds doctor"
             )

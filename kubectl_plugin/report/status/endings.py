@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from controller.api.base import Value
@@ -77,11 +78,25 @@ def unfinished(survey: Survey, after: str = "") -> Ending:
     return _failed(ExitCode.TIMED_OUT, words)
 
 
+def named_apart(endings: Sequence[Ending], namespaces: Sequence[str]) -> list[Ending]:
+    """With the namespace of each in front where there are several of them: names alone may be equal."""
+    if len(set(namespaces)) < 2:
+        return list(endings)
+    return [_in_namespace(ending, namespace) for ending, namespace in zip(endings, namespaces, strict=True)]
+
+
 def is_certain(survey: Survey) -> bool:
     """Whether the controller says so too, or would have by now: this machine's clock may be ahead of its own."""
     rollout = recorded(survey)
     overdue = survey.snapshot.now - due_at(rollout, survey.daemonset.progress_deadline)
     return rollout.phase == Phase.STALLED or overdue >= GRACE
+
+
+def _in_namespace(ending: Ending, namespace: str) -> Ending:
+    error = ending.error
+    if error is None:
+        return ending
+    return _failed(ending.code, f"namespace {namespace}: {error.message}", *error.hints)
 
 
 def _failing_fast(survey: Survey) -> Ending | None:

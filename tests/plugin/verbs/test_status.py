@@ -217,3 +217,33 @@ def test_manifests_name_the_objects(tmp_path: Path) -> None:
     with held() as scene:
         assert scene.run("status", "-n", NAMESPACE, "-f", str(path)).out == scene.run(*STATUS).out
         assert scene.run("status", NAME, "-f", str(path)).code == 2
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--timeout", "5m"),
+        ("--timeout", "xx"),
+        ("--timeout", "5m", "--exit-code"),
+        ("--plain",),
+        ("--plain", "--exit-code"),
+        ("--revision", "7"),
+        ("--require-full",),
+        ("--fail-fast",),
+    ],
+    ids=" ".join,
+)
+def test_a_flag_that_means_nothing_without_waiting_is_refused(flags: tuple[str, ...]) -> None:
+    with scenes.opened() as scene:
+        ran = scene.run(*STATUS, *flags)
+    assert (ran.code, ran.out) == (2, "")
+    assert flags[0] in ran.err
+
+
+@pytest.mark.parametrize(
+    ("flags", "code"),
+    [(("--require-full",), 5), (("--revision", "6"), 6), (("--fail-fast",), 0), (("--timeout", "0"), 0)],
+)
+def test_flags_of_the_ending_mean_something_with_exit_code(flags: tuple[str, ...], code: int) -> None:
+    with held() as scene:
+        assert scene.run(*STATUS, *flags, "--exit-code").code == code

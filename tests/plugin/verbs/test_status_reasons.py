@@ -1,4 +1,4 @@
-"""Why a rollout is where it is: the controller's own reason, in the same words from `status`, `list` and documents."""
+"""Why a rollout is where it is: the controller's own reason, in the same words from `status`, `list` and JSON."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.kit.api import DAEMONSETS, PODS
+from tests.kit.api import DAEMONSETS, NAMESPACES, PODS
 from tests.nodes.behaviour import Behaviour
 from tests.plugin import scene as scenes
 from tests.plugin.scene import NAME, NAMESPACE, NOW, PACE, Ran, Scene, canary, held, paused, settled, template
@@ -151,6 +151,22 @@ def test_several_objects_end_with_the_highest_code() -> None:
         ran = scene.run("status", "-n", NAMESPACE, "-w", "--timeout", "2m")
     assert ran.code == 3
     assert "log-shipper is at 0 of 24 nodes" in ran.err
+
+
+def test_of_equal_names_in_two_namespaces_each_is_told_and_waited_for_by_itself() -> None:
+    with scenes.abandoned() as scene:
+        scene.do(scene.api.create(NAMESPACES, {"metadata": {"name": "shop"}}))
+        same = {**scenes.daemonset(), "metadata": {"name": NAME, "namespace": "shop"}}
+        scene.do(scene.api.create(DAEMONSETS, same))
+        began = scene.now()
+        ran = scene.run("status", "-A", "-w")
+        took = scene.now() - began
+        at_once = scene.run("status", "-A", "--exit-code")
+    assert (ran.code, took) == (4, pytest.approx(60.0, abs=2.0)), ran.err
+    for namespace in (NAMESPACE, "shop"):
+        assert f"warning: {namespace}/{NAME} is Pending for 30s: is the controller running?" in ran.err
+        assert f"error: namespace {namespace}: nothing happens to daemonset.apps.kruise.io/{NAME}: " in ran.err
+        assert f"error: namespace {namespace}: daemonset.apps.kruise.io/{NAME} is at " in at_once.err
 
 
 def trouble(*rules: Rule) -> Ran:
