@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -61,12 +61,22 @@ async def snapshot(
     to list nodes or revisions these are left out, and `Snapshot.missing_rights` says so.
     """
     key = Key(namespace or invocation.session.namespace, name_of(name))
-    try:
-        document = await documents.get(invocation.session, DAEMONSETS, key)
-    except NotFound as error:
-        raise await absence(invocation.session, key, error) from error
-    (completed,) = await _completed(invocation, [document], nodes=nodes, pods=pods)
+    (completed,) = await _completed(invocation, [await _document(invocation, key)], nodes=nodes, pods=pods)
     return completed
+
+
+async def existing(
+    invocation: Invocation, keys: Iterable[Key], *, nodes: bool = True, pods: bool = True
+) -> tuple[tuple[Snapshot, ...], tuple[CommandError, ...]]:
+    """Those of `keys` that there are, each once, and for every other one what is to be said of it."""
+    found: list[JSONObject] = []
+    absent: dict[str, CommandError] = {}
+    for key in dict.fromkeys(keys):
+        try:
+            found.append(await _document(invocation, key))
+        except CommandError as error:
+            absent.setdefault(error.message, error)
+    return await _completed(invocation, found, nodes=nodes, pods=pods), tuple(absent.values())
 
 
 async def snapshots(
@@ -87,11 +97,18 @@ async def snapshots(
     if not names and not (many.selector or many.all_namespaces or everything):
         raise CommandError("which one? give a name, -l LABELS or --all", exit_code=ExitCode.USAGE)
     if names:
-        read = [await snapshot(invocation, name, nodes=False, pods=False) for name in dict.fromkeys(names)]
-        found = [one.document for one in read]
+        keys = dict.fromkeys(key_of(invocation, name) for name in names)
+        found = [await _document(invocation, key) for key in keys]
     else:
         found = await _listed(invocation, many)
     return await _completed(invocation, found, nodes=nodes, pods=pods)
+
+
+async def _document(invocation: Invocation, key: Key) -> JSONObject:
+    try:
+        return await documents.get(invocation.session, DAEMONSETS, key)
+    except NotFound as error:
+        raise await absence(invocation.session, key, error) from error
 
 
 async def _listed(invocation: Invocation, many: Many) -> list[JSONObject]:

@@ -60,6 +60,17 @@ def chosen(survey: Survey, wanted: Choice) -> tuple[NodeRow, ...]:
     return tuple(rows if wanted.sort == "update" else sorted(rows, key=_KEYS[wanted.sort]))
 
 
+def check_group(survey: Survey, wanted: Choice) -> None:
+    """Raises CommandError (1), which lists the groups that there are, for one that no node is in."""
+    groups = sorted({row.group for row in survey.rows})
+    if wanted.group is None or wanted.group in groups:
+        return
+    if survey.snapshot.nodes is None:
+        raise CommandError(f'which nodes are in "{wanted.group}" cannot be told without the right to list nodes')
+    there = f": there are {', '.join(groups)}" if groups else ""
+    raise CommandError(f'no node is in "{wanted.group}"{there}')
+
+
 def footer(survey: Survey, rows: Sequence[NodeRow]) -> str:
     """`4 of 24 nodes shown (--only all); 3 more nodes do not match (--excluded): 2 taint, 1 node selector`."""
     shown = sum(row.state is not NodeState.EXCLUDED for row in rows)

@@ -13,9 +13,9 @@ from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.document import as_text
 from kubectl_plugin.paint.nodes import node_table
 from kubectl_plugin.report.documents import node_list
-from kubectl_plugin.report.node_choice import Choice, choice, chosen, footer
+from kubectl_plugin.report.node_choice import Choice, check_group, choice, chosen, footer
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.survey import survey
+from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.verbs.table_watch import Picture, table_screen
 
 TICK: Final = 5.0
@@ -48,18 +48,31 @@ async def nodes(invocation: Invocation, asked: Asked) -> int:
 
 
 async def _watch(invocation: Invocation, first: Snapshot, wanted: Choice, by: str) -> int:
+    checked = False
     async with following(invocation, [first]) as follow:
         with table_screen(invocation) as screen:
             while True:
                 (snapshot,) = follow.snapshots()
                 if snapshot is None:
                     raise CommandError(f'daemonsets.apps.kruise.io "{first.key.name}" was deleted')
-                screen.show(_picture(invocation, snapshot, wanted, by), follow.trouble)
+                surveyed = _surveyed(snapshot, by)
+                if not checked:
+                    check_group(surveyed, wanted)
+                    checked = True
+                screen.show(_picture(invocation, surveyed, wanted), follow.trouble)
                 await follow.changed(TICK)
 
 
-def _picture(invocation: Invocation, snapshot: Snapshot, wanted: Choice, by: str) -> Picture:
-    surveyed, only_ascii = survey(snapshot, by), invocation.terminal.ascii
+def _surveyed(snapshot: Snapshot, by: str) -> Survey:
+    """Raises CommandError where pods may not be read: all nodes would look as if they had none."""
+    if not snapshot.pods_readable:
+        namespace, name = snapshot.key
+        raise CommandError(f"the nodes of {name} need the right to list pods in namespace {namespace}")
+    return survey(snapshot, by)
+
+
+def _picture(invocation: Invocation, surveyed: Survey, wanted: Choice) -> Picture:
+    snapshot, only_ascii = surveyed.snapshot, invocation.terminal.ascii
     rows = chosen(surveyed, wanted)
     return Picture(
         table=lambda width: node_table(rows, now=snapshot.now, width=width, only_ascii=only_ascii),
@@ -72,7 +85,9 @@ def _picture(invocation: Invocation, snapshot: Snapshot, wanted: Choice, by: str
 
 def _print(invocation: Invocation, snapshot: Snapshot, wanted: Choice, by: str) -> None:
     terminal, output = invocation.terminal, invocation.output
-    picture = _picture(invocation, snapshot, wanted, by)
+    surveyed = _surveyed(snapshot, by)
+    check_group(surveyed, wanted)
+    picture = _picture(invocation, surveyed, wanted)
     if output is Output.NAME:
         terminal.say(*(f"node/{name}" for name, _ in picture.rows))
         return

@@ -38,13 +38,18 @@ async def status(invocation: Invocation, asked: Asked) -> int:
         return await watch(invocation, asked)
     _refuse_flags_of_watching(asked)
     looks: list[Look | Outline] = []
-    for snapshot in await chosen(invocation, asked):
+    meant = await chosen(invocation, asked)
+    for snapshot in meant.snapshots:
         try:
             looks.append(await look(invocation, asked, snapshot))
         except ObscureError as error:
             looks.append(Outline(snapshot, stated_status(snapshot), error))
-    show(invocation, looks, single=len(asked.names) == 1)
-    return _exit_code(invocation, asked, looks) if asked.exit_code else 0
+    if looks or not meant.absent:
+        show(invocation, looks, single=bool(asked.names) and len(looks) + len(meant.absent) == 1)
+    for absent in meant.absent:
+        invocation.terminal.fail(absent)
+    code = _exit_code(invocation, asked, looks) if asked.exit_code else 0
+    return max(code, ExitCode.FAILED) if meant.absent else code
 
 
 def _refuse_flags_of_watching(asked: Asked) -> None:

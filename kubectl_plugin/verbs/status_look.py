@@ -63,22 +63,30 @@ class ObscureError(CommandError):
     """Its nodes cannot be told one by one; the message says why."""
 
 
-async def chosen(invocation: Invocation, asked: Asked, *, everything: bool = True) -> tuple[Snapshot, ...]:
+@dataclass(frozen=True)
+class Chosen:
+    """What the command line means."""
+
+    snapshots: tuple[Snapshot, ...]
+    absent: tuple[CommandError, ...] = ()
+    """What to say of the objects that it names and that do not exist."""
+
+
+async def chosen(invocation: Invocation, asked: Asked, *, everything: bool = True) -> Chosen:
     """The objects of the command line, or all of the namespace. `everything`: with their pods and nodes."""
     if not asked.files and asked.kustomize is None:
-        return await reads.snapshots(invocation, asked.names, asked.many, nodes=everything, pods=everything)
+        if not asked.names or asked.many.selector or asked.many.all_namespaces:
+            found = await reads.snapshots(invocation, asked.names, asked.many, nodes=everything, pods=everything)
+            return Chosen(found)
+        keys = [reads.key_of(invocation, name) for name in asked.names]
+        return Chosen(*await reads.existing(invocation, keys, nodes=everything, pods=everything))
     if asked.names or asked.many.selector or asked.many.all_namespaces:
         raise CommandError("give names, -l and -A, or -f and -k, not both", exit_code=ExitCode.USAGE)
     from kubectl_plugin.cluster import manifests
 
-    found = await manifests.read(asked.files, recursive=asked.recursive, kustomize=asked.kustomize, stdin=sys.stdin)
-    keys = dict.fromkeys(Key(one.namespace or invocation.session.namespace, one.name) for one in found)
-    return tuple(
-        [
-            await reads.snapshot(invocation, key.name, namespace=key.namespace, nodes=everything, pods=everything)
-            for key in keys
-        ]
-    )
+    read = await manifests.read(asked.files, recursive=asked.recursive, kustomize=asked.kustomize, stdin=sys.stdin)
+    keys = [Key(one.namespace or invocation.session.namespace, one.name) for one in read]
+    return Chosen(*await reads.existing(invocation, keys, nodes=everything, pods=everything))
 
 
 async def look(

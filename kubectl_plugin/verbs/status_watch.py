@@ -38,7 +38,10 @@ async def watch(invocation: Invocation, asked: Asked) -> int:
     if invocation.output not in (None, Output.JSON, Output.WIDE):
         raise CommandError(f"-w has no output format {invocation.output}: use json", exit_code=ExitCode.USAGE)
     seconds = seconds_of(asked.timeout, "--timeout") or math.inf
-    found = await chosen(invocation, asked, everything=False)
+    meant = await chosen(invocation, asked, everything=False)
+    if meant.absent:
+        raise meant.absent[0]
+    found = meant.snapshots
     if not found:
         invocation.terminal.note(f"no Advanced DaemonSets in namespace {invocation.session.namespace}")
         return 0

@@ -135,3 +135,28 @@ def test_watched_nothing_matches_and_the_header_is_there_once() -> None:
     with canary() as scene:
         out = scene.run("nodes", "node-agent", *HOME, "--only", "unplanned", "-w", meanwhile=deleted_later).out
     assert len(out.splitlines()) == 1
+
+
+@pytest.mark.parametrize("more", [(), ("-w",)])
+def test_a_group_that_no_node_is_in_is_an_error_that_names_those_there_are(
+    scene: Scene, more: tuple[str, ...]
+) -> None:
+    ran = scene.run("nodes", "node-agent", *HOME, "--zone", "nope", *more)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == 'error: no node is in "nope": there are zone-a, zone-b, zone-c\n'
+
+
+@pytest.mark.parametrize("more", [(), ("-w",), ("-o", "json")])
+def test_without_the_right_to_list_pods_no_node_is_called_empty(more: tuple[str, ...]) -> None:
+    with canary() as scene:
+        scene.door.forbid("list", "pods")
+        ran = scene.run("nodes", "node-agent", *HOME, *more)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == "error: the nodes of node-agent need the right to list pods in namespace observability\n"
+
+
+def test_without_the_right_to_list_nodes_no_group_is_said_to_be_empty() -> None:
+    with canary() as scene:
+        scene.door.forbid("list", "nodes")
+        ran = scene.run("nodes", "node-agent", *HOME, "--zone", "zone-c")
+    assert (ran.code, "without the right to list nodes" in ran.err) == (1, True)

@@ -247,3 +247,20 @@ def test_a_flag_that_means_nothing_without_waiting_is_refused(flags: tuple[str, 
 def test_flags_of_the_ending_mean_something_with_exit_code(flags: tuple[str, ...], code: int) -> None:
     with held() as scene:
         assert scene.run(*STATUS, *flags, "--exit-code").code == code
+
+
+def test_one_object_in_two_spellings_is_told_once() -> None:
+    with held() as scene:
+        assert scene.run(*STATUS, f"ads/{NAME}").out == scene.run(*STATUS).out
+        assert json.loads(scene.run(*STATUS, f"ads/{NAME}", "-o", "json").out)["name"] == NAME
+
+
+def test_what_exists_is_told_before_the_error_of_what_does_not() -> None:
+    with held() as scene:
+        ran = scene.run("status", "nope", NAME, "-n", NAMESPACE)
+        assert ran.out == scene.run(*STATUS).out
+        alone = scene.run("status", "nope", "-n", NAMESPACE)
+        document = json.loads(scene.run("status", "nope", NAME, "-n", NAMESPACE, "-o", "json").out)
+    assert (ran.code, ran.err.startswith('error: daemonsets.apps.kruise.io "nope" not found')) == (1, True)
+    assert (alone.code, alone.out) == (1, "")
+    assert [one["name"] for one in document["items"]] == [NAME]
