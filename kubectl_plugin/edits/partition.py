@@ -41,7 +41,7 @@ def for_nodes(snapshot: Snapshot, updated: IntOrPercent) -> int:
 
     Raises CommandError when it is not known how many nodes there are.
     """
-    desired = _desired(snapshot)
+    desired = desired_of(snapshot)
     if desired is None:
         raise CommandError(
             f"it is not known how many nodes should run {snapshot.key.name}",
@@ -51,7 +51,7 @@ def for_nodes(snapshot: Snapshot, updated: IntOrPercent) -> int:
     return max(desired - number.scaled(updated, desired, round_up=True), 0)
 
 
-def _desired(snapshot: Snapshot) -> int | None:
+def desired_of(snapshot: Snapshot) -> int | None:
     """How many nodes should run a pod: counted, or without the right to list nodes the controller's own count."""
     status = snapshot.daemonset.status
     if snapshot.nodes is not None and (board := board_after(snapshot)) is not None:
@@ -61,7 +61,7 @@ def _desired(snapshot: Snapshot) -> int | None:
 
 def misread(snapshot: Snapshot, value: IntOrPercent) -> Caution | None:
     """For a partition that leaves no node to update, which few people mean; None for any other."""
-    desired = _desired(snapshot)
+    desired = desired_of(snapshot)
     if not desired or (kept := number.scaled(value, desired, round_up=False)) < desired:
         return None
     name, pods = snapshot.key.name, value if isinstance(value, int) else kept
@@ -82,7 +82,7 @@ def skipped_steps(snapshot: Snapshot, value: IntOrPercent) -> tuple[IntOrPercent
     if value not in (0, "0%") or rolling is None:
         return ()
     try:
-        steps = steps_of(snapshot.daemonset.annotations, rolling.partition, _desired(snapshot) or 0)
+        steps = steps_of(snapshot.daemonset.annotations, rolling.partition, desired_of(snapshot) or 0)
     except CommandError:
         return ()  # what is written there is no list of steps: it is not for this verb to complain
     return steps.values[steps.index : -1] if steps is not None else ()

@@ -22,6 +22,8 @@ _NAMED: Final = 3
 class Why(StrEnum):
     """What keeps a gate closed."""
 
+    BLIND = "blind"
+    """It may not look: nobody knows whether it would be open."""
     UNSEEN = "unseen"
     PAUSED = "paused"
     STALLED = "stalled"
@@ -38,10 +40,15 @@ class Closed(Value):
 
 
 def closed(seen: Survey, steps: Steps | None, *, soak: float) -> Closed | None:
-    """None where the next step may be taken. `soak`: seconds for which it has to have been quiet."""
+    """None where the next step may be taken, which it is only where all that matters could be seen.
+
+    `soak`: seconds for which it has to have been quiet.
+    """
     name, counts, done = seen.snapshot.key.name, seen.counts, seen.standing.done
     step = f"step {steps.index}" if steps is not None and steps.index else "the update"
     failing = _failing(seen)
+    if seen.snapshot.missing_rights:
+        return Closed(why=Why.BLIND, text=f"cannot see whether {step} is finished: {_missing(seen)}")
     nodes = f"{done} of {counts.target} nodes updated"
     refused = (seen.standing.refused,) if seen.standing.refused else ()
     unfinished = f"{step} is not finished: {', '.join((nodes, *failing, *refused))}"
@@ -59,6 +66,12 @@ def closed(seen: Survey, steps: Steps | None, *, soak: float) -> Closed | None:
     if quiet < soak:
         return Closed(why=Why.SOAKING, text=f"{step} is finished, and quiet for {short(quiet)} of {short(soak)}")
     return None
+
+
+def _missing(seen: Survey) -> str:
+    """`no right to list nodes and pods`."""
+    kinds = [right.partition(":")[0] for right in seen.snapshot.missing_rights]
+    return f"no right to list {' and '.join(kinds)}"
 
 
 def quiet_since(seen: Survey) -> float:

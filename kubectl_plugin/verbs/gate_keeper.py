@@ -39,14 +39,14 @@ class Keeper:
         """The first look with which it may go on. `soak`: seconds for which it has to have been quiet.
 
         Raises CommandError: (1) when it is gone, (3) when the time is over, (4) when it stalled, (5) when it is
-        paused, (6) when somebody else changed the spec.
+        paused, (6) when somebody else changed the spec, or when something may not be looked at any more.
         """
         while True:
             seen = self._look()
             shut = self._closed(seen, soak)
             if shut is None:
                 return seen
-            self._give_up_if_hopeless(shut)
+            self._give_up_if_hopeless(seen, shut)
             self._tell(shut)
             await self._follow.changed(min(LOOK_EVERY, max(self._left, 0.0)))
 
@@ -72,10 +72,12 @@ class Keeper:
             return Closed(why=Why.UNSEEN, text="the change is on its way")
         return closed(seen, course_of(seen.snapshot, seen.board.budget.desired), soak=soak)
 
-    def _give_up_if_hopeless(self, shut: Closed) -> None:
+    def _give_up_if_hopeless(self, seen: Survey, shut: Closed) -> None:
+        if shut.why is Why.BLIND:
+            raise CommandError(shut.text, exit_code=ExitCode.REFUSED)
         if shut.why is Why.STALLED:
-            hint = f"kubectl kruise-ds rollback {self._where} goes back"
-            raise CommandError(f"stalled: {shut.text}", hints=(hint,), exit_code=ExitCode.STUCK)
+            hints = (f"kubectl kruise-ds rollback {self._where} goes back",) if seen.former is not None else ()
+            raise CommandError(f"stalled: {shut.text}", hints=hints, exit_code=ExitCode.STUCK)
         if shut.why is Why.PAUSED:
             hint = f"kubectl kruise-ds resume {self._where} lets it go on"
             raise CommandError(shut.text, hints=(hint,), exit_code=ExitCode.WAITING)

@@ -12,10 +12,11 @@ from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.edits import promote as edits
 from kubectl_plugin.edits.edit import Edit
+from kubectl_plugin.edits.partition import desired_of
 from kubectl_plugin.edits.promote import Goal, course_of, goal_of
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Acting, DryRun
-from kubectl_plugin.report.gate import Why, closed
+from kubectl_plugin.report.gate import Closed, Why, closed
 from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.acting import carry_out, will_ask
@@ -39,6 +40,8 @@ async def promote(invocation: Invocation, asked: Asked, acting: Acting) -> int:
     _check(asked, acting)
     soak, timeout = seconds_of(asked.soak, "--soak"), seconds_of(asked.timeout, "--timeout")
     seen = survey(await reads.snapshot(invocation, asked.name))
+    if asked.wait and seen.snapshot.missing_rights:
+        _refuse_if_closed(seen, soak)  # with --force neither: nobody could tell when to stop waiting
     if not asked.wait:
         if not asked.force:
             _refuse_if_closed(seen, soak)
@@ -58,14 +61,21 @@ async def promote(invocation: Invocation, asked: Asked, acting: Acting) -> int:
 def _check(asked: Asked, acting: Acting) -> None:
     if asked.full and asked.to is not None:
         raise CommandError("give --full or --to, not both", exit_code=ExitCode.USAGE)
+    if not asked.wait and seconds_of(asked.timeout, "--timeout"):
+        raise CommandError("--timeout goes with --wait: without it nothing is waited for", exit_code=ExitCode.USAGE)
     if asked.wait and (acting.dry_run is not DryRun.NONE or acting.print_patch):
         raise CommandError("--wait waits for what --dry-run and --print-patch do not do", exit_code=ExitCode.USAGE)
 
 
 def _goal(seen: Survey, asked: Asked) -> Goal | None:
     to = 0 if asked.full else int_or_percent(asked.to, "partition") if asked.to is not None else None
-    desired = seen.board.budget.desired
+    desired = _desired(seen)
     return goal_of(seen.snapshot, course_of(seen.snapshot, desired), desired, to=to)
+
+
+def _desired(seen: Survey) -> int:
+    """Where nodes or pods cannot be seen, the controller's own count."""
+    return desired_of(seen.snapshot) or 0
 
 
 def _edit(seen: Survey, asked: Asked) -> Edit:
@@ -82,16 +92,24 @@ def _question(seen: Survey, asked: Asked) -> str | None:
 
 
 def _refuse_if_closed(seen: Survey, soak: float) -> None:
-    shut = closed(seen, course_of(seen.snapshot, seen.board.budget.desired), soak=soak)
+    shut = closed(seen, course_of(seen.snapshot, _desired(seen)), soak=soak)
     if shut is None:
         return
+    ways = "; ".join(way for way in ("--force goes on anyway", _otherwise(seen, shut)) if way)
+    raise CommandError(shut.text, hints=(ways,), exit_code=ExitCode.REFUSED)
+
+
+def _otherwise(seen: Survey, shut: Closed) -> str:
+    """What may be done instead of going on; empty where there is nothing."""
     where = f"{seen.snapshot.key.name} -n {seen.snapshot.key.namespace}"
-    otherwise = f"kubectl kruise-ds rollback {where} goes back"
-    if shut.why is Why.PAUSED:
-        otherwise = f"kubectl kruise-ds resume {where} lets it go on"
-    if shut.why is Why.SOAKING:
-        otherwise = "--wait waits until then"
-    raise CommandError(shut.text, hints=(f"--force goes on anyway; {otherwise}",), exit_code=ExitCode.REFUSED)
+    match shut.why:
+        case Why.BLIND:
+            return "ask for ClusterRole kruise-ds-operator"
+        case Why.PAUSED:
+            return f"kubectl kruise-ds resume {where} lets it go on"
+        case Why.SOAKING:
+            return "--wait waits until then"
+    return f"kubectl kruise-ds rollback {where} goes back" if seen.former is not None else ""
 
 
 async def _carry_out(invocation: Invocation, seen: Survey, edit: Edit, ask: str | None, acting: Acting) -> int:

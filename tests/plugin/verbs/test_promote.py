@@ -18,6 +18,7 @@ from tests.plugin.scene import (
     Ran,
     Scene,
     canary,
+    first_deployment,
     healthy,
     held,
     on_delete,
@@ -186,7 +187,14 @@ def test_after_the_last_step_there_is_nothing_to_do_and_that_is_no_failure() -> 
 
 
 @pytest.mark.parametrize(
-    "way", [["--full", "--to", "8"], ["--to", "half"], ["--soak", "soon"], ["--wait", "--dry-run=client"]]
+    "way",
+    [
+        ["--full", "--to", "8"],
+        ["--to", "half"],
+        ["--soak", "soon"],
+        ["--timeout", "10m"],
+        ["--wait", "--dry-run=client"],
+    ],
 )
 def test_what_contradicts_itself_is_wrong_usage(way: list[str]) -> None:
     with held() as scene:
@@ -212,6 +220,59 @@ def test_only_fully_is_asked() -> None:
         assert ran.err.startswith("Promote node-agent fully?\n")
         assert not written(scene)
         assert promote(scene, terminal=True).code == 0
+
+
+@pytest.mark.parametrize(
+    ("kinds", "told"),
+    [
+        (("pods", "nodes"), "nodes and pods"),
+        (("nodes",), "nodes"),
+        (("pods",), "pods"),
+        (("controllerrevisions.apps",), "controllerrevisions"),
+    ],
+)
+@pytest.mark.parametrize("way", [[], ["--full"], ["--wait"], ["--wait", "--force"]], ids=" ".join)
+def test_a_gate_that_cannot_see_stays_closed(kinds: tuple[str, ...], told: str, way: list[str]) -> None:
+    with canary() as scene:
+        for kind in kinds:
+            scene.door.forbid("list", kind)
+        ran = promote(scene, *way)
+        assert (ran.code, ran.out) == (6, "")
+        assert ran.err == (
+            f"error: cannot see whether step 2 is finished: no right to list {told}\n"
+            "  hint: --force goes on anyway; ask for ClusterRole kruise-ds-operator\n"
+        )
+        assert not written(scene)
+
+
+@pytest.mark.parametrize("steps", ["22,16,8,0", "90%,67%,33%,0"])
+def test_with_force_it_goes_on_blindly_by_the_controllers_own_count(steps: str) -> None:
+    with held() as scene:
+        scene.do(scene.edit({"metadata": {"annotations": {"kruise-ds/steps": steps}}}))
+        scene.door.forbid("list", "pods")
+        scene.door.forbid("list", "nodes")
+        ran = promote(scene, "--force")
+        assert (ran.code, ran.err) == (0, "")
+        assert partition(scene) == (8 if steps.startswith("22") else "33%")
+
+
+def test_a_right_that_is_lost_while_it_waits_ends_the_wait() -> None:
+    async def forbid(scene: Scene) -> None:
+        await asyncio.sleep(5.0)
+        scene.door.forbid("list", "nodes")
+
+    with held() as scene:
+        ran = promote(scene, "--wait", "--soak", "1h", meanwhile=forbid)
+        assert ran.code == 6
+        assert ran.err.splitlines()[-1] == ("error: cannot see whether step 2 is finished: no right to list nodes")
+        assert not written(scene)
+
+
+def test_where_there_is_no_earlier_revision_no_rollback_is_advised() -> None:
+    with first_deployment() as scene:
+        ran = promote(scene)
+        assert ran.code == 6
+        assert ran.err.splitlines()[-1] == "  hint: --force goes on anyway"
 
 
 # --wait
