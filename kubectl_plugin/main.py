@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from kubectl_plugin.candidates import FILES
 from kubectl_plugin.program import NAME, app, verbs
+from kubectl_plugin.terminal import nowhere
 
 VARIABLE = "_KRUISE_DS_COMPLETE"
 COMPLETE = "__complete"
@@ -23,6 +24,7 @@ def main() -> None:
     With `__complete` as its first word it is the other program: where only one file can be installed, the second one
     calls it so (`completion install`).
     """
+    mend_streams()
     if sys.argv[1:2] == [COMPLETE]:
         del sys.argv[1]
         complete()
@@ -36,8 +38,21 @@ def complete() -> None:
 
     Says nothing rather than something wrong: whatever fails leaves an empty list and not a word on stderr.
     """
+    mend_streams()
     for line in candidates(sys.argv[1:]):
         print(line)
+
+
+def mend_streams() -> None:
+    """All three are there, and those for output take every character: as an escape, where they have none for it.
+
+    A result that cannot be printed would look like a change that was not made.
+    """
+    sys.stdin = sys.stdin or nowhere("r")  # in this order: each gets the lowest number that is free, its own
+    sys.stdout, sys.stderr = sys.stdout or nowhere("w"), sys.stderr or nowhere("w")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def candidates(words: Sequence[str]) -> list[str]:

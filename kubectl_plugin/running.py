@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,12 +19,25 @@ if TYPE_CHECKING:
     from kubectl_plugin.cluster.invocation import Invocation
 
 
-def run(flags: Global, body: Callable[[Invocation], Awaitable[int]], *, outputs: Sequence[Output]) -> None:
+def run(
+    flags: Global,
+    body: Callable[[Invocation], Awaitable[int]],
+    *,
+    outputs: Sequence[Output],
+    check: Callable[[], None] | None = None,
+) -> None:
     """Carry out a verb that needs the cluster and end with the code that it returns.
 
-    `outputs`: the formats of `-o` that the verb knows; another one is refused with exit code 2.
+    `outputs`: the formats of `-o` that the verb knows; another one is refused with exit code 2. `check` raises
+    CommandError for a command line that is wrong whatever the cluster is; it is called before a kubeconfig is read.
     """
-    run_offline(flags, lambda terminal: asyncio.run(_in_session(flags, terminal, body)), outputs=outputs)
+
+    def checked(terminal: Terminal) -> int:
+        if check is not None:
+            check()
+        return asyncio.run(_in_session(flags, terminal, body))
+
+    run_offline(flags, checked, outputs=outputs)
 
 
 def run_offline(flags: Global, body: Callable[[Terminal], int], *, outputs: Sequence[Output]) -> None:
@@ -34,16 +46,17 @@ def run_offline(flags: Global, body: Callable[[Terminal], int], *, outputs: Sequ
     try:
         _check_output(flags.output, outputs)
         code = body(terminal)
-        sys.stdout.flush()
+        terminal.flush()
     except CommandError as error:
         code = _failed(terminal, error)
     except KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        code = ExitCode.DONE
     except typer.Exit:
         raise
+    except UnicodeEncodeError as error:
+        code = _failed(terminal, _not_utf8(error))
     except Exception as error:
         words = " ".join(str(error).split()) or "no further words"
         code = _failed(
@@ -52,6 +65,8 @@ def run_offline(flags: Global, body: Callable[[Terminal], int], *, outputs: Sequ
                 f"{type(error).__name__}: {words}", hints=("this is a mistake in kruise-ds; -vv shows where",)
             ),
         )
+    terminal.outlive_the_reader()
+    terminal.flush()
     raise typer.Exit(code)
 
 
@@ -81,8 +96,23 @@ def _check_output(output: Output | None, known: Sequence[Output]) -> None:
         raise CommandError(f'this verb has no output format "{output}": {can}', exit_code=ExitCode.USAGE)
 
 
+def _not_utf8(error: UnicodeEncodeError) -> CommandError:
+    """Only what came from the command line cannot be sent: the streams take everything, the server sends UTF-8."""
+    word = next((word for word in sys.argv if not _encodes(word)), str(error.object))
+    return CommandError(f"not UTF-8: {word.encode(errors='backslashreplace').decode()}", exit_code=ExitCode.USAGE)
+
+
+def _encodes(word: str) -> bool:
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _failed(terminal: Terminal, error: CommandError) -> int:
-    sys.stdout.flush()
+    terminal.outlive_the_reader()
+    terminal.flush()
     terminal.fail(error)
     if terminal.verbose > 1:
         terminal.trace("".join(traceback.format_exception(error.__cause__ or error)))

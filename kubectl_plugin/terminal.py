@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Global
@@ -22,6 +24,8 @@ WIDEST = 200
 NARROWEST = 40
 LOG_WIDTH = 80
 """Columns where there is no terminal to ask."""
+_CONTROLS: Final = {code: " " for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
+"""What a terminal would obey. Texts come from the server too, where anybody may have written them."""
 
 
 class Terminal:
@@ -36,14 +40,18 @@ class Terminal:
         err: TextIO | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        """The streams are the process's own unless given."""
-        self._in, self.out, self.err = stdin or sys.stdin, out or sys.stdout, err or sys.stderr
+        """The streams are the process's own unless given; one that the process does not have leads nowhere."""
+        self._in = stdin or sys.stdin or nowhere("r")
+        self.out, self.err = out or sys.stdout or nowhere("w"), err or sys.stderr or nowhere("w")
         self.environ = environ
         self.quiet, self.verbose = flags.quiet, flags.verbose
         self.on_screen = self.out.isatty() and environ.get("TERM") != "dumb"
         """Whether stdout is a terminal that can be drawn on."""
         self.interactive = self._in.isatty() and self.out.isatty()
         self.ascii = flags.ascii or not _speaks_utf8(self.out, environ)
+        self.lost = ""
+        """Why something of the result could not be printed, after `outlive_the_reader`."""
+        self._outlives = False
         self.colour = (self.on_screen or "FORCE_COLOR" in environ) and not (flags.no_color or environ.get("NO_COLOR"))
 
     @property
@@ -84,17 +92,35 @@ class Terminal:
             words = f'invalid KRUISE_DS_NOW "{frozen}": use a time such as 2025-11-20T12:04:10Z'
             raise CommandError(words, exit_code=ExitCode.USAGE) from None
 
+    def outlive_the_reader(self) -> None:
+        """From now on a result that cannot be printed is no error: what was begun is to be finished first.
+
+        Without it a reader that goes away ends the verb, as `head` should end one that only looks.
+        """
+        self._outlives = True
+
     def say(self, *lines: str) -> None:
         """Lines of the result."""
-        for line in lines:
-            print(line, file=self.out)
+        with self._printing():
+            for line in lines:
+                print(_harmless(line), file=self.out)
 
     def show(self, renderable: Any, *, whole: bool = False) -> None:
         """Something of rich's: a Text, a Group. Lines that do not fit are cut, unless it is to be `whole`."""
-        if whole:
-            self.console.print(renderable, soft_wrap=True)
-        else:
-            self.console.print(renderable, no_wrap=True, overflow="ellipsis", crop=True)
+        with self._printing():
+            if whole:
+                self.console.print(renderable, soft_wrap=True)
+            else:
+                self.console.print(renderable, no_wrap=True, overflow="ellipsis", crop=True)
+
+    def flush(self) -> None:
+        """What was printed is now on its way, or it is known why not.
+
+        Raises BrokenPipeError when nobody reads it, and CommandError when there is no room for it; after
+        `outlive_the_reader` neither.
+        """
+        with self._printing():
+            self.out.flush()
 
     def detail(self, *lines: str) -> None:
         """Lines that explain the result; not with -q."""
@@ -102,25 +128,31 @@ class Terminal:
             self.say(*lines)
 
     def warn(self, text: str, *hints: str) -> None:
-        print(f"warning: {text}", file=self.err)
-        self._hint(hints)
+        self._tell(f"warning: {text}", *_as_lines(hints))
 
     def note(self, text: str) -> None:
         """Something worth knowing that is no reason to worry."""
         if not self.quiet:
-            print(f"note: {text}", file=self.err)
+            self._tell(f"note: {text}")
 
     def fail(self, error: CommandError) -> None:
-        print(f"{error.prefix}{error.message}", file=self.err)
-        self._hint(error.hints)
+        self._tell(f"{error.prefix}{error.message}", *_as_lines(error.hints))
 
     def trace(self, line: str) -> None:
-        print(line, file=self.err)
+        self._tell(line)
 
     def ask(self, question: str) -> bool:
-        """Whether the answer is yes. No is what everything else means, an end of input too."""
-        print(f"{question} [y/N] ", end="", file=self.err, flush=True)
-        return self._in.readline().strip().lower() in ("y", "yes")
+        """Whether the answer is yes. No is what everything else means, an end of input too.
+
+        Blocks the event loop, and ends at once with Ctrl-C (KeyboardInterrupt).
+        """
+        try:
+            with _interruptible():
+                self._tell(f"{question} [y/N] ", end="")
+                return self._in.readline().strip().lower() in ("y", "yes")
+        except KeyboardInterrupt:
+            self._tell("")
+            raise
 
     @property
     def may_ask(self) -> bool:
@@ -128,9 +160,63 @@ class Terminal:
         wanted = self.environ.get("KRUISE_DS_PROMPT", "")
         return self.interactive if wanted not in ("never", "always") else wanted == "always"
 
-    def _hint(self, hints: tuple[str, ...]) -> None:
-        for hint in hints:
-            print(f"  hint: {hint}", file=self.err)
+    def _tell(self, *lines: str, end: str = "\n") -> None:
+        """To stderr. Nobody there to read it is no reason to stop."""
+        try:
+            for line in lines:
+                print(_harmless(line), end=end, file=self.err, flush=True)
+        except OSError:
+            _lead_nowhere(self.err)
+
+    @contextmanager
+    def _printing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            _lead_nowhere(self.out)
+            gone = isinstance(error, BrokenPipeError)
+            reason = error.strerror or str(error)
+            if not self._outlives and gone:
+                raise
+            if not self._outlives:
+                raise CommandError(f"it could not be printed: {reason}") from error
+            self.lost = self.lost or ("" if gone else reason)
+
+
+def nowhere(mode: Literal["r", "w"]) -> TextIO:
+    """A stream in place of one that was closed before we began, as with `2>&-`."""
+    return open(os.devnull, mode, encoding="utf-8")
+
+
+def _lead_nowhere(stream: TextIO) -> None:
+    """What is still in its buffer and what comes is dropped, or the end of the process would fail at it again."""
+    try:
+        with open(os.devnull, "wb") as sink:
+            os.dup2(sink.fileno(), stream.fileno())
+    except OSError:  # no file behind it
+        return
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Here Ctrl-C raises KeyboardInterrupt. asyncio would cancel a task, and the blocked loop would never do it."""
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before):  # it is ignored, as under nohup
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _harmless(text: str) -> str:
+    return text.translate(_CONTROLS)
+
+
+def _as_lines(hints: tuple[str, ...]) -> Iterator[str]:
+    return (f"  hint: {hint}" for hint in hints)
 
 
 def _speaks_utf8(out: TextIO, environ: Mapping[str, str]) -> bool:
