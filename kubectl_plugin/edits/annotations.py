@@ -5,15 +5,21 @@ from __future__ import annotations
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
+from controller.api import canonical
 from controller.api.base import JSONObject
 from kubectl_plugin.edits.applying import Draft
-from kubectl_plugin.report.last_action import LAST_ACTION, Action
+from kubectl_plugin.report.last_action import LAST_ACTION, Action, last_action
+from kubectl_plugin.report.snapshot import Snapshot
 
 CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
 """kubectl's; the controller copies it to the revision of the template that it came with."""
 RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
 """In the pod template, as `kubectl rollout restart` writes it."""
+
+ROLLBACK: Final = "rollback"
+"""The verb, as the note of it has it."""
 
 _TEMPLATE: Final = "/spec/template"
 
@@ -22,9 +28,11 @@ def recorded(document: JSONObject, change: tuple[JSONObject, ...], done: Action)
     """Operations that note `done` on `document` beside the operations of `change`.
 
     Where `change` touches the template, its reason is the change cause; without one the former cause goes, which
-    would tell of the new revision what was true of an earlier one.
+    would tell of the new revision what was true of an earlier one. A rollback also notes where it went.
     """
     draft = Draft(document)
+    if done.verb == ROLLBACK:
+        done = replace(done, template=_new_template(change))
     draft.set(msgspec.json.encode(done).decode(), "metadata", "annotations", LAST_ACTION)
     if any(_in_template(str(one["path"])) for one in change):
         if done.reason:
@@ -32,6 +40,19 @@ def recorded(document: JSONObject, change: tuple[JSONObject, ...], done: Action)
         else:
             draft.drop("metadata", "annotations", CHANGE_CAUSE)
     return draft.operations
+
+
+def went_back_to(snapshot: Snapshot) -> str:
+    """The identity of the template to which the last use of an acting verb went back; empty where it did something
+    else."""
+    last = last_action(snapshot.daemonset.annotations)
+    return last.template if last is not None and last.verb == ROLLBACK else ""
+
+
+def _new_template(change: tuple[JSONObject, ...]) -> str:
+    """Its identity; empty where `change` does not replace it as a whole."""
+    written = (one.get("value") for one in change if one["path"] == _TEMPLATE)
+    return next((canonical.identity(one) for one in written if isinstance(one, dict)), "")
 
 
 def _in_template(path: str) -> bool:

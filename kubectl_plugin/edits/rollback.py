@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
+from controller.planner.eligibility import Fit
 from controller.planner.history import DEFAULT_HISTORY_LIMIT
+from controller.planner.slot import Slot
+from kubectl_plugin.edits.annotations import went_back_to
 from kubectl_plugin.edits.applying import Draft
 from kubectl_plugin.edits.edit import Edit
-from kubectl_plugin.edits.outlook import on_delete
+from kubectl_plugin.edits.outlook import board_after, on_delete
 from kubectl_plugin.edits.rolling import ROLLING
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
@@ -28,9 +31,10 @@ class Wish(Value):
 
 
 def target_of(snapshot: Snapshot, to_revision: int | None) -> RevisionDetail:
-    """The revision to go back to: the one with that number, else the newest that means another pod than the live
-    template does (D4).
+    """The revision to go back to: the one with that number, else the newest with another meaning than the live
+    template (D4) that nodes still run; where they run none, the newest of them.
 
+    A revision that never got beyond a few nodes, and is on none any more, is not what people want to go back to.
     Raises CommandError (1) where there is none, or no longer.
     """
     daemonset = snapshot.daemonset
@@ -40,11 +44,38 @@ def target_of(snapshot: Snapshot, to_revision: int | None) -> RevisionDetail:
         if found is None:
             raise _not_kept(daemonset, to_revision, kept)
         return found
-    older = (one for one in kept if one.revision.identity != daemonset.identity)
-    before = next(older, None)
-    if before is None:
+    older = [one for one in kept if one.revision.identity != daemonset.identity]
+    if not older:
         raise _nothing_earlier(daemonset, kept)
-    return before
+    run = {pod.hash for slot in _running(snapshot) for pod in (slot.old, slot.current) if pod is not None}
+    return next((one for one in older if one.revision.hash in run), older[0])
+
+
+def already_back(snapshot: Snapshot) -> RevisionDetail | None:
+    """The live revision, where a rollback to it was the last that was done: whoever asks again, such as for want of
+    an answer, does not want the abandoned revision back. None otherwise.
+    """
+    if went_back_to(snapshot) != snapshot.daemonset.identity:
+        return None
+    kept = (one for one in snapshot.revisions if not one.revision.dying)
+    return next((one for one in kept if one.revision.identity == snapshot.daemonset.identity), None)
+
+
+def forward(snapshot: Snapshot, target: RevisionDetail) -> frozenset[str]:
+    """The nodes that run an older revision than `target`, for which a rollback is an update."""
+    numbers = {one.revision.hash: one.revision.number for one in snapshot.revisions}
+    return frozenset(
+        slot.node
+        for slot in _running(snapshot)
+        for pod in (slot.old,)
+        if pod is not None and numbers.get(pod.hash, target.revision.number) < target.revision.number
+    )
+
+
+def _running(snapshot: Snapshot) -> tuple[Slot, ...]:
+    """Nodes that are to have a pod, as far as that may be seen."""
+    board = board_after(snapshot)
+    return tuple(slot for slot in board.slots if slot.fit is Fit.RUN) if board is not None else ()
 
 
 def roll_back(snapshot: Snapshot, target: RevisionDetail, wish: Wish) -> Edit:

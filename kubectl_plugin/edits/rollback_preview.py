@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -12,7 +12,7 @@ from controller.api.daemonset import DaemonSet
 from kubectl_plugin.durations import short as short_time
 from kubectl_plugin.edits.edit import Caution, Edit
 from kubectl_plugin.edits.outlook import board_after
-from kubectl_plugin.edits.rollback import Wish, roll_back
+from kubectl_plugin.edits.rollback import Wish, forward, roll_back
 from kubectl_plugin.report.moves import Moves, Obstacle, moves_of
 from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
@@ -52,7 +52,11 @@ def preview(snapshot: Snapshot, target: RevisionDetail, wish: Wish, edit: Edit, 
     if board is None:
         return ()
     moves, after = moves_of(board), board.world.daemonset
-    rows = (*_paths(moves), *_settings(snapshot, target, wish, after, moves), *_held(moves, after))
+    rows = (
+        *_paths(moves, forward(snapshot, target)),
+        *_settings(snapshot, target, wish, after, moves),
+        *_held(moves, after),
+    )
     return tuple(line for label, text in rows for line in _row(label, text, width))
 
 
@@ -80,8 +84,18 @@ def still_kept(snapshot: Snapshot, target: RevisionDetail) -> tuple[Caution, ...
     return tuple(cautions)
 
 
-def _paths(moves: Moves) -> Iterator[tuple[str, str]]:
-    yield "move back", f"{_counted(moves.moving)}{_order(moves)}"
+def _paths(moves: Moves, forward: Collection[str]) -> Iterator[tuple[str, str]]:
+    """`forward`: nodes whose present revision is older than the one that they get."""
+    on = [node for node in moves.moving if node in forward]
+    if on and len(on) == len(moves.moving):
+        yield "go forward", f"{_counted(on)} from an older revision{_order(moves)}"
+    elif on:
+        back = [node for node in moves.moving if node not in forward]
+        yield "move back", f"{_counted(back)}: {_listed(back)}"
+        yield "go forward", f"{_counted(on)} from an older revision: {_listed(on)}"
+        yield "order", _order(moves).removeprefix(": ")
+    else:
+        yield "move back", f"{_counted(moves.moving)}{_order(moves)}"
     if moves.starting:
         yield "start", f"{_counted(moves.starting)} without a pod: {_listed(moves.starting)}"
     if moves.staying:

@@ -25,6 +25,8 @@ class Action(Value, kw_only=True, omit_defaults=True):
     reason: str = ""
     client: str
     """Program and version."""
+    template: str = ""
+    """Of a rollback: the meaning of the template that it went back to (`canonical.identity`)."""
 
 
 def action(verb: str, *, by: str, now: float, reason: str | None, client: str) -> Action:

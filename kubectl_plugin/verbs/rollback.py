@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.edits.rollback import Wish, roll_back, target_of
+from kubectl_plugin.cluster.reads import revisions_of
+from kubectl_plugin.edits.edit import Edit
+from kubectl_plugin.edits.rollback import Wish, already_back, roll_back, target_of
 from kubectl_plugin.edits.rollback_preview import headline, preview, still_kept
+from kubectl_plugin.failures import CommandError
 from kubectl_plugin.flags import Acting, Many
-from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 from kubectl_plugin.verbs.acting import Change, Chosen, carry_out_all, choose, will_ask
 
 
@@ -35,14 +38,23 @@ async def rollback(invocation: Invocation, asked: Asked, acting: Acting) -> int:
         keep_paused=asked.keep_paused,
         drop_selector=asked.drop_selector,
     )
-    found = await choose(invocation, chosen, acting)
+    found = [await _with_revisions(invocation, one) for one in await choose(invocation, chosen, acting)]
     return await carry_out_all(
         invocation, found, lambda one: _change(invocation, one, wish, acting), acting, verb="rollback"
     )
 
 
+async def _with_revisions(invocation: Invocation, snapshot: Snapshot) -> Snapshot:
+    """What other verbs can do without is all of this one. Raises Forbidden, with the server's own words."""
+    if snapshot.revisions_readable:
+        return snapshot
+    return replace(snapshot, revisions=await revisions_of(invocation, snapshot.daemonset))
+
+
 def _change(invocation: Invocation, snapshot: Snapshot, wish: Wish, acting: Acting) -> Change:
     """The look ahead stands in the question, or where nobody is asked, under the result."""
+    if wish.to_revision is None and (back := already_back(snapshot)) is not None:
+        return _nothing_more(invocation, snapshot, back)
     target = target_of(snapshot, wish.to_revision)
     edit = roll_back(snapshot, target, wish)
     if not edit.operations:
@@ -52,3 +64,14 @@ def _change(invocation: Invocation, snapshot: Snapshot, wish: Wish, acting: Acti
         return Change(snapshot, replace(edit, details=lines))
     question = (headline(snapshot, target), *(f"  {line}" for line in lines), "Continue?")
     return Change(snapshot, edit, ask="\n".join(question))
+
+
+def _nothing_more(invocation: Invocation, snapshot: Snapshot, back: RevisionDetail) -> Change:
+    """A double press, a retry: the revision that was abandoned must not come back by that."""
+    try:
+        number = target_of(snapshot, None).revision.number
+        invocation.terminal.note(f"to go to revision {number} instead: --to-revision {number}")
+    except CommandError:
+        pass  # there is no other one
+    result = f"already rolled back to revision {back.revision.number}"
+    return Change(snapshot, Edit(result=result, operations=(), warnings=still_kept(snapshot, back)))

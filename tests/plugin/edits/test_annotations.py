@@ -5,12 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from controller.api import canonical
 from controller.api.base import JSONObject
-from kubectl_plugin.edits.annotations import CHANGE_CAUSE, recorded
+from kubectl_plugin.edits.annotations import CHANGE_CAUSE, recorded, went_back_to
 from kubectl_plugin.edits.applying import applied, found
 from kubectl_plugin.report.last_action import LAST_ACTION, Action, action, last_action
-from tests.builders import NOW
-from tests.plugin.edits.documents import live
+from tests.builders import NOW, template
+from tests.plugin.edits.documents import live, seen
 
 SPEC: JSONObject = {"op": "add", "path": "/spec/updateStrategy/rollingUpdate/paused", "value": True}
 TEMPLATE: JSONObject = {"op": "add", "path": "/spec/template/metadata/annotations", "value": {}}
@@ -70,3 +71,19 @@ def test_the_change_cause_of_a_template_that_stays_stays(reason: str | None) -> 
 def test_a_field_whose_name_begins_like_the_template_is_another_one() -> None:
     change: JSONObject = {"op": "add", "path": "/spec/templateOther", "value": 1}
     assert CHANGE_CAUSE not in noted(live(), change, "CVE-1")
+
+
+def rolled_back(document: JSONObject, verb: str = "rollback") -> JSONObject:
+    change: JSONObject = {"op": "add", "path": "/spec/template", "value": template("v1")}
+    by = action(verb, by="", now=NOW, reason=None, client="kubectl-kruise-ds/1")
+    return applied(document, recorded(document, (change,), by))
+
+
+def test_a_rollback_notes_the_meaning_of_the_template_that_it_brought_back() -> None:
+    after = rolled_back(live())
+    assert went_back_to(seen(after)) == canonical.identity(template("v1", restartPolicy="Always"))
+
+
+@pytest.mark.parametrize("document", [live(), rolled_back(live(), "restart")], ids=["nothing", "another verb"])
+def test_of_other_uses_nothing_is_noted(document: JSONObject) -> None:
+    assert went_back_to(seen(document)) == ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from typing import Any, NamedTuple
 
@@ -26,6 +25,7 @@ from tests.plugin.scene import (
     surge,
     template,
 )
+from tests.plugin.verbs.few_nodes import get_between
 
 NAME = "node-agent"
 BAD = ("c-08", "c-07", "c-06", "c-05", "c-04", "c-03")
@@ -327,13 +327,9 @@ def test_message_10_an_unknown_revision() -> None:
 
 
 def test_message_12_it_was_changed_meanwhile() -> None:
-    async def somebody_else(scene: Scene) -> None:
-        await asyncio.sleep(0.25)  # each request takes a tenth of a second: now it has been read, but not written
-        await scene.edit({"spec": {"template": template("1.9.1")}})
-
     with canary() as scene:
-        scene.door.link.latency = 0.1
-        ran = rollback(scene, meanwhile=somebody_else)
+        get_between(scene, lambda: scene.edit({"spec": {"template": template("1.9.1")}}))
+        ran = rollback(scene)
         assert ran.code == 6
         assert ran.err == (
             "error: node-agent changed while you were looking (now revision 8, image agent:1.9.1)\n"
@@ -352,6 +348,80 @@ def test_message_13_somebody_else_manages_it() -> None:
             'warning: node-agent is managed by Argo CD app "agents" (self-heal may revert this);'
             " change it in Git as well\n"
         )
+
+
+# never further than people want
+
+
+def test_a_revision_that_no_node_runs_any_more_is_not_gone_back_to() -> None:
+    """Revision 7 was on 8 nodes; these have 8 now, and all others 6."""
+    with held() as scene:
+        image = "agent=registry.example.com/agent:1.9.9"
+        assert scene.run("set-image", NAME, image, "-n", NAMESPACE).code == 0
+        scene.pass_time(600.0)
+        before = pods(scene)
+        assert sorted({pod.image for pod in before.values()}) == ["1.8.4", "1.9.9"]
+        ran = rollback(scene)
+        assert ran.out.startswith("daemonset.apps.kruise.io/node-agent rolled back to revision 6 (now revision 9)\n")
+        settle(scene)
+        after = pods(scene)
+        assert {pod.image for pod in after.values()} == {"1.8.4"}
+        assert moved(before, after) == {f"c-0{number}" for number in range(1, 9)}
+
+
+def test_nodes_that_a_named_revision_would_update_are_told_apart() -> None:
+    with held() as scene:
+        image = "agent=registry.example.com/agent:1.9.9"
+        scene.run("set-image", NAME, image, "-n", NAMESPACE)
+        scene.pass_time(600.0)
+        told = rollback(scene, "--to-revision", "7", "--dry-run=client", columns=200).out.splitlines()
+        assert told[1] == "  move back   8 nodes: c-08 c-07 c-06 c-05 c-04 c-03 c-02 c-01"
+        assert told[2].startswith("  go forward  16 nodes from an older revision: b-08 b-07 ")
+        assert told[3].startswith("  order       c-08 c-07 | c-06 c-05 | ")
+
+
+SECOND = Ran(
+    0,
+    "daemonset.apps.kruise.io/node-agent already rolled back to revision 8\n",
+    "note: to go to revision 7 instead: --to-revision 7\n",
+)
+
+
+def test_a_double_press_does_not_bring_the_abandoned_revision_back() -> None:
+    with canary() as scene:
+        assert rollback(scene, "-y").code == 0
+        assert rollback(scene, "-y") == SECOND
+        assert len(written(scene)) == 1
+
+
+def test_a_later_one_does_not_bring_the_abandoned_revision_back() -> None:
+    with canary() as scene:
+        rollback(scene, "-y")
+        settle(scene)
+        before = pods(scene)
+        assert rollback(scene, "-y") == SECOND
+        scene.pass_time(600.0)
+        assert pods(scene) == before
+
+
+def test_after_a_rollback_the_abandoned_revision_may_be_named() -> None:
+    with canary() as scene:
+        rollback(scene)
+        ran = rollback(scene, "--to-revision", "7")
+        assert ran.out.startswith("daemonset.apps.kruise.io/node-agent rolled back to revision 7")
+        assert live(scene)["spec"]["template"] == template("1.9.0")
+
+
+@pytest.mark.parametrize("way", [[], ["--to-revision", "6"]], ids=["the one before", "a named one"])
+def test_message_11_without_the_right_to_list_revisions(way: list[str]) -> None:
+    with canary() as scene:
+        scene.door.forbid("list", "controllerrevisions.apps")
+        ran = rollback(scene, *way)
+        first = ran.err.splitlines()[0]
+        assert (ran.code, ran.out) == (1, "")
+        assert first.startswith("Error from server (Forbidden): ")
+        assert 'cannot list resource "controllerrevisions' in first
+        assert not written(scene)
 
 
 # looks
