@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rich.text import Text
 
@@ -15,35 +14,18 @@ from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.document import as_text
 from kubectl_plugin.paint.status_block import outline, status_block
 from kubectl_plugin.report.documents import API_VERSION
-from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.status.document import RolloutStatus
-from kubectl_plugin.report.status.endings import Ending, ending_of, named_apart, unfinished
-from kubectl_plugin.report.status.stated import stated_status
+from kubectl_plugin.report.status.endings import named_apart
 from kubectl_plugin.verbs.status_look import Asked as Asked
-from kubectl_plugin.verbs.status_look import Look, ObscureError, chosen, look, sight
+from kubectl_plugin.verbs.status_look import Look, Outline, chosen, look, sight
 from kubectl_plugin.verbs.status_watch import watch
-
-
-@dataclass(frozen=True)
-class Outline:
-    """What is left to say then."""
-
-    snapshot: Snapshot
-    status: RolloutStatus
-    error: ObscureError
 
 
 async def status(invocation: Invocation, asked: Asked) -> int:
     if asked.watch:
         return await watch(invocation, asked)
     _refuse_flags_of_watching(asked)
-    looks: list[Look | Outline] = []
     meant = await chosen(invocation, asked)
-    for snapshot in meant.snapshots:
-        try:
-            looks.append(await look(invocation, asked, snapshot))
-        except ObscureError as error:
-            looks.append(Outline(snapshot, stated_status(snapshot), error))
+    looks = [await look(invocation, asked, snapshot) for snapshot in meant.snapshots]
     if looks or not meant.absent:
         show(invocation, looks, single=bool(asked.names) and len(looks) + len(meant.absent) == 1)
     for absent in meant.absent:
@@ -79,7 +61,7 @@ def show(invocation: Invocation, looks: Sequence[Look | Outline], *, single: boo
         terminal.say(*([""] if index else []))
         if isinstance(one, Outline):
             terminal.show(outline(one.status, width=terminal.width, only_ascii=terminal.ascii))
-            terminal.warn(one.error.message)
+            terminal.warn(one.obstacle)
         else:
             block = Text("\n").join(status_block(sight(invocation, one)))
             terminal.console.print(block, soft_wrap=output is Output.WIDE, no_wrap=True)
@@ -93,14 +75,10 @@ def _listed(looks: Sequence[Look | Outline]) -> JSONObject:
 
 def _exit_code(invocation: Invocation, asked: Asked, looks: Sequence[Look | Outline]) -> int:
     """What waiting would end with; for what still moves, 3."""
-    endings = named_apart([_ending(one, asked) for one in looks], [one.status.namespace for one in looks])
+    endings = named_apart(
+        [one.ending(asked.wanted) or one.unfinished() for one in looks], [one.status.namespace for one in looks]
+    )
     for ending in endings:
         if ending.error is not None:
             invocation.terminal.fail(ending.error)
     return max((ending.code for ending in endings), default=0)
-
-
-def _ending(one: Look | Outline, asked: Asked) -> Ending:
-    if isinstance(one, Outline):
-        return Ending(code=one.error.exit_code, error=one.error)
-    return ending_of(one.survey, asked.wanted) or unfinished(one.survey)

@@ -18,8 +18,16 @@ from kubectl_plugin.flags import Many, Output
 from kubectl_plugin.paint.sight import Sight
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.status.document import RolloutStatus
-from kubectl_plugin.report.status.endings import Wanted
+from kubectl_plugin.report.status.endings import Ending, Wanted, ending_of, unfinished
+from kubectl_plugin.report.status.line import milestone, progress, status_line
 from kubectl_plugin.report.status.reading import rollout_status
+from kubectl_plugin.report.status.stated import (
+    stated_ending,
+    stated_line,
+    stated_progress,
+    stated_status,
+    stated_unfinished,
+)
 from kubectl_plugin.report.status.words import runs_without_words, with_words
 from kubectl_plugin.report.survey import Survey, UnreadableSpecError, survey
 from kubectl_plugin.terminal import WIDEST
@@ -58,9 +66,65 @@ class Look:
     absence: str = ""
     """Why no controller seems to be active; asked only while it is Pending."""
 
+    @property
+    def snapshot(self) -> Snapshot:
+        return self.survey.snapshot
 
-class ObscureError(CommandError):
-    """Its nodes cannot be told one by one; the message says why."""
+    @property
+    def phase(self) -> Phase:
+        return self.survey.phase
+
+    @property
+    def line(self) -> str:
+        return status_line(self.survey)
+
+    @property
+    def progress(self) -> str:
+        return progress(self.survey)
+
+    @property
+    def milestone(self) -> str:
+        """Changes when `line` is worth printing again."""
+        return milestone(self.survey)
+
+    def ending(self, wanted: Wanted) -> Ending | None:
+        return ending_of(self.survey, wanted)
+
+    def unfinished(self, after: str = "") -> Ending:
+        return unfinished(self.survey, after)
+
+
+@dataclass(frozen=True)
+class Outline:
+    """The same of one whose nodes cannot be told one by one: what the controller itself says of it."""
+
+    snapshot: Snapshot
+    status: RolloutStatus
+    obstacle: str
+    """Why they cannot."""
+    absence: str = ""
+
+    @property
+    def phase(self) -> Phase:
+        return Phase(self.status.phase)
+
+    @property
+    def line(self) -> str:
+        return stated_line(self.status)
+
+    @property
+    def progress(self) -> str:
+        return stated_progress(self.status)
+
+    @property
+    def milestone(self) -> str:
+        return stated_progress(self.status) if self.phase is Phase.PROGRESSING else self.line
+
+    def ending(self, wanted: Wanted) -> Ending | None:
+        return stated_ending(self.snapshot, self.status, wanted)
+
+    def unfinished(self, after: str = "") -> Ending:
+        return stated_unfinished(self.status, after)
 
 
 @dataclass(frozen=True)
@@ -96,26 +160,27 @@ async def look(
     *,
     words: LastWords | None = None,
     attendance: Callable[[float], Awaitable[str | None]] | None = None,
-) -> Look:
-    """`words`, `attendance`: what remembers from one look to the next. Raises ObscureError."""
+) -> Look | Outline:
+    """`words`, `attendance`: what remembers from one look to the next."""
+    ask = attendance or partial(controller.absence, invocation.session)
     name = snapshot.daemonset.name
-    if any(one.startswith("pods:") for one in snapshot.missing_rights):
-        raise ObscureError(f"the nodes of {name} cannot be told without the right to list pods")
+    obstacle = f"the nodes of {name} cannot be told without the right to list pods"
     try:
-        surveyed = survey(snapshot, asked.by)
+        surveyed = survey(snapshot, asked.by) if snapshot.pods_readable else None
     except UnreadableSpecError as error:
-        raise ObscureError(error.message) from error
+        surveyed, obstacle = None, error.message
+    if surveyed is None:
+        stated = stated_status(snapshot)
+        absence = await ask(snapshot.now) if stated.phase == Phase.PENDING else None
+        return Outline(snapshot, stated, obstacle, absence or "")
     told = rollout_status(surveyed)
     runs = runs_without_words(told)
     if asked.logs and runs:
         told = with_words(told, await (words or LastWords(invocation.session)).of(runs))
     elif runs:
         told = with_words(told, {})
-    absence = ""
-    if surveyed.phase is Phase.PENDING:
-        ask = attendance or partial(controller.absence, invocation.session)
-        absence = await ask(snapshot.now) or ""
-    return Look(surveyed, told, absence)
+    absence = await ask(snapshot.now) if surveyed.phase is Phase.PENDING else None
+    return Look(surveyed, told, absence or "")
 
 
 def sight(invocation: Invocation, one: Look) -> Sight:

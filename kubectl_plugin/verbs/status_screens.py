@@ -14,23 +14,37 @@ from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.durations import short
 from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.live import LiveBlock
-from kubectl_plugin.paint.status_block import Detail, status_block
+from kubectl_plugin.paint.status_block import Detail, outline, status_block
 from kubectl_plugin.paint.style import DIM
-from kubectl_plugin.report.status.line import milestone, progress, status_line
-from kubectl_plugin.verbs.status_look import Look, sight
+from kubectl_plugin.paint.table import clean
+from kubectl_plugin.terminal import Terminal
+from kubectl_plugin.verbs.status_look import Look, Outline, sight
 
 HEARTBEAT: Final = 30.0
 """Seconds of quiet after which a log gets a line all the same: some tools end a job that says nothing."""
 
 
 class Screen(Protocol):
-    def show(self, looks: Sequence[Look], trouble: str) -> None:
+    def show(self, looks: Sequence[Look | Outline], trouble: str) -> None:
         """How it stands now. `trouble`: why it may be out of date."""
         ...
 
-    def close(self, looks: Sequence[Look]) -> None:
+    def close(self, looks: Sequence[Look | Outline]) -> None:
         """For the last time."""
         ...
+
+
+class _Obstacles:
+    """Says once of each object why little is told of it."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal, self._said = terminal, set[str]()
+
+    def tell(self, looks: Sequence[Look | Outline]) -> None:
+        for look in looks:
+            if isinstance(look, Outline) and look.obstacle not in self._said:
+                self._said.add(look.obstacle)
+                self._terminal.note(look.obstacle)
 
 
 class Lines:
@@ -41,27 +55,29 @@ class Lines:
         self._said: dict[str, tuple[str, float, float]] = {}
         """By name: the last milestone, when it was reached, and when something was said last."""
         self._trouble = ""
+        self._obstacles = _Obstacles(self._terminal)
 
-    def show(self, looks: Sequence[Look], trouble: str) -> None:
+    def show(self, looks: Sequence[Look | Outline], trouble: str) -> None:
         if trouble != self._trouble and trouble:
             self._terminal.note(f"{trouble}; trying on")
         self._trouble = trouble
+        self._obstacles.tell(looks)
         for look in looks:
             self._tell(look)
 
-    def close(self, looks: Sequence[Look]) -> None:
+    def close(self, looks: Sequence[Look | Outline]) -> None:
         self.show(looks, "")
 
-    def _tell(self, look: Look) -> None:
-        now, status = look.survey.snapshot.now, look.status
+    def _tell(self, look: Look | Outline) -> None:
+        now, status = look.snapshot.now, look.status
         name = f"{status.namespace}/{status.name}" if self._several else status.name
-        reached = milestone(look.survey)
+        reached = look.milestone
         before, since, last = self._said.get(name, ("", now, now))
         if reached != before:
-            self._say(now, f"{name} {status_line(look.survey)}")
+            self._say(now, f"{name} {look.line}")
             self._said[name] = (reached, now, now)
         elif now - last >= HEARTBEAT:
-            self._say(now, f"{name} {progress(look.survey)} (no change for {short(now - since)})")
+            self._say(now, f"{name} {look.progress} (no change for {short(now - since)})")
             self._said[name] = (before, since, now)
 
     def _say(self, now: float, line: str) -> None:
@@ -74,11 +90,13 @@ class Documents:
 
     def __init__(self, invocation: Invocation) -> None:
         self._terminal = invocation.terminal
+        self._obstacles = _Obstacles(self._terminal)
         self._said: dict[tuple[str, str], tuple[bytes, float]] = {}
 
-    def show(self, looks: Sequence[Look], trouble: str) -> None:
+    def show(self, looks: Sequence[Look | Outline], trouble: str) -> None:
+        self._obstacles.tell(looks)
         for look in looks:
-            now, key = look.survey.snapshot.now, (look.status.namespace, look.status.name)
+            now, key = look.snapshot.now, (look.status.namespace, look.status.name)
             line = msgspec.json.encode(look.status)
             before, last = self._said.get(key, (b"", now))
             if line != before or now - last >= HEARTBEAT:
@@ -86,7 +104,7 @@ class Documents:
                 self._terminal.out.flush()
                 self._said[key] = (line, now)
 
-    def close(self, looks: Sequence[Look]) -> None:
+    def close(self, looks: Sequence[Look | Outline]) -> None:
         self.show(looks, "")
 
 
@@ -97,7 +115,7 @@ class Block:
         self._invocation = invocation
         self._live = scope.enter_context(LiveBlock(invocation.terminal.console))
 
-    def show(self, looks: Sequence[Look], trouble: str) -> None:
+    def show(self, looks: Sequence[Look | Outline], trouble: str) -> None:
         now = self._invocation.terminal.now()
         header = Text(f"{clock(now)}  watching, Ctrl-C to stop", DIM)
         if trouble:
@@ -106,16 +124,23 @@ class Block:
         shapes = ([header, *self._lines(looks, detail)] for detail in sorted(Detail, reverse=True))
         self._draw(next((lines for lines in shapes if len(lines) <= room), [header, *self._lines(looks)]))
 
-    def close(self, looks: Sequence[Look]) -> None:
+    def close(self, looks: Sequence[Look | Outline]) -> None:
         """All of it, however long: now it may scroll."""
         self._draw(self._lines(looks))
 
-    def _lines(self, looks: Sequence[Look], detail: Detail = Detail.ALL) -> list[Text]:
+    def _lines(self, looks: Sequence[Look | Outline], detail: Detail = Detail.ALL) -> list[Text]:
         lines: list[Text] = []
         for index, look in enumerate(looks):
             lines += [Text("")] if index and detail is not Detail.HEADLINE else []
-            lines += status_block(sight(self._invocation, look), detail)
+            lines += self._block(look, detail)
         return lines
+
+    def _block(self, look: Look | Outline, detail: Detail) -> list[Text]:
+        terminal = self._invocation.terminal
+        if isinstance(look, Look):
+            return status_block(sight(self._invocation, look), detail)
+        head = outline(look.status, width=terminal.width, only_ascii=terminal.ascii)
+        return [head] if detail is Detail.HEADLINE else [head, clean(look.obstacle, terminal.ascii)]
 
     def _draw(self, lines: Sequence[Text]) -> None:
         self._live.draw(Text("\n").join(lines), self._invocation.terminal.width)

@@ -18,8 +18,8 @@ from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.status.endings import Ending, ending_of, gone, named_apart, unattended, unfinished
-from kubectl_plugin.verbs.status_look import Asked, Look, chosen, look
+from kubectl_plugin.report.status.endings import Ending, gone, named_apart, unattended
+from kubectl_plugin.verbs.status_look import Asked, Look, Outline, chosen, look
 from kubectl_plugin.verbs.status_screens import Screen, screen
 
 TICK: Final = 1.0
@@ -90,24 +90,24 @@ class _Watch:
             pause = min(max(TICK, REST * took), self._ends_at - loop.time())
             await self._follow.changed(pause, apart=max(APART, REST * took))
 
-    async def _look(self, snapshot: Snapshot | None) -> Look | None:
+    async def _look(self, snapshot: Snapshot | None) -> Look | Outline | None:
         if snapshot is None:
             return None
         return await look(
             self._invocation, self._asked, snapshot, words=self._words, attendance=self._attendance.absence
         )
 
-    def _unfinished(self, one: Look | None, late: bool) -> Ending:
+    def _unfinished(self, one: Look | Outline | None, late: bool) -> Ending:
         assert one is not None, "what is gone has an ending"
-        return unfinished(one.survey, self._asked.timeout if late else "")
+        return one.unfinished(self._asked.timeout if late else "")
 
-    def _ending(self, name: str, one: Look | None) -> Ending | None:
+    def _ending(self, name: str, one: Look | Outline | None) -> Ending | None:
         if one is None:
             return gone(name)
         pending = self._attendance.pending_for(one)
         if pending >= UNATTENDED and one.absence:
             return unattended(name, one.absence)
-        return ending_of(one.survey, self._asked.wanted)
+        return one.ending(self._asked.wanted)
 
 
 class Attendance:
@@ -127,10 +127,10 @@ class Attendance:
             self._asked = now
         return self._absence
 
-    def pending_for(self, one: Look) -> float:
+    def pending_for(self, one: Look | Outline) -> float:
         """Seconds; 0 where it is not Pending. Says once that a controller may be missing."""
-        key, now = one.survey.daemonset.key, one.survey.snapshot.now
-        if one.survey.phase is not Phase.PENDING:
+        key, now = one.snapshot.daemonset.key, one.snapshot.now
+        if one.phase is not Phase.PENDING:
             self._since.pop(key, None)
             return 0.0
         seconds = now - self._since.setdefault(key, now)

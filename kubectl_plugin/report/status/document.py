@@ -12,7 +12,8 @@ from controller.api.base import JSON, JSONObject, Value
 
 
 class RevisionNumbers(Value, rename="camel"):
-    current: int
+    current: int | None
+    """None without the right to list the revisions."""
     hash: str
     previous: int | None
     """The newest older one that nodes still have; None for the first revision."""
@@ -54,9 +55,10 @@ class BudgetUse(Value, rename="camel"):
     """Of maxUnavailable, or of maxSurge where that is used."""
 
     max: int
-    used: int
+    used: int | None
+    """None where only the pods would tell."""
     by: tuple[str, ...]
-    """By name."""
+    """In update order."""
 
 
 class Group(Value, rename="camel"):
@@ -66,7 +68,7 @@ class Group(Value, rename="camel"):
 
 
 class Problem(Value, rename="camel"):
-    """A pod that does not get well by waiting."""
+    """A pod that does not get well by waiting; without node and pod what the server says to the controller's writes."""
 
     node: str
     pod: str
@@ -113,7 +115,7 @@ class RolloutStatus(Value, rename="camel"):
     groups: tuple[Group, ...]
     """Empty without the right to list nodes."""
     problems: tuple[Problem, ...]
-    """Nodes with a pod of the new revision first, in update order."""
+    """Writes that fail first, then nodes with a pod of the new revision, in update order."""
     steps: StepsNow | None
     started_at: str | None
     last_progress_at: str | None

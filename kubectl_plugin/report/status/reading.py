@@ -29,7 +29,7 @@ from kubectl_plugin.report.status.document import (
     StepsNow,
     Strategy,
 )
-from kubectl_plugin.report.status.reasons import reason_of
+from kubectl_plugin.report.status.reasons import WRITES_FAIL, reason_of, writes_fail
 from kubectl_plugin.report.steps import steps_of
 from kubectl_plugin.report.survey import Survey
 
@@ -57,11 +57,11 @@ def rollout_status(survey: Survey) -> RolloutStatus:
         budget=_budget(survey),
         groups=_groups(survey.rows) if survey.snapshot.nodes is not None else (),
         problems=_problems(survey),
-        steps=_steps(survey),
+        steps=steps_now(survey.snapshot, survey.board.budget.desired),
         started_at=rollout.start_time,
         last_progress_at=rollout.last_progress_time,
         completed_at=rollout.completion_time,
-        paused=_paused(survey),
+        paused=paused_by(survey.snapshot, recorded(survey)),
         unreadable=survey.snapshot.missing_rights,
     )
 
@@ -78,7 +78,7 @@ def recorded(survey: Survey) -> Rollout:
 
 def _budget(survey: Survey) -> BudgetUse:
     board = survey.board
-    slots = [slot for slot in board.slots if slot.fit is not None]
+    slots = [slot for slot in reversed(board.slots) if slot.fit is not None]
     if board.surging:
         by = [slot.node for slot in slots if slot.paired or board.awaits_retry(slot)]
         return BudgetUse(max=board.budget.max_surge, used=board.surge_in_use, by=tuple(by))
@@ -100,7 +100,14 @@ def _groups(rows: Iterable[NodeRow]) -> tuple[Group, ...]:
 def _problems(survey: Survey) -> tuple[Problem, ...]:
     troubled = [row for row in survey.in_update_order if row.trouble is not None]
     troubled.sort(key=lambda row: row.state is not NodeState.FAILING)
-    return tuple(_problem(row) for row in troubled)
+    words = writes_fail(survey.daemonset)
+    return (*((_of_writes(words),) if words else ()), *(_problem(row) for row in troubled))
+
+
+def _of_writes(words: str) -> Problem:
+    return Problem(
+        node="", pod="", container="", reason=WRITES_FAIL, restarts=0, exit_code=None, message=words, revision=None
+    )
 
 
 def _problem(row: NodeRow) -> Problem:
@@ -152,27 +159,27 @@ def _selector(document: JSON) -> JSON:
     return document
 
 
-def _steps(survey: Survey) -> StepsNow | None:
+def steps_now(snapshot: Snapshot, desired: int) -> StepsNow | None:
     """A list of steps that cannot be read is none: `promote` says what is wrong with it."""
-    daemonset, rolling = survey.daemonset, survey.daemonset.rolling_update
+    daemonset, rolling = snapshot.daemonset, snapshot.daemonset.rolling_update
     if rolling is None:
         return None
     try:
-        steps = steps_of(daemonset.annotations, rolling.partition, survey.board.budget.desired)
-    except CommandError:
+        steps = steps_of(daemonset.annotations, rolling.partition, desired)
+    except (CommandError, ValueError):
         return None
     if steps is None:
         return None
     return StepsNow(values=steps.values, index=steps.index, count=steps.count, next=steps.next)
 
 
-def _paused(survey: Survey) -> Pause | None:
-    rolling = survey.daemonset.rolling_update
+def paused_by(snapshot: Snapshot, rollout: Rollout) -> Pause | None:
+    """`rollout`: the controller's record."""
+    rolling = snapshot.daemonset.rolling_update
     if rolling is None or not rolling.paused:
         return None
-    action = last_action(survey.daemonset.annotations)
+    action = last_action(snapshot.daemonset.annotations)
     if action is None or action.verb != PAUSE:
-        rollout = recorded(survey)
         since = rollout.last_transition_time if rollout.phase == Phase.PAUSED else None
         return Pause(at=since or "", by="", reason="")
     return Pause(at=action.at, by=action.by, reason=action.reason)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from controller.api.daemonset import DaemonSetStatus
+from controller.api.daemonset import DaemonSetStatus, Phase
 from controller.planner.board import Budget, budget_of
+from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.documents import API_VERSION
 from kubectl_plugin.report.overview import Line, line_of
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.stated import stated
+from kubectl_plugin.report.stated import refusal_of, stated
 from kubectl_plugin.report.status.document import BudgetUse, NodeCounts, RevisionNumbers, RolloutStatus
-from kubectl_plugin.report.status.reading import strategy_of
+from kubectl_plugin.report.status.endings import Ending, Wanted, gone
+from kubectl_plugin.report.status.reading import paused_by, steps_now, strategy_of
 
 
 def stated_status(snapshot: Snapshot, why: str = "") -> RolloutStatus:
@@ -18,6 +20,7 @@ def stated_status(snapshot: Snapshot, why: str = "") -> RolloutStatus:
     `why` is the message where there is something to say.
     """
     daemonset, rollout, line = snapshot.daemonset, stated(snapshot.daemonset), line_of(snapshot)
+    limits, counts = _limits(snapshot, line.desired), daemonset.status or DaemonSetStatus()
     return RolloutStatus(
         api_version=API_VERSION,
         kind="RolloutStatus",
@@ -30,18 +33,94 @@ def stated_status(snapshot: Snapshot, why: str = "") -> RolloutStatus:
         message=why or line.why,
         revision=_revision(snapshot, line),
         images={},
-        strategy=strategy_of(snapshot, _limits(snapshot, line.desired)),
-        nodes=_counts(daemonset.status or DaemonSetStatus(), line),
-        budget=BudgetUse(max=0, used=0, by=()),
+        strategy=strategy_of(snapshot, limits),
+        nodes=_counts(counts, line),
+        budget=_budget(limits, counts),
         groups=(),
         problems=(),
-        steps=None,
+        steps=steps_now(snapshot, line.desired),
         started_at=rollout.start_time,
         last_progress_at=rollout.last_progress_time,
         completed_at=rollout.completion_time,
-        paused=None,
+        paused=paused_by(snapshot, rollout),
         unreadable=snapshot.missing_rights,
     )
+
+
+def stated_line(status: RolloutStatus) -> str:
+    """`Progressing 4/8 updated, 2 updating: c-04 does not get ready`; see `line.status_line`."""
+    moving = f", {status.nodes.updating} updating" if status.nodes.updating else ""
+    return f"{stated_progress(status)}{moving}" + (f": {status.message}" if status.message else "")
+
+
+def stated_progress(status: RolloutStatus) -> str:
+    return f"{status.phase} {status.nodes.updated}/{status.nodes.target} updated"
+
+
+def stated_ending(snapshot: Snapshot, status: RolloutStatus, wanted: Wanted) -> Ending | None:
+    """As `endings.ending_of`, by the controller's word alone; what its pods do nobody knows."""
+    phase = Phase(status.phase)
+    if phase not in (Phase.PENDING, Phase.TERMINATING) and wanted.revision is not None:
+        if status.revision.current is None:
+            words = f"which revision of {status.name} is rolled out cannot be told"
+            return _failed(ExitCode.FAILED, f"{words} without the right to list controllerrevisions")
+        if status.revision.current != wanted.revision:
+            words = f"revision {wanted.revision} of {status.name} is not the one that is rolled out"
+            return _failed(ExitCode.REFUSED, f"{words}: it is {status.revision.current} now")
+    match phase:
+        case Phase.HEALTHY:
+            return Ending(code=ExitCode.DONE)
+        case Phase.HELD if not wanted.require_full:
+            return Ending(code=ExitCode.DONE)
+        case Phase.HELD:
+            return _ended(status, ExitCode.WAITING, f"is held at {_on_it(status)}", "promote")
+        case Phase.PAUSED:
+            return _ended(status, ExitCode.WAITING, f"is paused at {_on_it(status)}", "resume")
+        case Phase.MANUAL:
+            words = f"waits for pods to be deleted, updateStrategy is OnDelete: {_on_it(status)}"
+            return _ended(status, ExitCode.WAITING, words)
+        case Phase.STALLED:
+            refusal = refusal_of(snapshot.daemonset)
+            words = f"is refused: {refusal}" if refusal else f"stalled at {_of_target(status)}"
+            return _ended(status, ExitCode.STUCK, words)
+        case Phase.DEGRADED if wanted.fail_fast:
+            unserved = status.nodes.desired - status.nodes.available
+            return _ended(status, ExitCode.STUCK, f"is over, but {unserved} nodes have no available pod")
+        case Phase.TERMINATING:
+            return gone(status.name)
+    return None
+
+
+def stated_unfinished(status: RolloutStatus, after: str = "") -> Ending:
+    """As `endings.unfinished`."""
+    timed = f"timed out after {after}: " if after else ""
+    words = f"{timed}daemonset.apps.kruise.io/{status.name} is at {_of_target(status)} ({status.phase})"
+    return _failed(ExitCode.TIMED_OUT, words)
+
+
+def _on_it(status: RolloutStatus) -> str:
+    return f"{status.nodes.updated} of {status.nodes.desired} nodes"
+
+
+def _of_target(status: RolloutStatus) -> str:
+    return f"{status.nodes.updated} of {status.nodes.target} nodes"
+
+
+def _ended(status: RolloutStatus, code: int, words: str, verb: str = "") -> Ending:
+    hints = (f"kubectl kruise-ds {verb} {status.name} -n {status.namespace}",) if verb else ()
+    return _failed(code, f"rollout of daemonset.apps.kruise.io/{status.name} {words}", *hints)
+
+
+def _failed(code: int, words: str, *hints: str) -> Ending:
+    return Ending(code=code, error=CommandError(words, hints=hints, exit_code=code))
+
+
+def _budget(limits: Budget, counts: DaemonSetStatus) -> BudgetUse:
+    """Who uses it is not known, nor how much of maxSurge is in use."""
+    if limits.max_surge:
+        return BudgetUse(max=limits.max_surge, used=None, by=())
+    unserved = max(counts.desired_number_scheduled - counts.number_available, 0)
+    return BudgetUse(max=limits.max_unavailable, used=unserved, by=())
 
 
 def _limits(snapshot: Snapshot, desired: int) -> Budget:
@@ -55,7 +134,7 @@ def _limits(snapshot: Snapshot, desired: int) -> Budget:
 def _revision(snapshot: Snapshot, line: Line) -> RevisionNumbers:
     status = snapshot.daemonset.status
     hash_ = status.update_revision if status else ""
-    return RevisionNumbers(current=line.revision or 0, hash=hash_, previous=None)
+    return RevisionNumbers(current=line.revision, hash=hash_, previous=None)
 
 
 def _counts(status: DaemonSetStatus, line: Line) -> NodeCounts:
