@@ -21,6 +21,7 @@ from controller.daemonset.claims import (
 )
 from controller.daemonset.hands import Hands
 from controller.daemonset.memory import Memory
+from controller.daemonset.trouble import Failure
 from controller.daemonset.writes import Writes
 from controller.kube.errors import (
     AlreadyExists,
@@ -58,29 +59,30 @@ ENDING_SECONDS = 30.0
 
 async def carry_out(
     actions: Sequence[Action], daemonset: DaemonSet, memory: Memory, hands: Hands
-) -> tuple[ApiError, ...]:
+) -> tuple[Failure, ...]:
     """Try every action; returns what went wrong and has to be tried again, in the order of the actions."""
     if not actions:
         return ()
     turn = _Turn(daemonset, memory, hands)
-    if any(isinstance(action, AdoptPod | AdoptRevision) for action in actions):
+    adoptions = [action for action in actions if isinstance(action, AdoptPod | AdoptRevision)]
+    if adoptions:
         try:
             await confirm(hands.client, daemonset)
         except ApiError as error:
-            return (error,)
+            return (Failure(action=adoptions[0], error=error),)
     creates = [action for action in actions if isinstance(action, CreatePod)]
     others = [action for action in actions if not isinstance(action, CreatePod)]
-    errors = await _side_by_side([turn.carry_out(action) for action in others])
-    return (*errors, *await turn.create_slowly(creates))
+    failures = await _side_by_side([turn.carry_out(action) for action in others])
+    return (*failures, *await turn.create_slowly(creates))
 
 
-async def _side_by_side(attempts: Sequence[Coroutine[None, None, ApiError | None]]) -> list[ApiError]:
+async def _side_by_side(attempts: Sequence[Coroutine[None, None, Failure | None]]) -> list[Failure]:
     if len(attempts) == 1:
-        error = await attempts[0]
-        return [] if error is None else [error]
+        failure = await attempts[0]
+        return [] if failure is None else [failure]
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(attempt) for attempt in attempts]
-    return [error for task in tasks if (error := task.result()) is not None]
+    return [failure for task in tasks if (failure := task.result()) is not None]
 
 
 def _place_of(action: Action) -> str:
@@ -102,7 +104,7 @@ class _Turn:
         self._ledger = hands.ledger
         self._writes = Writes(hands.client, daemonset, memory)
 
-    async def create_slowly(self, creates: Sequence[CreatePod]) -> list[ApiError]:
+    async def create_slowly(self, creates: Sequence[CreatePod]) -> list[Failure]:
         """Batches of 1, 2, 4 … pods; a batch with an error is the last one of this pass.
 
         Once a batch of this revision went through whole, later passes start with everything: the doubling is
@@ -114,26 +116,27 @@ class _Turn:
             size = len(creates)
         while done < len(creates):
             batch = creates[done : done + size]
-            errors = await _side_by_side([self.carry_out(action) for action in batch])
-            if errors:
+            failures = await _side_by_side([self.carry_out(action) for action in batch])
+            if failures:
                 self._memory.proven = ""
-                return errors
+                return failures
             done, size = done + len(batch), size * 2
         if done > 1:
             self._memory.proven = revision_hash
         return []
 
-    async def carry_out(self, action: Action) -> ApiError | None:
-        """Try one action. None: done, or there is nothing left to do; else what went wrong."""
+    async def carry_out(self, action: Action) -> Failure | None:
+        """Try one action. None: done, or there is nothing left to do."""
         place = _place_of(action)
         try:
             await self._attempt(action)
         except ApiError as error:
             await self._note(place, action, error)
             try:
-                return await self._verdict(action, error)
+                left = await self._verdict(action, error)
             except ApiError as second:  # the look at the server failed too
-                return second
+                left = second
+            return None if left is None else Failure(action=action, error=left)
         if self._memory.failing:
             self._memory.failing.pop(place, None)
         return None

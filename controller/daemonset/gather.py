@@ -38,7 +38,8 @@ def gather(
         verdicts=memory.verdicts,
         ask_at=memory.ask_at,
         held_back=memory.held_back(now),
-        trouble=memory.trouble or _unreadable(daemonset, caches),
+        trouble=memory.trouble.words if memory.trouble is not None else "",
+        unreadable=_unreadable(daemonset, caches),
         collisions=max(memory.collisions, collisions),
     )
 

@@ -14,6 +14,7 @@ from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.pod import Pod
 from controller.api.revision import Revision
+from controller.daemonset.trouble import Trouble
 from controller.planner.eligibility import Rules
 from controller.planner.manifest import Mold
 from controller.planner.world import Predecessor
@@ -66,8 +67,8 @@ class Memory(msgspec.Struct):
     collisions: int = 0
     eager: bool = False
     """The last pass left more to do, now or once pods are available: what it waits for is looked at soon."""
-    trouble: str = ""
-    """What the last failed write was told by the server; empty after a pass without failures."""
+    trouble: Trouble | None = None
+    """What a failed write was told by the server, until it is over; another generation begins without any."""
     status: DaemonSetStatus | None = None
     """The status as we wrote it last …"""
     status_version: int = 0
@@ -90,6 +91,7 @@ class Memory(msgspec.Struct):
             self.molds.clear()
             self.ask_at, self.refusals = 0.0, 0
             self.failing.clear()
+            self.trouble = None
         return self.rules
 
     def ready_seen(self, pods: Iterable[Pod], now: float) -> dict[str, float]:

@@ -18,7 +18,8 @@ from controller.daemonset.execute import carry_out
 from controller.daemonset.gather import gather
 from controller.daemonset.hands import Hands
 from controller.daemonset.memory import Memories, Memory
-from controller.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Unknown
+from controller.daemonset.trouble import trouble_after
+from controller.kube.errors import ApiError, Conflict, NotFound
 from controller.planner.actions import Note, Plan
 from controller.planner.plan import plan
 from controller.planner.status import Status, refused_status
@@ -29,9 +30,6 @@ from controller.runtime.workqueue import Taken
 
 LOOK_AGAIN_SECONDS = 1.0
 """How long a stale pass waits for the event that makes it fresh before it looks by itself."""
-
-PASSING = (Conflict, AlreadyExists, Unknown)
-"""Errors that the next pass settles by itself; they are no trouble to be told."""
 
 
 class Watchers(msgspec.Struct, frozen=True):
@@ -92,8 +90,9 @@ class Reconciler:
             for note in decided.notes:
                 self._hands.say(daemonset, note)
             memory.eager = decided.more
-            errors = await carry_out(decided.actions, daemonset, memory, self._hands)
-            memory.trouble = next((str(error) for error in errors if not isinstance(error, PASSING)), "")
+            failures = await carry_out(decided.actions, daemonset, memory, self._hands)
+            memory.trouble = trouble_after(memory.trouble, decided, failures)
+            errors = tuple(failure.error for failure in failures)
             return await self._conclude(daemonset, memory, decided, errors, fresh=fresh)
         finally:
             self._pacer.passed(key, cost, asyncio.get_running_loop().time())

@@ -123,5 +123,9 @@ class Plan(Value):
     notes: tuple[Note, ...] = ()
     wake_at: float | None = None
     more: bool = False
+    withheld: bool = False
+    """While writes fail: some are left out because they failed before, and will be tried later."""
+    untroubled: bool = False
+    """Nothing is left to be written, so whatever failed before is over."""
     status: Status | None = None
     """The status as it should read; None: leave it alone."""

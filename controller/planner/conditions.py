@@ -136,8 +136,9 @@ def _degraded(board: Board) -> Verdict:
     refusal = board.world.verdicts.get(board.revision.hash)
     if refusal:
         return Verdict(type=DEGRADED, status="True", reason=TEMPLATE_REFUSED, message=refusal)
-    if board.world.trouble:
-        return Verdict(type=DEGRADED, status="True", reason="WritesFail", message=board.world.trouble)
+    trouble = board.world.trouble or board.world.unreadable
+    if trouble:
+        return Verdict(type=DEGRADED, status="True", reason="WritesFail", message=trouble)
     return Verdict(type=DEGRADED, status="False", reason="AsExpected", message="")
 
 

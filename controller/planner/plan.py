@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
 from controller.api.daemonset import DaemonSet
 from controller.api.wellknown import FEATURE_PENDING, INVALID_SPEC, SELECTING_ALL
-from controller.planner.actions import Note, Plan, Step
+from controller.planner.actions import Action, Note, Plan, Step
 from controller.planner.board import Board, lay_out
 from controller.planner.claim import claim
 from controller.planner.history import settle_history, trim_history
@@ -41,15 +43,14 @@ def plan(world: World) -> Plan:
     if found := problems(daemonset):
         return _refused(world, found, pending, notes)
     board = lay_out(world)
-    acted: Stage | None = None
-    steps: list[Step] = []
-    for stage in STAGES if world.fresh else ():
-        step = stage(board)
-        steps.append(step)
-        if step.actions:
-            acted = stage
-            break
-    observed = world.fresh and (acted not in BEFORE_UPDATE or bool(world.trouble))
+    acted, steps = _staged(board) if world.fresh else (None, [])
+    actions = steps[-1].actions if steps else ()
+    withheld = _withheld(world, actions)
+    untroubled = world.fresh and not actions and not withheld
+    if world.trouble and untroubled:
+        world = replace(world, trouble="")
+        board = replace(board, world=world)
+    observed = world.fresh and (acted not in BEFORE_UPDATE or bool(world.trouble or world.unreadable))
     wakes = [step.wake_at for step in steps if step.wake_at is not None]
     if world.held_back:
         wakes.append(min(world.held_back.values()))
@@ -59,12 +60,32 @@ def plan(world: World) -> Plan:
     if status.rollout.phase == Phase.PROGRESSING:
         wakes.append(due_at(status.rollout, daemonset.progress_deadline) + _CLOCK_GRAIN)
     return Plan(
-        actions=steps[-1].actions if steps else (),
+        actions=actions,
         notes=(*notes, *(note for step in steps for note in step.notes)),
         wake_at=min(wakes, default=None),
         more=any(step.more for step in steps) or (acted is place and not paused(board) and bool(board.outdated)),
+        withheld=withheld,
+        untroubled=untroubled,
         status=status,
     )
+
+
+def _staged(board: Board) -> tuple[Stage | None, list[Step]]:
+    """The stage that acts, and what all stages up to it want."""
+    steps: list[Step] = []
+    for stage in STAGES:
+        steps.append(stage(board))
+        if steps[-1].actions:
+            return stage, steps
+    return None, steps
+
+
+def _withheld(world: World, actions: tuple[Action, ...]) -> bool:
+    """Whether more would be done if nothing had failed before; only asked while writes fail."""
+    if not (world.fresh and world.trouble and world.held_back):
+        return False
+    _, free = _staged(lay_out(replace(world, held_back={})))
+    return any(action not in actions for action in free[-1].actions)
 
 
 def _pending_notes(daemonset: DaemonSet, pending: tuple[str, ...]) -> tuple[Note, ...]:

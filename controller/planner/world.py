@@ -55,6 +55,8 @@ class World(Value):
     """Node name, or uid of a pod or revision, to the moment (seconds since 1970) until which it is left alone: what
     was tried there failed more than once, and must not keep the others waiting (D11)."""
     trouble: str = ""
-    """What went wrong with the writes of the last pass, in the server's words; empty when nothing did."""
+    """What writes that are still needed were told by the server; empty when none fails."""
+    unreadable: str = ""
+    """About one of our pods that cannot be decoded; empty when all can."""
     collisions: int = 0
     """How often a new revision's name was found taken by other content (`status.collisionCount`)."""

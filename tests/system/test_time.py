@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
 
 import pytest
 
-from tests.kit.api import DAEMONSETS, PODS
+from tests.kit.api import DAEMONSETS, NODES, PODS
 from tests.nodes import Behaviour
-from tests.simulator.cluster import Attempt
+from tests.nodes.statuses import condition
+from tests.simulator.cluster import Admission, Attempt
 from tests.simulator.faults import Answer, LateWatch, Rule
 from tests.simulator.kinds import PODS as POD_KIND
 from tests.simulator.refusal import forbidden
 from tests.system.bed import Bed, controller_of, uids
+from tests.system.journal import target_of
 from tests.system.objects import V2, V3, V4, bare_pod, daemonset
 from tests.system.opening import simulated
 from tests.system.quota import lift_limit, limit_pods
@@ -226,6 +229,64 @@ async def test_u65_a_status_costs_one_write_and_no_read() -> None:
         await bed.idle(30)
         assert link.counts()["get daemonsets.apps.kruise.io"] == 0
         assert len(bed.journal.statuses) <= 2
+
+
+def refuse_pods(bed: Bed, *, on: str = "") -> Admission:
+    """No pod may be created, or none on that node; returns what to take out of `admission` to end it."""
+
+    def policy(attempt: Attempt) -> None:
+        created = attempt.kind is POD_KIND and attempt.verb == "create"
+        if created and on in ("", target_of(attempt.object)):
+            raise forbidden(POD_KIND, attempt.name, 'violates PodSecurity "restricted:latest"')
+
+    bed.simulator.cluster.admission.append(policy)
+    return policy
+
+
+@virtual_time
+async def test_while_no_pod_can_be_created_it_is_said_once_and_until_one_can() -> None:
+    """Between the tries a back-off leaves nothing to do; that is no success."""
+    async with virtual() as bed:
+        nodes = await bed.add_nodes(5)
+        policy = refuse_pods(bed)
+        await bed.api.create(DAEMONSETS, daemonset())
+        degraded = await bed.condition("Degraded", "WritesFail")
+        assert "PodSecurity" in degraded["message"]
+        await asyncio.sleep(10)
+        bed.journal.clear()
+        await asyncio.sleep(900)
+        assert len(bed.journal.of("pods", "create", failed=True)) > 12, "each node is tried now and then"
+        told = [write.answer["status"]["rollout"]["phase"] for write in bed.journal.statuses]
+        assert told == ["Stalled"], "after progressDeadlineSeconds; nothing else is news"
+        assert condition(await bed.daemonset(), "Degraded")["reason"] == "WritesFail"
+
+        bed.simulator.cluster.admission.remove(policy)
+        await bed.settled()
+        await bed.runs_on(*nodes)
+        await bed.condition("Degraded", "AsExpected")
+
+
+@virtual_time
+async def test_one_node_whose_pods_are_refused_is_told_while_the_others_go_on_and_until_it_is_gone() -> None:
+    async with virtual() as bed:
+        nodes = await bed.add_nodes(8)
+        refuse_pods(bed, on="node-3")
+        others = [node for node in nodes if node != "node-3"]
+        await bed.api.create(DAEMONSETS, daemonset(rolling={"maxUnavailable": 2}))
+        await bed.runs_on(*others)
+        await bed.condition("Degraded", "WritesFail")
+        await asyncio.sleep(30)
+        bed.journal.clear()
+        await bed.set_image(V2)
+        await bed.runs_on(*others, image=V2)
+        await asyncio.sleep(900)
+        told = [condition(write.answer, "Degraded")["reason"] for write in bed.journal.statuses]
+        changes = [after for before, after in pairwise(told) if after != before]
+        assert len(changes) <= 2, f"another generation begins without trouble, and then has some: {told}"
+        assert condition(await bed.daemonset(), "Degraded")["reason"] == "WritesFail"
+
+        await bed.api.delete(NODES, "node-3")
+        await bed.condition("Degraded", "AsExpected")
 
 
 @virtual_time

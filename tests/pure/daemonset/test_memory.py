@@ -6,6 +6,8 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSetStatus
 from controller.daemonset.memory import ASK_AGAIN_AT_MOST, FAILING_AT_MOST, Memories, Memory
+from controller.daemonset.trouble import Trouble
+from controller.planner.actions import CreatePod
 from controller.planner.world import Predecessor
 from tests.builders import NOW, ds, pod
 
@@ -84,3 +86,13 @@ def test_our_own_status_counts_until_the_cache_shows_it_or_a_later_one() -> None
     for version in ("12", "13"):
         shown = replace(cached, version=version)
         assert memory.latest_status(shown) == (version, cached.status)
+
+
+def test_another_generation_begins_without_trouble() -> None:
+    memory = Memory()
+    memory.rules_of(ds(generation=1))
+    memory.trouble = told = Trouble(words="no", gist="no", kind=CreatePod)
+    memory.rules_of(ds(generation=1))
+    assert memory.trouble == told
+    memory.rules_of(ds(generation=2))
+    assert memory.trouble is None

@@ -103,6 +103,31 @@ def test_decision_d10_while_writes_fail_the_generation_counts_as_seen_and_the_tr
     assert condition(failing, "Degraded") == ("True", "WritesFail", "quota exceeded")
 
 
+def test_trouble_is_told_while_a_back_off_keeps_what_failed_from_being_tried_again() -> None:
+    waiting = world(
+        pods=served("node-0", "node-1"), held_back={f"node-{n}": ago(-60) for n in (2, 3, 4)}, trouble="no"
+    )
+    decided = plan(waiting)
+    assert (decided.actions, decided.withheld, decided.untroubled) == ((), True, False)
+    assert condition(waiting, "Degraded") == ("True", "WritesFail", "no")
+
+
+def test_trouble_is_over_where_nothing_is_left_to_be_written() -> None:
+    well = world(pods=everywhere(5), held_back={"gone": ago(-60)}, trouble="no")
+    assert plan(well).untroubled
+    assert condition(well, "Degraded") == ("False", "AsExpected", "")
+
+
+def test_a_stale_view_ends_no_trouble() -> None:
+    stale = world(pods=everywhere(5), fresh=False, trouble="no")
+    assert not plan(stale).untroubled
+    assert condition(stale, "Degraded") == ("True", "WritesFail", "no")
+
+
+def test_a_pod_that_cannot_be_read_is_told_although_nothing_is_left_to_be_written() -> None:
+    assert condition(world(pods=everywhere(5), unreadable="what?"), "Degraded") == ("True", "WritesFail", "what?")
+
+
 def test_a_refused_template_is_told() -> None:
     refused = world(ds("v2"), pods=everywhere(5), verdicts={"v2": "no such field"})
     assert condition(refused, "Degraded") == ("True", "TemplateRefused", "no such field")

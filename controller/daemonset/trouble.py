@@ -1,0 +1,74 @@
+"""What is told of writes that fail, and for how long: until they go through, or nobody needs them any more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from controller.api.base import Value
+from controller.kube.errors import AlreadyExists, ApiError, Conflict, Unknown
+from controller.planner.actions import (
+    Action,
+    AdoptPod,
+    AdoptRevision,
+    CreatePod,
+    CreateRevision,
+    DeletePod,
+    DeleteRevision,
+    Plan,
+    ProbeTemplate,
+    RelabelPod,
+    ReleasePod,
+    RenumberRevision,
+)
+
+PASSING = (Conflict, AlreadyExists, Unknown)
+"""Errors that the next pass settles by itself; they are no trouble to be told."""
+
+
+class Failure(Value, gc=True):
+    """A write that went wrong and has to be tried again."""
+
+    action: Action
+    error: ApiError
+
+
+class Trouble(Value):
+    words: str
+    """The server's."""
+    gist: str
+    """The same without the name of the object: every node's pod fails with a name of its own."""
+    kind: type[Action]
+
+
+def trouble_after(before: Trouble | None, decided: Plan, failures: Sequence[Failure]) -> Trouble | None:
+    """What there is to tell after a pass: the first failure, else what was told before and is not over.
+
+    A pass that tried nothing of the kind proves nothing: a back-off may have kept it from trying. The words stay
+    while only the name in them would change; each change would be written.
+    """
+    told = next((_trouble(one) for one in failures if not isinstance(one.error, PASSING)), None)
+    if told is not None:
+        same = before is not None and (before.kind, before.gist) == (told.kind, told.gist)
+        return before if same else told
+    if before is None or decided.untroubled:
+        return None
+    went_through = {type(action) for action in decided.actions} - {type(one.action) for one in failures}
+    return None if before.kind in went_through and not decided.withheld else before
+
+
+def _trouble(failure: Failure) -> Trouble:
+    words = str(failure.error)
+    return Trouble(words=words, gist=words.replace(_name_of(failure.action), ""), kind=type(failure.action))
+
+
+def _name_of(action: Action) -> str:
+    match action:
+        case CreatePod() | CreateRevision() | ProbeTemplate():
+            return action.name
+        case DeletePod() | AdoptPod() | ReleasePod() | RelabelPod():
+            return action.pod.name
+        case AdoptRevision() | RenumberRevision() | DeleteRevision():
+            return action.revision.name
+        case _:
+            assert_never(action)
