@@ -8,7 +8,7 @@ from typing import Final
 from controller.api.number import IntOrPercent
 from kubectl_plugin.edits.applying import Draft, found
 from kubectl_plugin.edits.edit import Caution, Edit
-from kubectl_plugin.edits.outlook import board_after, course, on_delete, paused
+from kubectl_plugin.edits.outlook import board_after, cautions, course, on_delete, paused
 from kubectl_plugin.edits.rolling import ROLLING
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.revisions.images import change, short
@@ -36,9 +36,11 @@ def parse(words: Sequence[str]) -> dict[str, str]:
 def set_images(snapshot: Snapshot, images: Mapping[str, str], hold_at: IntOrPercent | None) -> Edit:
     """`hold_at`: the partition to be there before any node can start; OnDelete needs none and gets none.
 
-    Raises CommandError (1) for a container that there is not.
+    Raises CommandError (1) for a container that there is not, and where there is none at all.
     """
     places = dict(_places(snapshot))
+    if not places:
+        raise CommandError(f"{snapshot.key.name} has no containers: there is no image to set")
     unknown = [name for name in images if name != EVERY and name not in places]
     if unknown:
         raise _unknown(snapshot, unknown[0])
@@ -59,12 +61,11 @@ def set_images(snapshot: Snapshot, images: Mapping[str, str], hold_at: IntOrPerc
         wanted = ", ".join(dict.fromkeys(short(image) for image in images.values()))
         return Edit(result=f"already on {wanted}", operations=())
     board = board_after(snapshot, draft.operations)
-    cautions = (_on_delete(snapshot, hold_at), paused(snapshot))
     return Edit(
         result=", ".join(results),
         operations=draft.operations,
-        details=(*changed, *(course(board) if board else ())),
-        warnings=tuple(one for one in cautions if one is not None),
+        details=(*changed, *(course(snapshot, board) if board else ())),
+        warnings=cautions(snapshot, _on_delete(snapshot, hold_at), paused(snapshot)),
     )
 
 

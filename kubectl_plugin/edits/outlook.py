@@ -23,7 +23,7 @@ def board_after(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -> 
     """The board once `operations` are written. None where pods may not be read, or where the spec cannot be made
     sense of: a verb does its work then all the same, and says less.
     """
-    if any(one.startswith("pods:") for one in snapshot.missing_rights):
+    if not snapshot.pods_readable:
         return None
     try:
         view = msgspec.convert(applied(snapshot.document, operations), DaemonSetView)
@@ -42,19 +42,26 @@ def named(nodes: Sequence[str]) -> str:
     return ", ".join(nodes) if len(nodes) <= NAMED_MOST else f"{nodes[0]} … {nodes[-1]}"
 
 
-def course(board: Board) -> tuple[str, ...]:
+def revision_of(snapshot: Snapshot, board: Board) -> str:
+    """`revision 7`; without the right to list revisions nobody knows the number of the current one."""
+    if not snapshot.revisions_readable:
+        return "the newest revision"
+    return f"revision {number_of(board.revision, board.older)}"
+
+
+def course(snapshot: Snapshot, board: Board) -> tuple[str, ...]:
     """Which nodes get the current revision from now on, in which order; who does not, and why."""
     moves = moves_of(board)
-    number, desired = number_of(board.revision, board.older), board.budget.desired
+    revision, desired = revision_of(snapshot, board), board.budget.desired
     moving, waiting = moves.moving, moves.held.get(Obstacle.PAUSED, ())
     lines = []
     if moving:
         turns = ", then ".join(_turns(moves))
-        lines.append(f"{_get(moving, desired)} revision {number}: {turns}")
+        lines.append(f"{_get(moving, desired)} {revision}: {turns}")
     elif waiting:
-        lines.append(f"{_get(waiting, desired)} revision {number} after resume: {named(waiting)}")
+        lines.append(f"{_get(waiting, desired)} {revision} after resume: {named(waiting)}")
     else:
-        lines.append(f"no node gets revision {number} now; {len(moves.staying)} of {desired} have it")
+        lines.append(f"no node gets {revision} now; {len(moves.staying)} of {desired} have it")
     return (*lines, *_held(board, moves), *_how(board, moves))
 
 
@@ -96,6 +103,12 @@ def _how(board: Board, moves: Moves) -> Iterator[str]:
     rolling = board.rolling_update
     if rolling is not None and rolling.rolling_update_type == "InPlaceIfPossible" and moves.moving:
         yield "not in place: this version of the controller re-creates pods"
+
+
+def cautions(snapshot: Snapshot, *others: Caution | None) -> tuple[Caution, ...]:
+    """What to know before any change of this object, and those of `others` that there are."""
+    dying = Caution(text=f"{snapshot.key.name} is being deleted") if snapshot.daemonset.dying else None
+    return tuple(one for one in (dying, *others) if one is not None)
 
 
 def on_delete(snapshot: Snapshot) -> Caution | None:

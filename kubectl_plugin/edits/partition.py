@@ -8,7 +8,7 @@ from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from kubectl_plugin.edits.applying import Draft
 from kubectl_plugin.edits.edit import Caution, Edit
-from kubectl_plugin.edits.outlook import board_after, named, number_of
+from kubectl_plugin.edits.outlook import board_after, cautions, named, revision_of
 from kubectl_plugin.edits.rolling import ROLLING, settings_of
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.node_row import NodeState
@@ -32,19 +32,24 @@ def set_partition(snapshot: Snapshot, value: IntOrPercent) -> Edit:
     if before is not None and after is not None:
         details, warnings = _told(snapshot, before, after)
     return Edit(
-        result=f"partition {present} -> {value}", operations=draft.operations, details=details, warnings=warnings
+        result=f"partition {present} -> {value}",
+        operations=draft.operations,
+        details=details,
+        warnings=cautions(snapshot, *warnings),
     )
 
 
 def for_nodes(snapshot: Snapshot, updated: IntOrPercent) -> int:
     """The partition with which `updated` nodes are updated; a percentage is rounded up, as `partition` rounds down.
 
-    Raises CommandError when it is not known how many nodes there are.
+    Raises CommandError when it is not known how many nodes there are. None is no number to reckon with either: of the
+    nodes that come, as many as are not kept old would be updated.
     """
     desired = desired_of(snapshot)
-    if desired is None:
+    if not desired:
+        none = "" if desired is None else ": no node is eligible now"
         raise CommandError(
-            f"it is not known how many nodes should run {snapshot.key.name}",
+            f"it is not known how many nodes should run {snapshot.key.name}{none}",
             hints=("give the partition itself: the number of pods that stay old",),
             exit_code=_UNKNOWN,
         )
@@ -66,11 +71,12 @@ def misread(snapshot: Snapshot, value: IntOrPercent) -> Caution | None:
         return None
     name, pods = snapshot.key.name, value if isinstance(value, int) else kept
     there = "but" if pods > desired else "and"
+    only = "is only 1 node" if desired == 1 else f"are only {desired} nodes"
     instead = f"to update all nodes: set-partition {name} 0"
     if desired < pods <= 100:
         instead = f"to update {pods}% of the nodes: set-partition {name} --update {pods}%"
     return Caution(
-        text=f"partition {value} keeps {pods} pods OLD, {there} there are only {desired} nodes:"
+        text=f"partition {value} keeps {pods} {'pod' if pods == 1 else 'pods'} OLD, {there} there {only}:"
         " nothing will be updated",
         hints=(instead, f"to stop updates: pause {name}"),
     )
@@ -89,38 +95,38 @@ def skipped_steps(snapshot: Snapshot, value: IntOrPercent) -> tuple[IntOrPercent
 
 
 def _told(snapshot: Snapshot, before: Board, after: Board) -> tuple[tuple[str, ...], tuple[Caution, ...]]:
-    number_, desired, quota = number_of(after.revision, after.older), after.budget.desired, after.quota
+    revision, desired, quota = revision_of(snapshot, after), after.budget.desired, after.quota
     running = [slot for slot in after.slots if slot.fit is Fit.RUN]
     updated = sum(slot.current is not None for slot in running)
     if updated == desired:
-        return (f"all {desired} nodes run revision {number_}; the next one may go to {quota} of them",), ()
+        return (f"all {desired} nodes run {revision}; the next one may go to {quota} of them",), ()
     if updated > quota and quota < before.quota:
-        return (), (_raised(snapshot, updated, number_),)
+        return (), (_raised(snapshot, updated, revision),)
     if updated > quota:
-        return (f"{updated} of {desired} nodes run revision {number_} already, and no more may",), ()
+        return (f"{updated} of {desired} nodes run {revision} already, and no more may",), ()
     could = {slot.node for slot in before.target}
     more = [slot.node for slot in after.target if slot.only_old and slot.node not in could]
     gained = f" ({len(more)} more: {named(more)})" if more else ""
-    lines = [f"up to {quota} of {desired} nodes may now run revision {number_}{gained}"]
+    lines = [f"up to {quota} of {desired} nodes may now run {revision}{gained}"]
     rolling = after.rolling_update
     if rolling is not None and rolling.paused:
         lines.append("it is paused: no node is updated before resume")
-    return tuple(lines), _failing(snapshot, number_)
+    return tuple(lines), _failing(snapshot, revision)
 
 
-def _raised(snapshot: Snapshot, updated: int, revision: int) -> Caution:
+def _raised(snapshot: Snapshot, updated: int, revision: str) -> Caution:
     name = snapshot.key.name
     already = "1 node already runs" if updated == 1 else f"{updated} nodes already run"
     back = "it" if updated == 1 else "them"
     return Caution(
-        text=f"{already} revision {revision}; raising the partition does not move {back} back",
+        text=f"{already} {revision}; raising the partition does not move {back} back",
         hints=(f"kubectl kruise-ds rollback {name} -n {snapshot.key.namespace}",),
     )
 
 
-def _failing(snapshot: Snapshot, revision: int) -> tuple[Caution, ...]:
+def _failing(snapshot: Snapshot, revision: str) -> tuple[Caution, ...]:
     nodes = [row.node for row in survey(snapshot).in_update_order if row.state is NodeState.FAILING]
     if not nodes:
         return ()
     verb = "is" if len(nodes) == 1 else "are"
-    return (Caution(text=f"{named(nodes)} {verb} failing on revision {revision}"),)
+    return (Caution(text=f"{named(nodes)} {verb} failing on {revision}"),)

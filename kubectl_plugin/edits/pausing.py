@@ -9,7 +9,7 @@ from controller.planner.eligibility import Fit
 from controller.planner.quota import is_frozen
 from kubectl_plugin.edits.applying import Draft
 from kubectl_plugin.edits.edit import Edit
-from kubectl_plugin.edits.outlook import board_after, course, named, number_of
+from kubectl_plugin.edits.outlook import board_after, cautions, course, named, revision_of
 from kubectl_plugin.edits.rolling import ROLLING, settings_of
 from kubectl_plugin.report.node_row import NodeState
 from kubectl_plugin.report.snapshot import Snapshot
@@ -23,7 +23,12 @@ def pause(snapshot: Snapshot) -> Edit:
     draft = Draft(snapshot.document)
     draft.set(True, *ROLLING, "paused")
     board = board_after(snapshot, draft.operations)
-    return Edit(result="paused", operations=draft.operations, details=_stopped(snapshot, board) if board else ())
+    return Edit(
+        result="paused",
+        operations=draft.operations,
+        details=_stopped(snapshot, board) if board else (),
+        warnings=cautions(snapshot),
+    )
 
 
 def resume(snapshot: Snapshot) -> Edit:
@@ -33,17 +38,22 @@ def resume(snapshot: Snapshot) -> Edit:
     draft = Draft(snapshot.document)
     draft.set(False, *ROLLING, "paused")
     board = board_after(snapshot, draft.operations)
-    return Edit(result="resumed", operations=draft.operations, details=course(board) if board else ())
+    return Edit(
+        result="resumed",
+        operations=draft.operations,
+        details=course(snapshot, board) if board else (),
+        warnings=cautions(snapshot),
+    )
 
 
 def _stopped(snapshot: Snapshot, board: Board) -> tuple[str, ...]:
     running = [slot for slot in board.slots if slot.fit is Fit.RUN]
-    number, desired = number_of(board.revision, board.older), len(running)
+    revision, desired = revision_of(snapshot, board), len(running)
     updated = sum(slot.current is not None for slot in running)
     if updated == desired:
-        return (f"all {desired} nodes are on revision {number}; a later one is not rolled out before resume",)
+        return (f"all {desired} nodes are on {revision}; a later one is not rolled out before resume",)
     return (
-        f"{updated} of {desired} nodes are on revision {number}; no more will be updated",
+        f"{updated} of {desired} nodes are on {revision}; no more will be updated",
         f"not stopped: {', '.join(_not_stopped(snapshot, board))}",
     )
 

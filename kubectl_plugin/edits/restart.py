@@ -6,19 +6,22 @@ from controller.api.meta import rfc3339
 from kubectl_plugin.edits.annotations import RESTARTED_AT
 from kubectl_plugin.edits.applying import Draft
 from kubectl_plugin.edits.edit import Edit
-from kubectl_plugin.edits.outlook import board_after, course, on_delete, paused
+from kubectl_plugin.edits.outlook import board_after, cautions, course, on_delete, paused
 from kubectl_plugin.report.snapshot import Snapshot
 
 
 def restart(snapshot: Snapshot) -> Edit:
-    """Stamped with the time of the snapshot. Partition, selector and budget hold for it as for any other update."""
+    """Stamped with the time of the snapshot, so twice in one second it is one restart. Partition, selector and budget
+    hold for it as for any other update.
+    """
     draft = Draft(snapshot.document)
     draft.set(rfc3339(snapshot.now), "spec", "template", "metadata", "annotations", RESTARTED_AT)
+    if not draft.operations:
+        return Edit(result="already restarted", operations=())
     board = board_after(snapshot, draft.operations)
-    cautions = (on_delete(snapshot), paused(snapshot))
     return Edit(
         result="restarted",
         operations=draft.operations,
-        details=course(board) if board else (),
-        warnings=tuple(one for one in cautions if one is not None),
+        details=course(snapshot, board) if board else (),
+        warnings=cautions(snapshot, on_delete(snapshot), paused(snapshot)),
     )

@@ -14,7 +14,7 @@ from controller.planner.slot import Slot
 from kubectl_plugin.edits.annotations import went_back_to
 from kubectl_plugin.edits.applying import Draft
 from kubectl_plugin.edits.edit import Edit
-from kubectl_plugin.edits.outlook import board_after, on_delete
+from kubectl_plugin.edits.outlook import board_after, cautions, on_delete
 from kubectl_plugin.edits.rolling import ROLLING
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
@@ -96,13 +96,12 @@ def roll_back(snapshot: Snapshot, target: RevisionDetail, wish: Wish) -> Edit:
             draft.set(False, *ROLLING, "paused")
         if wish.drop_selector:
             draft.drop(*ROLLING, "selector")
-    caution = on_delete(snapshot)
     number = number_after(snapshot, target)
     renumbered = f" (now revision {number})" if number != revision.number else ""
     return Edit(
         result=f"rolled back to revision {revision.number}{renumbered}",
         operations=draft.operations,
-        warnings=(caution,) if caution else (),
+        warnings=cautions(snapshot, on_delete(snapshot)),
     )
 
 

@@ -74,6 +74,6 @@ def _change(snapshot: Snapshot, value: IntOrPercent, *, by_nodes: bool) -> Chang
     if misread is not None:
         return Change(snapshot, replace(edit, warnings=(misread, *edit.warnings)), ask="Set it all the same?")
     if skipped := edits.skipped_steps(snapshot, value):
-        steps = ", ".join(map(str, skipped))
-        return Change(snapshot, edit, ask=f"This leaves out the steps {steps}: all nodes are updated.\nContinue?")
+        steps = f"step{'s' if len(skipped) > 1 else ''} {', '.join(map(str, skipped))}"
+        return Change(snapshot, edit, ask=f"This leaves out the {steps}: all nodes are updated.\nContinue?")
     return Change(snapshot, edit)

@@ -158,3 +158,10 @@ def test_back_to_an_image_of_before_under_a_partition_moves_nobody() -> None:
         "no node gets revision 3 now; 3 of 4 have it",
         "partition 3 keeps 1 node (node-3) old",
     )
+
+
+@pytest.mark.parametrize("images", [{"*": "agent:2"}, {"agent": "agent:2"}])
+def test_a_template_without_containers_has_no_image_to_set(images: dict[str, str]) -> None:
+    with pytest.raises(CommandError, match=r"^demo has no containers: there is no image to set$") as refused:
+        edited(images, document=live(containers=None))
+    assert refused.value.exit_code == 1

@@ -36,7 +36,7 @@ def test_the_current_template_always_gets_the_highest_number(current: str, older
 def told(snapshot: Snapshot) -> tuple[str, ...]:
     board = board_after(snapshot)
     assert board is not None
-    return course(board)
+    return course(snapshot, board)
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,22 @@ def test_where_nobody_knows_the_number_it_is_refused() -> None:
     assert (refused.value.message, refused.value.exit_code) == ("it is not known how many nodes should run demo", 1)
 
 
+@pytest.mark.parametrize("updated", [3, "30%"])
+@pytest.mark.parametrize("snapshot", [seen(nodes=0), seen(live(desired=0), nodes=None)], ids=["counted", "told"])
+def test_where_no_node_is_eligible_yet_it_is_refused(snapshot: Snapshot, updated: IntOrPercent) -> None:
+    with pytest.raises(CommandError) as refused:
+        for_nodes(snapshot, updated)
+    words = "it is not known how many nodes should run demo: no node is eligible now"
+    assert (refused.value.message, refused.value.exit_code) == (words, 1)
+
+
+def test_one_pod_and_one_node_are_told_as_one() -> None:
+    assert misread(seen(nodes=1), 1) == caution(
+        "partition 1 keeps 1 pod OLD, and there is only 1 node: nothing will be updated",
+        "to update all nodes: set-partition demo 0",
+    )
+
+
 def caution(text: str, hint: str) -> Caution:
     return Caution(text=text, hints=(hint, "to stop updates: pause demo"))
 

@@ -80,3 +80,8 @@ def test_with_on_delete_it_waits_for_somebody() -> None:
 def test_in_place_is_asked_for_but_pods_are_made_anew() -> None:
     edit = restart(seen(live(rolling(rollingUpdateType="InPlaceIfPossible", maxUnavailable=4)), pods=ALL))
     assert edit.details[-1] == "not in place: this version of the controller re-creates pods"
+
+
+def test_twice_in_one_second_it_is_one_restart() -> None:
+    edit = restart(seen(live(template_annotations={RESTARTED_AT: AT})))
+    assert (edit.result, edit.operations) == ("already restarted", ())

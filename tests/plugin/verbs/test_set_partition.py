@@ -149,9 +149,16 @@ def test_to_0_past_the_steps_is_asked_for() -> None:
         assert ran == Ran(
             6,
             "",
-            "This leaves out the steps 8: all nodes are updated.\nContinue? [y/N] nothing was changed\n",
+            "This leaves out the step 8: all nodes are updated.\nContinue? [y/N] nothing was changed\n",
         )
         assert patches(scene) == []
+
+
+def test_several_steps_are_told_as_several() -> None:
+    with held() as scene:
+        scene.do(scene.edit({"metadata": {"annotations": {"kruise-ds/steps": "22,16,8,4,0"}}}))
+        ran = acted(scene, "set-partition", "0", terminal=True, typed="n\n")
+        assert ran.err.startswith("This leaves out the steps 8, 4: all nodes are updated.\n")
 
 
 def test_to_the_last_step_it_is_not() -> None:
