@@ -36,7 +36,7 @@ class WatchedObject:
     def __init__(self, invocation: Invocation, first: Snapshot, on_news: Callable[[], None]) -> None:
         self.name = f"daemonset {first.key}"
         self.snapshot, self.gone = first, False
-        self.revisions: tuple[RevisionDetail, ...] | None = first.revisions
+        self.revisions: tuple[RevisionDetail, ...] | None = first.revisions if first.revisions_readable else None
         self._invocation, self._on_news = invocation, on_news
         self._version = reads.meta_of(first.document).resource_version
         self._revised = _revised(first.daemonset)

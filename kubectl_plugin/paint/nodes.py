@@ -37,9 +37,15 @@ def node_table(rows: Sequence[NodeRow], *, now: float, width: int | None, only_a
     return table(columns, cells, width=width, only_ascii=only_ascii)
 
 
+def _revision(row: NodeRow) -> str:
+    if row.pod is None:
+        return ""
+    return "?" if row.revision is None else str(row.revision)
+
+
 def _row(row: NodeRow, now: float, *, wide: bool) -> list[Cell]:
     cells: list[Cell] = [row.node, row.group, style.state_word(row.state)]
-    cells.append("" if row.revision is None else str(row.revision))
+    cells.append(_revision(row))
     if row.pod is None:
         cells += [""] * 4
     else:

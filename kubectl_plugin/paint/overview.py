@@ -40,7 +40,7 @@ def _row(line: Line, now: float, only_ascii: bool, bar: int, *, namespaces: bool
         progress,
         str(line.desired),
         str(line.partition),
-        "" if line.revision is None else str(line.revision),
+        "?" if line.revision is None else str(line.revision),
         "" if line.since is None else short(now - line.since),
         *([",".join(line.images)] if wide else []),
         line.why,

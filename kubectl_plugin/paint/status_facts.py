@@ -36,7 +36,7 @@ def facts(sight: Sight) -> Iterator[Text]:
 def _revision(sight: Sight) -> str:
     revision = sight.status.revision
     moves = revision.previous is not None and sight.survey.phase is not Phase.HEALTHY
-    numbers = f"{revision.previous} → {revision.current}" if moves else f"{revision.current}"
+    numbers = f"{revision.previous} → {revision.shown}" if moves else revision.shown
     if sight.wide:
         numbers += f" ({revision.hash})"
     return f"{numbers:<15} {_change(sight) if moves else _images(sight)}"

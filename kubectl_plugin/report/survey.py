@@ -7,10 +7,11 @@ from functools import cached_property
 import msgspec
 from msgspec.structs import replace
 
-from controller.api.base import Value
+from controller.api.base import JSONObject, Value
 from controller.api.daemonset import DaemonSet, Rollout
 from controller.api.node import Node
-from controller.api.wellknown import INVALID_SPEC
+from controller.api.revision import Revision
+from controller.api.wellknown import HASH_LABEL, INVALID_SPEC
 from controller.planner.board import Board, lay_out
 from controller.planner.eligibility import Rules
 from controller.planner.phase import Phase, Standing
@@ -62,9 +63,9 @@ class Survey(Value, dict=True, gc=True):
         return self.snapshot.daemonset
 
     @cached_property
-    def current(self) -> int:
-        """Number of the revision that is being rolled out, or has been."""
-        return self.board.revision.number
+    def current(self) -> int | None:
+        """Number of the revision that is being rolled out, or has been; None without the right to list them."""
+        return self.board.revision.number if self.snapshot.revisions_readable else None
 
     @cached_property
     def former(self) -> RevisionDetail | None:
@@ -143,7 +144,8 @@ def is_unusable(daemonset: DaemonSet) -> bool:
 def world_of(snapshot: Snapshot, daemonset: DaemonSet | None = None) -> World:
     """What the controller would decide from, were it to look now; `daemonset`: another spec to try it with.
 
-    Without the nodes, those that have a pod stand for all of them.
+    Without the nodes, those that have a pod stand for all of them. Without the revisions, those that the status and
+    the pods name by their hashes; their numbers are 0 and mean nothing.
     """
     daemonset = daemonset or snapshot.daemonset
     rolling = daemonset.rolling_update
@@ -154,9 +156,41 @@ def world_of(snapshot: Snapshot, daemonset: DaemonSet | None = None) -> World:
         rules=Rules(template, rolling.selector if rolling and nodes is not None else None),
         nodes=nodes if nodes is not None else _stand_ins(snapshot),
         pods=tuple(one.pod for one in snapshot.pods),
-        revisions=tuple(one.revision for one in snapshot.revisions),
+        revisions=_revisions(snapshot),
         now=snapshot.now,
         collisions=(daemonset.status.collision_count or 0) if daemonset.status else 0,
+    )
+
+
+def _revisions(snapshot: Snapshot) -> tuple[Revision, ...]:
+    """A hash need not be what we would compute: stored revisions keep the one that they had under another controller
+    (D4). The status has it once it has seen this very spec.
+    """
+    if snapshot.revisions_readable:
+        return tuple(one.revision for one in snapshot.revisions)
+    daemonset, status = snapshot.daemonset, snapshot.daemonset.status
+    if status is None or not status.update_revision or status.observed_generation < daemonset.generation:
+        return ()
+    live = status.update_revision
+    older = sorted({one.pod.hash for one in snapshot.pods} - {"", live})
+    return (
+        _known_by_hash(daemonset, live, daemonset.spec.template, daemonset.identity),
+        *(_known_by_hash(daemonset, hash_, {}, hash_) for hash_ in older),
+    )
+
+
+def _known_by_hash(daemonset: DaemonSet, hash_: str, template: JSONObject, identity: str) -> Revision:
+    return Revision(
+        namespace=daemonset.namespace,
+        name=f"{daemonset.name}-{hash_}",
+        uid=hash_,
+        version="",
+        owner_uid=daemonset.uid,
+        owner_index=0,
+        labels={HASH_LABEL: hash_},
+        number=0,
+        template=template,
+        identity=identity,
     )
 
 

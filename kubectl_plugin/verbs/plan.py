@@ -133,10 +133,11 @@ async def _new(invocation: Invocation, key: Key, manifest: Manifest) -> _Target:
 
 async def _planned(invocation: Invocation, target: _Target, asked: Asked, wish: Wish) -> RolloutPlan:
     live = target.snapshot
-    if any(one.startswith("pods:") for one in live.missing_rights):
-        raise CommandError(
-            f"a plan for {live.key.name} needs the right to list pods in namespace {live.key.namespace}"
-        )
+    for kind, readable in (("pods", live.pods_readable), ("controllerrevisions", live.revisions_readable)):
+        if not readable:
+            raise CommandError(
+                f"a plan for {live.key.name} needs the right to list {kind} in namespace {live.key.namespace}"
+            )
     planned = await _as_it_would_be(invocation, target, wish)
     _refuse_nonsense(planned.daemonset)
     words = differences(live.daemonset, planned.daemonset)

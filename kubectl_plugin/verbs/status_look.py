@@ -27,6 +27,7 @@ from kubectl_plugin.report.status.stated import (
     stated_progress,
     stated_status,
     stated_unfinished,
+    untold_revision,
 )
 from kubectl_plugin.report.status.words import runs_without_words, with_words
 from kubectl_plugin.report.survey import Survey, UnreadableSpecError, survey
@@ -88,6 +89,8 @@ class Look:
         return milestone(self.survey)
 
     def ending(self, wanted: Wanted) -> Ending | None:
+        if wanted.revision is not None and self.survey.current is None:
+            return untold_revision(self.status.name)
         return ending_of(self.survey, wanted)
 
     def unfinished(self, after: str = "") -> Ending:

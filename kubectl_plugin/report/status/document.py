@@ -18,6 +18,11 @@ class RevisionNumbers(Value, rename="camel"):
     previous: int | None
     """The newest older one that nodes still have; None for the first revision."""
 
+    @property
+    def shown(self) -> str:
+        """The current one, for people."""
+        return "?" if self.current is None else str(self.current)
+
 
 class ImageChange(Value, rename={"before": "from", "after": "to"}):
     """None where there is no such container."""

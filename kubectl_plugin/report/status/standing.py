@@ -12,7 +12,7 @@ from kubectl_plugin.report.survey import Survey
 def standing_of(survey: Survey, status: RolloutStatus) -> str:
     """`step 2 of 4   started 6m12s ago`."""
     now, nodes, steps = survey.snapshot.now, status.nodes, status.steps
-    on_it = f"{nodes.updated} of {nodes.desired} nodes on revision {status.revision.current}"
+    on_it = f"{nodes.updated} of {nodes.desired} nodes on revision {status.revision.shown}"
     step = f"step {steps.index} of {steps.count}" if steps and steps.index else ""
     match survey.phase:
         case Phase.PROGRESSING:

@@ -62,8 +62,7 @@ def stated_ending(snapshot: Snapshot, status: RolloutStatus, wanted: Wanted) -> 
     phase = Phase(status.phase)
     if phase not in (Phase.PENDING, Phase.TERMINATING) and wanted.revision is not None:
         if status.revision.current is None:
-            words = f"which revision of {status.name} is rolled out cannot be told"
-            return _failed(ExitCode.FAILED, f"{words} without the right to list controllerrevisions")
+            return untold_revision(status.name)
         if status.revision.current != wanted.revision:
             words = f"revision {wanted.revision} of {status.name} is not the one that is rolled out"
             return _failed(ExitCode.REFUSED, f"{words}: it is {status.revision.current} now")
@@ -89,6 +88,12 @@ def stated_ending(snapshot: Snapshot, status: RolloutStatus, wanted: Wanted) -> 
         case Phase.TERMINATING:
             return gone(status.name)
     return None
+
+
+def untold_revision(name: str) -> Ending:
+    """Of who waits for a revision by its number and may not read the numbers."""
+    words = f"which revision of {name} is rolled out cannot be told without the right to list controllerrevisions"
+    return _failed(ExitCode.FAILED, words)
 
 
 def stated_unfinished(status: RolloutStatus, after: str = "") -> Ending:
