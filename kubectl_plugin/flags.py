@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Annotated, Any, get_type_hints
@@ -113,9 +113,34 @@ class Acting:
         DryRun.NONE
     )
     yes: Annotated[bool, _text("--yes", "-y", "Do not ask.")] = False
-    reason: Annotated[str | None, _text("--reason", "", "Why; kept as the change cause.")] = None
+    reason: Annotated[
+        str | None,
+        _text("--reason", "", "Why; kept with the last action, and as the change cause of a new template."),
+    ] = None
     field_manager: Annotated[str, typer.Option("--field-manager", help="Name of the writer.")] = "kubectl-kruise-ds"
-    print_patch: Annotated[bool, _text("--print-patch", "", "Print the equivalent `kubectl patch` instead.")] = False
+    print_patch: Annotated[bool, _text("--print-patch", "", "Print the change for kubectl, without the guard.")] = (
+        False
+    )
+
+
+_YES, _NO = frozenset({"1", "t", "T", "true", "True", "TRUE"}), frozenset({"0", "f", "F", "false", "False", "FALSE"})
+
+
+def without_values(words: Sequence[str], switches: Collection[str]) -> list[str]:
+    """`words` with `--switch` for `--switch=true`, and nothing for `--switch=false`, which also takes back what stood
+    before: kubectl's spelling of these flags. What follows `--` is left alone.
+    """
+    end = words.index("--") if "--" in words else len(words)
+    given: list[str] = []
+    for word in words[:end]:
+        name, equals, value = word.partition("=")
+        if not equals or name not in switches or value not in _YES | _NO:
+            given.append(word)
+        elif value in _YES:
+            given.append(name)
+        else:
+            given = [one for one in given if one != name]
+    return [*given, *words[end:]]
 
 
 GROUPS = (Global, Many, Acting)

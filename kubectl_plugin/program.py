@@ -13,7 +13,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from kubectl_plugin.flags import GLOBAL_NAMES, Global, with_flags
+from kubectl_plugin.flags import GLOBAL_NAMES, Global, with_flags, without_values
 from kubectl_plugin.tree import act, look, setup
 
 NAME = "kubectl kruise-ds"
@@ -75,8 +75,17 @@ def _candidates(found: list[Any]) -> list[Any]:
     return [Candidate(f"{one.value}\t{one.help}" if one.help else one.value) for one in found]
 
 
+def _spelled(command: Any, args: list[str]) -> list[str]:
+    """The words in the one spelling that click knows."""
+    switches = {name for one in command.params if getattr(one, "is_flag", False) for name in one.opts}
+    return without_values(args, {name for name in switches if name.startswith("--")})
+
+
 class Verb(TyperCommand):
     """A verb whose help leaves out the flags of every verb: they are told once, by `kubectl kruise-ds --help`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _spelled(self, args))
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         for parameter in self.params:
@@ -124,6 +133,9 @@ class Root(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = Verbs()  # type: ignore[assignment]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _spelled(self, args))
 
     def get_params(self, ctx: Any) -> list[Any]:
         return [parameter for parameter in super().get_params(ctx) if parameter.name not in TYPERS_OWN]

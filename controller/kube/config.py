@@ -54,28 +54,48 @@ async def connection_for(
     access: Access, *, environ: Mapping[str, str] = os.environ, clock: Callable[[], float] = time.time
 ) -> Connection:
     """The connection that kubectl with these flags would use: the files of --kubeconfig, of $KUBECONFIG, or
-    ~/.kube/config; without any such file, the server of --server, or in a pod its service account.
+    ~/.kube/config; without any such file, the server of --server, or in a pod its service account. A file in which
+    nothing is written, such as /dev/null, says nothing, and is no mistake.
 
     Raises ConfigError, whose one line names the file or context. May run the kubeconfig's exec plugin.
     """
     paths = access.kubeconfig or environ.get("KUBECONFIG") or "~/.kube/config"
     existing = _existing(paths)
-    in_pod = not existing and not access.chooses and environ.get(HOST)
+    filled = [path for path in existing if not _is_empty(Path(path))]
+    in_pod = not filled and not access.chooses and environ.get(HOST)
+    hint = "choose another file with --kubeconfig or $KUBECONFIG, or a server with --server"
     if not existing and not in_pod and (access.kubeconfig or not access.server):
-        hint = "choose another file with --kubeconfig or $KUBECONFIG, or a server with --server"
         raise ConfigError(f"no kubeconfig: {paths} does not exist", hint=hint)
+    if existing and not filled and not in_pod and not access.server:
+        raise ConfigError(f"kubeconfig {paths} is empty", hint=hint)
     try:
-        return _with_flags(in_cluster(environ), access) if in_pod else await _chosen(existing, access, clock)
+        return _with_flags(in_cluster(environ), access) if in_pod else await _chosen(filled, access, clock)
     except ConfigError:
         raise
     except Exception as error:  # the reader raises whatever its YAML happens to break
-        where = f"kubeconfig {os.pathsep.join(existing)}" if existing else "the command line"
+        where = f"kubeconfig {os.pathsep.join(filled)}" if filled else "the command line"
         raise ConfigError(f"{where}: {_words(error)}") from error
 
 
 def _existing(paths: str) -> list[str]:
     candidates = [Path(path).expanduser() for path in paths.split(os.pathsep) if path]
     return [str(path) for path in candidates if path.exists()]
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether nothing but blanks and comments is written there; the reader takes that for a mistake.
+
+    A pipe can be read only once, which is for the reader to do, and so is saying what cannot be read at all.
+    """
+    if path.is_char_device():
+        return True
+    if not path.is_file():
+        return False
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return False
+    return all(line.partition("#")[0].strip() in ("", "---") for line in lines)
 
 
 def _with_flags(pod: Connection, access: Access) -> Connection:

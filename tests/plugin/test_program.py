@@ -54,6 +54,34 @@ def test_flags_may_stand_before_or_after_the_verb_and_the_later_wins(
     assert [flags.namespace for flags in seen] == ["obs"]
 
 
+@pytest.mark.parametrize(
+    ("words", "flags"),
+    [
+        (("--ascii=true", "version"), {"ascii": True}),
+        (("version", "--ascii=true"), {"ascii": True}),
+        (("version", "--ascii=True", "--ascii=false"), {"ascii": False}),
+        (("--insecure-skip-tls-verify=true", "version"), {"insecure_skip_tls_verify": True}),
+        (("--insecure-skip-tls-verify=1", "version", "--no-color=false"), {"insecure_skip_tls_verify": True}),
+        (("--insecure-skip-tls-verify", "version", "--insecure-skip-tls-verify=false"), {}),
+        (("version", "--quiet=t", "--no-color=FALSE"), {"quiet": True, "no_color": False}),
+    ],
+    ids=str,
+)
+def test_switches_may_be_given_in_kubectls_spelling(
+    words: tuple[str, ...], flags: dict[str, bool], seen: list[Global]
+) -> None:
+    none = {"ascii": False, "insecure_skip_tls_verify": False, "quiet": False, "no_color": False}
+    code, _, err = call(*words)
+    assert (code, err) == (0, "")
+    assert [{name: getattr(one, name) for name in none} for one in seen] == [none | flags]
+
+
+@pytest.mark.parametrize("word", ["--ascii=maybe", "--context=", "--yes=true"])
+def test_switches_have_no_other_values_and_other_flags_keep_theirs(word: str, seen: list[Global]) -> None:
+    code, _, _ = call("version", word)
+    assert code == (0 if word == "--context=" else 2)
+
+
 def test_flags_of_both_sides_come_together(seen: list[Global]) -> None:
     call("--context", "prod", "-v", "version", "-o", "yaml", "--as-group", "a", "--as-group", "b")
     (flags,) = seen

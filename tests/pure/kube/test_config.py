@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
+import os
 import ssl
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from controller.kube import config
+from controller.kube.access import Access
 from controller.kube.errors import ConfigError
 
 NOW = 1_000_000_000.0
@@ -126,7 +129,7 @@ async def test_what_was_asked_for_wins_over_the_cluster_we_are_in(tmp_path: Path
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("", "form of a kubeconfig"),
+        ("", "is empty"),
         ("- a\n- b\n", "form of a kubeconfig"),
         ("a: [", "config"),
         ('{"contexts": [], "clusters": [], "users": []}', "names no current-context"),
@@ -205,3 +208,37 @@ from controller.kube.config import kubeconfig_reader
 assert kubeconfig_reader().Configuration is kubernetes_asyncio.client.Configuration
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("text", [None, "", "\n", "---\n# nothing\n"], ids=["/dev/null", "empty", "blank", "comment"])
+async def test_a_file_in_which_nothing_is_written_says_nothing(tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "config"
+    if text is not None:
+        path.write_text(text)
+    named = str(path) if text is not None else "/dev/null"
+    for environ, kubeconfig_flag in (({"KUBECONFIG": named}, None), ({}, named)):
+        access = Access(kubeconfig=kubeconfig_flag, server="https://127.0.0.1:1")
+        connection = await config.connection_for(access, environ=environ)
+        assert (connection.server, connection.source) == (
+            "https://127.0.0.1:1",
+            "the command line with server https://127.0.0.1:1",
+        )
+        with pytest.raises(ConfigError, match=f"^kubeconfig {named} is empty$"):
+            await config.connection_for(Access(kubeconfig=kubeconfig_flag), environ=environ)
+
+
+async def test_an_empty_file_beside_another_one_changes_nothing(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path / "config", {"token": "t0ken"})
+    connection = await config.connection_for(Access(), environ={"KUBECONFIG": f"/dev/null:{path}"})
+    assert await connection.credentials.authorization() == "Bearer t0ken"
+
+
+async def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    """As in `--kubeconfig <(command)`."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    path = kubeconfig(tmp_path / "config", {"token": "t0ken"})
+    written = asyncio.get_running_loop().run_in_executor(None, lambda: pipe.write_bytes(Path(path).read_bytes()))
+    connection = await config.connection_for(Access(kubeconfig=str(pipe)), environ={})
+    await written
+    assert await connection.credentials.authorization() == "Bearer t0ken"
