@@ -38,11 +38,15 @@ class Sight:
         """What to type to have `verb` done to this object."""
         return " ".join(("kubectl", "kruise-ds", verb, self.status.name, *more, "-n", self.status.namespace))
 
-    def quoted(self, label: str, words: str) -> Iterator[Text]:
-        """Somebody else's words, on as many lines as they need, within reason."""
+    def quoted(self, label: str, words: str, bad: str = "") -> Iterator[Text]:
+        """Somebody else's words, on as many lines as they need, within reason. `bad`: a pattern of what is marked."""
         room = max(self.width - LABELS - 2, 20)
         parts = textwrap.wrap(words, room, max_lines=MOST_LINES, placeholder=" …", break_on_hyphens=False)
-        return labelled(label, parts)
+        for index, part in enumerate(parts):
+            text = Text(part)
+            if bad and not index:
+                text.highlight_regex(bad, style.BAD)
+            yield line("" if index else label, text)
 
 
 def line(label: str, words: str | Text) -> Text:

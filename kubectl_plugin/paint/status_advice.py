@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
 from rich.text import Text
 
 from controller.api.daemonset import Phase
-from controller.api.number import scaled
-from controller.api.wellknown import TEMPLATE_REFUSED
+from kubectl_plugin.edits.outlook import named
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.sight import BUSY, Sight, labelled, line
 from kubectl_plugin.report.node_row import NodeState
 from kubectl_plugin.report.status.document import Problem
-from kubectl_plugin.report.status.reasons import rows_in, some
+from kubectl_plugin.report.status.reasons import WRITES_FAIL, left_out, newcomers, rows_in, waits
+from kubectl_plugin.report.status.release import release_of
 from kubectl_plugin.report.status.standing import ago
 
 MOST_PROBLEMS: Final = 3
-MOST_NAMES: Final = 3
-_REFUSED_POD: Final = re.compile(r'^(?:Pod|pods) "[^"]*" is (?:forbidden|invalid): ')
-"""The dry run's own pod: nobody can look it up."""
+_WHO_REFUSES: Final = r"^(server dry-run of the new pod|unusable spec):"
 
 
 def rest(sight: Sight) -> Iterator[Text]:
@@ -32,9 +29,8 @@ def rest(sight: Sight) -> Iterator[Text]:
         case Phase.PAUSED:
             yield from _paused(sight)
         case Phase.MANUAL:
-            nodes = rows_in(sight.survey, NodeState.NEXT)
-            yield line("Waits for", f"the old pods of {some(row.node for row in nodes)} to be deleted")
-            pod = next((row.pod.pod.name for row in nodes if row.pod), "POD")
+            yield line("Waits for", waits(sight.survey))
+            pod = next((row.pod.pod.name for row in rows_in(sight.survey, NodeState.NEXT) if row.pod), "POD")
             yield line("Next", f"kubectl delete pod -n {sight.status.namespace} {pod}")
         case Phase.PENDING:
             yield line("Waits for", sight.status.message.removeprefix("waiting for "))
@@ -49,47 +45,52 @@ def troubles(sight: Sight) -> list[Text]:
 
 def _held(sight: Sight) -> Iterator[Text]:
     """By whom, and which nodes come with the next step."""
-    status = sight.status
-    partition, steps = status.strategy.partition, status.steps
-    if not partition:
-        yield line("Held by", status.message)
+    release = release_of(sight.survey, sight.status.steps)
+    if release is None:
+        yield line("Held by", left_out(sight.survey))
         return
-    after = steps.next if steps is not None and steps.next is not None else 0
-    promotes = steps is not None and steps.next is not None
-    yield line("Next", sight.command("promote") if promotes else sight.command("set-partition", "0"))
-    freed = max(partition - scaled(after, status.nodes.desired, round_up=False), 0)
-    names = [row.node for row in rows_in(sight.survey, NodeState.OLD)[:freed]]
-    shown = ", ".join(names) if len(names) <= MOST_NAMES else f"{names[0]} … {names[-1]}"
-    yield line("", f"partition {partition} → {after}" + (f": {shown}" if names else ""))
+    command = sight.command("promote") if release.is_step else sight.command("set-partition", str(release.after))
+    after = f"{release.keeps} ({release.after})" if isinstance(release.after, str) else f"{release.keeps}"
+    change = f"partition {release.before} → {after}: {named(release.nodes)}"
+    together = line("Next", f"{command}   {change}")
+    if together.cell_len <= sight.width:
+        yield together
+    else:
+        yield line("Next", command)
+        yield line("", change)
 
 
 def _paused(sight: Sight) -> Iterator[Text]:
-    pause, previous = sight.status.paused, sight.status.revision.previous
+    pause = sight.status.paused
     if pause is not None and pause.at:
         who = f" by {pause.by}" if pause.by else ""
         why = f': "{pause.reason}"' if pause.reason else ""
         yield line("Paused", f"{ago(pause.at, sight.survey.snapshot.now)}{who}{why}")
-    older = f"; new nodes get revision {previous}" if previous is not None else ""
-    yield line("Still", f"lost pods come back as they were{older}")
+    yield line("Still", newcomers(sight.survey))
     yield line("Next", sight.command("resume"))
 
 
 def _problems(sight: Sight) -> Iterator[Text]:
-    refused = sight.survey.standing.refused if sight.survey.phase is Phase.STALLED else ""
+    refused = sight.survey.phase is Phase.STALLED and bool(sight.survey.standing.refused)
     if refused:
-        what = "the server refuses the new pod:" if sight.status.reason == TEMPLATE_REFUSED else "unusable spec:"
-        yield line("Problem", Text(what, style.BAD))
-        yield from sight.quoted("", _REFUSED_POD.sub("", refused))
+        yield from sight.quoted("Problem", sight.status.message, bad=_WHO_REFUSES)
     problems = sight.status.problems
     for index, problem in enumerate(problems[:MOST_PROBLEMS]):
         yield line("" if index or refused else "Problem", Text(_described(problem), style.BAD))
-        yield from sight.quoted("", f'"{problem.message}"' if problem.message else "")
+        yield from sight.quoted("", _words(problem))
     if len(problems) > MOST_PROBLEMS:
         yield line("", f"and {len(problems) - MOST_PROBLEMS} more")
 
 
+def _words(problem: Problem) -> str:
+    """A container's in quotation marks: nobody knows how they are meant."""
+    return problem.message if problem.reason == WRITES_FAIL or not problem.message else f'"{problem.message}"'
+
+
 def _described(problem: Problem) -> str:
     """`c-04  node-agent-x7k2p  CrashLoopBackOff, 3 restarts, exit 1:`."""
+    if problem.reason == WRITES_FAIL:
+        return "the controller's writes fail:"
     facts = [problem.reason]
     if problem.restarts:
         facts.append(f"{problem.restarts} restart{'s' if problem.restarts > 1 else ''}")
@@ -100,19 +101,9 @@ def _described(problem: Problem) -> str:
 
 
 def _waits(sight: Sight) -> Iterator[Text]:
-    """Who may get well by itself, then who is next in turn."""
-    if sight.survey.phase is not Phase.PROGRESSING:
-        return
-    starting = [row.node for row in rows_in(sight.survey, NodeState.UPDATING)]
-    failing = [row.node for row in rows_in(sight.survey, NodeState.FAILING)]
-    coming = [row.node for row in rows_in(sight.survey, NodeState.NEXT)]
-    if not (starting or failing):
-        return
-    words = f"{some(starting or failing)} to become available"
-    if coming:
-        more = f" and {len(coming) - 2} more" if len(coming) > 2 else ""
-        words += f"; {', '.join(f'then {name}' for name in coming[:2])}{more}"
-    yield line("Waits for", words)
+    words = waits(sight.survey) if sight.survey.phase is Phase.PROGRESSING else ""
+    if words:
+        yield line("Waits for", words)
 
 
 def _commands(sight: Sight) -> list[str]:
@@ -128,6 +119,8 @@ def _commands(sight: Sight) -> list[str]:
 
 def _look_at(sight: Sight, problem: Problem) -> str:
     namespace = sight.status.namespace
+    if problem.reason == WRITES_FAIL:
+        return f"kubectl describe ads -n {namespace} {sight.status.name}"
     if not problem.restarts:
         return f"kubectl describe pod -n {namespace} {problem.pod}"
     return f"kubectl logs -n {namespace} {problem.pod}{_container(sight, problem)} --previous"

@@ -8,14 +8,13 @@ from typing import Final
 from rich.text import Text
 
 from controller.api.daemonset import Phase
-from controller.planner.eligibility import Fit
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.sight import BUSY, Sight, line
 from kubectl_plugin.report.node_row import NodeState
 from kubectl_plugin.report.revisions.differences import differences
 from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.revisions.phrases import summary
-from kubectl_plugin.report.status.reasons import some
+from kubectl_plugin.report.status.reasons import some, unserved
 
 BAR: Final = 20
 SHORTEST_BAR: Final = 6
@@ -107,8 +106,7 @@ def _fleet(sight: Sight, *, named: bool) -> str:
     counts = sight.status.nodes
     words = [f"{counts.available} of {counts.desired} available"]
     if named and counts.available < counts.desired:
-        lacking = (slot.node for slot in sight.survey.board.slots if slot.fit is Fit.RUN and not slot.serves)
-        words.append(f"not on {some(lacking)}")
+        words.append(f"not on {some(unserved(sight.survey))}")
     if counts.unplanned:
         words.append(f"{counts.unplanned} newer than planned")
     return ", ".join(words)

@@ -63,7 +63,7 @@ class BudgetUse(Value, rename="camel"):
     used: int | None
     """None where only the pods would tell."""
     by: tuple[str, ...]
-    """By name."""
+    """In update order."""
 
 
 class Group(Value, rename="camel"):
@@ -73,7 +73,7 @@ class Group(Value, rename="camel"):
 
 
 class Problem(Value, rename="camel"):
-    """A pod that does not get well by waiting."""
+    """A pod that does not get well by waiting; without node and pod what the server tells the controller."""
 
     node: str
     pod: str
@@ -120,7 +120,7 @@ class RolloutStatus(Value, rename="camel"):
     groups: tuple[Group, ...]
     """Empty without the right to list nodes."""
     problems: tuple[Problem, ...]
-    """Nodes with a pod of the new revision first, in update order."""
+    """Writes that fail first, then nodes with a pod of the new revision, in update order."""
     steps: StepsNow | None
     started_at: str | None
     last_progress_at: str | None

@@ -11,7 +11,7 @@ from controller.planner.progress import due_at
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.node_row import NodeState
 from kubectl_plugin.report.status.reading import recorded
-from kubectl_plugin.report.status.reasons import failing, rows_in
+from kubectl_plugin.report.status.reasons import failing, refusal, rows_in, writes_fail
 from kubectl_plugin.report.survey import Survey
 
 GRACE: Final = 60.0
@@ -53,9 +53,12 @@ def ending_of(survey: Survey, wanted: Wanted) -> Ending | None:
             words = f"waits for pods to be deleted, updateStrategy is OnDelete: {_on_it(survey)}"
             return _ended(survey, ExitCode.WAITING, words, "nodes", "--only", "next")
         case Phase.STALLED if survey.standing.refused:
-            return _ended(survey, ExitCode.STUCK, f"is refused: {survey.standing.refused}", _way_back(survey))
+            words = f"is refused: {refusal(survey.standing.refused)}"
+            return _ended(survey, ExitCode.STUCK, words, _way_back(survey))
         case Phase.STALLED if is_certain(survey):
-            return _ended(survey, ExitCode.STUCK, f"stalled at {_of_target(survey)}", _way_back(survey))
+            return _ended(
+                survey, ExitCode.STUCK, f"stalled at {_of_target(survey)}{_writes(survey)}", _way_back(survey)
+            )
         case Phase.TERMINATING:
             return gone(name)
     return _failing_fast(survey) if wanted.fail_fast else None
@@ -75,7 +78,7 @@ def unfinished(survey: Survey, after: str = "") -> Ending:
     """It still moves. `after`: how long it was waited for, as it was asked."""
     timed = f"timed out after {after}: " if after else ""
     words = f"{timed}daemonset.apps.kruise.io/{survey.daemonset.name} is at {_of_target(survey)} ({survey.phase})"
-    return _failed(ExitCode.TIMED_OUT, words)
+    return _failed(ExitCode.TIMED_OUT, f"{words}{_writes(survey)}")
 
 
 def named_apart(endings: Sequence[Ending], namespaces: Sequence[str]) -> list[Ending]:
@@ -106,6 +109,11 @@ def _failing_fast(survey: Survey) -> Ending | None:
     if survey.phase is Phase.DEGRADED:
         return _ended(survey, ExitCode.STUCK, f"is over, but {_unserved(survey)} nodes have no available pod")
     return None
+
+
+def _writes(survey: Survey) -> str:
+    words = writes_fail(survey.daemonset)
+    return f": {words}" if words else ""
 
 
 def _unserved(survey: Survey) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.api.daemonset import Phase
 from kubectl_plugin.report.node_row import NodeState
-from kubectl_plugin.report.status.reasons import failing, reason_of, rows_in
+from kubectl_plugin.report.status.reasons import failing, reason_of, rows_in, writes_fail
 from kubectl_plugin.report.survey import Survey
 
 
@@ -15,8 +15,10 @@ def progress(survey: Survey) -> str:
 
 def milestone(survey: Survey) -> str:
     """Changes when a line is worth printing: not with every pod that comes or goes on the way."""
+    if survey.phase is not Phase.PROGRESSING:
+        return status_line(survey)
     failed = failing(rows_in(survey, NodeState.FAILING))
-    return f"{progress(survey)} {failed}" if survey.phase is Phase.PROGRESSING else status_line(survey)
+    return f"{progress(survey)} {failed} {bool(writes_fail(survey.daemonset))}"
 
 
 def status_line(survey: Survey) -> str:
@@ -35,4 +37,5 @@ def _moving(survey: Survey) -> str:
     parts += [f"{counts.missing} missing"] if counts.missing else []
     rows = rows_in(survey, NodeState.FAILING)
     parts += [f"{len(rows)} failing ({failing(rows)})"] if rows else []
-    return ", ".join(parts)
+    words = writes_fail(survey.daemonset)
+    return ", ".join(parts) + (f": {words}" if words else "")

@@ -29,7 +29,7 @@ from kubectl_plugin.report.status.document import (
     StepsNow,
     Strategy,
 )
-from kubectl_plugin.report.status.reasons import reason_of
+from kubectl_plugin.report.status.reasons import WRITES_FAIL, reason_of, writes_fail
 from kubectl_plugin.report.steps import steps_of
 from kubectl_plugin.report.survey import Survey
 
@@ -78,7 +78,7 @@ def recorded(survey: Survey) -> Rollout:
 
 def _budget(survey: Survey) -> BudgetUse:
     board = survey.board
-    slots = [slot for slot in board.slots if slot.fit is not None]
+    slots = [slot for slot in reversed(board.slots) if slot.fit is not None]
     if board.surging:
         by = [slot.node for slot in slots if slot.paired or board.awaits_retry(slot)]
         return BudgetUse(max=board.budget.max_surge, used=board.surge_in_use, by=tuple(by))
@@ -100,7 +100,14 @@ def _groups(rows: Iterable[NodeRow]) -> tuple[Group, ...]:
 def _problems(survey: Survey) -> tuple[Problem, ...]:
     troubled = [row for row in survey.in_update_order if row.trouble is not None]
     troubled.sort(key=lambda row: row.state is not NodeState.FAILING)
-    return tuple(_problem(row) for row in troubled)
+    words = writes_fail(survey.daemonset)
+    return (*((_of_writes(words),) if words else ()), *(_problem(row) for row in troubled))
+
+
+def _of_writes(words: str) -> Problem:
+    return Problem(
+        node="", pod="", container="", reason=WRITES_FAIL, restarts=0, exit_code=None, message=words, revision=None
+    )
 
 
 def _problem(row: NodeRow) -> Problem:

@@ -1,21 +1,39 @@
-"""Why a rollout is in its phase: a word for programs, and words for people."""
+"""Why a rollout is in its phase: a word for programs, and words for people. Nothing else makes such sentences."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from controller.api.base import Value
-from controller.api.daemonset import Phase
-from controller.api.wellknown import INVALID_SPEC, PROGRESS_DEADLINE_EXCEEDED, TEMPLATE_REFUSED
+from controller.api import number
+from controller.api.base import JSON, Value
+from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase
+from controller.api.wellknown import (
+    DEGRADED,
+    INVALID_SPEC,
+    PROGRESS_DEADLINE_EXCEEDED,
+    PROGRESSING,
+    TEMPLATE_REFUSED,
+)
 from controller.planner.eligibility import Fit
 from controller.planner.rollout import blocker
 from kubectl_plugin.durations import short
+from kubectl_plugin.failures import CommandError
+from kubectl_plugin.report.last_action import last_action
 from kubectl_plugin.report.node_row import NodeRow, NodeState
-from kubectl_plugin.report.survey import Survey
+from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.stated import refusal_of, stated
+from kubectl_plugin.report.steps import steps_of
+from kubectl_plugin.report.survey import Survey, UnreadableSpecError, is_unusable, survey
 
 SHOWN: Final = 3
 """Names of nodes in a sentence; of more only how many they are."""
+WRITES_FAIL: Final = "WritesFail"
+SELECTOR_REACHED: Final = "SelectorReached"
+PARTITION_REACHED: Final = "PartitionReached"
+_REFUSED_POD: Final = re.compile(r'^(?:Pod|pods) "[^"]*" is (?:forbidden|invalid): ')
+"""The dry run's own pod: nobody can look it up."""
 
 
 class Reason(Value):
@@ -24,32 +42,97 @@ class Reason(Value):
 
 
 def reason_of(survey: Survey) -> Reason:
+    standing = survey.standing
     match survey.phase:
-        case Phase.TERMINATING:
-            return Reason(word="Deleting", text="it is being deleted")
-        case Phase.PENDING:
-            return Reason(word="NotObserved", text=_not_observed(survey))
-        case Phase.MANUAL:
-            left = survey.standing.outdated
-            return Reason(word="OnDelete", text=f"{left} old pods change when they are deleted")
-        case Phase.PAUSED:
-            return Reason(word="Paused", text=f"{survey.standing.outdated} nodes wait for resume")
-        case Phase.STALLED if survey.standing.refused:
-            return Reason(word=_refused_word(survey), text=survey.standing.refused)
+        case Phase.STALLED if standing.refused:
+            return _refused(survey.daemonset, standing.refused)
         case Phase.STALLED:
-            return Reason(word=PROGRESS_DEADLINE_EXCEEDED, text=_stuck(survey))
+            waited = f"no progress for {short(survey.daemonset.progress_deadline)}"
+            text = ", ".join(part for part in (waited, _waiting_for(survey)) if part)
+            return Reason(word=PROGRESS_DEADLINE_EXCEEDED, text=text)
         case Phase.HELD:
-            return _held(survey)
-        case Phase.HEALTHY:
-            return Reason(word="RolloutComplete", text="")
+            board = survey.board
+            by_selector = not board.budget.partition or standing.target < board.quota
+            word = SELECTOR_REACHED if by_selector else PARTITION_REACHED
+            return _held(word, board.budget.partition, standing.kept)
         case Phase.DEGRADED:
             return Reason(word="PodsUnavailable", text=_waiting_for(survey))
-    return _progressing(survey)
+        case Phase.PROGRESSING:
+            return _progressing(survey)
+    return _plain(survey.phase, survey.daemonset, standing.outdated)
+
+
+def stated_why(snapshot: Snapshot) -> str:
+    """In brief and by the controller's own account, for who has not read the nodes; pods say more, if there are any.
+
+    Empty where nothing is waited for.
+    """
+    daemonset = snapshot.daemonset
+    rollout, status = stated(daemonset), daemonset.status or DaemonSetStatus()
+    match Phase(rollout.phase):
+        case Phase.PROGRESSING | Phase.STALLED | Phase.DEGRADED as phase:
+            return _stated_trouble(snapshot, phase, status)
+        case Phase.HELD:
+            return _stated_hold(daemonset, status)
+        case Phase.PAUSED as phase:
+            left = max(rollout.target - status.updated_number_scheduled, 0)
+            return _who_paused(daemonset) or _plain(phase, daemonset, left).text
+        case phase:
+            left = max(status.desired_number_scheduled - status.updated_number_scheduled, 0)
+            return _plain(phase, daemonset, left).text
+
+
+def refusal(words: str) -> str:
+    """The server's words for a pod that it refuses, without the name of the one that was tried."""
+    return _REFUSED_POD.sub("", words)
+
+
+def writes_fail(daemonset: DaemonSet) -> str:
+    """What the server says to the controller's writes; empty while they succeed."""
+    found = _condition(daemonset, DEGRADED)
+    if found.get("status") != "True" or found.get("reason") != WRITES_FAIL:
+        return ""
+    return _text(found.get("message")) or "the server refuses what the controller writes"
+
+
+def waits(survey: Survey) -> str:
+    """Who may get well by itself, then who is next in turn; where only a person ends it, what is to be done."""
+    coming = [row.node for row in rows_in(survey, NodeState.NEXT)]
+    if survey.phase is Phase.MANUAL:
+        return f"the old pods of {some(coming)} to be deleted"
+    pending = rows_in(survey, NodeState.UPDATING) or rows_in(survey, NodeState.FAILING)
+    if survey.phase is not Phase.PROGRESSING or not pending:
+        return ""
+    words = f"{some(row.node for row in pending)} to become available"
+    if not coming:
+        return words
+    more = f" and {len(coming) - 2} more" if len(coming) > 2 else ""
+    return f"{words}; {', '.join(f'then {name}' for name in coming[:2])}{more}"
+
+
+def left_out(survey: Survey) -> str:
+    """What to say of a rollout that is held where no partition would free a node."""
+    return _held(SELECTOR_REACHED, 0, survey.standing.kept).text
+
+
+def newcomers(survey: Survey) -> str:
+    """What pods are of that come while it is paused: the newest older revision (D9), whatever others have."""
+    board = survey.board
+    newest = (board.older[0] if board.older else board.revision).number
+    old = {row.revision for row in rows_in(survey, NodeState.NEXT, NodeState.OLD)}
+    if old <= {newest, None}:
+        return f"lost pods come back as they were; new nodes get revision {newest}"
+    return f"lost old pods and new nodes get revision {newest}"
 
 
 def rows_in(survey: Survey, *states: NodeState) -> list[NodeRow]:
     """The nodes in any of these states, in update order."""
     return [row for row in survey.in_update_order if row.state in states]
+
+
+def unserved(survey: Survey) -> list[str]:
+    """The nodes that have no available pod though they should, in update order."""
+    return [slot.node for slot in reversed(survey.board.slots) if slot.fit is Fit.RUN and not slot.serves]
 
 
 def some(names: Iterable[str], most: int = SHOWN) -> str:
@@ -65,12 +148,41 @@ def failing(rows: Sequence[NodeRow]) -> str:
     return some(f"{row.node} {row.trouble.reason}" if row.trouble else row.node for row in rows)
 
 
+def _plain(phase: Phase, daemonset: DaemonSet, left: int) -> Reason:
+    """Of phases that say nearly all. `left`: nodes that are still to be updated."""
+    match phase:
+        case Phase.TERMINATING:
+            return Reason(word="Deleting", text="it is being deleted")
+        case Phase.PENDING:
+            seen = daemonset.status.observed_generation if daemonset.status else 0
+            text = f"waiting for a controller to see generation {daemonset.generation} (last seen: {seen or 'none'})"
+            return Reason(word="NotObserved", text=text)
+        case Phase.MANUAL:
+            return Reason(word="OnDelete", text=f"{left} old pods change when they are deleted")
+        case Phase.PAUSED:
+            return Reason(word="Paused", text=f"{left} nodes wait for resume")
+    return Reason(word="RolloutComplete", text="")
+
+
+def _refused(daemonset: DaemonSet, words: str) -> Reason:
+    if is_unusable(daemonset):
+        return Reason(word=INVALID_SPEC, text=f"unusable spec: {words}")
+    return Reason(word=TEMPLATE_REFUSED, text=f"server dry-run of the new pod: {refusal(words)}")
+
+
+def _held(word: str, partition: int, kept: int) -> Reason:
+    if word == SELECTOR_REACHED:
+        return Reason(word=word, text=f"rollingUpdate.selector leaves out {kept} old ones")
+    return Reason(word=PARTITION_REACHED, text=f"partition {partition} keeps {kept} old")
+
+
 def _progressing(survey: Survey) -> Reason:
     stopped = blocker(survey.board)
     if stopped is not None:
         return Reason(word=stopped.reason, text=stopped.text)
-    board = survey.board
-    text = _waiting_for(survey)
+    board, text = survey.board, _waiting_for(survey)
+    if text and text == writes_fail(survey.daemonset):
+        return Reason(word=WRITES_FAIL, text=text)
     if not survey.counts.next:
         return Reason(word="PodsStarting" if survey.counts.missing == 0 else "PodsMissing", text=text)
     if board.surging and board.surge_in_use >= board.budget.max_surge:
@@ -88,34 +200,64 @@ def _waiting_for(survey: Survey) -> str:
     failed = rows_in(survey, NodeState.FAILING)
     if failed:
         return failing(failed)
+    if words := writes_fail(survey.daemonset):
+        return words
     lacking = rows_in(survey, NodeState.MISSING, NodeState.DELETING)
     if lacking:
         return f"waiting for a pod on {some(row.node for row in lacking)}"
-    unserved = [slot.node for slot in reversed(survey.board.slots) if slot.fit is Fit.RUN and not slot.serves]
-    return f"waiting for {some(unserved)}" if unserved else ""
+    without = unserved(survey)
+    return f"waiting for {some(without)}" if without else ""
 
 
-def _not_observed(survey: Survey) -> str:
-    status = survey.daemonset.status
-    seen = status.observed_generation if status else 0
-    return f"waiting for a controller to see generation {survey.daemonset.generation} (last seen: {seen or 'none'})"
+def _stated_trouble(snapshot: Snapshot, phase: Phase, status: DaemonSetStatus) -> str:
+    """What is certainly wrong comes first."""
+    daemonset = snapshot.daemonset
+    if phase is Phase.STALLED and (words := refusal_of(daemonset)):
+        return _refused(daemonset, words).text
+    if words := writes_fail(daemonset) or _told_by_pods(snapshot):
+        return words
+    parts = _text(_condition(daemonset, PROGRESSING).get("message")).split("; ")
+    if phase is not Phase.DEGRADED and len(parts) > 1:
+        return parts[-1]
+    lacking = status.desired_number_scheduled - status.number_available
+    return f"{lacking} of {status.desired_number_scheduled} nodes have no available pod" if lacking > 0 else ""
 
 
-def _refused_word(survey: Survey) -> str:
-    status = survey.daemonset.status
-    for one in (status.conditions if status else None) or ():
-        if one.get("reason") == INVALID_SPEC:
-            return INVALID_SPEC
-    return TEMPLATE_REFUSED
+def _told_by_pods(snapshot: Snapshot) -> str:
+    try:
+        surveyed = survey(snapshot)
+    except UnreadableSpecError:
+        return ""
+    return failing([row for row in surveyed.in_update_order if row.trouble]) or _waiting_for(surveyed)
 
 
-def _stuck(survey: Survey) -> str:
-    parts = [f"no progress for {short(survey.daemonset.progress_deadline)}", _waiting_for(survey)]
-    return ", ".join(part for part in parts if part)
+def _stated_hold(daemonset: DaemonSet, status: DaemonSetStatus) -> str:
+    rolling, desired = daemonset.rolling_update, status.desired_number_scheduled
+    written = rolling.partition if rolling else None
+    word = _text(_condition(daemonset, PROGRESSING).get("reason"))
+    if not written or word == SELECTOR_REACHED:
+        return _held(SELECTOR_REACHED, 0, desired - status.updated_number_scheduled).text
+    try:
+        steps = steps_of(daemonset.annotations, written, desired)
+    except CommandError as error:
+        return error.message
+    if steps is not None and steps.next is not None:
+        return "waiting for promote"
+    partition = number.scaled(written, desired, round_up=False)
+    return _held(PARTITION_REACHED, partition, desired - status.updated_number_scheduled).text
 
 
-def _held(survey: Survey) -> Reason:
-    board, kept = survey.board, survey.standing.kept
-    if not board.budget.partition or survey.standing.target < board.quota:
-        return Reason(word="SelectorReached", text=f"rollingUpdate.selector leaves out {kept} old ones")
-    return Reason(word="PartitionReached", text=f"partition {board.budget.partition} keeps {kept} old")
+def _who_paused(daemonset: DaemonSet) -> str:
+    action = last_action(daemonset.annotations)
+    if action is None or action.verb != "pause":
+        return ""
+    return f"by {action.by or 'somebody'}" + (f': "{action.reason}"' if action.reason else "")
+
+
+def _condition(daemonset: DaemonSet, kind: str) -> dict[str, JSON]:
+    conditions = (daemonset.status.conditions if daemonset.status else None) or ()
+    return next((one for one in conditions if one.get("type") == kind), {})
+
+
+def _text(value: JSON) -> str:
+    return value if isinstance(value, str) else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from controller.api.daemonset import Phase
 from controller.api.meta import epoch
+from controller.api.wellknown import INVALID_SPEC
 from kubectl_plugin.durations import short
 from kubectl_plugin.report.status.document import RolloutStatus
 from kubectl_plugin.report.survey import Survey
@@ -18,7 +19,8 @@ def standing_of(survey: Survey, status: RolloutStatus) -> str:
         case Phase.PROGRESSING:
             return _spaced(step, f"started {ago(status.started_at, now)}" if status.started_at else "")
         case Phase.STALLED if survey.standing.refused:
-            return "template refused" + ("" if survey.standing.updated else ", no pod was touched")
+            what = "unusable spec" if status.reason == INVALID_SPEC else "template refused"
+            return what + ("" if survey.standing.updated else ", no pod was touched")
         case Phase.STALLED:
             return _spaced(step, f"no progress for {since(status.last_progress_at, now)}")
         case Phase.HELD:

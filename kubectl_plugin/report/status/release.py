@@ -1,0 +1,48 @@
+"""What a smaller partition would do for a rollout that is held."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from controller.api.base import Value
+from controller.api.daemonset import DaemonSet
+from controller.api.number import IntOrPercent
+from controller.planner.board import lay_out
+from kubectl_plugin.report.status.document import StepsNow
+from kubectl_plugin.report.survey import Survey, world_of
+
+
+class Release(Value):
+    """From one partition to the next."""
+
+    before: int
+    """In nodes, as `keeps` is."""
+    keeps: int
+    after: IntOrPercent
+    """As it would be written."""
+    is_step: bool
+    """Whether it is the next one of the steps, which `promote` takes."""
+    nodes: tuple[str, ...]
+    """Who would get the revision then, in update order."""
+
+
+def release_of(survey: Survey, steps: StepsNow | None) -> Release | None:
+    """None where no partition keeps a node: rollingUpdate.selector leaves out all that are old."""
+    before = survey.board.budget.partition
+    if not before:
+        return None
+    step = steps.next if steps is not None else None
+    after = 0 if step is None else step
+    board = lay_out(world_of(survey.snapshot, _with_partition(survey.daemonset, after)))
+    freed = tuple(slot.node for slot in board.target if slot.current is None)
+    if not freed:
+        return None
+    return Release(before=before, keeps=board.budget.partition, after=after, is_step=step is not None, nodes=freed)
+
+
+def _with_partition(daemonset: DaemonSet, partition: IntOrPercent) -> DaemonSet:
+    strategy, rolling = daemonset.spec.update_strategy, daemonset.rolling_update
+    if rolling is None:
+        return daemonset
+    strategy = replace(strategy, rolling_update=replace(rolling, partition=partition))
+    return replace(daemonset, spec=replace(daemonset.spec, update_strategy=strategy))
