@@ -15,6 +15,7 @@ from kubectl_plugin.edits.promote import course_of
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.gate import Closed, Why, closed
 from kubectl_plugin.report.survey import Survey, survey
+from kubectl_plugin.verbs.status_watch import UNATTENDED, Attendance
 
 LOOK_EVERY: Final = 2.0
 """Seconds between two looks where nothing happens: a soak and a deadline go on."""
@@ -30,6 +31,7 @@ class Keeper:
         self._generation = seen.daemonset.generation
         self._began = asyncio.get_running_loop().time()
         self._told = ""
+        self._attendance = Attendance(invocation, several=False)
 
     def expect_a_change(self) -> None:
         """We have just written the spec; it is no matter when the watch tells of it."""
@@ -38,8 +40,9 @@ class Keeper:
     async def until_open(self, soak: float) -> Survey:
         """The first look with which it may go on. `soak`: seconds for which it has to have been quiet.
 
-        Raises CommandError: (1) when it is gone, (3) when the time is over, (4) when it stalled, (5) when it is
-        paused, (6) when somebody else changed the spec, or when something may not be looked at any more.
+        Raises CommandError: (1) when it is gone, (3) when the time is over, (4) when it stalled or no controller is
+        active, (5) when it is paused, (6) when somebody else changed the spec, or when something may not be looked at
+        any more.
         """
         while True:
             seen = self._look()
@@ -47,6 +50,7 @@ class Keeper:
             if shut is None:
                 return seen
             self._give_up_if_hopeless(seen, shut)
+            await self._give_up_if_unattended(seen)
             self._tell(shut)
             await self._follow.changed(min(LOOK_EVERY, max(self._left, 0.0)))
 
@@ -83,6 +87,13 @@ class Keeper:
             raise CommandError(shut.text, hints=(hint,), exit_code=ExitCode.WAITING)
         if self._left <= 0:
             raise CommandError(f"gave up after {short(self._timeout)}: {shut.text}", exit_code=ExitCode.TIMED_OUT)
+
+    async def _give_up_if_unattended(self, seen: Survey) -> None:
+        if self._attendance.pending_for(seen) < UNATTENDED:
+            return
+        if absence := await self._attendance.absence(seen.snapshot.now):
+            words = f"nothing happens to {self._daemonset.name}: {absence}"
+            raise CommandError(words, hints=("kubectl kruise-ds doctor",), exit_code=ExitCode.STUCK)
 
     def _tell(self, shut: Closed) -> None:
         """Once for each thing that is waited for; the time that passes is none."""

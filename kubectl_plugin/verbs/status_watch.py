@@ -19,6 +19,7 @@ from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.status.endings import Ending, gone, named_apart, unattended
+from kubectl_plugin.report.survey import Survey
 from kubectl_plugin.verbs.status_look import Asked, Look, Outline, chosen, look
 from kubectl_plugin.verbs.status_screens import Screen, screen
 
@@ -127,7 +128,7 @@ class Attendance:
             self._asked = now
         return self._absence
 
-    def pending_for(self, one: Look | Outline) -> float:
+    def pending_for(self, one: Look | Outline | Survey) -> float:
         """Seconds; 0 where it is not Pending. Says once that a controller may be missing."""
         key, now = one.snapshot.daemonset.key, one.snapshot.now
         if one.phase is not Phase.PENDING:

@@ -17,6 +17,7 @@ from tests.plugin.scene import (
     PACE,
     Ran,
     Scene,
+    abandoned,
     canary,
     first_deployment,
     healthy,
@@ -362,6 +363,32 @@ def test_what_is_deleted_meanwhile_is_not_waited_for() -> None:
     with under_way() as scene:
         ran = promote(scene, "--wait", meanwhile=delete)
         assert (ran.code, ran.err.splitlines()[-1]) == (1, "error: node-agent was deleted while this waited")
+
+
+def test_where_no_controller_is_active_it_does_not_wait_for_ever() -> None:
+    with abandoned() as scene:
+        began = scene.now()
+        ran = promote(scene, "--wait")
+        assert ran.code == 4
+        assert ran.err.splitlines()[-2:] == [
+            "error: nothing happens to node-agent: no controller is active:"
+            " lease kruise-ds-system/kruise-ds-controller was last renewed 15m ago",
+            "  hint: kubectl kruise-ds doctor",
+        ]
+        assert scene.now() - began < 70.0
+        assert not written(scene)
+
+
+def test_nor_does_it_where_the_controller_goes_away_before_the_next_step() -> None:
+    async def die(scene: Scene) -> None:
+        await asyncio.sleep(5.0)
+        await scene.controller.kill()
+
+    with held() as scene:
+        ran = promote(scene, "--wait", "--soak", "20m", meanwhile=die)
+        assert ran.code == 4
+        assert "error: nothing happens to node-agent: no controller is active: lease " in ran.err
+        assert len(written(scene)) == 1
 
 
 def test_fully_is_asked_before_the_wait() -> None:
