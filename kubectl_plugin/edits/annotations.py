@@ -25,20 +25,26 @@ _TEMPLATE: Final = "/spec/template"
 
 
 def recorded(document: JSONObject, change: tuple[JSONObject, ...], done: Action) -> tuple[JSONObject, ...]:
-    """Operations that note `done` on `document` beside the operations of `change`.
+    """Operations that note `done` on `document` beside the operations of `change`, and why, as `caused` does.
 
-    Where `change` touches the template, its reason is the change cause; without one the former cause goes, which
-    would tell of the new revision what was true of an earlier one. A rollback also notes where it went.
+    A rollback also notes where it went.
     """
     draft = Draft(document)
     if done.verb == ROLLBACK:
         done = replace(done, template=_new_template(change))
     draft.set(msgspec.json.encode(done).decode(), "metadata", "annotations", LAST_ACTION)
-    if any(_in_template(str(one["path"])) for one in change):
-        if done.reason:
-            draft.set(done.reason, "metadata", "annotations", CHANGE_CAUSE)
-        else:
-            draft.drop("metadata", "annotations", CHANGE_CAUSE)
+    _give_cause(draft, change, done.reason)
+    return draft.operations
+
+
+def caused(document: JSONObject, change: tuple[JSONObject, ...], reason: str) -> tuple[JSONObject, ...]:
+    """Operations for the change cause alone.
+
+    Where `change` touches the template, `reason` is the change cause; without one the former cause goes, which would
+    tell of the new revision what was true of an earlier one.
+    """
+    draft = Draft(document)
+    _give_cause(draft, change, reason)
     return draft.operations
 
 
@@ -47,6 +53,14 @@ def went_back_to(snapshot: Snapshot) -> str:
     else."""
     last = last_action(snapshot.daemonset.annotations)
     return last.template if last is not None and last.verb == ROLLBACK else ""
+
+
+def _give_cause(draft: Draft, change: tuple[JSONObject, ...], reason: str) -> None:
+    if any(_in_template(str(one["path"])) for one in change):
+        if reason:
+            draft.set(reason, "metadata", "annotations", CHANGE_CAUSE)
+        else:
+            draft.drop("metadata", "annotations", CHANGE_CAUSE)
 
 
 def _new_template(change: tuple[JSONObject, ...]) -> str:

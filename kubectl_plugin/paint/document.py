@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 import msgspec
 
 from controller.api.base import JSONObject
 from kubectl_plugin.flags import Output
 
+_UNPRINTABLE: Final = re.compile(r"[\x7f-\x9f]")
+"""What JSON may have in a string, but a terminal would obey."""
+_BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7e]")
 
-def as_text(document: JSONObject, output: Output) -> str:
-    """JSON or YAML without a last line break; managedFields are left out, since nobody reads them."""
-    shown: dict[str, Any] = dict(document)
-    if isinstance(meta := shown.get("metadata"), dict):
-        shown["metadata"] = {key: value for key, value in meta.items() if key != "managedFields"}
+
+def as_text(document: JSONObject, output: Output, *, only_ascii: bool = False) -> str:
+    """JSON or YAML without a last line break; managedFields are left out, since nobody reads them.
+
+    `only_ascii`: other characters are escaped within their strings, so that it is the same document.
+    """
+    shown = _without_managed_fields(document)
+    if shown.get("kind") == "List":
+        shown["items"] = [_without_managed_fields(one) for one in shown["items"]]
     if output is Output.YAML:
         import yaml  # only who asks for it pays for it
 
-        return yaml.safe_dump(shown, allow_unicode=True, default_flow_style=False).rstrip("\n")
-    return msgspec.json.format(msgspec.json.encode(shown), indent=4).decode()
+        return yaml.safe_dump(shown, allow_unicode=not only_ascii, default_flow_style=False).rstrip("\n")
+    text = msgspec.json.format(msgspec.json.encode(shown), indent=4).decode()
+    return (_BEYOND_ASCII if only_ascii else _UNPRINTABLE).sub(_escaped, text)
+
+
+def _without_managed_fields(document: JSONObject) -> dict[str, Any]:
+    shown: dict[str, Any] = dict(document)
+    if isinstance(meta := shown.get("metadata"), dict):
+        shown["metadata"] = {key: value for key, value in meta.items() if key != "managedFields"}
+    return shown
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """Beyond the first plane JSON wants two surrogates."""
+    units = found[0].encode("utf-16-be")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

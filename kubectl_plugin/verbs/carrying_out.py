@@ -1,0 +1,166 @@
+"""One change after the other: written, or only shown, and what is printed of each."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from dataclasses import dataclass
+from typing import Final
+
+from controller.api import patch
+from controller.api.base import JSONObject
+from controller.kube.errors import ApiError
+from controller.kube.kinds import DAEMONSETS
+from kubectl_plugin.cluster import controller, documents, events, writing
+from kubectl_plugin.cluster.invocation import Invocation
+from kubectl_plugin.cluster.session import Session
+from kubectl_plugin.edits.annotations import caused, recorded
+from kubectl_plugin.edits.applying import applied
+from kubectl_plugin.edits.edit import Edit
+from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.flags import Acting, DryRun, Output
+from kubectl_plugin.paint.document import as_text
+from kubectl_plugin.report.last_action import Action, action
+from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.terminal import Terminal
+
+_SUFFIX: Final = {DryRun.NONE: "", DryRun.CLIENT: " (dry run)", DryRun.SERVER: " (server dry run)"}
+
+
+@dataclass(frozen=True)
+class Change:
+    """An edit of one object, and whether a person at a terminal is asked before."""
+
+    snapshot: Snapshot
+    edit: Edit
+    ask: str | None = None
+    """The question in its last line; it may have a preview in the lines before. None: goes ahead."""
+
+
+class Hand:
+    """Writes changes one after the other; who we are is asked once, and before the first write.
+
+    `several`: one document in JSON holds all objects, as kubectl's List; in YAML they are separated.
+    """
+
+    def __init__(self, invocation: Invocation, acting: Acting, verb: str, *, several: bool) -> None:
+        self._invocation, self._acting, self._verb, self._several = invocation, acting, verb, several
+        self._by: str | None = None
+        self._documents: list[JSONObject] = []
+
+    async def carry_out(self, change: Change) -> None:
+        """Raises CommandError and ApiError for a change that was not made, never for one that was."""
+        snapshot, edit, acting = change.snapshot, change.edit, self._acting
+        if not edit.operations:
+            self._tell_of_nothing(change)
+        elif acting.print_patch:
+            self._invocation.terminal.say(_kubectl_patch(change, acting.reason or ""))
+        elif acting.dry_run is DryRun.CLIENT:
+            notes = recorded(snapshot.document, edit.operations, await self._action())
+            self._print(change, applied(snapshot.document, (*edit.operations, *notes)))
+        else:
+            await self._write(change, dry_run=acting.dry_run is DryRun.SERVER)
+
+    def finish(self) -> int:
+        """Print what could not be printed before all was done; call it also after an error. Returns the exit code."""
+        terminal = self._invocation.terminal
+        if self._several and self._invocation.output is Output.JSON:
+            self._show({"apiVersion": "v1", "kind": "List", "items": [*self._documents]})
+        terminal.flush()
+        if terminal.lost:
+            done = "done, but " if writes(self._acting) else ""
+            terminal.fail(CommandError(f"{done}it could not be printed: {terminal.lost}"))
+            return ExitCode.FAILED
+        return ExitCode.DONE
+
+    async def _write(self, change: Change, *, dry_run: bool) -> None:
+        invocation, done = self._invocation, await self._action()
+        document = await writing.write(
+            invocation,
+            change.snapshot,
+            change.edit,
+            done,
+            dry_run=dry_run,
+            field_manager=self._acting.field_manager,
+        )
+        self._print(change, document)
+        if dry_run:
+            return
+        _, absence = await asyncio.gather(
+            events.tell(invocation.session, change.snapshot, change.edit.result, done),
+            controller.absence(invocation.session, invocation.terminal.now()),
+        )
+        if absence is not None:
+            invocation.terminal.warn(f"patched, but {absence}")
+
+    async def _action(self) -> Action:
+        session = self._invocation.session
+        if self._by is None:
+            self._by = await _who_am_i(session)
+        return action(
+            self._verb,
+            by=self._by,
+            now=self._invocation.terminal.now(),
+            reason=self._acting.reason,
+            client=session.user_agent,
+        )
+
+    def _tell_of_nothing(self, change: Change) -> None:
+        if self._acting.print_patch:  # stdout is for a shell
+            self._invocation.terminal.note(f"{_name(change)} {change.edit.result}: no patch")
+        else:
+            self._print(change, change.snapshot.document, suffix="")
+
+    def _print(self, change: Change, document: JSONObject, suffix: str | None = None) -> None:
+        terminal, output = self._invocation.terminal, self._invocation.output
+        if output is Output.NAME:
+            terminal.say(_name(change))
+        elif output is not None:
+            self._documents.append(document)
+            self._print_document(document)
+        else:
+            ending = _SUFFIX[self._acting.dry_run] if suffix is None else suffix
+            terminal.say(f"{_name(change)} {change.edit.result}{ending}")
+            terminal.detail(*(f"  {legible(terminal, line)}" for line in change.edit.details))
+
+    def _print_document(self, document: JSONObject) -> None:
+        if not self._several:
+            self._show(document)
+        elif self._invocation.output is Output.YAML:
+            if len(self._documents) > 1:
+                self._invocation.terminal.say("---")
+            self._show(document)
+
+    def _show(self, document: JSONObject) -> None:
+        terminal, output = self._invocation.terminal, self._invocation.output
+        assert output is not None
+        terminal.say(as_text(document, output, only_ascii=terminal.ascii))
+
+
+def writes(acting: Acting) -> bool:
+    return acting.dry_run is DryRun.NONE and not acting.print_patch
+
+
+def legible(terminal: Terminal, text: str) -> str:
+    """The only character beyond ASCII that edits use."""
+    return text.replace("…", "...") if terminal.ascii else text
+
+
+async def _who_am_i(session: Session) -> str:
+    """Empty when the server does not say: that must not keep anybody from a pause."""
+    try:
+        return await documents.who_am_i(session)
+    except ApiError:
+        return ""
+
+
+def _name(change: Change) -> str:
+    return f"daemonset.apps.kruise.io/{change.snapshot.key.name}"
+
+
+def _kubectl_patch(change: Change, reason: str) -> str:
+    """To be pasted later: without the version that it was made for, and without our note of who did it and when."""
+    key, operations = change.snapshot.key, change.edit.operations
+    words = ["kubectl", "patch", DAEMONSETS.name, key.name, "-n", key.namespace, "--type=json", "-p"]
+    notes = caused(change.snapshot.document, operations, reason)
+    return shlex.join([*words, patch.encode((*operations, *notes)).decode()])

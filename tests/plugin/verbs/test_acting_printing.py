@@ -1,0 +1,199 @@
+"""What acting verbs print of several objects, and that all are changed whatever becomes of what is printed."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from kubectl_plugin import running
+from kubectl_plugin.flags import Global
+from kubectl_plugin.terminal import Terminal
+from tests.kit.api import DAEMONSETS
+from tests.plugin.playing import Ran, Scene
+from tests.plugin.scene import daemonset_named, template
+from tests.plugin.verbs.few_nodes import HOME, acted, few_nodes, patches, paused_ones, stored
+
+PREFIX = "daemonset.apps.kruise.io"
+MANY = sorted(f"agent-{number:02}" for number in range(30))
+NAMES = ["log-agent", "net-agent", "node-agent"]
+FORMATS = [(), ("-o", "name"), ("-o", "yaml"), ("-o", "json"), ("-q",)]
+
+
+@pytest.fixture
+def three() -> Iterator[Scene]:
+    with few_nodes("log-agent", "net-agent") as opened:
+        yield opened
+
+
+class Closing(io.StringIO):
+    """Takes one text, and then nothing any more."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__()
+        self._error, self._left = error, 1
+
+    def write(self, text: str) -> int:
+        if not self._left:
+            raise self._error
+        self._left -= 1
+        return len(text)
+
+
+def print_to(monkeypatch: pytest.MonkeyPatch, out: io.TextIOBase) -> None:
+    def terminal(flags: Global) -> Terminal:
+        return Terminal(flags, out=out)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(running, "Terminal", terminal)
+
+
+# a reader that goes away, a full disk
+
+
+@pytest.mark.parametrize("words", FORMATS, ids=" ".join)
+def test_all_are_changed_though_the_reader_goes_away(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    with few_nodes() as scene:
+        for name in MANY:
+            scene.do(scene.api.create(DAEMONSETS, daemonset_named(name)))
+        print_to(monkeypatch, Closing(BrokenPipeError(32, "Broken pipe")))
+        assert scene.run("pause", "--all", "-y", *words, *HOME) == Ran(0, "", "")
+        assert paused_ones(scene) == [*MANY, "node-agent"]
+
+
+def test_the_exit_code_is_that_of_the_changes(three: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    strategy = {"updateStrategy": {"type": "OnDelete", "rollingUpdate": None}}
+    three.do(three.edit({"spec": strategy}, "log-agent"))
+    print_to(monkeypatch, Closing(BrokenPipeError(32, "Broken pipe")))
+    assert three.run("pause", "--all", "-y", *HOME).code == 6
+    assert paused_ones(three) == ["net-agent", "node-agent"]
+
+
+@pytest.mark.parametrize("words", FORMATS, ids=" ".join)
+def test_a_full_disk_is_told_when_all_are_changed(
+    three: Scene, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    print_to(monkeypatch, Closing(OSError(28, "No space left on device")))
+    ran = three.run("pause", "--all", "-y", *words, *HOME)
+    assert ran == Ran(1, "", "error: done, but it could not be printed: No space left on device\n")
+    assert paused_ones(three) == NAMES
+
+
+def test_what_changes_nothing_says_nothing_of_done(three: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    print_to(monkeypatch, Closing(OSError(28, "No space left on device")))
+    ran = three.run("pause", "--all", "--dry-run=client", *HOME)
+    assert ran == Ran(1, "", "error: it could not be printed: No space left on device\n")
+
+
+# documents
+
+
+def test_yaml_of_several_is_several_documents(three: Scene) -> None:
+    ran = three.run("pause", "--all", "-y", "-o", "yaml", *HOME)
+    assert [one["metadata"]["name"] for one in yaml.safe_load_all(ran.out)] == NAMES
+
+
+def test_json_of_several_is_one_list_as_kubectls(three: Scene) -> None:
+    document = json.loads(three.run("pause", "--all", "-y", "-o", "json", *HOME).out)
+    assert (document["apiVersion"], document["kind"]) == ("v1", "List")
+    assert [one["metadata"]["name"] for one in document["items"]] == NAMES
+    assert all("managedFields" not in one["metadata"] for one in document["items"])
+
+
+def test_a_list_has_those_that_were_done(three: Scene) -> None:
+    three.do(three.edit({"spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": None}}}, "log-agent"))
+    ran = three.run("pause", "log-agent", "net-agent", "-y", "-o", "json", *HOME)
+    assert ran.code == 6
+    assert [one["metadata"]["name"] for one in json.loads(ran.out)["items"]] == ["net-agent"]
+
+
+def test_one_of_all_stays_itself(three: Scene) -> None:
+    ran = three.run("pause", "-l", "app=net-agent", "-o", "json", *HOME)
+    assert json.loads(ran.out)["metadata"]["name"] == "net-agent"
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_a_document_is_the_same_in_every_encoding(
+    three: Scene, encoding: str, output: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = "Größe \N{GRINNING FACE}"
+    three.do(three.edit({"metadata": {"annotations": {"owner": owner}}}))
+    sink = io.BytesIO()
+    print_to(monkeypatch, io.TextIOWrapper(sink, encoding, write_through=True))
+    ran = acted(three, "pause", "-o", output)
+    assert (ran.code, ran.err) == (0, "")
+    read = json.loads if output == "json" else yaml.safe_load
+    assert read(sink.getvalue().decode(encoding))["metadata"]["annotations"]["owner"] == owner
+
+
+def test_what_the_server_says_is_nothing_for_a_terminal_to_obey(three: Scene) -> None:
+    owner = "a\x1b[31m\x9b2J\x7f"
+    labels, annotations = {"app.kubernetes.io/managed-by": "Helm"}, {"meta.helm.sh/release-name": owner}
+    three.do(three.edit({"metadata": {"labels": labels, "annotations": annotations}}))
+    for output, read in (("json", json.loads), ("yaml", yaml.safe_load)):
+        ran = acted(three, "pause", "--dry-run=client", "-o", output)
+        assert "warning: " in ran.err
+        assert not set(ran.out + ran.err) & set("\x1b\x9b\x7f")
+        assert read(ran.out)["metadata"]["annotations"]["meta.helm.sh/release-name"] == owner
+
+
+# one question for several
+
+
+def test_the_question_tells_what_would_happen_to_each(three: Scene) -> None:
+    alone = acted(three, "restart", "--dry-run=client").out.splitlines()[1:]
+    ran = three.run("restart", "--all", *HOME, terminal=True, typed="y\n")
+    lines = ran.err.splitlines()
+    at = lines.index("  observability/node-agent  restarted")
+    assert alone
+    assert lines[at + 1 : -1] == [f"  {line}" for line in alone]
+    assert ran.out.splitlines() == [f"{PREFIX}/{name} restarted" for name in NAMES], "it was told before"
+
+
+def test_a_rollback_of_several_shows_the_preview_of_each(three: Scene) -> None:
+    for name in NAMES:
+        three.do(three.edit({"spec": {"template": {"spec": template("1.9.0")["spec"]}}}, name))
+    three.pass_time(600.0)
+    ran = three.run("rollback", "--all", *HOME, terminal=True, typed="n\n")
+    for name in NAMES:
+        assert f"\n    Roll back {name} to revision 1 " in ran.err
+    assert ran.err.count("      move back   4 nodes: ") == 3
+    assert ran.err.count("Continue?") == 1
+
+
+def test_without_a_question_each_result_has_its_details(three: Scene) -> None:
+    alone = acted(three, "restart", "--dry-run=client").out.splitlines()[1:]
+    ran = three.run("restart", "--all", "-y", *HOME)
+    assert ran.out.count("\n".join(alone)) == 3
+
+
+# --print-patch
+
+
+def test_no_patch_is_no_line_for_a_shell(three: Scene) -> None:
+    acted(three, "pause")
+    assert acted(three, "pause", "--print-patch") == Ran(
+        0, "", f"note: {PREFIX}/node-agent already paused: no patch\n"
+    )
+
+
+@pytest.mark.parametrize("verb", [("pause",), ("promote", "--force"), ("restart",)], ids=" ".join)
+def test_a_patch_has_no_other_format(three: Scene, verb: tuple[str, ...]) -> None:
+    ran = acted(three, *verb, "--print-patch", "-o", "json")
+    assert ran == Ran(2, "", "error: give -o or --print-patch, not both\n")
+
+
+def test_a_printed_patch_has_the_change_cause_but_no_guard(three: Scene) -> None:
+    three.do(three.edit({"metadata": {"annotations": {"team": "agents"}}}))
+    words = ("set-image", "--print-patch", "--reason", "JIRA-7")
+    printed = json.loads(acted(three, words[0], "agent=agent:2", *words[1:]).out.split(" -p ")[1].strip().strip("'"))
+    assert [(one["op"], one["path"]) for one in printed] == [
+        ("add", "/spec/template/spec/containers/0/image"),
+        ("add", "/metadata/annotations/kubernetes.io~1change-cause"),
+    ]
+    assert printed[1]["value"] == "JIRA-7"
+    assert patches(three) == []
+    assert stored(three)["metadata"]["annotations"] == {"team": "agents"}
