@@ -43,6 +43,7 @@ def document_of(plan: RolloutPlan) -> JSONObject:
         "effect": {
             "recreated": plan.recreated,
             "surged": plan.surged,
+            "beside": plan.beside,
             "created": plan.created,
             "finished": plan.finished,
             "removed": plan.removed,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from controller.api.base import Value
+from controller.planner.actions import CreatePod, Plan
 from controller.planner.board import Board, lay_out
 from controller.planner.phase import Phase
 from controller.planner.plan import plan
@@ -70,8 +71,9 @@ class RestlessError(RuntimeError):
 def forecast(world: World, *, hopeless: Hopeless = NEVER, waves: int = 0, pace: float = 0.0) -> Forecast:
     """`waves`: how many are worked out, 0 for all. `pace`: seconds from a pod's creation until it is ready.
 
-    The world is taken as fresh. The server accepts what it is asked, unless `world.verdicts` says otherwise; then it
-    is asked again at `world.ask_at`. Raises ValueError for a spec with which nothing can be done.
+    The world is taken as fresh. The server accepts what it is asked, unless `world.verdicts` says otherwise: then no
+    pod of that revision is created, and it is asked again at `world.ask_at`. Raises ValueError for a spec with which
+    nothing can be done.
     """
     return _Foreseeing(replace(world, fresh=True), hopeless, waves, pace).run()
 
@@ -100,6 +102,9 @@ class _Foreseeing:
     def _pass(self) -> bool:
         """Whether there may be more."""
         decided = plan(self._world)
+        if refused := self._refused(decided):
+            self._world = replace(self._world, held_back={**self._world.held_back, **refused})
+            return True
         self._look_at(decided.status)
         if not decided.actions:
             self._world = carried_out(self._world, decided)
@@ -114,6 +119,12 @@ class _Foreseeing:
             self._move(board, moves)
         self._world = carried_out(self._world, decided)
         return True
+
+    def _refused(self, decided: Plan) -> dict[str, float]:
+        """Nodes that cannot get the pod that they should, and until when: the server accepts none of its revision."""
+        verdicts, until = self._world.verdicts, self._world.ask_at
+        creates = [one for one in decided.actions if isinstance(one, CreatePod)]
+        return {one.node: until for one in creates if verdicts.get(one.revision.hash)}
 
     def _look_at(self, status: Status | None) -> None:
         self._status = status
@@ -150,7 +161,8 @@ class _Foreseeing:
             self._seconds = self._world.now + self._world.daemonset.spec.min_ready_seconds - self._began
             return True
         if wake_at is not None and self._world.now < wake_at < self._began + _FAR:
-            self._world = replace(self._world, now=wake_at)
+            held_back = {place: until for place, until in self._world.held_back.items() if until > wake_at}
+            self._world = replace(self._world, now=wake_at, held_back=held_back)
             return True
         return False
 

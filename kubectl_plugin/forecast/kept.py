@@ -24,7 +24,7 @@ class Kept(Value):
     """The preDelete hook holds their old pods."""
     unreachable: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
-    """The server accepts no pods of the new template."""
+    """The server accepts no pods of the new template; also where there is none at all."""
     budget: tuple[str, ...] = ()
     """It is their turn, but others without an available pod use up the limit."""
 
@@ -62,6 +62,8 @@ def left_to_update(board: Board) -> tuple[str, ...]:
 def _by_what(board: Board, slot: Slot, may_hold: bool, wanted: bool) -> str:
     """The name of a field of `Kept`; "" for a node that merely lacks its pod."""
     rolling = board.rolling_update
+    if slot.old is None and slot.node in board.world.held_back:
+        return "refused"
     if slot.old is None:
         return "scaling" if board.progressive and not slot.pods else ""
     if rolling is None:

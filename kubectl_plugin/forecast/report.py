@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
+from typing import Final
 
 from msgspec.structs import replace
 
 from controller.api.base import Value
+from controller.api.daemonset import DaemonSet
+from controller.api.wellknown import DEGRADED, TEMPLATE_REFUSED
 from controller.planner.actions import ProbeTemplate
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
@@ -21,12 +24,16 @@ from kubectl_plugin.forecast.kept import uses_budget
 from kubectl_plugin.forecast.later import Later, later_steps
 from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.pace import Pace, pace_of
+from kubectl_plugin.forecast.ports import portless_in
 from kubectl_plugin.forecast.warnings import Concern, warnings_of
 from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import Survey, survey, world_of
 from kubectl_plugin.report.trouble import trouble_of
 
+EXCEEDED_QUOTA: Final = "exceeded quota"
+_CREATING: Final = "create pods"
+"""How the controller's account of a create that failed begins."""
 NEVER_AGAIN = math.inf
 """When a refused template is asked about again, as far as a plan looks."""
 
@@ -64,6 +71,8 @@ class RolloutPlan(Value, gc=True):
     checks: tuple[Check, ...]
     asked: tuple[str, ...]
     """What was tried out, in words; empty for the DaemonSet as it is."""
+    refusal: str = ""
+    """The server's words where it accepts no new pod; empty while nothing speaks against it."""
 
     @property
     def number(self) -> int:
@@ -91,7 +100,16 @@ class RolloutPlan(Value, gc=True):
     @property
     def surged(self) -> int:
         """Nodes whose pod goes after another one came; likewise."""
-        return self._moves(How.SURGE) + (len(self.forecast.rest) if self.forecast.start.surging else 0)
+        rest = len(self.forecast.rest) if self.forecast.start.surging else 0
+        return self._moves(How.SURGE) - self.beside + rest
+
+    @property
+    def beside(self) -> int:
+        """Nodes that get another pod while the old one stays for good: the new one never gets available."""
+        if self.forecast.phase is None:
+            return 0
+        surged = {move.node for wave in self.forecast.waves for move in wave.moves if move.how is How.SURGE}
+        return sum(slot.paired and slot.node in surged for slot in self.forecast.end.slots)
 
     @property
     def created(self) -> int:
@@ -147,15 +165,19 @@ def rollout_plan(
     """
     surveyed = survey(snapshot)
     pace = pace_of(snapshot.pods, surveyed.board.revision.hash)
-    found = _foretold(snapshot, surveyed.board, waves, answer, pace)
-    later, wrong = _later(found, waves)
-    checks = (*_answered(answer), *_missing(snapshot), *wrong, *map(_warned, warnings_of(snapshot, found)))
-    return RolloutPlan(survey=surveyed, forecast=found, later=later, pace=pace, checks=checks, asked=asked)
+    refusal = refusal_in(snapshot.daemonset, answer)
+    found = _foretold(snapshot, surveyed.board, waves, refusal, pace)
+    later, wrong = ((), ()) if refusal else _later(found, waves)
+    answered = (*_answered(answer), *_stated(answer, refusal))
+    checks = (*answered, *_missing(snapshot), *wrong, *map(_warned, warnings_of(snapshot, found)))
+    return RolloutPlan(
+        survey=surveyed, forecast=found, later=later, pace=pace, checks=checks, asked=asked, refusal=refusal
+    )
 
 
 def with_answer(plan: RolloutPlan, answer: Answer, *, waves: int) -> RolloutPlan:
-    """The same plan with what the server said; worked out anew where it refuses."""
-    if answer.result is Result.FAILED:
+    """The same plan with what the server said; worked out anew where it refuses, now or when it was asked last."""
+    if refusal_in(plan.survey.daemonset, answer):
         return rollout_plan(plan.survey.snapshot, waves=waves, answer=answer, asked=plan.asked)
     return replace(plan, checks=(*_answered(answer), *plan.checks))
 
@@ -170,16 +192,38 @@ def probe_of(board: Board) -> ProbeTemplate | None:
     return ProbeTemplate(node=node, name=name, revision=board.revision)
 
 
-def hopeless_in(snapshot: Snapshot) -> Hopeless:
-    """Where which revision fails now."""
-    return frozenset((one.pod.node, one.pod.hash) for one in snapshot.pods if trouble_of(one) is not None)
+def hopeless_in(snapshot: Snapshot, board: Board) -> Hopeless:
+    """Where which revision fails now, or can never start beside the old pod."""
+    failing = frozenset((one.pod.node, one.pod.hash) for one in snapshot.pods if trouble_of(one) is not None)
+    return failing | portless_in(board)
 
 
-def _foretold(snapshot: Snapshot, board: Board, waves: int, answer: Answer | None, pace: Pace | None) -> Forecast:
+def refusal_in(daemonset: DaemonSet, answer: Answer | None) -> str:
+    """Why no new pod comes to be; empty where nothing speaks against it, and before the server was asked.
+
+    What the controller was told when it tried counts for this very spec only, and where the server could not be
+    asked: it may have been mended meanwhile. A dry run says nothing against a quota that is used up.
+    """
+    if answer is None:
+        return ""
+    if answer.result is Result.FAILED:
+        return answer.text
+    for one in (daemonset.status.conditions if daemonset.status else None) or ():
+        if one.get("type") != DEGRADED or one.get("observedGeneration") != daemonset.generation:
+            continue
+        words = str(one.get("message") or "")
+        of_a_pod = one.get("reason") == TEMPLATE_REFUSED or words.startswith(_CREATING)
+        if of_a_pod and (answer.result is Result.SKIPPED or EXCEEDED_QUOTA in words):
+            return words
+    return ""
+
+
+def _foretold(snapshot: Snapshot, board: Board, waves: int, refusal: str, pace: Pace | None) -> Forecast:
     world = world_of(snapshot)
-    if answer is not None and answer.result is Result.FAILED:
-        world = replace(world, verdicts={board.revision.hash: answer.text}, ask_at=NEVER_AGAIN)
-    return forecast(world, hopeless=hopeless_in(snapshot), waves=waves, pace=pace.seconds if pace else 0.0)
+    if refusal:
+        world = replace(world, verdicts={board.revision.hash: refusal}, ask_at=NEVER_AGAIN)
+    hopeless = hopeless_in(snapshot, board)
+    return forecast(world, hopeless=hopeless, waves=waves, pace=pace.seconds if pace else 0.0)
 
 
 def _later(found: Forecast, waves: int) -> tuple[tuple[Later, ...], tuple[Check, ...]]:
@@ -197,6 +241,13 @@ def _answered(answer: Answer | None) -> tuple[Check, ...]:
         Result.FAILED: f"the server refuses pods of this template: {answer.text}",
     }.get(answer.result, f"server dry-run of the pod template: {answer.text}")
     return (Check(name="TemplateDryRun", result=answer.result, text=text),)
+
+
+def _stated(answer: Answer | None, refusal: str) -> tuple[Check, ...]:
+    """What the controller was told, where the dry run does not say it."""
+    if not refusal or answer is None or answer.result is Result.FAILED:
+        return ()
+    return (Check(name="WritesFail", result=Result.FAILED, text=f"the controller is refused its pods: {refusal}"),)
 
 
 def _missing(snapshot: Snapshot) -> tuple[Check, ...]:

@@ -14,6 +14,7 @@ from kubectl_plugin.forecast.course import is_not_ready
 from kubectl_plugin.forecast.forecast import Forecast
 from kubectl_plugin.forecast.kept import uses_budget
 from kubectl_plugin.forecast.moves import How
+from kubectl_plugin.forecast.ports import host_ports
 from kubectl_plugin.report.gitops import caution_about
 from kubectl_plugin.report.grouping import group_of
 from kubectl_plugin.report.snapshot import Snapshot
@@ -111,7 +112,7 @@ def _surge(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
     if not found.start.surging:
         return
     spec = _object(snapshot.daemonset.spec.template.get("spec"))
-    ports = sorted(_host_ports(spec))
+    ports = sorted(host_ports(snapshot.daemonset.spec.template))
     if ports:
         listed = ", ".join(f"{port} ({container})" for port, container in ports)
         yield Caution(
@@ -119,16 +120,6 @@ def _surge(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
         )
     elif spec.get("hostNetwork") is True:
         yield Caution(text="maxSurge with hostNetwork: for a while two pods share each node's ports")
-
-
-def _host_ports(spec: JSONObject) -> Iterator[tuple[int, str]]:
-    containers = spec.get("containers")
-    for container in containers if isinstance(containers, list) else ():
-        ports = _object(container).get("ports")
-        for port in ports if isinstance(ports, list) else ():
-            host = _object(port).get("hostPort")
-            if isinstance(host, int) and host:
-                yield host, str(_object(container).get("name"))
 
 
 def _in_place(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:

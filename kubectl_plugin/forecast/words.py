@@ -23,6 +23,7 @@ class Signs(Value):
         return ", ".join(names) if len(names) <= 3 else f"{names[0]} {self.dots} {names[-1]}"
 
 
+_UNTIL_MENDED: Final = "nothing happens until the server accepts its pods"
 ASCII_SIGNS: Final = Signs(arrow="->", dots="...")
 
 
@@ -70,7 +71,7 @@ class PlanWords:
         rows, board = self._plan.unavailable, self._found.start
         if not rows or not board.older:
             return ""
-        states = [f"{row.node} {self._state(row)}" for row in rows[:4]]
+        states = [f"{row.node} {self._state(row)}" for row in sorted(rows, key=lambda row: row.node)[:4]]
         listed = ", ".join(states) + (f" and {len(rows) - 4} more" if len(rows) > 4 else "")
         if board.surging:
             return f"{board.surge_in_use} of maxSurge {board.budget.max_surge} used; not available: {listed}"
@@ -137,7 +138,7 @@ class PlanWords:
                 "on_delete": f"OnDelete: each gets it when its pod is deleted, {who}",
                 "scaling": f"partitionedScaling keeps without a pod {who}",
                 "hook": f"the preDelete hook holds {who}",
-                "refused": f"the server refuses the template: nothing moves on {who}",
+                "refused": f"the server refuses its pods: nothing moves on {who}",
                 "unreachable": f"not before it can be reached, {who}",
                 "budget": f"{self._limit()} is used up, {self._waiting(len(nodes))} {who}",
             }[what]
@@ -154,14 +155,17 @@ class PlanWords:
         parts = (
             (plan.recreated, "re-created"),
             (plan.surged, "replaced with surge"),
+            (plan.beside, "created beside an old one that stays"),
             (plan.created, "created"),
             (plan.finished, "of an old revision removed after a surge"),
             (plan.removed, "removed"),
         )
         told = [f"{counted(count, 'pod')} {what}" for count, what in parts if count]
+        if plan.refusal:
+            return "; ".join((*told, "no other pod comes until the server accepts it" if told else _UNTIL_MENDED))
         if not told:
             return "nothing changes"
-        if not (plan.recreated or plan.surged):
+        if not (plan.recreated or plan.surged or plan.beside):
             return ", ".join(told)
         most = counted(plan.most_unavailable, "node")
         return f"{', '.join(told)}; {f'never more than {most} down' if plan.most_unavailable else 'no node is down'}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from random import Random
 from typing import Any
 
@@ -84,6 +85,22 @@ def test_the_selector_chooses_the_nodes() -> None:
     assert told(found) == ["3", "1"]
     assert found.kept.selector == ("node-4", "node-2", "node-0")
     assert found.phase is Phase.HELD
+
+
+@pytest.mark.parametrize("strategy", [{}, {"max_surge": 2}, {"max_unavailable": "50%"}, {"partition": 3}])
+def test_of_a_refused_revision_no_pod_is_created_not_even_where_there_is_none(strategy: dict[str, Any]) -> None:
+    refused = {"v2": "not here"}
+    first = world(ds("v2", **strategy), verdicts=refused, ask_at=inf)
+    assert told(forecast(first)) == []
+    assert forecast(first).kept.refused == ("node-4", "node-3", "node-2", "node-1", "node-0")
+    assert forecast(first).phase is not Phase.HEALTHY
+
+
+def test_of_an_older_revision_pods_are_created_all_the_same() -> None:
+    """D9: what the partition keeps old gets the newest older revision, which the server has accepted before."""
+    pods = served("node-0", "node-1", "node-2", "node-4")
+    found = forecast(world(ds("v2", partition=5), pods=pods, verdicts={"v2": "not here"}, ask_at=inf))
+    assert told(found) == ["+3"]
 
 
 def test_a_wave_begins_when_the_one_before_is_available() -> None:

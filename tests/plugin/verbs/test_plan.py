@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from controller.api.meta import epoch
 from tests.kit.api import DAEMONSETS, PODS, Object
 from tests.plugin import scene as scenes
 from tests.plugin.scene import NAME, NAMESPACE, Ran, Scene, canary, daemonset, held, settled, template
+from tests.simulator.cluster import Attempt
+from tests.simulator.refusal import Refused
 
 HERE = ("-n", NAMESPACE)
 
@@ -279,6 +281,36 @@ def test_a_template_that_the_server_refuses_moves_nobody() -> None:
         (check,) = [one for one in found["checks"] if one["name"] == "TemplateDryRun"]
         assert check["result"] == "failed"
         assert scenes.REFUSAL in check["text"]
+
+
+@contextmanager
+def refused_from_the_start(words: str) -> Iterator[Scene]:
+    def admission(attempt: Attempt) -> None:
+        if attempt.kind.plural == "pods" and attempt.verb == "create":
+            raise Refused(403, "Forbidden", f'pods "{attempt.name}" is forbidden: {words}')
+
+    with scenes.opened() as scene:
+        scene.do(scenes.join(scene))
+        scene.cluster.admission.append(admission)
+        scene.do(scene.api.create(DAEMONSETS, daemonset()))
+        scene.pass_time(60.0)
+        yield scene
+
+
+@pytest.mark.parametrize("words", [scenes.REFUSAL, "exceeded quota: pods"], ids=["policy", "quota"])
+@pytest.mark.parametrize("may_ask", [True, False])
+def test_a_first_deployment_whose_pods_are_refused_promises_none(words: str, may_ask: bool) -> None:
+    """By the dry run, or by what the controller was told: without the right to ask, or where no dry run tells."""
+    with refused_from_the_start(words) as scene:
+        if not may_ask:
+            scene.door.forbid("create", "pods")
+        found = document(scene)
+        assert (found["wouldChange"], waves(found), found["end"]["updated"]) == (False, [], 0)
+        assert found["end"]["phase"] != "Healthy"
+        assert len(found["kept"]["refused"]) == 24
+        (failed,) = [one for one in found["checks"] if one["result"] == "failed"]
+        assert words in failed["text"]
+        assert "Effect     nothing happens until the server accepts its pods\n" in plan(scene).out
 
 
 def test_steps_that_cannot_be_read_are_a_warning() -> None:

@@ -1,0 +1,50 @@
+"""Ports of the node that a pod claims: two pods with the same one never run beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from controller.api.base import JSON, JSONObject
+from controller.planner.board import Board
+from controller.planner.eligibility import Fit
+from kubectl_plugin.forecast.course import Hopeless
+
+
+def portless_in(board: Board) -> Hopeless:
+    """While surging: nodes whose new pod waits for a port that the old one holds for as long as it is ready.
+
+    An old pod that is not ready goes as soon as the new one is there, and sets its ports free.
+    """
+    if not board.surging:
+        return frozenset()
+    wanted = _numbers(board.revision.template)
+    if not wanted:
+        return frozenset()
+    held = {one.hash for one in board.older if wanted & _numbers(one.template)}
+    beside = [one for one in board.slots if one.fit is Fit.RUN and one.old is not None]
+    return frozenset(
+        (one.node, board.revision.hash) for one in beside if one.old and one.old.ready and one.old.hash in held
+    )
+
+
+def host_ports(template: JSONObject) -> Iterator[tuple[int, str]]:
+    """Each with its container's name; on the node's network every declared port is one."""
+    spec = _object(template.get("spec"))
+    on_node = spec.get("hostNetwork") is True
+    for container in _list(spec.get("containers")):
+        for port in _list(_object(container).get("ports")):
+            claimed = _object(port).get("hostPort") or (on_node and _object(port).get("containerPort"))
+            if isinstance(claimed, int) and claimed:
+                yield claimed, str(_object(container).get("name"))
+
+
+def _numbers(template: JSONObject) -> set[int]:
+    return {number for number, _ in host_ports(template)}
+
+
+def _object(value: JSON) -> JSONObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: JSON) -> list[JSON]:
+    return value if isinstance(value, list) else []
