@@ -1,4 +1,6 @@
-"""The lines of `doctor`: short good news two in a line where that fits, everything else wrapped below its level."""
+"""The lines of `doctor`: on a terminal short good news two in a line where that fits, everything else wrapped below
+its level; for `grep` one line each.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,17 @@ BETWEEN: Final = 3
 STYLES: Final = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"}
 
 
-def checks_text(checks: Sequence[Check], *, width: int, only_ascii: bool = False) -> Text:
-    """All of them, in their order; no line is wider than `width`."""
+def checks_text(checks: Sequence[Check], *, width: int | None, only_ascii: bool = False) -> Text:
+    """All of them, in their order; no line is wider than `width`, where there is one."""
+    lines = [line for check in checks for line in _whole(check)] if width is None else _fitted(checks, width)
+    return Text("\n").join(clean(line, only_ascii) for line in lines)
+
+
+def _whole(check: Check) -> list[Text]:
+    return [_level(check).append(check.message, style=""), *(Text(f"{' ' * INDENT}hint: {it}") for it in check.hints)]
+
+
+def _fitted(checks: Sequence[Check], width: int) -> list[Text]:
     rows = _rows(checks, width)
     column = max((len(row[0].message) for row in rows if len(row) == 2), default=0)
     lines: list[Text] = []
@@ -29,7 +40,7 @@ def checks_text(checks: Sequence[Check], *, width: int, only_ascii: bool = False
         else:
             for check in row:
                 lines += _wrapped(check, width)
-    return Text("\n").join(clean(line, only_ascii) for line in lines)
+    return lines
 
 
 def _rows(checks: Sequence[Check], width: int) -> list[tuple[Check, ...]]:
@@ -62,10 +73,12 @@ def _pair(left: Check, right: Check, column: int) -> Text:
 
 
 def _wrapped(check: Check, width: int) -> list[Text]:
-    first, *rest = textwrap.wrap(check.message, width - INDENT)
+    first, *rest = textwrap.wrap(check.message, width - INDENT, break_on_hyphens=False)
     lines = [_level(check).append(first, style="")]
     lines += [Text(" " * INDENT + line) for line in rest]
     for hint in check.hints:
-        head, *tail = textwrap.wrap(f"hint: {hint}", width - INDENT, subsequent_indent=" " * len("hint: "))
+        indent = " " * len("hint: ")
+        words = f"hint: {hint}"
+        head, *tail = textwrap.wrap(words, width - INDENT, subsequent_indent=indent, break_on_hyphens=False)
         lines += [Text(" " * INDENT + line) for line in (head, *tail)]
     return lines

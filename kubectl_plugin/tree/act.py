@@ -20,7 +20,7 @@ def pause(flags: Global, acting: Acting, many: Many, names: OptionalNames = None
     from kubectl_plugin.verbs import pausing as verb
 
     chosen = verb.Chosen(names=tuple(names or ()), many=many, everything=all_)
-    run(flags, lambda invocation: verb.pause(invocation, chosen, acting), outputs=_DOCUMENT)
+    run(flags, lambda invocation: verb.pause(invocation, chosen, acting), outputs=_DOCUMENT, check=chosen.check)
 
 
 def resume(flags: Global, acting: Acting, many: Many, names: OptionalNames = None, all_: All = False) -> None:
@@ -28,7 +28,7 @@ def resume(flags: Global, acting: Acting, many: Many, names: OptionalNames = Non
     from kubectl_plugin.verbs import pausing as verb
 
     chosen = verb.Chosen(names=tuple(names or ()), many=many, everything=all_)
-    run(flags, lambda invocation: verb.resume(invocation, chosen, acting), outputs=_DOCUMENT)
+    run(flags, lambda invocation: verb.resume(invocation, chosen, acting), outputs=_DOCUMENT, check=chosen.check)
 
 
 def set_partition(
@@ -91,7 +91,9 @@ def rollback(
 ) -> None:
     """Back to an earlier revision, on all nodes that left it (alias: undo)."""
     from kubectl_plugin.verbs import rollback as verb
+    from kubectl_plugin.verbs.acting import Chosen
 
+    chosen = Chosen(names=tuple(names or ()), many=many, everything=all_)
     asked = verb.Asked(
         names=tuple(names or ()),
         many=many,
@@ -101,7 +103,7 @@ def rollback(
         keep_paused=keep_paused,
         drop_selector=drop_selector,
     )
-    run(flags, lambda invocation: verb.rollback(invocation, asked, acting), outputs=_DOCUMENT)
+    run(flags, lambda invocation: verb.rollback(invocation, asked, acting), outputs=_DOCUMENT, check=chosen.check)
 
 
 def restart(flags: Global, acting: Acting, many: Many, names: OptionalNames = None, all_: All = False) -> None:
@@ -109,7 +111,7 @@ def restart(flags: Global, acting: Acting, many: Many, names: OptionalNames = No
     from kubectl_plugin.verbs import restart as verb
 
     chosen = verb.Chosen(names=tuple(names or ()), many=many, everything=all_)
-    run(flags, lambda invocation: verb.restart(invocation, chosen, acting), outputs=_DOCUMENT)
+    run(flags, lambda invocation: verb.restart(invocation, chosen, acting), outputs=_DOCUMENT, check=chosen.check)
 
 
 def set_image(

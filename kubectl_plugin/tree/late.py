@@ -12,11 +12,17 @@ if TYPE_CHECKING:
     from kubectl_plugin.terminal import Terminal
 
 
-def run(flags: Global, body: Callable[[Invocation], Awaitable[int]], *, outputs: Sequence[Output]) -> None:
+def run(
+    flags: Global,
+    body: Callable[[Invocation], Awaitable[int]],
+    *,
+    outputs: Sequence[Output],
+    check: Callable[[], None] | None = None,
+) -> None:
     """See `running.run`."""
     from kubectl_plugin import running
 
-    running.run(flags, body, outputs=outputs)
+    running.run(flags, body, outputs=outputs, check=check)
 
 
 def run_offline(flags: Global, body: Callable[[Terminal], int], *, outputs: Sequence[Output]) -> None:

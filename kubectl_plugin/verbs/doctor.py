@@ -32,9 +32,10 @@ async def doctor(invocation: Invocation) -> int:
     checks = checkup(await _facts(invocation))
     count = problems(checks)
     if invocation.output is not None:
-        terminal.say(as_text(_document(checks, count), invocation.output))
+        terminal.say(as_text(_document(checks, count), invocation.output, only_ascii=terminal.ascii))
     else:
-        terminal.show(checks_text(checks, width=terminal.width, only_ascii=terminal.ascii))
+        width = terminal.width if terminal.on_screen else None
+        terminal.show(checks_text(checks, width=width, only_ascii=terminal.ascii), whole=True)
         if count:
             terminal.say(f"{count} {'problem' if count == 1 else 'problems'} (exit 1)")
     return 1 if count else 0

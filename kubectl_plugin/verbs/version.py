@@ -22,14 +22,16 @@ def client_version(terminal: Terminal, output: Output | None) -> int:
 
 
 async def version(invocation: Invocation) -> int:
-    """All four. What may not be looked at is `unknown`, with the reason."""
+    """All four, our own before anybody is asked. What may not be looked at is `unknown`, with the reason."""
     import asyncio
 
     from kubectl_plugin.cluster import installation
     from kubectl_plugin.cluster.installation import known
     from kubectl_plugin.report.installation.facts import Unknown
 
-    session, terminal = invocation.session, invocation.terminal
+    session, terminal, client = invocation.session, invocation.terminal, own_version()
+    if invocation.output is None:
+        client_version(terminal, None)
     server, served, stored, found, pods = await asyncio.gather(
         known(installation.server_version(session)),
         known(installation.served_versions(session)),
@@ -37,7 +39,7 @@ async def version(invocation: Invocation) -> int:
         known(installation.leader(session)),
         known(installation.controller_pods(session)),
     )
-    client, controller = own_version(), installation.version_of_leader(found, pods)
+    controller = installation.version_of_leader(found, pods)
     leader = "" if found is None or isinstance(found, Unknown) else found.holder
     if invocation.output is not None:
         document = {
@@ -49,7 +51,6 @@ async def version(invocation: Invocation) -> int:
         _show(terminal, invocation.output, document)
     else:
         terminal.say(
-            f"Client:      {client}",
             f"Controller:  {_words(controller)}{f', leader {leader}' if leader else ''}",
             f"CRD:         {_crd(served, stored)}",
             f"Server:      {_words(server)}",
@@ -65,7 +66,9 @@ async def version(invocation: Invocation) -> int:
 def _show(terminal: Terminal, output: Output, fields: dict[str, Any]) -> None:
     from kubectl_plugin.paint.document import as_text
 
-    terminal.say(as_text({"apiVersion": "kruise-ds/v1", "kind": "Version", **fields}, output))
+    terminal.say(
+        as_text({"apiVersion": "kruise-ds/v1", "kind": "Version", **fields}, output, only_ascii=terminal.ascii)
+    )
 
 
 def _words(found: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,6 +16,8 @@ from controller.kube.request import Request, Response
 from tests.kit.api import LEASES, MERGE_PATCH, NAMESPACES, PODS
 from tests.plugin.door import Door
 from tests.plugin.playing import HOME, LEASE, NAMESPACE, Scene, opened
+
+AT_A_TERMINAL: Any = {"terminal": True, "environ": {"NO_COLOR": "1"}}
 
 
 class Rights(Door):
@@ -70,16 +73,20 @@ def rights(scene: Scene) -> Rights:
 
 
 def doctor(scene: Scene, *words: str, columns: int = 120) -> list[str]:
-    return scene.run("doctor", "-n", NAMESPACE, *words, columns=columns).out.splitlines()
+    return scene.run("doctor", "-n", NAMESPACE, *words, columns=columns, **AT_A_TERMINAL).out.splitlines()
 
 
 def test_all_is_well(scene: Scene) -> None:
-    scene.check("doctor/well", "doctor", "-n", NAMESPACE, columns=120)
+    scene.check("doctor/well", "doctor", "-n", NAMESPACE, columns=120, **AT_A_TERMINAL)
 
 
-def test_in_a_log(scene: Scene) -> None:
-    scene.check("doctor/narrow", "doctor", "-n", NAMESPACE, columns=80)
+def test_on_a_narrow_terminal(scene: Scene) -> None:
+    scene.check("doctor/narrow", "doctor", "-n", NAMESPACE, columns=80, **AT_A_TERMINAL)
     assert max(map(len, doctor(scene, columns=60))) <= 60
+
+
+def test_in_a_pipe_nothing_is_broken_over_lines(scene: Scene) -> None:
+    scene.check("doctor/piped", "doctor", "-n", NAMESPACE, columns=40)
 
 
 def test_another_manager_that_is_alive(scene: Scene) -> None:
@@ -89,7 +96,7 @@ def test_another_manager_that_is_alive(scene: Scene) -> None:
     scene.do(
         scene.api.create(LEASES, {"metadata": {"name": "kruise-manager", "namespace": "kruise-system"}, "spec": spec})
     )
-    ran = scene.check("doctor/rival", "doctor", "-n", NAMESPACE, columns=120)
+    ran = scene.check("doctor/rival", "doctor", "-n", NAMESPACE, columns=120, **AT_A_TERMINAL)
     assert ran.code == 1
 
 
@@ -140,5 +147,5 @@ def test_as_a_document(scene: Scene) -> None:
 
 
 def test_colours_only_mark_the_level(scene: Scene) -> None:
-    ran = scene.run("doctor", "-n", NAMESPACE, columns=60, colour=True)
+    ran = scene.run("doctor", "-n", NAMESPACE, columns=60, colour=True, terminal=True)
     assert "\x1b[32mok" in ran.out

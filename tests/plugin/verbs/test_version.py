@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
+from controller.kube.request import NotConnected, Response
 from kubectl_plugin import releases
 from kubectl_plugin.releases import own_version, too_far_apart
 from tests.kit.api import LEASES, MERGE_PATCH, PODS
@@ -36,6 +37,16 @@ def test_client_as_a_document(scene: Scene) -> None:
     expected = {"apiVersion": "kruise-ds/v1", "kind": "Version", "client": own_version()}
     assert json.loads(scene.run("version", "--client", "-o", "json").out) == expected
     assert yaml.safe_load(scene.run("version", "--client", "-o", "yaml").out) == expected
+
+
+def test_our_own_is_told_though_nobody_answers(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def silent(_: object) -> Response:
+        raise NotConnected("127.0.0.1:1: Connection refused")
+
+    monkeypatch.setattr(scene.door, "exchange", silent)
+    ran = scene.run("version", "--request-timeout", "1s")
+    assert (ran.code, ran.out) == (1, f"Client:      {own_version()}\n")
+    assert ran.err.startswith("error: ")
 
 
 def test_all_four(scene: Scene) -> None:
