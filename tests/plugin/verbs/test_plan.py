@@ -321,6 +321,22 @@ def test_steps_that_cannot_be_read_are_a_warning() -> None:
         assert [one["name"] for one in found["checks"]] == ["Steps"]
 
 
+def test_while_surging_pods_that_claim_a_port_of_the_node_are_not_promised_to_replace_any() -> None:
+    """As an older CRD may have let in."""
+    with settled() as scene:
+        claims: Any = template("1.8.4")
+        claims["spec"]["containers"][0]["ports"] = [{"containerPort": 9100, "hostPort": 9100}]
+        scene.do(scene.edit({"spec": {"template": claims}}))
+        scene.pass_time(3600.0)
+        scene.do(scene.edit({"spec": scenes.rolling(maxSurge=2, maxUnavailable=0, rollingUpdateType="Standard")}))
+        words = ("--image", "agent=registry.example.com/agent:1.9.0")
+        found = document(scene, *words)
+        assert waves(found) == [["c-08", "c-07"]]
+        assert (found["effect"]["surged"], found["effect"]["beside"], found["end"]["phase"]) == (0, 2, "Stalled")
+        assert found["kept"]["budget"][0] == "c-06"
+        assert "Effect     2 pods created beside an old one that stays; no node is down\n" in plan(scene, *words).out
+
+
 # it comes true
 
 
