@@ -66,6 +66,7 @@ def _not_stopped(snapshot: Snapshot, board: Board) -> Iterator[str]:
     yield "lost pods (they come back as they were)"
     rolling = board.rolling_update
     if rolling is not None and board.older and not board.progressive and is_frozen(board.slots, rolling):
-        yield f"new nodes (they get revision {board.older[0].number})"
+        older = f"revision {board.older[0].number}" if snapshot.revisions_readable else "an older revision"
+        yield f"new nodes (they get {older})"
     else:
         yield "new nodes"

@@ -13,7 +13,7 @@ from controller.planner.history import DEFAULT_HISTORY_LIMIT
 from controller.planner.slot import Slot
 from kubectl_plugin.edits.annotations import went_back_to
 from kubectl_plugin.edits.applying import Draft
-from kubectl_plugin.edits.edit import Edit
+from kubectl_plugin.edits.edit import Caution, Edit
 from kubectl_plugin.edits.outlook import board_after, cautions, on_delete
 from kubectl_plugin.edits.rolling import ROLLING
 from kubectl_plugin.failures import CommandError
@@ -101,7 +101,19 @@ def roll_back(snapshot: Snapshot, target: RevisionDetail, wish: Wish) -> Edit:
     return Edit(
         result=f"rolled back to revision {revision.number}{renumbered}",
         operations=draft.operations,
-        warnings=cautions(snapshot, on_delete(snapshot)),
+        warnings=cautions(snapshot, _guessed(snapshot, target, wish), on_delete(snapshot)),
+    )
+
+
+def _guessed(snapshot: Snapshot, target: RevisionDetail, wish: Wish) -> Caution | None:
+    """Whether the revision may be one that nodes never ran; None where that is seen, or where it was named."""
+    older = [one for one in snapshot.revisions if one.revision.identity != snapshot.daemonset.identity]
+    if wish.to_revision is not None or snapshot.pods_readable or len(older) < 2:
+        return None
+    number = target.revision.number
+    return Caution(
+        text=f"no right to list pods: revision {number} is the newest older one, nodes may never have run it",
+        hints=("--to-revision names another one",),
     )
 
 

@@ -70,8 +70,8 @@ def closed(seen: Survey, steps: Steps | None, *, soak: float) -> Closed | None:
 
 def _missing(seen: Survey) -> str:
     """`no right to list nodes and pods`."""
-    kinds = [right.partition(":")[0] for right in seen.snapshot.missing_rights]
-    return f"no right to list {' and '.join(kinds)}"
+    *others, last = (right.partition(":")[0] for right in seen.snapshot.missing_rights)
+    return "no right to list " + " and ".join((*([", ".join(others)] if others else []), last))
 
 
 def quiet_since(seen: Survey) -> float:

@@ -20,6 +20,7 @@ from kubectl_plugin.report.gate import Closed, Why, closed
 from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.acting import carry_out, will_ask
+from kubectl_plugin.verbs.carrying_out import legible
 from kubectl_plugin.verbs.gate_keeper import keeping
 
 
@@ -122,6 +123,6 @@ def _agreed(invocation: Invocation, question: str | None, acting: Acting) -> Act
     """Who waits is asked before, not after. Raises CommandError (6) for a no."""
     if question is None or not will_ask(invocation, acting):
         return acting
-    if not invocation.terminal.ask(question):
+    if not invocation.terminal.ask(legible(invocation.terminal, question)):
         raise CommandError("nothing was changed", exit_code=ExitCode.REFUSED, prefix="")
     return with_fields(acting, yes=True)

@@ -61,3 +61,13 @@ def test_who_may_not_look_at_pods_or_nodes_can_pause_all_the_same() -> None:
         ran = acted(scene, "pause")
         assert ran == Ran(0, "daemonset.apps.kruise.io/node-agent paused\n", "")
         assert rolling_of(stored(scene))["paused"] is True
+
+
+def test_without_the_right_to_list_revisions_it_names_no_number() -> None:
+    with canary() as scene:
+        scene.door.forbid("list", "controllerrevisions.apps")
+        assert acted(scene, "pause", "--dry-run=client").out.splitlines()[1:] == [
+            "  6 of 24 nodes are on the newest revision; no more will be updated",
+            "  not stopped: c-03 (already updating), lost pods (they come back as they were),"
+            " new nodes (they get an older revision)",
+        ]

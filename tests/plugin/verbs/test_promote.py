@@ -230,6 +230,7 @@ def test_only_fully_is_asked() -> None:
         (("nodes",), "nodes"),
         (("pods",), "pods"),
         (("controllerrevisions.apps",), "controllerrevisions"),
+        (("pods", "nodes", "controllerrevisions.apps"), "nodes, controllerrevisions and pods"),
     ],
 )
 @pytest.mark.parametrize("way", [[], ["--full"], ["--wait"], ["--wait", "--force"]], ids=" ".join)
@@ -401,6 +402,13 @@ def test_fully_is_asked_before_the_wait() -> None:
         assert ran.err.count("[y/N]") == 1
         scene.pass_time(1.0)  # for the controller to see it too
         assert live(scene)["status"]["rollout"]["phase"] == "Healthy"
+
+
+def test_the_question_before_the_wait_is_ascii_where_only_that_can_be_shown() -> None:
+    with held() as scene:
+        ran = promote(scene, "--wait", "--full", ascii=True, terminal=True, typed="n\n")
+        assert "(16 more: b-08 ... a-01)" in ran.err
+        assert ran.err.isascii()
 
 
 # looks
