@@ -43,7 +43,13 @@ async def diff(invocation: Invocation, asked: Asked) -> int:
     old, new = _from_file(snapshot, asked, asked.file, objects) if asked.file else _from_history(snapshot, asked)
     found = compare(snapshot, old, new, show_values=asked.show_values)
     if invocation.as_document and invocation.output:
-        invocation.terminal.say(as_text(comparison_document(snapshot.key.namespace, found), invocation.output))
+        invocation.terminal.say(
+            as_text(
+                comparison_document(snapshot.key.namespace, found),
+                invocation.output,
+                only_ascii=invocation.terminal.ascii,
+            )
+        )
     else:
         drawn = comparison_text(found, now=snapshot.now, only_ascii=invocation.terminal.ascii)
         invocation.terminal.show(drawn, whole=True)

@@ -47,7 +47,7 @@ def _print_all(invocation: Invocation, snapshot: Snapshot, rows: tuple[Row, ...]
     if output is Output.NAME:
         terminal.say(*(_resource(row) for row in rows))
     elif output in (Output.JSON, Output.YAML):
-        terminal.say(as_text(history_document(*snapshot.key, rows), output))
+        terminal.say(as_text(history_document(*snapshot.key, rows), output, only_ascii=terminal.ascii))
     elif not rows:
         terminal.note(f"{snapshot.key.name} has no revision yet: the controller has not come to it")
     else:
@@ -62,7 +62,9 @@ def _print_one(invocation: Invocation, snapshot: Snapshot, row: Row, show_values
     if output is Output.NAME:
         terminal.say(_resource(row))
     elif output in (Output.JSON, Output.YAML):
-        terminal.say(as_text(revision_document(*snapshot.key, row, show_values=show_values), output))
+        terminal.say(
+            as_text(revision_document(*snapshot.key, row, show_values=show_values), output, only_ascii=terminal.ascii)
+        )
     else:
         text = revision_text(
             snapshot.key.name, row, now=snapshot.now, only_ascii=terminal.ascii, show_values=show_values

@@ -107,7 +107,7 @@ def _print(invocation: Invocation, many: Many, found: _Found) -> None:
     if output is Output.NAME:
         terminal.say(*(f"daemonset.apps.kruise.io/{line.name}" for line in lines))
     elif output in (Output.JSON, Output.YAML):
-        terminal.say(as_text(rollout_list(lines), output))
+        terminal.say(as_text(rollout_list(lines), output, only_ascii=terminal.ascii))
     elif not lines:
         where = "" if many.all_namespaces else f" in {invocation.session.namespace} namespace"
         terminal.note(f"No resources found{where}.")

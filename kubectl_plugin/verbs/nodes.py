@@ -92,7 +92,7 @@ def _print(invocation: Invocation, snapshot: Snapshot, wanted: Choice, by: str) 
         terminal.say(*(f"node/{name}" for name, _ in picture.rows))
         return
     if output in (Output.JSON, Output.YAML):
-        terminal.say(as_text(picture.document, output))
+        terminal.say(as_text(picture.document, output, only_ascii=terminal.ascii))
         return
     whole = output is Output.WIDE
     if picture.rows:

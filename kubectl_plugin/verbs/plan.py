@@ -210,7 +210,7 @@ def _show(invocation: Invocation, plans: Sequence[RolloutPlan]) -> None:
     if output in (Output.JSON, Output.YAML):
         found = [document_of(one) for one in plans]
         listed: Any = {"apiVersion": API_VERSION, "kind": f"{KIND}List", "items": found}
-        terminal.say(as_text(found[0] if len(found) == 1 else listed, output))
+        terminal.say(as_text(found[0] if len(found) == 1 else listed, output, only_ascii=terminal.ascii))
         return
     wide = output is Output.WIDE
     width = WIDEST if wide else terminal.width

@@ -54,7 +54,9 @@ def show(invocation: Invocation, looks: Sequence[Look | Outline], *, single: boo
     if output is Output.NAME:
         terminal.say(*(f"daemonset.apps.kruise.io/{one.status.name}" for one in looks))
     elif output in (Output.JSON, Output.YAML):
-        terminal.say(as_text(looks[0].status.document if single else _listed(looks), output))
+        terminal.say(
+            as_text(looks[0].status.document if single else _listed(looks), output, only_ascii=terminal.ascii)
+        )
     elif not looks:
         terminal.note(f"no Advanced DaemonSets in namespace {invocation.session.namespace}")
     for index, one in enumerate(looks if output in (None, Output.WIDE) else ()):

@@ -82,7 +82,7 @@ class Lines:
 
     def _say(self, now: float, line: str) -> None:
         self._terminal.detail(f"{clock(now)} {line}")
-        self._terminal.out.flush()
+        self._terminal.flush()
 
 
 class Documents:
@@ -101,7 +101,7 @@ class Documents:
             before, last = self._said.get(key, (b"", now))
             if line != before or now - last >= HEARTBEAT:
                 self._terminal.say(line.decode())
-                self._terminal.out.flush()
+                self._terminal.flush()
                 self._said[key] = (line, now)
 
     def close(self, looks: Sequence[Look | Outline]) -> None:

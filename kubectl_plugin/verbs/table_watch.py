@@ -82,7 +82,7 @@ class _Rows:
             if self._said.get(name) != state:
                 self._terminal.show(line, whole=self._whole)
         self._said = rows
-        self._terminal.out.flush()
+        self._terminal.flush()
 
 
 class _Documents:
@@ -95,7 +95,7 @@ class _Documents:
         self._troubles.tell(trouble)
         if picture.rows != self._said:
             self._terminal.say(msgspec.json.encode(picture.document).decode())
-            self._terminal.out.flush()
+            self._terminal.flush()
         self._said = picture.rows
 
 

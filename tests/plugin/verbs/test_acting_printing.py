@@ -129,6 +129,16 @@ def test_a_document_is_the_same_in_every_encoding(
     assert read(sink.getvalue().decode(encoding))["metadata"]["annotations"]["owner"] == owner
 
 
+@pytest.mark.parametrize("verb", ["history", "status"])
+def test_verbs_that_look_escape_as_well(three: Scene, verb: str) -> None:
+    three.do(three.edit({"metadata": {"annotations": {"kubernetes.io/change-cause": "größer"}}}))
+    acted(three, "pause", "--reason", "größer")
+    plain, escaped = (acted(three, verb, "-o", "json", ascii=only).out for only in (False, True))
+    assert not plain.isascii()
+    assert escaped.isascii()
+    assert json.loads(escaped) == json.loads(plain)
+
+
 def test_what_the_server_says_is_nothing_for_a_terminal_to_obey(three: Scene) -> None:
     owner = "a\x1b[31m\x9b2J\x7f"
     labels, annotations = {"app.kubernetes.io/managed-by": "Helm"}, {"meta.helm.sh/release-name": owner}
@@ -141,6 +151,12 @@ def test_what_the_server_says_is_nothing_for_a_terminal_to_obey(three: Scene) ->
 
 
 # one question for several
+
+
+def test_an_object_named_twice_is_changed_once(three: Scene) -> None:
+    ran = three.run("pause", "node-agent", "ads/node-agent", "-q", *HOME)
+    assert ran == Ran(0, f"{PREFIX}/node-agent paused\n", "")
+    assert len(patches(three)) == 1
 
 
 def test_the_question_tells_what_would_happen_to_each(three: Scene) -> None:
