@@ -15,7 +15,7 @@ from kubectl_plugin.cluster import controller, documents, events, writing
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.edits.annotations import caused, recorded
-from kubectl_plugin.edits.applying import applied
+from kubectl_plugin.edits.applying import applied, found
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Acting, DryRun, Output
@@ -159,8 +159,18 @@ def _name(change: Change) -> str:
 
 
 def _kubectl_patch(change: Change, reason: str) -> str:
-    """To be pasted later: without the version that it was made for, and without our note of who did it and when."""
-    key, operations = change.snapshot.key, change.edit.operations
+    """To be pasted later: without the version that it was made for, and without our note of who did it and when.
+
+    Where it brings a map that is not there yet, such as the annotations, it is refused if one was made meanwhile.
+    """
+    key, document = change.snapshot.key, change.snapshot.document
     words = ["kubectl", "patch", DAEMONSETS.name, key.name, "-n", key.namespace, "--type=json", "-p"]
-    notes = caused(change.snapshot.document, operations, reason)
-    return shlex.join([*words, patch.encode((*operations, *notes)).decode()])
+    operations = (*change.edit.operations, *caused(document, change.edit.operations, reason))
+    maps = [str(one["path"]) for one in operations if isinstance(one.get("value"), dict)]
+    absent = [path for path in maps if found(document, *_segments(path)) is None]
+    tests: list[JSONObject] = [{"op": "test", "path": one, "value": None} for one in absent]
+    return shlex.join([*words, patch.encode((*tests, *operations)).decode()])
+
+
+def _segments(path: str) -> list[str]:
+    return [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]

@@ -14,7 +14,7 @@ import pytest
 from controller.kube.connection import Connection, Fixed, tls_context
 from controller.kube.transport import open_transport
 from tests.control_plane import ControlPlane
-from tests.kit.api import DAEMONSETS, EVENTS, Api, Object
+from tests.kit.api import DAEMONSETS, EVENTS, MERGE_PATCH, Api, Object
 from tests.plugin.cluster.conftest import namespace_of
 
 pytestmark = pytest.mark.real
@@ -101,3 +101,18 @@ async def test_what_print_patch_prints_is_a_command_that_works(place: Place) -> 
     done = await place.plane.run_kubectl(*words)
     assert done.returncode == 0, done.stderr
     assert (await place.rolling())["partition"] == 3
+
+
+@pytest.mark.parametrize("made", [{}, {"team": "agents"}], ids=["none", "some"])
+async def test_a_patch_that_is_pasted_later_replaces_no_annotations_made_meanwhile(
+    place: Place, made: dict[str, str]
+) -> None:
+    assert "annotations" not in (await place.agent())["metadata"]
+    printed = await place.act("set-image", "agent", "*=agent:2", "--print-patch", "--reason", "JIRA-7")
+    if made:
+        change = {"metadata": {"annotations": made}}
+        await place.api.patch(DAEMONSETS, "agent", change, content_type=MERGE_PATCH)
+    done = await place.plane.run_kubectl(*shlex.split(printed)[1:])
+    assert (done.returncode == 0) is not bool(made), done.stderr
+    expected = made or {"kubernetes.io/change-cause": "JIRA-7"}
+    assert (await place.agent())["metadata"]["annotations"] == expected
