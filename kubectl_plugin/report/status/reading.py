@@ -81,9 +81,9 @@ def _budget(survey: Survey) -> BudgetUse:
     slots = [slot for slot in reversed(board.slots) if slot.fit is not None]
     if board.surging:
         by = [slot.node for slot in slots if slot.paired or board.awaits_retry(slot)]
-        return BudgetUse(max=board.budget.max_surge, used=board.surge_in_use, by=tuple(by))
+        return BudgetUse(max=board.budget.max_surge, used=board.surge_in_use, by=tuple(sorted(by)))
     by = [slot.node for slot in slots if slot.fit is Fit.RUN and (slot.unreachable or not slot.serves)]
-    return BudgetUse(max=board.budget.max_unavailable, used=board.unserved, by=tuple(by))
+    return BudgetUse(max=board.budget.max_unavailable, used=board.unserved, by=tuple(sorted(by)))
 
 
 def _groups(rows: Iterable[NodeRow]) -> tuple[Group, ...]:
