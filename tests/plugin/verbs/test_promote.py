@@ -369,7 +369,7 @@ def test_what_is_deleted_meanwhile_is_not_waited_for() -> None:
 def test_where_no_controller_is_active_it_does_not_wait_for_ever() -> None:
     with abandoned() as scene:
         began = scene.now()
-        ran = promote(scene, "--wait")
+        ran = promote(scene, "--wait", "--timeout", "1h")
         assert ran.code == 4
         assert ran.err.splitlines()[-2:] == [
             "error: nothing happens to node-agent: no controller is active:"
@@ -386,7 +386,7 @@ def test_nor_does_it_where_the_controller_goes_away_before_the_next_step() -> No
         await scene.controller.kill()
 
     with held() as scene:
-        ran = promote(scene, "--wait", "--soak", "20m", meanwhile=die)
+        ran = promote(scene, "--wait", "--soak", "20m", "--timeout", "1h", meanwhile=die)
         assert ran.code == 4
         assert "error: nothing happens to node-agent: no controller is active: lease " in ran.err
         assert len(written(scene)) == 1
