@@ -6,6 +6,8 @@ the room there is, and the bad ones stay bad. So the partition and the pause are
 
 from __future__ import annotations
 
+from collections import Counter
+
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
 from controller.planner.eligibility import Fit
@@ -31,11 +33,11 @@ class Wish(Value):
 
 
 def target_of(snapshot: Snapshot, to_revision: int | None) -> RevisionDetail:
-    """The revision to go back to: the one with that number, else the newest with another meaning than the live
-    template (D4) that nodes still run; where they run none, the newest of them.
+    """The revision to go back to: the one with that number; else, of those with another meaning than the live
+    template (D4), the one that most nodes still run, and where they run none, the newest.
 
-    A revision that never got beyond a few nodes, and is on none any more, is not what people want to go back to.
-    Raises CommandError (1) where there is none, or no longer.
+    A revision that never got beyond a few nodes is not what people want to go back to. Raises CommandError (1) where
+    there is none, or no longer.
     """
     daemonset = snapshot.daemonset
     kept = [one for one in snapshot.revisions if not one.revision.dying]
@@ -47,8 +49,9 @@ def target_of(snapshot: Snapshot, to_revision: int | None) -> RevisionDetail:
     older = [one for one in kept if one.revision.identity != daemonset.identity]
     if not older:
         raise _nothing_earlier(daemonset, kept)
-    run = {pod.hash for slot in _running(snapshot) for pod in (slot.old, slot.current) if pod is not None}
-    return next((one for one in older if one.revision.hash in run), older[0])
+    pods = (pod for slot in _running(snapshot) for pod in (slot.old, slot.current) if pod is not None)
+    nodes = Counter(pod.hash for pod in pods)
+    return max(older, key=lambda one: nodes[one.revision.hash])  # of equals the first, which is the newest
 
 
 def already_back(snapshot: Snapshot) -> RevisionDetail | None:

@@ -14,7 +14,8 @@ from kubectl_plugin.edits.applying import applied
 from kubectl_plugin.edits.rollback import Wish, roll_back, target_of
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
-from tests.builders import NOW, OURS, revision, template
+from tests.builders import NOW, OURS, ds, pod, revision, template, world
+from tests.plugin.snapshots import observed, of_world
 
 
 def live(rev: str = "v7", *, history: int | None = None, on_delete: bool = False, **rolling: Any) -> JSONObject:
@@ -120,6 +121,28 @@ def test_message_10_a_revision_that_is_not_kept(history: int | None, limit: int)
         target(snapshot(live(history=history), "v7", "v6", "v5", "v4"), 3)
     words = f"revision 3 of demo is not kept; kept: 4, 5, 6, 7 (revisionHistoryLimit {limit})"
     assert (refused.value.message, refused.value.exit_code) == (words, 1)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "number"),
+    [
+        ({"v3": 5}, 2),
+        ({"v1": 3, "v2": 1, "v3": 1}, 1),
+        ({"v1": 1, "v2": 3, "v3": 1}, 2),
+        ({"v1": 2, "v2": 2, "v3": 1}, 2),
+    ],
+    ids=[
+        "nobody has an older one",
+        "a canary that was fixed forward",
+        "a few were left behind",
+        "as many: the newer",
+    ],
+)
+def test_it_is_the_one_that_most_nodes_still_run(nodes: dict[str, int], number: int) -> None:
+    names = iter(f"node-{place}" for place in range(5))
+    pods = [pod(next(names), tag) for tag, count in nodes.items() for _ in range(count)]
+    stored = [revision(tag) for tag in ("v1", "v2", "v3")]
+    assert target(of_world(world(observed(ds("v3")), pods=pods, revisions=stored))) == number
 
 
 # what is written
