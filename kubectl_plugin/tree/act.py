@@ -78,7 +78,7 @@ def rollback(
         int | None,
         typer.Option(
             "--to-revision",
-            help="Back to this one; 0 or left out: the one before.",
+            help="Back to this one; else to that which most nodes still run.",
             autocompletion=candidates.revisions,
         ),
     ] = None,
