@@ -104,11 +104,11 @@ class Scene:
         self.do(asyncio.sleep(seconds))
 
     def go_to(self, moment: float) -> None:
-        """Be there, in seconds since 1970. Of a long time only the first half hour and the last minute are played."""
+        """Be there, in seconds since 1970. Of a long time only the first ten minutes and the last are played."""
         loop = self._runner.get_loop()
         assert isinstance(loop, VirtualLoop)
         if moment - self.now() > 3600.0:
-            self.pass_time(1800.0)
+            self.pass_time(600.0)
             loop.freeze(moment - self.now() - 60.0)
             self.do(self._beat())
         self.pass_time(moment - self.now())
