@@ -19,6 +19,7 @@ from kubectl_plugin.edits.edit import Caution, Edit
 from kubectl_plugin.edits.outlook import board_after, cautions, on_delete
 from kubectl_plugin.edits.rolling import ROLLING
 from kubectl_plugin.failures import CommandError
+from kubectl_plugin.report.revisions.history import kept_revisions, live_revision
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 
 
@@ -40,7 +41,7 @@ def target_of(snapshot: Snapshot, to_revision: int | None) -> RevisionDetail:
     there is none, or no longer.
     """
     daemonset = snapshot.daemonset
-    kept = [one for one in snapshot.revisions if not one.revision.dying]
+    kept = kept_revisions(snapshot)
     if to_revision is not None:
         found = next((one for one in kept if one.revision.number == to_revision), None)
         if found is None:
@@ -60,8 +61,7 @@ def already_back(snapshot: Snapshot) -> RevisionDetail | None:
     """
     if went_back_to(snapshot) != snapshot.daemonset.identity:
         return None
-    kept = (one for one in snapshot.revisions if not one.revision.dying)
-    return next((one for one in kept if one.revision.identity == snapshot.daemonset.identity), None)
+    return live_revision(snapshot)
 
 
 def forward(snapshot: Snapshot, target: RevisionDetail) -> frozenset[str]:

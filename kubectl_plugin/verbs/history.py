@@ -10,7 +10,7 @@ from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.document import as_text
 from kubectl_plugin.paint.history import history_table, revision_text
 from kubectl_plugin.report.revisions.documents import history_document, revision_document
-from kubectl_plugin.report.revisions.history import Row, revisions_readable
+from kubectl_plugin.report.revisions.history import Row
 from kubectl_plugin.report.revisions.history import history as rows_of
 from kubectl_plugin.report.snapshot import Snapshot
 
@@ -31,7 +31,7 @@ async def history(invocation: Invocation, name: str, *, revision: int | None, sh
 
 def need_revisions(snapshot: Snapshot) -> None:
     """Raises CommandError without the right to read them."""
-    if not revisions_readable(snapshot):
+    if not snapshot.revisions_readable:
         key = snapshot.key
         needed = f'needed: list controllerrevisions.apps in "{key.namespace}"; ask for ClusterRole kruise-ds-operator'
         raise CommandError(f"cannot read the revisions of {key.name}: forbidden", hints=(needed,))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from controller.api.base import JSONObject, Value
 from kubectl_plugin.report.revisions.differences import Difference, differences, verdict
-from kubectl_plugin.report.revisions.history import live_revision, nodes_with, revisions_readable
+from kubectl_plugin.report.revisions.history import live_revision, nodes_with
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 
 
@@ -56,7 +56,7 @@ def live_side(snapshot: Snapshot) -> Side:
     """What the DaemonSet asks for now, and the revision that it is stored as, if it is."""
     revision = live_revision(snapshot)
     if revision is None:
-        return Side(template=snapshot.daemonset.spec.template, live=True, unstored=revisions_readable(snapshot))
+        return Side(template=snapshot.daemonset.spec.template, live=True, unstored=snapshot.revisions_readable)
     return revision_side(snapshot, revision)
 
 

@@ -76,10 +76,6 @@ def kept_revisions(snapshot: Snapshot) -> list[RevisionDetail]:
     return [one for one in snapshot.revisions if not one.revision.dying]
 
 
-def revisions_readable(snapshot: Snapshot) -> bool:
-    return not any(right.startswith("controllerrevisions:") for right in snapshot.missing_rights)
-
-
 def live_revision(snapshot: Snapshot) -> RevisionDetail | None:
     """The revision that the live template is stored as; None while the controller has not come to it yet."""
     identity = snapshot.daemonset.identity
