@@ -173,7 +173,7 @@ def with_flags(function: Callable[..., None]) -> Callable[..., None]:
             values["ctx"] = ctx
         function(**values)
 
-    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by inspect
     call.__annotations__ = {one.name: one.annotation for one in parameters}
     return call
 

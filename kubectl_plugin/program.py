@@ -90,7 +90,7 @@ class Verb(TyperCommand):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         for parameter in self.params:
             if parameter.name in GLOBAL_NAMES:
-                parameter.hidden = True  # type: ignore[attr-defined]
+                parameter.hidden = True  # type: ignore[attr-defined]  # of options only
         super().format_help(ctx, formatter)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -132,7 +132,7 @@ class Root(TyperGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = Verbs()  # type: ignore[assignment]
+        self.commands = Verbs()  # type: ignore[assignment]  # read, never added to
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, _spelled(self, args))

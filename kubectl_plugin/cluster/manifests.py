@@ -102,7 +102,7 @@ def _objects(documents: Iterable[JSON]) -> Iterator[JSONObject]:
             yield document
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # chosen at run time
     """YAML as Kubernetes reads it: a date is text."""
 
 
