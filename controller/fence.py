@@ -1,13 +1,15 @@
 """The last check before a write leaves the process: does this process still lead? (D15)
 
-A process that was frozen wakes up with a plan in its hands; the deadline of its lease is looked at here, on every
-write, and nowhere else.
+A process that was frozen wakes up with a plan in its hands, or with a connection half open; so the deadline of its
+lease is looked at on every write, before a connection is asked for and again when the bytes are about to leave.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+
+import msgspec
 
 from controller.kube.request import Request, Response, Stream, Transport
 
@@ -28,6 +30,7 @@ class Fence:
             if self._guard is None:
                 raise PermissionError("this process does not lead; nothing is written")
             self._guard()
+            request = msgspec.structs.replace(request, permission=self._guard)
         return await self._transport.exchange(request)
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:

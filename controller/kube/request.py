@@ -6,7 +6,7 @@ Everything above this file builds `Request` values without I/O; everything that 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -30,6 +30,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     content_type: str = JSON
     timeout: float | None = 30.0
     """Seconds for the whole exchange. For a stream: seconds of silence after which it counts as dead."""
+    permission: Callable[[], None] | None = None
+    """Asked when nothing is left to wait for and the next thing is the first byte: a connection may take long to
+    open. What it raises leaves `exchange`, and then nothing was sent. Not asked for a stream."""
 
 
 class Response(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 from urllib.parse import urlencode
 
 from aiohttp import (
+    BytesPayload,
     ClientConnectorError,
     ClientError,
     ClientHttpProxyError,
@@ -21,6 +22,7 @@ from aiohttp import (
     DummyCookieJar,
     TCPConnector,
 )
+from aiohttp.abc import AbstractStreamWriter
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -55,19 +57,21 @@ class AiohttpTransport:
     async def exchange(self, request: Request) -> Response:
         timeout = ClientTimeout(total=request.timeout, sock_connect=CONNECT_SECONDS)
         headers = await self._headers_for(request)
-        with _translated():
+        body = request.body or None
+        guarded = _Guarded(request.body, request.permission) if request.permission is not None else None
+        with _translated(guarded):
             async with self._session.request(
                 request.method,
                 self._url(request),
-                data=request.body or None,
+                data=body if guarded is None else guarded,
                 headers=headers,
                 timeout=timeout,
                 allow_redirects=False,
                 server_hostname=self._connection.server_name or None,
                 proxy=self._connection.proxy or None,
             ) as response:
-                body = await response.read()
-                return Response(status=response.status, body=body, retry_after=_retry_after(response))
+                answer = await response.read()
+                return Response(status=response.status, body=answer, retry_after=_retry_after(response))
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[_Stream]:
@@ -108,6 +112,23 @@ class AiohttpTransport:
                 headers["Authorization"] = authorization
             self._headers[request.content_type] = headers
         return headers
+
+
+class _Guarded(BytesPayload):
+    """A body that asks for permission once its connection is there; the headers wait for it, so nothing left before."""
+
+    def __init__(self, body: bytes, permission: Callable[[], None]) -> None:
+        super().__init__(body)
+        self._permission = permission
+        self.refusal: Exception | None = None
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        try:
+            self._permission()
+        except Exception as refusal:
+            self.refusal = refusal
+            raise
+        await super().write_with_length(writer, content_length)
 
 
 class _Stream:
@@ -154,22 +175,32 @@ def _socket(
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
-    """The library's errors as the ones that `Transport` promises."""
+def _translated(guarded: _Guarded | None = None) -> Iterator[None]:
+    """The library's errors as the ones that `Transport` promises; a refusal of `guarded` as it is."""
     try:
         yield
-    except ClientConnectorError as error:
-        raise NotConnected(f"{error.host}:{error.port}: {_words(error.os_error)}") from error
-    except ConnectionTimeoutError as error:
-        raise NotConnected(f"no connection within {CONNECT_SECONDS:g} s") from error
-    except ClientHttpProxyError as error:
-        raise NotConnected(str(error) or type(error).__name__) from error
-    except TimeoutError as error:
-        raise TimeoutError(str(error) or "no answer in time") from error
-    except OSError:
-        raise
-    except ClientError as error:
-        raise ConnectionError(str(error) or type(error).__name__) from error
+    except (ClientError, OSError) as error:
+        if guarded is not None and guarded.refusal is not None:
+            raise guarded.refusal from error
+        promised = _promised(error)
+        if promised is error:
+            raise
+        raise promised from error
+
+
+def _promised(error: ClientError | OSError) -> OSError:
+    match error:
+        case ClientConnectorError():
+            return NotConnected(f"{error.host}:{error.port}: {_words(error.os_error)}")
+        case ConnectionTimeoutError():
+            return NotConnected(f"no connection within {CONNECT_SECONDS:g} s")
+        case ClientHttpProxyError():
+            return NotConnected(str(error) or type(error).__name__)
+        case TimeoutError():
+            return TimeoutError(str(error) or "no answer in time")
+        case OSError():
+            return error
+    return ConnectionError(str(error) or type(error).__name__)
 
 
 def _words(error: OSError) -> str:

@@ -121,6 +121,8 @@ class InProcess:
             if kind is not None:
                 moment = self.cluster.clock() - effect.seconds
                 stale_version = self.cluster.store.histories[kind].version_at(moment)
+        if request.permission is not None:
+            request.permission()
         response = api.handle(self.cluster, request, stale_version=stale_version)
         if isinstance(effect, faults.LoseAnswer):
             if not effect.status:

@@ -1,0 +1,94 @@
+"""The last check before a write: nothing leaves once the process does not lead, however late that turns out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+import pytest_asyncio
+
+from controller.fence import Fence
+from controller.kube.connection import Connection, Fixed
+from controller.kube.request import Request
+from controller.kube.transport import open_transport
+from controller.runtime.leader import LeadershipLost
+
+WRITES = (
+    Request(method="POST", path="/api/v1/namespaces/a/events", body=b"{}", timeout=5.0),
+    Request(method="PATCH", path="/api/v1/namespaces/a/pods/x", body=b"[]", timeout=5.0),
+    Request(method="DELETE", path="/api/v1/namespaces/a/pods/x", timeout=5.0),
+)
+GET = Request(method="GET", path="/api/v1/pods", timeout=5.0)
+
+
+class Listener:
+    """A server that keeps every byte and answers `200` to whatever comes."""
+
+    def __init__(self) -> None:
+        self.heard = b""
+        self.connections = 0
+
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        while data := await reader.read(65536):
+            self.heard += data
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+
+@pytest_asyncio.fixture
+async def listener() -> AsyncIterator[tuple[Listener, Fence]]:
+    heard = Listener()
+    async with await asyncio.start_server(heard.talk, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with open_transport(Connection(server=f"http://127.0.0.1:{port}", credentials=Fixed())) as transport:
+            yield heard, Fence(transport)
+
+
+def lost_at(ask: int) -> Callable[[], None]:
+    """A guard that lets the first asks pass and finds the leadership lost from the one numbered `ask` on."""
+    asked = iter(range(1, 1000))
+
+    def guard() -> None:
+        if next(asked) >= ask:
+            raise LeadershipLost("frozen for too long")
+
+    return guard
+
+
+@pytest.mark.parametrize("write", WRITES, ids=lambda write: write.method)
+async def test_a_write_that_was_allowed_is_refused_when_its_connection_is_there(
+    listener: tuple[Listener, Fence], write: Request
+) -> None:
+    server, fence = listener
+    fence.open(lost_at(2))
+    with pytest.raises(LeadershipLost, match="frozen for too long"):
+        await fence.exchange(write)
+    assert server.connections == 1, "it was the connection that came too late"
+    assert server.heard == b""
+
+
+@pytest.mark.parametrize("write", WRITES, ids=lambda write: write.method)
+async def test_nothing_is_even_opened_for_a_write_that_may_not_be(
+    listener: tuple[Listener, Fence], write: Request
+) -> None:
+    server, fence = listener
+    with pytest.raises(PermissionError, match="does not lead"):
+        await fence.exchange(write)
+    fence.open(lost_at(1))
+    with pytest.raises(LeadershipLost):
+        await fence.exchange(write)
+    assert server.connections == 0
+
+
+@pytest.mark.parametrize("write", [*WRITES, GET], ids=lambda write: write.method)
+async def test_a_leader_writes_and_whoever_does_not_lead_may_read(
+    listener: tuple[Listener, Fence], write: Request
+) -> None:
+    server, fence = listener
+    if write is not GET:
+        fence.open(lambda: None)
+    assert (await fence.exchange(write)).status == 200
+    assert server.heard.startswith(f"{write.method} {write.path} HTTP/1.1".encode())
+    assert server.heard.endswith(write.body)
