@@ -115,7 +115,7 @@ class AiohttpTransport:
 
 
 class _Guarded(BytesPayload):
-    """A body that asks for permission once its connection is there; the headers wait for it, so nothing left before."""
+    """A body that asks for permission once its connection is there. The headers wait for it: nothing left before."""
 
     def __init__(self, body: bytes, permission: Callable[[], None]) -> None:
         super().__init__(body)
