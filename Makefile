@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup check format test test-deep demo demo-real cluster bench plugin lock clean
+.PHONY: help setup check format test test-wholes test-parts test-deep demo demo-real cluster bench plugin lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -27,9 +27,18 @@ format: $(READY) ## what `check` would complain about and a tool can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test: $(READY) ## unit, property and system tests, then the same contracts on a real control plane
+test: $(READY) ## unit, property and system tests, and the same contracts on a real control plane
 	$(BIN)/python -m tests.control_plane fetch || [ -z "$(CI)" ]
-	$(BIN)/python -m pytest
+	$(MAKE) --jobs=2 --output-sync=target --no-print-directory test-wholes test-parts
+
+# Two processes, because much of either's time is spent waiting. Each prints its results when it is through.
+WHOLES := tests/system tests/e2e tests/manifests
+
+test-wholes: # the controller as it runs, on the simulator and on the real control plane
+	$(BIN)/python -m pytest $(WHOLES)
+
+test-parts: # everything else
+	$(BIN)/python -m pytest $(WHOLES:%=--ignore=%)
 
 test-deep: $(READY) ## the property tests again, thousands of runs of what `test` tries a hundred times
 	$(BIN)/python -m pytest tests/properties --hypothesis-profile deep
