@@ -1,6 +1,6 @@
 """Every metric that is counted when something happens: name, labels, meaning.
 
-Those that are read off at a scrape (queue, caches, DaemonSets) are in `collectors`.
+Those that are read off at a scrape are in `collectors` (queue, caches) and `daemonsets`.
 
 What the controllers of other projects have too carries the names that dashboards know (`workqueue_*`,
 `controller_runtime_*`, `rest_client_*`); what is ours alone starts with `kruise_ds_`. No label ever holds a node, a
@@ -26,7 +26,8 @@ from prometheus_client.exposition import choose_encoder
 
 from controller.api.daemonset import DaemonSet
 from controller.api.wellknown import LEASE_NAME
-from controller.telemetry.collectors import Cache, CacheCollector, DaemonSetCollector, Queue, QueueCollector
+from controller.telemetry.collectors import Cache, CacheCollector, Queue, QueueCollector
+from controller.telemetry.daemonsets import DaemonSetCollector
 
 CONTROLLER = "daemonset"
 
