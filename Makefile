@@ -29,6 +29,7 @@ format: $(READY) ## what `check` would complain about and a tool can mend
 
 test: $(READY) ## unit, property and system tests, and the same contracts on a real control plane
 	$(BIN)/python -m tests.control_plane fetch || [ -z "$(CI)" ]
+	$(BIN)/python -m tests.prometheus fetch || [ -z "$(CI)" ]
 	$(MAKE) --jobs=2 --output-sync=target --no-print-directory test-wholes test-parts
 
 # Two processes, because much of either's time is spent waiting. Each prints its results when it is through.

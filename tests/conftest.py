@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-pytest_plugins = ["tests.control_plane.fixtures"]
+pytest_plugins = ["tests.control_plane.fixtures", "tests.prometheus.fixtures"]
 
 settings.register_profile("deep", max_examples=3000, stateful_step_count=50, deadline=None, print_blob=True)
 """`make test-deep`: for property tests that leave their size to the profile. Their usual one is Hypothesis' own."""
