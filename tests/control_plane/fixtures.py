@@ -45,7 +45,7 @@ async def control_plane(control_plane_binaries: Binaries) -> AsyncIterator[Contr
 
     A test that breaks its control plane, or counts nodes that others also add, starts its own.
     """
-    async with ControlPlane(control_plane_binaries) as plane:
+    async with ControlPlane(control_plane_binaries, audit=True) as plane:
         yield plane
 
 

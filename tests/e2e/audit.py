@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from tests.control_plane import ControlPlane, User
+from tests.manifests.rights import Right
 
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
 
@@ -25,6 +26,8 @@ class Asked:
     code: int
     dry: bool
     at: str
+    allowed: bool
+    """Whether RBAC let it through; a quota or a policy may still have refused it."""
 
     @property
     def is_write(self) -> bool:
@@ -43,7 +46,7 @@ class Audit:
             log.seek(self._start)
             lines = [line for line in log if line.endswith(b"\n")]
         events: list[dict[str, Any]] = [msgspec.json.decode(line) for line in lines]
-        return [_asked(event) for event in events if event["user"]["username"] == self._user]
+        return [_asked(event) for event in events if _is_by(event, self._user)]
 
     async def until(self, asked: str, seconds: float = 10.0) -> list[Asked]:
         """The requests, once a `verb resource` like this is among them: the log comes shortly after the answer."""
@@ -53,24 +56,36 @@ class Audit:
         return self.requests()
 
     def refused(self) -> list[Asked]:
-        """Those that RBAC did not allow."""
-        return [one for one in self.requests() if one.code in (401, 403)]
+        """Those that the server did not take from this user: no right, or no valid token."""
+        return [one for one in self.requests() if not one.allowed]
+
+    def rights(self) -> set[Right]:
+        """What was asked for, one (group, resource, verb) each."""
+        return {Right(one.group, one.resource, one.verb) for one in self.requests() if one.resource}
 
     def writes(self, resource: str = "") -> list[Asked]:
         """What was really written, or tried to be."""
         return [one for one in self.requests() if one.is_write and resource in ("", one.resource)]
 
 
+def _is_by(event: dict[str, Any], user: str) -> bool:
+    """Whoever comes without a valid token has no name; ours call themselves kruise-ds."""
+    name = event["user"].get("username")
+    return name == user or (not name and event.get("userAgent", "").startswith("kruise-ds"))
+
+
 def _asked(event: dict[str, Any]) -> Asked:
     what = event.get("objectRef") or {}
     sub = f"/{what['subresource']}" if what.get("subresource") else ""
+    code = (event.get("responseStatus") or {}).get("code", 0)
     return Asked(
         verb=event["verb"],
         group=what.get("apiGroup", ""),
         resource=what.get("resource", "") + sub,
         namespace=what.get("namespace", ""),
         name=what.get("name", ""),
-        code=(event.get("responseStatus") or {}).get("code", 0),
+        code=code,
         dry="dryRun=" in event.get("requestURI", ""),
         at=event["stageTimestamp"],
+        allowed=code != 401 and (event.get("annotations") or {}).get("authorization.k8s.io/decision") != "forbid",
     )

@@ -16,7 +16,7 @@ from controller.kube.transport import open_transport
 from tests.control_plane import ControlPlane, KubectlResult
 from tests.e2e.witness import is_live, is_ready, node_of
 from tests.kit.api import DAEMONSETS, NAMESPACES, PODS, Api, Object, Refusal
-from tests.manifests.files import MANIFESTS
+from tests.manifests.files import MANIFESTS, documents
 from tests.nodes import Nodes
 
 _numbers = itertools.count(1)
@@ -26,6 +26,13 @@ def sample(name: str) -> Object:
     """A DaemonSet of manifests/samples, as data."""
     document: Object = yaml.safe_load((MANIFESTS / "samples" / name).read_text())
     return document
+
+
+async def built(plane: ControlPlane, folder: str) -> list[Object]:
+    """`kubectl kustomize manifests/<folder>`, as data."""
+    done = await plane.run_kubectl("kustomize", str(MANIFESTS / folder))
+    assert done.returncode == 0, done.stderr
+    return documents(done.stdout)
 
 
 class Clocks:

@@ -5,27 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.control_plane import ControlPlane
 from tests.e2e.audit import Audit
-from tests.e2e.bed import Bed, sample
+from tests.e2e.bed import Bed, built, sample
 from tests.e2e.conftest import ACCOUNT
 from tests.e2e.process import running
 from tests.kit.api import PODS, REVISIONS
-from tests.manifests.files import MANIFESTS
+from tests.manifests.rights import Right, granted
 
 pytestmark = pytest.mark.real
 
 NODES = ("one", "two", "three")
-CHECKED_BY_ADMISSION = {("apps.kruise.io", "daemonsets/finalizers", "update")}
+CHECKED_BY_ADMISSION = {Right("apps.kruise.io", "daemonsets/finalizers", "update")}
 """No request of ours: the plane's admission asks for it at each pod and revision, and refuses them without."""
-SELDOM = {("", "pods", "get"), ("apps", "controllerrevisions", "get")}
+SELDOM = {Right("", "pods", "get"), Right("apps", "controllerrevisions", "get")}
 """A second look at a derived name that turns out to be taken: only where an answer was lost."""
-
-
 OLD_SERVERS = {
-    (group, resource, "list")
+    Right(group, resource, "list")
     for group, resource in (
         ("apps.kruise.io", "daemonsets"),
         ("apps", "controllerrevisions"),
@@ -33,22 +30,7 @@ OLD_SERVERS = {
         ("", "nodes"),
     )
 }
-"""Only where the server cannot send the first list as a watch."""
-
-
-def granted() -> set[tuple[str, str, str]]:
-    """What the controller's ClusterRole and the Role for its Lease allow, one (group, resource, verb) each."""
-    found = set()
-    for path in ("components/cluster-scope/clusterrole.yaml", "base/leader-election.yaml"):
-        for document in yaml.safe_load_all((MANIFESTS / path).read_text()):
-            for rule in document.get("rules", ()):
-                found |= {
-                    (group, resource, verb)
-                    for group in rule["apiGroups"]
-                    for resource in rule["resources"]
-                    for verb in rule["verbs"]
-                }
-    return found
+"""Only where the server cannot send the first list as a watch; test_start.py has one that cannot."""
 
 
 async def whole_story(bed: Bed) -> None:
@@ -90,9 +72,9 @@ async def test_the_rights_of_the_manifests_are_enough_for_everything_and_all_of_
             await whole_story(bed)
         assert await controller.terminated() == 0
     assert audit.refused() == []
-    asked = {(one.group, one.resource, one.verb) for one in audit.requests() if one.resource}
-    assert asked <= granted()
-    assert granted() - asked - CHECKED_BY_ADMISSION - SELDOM - OLD_SERVERS == set(), "rights that nothing needs"
+    asked, may = audit.rights(), granted(await built(plane, "overlays/default"))
+    assert asked <= may
+    assert may - asked == CHECKED_BY_ADMISSION | SELDOM | OLD_SERVERS, "the rights that no request needs here"
 
 
 async def test_a_run_without_faults_has_no_write_that_fails(bed: Bed, plane: ControlPlane) -> None:

@@ -12,8 +12,9 @@ import pytest
 import pytest_asyncio
 import structlog
 
-from tests.control_plane import DEFAULT_CONTROLLERS, ControlPlane
-from tests.manifests.files import crd
+from tests.control_plane import DEFAULT_CONTROLLERS, ControlPlane, User
+from tests.e2e.audit import Audit
+from tests.manifests.rights import token_account
 from tests.system.bed import Bed
 from tests.system.opening import install, on_control_plane, simulated
 
@@ -40,17 +41,29 @@ def plain_log() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def plane(control_plane: ControlPlane) -> ControlPlane:
-    """The session's control plane with the CRD installed."""
+    """The session's control plane with everything installed, as manifests/overlays/default has it."""
     asyncio.run(_prepare(control_plane))
     return control_plane
 
 
 async def _prepare(plane: ControlPlane) -> None:
     """The garbage collector looks for new kinds only twice a minute, and at its start."""
-    await install(plane, crd())
+    await install(plane)
     if plane.runs_controllers:
         await plane.process("kube-controller-manager").stop()
         await plane.start_controller_manager(DEFAULT_CONTROLLERS)
+
+
+@pytest.fixture(scope="session")
+def account(plane: ControlPlane) -> Iterator[User]:
+    """The controller's service account, with just the rights of its manifests.
+
+    After the last test the server's audit log tells whether any request wanted more.
+    """
+    found = asyncio.run(token_account(plane))
+    audit = Audit(plane, found)
+    yield found
+    assert audit.refused() == [], "requests of the controller that its roles do not cover"
 
 
 @pytest.fixture(params=BEDS)
@@ -58,7 +71,8 @@ def opened(request: pytest.FixtureRequest) -> Open:
     if request.param == "simulator":
         return simulated
     plane: ControlPlane = request.getfixturevalue("plane")
-    return lambda: on_control_plane(plane)
+    account: User = request.getfixturevalue("account")
+    return lambda: on_control_plane(plane, account)
 
 
 @pytest_asyncio.fixture
@@ -75,8 +89,8 @@ async def simulator() -> AsyncIterator[Bed]:
 
 
 @pytest_asyncio.fixture
-async def real_bed(plane: ControlPlane) -> AsyncIterator[Bed]:
-    async with hosted(on_control_plane(plane)) as inside:
+async def real_bed(plane: ControlPlane, account: User) -> AsyncIterator[Bed]:
+    async with hosted(on_control_plane(plane, account)) as inside:
         yield inside
 
 

@@ -11,8 +11,9 @@ from controller.kube.connection import Connection, Fixed, tls_context
 from controller.kube.request import Transport
 from controller.kube.transport import open_transport
 from controller.runtime.clock import Clock, system_clock
-from tests.control_plane import ControlPlane
-from tests.kit.api import DAEMONSETS, NAMESPACES, NODES, PODS, Api, Object, Refusal
+from tests.control_plane import ControlPlane, User
+from tests.kit.api import DAEMONSETS, NAMESPACES, NODES, PODS, Api, Refusal
+from tests.manifests.files import MANIFESTS
 from tests.nodes import INSTANT, Behaviour, Nodes
 from tests.simulator.cluster import Cluster
 from tests.simulator.faults import FaultPlan, Rule
@@ -47,11 +48,15 @@ async def simulated(
 
 
 @asynccontextmanager
-async def on_control_plane(plane: ControlPlane) -> AsyncIterator[Bed]:
-    """A namespace on a real control plane that nobody else uses meanwhile: all its nodes are ours."""
+async def on_control_plane(plane: ControlPlane, account: User) -> AsyncIterator[Bed]:
+    """A namespace on a real control plane that nobody else uses meanwhile: all its nodes are ours.
+
+    The controller is `account`, the test itself the administrator.
+    """
     namespace = f"system-{secrets.token_hex(4)}"
     async with AsyncExitStack() as stack:
-        ours, theirs = [await stack.enter_async_context(open_transport(connection_to(plane))) for _ in range(2)]
+        ours = await stack.enter_async_context(open_transport(connection_to(plane, plane.admin)))
+        theirs = await stack.enter_async_context(open_transport(connection_to(plane, account)))
         await _remove_nodes(ours)
         async with _bed(ours, ours, theirs, namespace, clock=system_clock, skew=0.0, behaviour=INSTANT) as bed:
             bed.plane = plane
@@ -99,9 +104,9 @@ def _alone() -> Iterator[None]:
         raise inner from None
 
 
-def connection_to(plane: ControlPlane) -> Connection:
+def connection_to(plane: ControlPlane, user: User) -> Connection:
     tls = tls_context(str(plane.ca_path))
-    return Connection(server=plane.url, credentials=Fixed(f"Bearer {plane.token}"), tls=tls)
+    return Connection(server=plane.url, credentials=Fixed(f"Bearer {user.token}"), tls=tls)
 
 
 async def _remove_nodes(transport: Transport) -> None:
@@ -119,13 +124,13 @@ async def _clear(bed: Bed) -> None:
     await _remove_nodes(api.transport)
 
 
-async def install(plane: ControlPlane, crd: Object) -> None:
-    """The CRD, and wait until its kind is served."""
-    async with open_transport(connection_to(plane)) as transport, asyncio.timeout(SECONDS):
-        api = Api(transport, "default")
-        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd['metadata']['name']}"
-        await api.send("PATCH", path, crd, "application/apply-patch+yaml", fieldManager="system-tests", force="true")
-        await _served(api)
+async def install(plane: ControlPlane) -> None:
+    """`kubectl apply --server-side -k manifests/overlays/default`, and wait until the kind is served."""
+    default = str(MANIFESTS / "overlays" / "default")
+    done = await plane.run_kubectl("apply", "--server-side", "--force-conflicts", "-k", default)
+    assert done.returncode == 0, done.stderr
+    async with open_transport(connection_to(plane, plane.admin)) as transport, asyncio.timeout(SECONDS):
+        await _served(Api(transport, "default"))
 
 
 async def _served(api: Api) -> None:

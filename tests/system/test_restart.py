@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
-from tests.control_plane import ControlPlane, Process
+from tests.control_plane import ControlPlane, Process, User
 from tests.control_plane.ports import free_port
 from tests.control_plane.probe import get
 from tests.kit.api import DAEMONSETS, PODS
@@ -63,21 +64,23 @@ async def test_what_happens_while_no_controller_runs_is_made_up_for(bed: Bed) ->
     assert {node for node in after if after[node] == before.get(node)} == {"node-2"}
 
 
-def controller_process(plane: ControlPlane, bed: Bed, number: int, port: int) -> Process:
-    command = [sys.executable, "-m", "controller", "--kubeconfig", str(plane.kubeconfig), "--no-leader-elect"]
+def controller_process(kubeconfig: Path, bed: Bed, number: int, port: int) -> Process:
+    command = [sys.executable, "-m", "controller", "--kubeconfig", str(kubeconfig), "--no-leader-elect"]
     command += ["--namespace", bed.api.namespace, "--metrics-bind-address", "0"]
     command += ["--health-probe-bind-address", f"127.0.0.1:{port}"]
-    return Process(f"controller-{bed.api.namespace}-{number}", command, folder=plane.folder)
+    return Process(f"controller-{bed.api.namespace}-{number}", command, folder=kubeconfig.parent)
 
 
 @pytest.mark.real
-async def test_the_real_process_may_be_killed_at_any_moment(real_bed: Bed, plane: ControlPlane) -> None:
-    bed = real_bed
+async def test_the_real_process_may_be_killed_at_any_moment(
+    real_bed: Bed, plane: ControlPlane, account: User
+) -> None:
+    bed, kubeconfig = real_bed, plane.kubeconfig_for(account)
     await bed.controller.stop()
     nodes = await bed.add_nodes(4)
     await bed.api.create(DAEMONSETS, daemonset(rolling={"maxUnavailable": 2}))
     port = free_port()
-    process = controller_process(plane, bed, 0, port)
+    process = controller_process(kubeconfig, bed, 0, port)
     try:
         await bed.settled()
         history = await film(bed)
@@ -89,7 +92,7 @@ async def test_the_real_process_may_be_killed_at_any_moment(real_bed: Bed, plane
         )
         os.kill(process.pid, signal.SIGKILL)
         await process.ended()
-        process = controller_process(plane, bed, 1, port)
+        process = controller_process(kubeconfig, bed, 1, port)
         await bed.settled()
         before = uids(await bed.runs_on(*nodes, image=V2))
         assert await history.crowded() == []
