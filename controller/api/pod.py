@@ -10,6 +10,7 @@ from sys import intern
 
 import msgspec
 
+from controller.api.ailment import Ailment, ContainerStatusView, ailment_of_containers
 from controller.api.base import View
 from controller.api.meta import Named, ObjectMeta, epoch
 from controller.api.ownership import ownership_of
@@ -49,7 +50,10 @@ class PodCondition(View):
 
 class PodStatusView(View):
     phase: str = ""
+    reason: str = ""
     conditions: tuple[PodCondition, ...] | None = None
+    container_statuses: tuple[ContainerStatusView, ...] | None = None
+    init_container_statuses: tuple[ContainerStatusView, ...] | None = None
 
 
 class PodView(View):
@@ -80,6 +84,8 @@ class Pod(Named):
     ready: bool
     ready_since: float | None
     """Seconds since 1970, from the Ready condition; None when not ready or not told."""
+    ailment: Ailment | None = None
+    """Why it will not get ready by waiting, as far as its status tells; never of a pod that is ready."""
 
     @property
     def hash(self) -> str:
@@ -148,4 +154,16 @@ def project(view: PodView) -> Pod | None:
         dying=meta.deletion_timestamp is not None,
         ready=ready,
         ready_since=ready_since,
+        ailment=_ailment(view.status, ready=ready),
     )
+
+
+def _ailment(status: PodStatusView, *, ready: bool) -> Ailment | None:
+    """Succeeded is no better than Failed: a daemon is not meant to end."""
+    if status.phase in ("Failed", "Succeeded"):
+        return Ailment.EVICTED if status.reason == "Evicted" else Ailment.OTHER
+    if ready:
+        return None
+    if any(one.type == "PodScheduled" and one.status == "False" for one in status.conditions or ()):
+        return Ailment.UNSCHEDULABLE
+    return ailment_of_containers((*(status.init_container_statuses or ()), *(status.container_statuses or ())))

@@ -3,24 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
+from controller.api.ailment import stuck
 from controller.api.base import Value
 from kubectl_plugin.report.snapshot import Container, PodDetail
-
-STUCK: Final = frozenset(
-    {
-        "CrashLoopBackOff",
-        "ImagePullBackOff",
-        "ErrImagePull",
-        "ErrImageNeverPull",
-        "InvalidImageName",
-        "CreateContainerConfigError",
-        "CreateContainerError",
-        "RunContainerError",
-    }
-)
-"""What the kubelet says of a container that it tries again and again."""
 
 
 class Trouble(Value):
@@ -72,9 +58,6 @@ def _all(detail: PodDetail) -> Iterable[Container]:
 
 
 def _reason(container: Container) -> str:
-    """A container that has ended badly, is not ready and was started before, will most likely end so again."""
-    if container.waiting in STUCK:
-        return container.waiting
-    if container.ready or not container.exit_code:
-        return ""
-    return container.ended or "Error"
+    return stuck(
+        waiting=container.waiting, ready=container.ready, exit_code=container.exit_code, ended=container.ended
+    )

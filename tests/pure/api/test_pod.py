@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from controller.api import pod as pods
+from controller.api.ailment import Ailment
 from controller.api.meta import Key
 from controller.api.pod import Pod, PodView, target_node
 from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
@@ -148,3 +149,54 @@ def test_the_pool_of_label_sets_does_not_grow_for_ever() -> None:
 def test_a_pod_is_held_while_a_hook_was_asked() -> None:
     assert built("a", labels={LIFECYCLE_STATE_LABEL: PREPARING_DELETE}).held
     assert not built("a", labels={LIFECYCLE_STATE_LABEL: "Normal"}).held
+
+
+def waiting(reason: str) -> dict[str, Any]:
+    return {"ready": False, "state": {"waiting": {"reason": reason, "message": "any"}}, "lastState": {}}
+
+
+def ended(code: int, *, ready: bool = False, field: str = "lastState") -> dict[str, Any]:
+    there: dict[str, Any] = {"ready": ready, "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
+    return {**there, field: {"terminated": {"exitCode": code, "reason": "OOMKilled"}}}
+
+
+UP = {"type": "Ready", "status": "True"}
+
+
+@pytest.mark.parametrize(
+    ("status", "ailment"),
+    [
+        ({"phase": "Pending"}, None),
+        ({"phase": "Pending", "containerStatuses": [waiting("ContainerCreating")]}, None),
+        ({"phase": "Running", "containerStatuses": [{"ready": False, "state": {"running": {}}}]}, None),
+        ({"phase": "Running", "containerStatuses": [waiting("CrashLoopBackOff")]}, Ailment.CRASH_LOOP),
+        ({"phase": "Running", "containerStatuses": [ended(137)]}, Ailment.CRASH_LOOP),
+        ({"phase": "Running", "containerStatuses": [ended(1, field="state")]}, Ailment.CRASH_LOOP),
+        ({"phase": "Running", "containerStatuses": [ended(0)]}, None),
+        ({"phase": "Running", "containerStatuses": [ended(1, ready=True)]}, None),
+        ({"phase": "Running", "conditions": [UP], "containerStatuses": [ended(1)]}, None),
+        ({"phase": "Pending", "containerStatuses": [waiting("ErrImagePull")]}, Ailment.IMAGE_PULL),
+        ({"phase": "Pending", "containerStatuses": [waiting("InvalidImageName")]}, Ailment.IMAGE_PULL),
+        ({"phase": "Pending", "containerStatuses": [waiting("CreateContainerConfigError")]}, Ailment.CONFIG),
+        ({"phase": "Running", "containerStatuses": [waiting("RunContainerError")]}, Ailment.CONFIG),
+        (
+            {
+                "phase": "Pending",
+                "initContainerStatuses": [waiting("CrashLoopBackOff")],
+                "containerStatuses": [waiting("PodInitializing")],
+            },
+            Ailment.CRASH_LOOP,
+        ),
+        (
+            {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False"}]},
+            Ailment.UNSCHEDULABLE,
+        ),
+        ({"phase": "Failed", "reason": "Evicted", "conditions": [UP]}, Ailment.EVICTED),
+        ({"phase": "Failed", "reason": "OutOfcpu"}, Ailment.OTHER),
+        ({"phase": "Succeeded"}, Ailment.OTHER),
+        ({"phase": "Running", "containerStatuses": None, "initContainerStatuses": None}, None),
+        ({"phase": "Running", "containerStatuses": [{"state": None, "lastState": None}]}, None),
+    ],
+)
+def test_why_a_pod_will_not_get_ready_by_waiting(status: dict[str, Any], ailment: Ailment | None) -> None:
+    assert record(status=status).ailment is ailment

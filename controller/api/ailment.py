@@ -1,0 +1,87 @@
+"""Which pods will not get well by waiting, and of what kind of trouble: one answer for metrics and plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final
+
+from controller.api.base import View
+
+
+class Ailment(StrEnum):
+    """Kinds of trouble, few enough to be a label of metrics."""
+
+    CRASH_LOOP = "CrashLoopBackOff"
+    """A container that was started has ended badly, and is tried again and again."""
+    IMAGE_PULL = "ImagePull"
+    """The kubelet cannot get an image."""
+    CONFIG = "Config"
+    """The kubelet cannot make or start a container: a ConfigMap that is missing, a command that does not exist."""
+    UNSCHEDULABLE = "Unschedulable"
+    """The scheduler finds no place on the node."""
+    NOT_READY = "NotReady"
+    """It should be ready by now. Only who knows the time can tell; see `planner.sight`."""
+    EVICTED = "Evicted"
+    """The kubelet has ended it because the node ran out of something."""
+    OTHER = "Other"
+    """It has ended for any other reason, such as one for which the kubelet did not admit it."""
+
+
+KIND_OF: Final = {
+    "CrashLoopBackOff": Ailment.CRASH_LOOP,
+    "ImagePullBackOff": Ailment.IMAGE_PULL,
+    "ErrImagePull": Ailment.IMAGE_PULL,
+    "ErrImageNeverPull": Ailment.IMAGE_PULL,
+    "InvalidImageName": Ailment.IMAGE_PULL,
+    "CreateContainerConfigError": Ailment.CONFIG,
+    "CreateContainerError": Ailment.CONFIG,
+    "RunContainerError": Ailment.CONFIG,
+}
+"""What the kubelet says of a container that waits and that it tries again and again."""
+
+
+def stuck(*, waiting: str, ready: bool, exit_code: int | None, ended: str) -> str:
+    """Why a container will not get well by waiting, in the kubelet's word; empty while there is hope.
+
+    `exit_code` and `ended` (its reason) are of its present or last end. One that ended badly and is not ready was
+    started before and will most likely end so again.
+    """
+    if waiting in KIND_OF:
+        return waiting
+    if ready or not exit_code:
+        return ""
+    return ended or "Error"
+
+
+class WaitingView(View):
+    reason: str = ""
+
+
+class TerminatedView(View):
+    exit_code: int = 0
+    reason: str = ""
+
+
+class ContainerStateView(View):
+    waiting: WaitingView | None = None
+    terminated: TerminatedView | None = None
+
+
+class ContainerStatusView(View):
+    ready: bool = False
+    state: ContainerStateView | None = None
+    last_state: ContainerStateView | None = None
+
+
+def ailment_of_container(status: ContainerStatusView) -> Ailment | None:
+    state, last = status.state, status.last_state
+    waiting = state.waiting.reason if state is not None and state.waiting is not None else ""
+    ended = (state and state.terminated) or (last and last.terminated) or TerminatedView()
+    word = stuck(waiting=waiting, ready=status.ready, exit_code=ended.exit_code, ended=ended.reason)
+    return KIND_OF.get(word, Ailment.CRASH_LOOP) if word else None
+
+
+def ailment_of_containers(statuses: Iterable[ContainerStatusView]) -> Ailment | None:
+    """Of the first that ails, in the order of the pod: whatever comes after an init container waits for it."""
+    return next(filter(None, map(ailment_of_container, statuses)), None)
