@@ -19,6 +19,7 @@ OPERATOR = User("olivia@example.com", ("system:authenticated",))
 """Somebody who runs rollouts and has the role for that, and no other."""
 VIEWER = User("vera@example.com", ("system:authenticated",))
 """Somebody who may look at one namespace."""
+DEPLOYMENTS = ("deployment-controller", "replicaset-controller")
 STRICT = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
 """As on clusters that guard blockOwnerDeletion: owning a pod needs a right of its own there."""
 
@@ -36,6 +37,15 @@ async def plane(complete_binaries: Binaries) -> AsyncIterator[ControlPlane]:
         await installed(started, "overlays/default")
         await _same_rights(started, RIVAL)
         await started.start_controller_manager(DEFAULT_CONTROLLERS)
+        yield started
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def site_plane(complete_binaries: Binaries) -> AsyncIterator[ControlPlane]:
+    """A control plane with the CRD and all controllers that a Deployment needs, for tests that install and remove."""
+    async with bare_plane(complete_binaries) as started:
+        await installed(started, "crds")
+        await started.start_controller_manager((*DEFAULT_CONTROLLERS, *DEPLOYMENTS))
         yield started
 
 

@@ -1,0 +1,100 @@
+"""A cluster as an administrator has it: nodes, one of which really runs the controller's pods, and a shell."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tests.control_plane import ControlPlane
+from tests.e2e.bed import Bed, bed_on
+from tests.e2e.host import Host, Running
+from tests.kit.api import PODS, Object
+from tests.manifests.files import MANIFESTS
+from tests.manifests.rights import NAMESPACE
+
+HERE = MANIFESTS.parent
+"""The folder that the documents' commands are typed in."""
+SMALL = {"memory": "64Mi"}
+"""Too little for the controller, so that the scheduler puts it where it runs."""
+INSTALL = ("apply", "--server-side", "-k", "manifests/overlays/default")
+ROLLED_OUT = ("-n", NAMESPACE, "rollout", "status", "deployment/kruise-ds-controller", "--timeout=60s")
+
+
+class Site:
+    """`bed` has the DaemonSets' side of the cluster, `host` the controller's."""
+
+    def __init__(self, bed: Bed, host: Host) -> None:
+        self.bed, self.host, self.plane = bed, host, bed.plane
+
+    async def sh(self, line: str, folder: Path = HERE) -> str:
+        """Run a line of a document in a shell; it must succeed. Returns what it prints."""
+        programs = [str(self.plane.kubectl.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
+        env = {
+            **os.environ,
+            "PATH": os.pathsep.join(programs),
+            "KUBECONFIG": str(self.plane.kubeconfig),
+            "KUBECTL_KUBERC": "false",
+        }
+        process = await asyncio.create_subprocess_shell(
+            line, cwd=folder, env=env, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+        async with asyncio.timeout(120):
+            out, err = await process.communicate()
+        assert process.returncode == 0, f"{line}: exit {process.returncode}\n{out.decode()}{err.decode()}"
+        assert b"Warning" not in err, f"{line}: {err.decode()}"
+        return out.decode()
+
+    async def kubectl(self, *words: str, folder: Path = HERE) -> str:
+        return await self.sh(f"kubectl {' '.join(words)}", folder)
+
+    async def installed(self, *, folder: Path = HERE) -> list[Running]:
+        """Install what `folder` holds, and wait until it runs; returns its replicas."""
+        await self.kubectl(*INSTALL, folder=folder)
+        await self.kubectl(*ROLLED_OUT, folder=folder)
+        return list(self.host.running.values())
+
+    async def workers(self, *names: str) -> None:
+        for name in names:
+            await self.bed.nodes.add(name, allocatable=SMALL)
+
+    async def no_controller(self) -> None:
+        """Wait until no pod of the controller is left."""
+        await self.bed.api.wait_for(
+            PODS, lambda pods: not pods, "the controller's pods are gone", namespace=NAMESPACE
+        )
+
+    async def pods(self) -> dict[str, tuple[str, int]]:
+        """Node to what changes whenever somebody touches its pod: uid, and restarts of the container."""
+        return {pod["spec"]["nodeName"]: _identity(pod) for pod in await self.bed.pods()}
+
+
+def _identity(pod: Object) -> tuple[str, int]:
+    return pod["metadata"]["uid"], sum(one["restartCount"] for one in pod["status"]["containerStatuses"])
+
+
+@asynccontextmanager
+async def site_on(plane: ControlPlane, namespace: str = "") -> AsyncIterator[Site]:
+    """Nothing is installed at first, but perhaps the CRD. At the end the controller is taken away with SIGTERM, and
+    none of its replicas may have ended in another way."""
+    async with bed_on(plane, namespace) as bed, Host(plane, bed.api.transport) as host:
+        site = Site(bed, host)
+        yield site
+        await site.kubectl("-n", NAMESPACE, "delete", "deployment", "kruise-ds-controller", "--ignore-not-found")
+        await site.no_controller()
+        assert host.restarts == []
+        assert {one.code for one in host.ended} <= {0}, host.ended
+
+
+def release(folder: Path, version: str) -> Path:
+    """A copy of our manifests in `folder`, as another version of them: the image's tag says which."""
+    shutil.copytree(MANIFESTS, folder / "manifests")
+    deployment = folder / "manifests" / "base" / "deployment.yaml"
+    text = deployment.read_text()
+    assert ":v0.1.0\n" in text
+    deployment.write_text(text.replace(":v0.1.0\n", f":{version}\n"))
+    return folder
