@@ -1,4 +1,4 @@
-"""`python -m tests.prometheus fetch`: get prometheus and promtool, and print their folder."""
+"""`python -m tests.prometheus fetch|render`: get prometheus and promtool, or write what is made from other files."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ import sys
 from collections.abc import Sequence
 
 from tests.prometheus.binaries import PrometheusUnavailable, obtain
+from tests.prometheus.render import write
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Return 0, or 1 with the reason on stderr."""
     parser = argparse.ArgumentParser(prog="python -m tests.prometheus", description=__doc__)
-    parser.add_argument("action", choices=["fetch"])
-    parser.parse_args(arguments)
+    actions = parser.add_subparsers(dest="action", required=True)
+    actions.add_parser("fetch", help="obtain prometheus and promtool and print their folder")
+    actions.add_parser("render", help="write the PrometheusRule and the dashboards, and print which were stale")
+    options = parser.parse_args(arguments)
+    if options.action == "render":
+        print("".join(f"{path}\n" for path in write()), end="")
+        return 0
     try:
         print(obtain().prometheus.parent)
     except PrometheusUnavailable as error:
