@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from controller.api.base import Value, View
 from controller.api.meta import Key, ObjectMeta
 from controller.api.wellknown import TAINT_UNREACHABLE
+
+ZONE_LABELS: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
+"""The first one that a node has counts."""
 
 
 class Taint(View):
@@ -36,6 +41,12 @@ class Node(Value):
     @property
     def key(self) -> Key:
         return Key("", self.name)
+
+    @property
+    def zone(self) -> str:
+        """Empty where no label tells."""
+        labels = self.labels
+        return labels.get(ZONE_LABELS[0]) or labels.get(ZONE_LABELS[1], "")
 
     @property
     def unreachable(self) -> bool:

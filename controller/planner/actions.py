@@ -8,6 +8,7 @@ from typing import TypeAlias
 from controller.api.base import Value
 from controller.api.meta import Ref
 from controller.api.revision import Revision
+from controller.planner.sight import Sight
 from controller.planner.status import Status
 
 
@@ -129,3 +130,5 @@ class Plan(Value):
     """Nothing is left to be written, so whatever failed before is over."""
     status: Status | None = None
     """The status as it should read; None: leave it alone."""
+    sight: Sight | None = None
+    """What was seen; None where the spec cannot be made sense of."""

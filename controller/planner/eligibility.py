@@ -6,7 +6,8 @@ look-ups. Resources, ports and node conditions are not looked at: they are the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from typing import TypeAlias
 
@@ -77,9 +78,9 @@ def daemon_tolerations(host_network: bool) -> tuple[Toleration, ...]:
 class Rules:
     """One generation of one DaemonSet, compiled.
 
-    `fits` and `selected` remember the answer for the last tuple of nodes by identity: hand in the very same tuple
-    while no node has changed. Raises ValueError or msgspec.ValidationError for placement fields of a wrong type and
-    for a broken `rollingUpdate.selector`; a broken affinity term merely matches no node, so ask
+    What takes a tuple of nodes remembers the answer for the last one by identity: hand in the very same tuple while
+    no node has changed. Raises ValueError or msgspec.ValidationError for placement fields of a wrong type
+    and for a broken `rollingUpdate.selector`; a broken affinity term merely matches no node, so ask
     `placement_problems` before any pod is deleted for it.
     """
 
@@ -92,6 +93,8 @@ class Rules:
         self._selects = selector.parse(nodes_to_update) if nodes_to_update is not None else None
         self._fits: tuple[tuple[Node, ...], tuple[Fit, ...]] = ((), ())
         self._selected: tuple[tuple[Node, ...], tuple[bool, ...]] = ((), ())
+        self._zones: tuple[tuple[Node, ...], tuple[str, ...]] = ((), ())
+        self._eligible: tuple[tuple[Node, ...], Mapping[str, int]] = ((), {})
 
     def fit(self, node: Node) -> Fit:
         if self._name and self._name != node.name:
@@ -117,6 +120,18 @@ class Rules:
         if self._selected[0] is not nodes:
             self._selected = (nodes, tuple(map(self.selects, nodes)))
         return self._selected[1]
+
+    def zones(self, nodes: tuple[Node, ...]) -> tuple[str, ...]:
+        if self._zones[0] is not nodes:
+            self._zones = (nodes, tuple(node.zone for node in nodes))
+        return self._zones[1]
+
+    def eligible(self, nodes: tuple[Node, ...]) -> Mapping[str, int]:
+        """Zone to the number of its nodes that should run the pod; zones without any are left out."""
+        if self._eligible[0] is not nodes:
+            pairs = zip(self.zones(nodes), self.fits(nodes), strict=True)
+            self._eligible = (nodes, Counter(zone for zone, fit in pairs if fit is Fit.RUN))
+        return self._eligible[1]
 
     def _taint_fit(self, taints: Iterable[Taint]) -> Fit:
         fit = Fit.RUN

@@ -17,6 +17,7 @@ from controller.planner.phase import Phase
 from controller.planner.placement import place
 from controller.planner.progress import due_at
 from controller.planner.rollout import blocker, paused, roll_out
+from controller.planner.sight import see
 from controller.planner.status import refused_status, status_of
 from controller.planner.validation import pending_features, problems
 from controller.planner.world import World
@@ -56,7 +57,8 @@ def plan(world: World) -> Plan:
         wakes.append(min(world.held_back.values()))
     if board.next_available is not None:
         wakes.append(board.next_available + _CLOCK_GRAIN)
-    status = status_of(board, observed=observed, pending=pending, blocker=blocker(board))
+    waits_for = blocker(board)
+    status = status_of(board, observed=observed, pending=pending, blocker=waits_for)
     if status.rollout.phase == Phase.PROGRESSING:
         wakes.append(due_at(status.rollout, daemonset.progress_deadline) + _CLOCK_GRAIN)
     return Plan(
@@ -67,6 +69,7 @@ def plan(world: World) -> Plan:
         withheld=withheld,
         untroubled=untroubled,
         status=status,
+        sight=see(board, settled=status.settled, blocker=waits_for),
     )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.api.node import Node
+from controller.api.node import ZONE_LABELS, Node
 
 LABELS: Final = {
-    "zone": ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"),
+    "zone": ZONE_LABELS,
     "arch": ("kubernetes.io/arch",),
     "pool": (
         "cloud.google.com/gke-nodepool",
