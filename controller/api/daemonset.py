@@ -12,6 +12,7 @@ from controller.api.meta import Named, ObjectMeta
 from controller.api.number import IntOrPercent
 from controller.api.selector import LabelSelector
 from controller.api.wellknown import (
+    LONGEST_PROGRESS_DEADLINE,
     PROGRESS_DEADLINE_ANNOTATION,
     PROGRESS_DEADLINE_SECONDS,
     PROGRESSIVE_ANNOTATION,
@@ -173,11 +174,22 @@ class DaemonSet(Named):
     @property
     def progress_deadline(self) -> int:
         """Seconds that may pass without progress before a rollout counts as stalled: those of the annotation, if it
-        has a whole number from 1 to 999999999, and minReadySeconds, during which nothing can be seen to succeed.
+        has a whole number from 1 to 2147483647, and minReadySeconds, during which nothing can be seen to succeed.
         """
-        asked = self.annotations.get(PROGRESS_DEADLINE_ANNOTATION, "")
-        readable = asked.isascii() and asked.isdecimal() and len(asked) < 10 and int(asked) > 0
-        return (int(asked) if readable else PROGRESS_DEADLINE_SECONDS) + self.spec.min_ready_seconds
+        asked = _whole_seconds(self.annotations.get(PROGRESS_DEADLINE_ANNOTATION, ""))
+        return (asked or PROGRESS_DEADLINE_SECONDS) + self.spec.min_ready_seconds
+
+    @property
+    def unreadable_deadline(self) -> str | None:
+        """What the annotation says where it is no number of seconds, and ten minutes are taken; None otherwise."""
+        asked = self.annotations.get(PROGRESS_DEADLINE_ANNOTATION)
+        return asked if asked is not None and not _whole_seconds(asked) else None
+
+
+def _whole_seconds(text: str) -> int:
+    """0 where it is none that a deadline can have."""
+    plain = text.isascii() and text.isdecimal() and len(text) <= len(str(LONGEST_PROGRESS_DEADLINE))
+    return int(text) if plain and int(text) <= LONGEST_PROGRESS_DEADLINE else 0
 
 
 def project(view: DaemonSetView) -> DaemonSet:

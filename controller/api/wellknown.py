@@ -17,7 +17,9 @@ LIFECYCLE_STATE_LABEL: Final = "lifecycle.apps.kruise.io/state"
 PREPARING_DELETE: Final = "PreparingDelete"
 PROGRESSIVE_ANNOTATION: Final = "daemonset.kruise.io/progressive-create-pod"
 PROGRESS_DEADLINE_ANNOTATION: Final = "kruise-ds/progress-deadline-seconds"
-"""Seconds without progress after which a rollout counts as stalled: a positive whole number."""
+"""Seconds without progress after which a rollout counts as stalled: a whole number from 1 to the following."""
+LONGEST_PROGRESS_DEADLINE: Final = 2_147_483_647
+"""Sixty-eight years: what Deployments take for never."""
 PROGRESS_DEADLINE_SECONDS: Final = 600
 """Where the annotation says nothing, or nothing that can be read; as for Deployments."""
 
@@ -33,7 +35,10 @@ PROGRESSING: Final = "Progressing"
 AVAILABLE: Final = "Available"
 DEGRADED: Final = "Degraded"
 FEATURES_PENDING: Final = "FeaturesPending"
-CONDITION_TYPES: Final = (PROGRESSING, AVAILABLE, DEGRADED, FEATURES_PENDING)
+READY: Final = "Ready"
+RECONCILING: Final = "Reconciling"
+STALLED: Final = "Stalled"
+CONDITION_TYPES: Final = (PROGRESSING, AVAILABLE, DEGRADED, READY, RECONCILING, STALLED, FEATURES_PENDING)
 """The condition types that this controller owns; every other entry of `status.conditions` is left alone."""
 
 EVENT_SOURCE: Final = "daemonset-controller"
@@ -50,3 +55,6 @@ FEATURE_PENDING: Final = "FeatureNotSupportedYet"
 HELD_BY_HOOK: Final = "HeldByLifecycleHook"
 MALFORMED_OBJECT: Final = "MalformedObject"
 PROGRESS_DEADLINE_EXCEEDED: Final = "ProgressDeadlineExceeded"
+ROLLOUT_COMPLETE: Final = "RolloutComplete"
+ROLLOUT_HELD: Final = "RolloutHeld"
+INVALID_ANNOTATION: Final = "InvalidAnnotation"

@@ -22,7 +22,7 @@ from controller.daemonset.trouble import trouble_after
 from controller.kube.errors import ApiError, Conflict, NotFound
 from controller.planner.actions import Note, Plan
 from controller.planner.plan import plan
-from controller.planner.status import Status, refused_status
+from controller.planner.status import refused_status
 from controller.runtime.freshness import STALE_WARNING, Stale
 from controller.runtime.pacing import Pacer, StatusPacer
 from controller.runtime.workers import ComeBack, Done, Outcome, Retry
@@ -117,7 +117,7 @@ class Reconciler:
         if not fresh:
             come_back = min(come_back or LOOK_AGAIN_SECONDS, LOOK_AGAIN_SECONDS)
         try:
-            later = await self._write_status(daemonset, memory, decided.status)
+            later = await self._write_status(daemonset, memory, decided)
         except NotFound:
             return Done()
         except ApiError as error:
@@ -128,8 +128,9 @@ class Reconciler:
             return Retry(errors[0], errors[0].retry_after or 0.0, due)
         return Done() if due is None else ComeBack(due, "time passed")
 
-    async def _write_status(self, daemonset: DaemonSet, memory: Memory, wanted: Status | None) -> float | None:
+    async def _write_status(self, daemonset: DaemonSet, memory: Memory, decided: Plan) -> float | None:
         """Returns the seconds after which the rest may be written, where it is too early now."""
+        wanted = decided.status
         change = None if wanted is None else status_writer.change_of(daemonset, wanted, memory, self._clock())
         if change is None:
             return None
@@ -144,6 +145,8 @@ class Reconciler:
             raise
         self._watchers.on_status("success")
         self._status_pacer.wrote(daemonset.uid, loop.time())
+        for note in decided.news:
+            self._hands.say(daemonset, note)
         return None
 
     def _stale(self, daemonset: DaemonSet) -> Stale | None:

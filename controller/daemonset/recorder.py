@@ -1,8 +1,8 @@
 """Notes become Events on the DaemonSet (behaviour.md §17). Best effort: an event that is lost harms nobody.
 
 The same warning about the same object is not repeated within ten minutes. One object gets at most 25 events at once
-and then one every five minutes, so that a cluster-wide rollout does not flood the server; warnings have an allowance
-of their own, so that good news never drowns them.
+and then one every five minutes, so that a cluster-wide rollout does not flood the server; warnings, and what becomes
+of the rollout, have an allowance of their own, so that good news of pods never drowns them.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Recorder:
         words = (daemonset.uid, note.reason, note.message)
         if now - self._said.get(words, float("-inf")) < SAME_WORDS_SECONDS:
             return
-        if not self._allows((daemonset.uid, note.warning), now):
+        if not self._allows((daemonset.uid, note.warning or note.of_rollout), now):
             if note.warning:
                 self._on_drop()
             return

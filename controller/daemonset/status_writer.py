@@ -15,14 +15,17 @@ from controller.api import patch
 from controller.api.base import JSON, JSONObject
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.meta import Ref, rfc3339
-from controller.api.wellknown import AVAILABLE, CONDITION_TYPES
+from controller.api.wellknown import AVAILABLE, CONDITION_TYPES, READY, RECONCILING
 from controller.daemonset.memory import Memory
 from controller.kube.client import Client
 from controller.kube.kinds import DAEMONSETS
-from controller.planner.conditions import Verdict
+from controller.planner.readiness import Verdict
 from controller.planner.status import Status
 
 Conditions: TypeAlias = tuple[JSONObject, ...]
+
+FOLLOWING = (AVAILABLE, READY, RECONCILING)
+"""Conditions that turn with pods, or together with another one: nobody waits for these alone."""
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -121,7 +124,7 @@ def _turned(before: DaemonSetStatus, after: DaemonSetStatus) -> bool:
         return True
 
     def words(status: DaemonSetStatus) -> list[tuple[JSON, JSON, JSON]]:
-        conditions = (one for one in status.conditions or () if one.get("type") != AVAILABLE)
+        conditions = (one for one in status.conditions or () if one.get("type") not in FOLLOWING)
         return [(one.get("type"), one.get("status"), one.get("reason")) for one in conditions]
 
     return words(before) != words(after)

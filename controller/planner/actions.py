@@ -104,6 +104,8 @@ class Note(Value):
     warning: bool
     reason: str
     message: str
+    of_rollout: bool = False
+    """It is about the rollout as a whole, and is not to be lost among those about its pods."""
 
 
 class Step(Value):
@@ -130,5 +132,7 @@ class Plan(Value):
     """Nothing is left to be written, so whatever failed before is over."""
     status: Status | None = None
     """The status as it should read; None: leave it alone."""
+    news: tuple[Note, ...] = ()
+    """To be said once that status is written, which is how each is said once."""
     sight: Sight | None = None
     """What was seen; None where the spec cannot be made sense of."""

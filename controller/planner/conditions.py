@@ -5,27 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from controller.api.base import Value
+from controller.api.daemonset import DaemonSet
 from controller.api.wellknown import (
     AVAILABLE,
     DEGRADED,
     FEATURES_PENDING,
+    INVALID_ANNOTATION,
     INVALID_SPEC,
+    LONGEST_PROGRESS_DEADLINE,
+    PROGRESS_DEADLINE_ANNOTATION,
     PROGRESS_DEADLINE_EXCEEDED,
+    PROGRESS_DEADLINE_SECONDS,
     PROGRESSING,
+    STALLED,
     TEMPLATE_REFUSED,
 )
 from controller.planner.board import Board
 from controller.planner.counts import Counts
 from controller.planner.phase import Phase, Standing, phase_of
+from controller.planner.readiness import Verdict, readiness
 
-
-class Verdict(Value):
-    """A condition without its times: these depend on what was written before."""
-
-    type: str
-    status: str
-    reason: str
-    message: str
+_SHOWN = 40
+"""Characters of a value that cannot be read; nobody needs more to find it."""
 
 
 class Blocker(Value):
@@ -36,13 +37,26 @@ class Blocker(Value):
 
 
 def conditions_of(
-    board: Board, counts: Counts, standing: Standing, blocker: Blocker | None, pending: tuple[str, ...]
+    board: Board,
+    counts: Counts,
+    standing: Standing,
+    phase: Phase,
+    blocker: Blocker | None,
+    pending: tuple[str, ...],
 ) -> tuple[Verdict, ...]:
-    """`standing` is what is known, also while it is not observed."""
+    """`standing` is what is known, also while `phase` says that it is not observed."""
+    progressing = _progressing(board, counts, standing, blocker)
+    why = blocker.reason if blocker is not None else phase.value
     return (
-        _progressing(board, counts, standing, blocker),
+        progressing,
         _available(counts),
         _degraded(board),
+        *readiness(
+            phase,
+            _sentence(board, counts, standing, phase, blocker),
+            why=progressing.reason if phase is Phase.STALLED else why,
+            aside=_unreadable_deadline(board.world.daemonset),
+        ),
         *_pending(pending),
     )
 
@@ -53,7 +67,53 @@ def refused_conditions(problem: str, pending: tuple[str, ...]) -> tuple[Verdict,
     return (
         Verdict(type=PROGRESSING, status="False", reason=INVALID_SPEC, message=text),
         Verdict(type=DEGRADED, status="True", reason=INVALID_SPEC, message=problem),
+        *readiness(Phase.STALLED, problem, why=INVALID_SPEC),
         *_pending(pending),
+    )
+
+
+def _sentence(board: Board, counts: Counts, standing: Standing, phase: Phase, blocker: Blocker | None) -> str:
+    """How it stands, in one sentence for a person: what it waits for and how many nodes do.
+
+    It follows from the record and the counts, so it is never the only thing that is new in a status.
+    """
+    revision = f"an available pod of revision {board.revision.hash}"
+    waiting, unserved = standing.target - standing.done, counts.number_unavailable
+    have = f"{standing.done} of {standing.desired} nodes have {revision}"
+    lacking = f"{unserved} of {standing.desired} nodes have no available pod"
+    match phase:
+        case Phase.HEALTHY:
+            return have
+        case Phase.HELD:
+            parts = [have, _held_by(board, counts, standing)[1], lacking if unserved else ""]
+        case Phase.PAUSED:
+            parts = [f"paused with {standing.outdated} nodes left to update", lacking if unserved else ""]
+        case Phase.MANUAL:
+            parts = [f"OnDelete: {standing.outdated} nodes wait for their old pod to be deleted"]
+            parts += [lacking] if unserved else []
+        case Phase.STALLED:
+            parts = [_refused(standing) if standing.refused else _stuck(board, blocker)]
+            parts += [unreadable_deadline(board.world.daemonset)]
+        case Phase.DEGRADED if not waiting:
+            parts = [lacking]
+        case Phase.DEGRADED:
+            parts = [f"{waiting} of {standing.target} nodes no longer have {revision}"]
+        case _:
+            generation = f"generation {board.world.daemonset.generation} is being taken in"
+            parts = [f"{waiting} of {standing.target} nodes still wait for {revision}" if waiting else generation]
+            parts += [blocker.text] if blocker is not None else []
+    return "; ".join(filter(None, parts))
+
+
+def unreadable_deadline(daemonset: DaemonSet) -> str:
+    """What is wrong with the annotation of the deadline, and what is done instead; empty while it can be read."""
+    found = daemonset.unreadable_deadline
+    if found is None:
+        return ""
+    shown = found if len(found) <= _SHOWN else f"{found[:_SHOWN]}…"
+    return (
+        f"annotation {PROGRESS_DEADLINE_ANNOTATION}: {shown!r} is not a whole number of seconds from 1 to "
+        f"{LONGEST_PROGRESS_DEADLINE}, so {PROGRESS_DEADLINE_SECONDS} are taken"
     )
 
 
@@ -79,7 +139,7 @@ def _how_it_stands(board: Board, counts: Counts, standing: Standing, blocker: Bl
         case Phase.PAUSED:
             return "Unknown", "Paused", "paused"
         case Phase.STALLED if standing.refused:
-            return "False", TEMPLATE_REFUSED, f"the server refuses pods of the new template: {standing.refused}"
+            return "False", TEMPLATE_REFUSED, _refused(standing)
         case Phase.STALLED:
             return "False", PROGRESS_DEADLINE_EXCEEDED, _stuck(board, blocker)
         case Phase.HELD | Phase.DEGRADED if standing.kept:
@@ -89,6 +149,17 @@ def _how_it_stands(board: Board, counts: Counts, standing: Standing, blocker: Bl
     if blocker is not None:
         return "True", blocker.reason, blocker.text
     return "True", "Updating", _used_up(board)
+
+
+def _refused(standing: Standing) -> str:
+    return f"the server refuses pods of the new template: {standing.refused}"
+
+
+def _unreadable_deadline(daemonset: DaemonSet) -> Verdict | None:
+    problem = unreadable_deadline(daemonset)
+    if not problem:
+        return None
+    return Verdict(type=STALLED, status="False", reason=INVALID_ANNOTATION, message=problem)
 
 
 def _stuck(board: Board, blocker: Blocker | None) -> str:

@@ -13,6 +13,7 @@ from controller.planner.actions import Action, Note, Plan, Step
 from controller.planner.board import Board, lay_out
 from controller.planner.claim import claim
 from controller.planner.history import settle_history, trim_history
+from controller.planner.news import news_of
 from controller.planner.phase import Phase
 from controller.planner.placement import place
 from controller.planner.progress import due_at
@@ -69,6 +70,7 @@ def plan(world: World) -> Plan:
         withheld=withheld,
         untroubled=untroubled,
         status=status,
+        news=news_of(daemonset, status),
         sight=see(board, settled=status.settled, blocker=waits_for),
     )
 

@@ -10,10 +10,11 @@ from controller.api import selector
 from controller.api.base import JSON, Value
 from controller.api.daemonset import Columns, DaemonSet, Rollout
 from controller.planner.board import Board
-from controller.planner.conditions import Blocker, Verdict, conditions_of, refused_conditions
+from controller.planner.conditions import Blocker, conditions_of, refused_conditions
 from controller.planner.counts import Counts, count
 from controller.planner.phase import Phase
 from controller.planner.progress import advance, halted, standing_of
+from controller.planner.readiness import Verdict
 
 
 class Status(Value):
@@ -63,7 +64,7 @@ def status_of(board: Board, *, observed: bool, pending: tuple[str, ...], blocker
         collision_count=world.collisions or None,
         columns=columns_of(daemonset),
         rollout=rollout,
-        conditions=conditions_of(board, counts, known, blocker, pending),
+        conditions=conditions_of(board, counts, known, Phase(rollout.phase), blocker, pending),
     )
 
 

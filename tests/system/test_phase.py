@@ -7,6 +7,7 @@ from typing import Any
 
 from controller.api.meta import epoch
 from tests.kit.api import DAEMONSETS, PODS, Object
+from tests.kit.kstatus import READ_AS, TERMINATING, kstatus
 from tests.nodes.statuses import condition
 from tests.simulator.faults import LateWatch, Rule
 from tests.system.bed import Bed, rollout_of
@@ -33,6 +34,17 @@ def told(bed: Bed) -> list[str]:
     return [phase for phase, _ in groupby(written)]
 
 
+async def stands(bed: Bed, phase: str) -> Object:
+    """Wait until the rollout is in that phase, and return its record. Whatever was written on the way, kstatus reads
+    as it should.
+    """
+    record = await bed.phase(phase)
+    for write in bed.journal.statuses:
+        written = rollout_of(write.answer).get("phase", "")
+        assert kstatus(write.answer) == READ_AS[written], f"{written}: {write.answer['status']['conditions']}"
+    return record
+
+
 async def progressing(bed: Bed) -> tuple[str, str]:
     found = condition(await bed.daemonset(), "Progressing")
     return found["status"], found["reason"]
@@ -42,13 +54,13 @@ async def test_a_deployment_is_pending_then_progressing_then_healthy(bed: Bed) -
     await bed.add_nodes(3)
     bed.nodes.behave("*", UNREADY)
     await bed.api.create(DAEMONSETS, daemonset())
-    going = await bed.phase("Progressing")
+    going = await stands(bed, "Progressing")
     assert (going["target"], going["done"]) == (3, 0)
     assert "completionTime" not in going
     assert await progressing(bed) == ("True", "Updating")
     await bed.runs_on("node-0", "node-1", "node-2", ready=False)
     await all_ready(bed)
-    healthy = await bed.phase("Healthy")
+    healthy = await stands(bed, "Healthy")
     assert (healthy["target"], healthy["done"], healthy["mostDone"], healthy["mostUpdated"]) == (3, 3, 3, 3)
     assert healthy["startTime"] <= healthy["completionTime"] <= healthy["lastTransitionTime"]
     assert await progressing(bed) == ("True", "RolloutComplete")
@@ -60,7 +72,7 @@ async def test_an_update_begins_a_new_record_and_ends_healthy(bed: Bed) -> None:
     before = rollout_of(await bed.deploy(daemonset()))
     await bed.set_image(V2)
     await bed.settled()
-    after = await bed.phase("Healthy")
+    after = await stands(bed, "Healthy")
     assert (after["target"], after["done"]) == (2, 2)
     assert after["startTime"] >= before["completionTime"]
     assert told(bed)[-2:] == ["Progressing", "Healthy"]
@@ -70,7 +82,7 @@ async def test_held_by_the_partition_until_it_is_lowered(bed: Bed) -> None:
     await bed.add_nodes(3)
     await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "partition": 2}))
     await bed.set_image(V2)
-    held = await bed.phase("Held")
+    held = await stands(bed, "Held")
     assert (held["target"], held["done"]) == (1, 1)
     assert await progressing(bed) == ("True", "PartitionReached")
     bed.nodes.behave("*", UNREADY)
@@ -78,35 +90,35 @@ async def test_held_by_the_partition_until_it_is_lowered(bed: Bed) -> None:
     assert rollout_of(await bed.daemonset()) == held, "kept pods need not be available"
     await all_ready(bed)
     await roll(bed, partition=0)
-    going = await bed.phase("Progressing")
+    going = await stands(bed, "Progressing")
     assert going["target"] == 3
     assert going["startTime"] == held["startTime"], "it is the same rollout"
     assert "completionTime" not in going
     bed.nodes.behave("*", None)
     await all_ready(bed)
-    await bed.phase("Healthy")
+    await stands(bed, "Healthy")
 
 
 async def test_held_by_the_selector_until_a_node_gets_the_label(bed: Bed) -> None:
     await bed.add_nodes(2)
     await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "selector": CANARY}))
     await bed.set_image(V2)
-    assert (await bed.phase("Held"))["target"] == 0
+    assert (await stands(bed, "Held"))["target"] == 0
     assert await progressing(bed) == ("True", "SelectorReached")
     for node in ("node-0", "node-1"):
         await bed.label_node(node, canary="yes")
-    assert (await bed.phase("Healthy"))["target"] == 2
+    assert (await stands(bed, "Healthy"))["target"] == 2
 
 
 async def test_paused_until_it_goes_on(bed: Bed) -> None:
     await bed.add_nodes(2)
     await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "paused": True}))
     await bed.set_image(V2)
-    paused = await bed.phase("Paused")
+    paused = await stands(bed, "Paused")
     assert (paused["target"], paused["done"]) == (2, 0)
     assert await progressing(bed) == ("Unknown", "Paused")
     await roll(bed, paused=False)
-    await bed.phase("Healthy")
+    await stands(bed, "Healthy")
     assert "Stalled" not in told(bed)
 
 
@@ -114,11 +126,11 @@ async def test_manual_until_somebody_has_deleted_the_pods(bed: Bed) -> None:
     await bed.add_nodes(2)
     await bed.deploy(on_delete())
     await bed.set_image(V2)
-    assert (await bed.phase("Manual"))["done"] == 0
+    assert (await stands(bed, "Manual"))["done"] == 0
     assert await progressing(bed) == ("True", "OnDelete")
     for number in range(2):
         await lose(bed, number)
-    assert (await bed.phase("Healthy"))["done"] == 2
+    assert (await stands(bed, "Healthy"))["done"] == 2
 
 
 async def test_stalled_when_a_new_pod_does_not_get_ready_and_back_on_progress(bed: Bed) -> None:
@@ -126,19 +138,19 @@ async def test_stalled_when_a_new_pod_does_not_get_ready_and_back_on_progress(be
     await bed.deploy(impatient(2))
     bed.nodes.behave("*", UNREADY)
     await bed.set_image(V2)
-    stalled = await bed.phase("Stalled")
+    stalled = await stands(bed, "Stalled")
     assert await progressing(bed) == ("False", "ProgressDeadlineExceeded")
     message = condition(await bed.daemonset(), "Progressing")["message"]
     assert "no progress for 2 seconds; no new pod is available on node-2" in message
     waited = (epoch(stalled["lastTransitionTime"]) or 0) - (epoch(stalled["lastProgressTime"]) or 0)
     assert 2 <= waited <= 4
     await all_ready(bed, 2)
-    going = await bed.phase("Progressing")
+    going = await stands(bed, "Progressing")
     assert going["done"] == 1
     bed.nodes.behave("*", None)
     await bed.runs_on("node-0", "node-1", "node-2", ready=False)
     await all_ready(bed)
-    await bed.phase("Healthy")
+    await stands(bed, "Healthy")
     assert await progressing(bed) == ("True", "RolloutComplete")
 
 
@@ -146,10 +158,10 @@ async def test_stalled_when_the_server_refuses_the_template(bed: Bed) -> None:
     await bed.add_nodes(2)
     await bed.deploy(daemonset())
     await bed.edit({"template": {"spec": REFUSED}})
-    await bed.phase("Stalled")
+    await stands(bed, "Stalled")
     assert await progressing(bed) == ("False", "TemplateRefused")
     await bed.edit({"template": {"spec": {"containers": [{"name": "agent", "image": V2}]}}})
-    await bed.phase("Healthy")
+    await stands(bed, "Healthy")
 
 
 async def test_degraded_when_a_pod_gets_unready_afterwards(bed: Bed) -> None:
@@ -157,18 +169,50 @@ async def test_degraded_when_a_pod_gets_unready_afterwards(bed: Bed) -> None:
     healthy = rollout_of(await bed.deploy(daemonset()))
     bed.nodes.behave("*", UNREADY)
     await unready(bed, 0)
-    degraded = await bed.phase("Degraded")
+    degraded = await stands(bed, "Degraded")
     assert (degraded["done"], degraded["completionTime"]) == (1, healthy["completionTime"])
     assert await progressing(bed) == ("True", "RolloutComplete")
     await all_ready(bed)
-    await bed.phase("Healthy")
+    await stands(bed, "Healthy")
+
+
+async def test_terminating_is_read_off_the_deletion_alone(bed: Bed) -> None:
+    await bed.add_nodes(1)
+    await bed.deploy(daemonset())
+    kept = {"metadata": {"finalizers": ["example.com/hold"]}}
+    await bed.api.patch(DAEMONSETS, "agent", kept)
+    await bed.api.delete(DAEMONSETS, "agent")
+    assert kstatus(await bed.daemonset()) == READ_AS["Terminating"] == TERMINATING
+    await bed.api.patch(DAEMONSETS, "agent", {"metadata": {"finalizers": None}})
+
+
+async def test_what_becomes_of_a_rollout_is_an_event_told_once(bed: Bed) -> None:
+    await bed.add_nodes(2)
+    await bed.deploy(impatient(1))
+    bed.nodes.behave("*", UNREADY)
+    await bed.set_image(V2)
+    await stands(bed, "Stalled")
+    stalled = await bed.event("ProgressDeadlineExceeded", "Rollout stalled: no progress for 1 seconds")
+    assert stalled["type"] == "Warning"
+    bed.nodes.behave("*", None)
+    await all_ready(bed)
+    await stands(bed, "Healthy")
+    revision = (await bed.daemonset())["status"]["updateRevision"]
+    words = f"Rollout complete: 2 of 2 nodes have an available pod of revision {revision}"
+    complete = await bed.event("RolloutComplete", words)
+    assert complete["type"] == "Normal"
+    await bed.controller.stop()
+    bed.controller.start()
+    await bed.idle()
+    told = [str(write.body["reason"]) for write in bed.journal.of("events") if isinstance(write.body, dict)]
+    assert [told.count(reason) for reason in ("ProgressDeadlineExceeded", "RolloutComplete")] == [1, 1]
 
 
 async def test_a_controller_that_starts_again_goes_on_with_the_record(bed: Bed) -> None:
     await bed.add_nodes(2)
     await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "partition": 1}))
     await bed.set_image(V2)
-    held = await bed.phase("Held")
+    held = await stands(bed, "Held")
     await bed.seen()
     await bed.idle()
     await bed.controller.stop()
@@ -180,21 +224,21 @@ async def test_a_controller_that_starts_again_goes_on_with_the_record(bed: Bed) 
 
 
 @virtual_time
-async def test_the_deadline_costs_one_write_and_time_none() -> None:
+async def test_the_deadline_costs_one_status_and_one_event_and_time_none() -> None:
     async with simulated(clock=clock) as bed:
         bed.patience = 86400.0
         await bed.add_nodes(3)
         await bed.deploy(daemonset())
         bed.nodes.behave("*", UNREADY)
         await bed.set_image(V2)
-        await bed.phase("Progressing")
+        await stands(bed, "Progressing")
         await bed.idle(60)
         bed.journal.clear()
-        stalled = await bed.phase("Stalled")
+        stalled = await stands(bed, "Stalled")
         waited = (epoch(stalled["lastTransitionTime"]) or 0) - (epoch(stalled["lastProgressTime"]) or 0)
         assert 600 <= waited <= 601
         await bed.idle(6 * 3600)
-        assert [write.resource for write in bed.journal.writes] == ["daemonsets.apps.kruise.io/status"]
+        assert [write.resource for write in bed.journal.writes] == ["daemonsets.apps.kruise.io/status", "events"]
 
 
 @virtual_time
@@ -208,14 +252,14 @@ async def test_a_pod_that_gets_ready_again_and_again_does_not_hide_that_the_roll
         await bed.status(updated=1, ready=2)
         await all_ready(bed, 2)
         await bed.status(updated=2, ready=2)
-        since = (await bed.phase("Progressing"))["lastProgressTime"]
+        since = (await stands(bed, "Progressing"))["lastProgressTime"]
         sick = (await bed.pods())["node-2"]
         for _ in range(4):
             await bed.idle(20)
             await bed.nodes.ready(sick, value=False)
             await bed.idle(20)
             await bed.nodes.ready(sick)
-        stalled = await bed.phase("Stalled")
+        stalled = await stands(bed, "Stalled")
         assert stalled["lastProgressTime"] == since
 
 

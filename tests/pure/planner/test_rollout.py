@@ -202,6 +202,7 @@ def test_decision_d2_while_the_server_refuses_the_template_old_pods_stay_and_the
     assert [(one.type, one.status) for one in decided.status.conditions if one.reason == TEMPLATE_REFUSED] == [
         ("Progressing", "False"),
         ("Degraded", "True"),
+        ("Stalled", "True"),
     ]
 
 

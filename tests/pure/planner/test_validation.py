@@ -72,7 +72,13 @@ def test_a_refused_spec_touches_no_pod_and_keeps_the_counts() -> None:
     assert decided.status.settled
     assert decided.status.observed_generation is None, "nothing could be done with this generation (D10)"
     told = {(one.type, one.status, one.reason) for one in decided.status.conditions}
-    assert told == {("Progressing", "False", INVALID_SPEC), ("Degraded", "True", INVALID_SPEC)}
+    assert told == {
+        ("Progressing", "False", INVALID_SPEC),
+        ("Degraded", "True", INVALID_SPEC),
+        ("Ready", "False", "Stalled"),
+        ("Reconciling", "False", "Stalled"),
+        ("Stalled", "True", INVALID_SPEC),
+    }
     assert "partition: 'half'" in decided.status.conditions[1].message
 
 
