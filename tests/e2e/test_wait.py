@@ -1,0 +1,166 @@
+"""Plain `kubectl wait` beside the real controller: it returns when it should, and not on the state before."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.e2e.bed import Bed, sample
+from tests.e2e.witness import is_ready, node_of
+from tests.kit.api import DAEMONSETS, Object
+from tests.kit.kstatus import CURRENT, FAILED, kstatus
+from tests.manifests.files import MANIFESTS
+from tests.nodes import INSTANT, Behaviour
+
+pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller")]
+
+NODES = ("wait-0", "wait-1", "wait-2")
+HELD_UP = Behaviour(ready=None)
+"""New pods run and are not ready; those that are ready stay so."""
+MANUAL = MANIFESTS.parent / "docs" / "conditions.md"
+READY = "--for=condition=Ready"
+REFUSED = [{"name": "demo", "image": "busybox", "imagePullPolicy": "Sometimes"}]
+
+
+def demo(version: str = "v1", *, deadline: int = 600, **rolling: Any) -> Object:
+    made = sample("ds.demo.yaml")
+    made["metadata"]["annotations"] = {"kruise-ds/progress-deadline-seconds": str(deadline)}
+    made["spec"]["template"]["metadata"]["labels"]["ver"] = version
+    made["spec"]["updateStrategy"] = {"rollingUpdate": rolling}
+    return made
+
+
+async def wait(bed: Bed, what: str, seconds: float = 60.0) -> str:
+    """`kubectl wait <what> ads/demo`: what it says; it must succeed within that time."""
+    return await bed.kubectl("wait", what, "ads/demo", f"--timeout={seconds}s")
+
+
+async def waits_on(bed: Bed, what: str) -> None:
+    """What is waited for is not so yet, and not for the next moment either."""
+    ended = await bed.tried("wait", what, "ads/demo", "--timeout=1s")
+    assert ended.returncode == 1, f"kubectl wait {what} must not succeed yet: {ended.stdout}"
+    assert "timed out waiting" in ended.stderr
+
+
+async def found(bed: Bed) -> Object:
+    return await bed.api.get(DAEMONSETS, "demo")
+
+
+async def unserved(bed: Bed, version: str) -> list[str]:
+    """The nodes without a ready pod of this version, now."""
+    pods = [pod for pod in await bed.pods() if is_ready(pod) and pod["metadata"]["labels"]["ver"] == version]
+    return sorted({*NODES} - {*map(node_of, pods)})
+
+
+@asynccontextmanager
+async def waiting(bed: Bed, what: str) -> AsyncIterator[asyncio.Task[str]]:
+    """`kubectl wait` that is under way."""
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(wait(bed, what))
+        yield task
+
+
+async def test_ready_is_waited_for_until_all_are_available_and_never_taken_from_the_state_before(bed: Bed) -> None:
+    await bed.workers(*NODES)
+    bed.nodes.behave("*", HELD_UP)
+    await bed.apply(demo())
+    await waits_on(bed, READY)
+    async with waiting(bed, READY):
+        bed.nodes.behave("*", INSTANT)
+    assert await unserved(bed, "v1") == [], "kubectl wait returned too early"
+
+    for version in ("v2", "v3", "v4"):
+        await bed.apply(demo(version))
+        await wait(bed, READY)
+        assert await unserved(bed, version) == [], f"kubectl wait took the state before {version}"
+    await wait(bed, "--for=jsonpath={.status.rollout.phase}=Healthy")
+    assert kstatus(await found(bed)) == CURRENT
+
+
+async def test_a_rollout_that_is_held_or_paused_is_ready_at_once_and_reconciles_no_more(bed: Bed) -> None:
+    await bed.workers(*NODES)
+    await bed.apply(demo())
+    await wait(bed, READY)
+    await bed.apply(demo("v2", partition=2))
+    await wait(bed, "--for=condition=Reconciling=false")
+    await wait(bed, READY, 0)
+    assert await unserved(bed, "v2") == ["wait-0", "wait-1"]
+    assert (await found(bed))["status"]["rollout"]["phase"] == "Held"
+    await bed.apply(demo("v3", paused=True))
+    await wait(bed, READY)
+    assert (await found(bed))["status"]["rollout"]["phase"] == "Paused"
+    assert kstatus(await found(bed)) == CURRENT
+
+
+async def test_a_rollout_that_is_stuck_ends_the_wait_for_it(bed: Bed) -> None:
+    await bed.workers(*NODES)
+    await bed.apply(demo(deadline=2))
+    await wait(bed, READY)
+    bed.nodes.behave("*", HELD_UP)
+    await bed.apply(demo("v2", deadline=2))
+    await wait(bed, "--for=condition=Stalled")
+    await wait(bed, "--for=condition=Reconciling=false", 0)
+    await waits_on(bed, READY)
+    assert kstatus(await found(bed)) == FAILED
+    bed.nodes.behave("*", INSTANT)
+    await wait(bed, READY)
+    await wait(bed, "--for=condition=Stalled=false", 0)
+    described = await bed.kubectl("describe", "ads", "demo")
+    for words in (
+        "Rollout stalled: no progress for 2 seconds",
+        "Rollout complete: 3 of 3 nodes have an available pod",
+    ):
+        assert words in described
+
+
+def pipeline() -> str:
+    """The script of docs/conditions.md, for this test's DaemonSet."""
+    [script] = re.findall(r"^```sh\n(.*?)^```", MANUAL.read_text(), re.DOTALL | re.MULTILINE)
+    return str(script).replace("node-agent", "demo").replace("15m", "60s")
+
+
+def kubectls(bed: Bed) -> list[Path]:
+    """Ours, and that of the machine if it has one."""
+    other = shutil.which("kubectl")
+    return [bed.plane.kubectl, *([Path(other)] if other else [])]
+
+
+async def run_pipeline(bed: Bed, kubectl: Path, new: Object) -> tuple[int, str]:
+    """Exit code and what it said."""
+    folder = bed.plane.folder / f"pipeline-{bed.namespace}"
+    folder.mkdir(exist_ok=True)
+    (folder / "demo.yaml").write_bytes(msgspec.json.encode(new))
+    options = f"--kubeconfig={bed.plane.kubeconfig} --namespace={bed.namespace} --cache-dir={folder / 'cache'}"
+    process = await asyncio.create_subprocess_exec(
+        *("sh", "-c", f'kubectl() {{ {kubectl} {options} "$@"; }}\n{pipeline()}'),
+        cwd=folder,
+        env={**os.environ, "KUBECTL_KUBERC": "false"},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    async with asyncio.timeout(120):
+        said, _ = await process.communicate()
+    return process.returncode or 0, said.decode()
+
+
+async def test_the_pipeline_of_the_manual_ends_well_or_with_the_reason(bed: Bed) -> None:
+    await bed.workers(*NODES)
+    for number, kubectl in enumerate(kubectls(bed)):
+        code, said = await run_pipeline(bed, kubectl, demo(f"good-{number}"))
+        assert code == 0, f"{kubectl}: {said}"
+        assert await unserved(bed, f"good-{number}") == []
+        refused = demo(f"bad-{number}")
+        refused["spec"]["template"]["spec"]["containers"] = REFUSED
+        code, said = await run_pipeline(bed, kubectl, refused)
+        assert code == 1, f"{kubectl}: {said}"
+        assert "the server refuses pods of the new template" in said.splitlines()[-1]
+        assert await unserved(bed, f"good-{number}") == [], "no pod was touched"
