@@ -109,15 +109,17 @@ def _table() -> Panel:
 
 
 def _chosen() -> tuple[Panel, ...]:
-    old = f"clamp_min({total('status_desired_number_scheduled')} - {total('status_updated_number_scheduled')}, 0)"
+    parts = {
+        "updated": total("rollout_updated_available_nodes"),
+        "updating": total("rollout_updating_nodes"),
+        "failed": total("rollout_failed_nodes", "reason"),
+    }
+    parts["old"] = f"clamp_min({' - '.join((total('status_desired_number_scheduled'), *parts.values()))}, 0)"
     budget = f"clamp_min({each('spec_strategy_rollingupdate_max_unavailable')}, 1)"
     return (
         graph(
             "Nodes",
-            Query(total("rollout_updated_available_nodes"), "updated"),
-            Query(total("rollout_updating_nodes"), "updating"),
-            Query(total("rollout_failed_nodes", "reason"), "failed"),
-            Query(old, "old"),
+            *(Query(expression, part) for part, expression in parts.items()),
             stacked=True,
             width=12,
         ),

@@ -1,0 +1,173 @@
+"""A real Prometheus scrapes two replicas during rollouts, by our ServiceMonitor, with our alerts and dashboards."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.control_plane import ControlPlane
+from tests.e2e.bed import Bed, bed_on, sample
+from tests.e2e.conftest import ACCOUNT, RIVAL
+from tests.e2e.process import Controller, running
+from tests.kit.api import Object
+from tests.nodes import Behaviour
+from tests.prometheus import Binaries
+from tests.prometheus.queries import of_variables
+from tests.prometheus.server import INSTALLED_IN, Prometheus, scraping
+
+pytestmark = pytest.mark.real
+
+NODES = tuple(f"seen-{number}" for number in range(4))
+LEADER, STANDBY = "controller-leader", "controller-standby"
+STALLED = "KruiseDaemonSetRolloutStalled"
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Four nodes: `demo` is held at a partition, `broken` is stalled by an image that nobody has."""
+
+    prometheus: Prometheus
+    namespace: str
+    exposition: str
+    """What the leader says."""
+    standby: str
+    """What the standby says."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def scene(plane: ControlPlane, prometheus_binaries: Binaries) -> AsyncIterator[Scene]:
+    await plane.run_kubectl("-n", INSTALLED_IN, "delete", "lease", "kruise-ds-controller", "--ignore-not-found")
+    async with AsyncExitStack() as stack:
+        leader, standby = [
+            await stack.enter_async_context(running(plane.folder, plane.kubeconfig_for(user), elect=True))
+            for user in (ACCOUNT, RIVAL)
+        ]
+        await leader.leads()
+        pods = {LEADER: leader.metrics_port, STANDBY: standby.metrics_port}
+        prometheus = await stack.enter_async_context(scraping(prometheus_binaries, plane.folder, pods))
+        bed = await stack.enter_async_context(bed_on(plane))
+        await rolled_out(bed, prometheus)
+        yield Scene(prometheus, bed.namespace, *[await exposition(one) for one in (leader, standby)])
+
+
+async def exposition(controller: Controller) -> str:
+    status, text = await controller.page("/metrics")
+    assert status == 200
+    return text
+
+
+def named(name: str, image: str = "busybox", **annotations: str) -> Object:
+    """The demo DaemonSet under another name, and with another selector."""
+    document = sample("ds.demo.yaml")
+    document["metadata"] = {"name": name, "annotations": annotations}
+    document["spec"]["selector"] = {"matchLabels": {"app": name}}
+    document["spec"]["template"]["metadata"]["labels"] = {"app": name}
+    document["spec"]["template"]["spec"]["containers"][0]["image"] = image
+    return document
+
+
+async def rolled_out(bed: Bed, prometheus: Prometheus) -> None:
+    """Bring `demo` to its partition and `broken` to a stand, and wait until Prometheus has seen all of it."""
+    for number, node in enumerate(NODES):
+        await bed.workers(node, **{"topology.kubernetes.io/zone": f"zone-{number % 2}"})
+    bed.nodes.behave("*", Behaviour(missing_images=("*:missing",)))
+    deadline = {"kruise-ds/progress-deadline-seconds": "2"}
+    demo, broken = named("demo"), named("broken", **deadline)
+    for one in (demo, broken):
+        await bed.apply(one)
+    for name in ("demo", "broken"):
+        await bed.settled(len(NODES), name)
+    await prometheus.scraped(f'count(kruise_daemonset_metadata_generation{{namespace="{bed.namespace}"}}) == 2')
+    demo = named("demo", "busybox:2")
+    demo["spec"]["updateStrategy"] = {"rollingUpdate": {"partition": 2}}
+    await bed.apply(demo)
+    await bed.apply(named("broken", "busybox:missing", **deadline))
+    await bed.status("demo", updatedNumberScheduled=2, numberAvailable=len(NODES))
+    await prometheus.until(
+        lambda alerts: bool(about("broken", alerts, "firing") and about("broken", alerts, "pending")),
+        f"{STALLED} fires, and the patient one has seen it",
+    )
+    held = f'kruise_daemonset_rollout_phase{{namespace="{bed.namespace}",daemonset="demo",phase="Held"}} == 1'
+    await prometheus.scraped(held)
+
+
+def about(daemonset: str, alerts: list[dict[str, Any]], state: str) -> list[dict[str, Any]]:
+    """The alerts about its rollout that stands, in this state."""
+    wanted = {"alertname": STALLED, "daemonset": daemonset}
+    return [one for one in alerts if one["state"] == state and wanted.items() <= one["labels"].items()]
+
+
+async def test_both_replicas_are_scraped_as_openmetrics_under_the_job_that_the_alerts_name(scene: Scene) -> None:
+    targets = (await scene.prometheus.ask("targets", state="active"))["activeTargets"]
+    assert {one["labels"]["pod"]: (one["labels"]["job"], one["health"], one["lastError"]) for one in targets} == {
+        LEADER: ("kruise-ds-metrics", "up", ""),
+        STANDBY: ("kruise-ds-metrics", "up", ""),
+    }
+    metadata = await scene.prometheus.ask("metadata")
+    assert "controller_runtime_reconcile" in metadata, "in OpenMetrics a counter's family is named without _total"
+    assert "controller_runtime_reconcile_total" not in metadata
+
+
+async def test_series_of_a_daemonset_have_its_namespace_and_come_from_the_leader_alone(scene: Scene) -> None:
+    found = await scene.prometheus.query("kruise_daemonset_status_desired_number_scheduled")
+    assert {(labels["namespace"], labels["daemonset"], labels["pod"]): value for labels, value in found} == {
+        (scene.namespace, "demo", LEADER): 4,
+        (scene.namespace, "broken", LEADER): 4,
+    }
+    assert await scene.prometheus.query('{exported_namespace=~".+"}') == []
+    assert "kruise_daemonset_status_desired_number_scheduled{" not in scene.standby
+    leading = await scene.prometheus.query('leader_election_master_status{name="kruise-ds-controller"}')
+    assert {(labels["pod"], labels["namespace"]): value for labels, value in leading} == {
+        (LEADER, INSTALLED_IN): 1,
+        (STANDBY, INSTALLED_IN): 0,
+    }
+
+
+async def test_the_rules_are_loaded_and_none_of_them_fails(scene: Scene) -> None:
+    groups = (await scene.prometheus.ask("rules", type="alert"))["groups"]
+    rules = [rule for group in groups for rule in group["rules"]]
+    assert len(rules) == 2 * 17
+    assert {rule["name"]: rule.get("lastError", "") for rule in rules if rule["health"] != "ok"} == {}
+
+
+async def test_a_stalled_rollout_is_told_and_what_is_well_or_held_is_not(scene: Scene) -> None:
+    alerts = await scene.prometheus.alerts()
+    (firing,) = about("broken", alerts, "firing")
+    assert firing["labels"]["namespace"] == scene.namespace
+    assert "4 node(s) before its end" in firing["annotations"]["description"]
+    assert len(about("broken", alerts, "pending")) == 1, "the real one waits for five minutes"
+    assert {one["labels"]["alertname"] for one in alerts if one["labels"].get("daemonset") == "demo"} == set()
+
+
+async def test_the_controller_itself_gives_no_alarm(scene: Scene) -> None:
+    alerts = {one["labels"]["alertname"] for one in await scene.prometheus.alerts()}
+    assert {name for name in alerts if name.startswith("KruiseDS")} == set()
+
+
+async def test_every_variable_of_the_dashboards_has_something_to_choose(scene: Scene) -> None:
+    empty = [
+        place
+        for place, selector, label in of_variables()
+        if not await scene.prometheus.ask(f"label/{label}/values", **{"match[]": selector})
+    ]
+    assert empty == ["controller.json: $cluster", "rollouts.json: $cluster"], "which is for those who have several"
+
+
+def test_promtool_finds_nothing_wrong_with_what_leader_and_standby_expose(
+    scene: Scene, prometheus_binaries: Binaries
+) -> None:
+    for text in (scene.exposition, scene.standby):
+        done = subprocess.run(
+            [prometheus_binaries.promtool, "check", "metrics"],
+            input=text,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
