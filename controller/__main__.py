@@ -39,6 +39,10 @@ def _gates(value: str) -> str:
     return value
 
 
+def _boolean(value: str) -> str:
+    return _one_of(("true", "false"), value.lower())
+
+
 @cli.command()
 def run(
     kubeconfig: Annotated[
@@ -81,6 +85,15 @@ def run(
     feature_gates: Annotated[
         str, typer.Option(callback=_gates, envvar="KRUISE_DS_FEATURE_GATES", help="A=true,B=false")
     ] = "",
+    zone_metrics: Annotated[
+        str,
+        typer.Option(
+            callback=_boolean,
+            metavar="true|false",
+            envvar="KRUISE_DS_ZONE_METRICS",
+            help="Metrics by zone: four series per zone and DaemonSet.",
+        ),
+    ] = "true",
     log_level: Annotated[
         str,
         typer.Option(
@@ -110,6 +123,7 @@ def run(
         health_address=health_probe_bind_address,
         qps=kube_api_qps,
         burst=kube_api_burst,
+        zone_metrics=zone_metrics == "true",
         log_level=log_level,
         log_format=log_format,
     )

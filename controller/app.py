@@ -170,8 +170,6 @@ class _Readiness:
 
 @asynccontextmanager
 async def _served(settings: Settings, parts: Parts, readiness: _Readiness, heart: Heartbeat) -> AsyncIterator[None]:
-    caches = parts.informers.caches
-    parts.metrics.watch_daemonsets(lambda: caches.daemonsets.values() if readiness.acting else ())
     pages = {
         "/healthz": probe("healthz", {"event-loop": heart.check}),
         "/readyz": probe("readyz", {"caches": readiness.caches, "stopping": readiness.stopping}),

@@ -17,6 +17,7 @@ from controller.daemonset.hands import Hands
 from controller.daemonset.memory import Memories
 from controller.daemonset.reconcile import Reconciler, Watchers
 from controller.daemonset.recorder import Recorder
+from controller.daemonset.show import show
 from controller.daemonset.triggers import Triggers
 from controller.fence import Fence
 from controller.informers import Informers
@@ -108,6 +109,9 @@ def assemble(
 
     metrics.watch_queue(queue)
     metrics.watch_caches(dict(informers.stores))
+    metrics.watch_daemonsets(
+        lambda: show(informers.caches, memories, clock()) if fence.is_open else (), zones=settings.zone_metrics
+    )
     return Parts(
         metrics=metrics,
         report=report,

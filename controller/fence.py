@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager
 import msgspec
 
 from controller.kube.request import Request, Response, Stream, Transport
+from controller.runtime.leader import LeadershipLost
 
 
 class Fence:
@@ -24,6 +25,17 @@ class Fence:
     def open(self, guard: Callable[[], None]) -> None:
         """Let writes pass for which `guard` does not raise."""
         self._guard = guard
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a write would pass now: whether this process leads."""
+        if self._guard is None:
+            return False
+        try:
+            self._guard()
+        except LeadershipLost:
+            return False
+        return True
 
     async def exchange(self, request: Request) -> Response:
         if request.method != "GET":

@@ -27,6 +27,8 @@ class Settings(Value):
     qps: float = 0.0
     """Requests per second; 0 = not limited."""
     burst: int = 0
+    zone_metrics: bool = True
+    """Whether metrics count the nodes of each DaemonSet by zone: four series per zone."""
     log_level: str = "info"
     log_format: str = "json"
 

@@ -8,7 +8,7 @@ import msgspec
 
 from controller.api import canonical
 from controller.api.base import JSONObject, View
-from controller.api.meta import Named, ObjectMeta
+from controller.api.meta import Named, ObjectMeta, epoch
 from controller.api.number import IntOrPercent
 from controller.api.selector import LabelSelector
 from controller.api.wellknown import (
@@ -148,6 +148,8 @@ class DaemonSet(Named):
     """None until somebody has written one."""
     identity: str
     """Meaning of the template (`canonical.identity`)."""
+    created: float = 0.0
+    """Seconds since 1970."""
 
     @property
     def rolling_update(self) -> RollingUpdate | None:
@@ -205,4 +207,5 @@ def project(view: DaemonSetView) -> DaemonSet:
         spec=view.spec,
         status=view.status,
         identity=canonical.identity(view.spec.template),
+        created=epoch(meta.creation_timestamp) or 0.0,
     )

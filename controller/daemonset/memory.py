@@ -17,6 +17,7 @@ from controller.api.revision import Revision
 from controller.daemonset.trouble import Trouble
 from controller.planner.eligibility import Rules
 from controller.planner.manifest import Mold
+from controller.planner.sight import Sight
 from controller.planner.world import Predecessor
 
 ASK_AGAIN_SECONDS = 60.0
@@ -69,6 +70,10 @@ class Memory(msgspec.Struct):
     """The last pass left more to do, now or once pods are available: what it waits for is looked at soon."""
     trouble: Trouble | None = None
     """What a failed write was told by the server, until it is over; another generation begins without any."""
+    sight: Sight | None = None
+    """What the last pass saw."""
+    paused_since: float = 0.0
+    """Seconds since 1970: the first pass that found it paused, as all since did; 0 = the last one did not."""
     status: DaemonSetStatus | None = None
     """The status as we wrote it last …"""
     status_version: int = 0
@@ -113,6 +118,12 @@ class Memory(msgspec.Struct):
                 ahead[pod.uid] = FutureReady(said=said, seen=min(pod.created, now) if known is None else now)
         self.future_ready = ahead
         return {uid: one.seen for uid, one in ahead.items()}
+
+    def saw(self, daemonset: DaemonSet, sight: Sight | None, now: float) -> None:
+        """A pass has looked at it; `sight` None: it could make no sense of the spec."""
+        rolling = daemonset.rolling_update
+        self.sight = sight
+        self.paused_since = (self.paused_since or now) if rolling is not None and rolling.paused else 0.0
 
     def refused(self, revision_hash: str, words: str, now: float) -> None:
         """The dry run was refused."""

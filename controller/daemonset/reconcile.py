@@ -85,6 +85,7 @@ class Reconciler:
         began = perf_counter()
         decided = self._decide(daemonset, memory, fresh=fresh)
         cost = perf_counter() - began
+        memory.saw(daemonset, decided.sight, self._clock())
         self._watchers.on_plan(key, decided, cost)
         try:
             for note in decided.notes:

@@ -1,105 +1,237 @@
-"""The metrics that tell the state of every DaemonSet, read off at a scrape: they cost nothing until somebody asks."""
+"""The metrics that tell the state of every DaemonSet, read off at a scrape: they cost nothing until somebody asks.
+
+Names are those of kruise-state-metrics where it has them, so that its dashboards keep working. Two of its series hold
+their number in a label; ours hold it in the value. An enumeration has a series for each of its values, 0 or 1.
+
+What the status says is there at once. What only a pass knows (limits as numbers, failures, blocks, zones) appears
+with the first pass of this process, and is gone while a spec has no meaning or the DaemonSet is being deleted: no
+number is better than an old one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout
+from controller.api.base import Value
+from controller.api.daemonset import DaemonSet, Phase
 from controller.api.meta import epoch
-
-_NO_STATUS = DaemonSetStatus()
-
-STATE: tuple[tuple[str, str, Callable[[DaemonSet, DaemonSetStatus], float]], ...] = (
-    ("metadata_generation", "Generation of the spec", lambda ds, _: ds.generation),
-    (
-        "status_observed_generation",
-        "Generation that the controller has handled",
-        lambda _, s: s.observed_generation,
-    ),
-    (
-        "status_desired_number_scheduled",
-        "Nodes that should run the pod",
-        lambda _, s: s.desired_number_scheduled,
-    ),
-    ("status_current_number_scheduled", "Of these, nodes that run it", lambda _, s: s.current_number_scheduled),
-    ("status_number_ready", "Of these, Ready", lambda _, s: s.number_ready),
-    ("status_number_available", "Of these, Ready for minReadySeconds", lambda _, s: s.number_available),
-    ("status_number_unavailable", "Desired minus available", lambda _, s: s.number_unavailable),
-    ("status_number_misscheduled", "Nodes that run it and should not", lambda _, s: s.number_misscheduled),
-    (
-        "status_updated_number_scheduled",
-        "Nodes that run the update revision",
-        lambda _, s: s.updated_number_scheduled,
-    ),
-)
-"""Names as in kruise-state-metrics, so that its dashboards keep working."""
-
-_NO_ROLLOUT = Rollout()
-
-ROLLOUT: tuple[tuple[str, str, Callable[[Rollout], float]], ...] = (
-    ("target_nodes", "Nodes that may have the update revision now", lambda r: r.target),
-    ("updated_available_nodes", "Of these, nodes with an available pod of it and no old one", lambda r: r.done),
-    (
-        "started_timestamp_seconds",
-        "Start of the current or last rollout, 0 if none",
-        lambda r: epoch(r.start_time) or 0,
-    ),
-    (
-        "last_progress_timestamp_seconds",
-        "Since when the deadline of the rollout counts, 0 if there was none",
-        lambda r: epoch(r.last_progress_time) or 0,
-    ),
-)
-
+from controller.telemetry.shown import Shown, Sight
 
 OF_DAEMONSET = ("namespace", "daemonset")
+WITHOUT_ZONE = "none"
+"""What nodes without a zone label are counted under."""
+
+Samples: TypeAlias = Iterable[tuple[tuple[str, ...], float]]
+"""Values of the labels beyond `OF_DAEMONSET`, and the number."""
+
+
+class Family(Value):
+    """One metric: how it is called, and how it is read off."""
+
+    name: str
+    """Without the `kruise_daemonset_` that all have."""
+    meaning: str
+    read: Callable[[Shown], Samples]
+    labels: tuple[str, ...] = ()
+
+
+def _number(name: str, meaning: str, read: Callable[[Shown], float]) -> Family:
+    return Family(name=name, meaning=meaning, read=lambda shown: [((), read(shown))])
+
+
+def _seen(name: str, meaning: str, read: Callable[[Sight], Samples | float], labels: tuple[str, ...] = ()) -> Family:
+    """Of what only a pass knows."""
+
+    def samples(shown: Shown) -> Samples:
+        if shown.sight is None:
+            return ()
+        found = read(shown.sight)
+        return [((), found)] if isinstance(found, int | float) else found
+
+    return Family(name=name, meaning=meaning, read=samples, labels=labels)
+
+
+def _strategy_type(daemonset: DaemonSet) -> str:
+    return daemonset.spec.update_strategy.type or "RollingUpdate"
+
+
+def _strategy_types(shown: Shown) -> Samples:
+    now = _strategy_type(shown.daemonset)
+    return [((one,), float(one == now)) for one in ("RollingUpdate", "OnDelete")]
+
+
+def _info(shown: Shown) -> Samples:
+    rolling = shown.daemonset.rolling_update
+    how = (rolling.rolling_update_type or "Standard") if rolling is not None else ""
+    return [((_strategy_type(shown.daemonset), how, shown.status.update_revision), 1.0)]
+
+
+def _conditions(shown: Shown) -> Samples:
+    for condition in shown.status.conditions or ():
+        kind, now = str(condition.get("type", "")), str(condition.get("status", "")).lower()
+        for value in ("true", "false", "unknown"):
+            yield (kind, value), float(now == value)
+
+
+def _phases(shown: Shown) -> Samples:
+    """As it was written; what goes or was never looked at has no status that says so."""
+    now = Phase.TERMINATING if shown.daemonset.dying else shown.rollout.phase or Phase.PENDING
+    return [((phase.value,), float(phase == now)) for phase in Phase]
+
+
+def _zones(sight: Sight) -> Samples:
+    for zone, states in sight.zones.items():
+        for state, number in states.items():
+            yield (zone or WITHOUT_ZONE, state), number
+
+
+STATE: tuple[Family, ...] = (
+    _number("created", "When it was created, in seconds since 1970", lambda shown: shown.daemonset.created),
+    _number("metadata_generation", "Generation of the spec", lambda shown: shown.daemonset.generation),
+    _number(
+        "status_observed_generation",
+        "Generation that the controller has handled",
+        lambda shown: shown.status.observed_generation,
+    ),
+    _number(
+        "status_desired_number_scheduled",
+        "Nodes that should run the pod",
+        lambda shown: shown.status.desired_number_scheduled,
+    ),
+    _number(
+        "status_current_number_scheduled",
+        "Of these, nodes that run it",
+        lambda shown: shown.status.current_number_scheduled,
+    ),
+    _number("status_number_ready", "Of these, Ready", lambda shown: shown.status.number_ready),
+    _number(
+        "status_number_available", "Of these, Ready for minReadySeconds", lambda shown: shown.status.number_available
+    ),
+    _number("status_number_unavailable", "Desired minus available", lambda shown: shown.status.number_unavailable),
+    _number(
+        "status_number_misscheduled",
+        "Nodes that run it and should not",
+        lambda shown: shown.status.number_misscheduled,
+    ),
+    _number(
+        "status_updated_number_scheduled",
+        "Nodes that run the update revision",
+        lambda shown: shown.status.updated_number_scheduled,
+    ),
+    Family(
+        name="status_condition",
+        meaning="1 for the current status of each condition that is there",
+        read=_conditions,
+        labels=("condition", "status"),
+    ),
+    Family(
+        name="spec_strategy_type",
+        meaning="1 for the type of the update strategy",
+        read=_strategy_types,
+        labels=("strategy_type",),
+    ),
+    Family(
+        name="info",
+        meaning="Always 1; what can be told in words",
+        read=_info,
+        labels=("strategy_type", "rolling_update_type", "update_revision"),
+    ),
+    Family(
+        name="rollout_phase",
+        meaning="1 for the current one of the nine phases",
+        read=_phases,
+        labels=("phase",),
+    ),
+    _number(
+        "rollout_target_nodes",
+        "Nodes that may have the update revision now, or could if it were not paused",
+        lambda shown: shown.rollout.target,
+    ),
+    _number(
+        "rollout_updated_available_nodes",
+        "Of the target, nodes with an available pod of the update revision and no old one",
+        lambda shown: shown.rollout.done,
+    ),
+    _number(
+        "rollout_started_timestamp_seconds",
+        "Start of the current or last rollout, 0 if none",
+        lambda shown: epoch(shown.rollout.start_time) or 0.0,
+    ),
+    _number(
+        "rollout_last_progress_timestamp_seconds",
+        "Last time a rollout got on, from which its deadline counts; 0 if there was none",
+        lambda shown: epoch(shown.rollout.last_progress_time) or 0.0,
+    ),
+    _number(
+        "rollout_paused_since_timestamp_seconds",
+        "Since when it is paused, as far as is known; 0 while it is not",
+        lambda shown: shown.paused_since,
+    ),
+    _seen(
+        "spec_strategy_partition",
+        "Nodes that stay on the old revision: the partition as a number",
+        lambda sight: sight.budget.partition,
+    ),
+    _seen(
+        "spec_strategy_rollingupdate_max_surge",
+        "maxSurge as a number of nodes",
+        lambda sight: sight.budget.max_surge,
+    ),
+    _seen(
+        "spec_strategy_rollingupdate_max_unavailable",
+        "maxUnavailable as a number of nodes",
+        lambda sight: sight.budget.max_unavailable,
+    ),
+    _seen(
+        "rollout_updating_nodes",
+        "Nodes whose new pod may still become available, or is about to be made",
+        lambda sight: sight.updating,
+    ),
+    _seen(
+        "rollout_failed_nodes",
+        "Nodes whose pod of the update revision will not get well by waiting, or has ended",
+        lambda sight: [((reason,), number) for reason, number in sight.failed.items()],
+        ("reason",),
+    ),
+    _seen(
+        "rollout_blocked",
+        "1 while this keeps nodes from the update revision",
+        lambda sight: [((reason,), float(there)) for reason, there in sight.blocks.items()],
+        ("reason",),
+    ),
+    _seen(
+        "rollout_unplanned_updated_nodes",
+        "Nodes on the update revision beyond what partition and selector allow",
+        lambda sight: sight.unplanned,
+    ),
+)
+
+ZONES = _seen(
+    "rollout_zone_nodes",
+    "Nodes that should run the pod, by zone and how they stand: updated, updating, failed or old",
+    _zones,
+    ("zone", "state"),
+)
 
 
 class DaemonSetCollector(Collector):
-    def __init__(self, current: Callable[[], Iterable[DaemonSet]]) -> None:
-        self._current = current
+    def __init__(self, current: Callable[[], Iterable[Shown]], *, zones: bool = True) -> None:
+        """`current` yields nothing on a standby."""
+        self._current, self._families = current, (*STATE, ZONES) if zones else STATE
 
     def describe(self) -> Iterable[Metric]:
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        rows = [(ds, ds.status or _NO_STATUS, [ds.namespace, ds.name]) for ds in self._current()]
-        for name, meaning, read in STATE:
-            family = GaugeMetricFamily(f"kruise_daemonset_{name}", meaning, labels=OF_DAEMONSET)
-            for daemonset, status, labels in rows:
-                family.add_metric(labels, read(daemonset, status))
-            yield family
-        for name, meaning, tell in ROLLOUT:
-            family = GaugeMetricFamily(f"kruise_daemonset_rollout_{name}", meaning, labels=OF_DAEMONSET)
-            for _, status, labels in rows:
-                family.add_metric(labels, tell(status.rollout or _NO_ROLLOUT))
-            yield family
-        phases = GaugeMetricFamily(
-            "kruise_daemonset_rollout_phase", "1 for the current one of the phases", labels=(*OF_DAEMONSET, "phase")
-        )
-        for daemonset, _, labels in rows:
-            for phase in Phase:
-                phases.add_metric([*labels, phase.value], float(phase == _phase(daemonset)))
-        yield phases
-        conditions = GaugeMetricFamily(
-            "kruise_daemonset_status_condition",
-            "1 for the current status of each condition",
-            labels=(*OF_DAEMONSET, "condition", "status"),
-        )
-        for _, status, labels in rows:
-            for condition in status.conditions or ():
-                kind, now = str(condition.get("type", "")), str(condition.get("status", "")).lower()
-                for value in ("true", "false", "unknown"):
-                    conditions.add_metric([*labels, kind, value], float(now == value))
-        yield conditions
-
-
-def _phase(daemonset: DaemonSet) -> str:
-    """As it was written; what goes or was never looked at has no status that says so."""
-    if daemonset.dying:
-        return Phase.TERMINATING
-    rollout = daemonset.status.rollout if daemonset.status is not None else None
-    return rollout.phase if rollout is not None else Phase.PENDING
+        rows = [((one.daemonset.namespace, one.daemonset.name), one) for one in self._current()]
+        for family in self._families:
+            labels = (*OF_DAEMONSET, *family.labels)
+            gauge = GaugeMetricFamily(f"kruise_daemonset_{family.name}", family.meaning, labels=labels)
+            for names, shown in rows:
+                for values, number in family.read(shown):
+                    gauge.add_metric((*names, *values), number)
+            yield gauge

@@ -24,10 +24,10 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import choose_encoder
 
-from controller.api.daemonset import DaemonSet
 from controller.api.wellknown import LEASE_NAME
 from controller.telemetry.collectors import Cache, CacheCollector, Queue, QueueCollector
 from controller.telemetry.daemonsets import DaemonSetCollector
+from controller.telemetry.shown import Shown
 
 CONTROLLER = "daemonset"
 
@@ -187,9 +187,9 @@ class Metrics:
         """Show each resource's cache from now on."""
         self.registry.register(CacheCollector(caches))
 
-    def watch_daemonsets(self, current: Callable[[], Iterable[DaemonSet]]) -> None:
+    def watch_daemonsets(self, current: Callable[[], Iterable[Shown]], *, zones: bool = True) -> None:
         """Show the state of every DaemonSet that `current` yields; a standby yields none."""
-        self.registry.register(DaemonSetCollector(current))
+        self.registry.register(DaemonSetCollector(current, zones=zones))
 
     # -- our own
 

@@ -92,3 +92,10 @@ async def test_a_leader_writes_and_whoever_does_not_lead_may_read(
     assert (await fence.exchange(write)).status == 200
     assert server.heard.startswith(f"{write.method} {write.path} HTTP/1.1".encode())
     assert server.heard.endswith(write.body)
+
+
+async def test_it_tells_whether_this_process_leads(listener: tuple[Listener, Fence]) -> None:
+    _, fence = listener
+    assert not fence.is_open, "nobody has said so"
+    fence.open(lost_at(2))
+    assert [fence.is_open, fence.is_open] == [True, False]

@@ -3,9 +3,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-import msgspec
-
-from controller.api.daemonset import DaemonSet, DaemonSetSpec, DaemonSetStatus, Phase
 from controller.runtime.workqueue import WorkQueue
 from controller.telemetry.metrics import Metrics
 from tests.pure.runtime.virtual_loop import virtually
@@ -88,65 +85,6 @@ def test_caches_are_read_at_the_scrape() -> None:
     metrics.watch_caches({"pods": FilledCache()})
     assert value(metrics, "kruise_ds_informer_synced", {"resource": "pods"}) == 1
     assert value(metrics, "kruise_ds_informer_objects", {"resource": "pods"}) == 5
-
-
-def test_the_state_of_each_daemonset_goes_when_it_goes() -> None:
-    status = msgspec.convert(
-        {
-            "observedGeneration": 2,
-            "desiredNumberScheduled": 7,
-            "conditions": [{"type": "Progressing", "status": "True"}],
-            "rollout": {
-                "phase": "Held",
-                "target": 4,
-                "done": 3,
-                "startTime": "1970-01-01T00:01:00Z",
-                "lastProgressTime": "1970-01-01T00:02:00Z",
-            },
-        },
-        DaemonSetStatus,
-    )
-    daemonset = DaemonSet(
-        namespace="shop",
-        name="agent",
-        uid="u",
-        version="1",
-        generation=3,
-        annotations={},
-        dying=False,
-        spec=DaemonSetSpec(),
-        status=status,
-        identity="",
-    )
-    present = [daemonset]
-    metrics = Metrics(version="0.1.0")
-    metrics.watch_daemonsets(lambda: present)
-    labels = {"namespace": "shop", "daemonset": "agent"}
-    assert value(metrics, "kruise_daemonset_metadata_generation", labels) == 3
-    assert value(metrics, "kruise_daemonset_status_observed_generation", labels) == 2
-    assert value(metrics, "kruise_daemonset_status_desired_number_scheduled", labels) == 7
-    condition = labels | {"condition": "Progressing"}
-    assert value(metrics, "kruise_daemonset_status_condition", condition | {"status": "true"}) == 1
-    assert value(metrics, "kruise_daemonset_status_condition", condition | {"status": "false"}) == 0
-    assert value(metrics, "kruise_daemonset_rollout_target_nodes", labels) == 4
-    assert value(metrics, "kruise_daemonset_rollout_updated_available_nodes", labels) == 3
-    assert value(metrics, "kruise_daemonset_rollout_started_timestamp_seconds", labels) == 60
-    assert value(metrics, "kruise_daemonset_rollout_last_progress_timestamp_seconds", labels) == 120
-    assert phases(metrics, labels) == {phase: float(phase == "Held") for phase in Phase}
-    present[:] = [msgspec.structs.replace(daemonset, dying=True)]
-    assert phases(metrics, labels)["Terminating"] == 1
-    present[:] = [msgspec.structs.replace(daemonset, status=None)]
-    assert phases(metrics, labels)["Pending"] == 1
-    assert value(metrics, "kruise_daemonset_rollout_started_timestamp_seconds", labels) == 0
-    present.clear()
-    assert value(metrics, "kruise_daemonset_metadata_generation", labels) is None
-
-
-def phases(metrics: Metrics, labels: dict[str, str]) -> dict[str, float | None]:
-    return {
-        phase.value: value(metrics, "kruise_daemonset_rollout_phase", labels | {"phase": phase.value})
-        for phase in Phase
-    }
 
 
 def test_leading_shows() -> None:
