@@ -9,6 +9,7 @@ import pytest
 
 from tests.control_plane.ports import free_port
 from tests.kit.api import DAEMONSETS, NODES, PODS
+from tests.nodes import Behaviour
 from tests.system.bed import Bed
 from tests.system.metrics import metric, with_metrics
 from tests.system.objects import V2, daemonset
@@ -144,3 +145,19 @@ CHANGES = {
     "a label that the node selector asks for": label_selector,
     "a label that the update's selector asks for": label_canary,
 }
+
+
+@virtual_time
+async def test_no_status_is_written_for_the_sake_of_a_condition_alone() -> None:
+    async with simulated(clock=clock) as bed:
+        bed.patience = 86400.0
+        await bed.add_nodes(40)
+        bed.nodes.behave("*", Behaviour(ready=3.0))
+        await bed.deploy(daemonset(rolling={"maxUnavailable": "10%"}))
+        await bed.set_image(V2)
+        await bed.settled()
+        await bed.idle(60)
+        for write in bed.journal.statuses:
+            assert isinstance(write.body, list)
+            paths = {str(one["path"]) for one in write.body if str(one["path"]).startswith("/status/")}
+            assert paths - {"/status/conditions"}, f"nothing but conditions is new: {write.body}"
