@@ -208,6 +208,7 @@ def _environment(pod: Object, container: Object, folder: Path) -> dict[str, str]
         "spec.nodeName": NAME,
     }
     env = {"PATH": str(PROGRAMS), "PYTHONPATH": str(CODE), "HOME": str(folder), "TMPDIR": str(folder)}
+    env["POD_NAME"] = pod["metadata"]["name"]  # in place of the host name, which in a container is the pod's
     for one in container.get("env") or ():
         env[one["name"]] = one["value"] if "value" in one else fields[one["valueFrom"]["fieldRef"]["fieldPath"]]
     return env

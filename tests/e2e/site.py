@@ -12,7 +12,9 @@ from pathlib import Path
 
 from tests.control_plane import ControlPlane
 from tests.e2e.bed import Bed, bed_on
+from tests.e2e.guide import commands
 from tests.e2e.host import Host, Running
+from tests.e2e.witness import is_live
 from tests.kit.api import PODS, Object
 from tests.manifests.files import MANIFESTS
 from tests.manifests.rights import NAMESPACE
@@ -21,8 +23,6 @@ HERE = MANIFESTS.parent
 """The folder that the documents' commands are typed in."""
 SMALL = {"memory": "64Mi"}
 """Too little for the controller, so that the scheduler puts it where it runs."""
-INSTALL = ("apply", "--server-side", "-k", "manifests/overlays/default")
-ROLLED_OUT = ("-n", NAMESPACE, "rollout", "status", "deployment/kruise-ds-controller", "--timeout=60s")
 
 
 class Site:
@@ -49,21 +49,26 @@ class Site:
         assert b"Warning" not in err, f"{line}: {err.decode()}"
         return out.decode()
 
-    async def kubectl(self, *words: str, folder: Path = HERE) -> str:
-        return await self.sh(f"kubectl {' '.join(words)}", folder)
+    async def follow(self, title: str, folder: Path = HERE) -> str:
+        """Run all commands of that section of the guide, with the manifests of `folder`; returns what they print."""
+        return "".join([await self.sh(line, folder) for line in commands(title)])
 
-    async def installed(self, *, folder: Path = HERE) -> list[Running]:
-        """Install what `folder` holds, and wait until it runs; returns its replicas."""
-        await self.kubectl(*INSTALL, folder=folder)
-        await self.kubectl(*ROLLED_OUT, folder=folder)
-        return list(self.host.running.values())
+    async def replicas(self) -> list[Running]:
+        """The controller's, without those that were told to go."""
+        pods = await self.bed.api.list(PODS, namespace=NAMESPACE)
+        return [self.host.running[pod["metadata"]["name"]] for pod in pods if is_live(pod)]
+
+    async def versions(self) -> set[str]:
+        """The tags of the images that run."""
+        return {one.container["image"].rpartition(":")[2] for one in await self.replicas()}
 
     async def workers(self, *names: str) -> None:
         for name in names:
             await self.bed.nodes.add(name, allocatable=SMALL)
 
-    async def no_controller(self) -> None:
-        """Wait until no pod of the controller is left."""
+    async def stopped(self) -> None:
+        """Take the controller away, and wait until none of its pods is left."""
+        await self.sh(f"kubectl -n {NAMESPACE} delete deployment kruise-ds-controller --ignore-not-found")
         await self.bed.api.wait_for(
             PODS, lambda pods: not pods, "the controller's pods are gone", namespace=NAMESPACE
         )
@@ -83,9 +88,10 @@ async def site_on(plane: ControlPlane, namespace: str = "") -> AsyncIterator[Sit
     none of its replicas may have ended in another way."""
     async with bed_on(plane, namespace) as bed, Host(plane, bed.api.transport) as host:
         site = Site(bed, host)
-        yield site
-        await site.kubectl("-n", NAMESPACE, "delete", "deployment", "kruise-ds-controller", "--ignore-not-found")
-        await site.no_controller()
+        try:
+            yield site
+        finally:
+            await site.stopped()
         assert host.restarts == []
         assert {one.code for one in host.ended} <= {0}, host.ended
 

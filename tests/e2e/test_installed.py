@@ -27,7 +27,8 @@ async def leaders(replicas: list[Running]) -> list[bool]:
 async def test_two_replicas_as_installed_roll_out_the_demo_and_end_well(site_plane: ControlPlane) -> None:
     audit = Audit(site_plane, ACCOUNT)
     async with site_on(site_plane) as site:
-        replicas = await site.installed()
+        await site.follow("Install")
+        replicas = await site.replicas()
         assert len(replicas) == 2
         assert sorted(await leaders(replicas)) == [False, True]
         await site.workers(*NODES)

@@ -1,0 +1,75 @@
+"""Taking the controller away and bringing it back touches no pod; taking the CRD away takes all (docs/upgrade.md)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.control_plane import ControlPlane
+from tests.e2e.bed import sample
+from tests.e2e.site import site_on
+from tests.e2e.witness import witnessing
+from tests.kit.api import DAEMONSETS, NAMESPACES, PODS, REVISIONS
+from tests.manifests.rights import NAMESPACE
+from tests.nodes import Behaviour
+
+pytestmark = pytest.mark.real
+
+NODES = tuple(f"left-{number}" for number in range(5))
+
+
+async def test_uninstalled_in_the_middle_of_a_rollout_and_installed_again_it_goes_on_where_it_stood(
+    site_plane: ControlPlane,
+) -> None:
+    async with site_on(site_plane) as site:
+        bed = site.bed
+        await site.follow("Install")
+        await site.workers(*NODES)
+        await bed.apply_sample("ds.demo.yaml")
+        await bed.serves(*NODES)
+        await bed.settled(len(NODES))
+        bed.nodes.behave("*", Behaviour(ready=1.0))
+        demo = sample("ds.demo.yaml")
+        demo["spec"]["template"]["metadata"]["labels"]["ver"] = "v2"
+        async with witnessing(bed.api) as witness:
+            await bed.apply(demo)
+            await witness.until(lambda: len(witness.retired) >= 2, "the update is under way")
+            await site.follow("Uninstall")
+            assert await bed.api.find(NAMESPACES, NAMESPACE) is None
+            left = await bed.serves(*NODES)
+            before = await site.pods()
+            assert {pod["metadata"]["labels"].get("ver") for pod in left.values()} == {None, "v2"}, "half way"
+            assert "demo" in await bed.kubectl("get", "ads"), "the kind is still there, and its objects"
+            assert len(witness.ever) == len(NODES) + len(witness.retired), "nobody was told to go without a successor"
+
+            retired = set(witness.retired.values())
+            await site.follow("Install")
+            await bed.serves(*NODES, labels={"ver": "v2"})
+            await bed.settled(len(NODES))
+            after = await site.pods()
+            assert {node: after[node] for node in retired} == {node: before[node] for node in retired}
+            assert len(witness.ever) == 2 * len(NODES), "each node was updated once"
+
+
+async def test_without_the_crd_nothing_is_left_and_it_can_be_installed_again(site_plane: ControlPlane) -> None:
+    async with site_on(site_plane) as site:
+        bed = site.bed
+        await site.follow("Install")
+        await site.workers(*NODES)
+        await bed.apply_sample("ds.demo.yaml")
+        await bed.apply(sample("ds.demo.yaml") | {"metadata": {"name": "kept"}})
+        await bed.api.wait_for(PODS, lambda pods: len(pods) == 2 * len(NODES), "two pods on each node")
+        await bed.settled(len(NODES))
+        await bed.settled(len(NODES), "kept")
+        await site.follow("Uninstall")
+        await bed.kubectl("delete", "ads", "kept", "--cascade=orphan")
+        await site.follow("Remove everything")
+        orphans = await bed.api.wait_for(PODS, lambda pods: len(pods) == len(NODES), "the pods of one are gone")
+        assert all(not pod["metadata"].get("ownerReferences") for pod in orphans), "those of the other are nobody's"
+        kept = {pod["metadata"]["uid"] for pod in orphans}
+        await site.follow("Install")
+        assert await bed.api.list(DAEMONSETS) == []
+        await bed.apply(sample("ds.demo.yaml") | {"metadata": {"name": "kept"}})
+        await bed.settled(len(NODES), "kept")
+        assert {pod["metadata"]["uid"] for pod in await bed.pods()} == kept, "taken over"
+        (revision,) = await bed.api.list(REVISIONS)
+        assert revision["revision"] == 1

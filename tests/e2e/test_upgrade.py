@@ -1,0 +1,134 @@
+"""Another version of CRD and controller in the middle of a rollout, and back: no pod notices (docs/upgrade.md)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.control_plane import ControlPlane
+from tests.e2e.audit import Audit
+from tests.e2e.bed import sample
+from tests.e2e.conftest import ACCOUNT
+from tests.e2e.site import HERE, Site, release, site_on
+from tests.e2e.witness import witnessing
+from tests.kit.api import DAEMONSETS, REVISIONS, Object
+from tests.nodes import Behaviour
+
+pytestmark = pytest.mark.real
+
+NODES = tuple(f"up-{number}" for number in range(6))
+KEPT = NODES[:2]
+"""The partition keeps these on the old version: the last in the order of updates."""
+CRD_FILE = Path("manifests/crds/daemonsets.apps.kruise.io.yaml")
+
+
+def newer(folder: Path) -> Path:
+    """A release whose CRD has one more field in spec and status."""
+    release(folder, "v0.1.1")
+    return _with_crd(folder, lambda fields: fields.update(fromTheFuture={"type": "string"}))
+
+
+def older(folder: Path) -> Path:
+    """A CRD that lacks a field of the status which today's controller writes."""
+    return _with_crd(release(folder, "v0.0.9"), lambda fields: fields.pop("columns", None))
+
+
+def _with_crd(folder: Path, change: Any) -> Path:
+    document = yaml.safe_load((folder / CRD_FILE).read_text())
+    for version in document["spec"]["versions"]:
+        root = version["schema"]["openAPIV3Schema"]["properties"]
+        change(root["status"]["properties"])
+        if "fromTheFuture" in root["status"]["properties"]:
+            root["spec"]["properties"]["fromTheFuture"] = {"type": "string"}
+    (folder / CRD_FILE).write_text(yaml.safe_dump(yaml.safe_load(yaml.safe_dump(document)), sort_keys=False))
+    return folder
+
+
+async def deployed(site: Site) -> Object:
+    """The demo on all nodes, which take a moment for a new pod from then on. Returns it, its partition set."""
+    demo = sample("ds.demo.yaml")
+    demo["spec"]["updateStrategy"] = {"rollingUpdate": {"partition": len(KEPT)}}
+    await site.bed.apply(demo)
+    await site.bed.serves(*NODES)
+    await site.bed.settled(len(NODES))
+    site.bed.nodes.behave("*", Behaviour(ready=1.0))
+    return demo
+
+
+async def test_crd_and_controller_change_in_the_middle_of_a_rollout_and_back_again(
+    site_plane: ControlPlane, tmp_path: Path
+) -> None:
+    async with site_on(site_plane) as site:
+        bed = site.bed
+        await site.follow("Install")
+        await site.workers(*NODES)
+        demo = await deployed(site)
+        before = await site.pods()
+        async with witnessing(bed.api) as witness:
+            witness.floor = len(NODES) - 1
+            demo["spec"]["template"]["metadata"]["labels"]["ver"] = "v2"
+            await bed.apply(demo)
+            await witness.until(lambda: len(witness.retired) >= 1, "the update has begun")
+            await site.follow("Upgrade", newer(tmp_path / "newer"))
+            assert await site.versions() == {"v0.1.1"}
+            await bed.status(updatedNumberScheduled=4, numberAvailable=6)
+            assert len(witness.ever) == len(NODES) + 4, "each node was updated once, and no other pod was made"
+
+            await from_the_future(site)
+            demo["spec"]["template"]["metadata"]["labels"]["ver"] = "v3"
+            await bed.apply(demo)
+            await witness.until(lambda: len(witness.retired) >= 5, "the next update has begun")
+            await site.follow("Downgrade")
+            assert await site.versions() == {"v0.1.0"}
+            await bed.status(updatedNumberScheduled=4, numberAvailable=6)
+            assert len(witness.ever) == len(NODES) + 8, "again each node once"
+        after = await site.pods()
+        assert {node: after[node] for node in KEPT} == {node: before[node] for node in KEPT}
+        await stays_from_the_future(site)
+
+
+async def from_the_future(site: Site) -> None:
+    """What a newer version may have written: a field of the status, a condition, an annotation, a label."""
+    condition = {"type": "FromTheFuture", "status": "True", "reason": "Told", "message": "", "observedGeneration": 1}
+    condition["lastTransitionTime"] = "2025-11-20T12:04:10Z"
+    operations = [
+        {"op": "add", "path": "/status/fromTheFuture", "value": "kept"},
+        {"op": "add", "path": "/status/conditions/-", "value": condition},
+    ]
+    await site.bed.api.patch(DAEMONSETS, "demo", operations, sub="status")
+    note = {"metadata": {"annotations": {"kruise-ds/from-the-future": "kept"}}}
+    await site.bed.api.patch(DAEMONSETS, "demo", note)
+    for revision in await site.bed.api.list(REVISIONS):
+        label = {"metadata": {"labels": {"kruise-ds/from-the-future": "kept"}}}
+        await site.bed.api.patch(REVISIONS, revision["metadata"]["name"], label)
+
+
+async def stays_from_the_future(site: Site) -> None:
+    demo = await site.bed.api.get(DAEMONSETS, "demo")
+    assert demo["status"]["fromTheFuture"] == "kept"
+    assert "FromTheFuture" in [one["type"] for one in demo["status"]["conditions"]]
+    assert demo["metadata"]["annotations"]["kruise-ds/from-the-future"] == "kept"
+
+
+async def test_a_controller_that_is_newer_than_the_crd_works_and_does_not_write_for_ever(
+    site_plane: ControlPlane, tmp_path: Path
+) -> None:
+    async with site_on(site_plane) as site:
+        bed = site.bed
+        await site.sh("kubectl apply --server-side -k manifests/crds", older(tmp_path / "older"))
+        await site.follow("Downgrade")  # the same commands bring a newer controller: the CRD stays
+        await site.workers(*NODES)
+        await deployed(site)
+        assert "columns" not in await bed.settled(len(NODES))
+        audit = Audit(site_plane, ACCOUNT)
+        for round_ in range(3):  # each of these wakes it, and none asks for anything
+            await bed.kubectl("annotate", "ads", "demo", "--overwrite", f"looked={round_}")
+        await site.stopped()
+        assert len(audit.writes("daemonsets/status")) <= 2 * 3, "what the server drops is offered once a look"
+        await site.follow("Upgrade", HERE)
+        await bed.status(
+            columns={"nodeSelector": "<none>", "containers": "demo", "images": "busybox", "selector": "app=demo"}
+        )
