@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from itertools import pairwise
 
@@ -10,6 +11,7 @@ import pytest
 from tests.control_plane.ports import free_port
 from tests.kit.api import DAEMONSETS, NODES, PODS
 from tests.nodes import Behaviour
+from tests.nodes.statuses import condition
 from tests.system.bed import Bed
 from tests.system.metrics import metric, with_metrics
 from tests.system.objects import V2, daemonset
@@ -161,3 +163,24 @@ async def test_no_status_is_written_for_the_sake_of_a_condition_alone() -> None:
             assert isinstance(write.body, list)
             paths = {str(one["path"]) for one in write.body if str(one["path"]).startswith("/status/")}
             assert paths - {"/status/conditions"}, f"nothing but conditions is new: {write.body}"
+
+
+@virtual_time
+async def test_a_pod_that_turns_ready_and_the_condition_with_it_costs_few_statuses() -> None:
+    async with simulated(clock=clock) as bed:
+        bed.patience = 86400.0
+        await bed.add_nodes(2)
+        await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "partition": 1}))
+        await bed.set_image(V2)
+        await bed.phase("Held")
+        await bed.idle(60)
+        bed.journal.clear()
+        updated = (await bed.pods())["node-1"]
+        for _ in range(40):
+            await bed.nodes.ready(updated, value=False)
+            await asyncio.sleep(0.25)
+            await bed.nodes.ready(updated)
+            await asyncio.sleep(0.25)
+        await bed.idle(10)
+        assert 3 <= len(bed.journal.statuses) <= 15, "twenty seconds in which Held and Degraded took turns"
+        assert condition(await bed.daemonset(), "Ready")["status"] == "True"
