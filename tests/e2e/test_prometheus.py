@@ -30,7 +30,8 @@ STALLED = "KruiseDaemonSetRolloutStalled"
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Four nodes: `demo` is held at a partition, `broken` is stalled by an image that nobody has."""
+    """Four nodes: `demo` is held at a partition, `broken` is stalled by an image that nobody has, and `waits` leaves
+    two nodes without a pod on purpose."""
 
     prometheus: Prometheus
     namespace: str
@@ -73,28 +74,31 @@ def named(name: str, image: str = "busybox", **annotations: str) -> Object:
 
 
 async def rolled_out(bed: Bed, prometheus: Prometheus) -> None:
-    """Bring `demo` to its partition and `broken` to a stand, and wait until Prometheus has seen all of it."""
+    """Bring the three to where they stand, and wait until Prometheus has seen all of it."""
     for number, node in enumerate(NODES):
         await bed.workers(node, **{"topology.kubernetes.io/zone": f"zone-{number % 2}"})
     bed.nodes.behave("*", Behaviour(missing_images=("*:missing",)))
     deadline = {"kruise-ds/progress-deadline-seconds": "2"}
-    demo, broken = named("demo"), named("broken", **deadline)
-    for one in (demo, broken):
+    waits = named("waits")
+    waits["spec"]["updateStrategy"] = {"rollingUpdate": {"partition": 2}}
+    waits["spec"]["scaleStrategy"] = {"partitionedScaling": True}
+    for one in (named("demo"), named("broken", **deadline), waits):
         await bed.apply(one)
     for name in ("demo", "broken"):
         await bed.settled(len(NODES), name)
-    await prometheus.scraped(f'count(kruise_daemonset_metadata_generation{{namespace="{bed.namespace}"}}) == 2')
+    await prometheus.scraped(f'count(kruise_daemonset_metadata_generation{{namespace="{bed.namespace}"}}) == 3')
     demo = named("demo", "busybox:2")
     demo["spec"]["updateStrategy"] = {"rollingUpdate": {"partition": 2}}
     await bed.apply(demo)
     await bed.apply(named("broken", "busybox:missing", **deadline))
     await bed.status("demo", updatedNumberScheduled=2, numberAvailable=len(NODES))
+    await bed.status("waits", desiredNumberScheduled=len(NODES), numberAvailable=2)
     await prometheus.until(
         lambda alerts: bool(about("broken", alerts, "firing") and about("broken", alerts, "pending")),
         f"{STALLED} fires, and the patient one has seen it",
     )
-    held = f'kruise_daemonset_rollout_phase{{namespace="{bed.namespace}",daemonset="demo",phase="Held"}} == 1'
-    await prometheus.scraped(held)
+    held = f'kruise_daemonset_rollout_phase{{namespace="{bed.namespace}",phase="Held"}} == 1'
+    await prometheus.scraped(f"count({held}) == 2")
 
 
 def about(daemonset: str, alerts: list[dict[str, Any]], state: str) -> list[dict[str, Any]]:
@@ -119,6 +123,7 @@ async def test_series_of_a_daemonset_have_its_namespace_and_come_from_the_leader
     assert {(labels["namespace"], labels["daemonset"], labels["pod"]): value for labels, value in found} == {
         (scene.namespace, "demo", LEADER): 4,
         (scene.namespace, "broken", LEADER): 4,
+        (scene.namespace, "waits", LEADER): 4,
     }
     assert await scene.prometheus.query('{exported_namespace=~".+"}') == []
     assert "kruise_daemonset_status_desired_number_scheduled{" not in scene.standby
@@ -136,13 +141,13 @@ async def test_the_rules_are_loaded_and_none_of_them_fails(scene: Scene) -> None
     assert {rule["name"]: rule.get("lastError", "") for rule in rules if rule["health"] != "ok"} == {}
 
 
-async def test_a_stalled_rollout_is_told_and_what_is_well_or_held_is_not(scene: Scene) -> None:
+async def test_a_stalled_rollout_is_told_and_what_is_held_or_waits_on_purpose_is_not(scene: Scene) -> None:
     alerts = await scene.prometheus.alerts()
     (firing,) = about("broken", alerts, "firing")
     assert firing["labels"]["namespace"] == scene.namespace
     assert "4 node(s) before its end" in firing["annotations"]["description"]
     assert len(about("broken", alerts, "pending")) == 1, "the real one waits for five minutes"
-    assert {one["labels"]["alertname"] for one in alerts if one["labels"].get("daemonset") == "demo"} == set()
+    assert {one["labels"]["daemonset"] for one in alerts if "daemonset" in one["labels"]} == {"broken"}
 
 
 async def test_the_controller_itself_gives_no_alarm(scene: Scene) -> None:
