@@ -175,6 +175,7 @@ async def test_a_pod_that_turns_ready_and_the_condition_with_it_costs_few_status
         await bed.phase("Held")
         await bed.idle(60)
         bed.journal.clear()
+        bed.nodes.behave("*", Behaviour(ready=None))
         updated = (await bed.pods())["node-1"]
         for _ in range(40):
             await bed.nodes.ready(updated, value=False)
