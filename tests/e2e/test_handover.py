@@ -1,0 +1,54 @@
+"""From OpenKruise's controller to ours by the commands of docs/upgrade.md: its objects stay as they are."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.control_plane import ControlPlane
+from tests.e2e.openkruise import HASHES, NAME, SYSTEM, crd, in_charge
+from tests.e2e.site import Site, site_on
+from tests.kit.api import CRDS, DAEMONSETS_ALPHA, REVISIONS
+
+pytestmark = pytest.mark.real
+
+NODES = ("mon", "tue", "wed")
+
+
+async def theirs_installed(site: Site) -> None:
+    """Their CRD instead of ours, as somebody else applied it."""
+    plane = site.plane
+    await site.sh("kubectl delete -k manifests/crds")
+    document = json.dumps(crd(plane.ca_path.read_bytes()))
+    await site.bed.kubectl("create", "-f", "-", stdin=document)
+    await site.bed.kubectl("wait", "--for=condition=Established", "crd/daemonsets.apps.kruise.io")
+
+
+async def test_pods_and_history_of_openkruise_are_taken_over_as_they_are(site_plane: ControlPlane) -> None:
+    async with site_on(site_plane) as site:
+        bed = site.bed
+        await theirs_installed(site)
+        await site.workers(*NODES)
+        await in_charge(bed, site_plane, NODES)
+        await bed.serves(*NODES)
+        before = await site.pods()
+        revisions = await bed.api.list(REVISIONS)
+
+        listed = await site.follow("Hand-over")
+        assert f"{NAME}" in listed
+        seen = await bed.settled(len(NODES), NAME)
+        assert await site.pods() == before, "no pod was touched"
+        assert await bed.api.list(REVISIONS) == revisions, "and no revision"
+        assert seen["updateRevision"] == seen["daemonSetHash"] == HASHES["v2"]
+        stored = await bed.api.get(CRDS, "daemonsets.apps.kruise.io")
+        assert stored["status"]["storedVersions"] == ["v1alpha1", "v1beta1"]
+        assert (await bed.api.get(DAEMONSETS_ALPHA, NAME))["apiVersion"] == "apps.kruise.io/v1alpha1", "still served"
+
+        await site.sh(f"kubectl kruise-ds rollback {NAME} -y -n {bed.namespace}")
+        after = await bed.serves(*NODES, labels={"controller-revision-hash": HASHES["v1"]})
+        assert {pod["spec"]["containers"][0]["image"] for pod in after.values()} == {"agent:v1"}
+        await bed.settled(len(NODES), NAME)
+        numbers = {one["metadata"]["name"]: one["revision"] for one in await bed.api.list(REVISIONS)}
+        assert numbers == {f"{NAME}-{HASHES['v1']}": 3, f"{NAME}-{HASHES['v2']}": 2}, "theirs, renumbered, no new one"
+        await bed.kubectl("delete", "namespace", SYSTEM, "--wait=false")
