@@ -34,6 +34,7 @@ OPTIONS = (
     "--kube-api-qps",
     "--kube-api-burst",
     "--feature-gates",
+    "--zone-metrics",
     "--log-level",
     "--log-format",
 )
@@ -78,6 +79,7 @@ async def test_help_names_every_option_and_its_environment_variable() -> None:
     [
         ("--workers", "0"),
         ("--workers", "many"),
+        ("--zone-metrics", "some"),
         ("--metrics-bind-address", "8080"),
         ("--metrics-bind-address", ":99999"),
         ("--health-probe-bind-address", "localhost:http"),

@@ -1,0 +1,183 @@
+"""What a scrape tells of each DaemonSet, beside what its pods and its status are at the server."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import msgspec
+
+from controller.api.meta import epoch
+from controller.settings import Settings
+from tests.control_plane.ports import free_port
+from tests.kit.api import DAEMONSETS, PODS
+from tests.nodes import Behaviour
+from tests.system.bed import Bed, is_ready
+from tests.system.metrics import Numbers, measured, metric, scraped, state, tells, with_metrics
+from tests.system.objects import V2, daemonset, on_delete
+from tests.system.running import Controller
+from tests.system.waves import UNREADY, all_ready, roll
+
+ZONE = "topology.kubernetes.io/zone"
+CRASHES = Behaviour(crash=0.0, back_off=3600.0)
+NO_IMAGE = Behaviour(missing_images=("*:v2",))
+REFUSED = {"containers": [{"name": "agent", "image": V2, "volumeMounts": [{"name": "nowhere", "mountPath": "/x"}]}]}
+
+
+async def zoned(bed: Bed, east: int, west: int) -> None:
+    """node-0 … in the east, then those in the west."""
+    for number in range(east + west):
+        await bed.nodes.add(f"node-{number}", labels={ZONE: "east" if number < east else "west"})
+
+
+def whole(found: dict[str, Numbers]) -> float:
+    """All nodes of all zones and states."""
+    zones = found["rollout_zone_nodes"]
+    assert isinstance(zones, dict)
+    return sum(zones.values())
+
+
+async def test_an_update_on_which_two_nodes_fail(bed: Bed) -> None:
+    await zoned(bed, 3, 3)
+    port = await measured(bed)
+    made = await bed.deploy(daemonset(rolling={"maxUnavailable": "50%"}))
+    healthy = await tells(bed, port, rollout_phase={"Healthy": 1}, status_number_available=6)
+    assert healthy["created"] == epoch(made["metadata"]["creationTimestamp"])
+    assert healthy["rollout_zone_nodes"] == {"updated/east": 3, "updated/west": 3}
+    assert healthy["spec_strategy_rollingupdate_max_unavailable"] == 3
+    assert (healthy["rollout_blocked"], healthy["rollout_failed_nodes"]) == ({}, {})
+    bed.nodes.behave("node-5", CRASHES)
+    bed.nodes.behave("node-2", NO_IMAGE)
+    await bed.set_image(V2)
+    found = await tells(
+        bed,
+        port,
+        rollout_failed_nodes={"CrashLoopBackOff": 1, "ImagePull": 1},
+        rollout_updated_available_nodes=4,
+        rollout_updating_nodes=0,
+        status_number_unavailable=2,
+    )
+    pods = await bed.pods()
+    assert {node for node, pod in pods.items() if not is_ready(pod)} == {"node-2", "node-5"}
+    zones = {"updated/east": 2, "failed/east": 1, "updated/west": 2, "failed/west": 1}
+    assert (found["rollout_zone_nodes"], found["rollout_blocked"]) == (zones, {})
+    assert (found["rollout_phase"], found["rollout_target_nodes"]) == ({"Progressing": 1}, 6)
+    revision = (await bed.daemonset())["status"]["updateRevision"]
+    assert found["info"] == {f"Standard/RollingUpdate/{revision}": 1}
+    assert found["rollout_started_timestamp_seconds"] == epoch((await bed.phase("Progressing"))["startTime"])
+    bed.nodes.behave("node-5", None)
+    bed.nodes.behave("node-2", None)
+    for pod in [pods["node-2"], pods["node-5"]]:
+        await bed.api.delete(PODS, pod["metadata"]["name"])
+    await tells(bed, port, rollout_phase={"Healthy": 1}, rollout_failed_nodes={}, rollout_updated_available_nodes=6)
+    await bed.api.delete(DAEMONSETS, "agent")
+    await gone(bed, port)
+
+
+async def gone(bed: Bed, port: int) -> None:
+    async def missing() -> str:
+        found = await state(port)
+        return f"there is still {found}" if found else ""
+
+    await scraped(bed, missing)
+
+
+async def test_whatever_is_in_the_way_is_told(bed: Bed) -> None:
+    await bed.add_nodes(4)
+    port = await measured(bed)
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "partition": "50%"}))
+    assert (await tells(bed, port, rollout_phase={"Healthy": 1}))["rollout_blocked"] == {}
+    await bed.set_image(V2)
+    held = await tells(bed, port, rollout_phase={"Held": 1}, rollout_updated_available_nodes=2)
+    assert (held["rollout_blocked"], held["spec_strategy_partition"]) == ({"Partition": 1}, 2)
+    assert (held["rollout_target_nodes"], held["rollout_paused_since_timestamp_seconds"]) == (2, 0)
+    await roll(bed, partition=3)
+    raised = await tells(bed, port, rollout_unplanned_updated_nodes=1, rollout_target_nodes=1)
+    assert raised["rollout_zone_nodes"] == {"updated/none": 2, "old/none": 2}
+    await roll(bed, partition=1, paused=True)
+    paused = await tells(bed, port, rollout_phase={"Paused": 1}, rollout_blocked={"Partition": 1, "Paused": 1})
+    since = (await bed.phase("Paused"))["lastTransitionTime"]
+    told = paused["rollout_paused_since_timestamp_seconds"]
+    assert isinstance(told, float)
+    assert 0 <= (epoch(since) or 0) - told + 1 <= 2, "as the record says"
+    await roll(bed, partition=None, paused=None, selector={"matchLabels": {"canary": "yes"}})
+    chosen = await tells(bed, port, rollout_phase={"Held": 1}, rollout_blocked={"Selector": 1})
+    assert (chosen["rollout_paused_since_timestamp_seconds"], chosen["rollout_unplanned_updated_nodes"]) == (0, 0)
+    bed.nodes.behave("*", UNREADY)
+    await roll(bed, selector=None)
+    waits = await tells(bed, port, rollout_updating_nodes=1, rollout_blocked={"Budget": 1})
+    assert waits["rollout_zone_nodes"] == {"updated/none": 2, "updating/none": 1, "old/none": 1}
+    bed.nodes.behave("*", None)
+    await all_ready(bed)
+    await tells(bed, port, rollout_phase={"Healthy": 1}, rollout_blocked={})
+
+
+async def test_what_only_a_person_can_go_on_with(bed: Bed) -> None:
+    """OnDelete, a refused template, and a hook that holds each pod: side by side."""
+    await bed.add_nodes(1)
+    port = await measured(bed)
+    hooked = daemonset("hooked", lifecycle={"preDelete": {"labelsHandler": {"hold": "yes"}}})
+    hooked["spec"]["template"]["metadata"]["labels"]["hold"] = "yes"
+    for one in (on_delete("manual"), daemonset("refused"), hooked):
+        await bed.deploy(one)
+    await bed.set_image(V2, "manual")
+    await bed.set_image(V2, "hooked")
+    await bed.edit({"template": {"spec": REFUSED}}, "refused")
+    manual = await tells(bed, port, name="manual", rollout_phase={"Manual": 1}, rollout_blocked={"OnDelete": 1})
+    assert manual["spec_strategy_type"] == {"OnDelete": 1}
+    refused = await tells(
+        bed, port, name="refused", rollout_phase={"Stalled": 1}, rollout_blocked={"TemplateRefused": 1}
+    )
+    assert (refused["rollout_failed_nodes"], refused["rollout_updating_nodes"]) == ({}, 0)
+    await tells(bed, port, name="hooked", rollout_blocked={"PreDeleteHook": 1})
+
+
+async def test_a_pod_that_never_gets_ready_fails_in_the_end_without_any_event(bed: Bed) -> None:
+    await bed.add_nodes(2)
+    port = await measured(bed)
+    made = daemonset()
+    made["metadata"]["annotations"] = {"kruise-ds/progress-deadline-seconds": "3"}
+    bed.nodes.behave("node-1", UNREADY)
+    await bed.api.create(DAEMONSETS, made)
+    await bed.runs_on("node-0", "node-1", ready=False)
+    early = await tells(bed, port, rollout_updating_nodes=1, rollout_updated_available_nodes=1)
+    assert early["rollout_failed_nodes"] == {}
+    late = await tells(bed, port, rollout_failed_nodes={"NotReady": 1})
+    assert (late["rollout_updating_nodes"], whole(late)) == (0, 2)
+    pod = (await bed.pods())["node-1"]
+    assert time.time() >= (epoch(pod["metadata"]["creationTimestamp"]) or 0) + 3
+
+
+async def test_only_the_leader_tells_and_the_next_one_takes_over(simulator: Bed) -> None:
+    bed = simulator
+    await bed.add_nodes(2)
+    await bed.deploy(daemonset())
+    await bed.controller.stop()
+    ports = [free_port(), free_port()]
+    async with asyncio.TaskGroup() as tasks:
+        pair = [Controller(bed.simulator.link, bed.api.namespace, tasks) for _ in ports]
+        settings = [elected(bed, ports[0]), msgspec.structs.replace(elected(bed, ports[1]), zone_metrics=False)]
+        pair[0].start(settings[0])
+        await tells(bed, ports[0], rollout_zone_nodes={"updated/none": 2})
+        pair[1].start(settings[1])
+        await filled(bed, ports[1])
+        assert await state(ports[1]) == {}, "a standby tells nothing of what it does not look after"
+        await pair[0].stop()
+        found = await tells(bed, ports[1], rollout_phase={"Healthy": 1}, rollout_updating_nodes=0)
+        assert "rollout_zone_nodes" not in found, "zones were turned off there"
+        await pair[1].stop()
+
+
+def elected(bed: Bed, port: int) -> Settings:
+    settings = with_metrics(bed, port)
+    return msgspec.structs.replace(settings, leader_elect=True, lease_namespace=bed.api.namespace)
+
+
+async def filled(bed: Bed, port: int) -> None:
+    """Wait until the caches of that controller are."""
+
+    async def missing() -> str:
+        there = await metric(port, "kruise_ds_informer_synced")
+        return "" if there == 4 else f"{there} of 4 caches are full"
+
+    await scraped(bed, missing)
