@@ -49,12 +49,14 @@ async def site_plane(complete_binaries: Binaries) -> AsyncIterator[ControlPlane]
         yield started
 
 
-def bare_plane(binaries: Binaries, users: Sequence[User] = ()) -> ControlPlane:
-    """A control plane without our manifests and without controllers.
+def bare_plane(binaries: Binaries, users: Sequence[User] = (), *flags: str) -> ControlPlane:
+    """A control plane without our manifests and without controllers; `flags` are more of kube-apiserver's.
 
     Those are started once the kind is installed: the garbage collector looks for new kinds only twice a minute.
     """
-    return ControlPlane(binaries, controllers=(), scheduler=True, audit=True, users=users, apiserver_flags=[STRICT])
+    return ControlPlane(
+        binaries, controllers=(), scheduler=True, audit=True, users=users, apiserver_flags=[STRICT, *flags]
+    )
 
 
 async def installed(plane: ControlPlane, folder: str) -> None:

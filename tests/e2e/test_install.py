@@ -12,7 +12,7 @@ from tests.e2e.bed import Bed, built, sample
 from tests.e2e.conftest import ACCOUNT
 from tests.e2e.process import running
 from tests.kit.api import PODS, REVISIONS
-from tests.manifests.rights import Right, granted
+from tests.manifests.rights import OLD_SERVERS, Right, granted
 
 pytestmark = pytest.mark.real
 
@@ -21,16 +21,6 @@ CHECKED_BY_ADMISSION = {Right("apps.kruise.io", "daemonsets/finalizers", "update
 """No request of ours: the plane's admission asks for it at each pod and revision, and refuses them without."""
 SELDOM = {Right("", "pods", "get"), Right("apps", "controllerrevisions", "get")}
 """A second look at a derived name that turns out to be taken: only where an answer was lost."""
-OLD_SERVERS = {
-    Right(group, resource, "list")
-    for group, resource in (
-        ("apps.kruise.io", "daemonsets"),
-        ("apps", "controllerrevisions"),
-        ("", "pods"),
-        ("", "nodes"),
-    )
-}
-"""Only where the server cannot send the first list as a watch; test_start.py has one that cannot."""
 
 
 async def whole_story(bed: Bed) -> None:

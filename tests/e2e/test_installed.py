@@ -8,13 +8,16 @@ from tests.control_plane import ControlPlane
 from tests.e2e.audit import Audit
 from tests.e2e.bed import built, sample
 from tests.e2e.conftest import ACCOUNT
+from tests.e2e.guide import commands
 from tests.e2e.host import Running
 from tests.e2e.site import site_on
-from tests.manifests.rights import granted
+from tests.kit.api import DAEMONSETS, Api
+from tests.manifests.rights import NAMESPACE, granted
 
 pytestmark = pytest.mark.real
 
 NODES = ("one", "two", "three")
+(ROLLED_OUT,) = [line for line in commands("Install") if "rollout status" in line]
 
 
 async def leaders(replicas: list[Running]) -> list[bool]:
@@ -47,3 +50,32 @@ async def test_two_replicas_as_installed_roll_out_the_demo_and_end_well(site_pla
     assert all(one.seconds < one.grace for one in site.host.ended), site.host.ended
     assert audit.refused() == []
     assert audit.rights() <= granted(await built(site_plane, "overlays/default"))
+
+
+async def test_the_namespaced_overlay_as_installed_rolls_out_there_and_sees_nothing_else(
+    site_plane: ControlPlane,
+) -> None:
+    overlay = "overlays/namespaced"
+    documents = await built(site_plane, overlay)
+    watched = {one["metadata"]["namespace"] for one in documents if one["kind"] == "RoleBinding"} - {NAMESPACE}
+    async with site_on(site_plane, watched.pop()) as site:
+        assert not watched, "one namespace, as it comes"
+        await site.sh("kubectl delete clusterrolebinding kruise-ds-controller --ignore-not-found")
+        audit = Audit(site_plane, ACCOUNT)
+        await site.sh(f"kubectl apply --server-side -k manifests/{overlay}")
+        await site.sh(ROLLED_OUT)
+        await site.workers(*NODES)
+        demo = sample("ds.demo.yaml")
+        elsewhere = Api(site.bed.api.transport, "default")
+        await elsewhere.create(DAEMONSETS, demo)
+        await site.bed.apply(demo)
+        await site.bed.serves(*NODES)
+        demo["spec"]["template"]["metadata"]["labels"]["ver"] = "v2"
+        await site.bed.apply(demo)
+        await site.bed.serves(*NODES, labels={"ver": "v2"})
+        await site.bed.settled(3)
+        assert "observedGeneration" not in (await elsewhere.get(DAEMONSETS, "demo")).get("status", {})
+        await elsewhere.delete(DAEMONSETS, "demo")
+    assert audit.refused() == []
+    assert audit.rights() <= granted(documents)
+    assert {one.namespace for one in audit.requests()} == {"", site.bed.namespace, NAMESPACE}

@@ -9,11 +9,12 @@ import pytest_asyncio
 
 from tests.control_plane import DEFAULT_CONTROLLERS, Binaries, ControlPlane
 from tests.e2e.audit import Audit
-from tests.e2e.bed import bed_on, sample
+from tests.e2e.bed import bed_on, built, sample
 from tests.e2e.conftest import ACCOUNT, bare_plane, installed
 from tests.e2e.door import door_to
 from tests.e2e.process import Controller, running
 from tests.manifests.files import MANIFESTS
+from tests.manifests.rights import OLD_SERVERS, granted
 
 pytestmark = pytest.mark.real
 
@@ -23,8 +24,8 @@ INSTALL = "kubectl apply --server-side -k manifests/crds"
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def bare(complete_binaries: Binaries) -> AsyncIterator[ControlPlane]:
-    """A control plane that has never heard of us."""
-    async with bare_plane(complete_binaries, [ACCOUNT]) as started:
+    """A control plane that has never heard of us, and is of an older kind: it cannot send a first list as a watch."""
+    async with bare_plane(complete_binaries, [ACCOUNT], "--feature-gates=WatchList=false") as started:
         yield started
 
 
@@ -106,6 +107,9 @@ async def test_the_namespaced_overlay_gives_the_rights_for_its_namespace_and_no_
             await bed.settled(2)
             assert await controller.terminated() == 0
         assert audit.refused() == []
+        may = granted(await built(bare, "overlays/namespaced"))
+        assert audit.rights() <= may
+        assert audit.rights() >= OLD_SERVERS
         assert {one.namespace for one in audit.requests()} <= {"", "team-a", "kruise-ds-system"}
         async with running(bare.folder, account, "--namespace=team-a", "--workers=1") as controller:
             assert await controller.terminated() == 0
