@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup check format test test-wholes test-parts test-deep demo demo-real cluster bench plugin lock clean
+.PHONY: help setup check format test test-wholes test-parts test-deep demo demo-real cluster bench plugin docs lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -58,6 +58,9 @@ bench: $(READY) ## ours beside the native DaemonSet controller, as ratios
 
 plugin: $(READY) ## the kubectl plugin as an archive for this platform, and its krew manifest, in dist/
 	$(BIN)/python -m tests.krew $(if $(URL),--url $(URL))
+
+docs: $(READY) ## the manual of metrics, from what a running controller exposes
+	$(BIN)/python -m tests.metrics_manual
 
 lock: ## bring requirements.lock up to date with pyproject.toml
 	$(PYTHON) -m venv build/lock

@@ -104,22 +104,32 @@ STATE: tuple[Family, ...] = (
     ),
     _number(
         "status_current_number_scheduled",
-        "Of these, nodes that run it",
+        "Nodes that should run the pod and do",
         lambda shown: shown.status.current_number_scheduled,
     ),
-    _number("status_number_ready", "Of these, Ready", lambda shown: shown.status.number_ready),
     _number(
-        "status_number_available", "Of these, Ready for minReadySeconds", lambda shown: shown.status.number_available
+        "status_number_ready",
+        "Nodes that should run the pod and have a Ready one",
+        lambda shown: shown.status.number_ready,
     ),
-    _number("status_number_unavailable", "Desired minus available", lambda shown: shown.status.number_unavailable),
+    _number(
+        "status_number_available",
+        "Nodes that should run the pod and have an available one",
+        lambda shown: shown.status.number_available,
+    ),
+    _number(
+        "status_number_unavailable",
+        "Nodes that should run the pod and have none available",
+        lambda shown: shown.status.number_unavailable,
+    ),
     _number(
         "status_number_misscheduled",
-        "Nodes that run it and should not",
+        "Nodes that run the pod and should not",
         lambda shown: shown.status.number_misscheduled,
     ),
     _number(
         "status_updated_number_scheduled",
-        "Nodes that run the update revision",
+        "Nodes that should run the pod and run the update revision",
         lambda shown: shown.status.updated_number_scheduled,
     ),
     Family(
@@ -212,7 +222,7 @@ STATE: tuple[Family, ...] = (
 
 ZONES = _seen(
     "rollout_zone_nodes",
-    "Nodes that should run the pod, by zone and how they stand: updated, updating, failed or old",
+    "Nodes that should run the pod, by zone and how they stand",
     _zones,
     ("zone", "state"),
 )
