@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import shutil
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,9 +16,10 @@ import msgspec
 import pytest
 
 from tests.e2e.bed import Bed, sample
+from tests.e2e.process import Controller
 from tests.e2e.witness import is_ready, node_of
 from tests.kit.api import DAEMONSETS, Object
-from tests.kit.kstatus import CURRENT, FAILED, kstatus
+from tests.kit.kstatus import CURRENT, FAILED, IN_PROGRESS, kstatus
 from tests.manifests.files import MANIFESTS
 from tests.nodes import INSTANT, Behaviour
 
@@ -84,6 +86,25 @@ async def test_ready_is_waited_for_until_all_are_available_and_never_taken_from_
         assert await unserved(bed, version) == [], f"kubectl wait took the state before {version}"
     await wait(bed, "--for=jsonpath={.status.rollout.phase}=Healthy")
     assert kstatus(await found(bed)) == CURRENT
+
+
+async def test_while_the_controller_has_not_seen_the_newest_spec_nothing_is_true_of_it(
+    bed: Bed, controller: Controller
+) -> None:
+    await bed.workers(*NODES)
+    await bed.apply(demo())
+    await wait(bed, READY)
+    controller.process.signal(signal.SIGSTOP)
+    try:
+        await bed.apply(demo("v2"))
+        async with asyncio.TaskGroup() as group:
+            for what in (READY, "--for=condition=Reconciling=false", "--for=condition=Available"):
+                group.create_task(waits_on(bed, what))
+        assert kstatus(await found(bed)) == IN_PROGRESS
+    finally:
+        controller.process.signal(signal.SIGCONT)
+    await wait(bed, READY)
+    assert await unserved(bed, "v2") == []
 
 
 async def test_a_rollout_that_is_held_or_paused_is_ready_at_once_and_reconciles_no_more(bed: Bed) -> None:
