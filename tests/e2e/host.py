@@ -145,6 +145,8 @@ class Host:
             async with asyncio.timeout(grace):
                 await one.process.ended()
         one.process.kill()
+        for secret in self._plane.folder.glob(f"{uid}/token"):
+            assert secret.read_text() not in one.process.log.read_text(), f"{one.name} logs its token"
         self.ended.append(Ended(one.name, await one.process.ended(), loop.time() - begun, grace))
         del self.running[one.name]
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
