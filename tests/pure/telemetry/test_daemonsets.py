@@ -11,9 +11,16 @@ from msgspec.structs import replace
 from prometheus_client import Metric
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase
-from controller.daemonset.memory import Memory
-from controller.daemonset.show import paused_since
+from controller.api.node import Node
+from controller.api.pod import Pod
+from controller.api.revision import Revision
+from controller.daemonset.caches import Caches
+from controller.daemonset.memory import Memories, Memory
+from controller.daemonset.show import paused_since, show
+from controller.kube.decode import Seen
 from controller.planner.plan import plan
+from controller.planner.sight import Sight
+from controller.runtime.store import open_store
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.shown import Shown
 from tests.builders import NOW, ago, ds, everywhere, node, pod, world
@@ -228,3 +235,27 @@ def test_since_when_it_is_paused() -> None:
     memory.saw(ds("v2"), None, NOW + 300)
     memory.saw(paused, None, NOW + 400)
     assert paused_since(paused, memory) == NOW + 400, "paused anew"
+
+
+def caches_of(*daemonsets: DaemonSet) -> Caches:
+    writer, store = open_store(DaemonSet)
+    for one in daemonsets:
+        writer.feed(Seen(key=one.key, version=one.version, obj=one))
+    return Caches(store, open_store(Pod)[1], open_store(Node)[1], open_store(Revision)[1])
+
+
+def test_of_what_goes_only_what_the_object_says_is_shown() -> None:
+    memories, seen = Memories(), shown().sight
+    assert isinstance(seen, Sight)
+    memories.of("uid-ads").saw(ds(), seen, NOW)
+    (there,) = show(caches_of(ds()), memories, NOW)
+    assert there.sight == seen
+    (late,) = show(caches_of(ds()), memories, NOW + 3600)
+    assert late.sight is not None
+    assert late.sight.failed["NotReady"] == 1, "nobody has looked again, but patience has ended"
+    (going,) = show(caches_of(ds(dying=True)), memories, NOW)
+    assert going.sight is None
+    memories.of("uid-ads").saw(ds(), None, NOW)
+    (unusable,) = show(caches_of(ds()), memories, NOW)
+    assert unusable.sight is None, "a spec without a meaning: the numbers of the former one would mislead"
+    assert list(show(caches_of(), memories, NOW)) == []
