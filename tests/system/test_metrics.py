@@ -12,6 +12,7 @@ from controller.settings import Settings
 from tests.control_plane.ports import free_port
 from tests.kit.api import DAEMONSETS, PODS
 from tests.nodes import Behaviour
+from tests.simulator.faults import LateWatch, Rule
 from tests.system.bed import Bed, is_ready
 from tests.system.metrics import Numbers, measured, metric, scraped, state, tells, with_metrics
 from tests.system.objects import V2, daemonset, on_delete
@@ -130,6 +131,17 @@ async def test_what_only_a_person_can_go_on_with(bed: Bed) -> None:
     )
     assert (refused["rollout_failed_nodes"], refused["rollout_updating_nodes"]) == ({}, 0)
     await tells(bed, port, name="hooked", rollout_blocked={"PreDeleteHook": 1})
+
+
+async def test_a_cache_that_lags_behind_our_own_writes_is_told(simulator: Bed) -> None:
+    bed = simulator
+    await bed.add_nodes(1)
+    port = await measured(bed)
+    bed.simulator.link.faults.add(Rule(verb="watch", resource="pods", effect=LateWatch(seconds=2)))
+    bed.simulator.link.drop_watches("pods")
+    await bed.api.create(DAEMONSETS, daemonset())
+    await tells(bed, port, rollout_blocked={"Expectations": 1})
+    await tells(bed, port, rollout_blocked={}, rollout_phase={"Healthy": 1})
 
 
 async def test_a_pod_that_never_gets_ready_fails_in_the_end_without_any_event(bed: Bed) -> None:
