@@ -135,6 +135,22 @@ def daemonset() -> Object:
     }
 
 
+def hand_written() -> Object:
+    """What its user keeps in a file, before the webhook has filled it in and written the quantity anew."""
+    limits = {"cpu": "1000m"}
+    container = {"name": "agent", "image": "agent:v2", "resources": {"limits": limits}, "args": ["a<b"]}
+    labels = {"app": NAME}
+    return {
+        "apiVersion": "apps.kruise.io/v1alpha1",
+        "kind": "DaemonSet",
+        "metadata": {"name": NAME},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    }
+
+
 def status(nodes: int) -> Object:
     """No conditions: it declares them and never writes one."""
     counts = (

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.control_plane import ControlPlane
-from tests.e2e.openkruise import HASHES, NAME, SYSTEM, crd, in_charge
+from tests.e2e.openkruise import HASHES, NAME, SYSTEM, crd, hand_written, in_charge
 from tests.e2e.site import Site, site_on
 from tests.kit.api import CRDS, DAEMONSETS_ALPHA, REVISIONS
 
@@ -36,7 +36,7 @@ async def test_pods_and_history_of_openkruise_are_taken_over_as_they_are(site_pl
         revisions = await bed.api.list(REVISIONS)
 
         listed = await site.follow("Hand-over")
-        assert f"{NAME}" in listed
+        assert NAME in listed
         seen = await bed.settled(len(NODES), NAME)
         assert await site.pods() == before, "no pod was touched"
         assert await bed.api.list(REVISIONS) == revisions, "and no revision"
@@ -44,6 +44,10 @@ async def test_pods_and_history_of_openkruise_are_taken_over_as_they_are(site_pl
         stored = await bed.api.get(CRDS, "daemonsets.apps.kruise.io")
         assert stored["status"]["storedVersions"] == ["v1alpha1", "v1beta1"]
         assert (await bed.api.get(DAEMONSETS_ALPHA, NAME))["apiVersion"] == "apps.kruise.io/v1alpha1", "still served"
+
+        await bed.apply(hand_written())
+        await bed.settled(len(NODES), NAME)
+        assert await site.pods() == before, "the same template in the form that its user wrote"
 
         await site.sh(f"kubectl kruise-ds rollback {NAME} -y -n {bed.namespace}")
         after = await bed.serves(*NODES, labels={"controller-revision-hash": HASHES["v1"]})
