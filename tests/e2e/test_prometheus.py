@@ -86,7 +86,7 @@ async def rolled_out(bed: Bed, prometheus: Prometheus) -> None:
         await bed.apply(one)
     for name in ("demo", "broken"):
         await bed.settled(len(NODES), name)
-    await prometheus.scraped(f'count(kruise_daemonset_metadata_generation{{namespace="{bed.namespace}"}}) == 3')
+    await prometheus.scraped("count(count by (daemonset) (kruise_daemonset_metadata_generation)) == 3")
     demo = named("demo", "busybox:2")
     demo["spec"]["updateStrategy"] = {"rollingUpdate": {"partition": 2}}
     await bed.apply(demo)
@@ -97,8 +97,8 @@ async def rolled_out(bed: Bed, prometheus: Prometheus) -> None:
         lambda alerts: bool(about("broken", alerts, "firing") and about("broken", alerts, "pending")),
         f"{STALLED} fires, and the patient one has seen it",
     )
-    held = f'kruise_daemonset_rollout_phase{{namespace="{bed.namespace}",phase="Held"}} == 1'
-    await prometheus.scraped(f"count({held}) == 2")
+    held = 'kruise_daemonset_rollout_phase{phase="Held"} == 1'
+    await prometheus.scraped(f"count(count by (daemonset) ({held})) == 2")
 
 
 def about(daemonset: str, alerts: list[dict[str, Any]], state: str) -> list[dict[str, Any]]:

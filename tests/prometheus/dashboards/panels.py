@@ -38,6 +38,8 @@ class Panel:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     transformations: Sequence[Mapping[str, Any]] = ()
+    overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Field, such as a table's column, to what is otherwise with it."""
 
 
 def stat(
@@ -164,12 +166,22 @@ def _document(panel: Panel, number: int, place: Mapping[str, int]) -> Document:
         "gridPos": dict(place),
         "datasource": DATASOURCE,
         "targets": [_target(name, query) for name, query in zip(string.ascii_uppercase, panel.queries, strict=False)],
-        "fieldConfig": {"defaults": {"unit": panel.unit, **panel.defaults}, "overrides": []},
+        "fieldConfig": {"defaults": {"unit": panel.unit, **panel.defaults}, "overrides": _overrides(panel)},
         "options": dict(panel.options),
     }
     if panel.transformations:
         found["transformations"] = [dict(one) for one in panel.transformations]
     return found
+
+
+def _overrides(panel: Panel) -> list[Document]:
+    return [
+        {
+            "matcher": {"id": "byName", "options": name},
+            "properties": [{"id": what, "value": value} for what, value in properties.items()],
+        }
+        for name, properties in panel.overrides.items()
+    ]
 
 
 def _target(name: str, query: Query) -> Document:

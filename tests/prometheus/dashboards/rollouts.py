@@ -88,6 +88,8 @@ def _table() -> Panel:
     }
     names = {f"Value #{letter}": name for letter, name in zip("ABCDEF", columns, strict=True)}
     shown = {name: title for name, title in names.items() if title != "Phase"}
+    labels = {"cluster": "Cluster", "namespace": "Namespace", "daemonset": "DaemonSet", "phase": "Phase"}
+    colours = {phase.value: {"text": phase.value, "color": COLOURS[phase]} for phase in Phase}
     return Panel(
         "table",
         "",
@@ -95,13 +97,20 @@ def _table() -> Panel:
         width=24,
         height=9,
         options={"showHeader": True},
+        overrides={
+            "Age": {"unit": "dtdurations"},
+            "Phase": {
+                "mappings": [{"type": "value", "options": colours}],
+                "custom.cellOptions": {"type": "color-text"},
+            },
+        },
         transformations=(
             {"id": "merge", "options": {}},
             {
                 "id": "organize",
                 "options": {
                     "excludeByName": {"Time": True, "Value #A": True},
-                    "renameByName": {"namespace": "Namespace", "daemonset": "DaemonSet", "phase": "Phase", **shown},
+                    "renameByName": {**labels, **shown},
                 },
             },
         ),
