@@ -74,7 +74,7 @@ async def test_the_namespaced_overlay_as_installed_rolls_out_there_and_sees_noth
         await site.bed.apply(demo)
         await site.bed.serves(*NODES, labels={"ver": "v2"})
         await site.bed.settled(3)
-        assert "observedGeneration" not in (await elsewhere.get(DAEMONSETS, "demo")).get("status", {})
+        assert (await elsewhere.get(DAEMONSETS, "demo"))["status"]["observedGeneration"] == 0
         await elsewhere.delete(DAEMONSETS, "demo")
     assert audit.refused() == []
     assert audit.rights() <= granted(documents)

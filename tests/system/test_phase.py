@@ -5,9 +5,11 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
+import pytest
+
 from controller.api.meta import epoch
 from tests.kit.api import DAEMONSETS, PODS, Object
-from tests.kit.kstatus import READ_AS, TERMINATING, kstatus
+from tests.kit.kstatus import IN_PROGRESS, READ_AS, TERMINATING, kstatus
 from tests.nodes.statuses import condition
 from tests.simulator.faults import LateWatch, Rule
 from tests.system.bed import Bed, rollout_of
@@ -174,6 +176,13 @@ async def test_degraded_when_a_pod_gets_unready_afterwards(bed: Bed) -> None:
     assert await progressing(bed) == ("True", "RolloutComplete")
     await all_ready(bed)
     await stands(bed, "Healthy")
+
+
+@pytest.mark.real
+async def test_before_any_controller_has_looked_it_is_in_progress(real_bed: Bed) -> None:
+    await real_bed.controller.stop()
+    made = await real_bed.api.create(DAEMONSETS, daemonset())
+    assert kstatus(made) == kstatus(await real_bed.daemonset()) == IN_PROGRESS
 
 
 async def test_terminating_is_read_off_the_deletion_alone(bed: Bed) -> None:
