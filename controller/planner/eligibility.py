@@ -15,7 +15,7 @@ import msgspec
 
 from controller.api import selector
 from controller.api.base import JSONObject, View
-from controller.api.node import Node, Taint
+from controller.api.node import ZONE_LABELS, Node, Taint
 from controller.api.pod import AffinityView, NodeTerm
 from controller.api.selector import LabelSelector, Matcher
 from controller.api.wellknown import (
@@ -123,7 +123,8 @@ class Rules:
 
     def zones(self, nodes: tuple[Node, ...]) -> tuple[str, ...]:
         if self._zones[0] is not nodes:
-            self._zones = (nodes, tuple(node.zone for node in nodes))
+            usual = ZONE_LABELS[0]
+            self._zones = (nodes, tuple([node.labels.get(usual) or node.zone for node in nodes]))
         return self._zones[1]
 
     def eligible(self, nodes: tuple[Node, ...]) -> Mapping[str, int]:

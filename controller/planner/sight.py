@@ -7,7 +7,7 @@ run a pod.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 from msgspec.structs import replace
@@ -127,8 +127,10 @@ class _Walk:
     def along(self) -> None:
         everybody, lacking = self._targeted()
         rules, nodes = self._board.world.rules, self._board.world.nodes
+        run, updating, old = Fit.RUN, self._updating, self._old
+        waiting: list[Slot] = []
         for zone, slot in zip(rules.zones(nodes), self._board.slots, strict=False):  # vanished nodes come last
-            if slot.fit is not Fit.RUN:
+            if slot.fit is not run:
                 continue
             if slot.current is not None:
                 if slot.old is not None or not slot.current_available:
@@ -136,17 +138,22 @@ class _Walk:
                 continue
             targeted = everybody or slot.node in lacking
             if not targeted:
-                self._kept = True
-                self._kept_unselected = self._kept_unselected or not slot.selected
-            if slot.old is None:
-                self._see_bare(slot, zone, targeted=targeted)
-                continue
-            self._old.append(zone)
-            if targeted:
-                self._waiting = True
-                self._waiting_serves = self._waiting_serves or slot.old_available
+                self._keep(slot)
+            if slot.old is not None:
+                old.append(zone)
+                if targeted:
+                    waiting.append(slot)
+            elif not (slot.pods and self._see_ended(slot.pods, zone)):
+                (updating if targeted else old).append(zone)
+        self._waiting = bool(waiting)
+        self._waiting_serves = any(slot.old_available for slot in waiting)
         if everybody:
             self.done = self.updated()
+
+    def _keep(self, slot: Slot) -> None:
+        """Partition or selector keep it from the current revision."""
+        self._kept = True
+        self._kept_unselected = self._kept_unselected or not slot.selected
 
     def updated(self) -> int:
         return self._board.budget.desired - len(self._updating) - len(self._failed) - len(self._old)
@@ -214,16 +221,14 @@ class _Walk:
         if not pod.ready:
             self.hopes.append(Hope(zone=zone, until=pod.created + self._patience))
 
-    def _see_bare(self, slot: Slot, zone: str, *, targeted: bool) -> None:
-        """A node without any live pod."""
-        ended = next((pod for pod in slot.pods if pod.ended and not pod.dying), None) if slot.pods else None
-        if ended is not None:
-            self.ailments.append(ended.ailment or Ailment.OTHER)
-            self._failed.append(zone)
-        elif targeted:
-            self._updating.append(zone)
-        else:
-            self._old.append(zone)
+    def _see_ended(self, pods: Iterable[Pod], zone: str) -> bool:
+        """Whether one of them has ended and holds its place until it is deleted."""
+        ended = next((pod for pod in pods if pod.ended and not pod.dying), None)
+        if ended is None:
+            return False
+        self.ailments.append(ended.ailment or Ailment.OTHER)
+        self._failed.append(zone)
+        return True
 
 
 def _is_used_up(board: Board) -> bool:
