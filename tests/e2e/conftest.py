@@ -8,9 +8,11 @@ import pytest
 import pytest_asyncio
 
 from tests.control_plane import DEFAULT_CONTROLLERS, Binaries, ControlPlane, User, service_account
-from tests.e2e.bed import Bed, bed_on
+from tests.e2e.audit import Audit
+from tests.e2e.bed import Bed, bed_on, built
 from tests.e2e.process import Controller, running
 from tests.manifests.files import MANIFESTS
+from tests.manifests.rights import granted
 
 ACCOUNT = service_account("kruise-ds-system", "kruise-ds-controller")
 RIVAL = User("rival", ("system:authenticated",))
@@ -37,7 +39,9 @@ async def plane(complete_binaries: Binaries) -> AsyncIterator[ControlPlane]:
         await installed(started, "overlays/default")
         await _same_rights(started, RIVAL)
         await started.start_controller_manager(DEFAULT_CONTROLLERS)
+        audit, may = Audit(started, ACCOUNT), granted(await built(started, "overlays/default"))
         yield started
+        assert audit.rights() <= may, "whatever happened to the controller, it asked for nothing more"
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
