@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +17,10 @@ import pytest_asyncio
 from tests.control_plane import ControlPlane
 from tests.e2e.bed import Bed, bed_on, sample
 from tests.e2e.conftest import ACCOUNT, RIVAL
+from tests.e2e.plugin import PROGRAMS
 from tests.e2e.process import Controller, running
 from tests.kit.api import Object
+from tests.manifests.files import MANIFESTS
 from tests.nodes import Behaviour
 from tests.prometheus import Binaries
 from tests.prometheus.queries import of_variables
@@ -176,3 +181,37 @@ def test_promtool_finds_nothing_wrong_with_what_leader_and_standby_expose(
             check=False,
         )
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+RUNBOOKS = tuple(sorted((MANIFESTS.parent / "docs" / "runbooks").glob("*.md")))
+NOT_HERE = (" logs ", " top ")
+"""They ask kubelets and a metrics server, which are not played."""
+
+
+def commands() -> list[str]:
+    """What the runbooks tell people to type, each once."""
+    found = [line for page in RUNBOOKS for line in re.split("```\n?", page.read_text())[1].splitlines()]
+    return [line for line in dict.fromkeys(found) if not any(word in line for word in NOT_HERE)]
+
+
+def test_the_commands_of_the_runbooks_work_where_an_alert_fires(scene: Scene, plane: ControlPlane) -> None:
+    environment = {
+        **os.environ,
+        "PATH": os.pathsep.join((str(PROGRAMS), str(plane.kubectl.parent), os.environ["PATH"])),
+        "KUBECONFIG": str(plane.kubeconfig),
+        "NAMESPACE": scene.namespace,
+        "DAEMONSET": "broken",
+        "SELECTOR": "app=broken",
+    }
+
+    def run(command: str) -> str:
+        """Nothing, or what went wrong. The plugin's code 4 says that it is stalled, which it is."""
+        done = subprocess.run(
+            ["bash", "-c", command], env=environment, capture_output=True, text=True, check=False, timeout=60
+        )
+        good = (0, 4) if " kruise-ds " in command else (0,)
+        return "" if done.returncode in good else f"{command}: exit {done.returncode}: {done.stderr}"
+
+    with ThreadPoolExecutor(2) as both:
+        wrong = [line for line in both.map(run, commands()) if line]
+    assert wrong == [], "\n".join(wrong)
