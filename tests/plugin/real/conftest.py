@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.system.conftest import plain_log, plane, real_bed
+from tests.system.conftest import account, plain_log, plane, real_bed
 
-__all__ = ["plain_log", "plane", "real_bed"]
+__all__ = ["account", "plain_log", "plane", "real_bed"]
