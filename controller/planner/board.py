@@ -1,6 +1,7 @@
 """The world laid out: one slot per node with what runs there, and every number of the pass worked out once.
 
-This loop and the ones over `Board.slots` are the cost of a pass; they stay plain on purpose.
+This loop and the ones over `Board.slots` are the cost of a pass; they stay plain on purpose, without properties, and
+look up a member of an enumeration once.
 """
 
 from __future__ import annotations
@@ -82,7 +83,12 @@ class Board(Value, dict=True, gc=True):
 
         An unreachable one counts even while its pod's last word was "ready" (D23).
         """
-        return sum(1 for slot in self.slots if slot.fit is Fit.RUN and (slot.unreachable or not slot.serves))
+        run = Fit.RUN
+        return sum(
+            1
+            for slot in self.slots
+            if slot.fit is run and (slot.unreachable or not (slot.current_available or slot.old_available))
+        )
 
     @cached_property
     def surge_in_use(self) -> int:
@@ -122,7 +128,7 @@ class Board(Value, dict=True, gc=True):
     def outdated(self) -> tuple[Slot, ...]:
         """The nodes that wait for the current revision, in update order: they may hold it, and only an old pod is
         there."""
-        return tuple(slot for slot in self.may_hold_current if slot.only_old)
+        return tuple([slot for slot in self.may_hold_current if slot.current is None and slot.old is not None])
 
 
 def lay_out(world: World) -> Board:

@@ -22,12 +22,12 @@ def count(board: Board) -> Counts:
 
     A dying pod still counts as scheduled.
     """
-    hash_ = board.revision.hash
+    hash_, run = board.revision.hash, Fit.RUN
     current = misscheduled = ready = updated = available = 0
     for slot in board.slots:
         if not slot.pods or slot.fit is None:
             continue
-        if slot.fit is not Fit.RUN:
+        if slot.fit is not run:
             misscheduled += 1
             continue
         current += 1

@@ -35,9 +35,9 @@ class _Needs:
 
 def place(board: Board) -> Step:
     """Creates in ascending order of nodes and deletes, each at most `burst`; the rest waits for the next pass."""
-    needs = _Needs(board)
+    needs, run = _Needs(board), Fit.RUN
     for slot in board.slots:
-        if len(slot.pods) == 1 and slot.fit is Fit.RUN and (slot.current or slot.old):
+        if len(slot.pods) == 1 and slot.fit is run and (slot.current or slot.old):
             continue  # exactly as it should be: nearly every node, nearly always
         if slot.fit is None:
             _vacate_vanished(slot, needs)

@@ -21,14 +21,17 @@ CLOCK_RUNS = (Phase.PROGRESSING, Phase.STALLED)
 def standing_of(board: Board, *, observed: bool) -> Standing:
     """What the pods say. Whether it was completed or is overdue only the record tells; see `advance`."""
     without = available = outdated = done = waiting = 0
+    run = Fit.RUN
     for slot in board.slots:
-        if slot.fit is Fit.RUN:
+        if slot.fit is run:
             without += slot.current is None
-            available += slot.serves
+            available += slot.current_available or slot.old_available
     for slot in board.target:
-        outdated += slot.only_old
-        waiting += slot.current is None
-        done += slot.current_available and slot.old is None
+        if slot.current is None:
+            waiting += 1
+            outdated += slot.old is not None
+        elif slot.current_available and slot.old is None:
+            done += 1
     daemonset, rolling = board.world.daemonset, board.rolling_update
     return Standing(
         dying=daemonset.dying,

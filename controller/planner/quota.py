@@ -17,7 +17,8 @@ def nodes_for_current(slots: Sequence[Slot], rolling: RollingUpdate | None, quot
     the rest, unless an incomplete rollout is paused. What is lost or added elsewhere comes from the newest older
     revision. OnDelete (`rolling` is None) knows no quota.
     """
-    eligible = [slot for slot in reversed(slots) if slot.fit is Fit.RUN]
+    run = Fit.RUN
+    eligible = [slot for slot in reversed(slots) if slot.fit is run]
     if rolling is None:
         return tuple(eligible)
     having = [slot for slot in eligible if slot.current is not None]
