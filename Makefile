@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup check format test test-wholes test-parts test-deep demo demo-real cluster bench plugin docs lock clean
+.PHONY: help setup check format test test-wholes test-parts test-deep demo demo-real cluster bench plugin docs manifests lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -61,6 +61,9 @@ plugin: $(READY) ## the kubectl plugin as an archive for this platform, and its 
 
 docs: $(READY) ## the manual of metrics, from what a running controller exposes
 	$(BIN)/python -m tests.metrics_manual
+
+manifests: $(READY) ## manifests/install.yaml, from overlays/default
+	$(BIN)/python -m tests.manifests.render
 
 lock: ## bring requirements.lock up to date with pyproject.toml
 	$(PYTHON) -m venv build/lock

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from controller.api.base import JSON, JSONObject
+from tests.control_plane import Binaries
 from tests.manifests.files import MANIFESTS, crd, documents
+from tests.manifests.render import INSTALL, install_file, kustomized, overlays
 
 pytestmark = pytest.mark.real
 
-OVERLAYS = tuple(sorted(path.parent.name for path in (MANIFESTS / "overlays").glob("*/kustomization.yaml")))
 Build = Callable[[str], str]
 
 API = ("CustomResourceDefinition", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 """The kinds of manifests/crds: the API with its rules and warnings, kept when the controller is uninstalled."""
 
 
-@pytest.fixture(scope="session", params=OVERLAYS)
+@pytest.fixture(scope="session", params=overlays())
 def overlay(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -73,7 +76,9 @@ def test_every_pod_is_locked_down(built: list[JSONObject]) -> None:
 def test_every_image_has_a_tag_that_stands_still(built: list[JSONObject]) -> None:
     for name, document in workloads(built):
         for one in items(document, "spec.template.spec.containers"):
-            image = str(one["image"])
+            image, _, digest = str(one["image"]).partition("@")
+            if digest.startswith("sha256:"):
+                continue
             _, colon, tag = image.rpartition("/")[2].partition(":")
             assert colon, f"{name}: {image} has no tag"
             assert tag not in ("", "latest"), f"{name}: {image}"
@@ -150,6 +155,66 @@ def test_the_namespace_enforces_the_restricted_standard(built: list[JSONObject])
     labels = dig(namespace, "metadata.labels")
     assert isinstance(labels, dict)
     assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_the_installation_file_is_up_to_date(control_plane_binaries: Binaries) -> None:
+    fresh = install_file(control_plane_binaries.kubectl)
+    assert INSTALL.read_text() == fresh, (
+        "manifests/install.yaml is not what overlays/default gives: run `make manifests`"
+    )
+
+
+def test_the_machines_own_kubectl_builds_the_same(build: Build, overlay: str) -> None:
+    own = shutil.which("kubectl")
+    folder = f"overlays/{overlay}"
+    if own is not None:
+        assert documents(kustomized(Path(own), MANIFESTS / folder)) == documents(build(folder)), folder
+
+
+def test_every_monitor_asks_for_a_port_that_is_there(built: list[JSONObject]) -> None:
+    for monitor in find(built, "ServiceMonitor"):
+        chosen = dig(monitor, "spec.selector.matchLabels")
+        assert isinstance(chosen, dict)
+        services = [
+            one
+            for one in find(built, "Service")
+            if isinstance(labels := dig(one, "metadata.labels"), dict) and chosen.items() <= labels.items()
+        ]
+        ports = {port["name"] for one in services for port in items(one, "spec.ports")}
+        asked = {endpoint["port"] for endpoint in items(monitor, "spec.endpoints")}
+        assert asked, dig(monitor, "metadata.name")
+        assert asked <= ports, f"{dig(monitor, 'metadata.name')} finds {len(services)} services with ports {ports}"
+
+
+def test_production_has_monitoring_and_both_guards(build: Build) -> None:
+    for overlay in ("production", "airgap"):
+        there = {(one["kind"], dig(one, "metadata.name")) for one in documents(build(f"overlays/{overlay}"))}
+        for name in ("kruise-ds-crd-protection", "kruise-ds-pod-guard"):
+            assert ("ValidatingAdmissionPolicy", name) in there, overlay
+            assert ("ValidatingAdmissionPolicyBinding", name) in there, overlay
+        kinds = {kind for kind, _ in there}
+        assert {"ServiceMonitor", "PrometheusRule", "ConfigMap"} <= kinds, overlay
+
+
+def test_an_own_registry_is_asked_by_digest(build: Build) -> None:
+    ((_, deployment),) = workloads(documents(build("overlays/airgap")))
+    (controller,) = items(deployment, "spec.template.spec.containers")
+    name, at, digest = str(controller["image"]).partition("@sha256:")
+    assert at, name
+    assert len(digest) == 64, digest
+
+
+def test_every_binding_of_a_policy_finds_it(built: list[JSONObject]) -> None:
+    policies = {dig(one, "metadata.name") for one in find(built, "ValidatingAdmissionPolicy")}
+    bound = {dig(one, "spec.policyName") for one in find(built, "ValidatingAdmissionPolicyBinding")}
+    assert policies == bound
+
+
+def test_a_single_replica_has_no_budget_that_would_keep_it_in_place(build: Build) -> None:
+    built = documents(build("overlays/dev"))
+    ((_, deployment),) = workloads(built)
+    assert dig(deployment, "spec.replicas") == 1
+    assert find(built, "PodDisruptionBudget") == []
 
 
 def test_an_uninstall_never_takes_the_crd_along(build: Build) -> None:
