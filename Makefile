@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup check format test test-wholes test-parts test-deep demo demo-real cluster bench plugin docs manifests lock clean
+.PHONY: help setup check format test test-wholes test-parts test-deep test-failover demo demo-real cluster bench plugin docs manifests lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -43,6 +43,10 @@ test-parts: # everything else
 
 test-deep: $(READY) ## the property tests again, thousands of runs of what `test` tries a hundred times
 	$(BIN)/python -m pytest tests/properties --hypothesis-profile deep
+
+test-failover: $(READY) ## a leader that ends in mid-rollout, fifty times, in every way; a table (6 minutes)
+	$(BIN)/python -m tests.control_plane fetch
+	$(BIN)/python -m tests.e2e.failover
 
 demo: $(READY) ## a DaemonSet on 24 simulated nodes, in your terminal
 	$(BIN)/python -m tests.demo

@@ -24,14 +24,27 @@ class Door:
         write_kubeconfig(self.kubeconfig, url=url, certificates=plane.ca_path, user=user)
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
+        self._silent = False
 
     async def open(self) -> None:
-        self._server = await asyncio.start_server(self._pass, LOOPBACK, self._port)
+        """Let everything pass. Connections that were swallowed meanwhile are cut: a gap is not healed."""
+        if self._silent:
+            self._silent = False
+            self._cut()
+        if self._server is None:
+            self._server = await asyncio.start_server(self._pass, LOOPBACK, self._port)
+
+    def fall_silent(self) -> None:
+        """Swallow every byte, as a network that is partitioned does: nothing is refused and nothing answers."""
+        self._silent = True
 
     async def shut(self) -> None:
         if self._server is not None:
             self._server.close()
             self._server = None
+        self._cut()
+
+    def _cut(self) -> None:
         for writer in self._open:
             writer.transport.abort()
 
@@ -42,20 +55,20 @@ class Door:
             self._open |= both
             try:
                 async with asyncio.TaskGroup() as group:
-                    group.create_task(_pour(reader, back_writer))
-                    group.create_task(_pour(back_reader, writer))
+                    group.create_task(self._pour(reader, back_writer))
+                    group.create_task(self._pour(back_reader, writer))
             finally:
                 self._open -= both
                 back_writer.transport.abort()
         writer.transport.abort()
 
-
-async def _pour(source: asyncio.StreamReader, into: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while chunk := await source.read(65_536):
-            into.write(chunk)
-            await into.drain()
-    into.close()
+    async def _pour(self, source: asyncio.StreamReader, into: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while chunk := await source.read(65_536):
+                if not self._silent:
+                    into.write(chunk)
+                    await into.drain()
+        into.close()
 
 
 @asynccontextmanager

@@ -60,19 +60,19 @@ class Controller:
 
     async def says(self, words: str, seconds: float = PATIENCE) -> dict[str, Any]:
         """Wait for a line whose message has these words."""
-        await self._until(lambda: bool(self.said(words)), f"says {words!r}", seconds)
+        await self.until(lambda: bool(self.said(words)), f"says {words!r}", seconds)
         return self.said(words)[-1]
 
     async def leads(self, seconds: float = PATIENCE) -> None:
         """Wait until it says that it is the leader."""
-        await self._until(lambda: self.is_leader, "leads", seconds)
+        await self.until(lambda: self.is_leader, "leads", seconds)
 
     @property
     def is_leader(self) -> bool:
         """Whether it has ever said so; a standby says who else is."""
         return any(not line["msg"].startswith("standing by") for line in self.said(" leads"))
 
-    async def _until(self, holds: Callable[[], bool], what: str, seconds: float) -> None:
+    async def until(self, holds: Callable[[], bool], what: str, seconds: float) -> None:
         """Wait for something that it logs; raises TimeoutError that ends with the tail of its log."""
         try:
             async with asyncio.timeout(seconds):
