@@ -132,7 +132,8 @@ class Bed:
 
     async def clear(self) -> None:
         """Leave nothing that another test's DaemonSet could meet."""
-        await self.api.delete_all(DAEMONSETS, propagationPolicy="Background")
+        with suppress(Refusal):  # the test may have deleted the kind
+            await self.api.delete_all(DAEMONSETS, propagationPolicy="Background")
         await self.api.delete_all(PODS, gracePeriodSeconds="0")
         for node in list(self.nodes.names):
             with suppress(Refusal):  # the test may have deleted it

@@ -11,6 +11,7 @@ from tests.control_plane import DEFAULT_CONTROLLERS, Binaries, ControlPlane, Use
 from tests.e2e.audit import Audit
 from tests.e2e.bed import Bed, bed_on, built
 from tests.e2e.process import Controller, running
+from tests.e2e.site import SITE_CONTROLLERS
 from tests.manifests.files import MANIFESTS
 from tests.manifests.rights import granted
 
@@ -21,7 +22,6 @@ OPERATOR = User("olivia@example.com", ("system:authenticated",))
 """Somebody who runs rollouts and has the role for that, and no other."""
 VIEWER = User("vera@example.com", ("system:authenticated",))
 """Somebody who may look at one namespace."""
-DEPLOYMENTS = ("deployment-controller", "replicaset-controller")
 STRICT = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
 """As on clusters that guard blockOwnerDeletion: owning a pod needs a right of its own there."""
 
@@ -37,7 +37,7 @@ async def plane(complete_binaries: Binaries) -> AsyncIterator[ControlPlane]:
     """One control plane for all tests here, with scheduler, garbage collector, audit log and our manifests."""
     async with bare_plane(complete_binaries, [ACCOUNT, RIVAL, OPERATOR, VIEWER]) as started:
         await installed(started, "overlays/default")
-        await same_rights(started, RIVAL)
+        await _same_rights(started, RIVAL)
         await started.start_controller_manager(DEFAULT_CONTROLLERS)
         audit, may = Audit(started, ACCOUNT), granted(await built(started, "overlays/default"))
         yield started
@@ -49,7 +49,7 @@ async def site_plane(complete_binaries: Binaries) -> AsyncIterator[ControlPlane]
     """A control plane with the CRD and all controllers that a Deployment needs, for tests that install and remove."""
     async with bare_plane(complete_binaries) as started:
         await installed(started, "crds")
-        await started.start_controller_manager((*DEFAULT_CONTROLLERS, *DEPLOYMENTS))
+        await started.start_controller_manager(SITE_CONTROLLERS)
         yield started
 
 
@@ -71,8 +71,7 @@ async def installed(plane: ControlPlane, folder: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-async def same_rights(plane: ControlPlane, user: User) -> None:
-    """Bind `user` to the rights of the controller, and of a leader in its namespace."""
+async def _same_rights(plane: ControlPlane, user: User) -> None:
     who = f"--user={user.name}"
     for words in (
         ("clusterrolebinding", user.name, "--clusterrole=kruise-ds-controller"),

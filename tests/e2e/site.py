@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.control_plane import ControlPlane
+from tests.control_plane import DEFAULT_CONTROLLERS, ControlPlane
 from tests.e2e.bed import Bed, bed_on
 from tests.e2e.guide import commands
 from tests.e2e.host import Host, Running
@@ -21,6 +21,7 @@ from tests.manifests.rights import NAMESPACE
 
 HERE = MANIFESTS.parent
 """The folder that the documents' commands are typed in."""
+SITE_CONTROLLERS = (*DEFAULT_CONTROLLERS, "deployment-controller", "replicaset-controller")
 SMALL = {"memory": "64Mi"}
 """Too little for the controller, so that the scheduler puts it where it runs."""
 
@@ -65,6 +66,12 @@ class Site:
     async def workers(self, *names: str) -> None:
         for name in names:
             await self.bed.nodes.add(name, allocatable=SMALL)
+
+    async def new_kinds_are_seen(self) -> None:
+        """A kind that was deleted and made again is unknown to the garbage collector, which looks twice a minute and
+        at its start."""
+        await self.plane.process("kube-controller-manager").stop()
+        await self.plane.start_controller_manager(SITE_CONTROLLERS)
 
     async def stopped(self) -> None:
         """Take the controller away, and wait until none of its pods is left."""

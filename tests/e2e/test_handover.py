@@ -23,6 +23,7 @@ async def theirs_installed(site: Site) -> None:
     document = json.dumps(crd(plane.ca_path.read_bytes()))
     await site.bed.kubectl("create", "-f", "-", stdin=document)
     await site.bed.kubectl("wait", "--for=condition=Established", "crd/daemonsets.apps.kruise.io")
+    await site.new_kinds_are_seen()
 
 
 async def test_pods_and_history_of_openkruise_are_taken_over_as_they_are(site_plane: ControlPlane) -> None:

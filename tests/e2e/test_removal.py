@@ -8,7 +8,7 @@ from tests.control_plane import ControlPlane
 from tests.e2e.bed import sample
 from tests.e2e.site import site_on
 from tests.e2e.witness import witnessing
-from tests.kit.api import DAEMONSETS, NAMESPACES, PODS, REVISIONS
+from tests.kit.api import DAEMONSETS, NAMESPACES, PODS, REVISIONS, Object
 from tests.manifests.rights import NAMESPACE
 from tests.nodes import Behaviour
 
@@ -27,7 +27,7 @@ async def test_uninstalled_in_the_middle_of_a_rollout_and_installed_again_it_goe
         await bed.apply_sample("ds.demo.yaml")
         await bed.serves(*NODES)
         await bed.settled(len(NODES))
-        bed.nodes.behave("*", Behaviour(ready=1.0))
+        bed.nodes.behave("*", Behaviour(ready=0.5))
         demo = sample("ds.demo.yaml")
         demo["spec"]["template"]["metadata"]["labels"]["ver"] = "v2"
         async with witnessing(bed.api) as witness:
@@ -50,25 +50,35 @@ async def test_uninstalled_in_the_middle_of_a_rollout_and_installed_again_it_goe
             assert len(witness.ever) == 2 * len(NODES), "each node was updated once"
 
 
-async def test_without_the_crd_nothing_is_left_and_it_can_be_installed_again(site_plane: ControlPlane) -> None:
+def another(name: str) -> Object:
+    """The demo under another name, with pods of its own."""
+    found = sample("ds.demo.yaml")
+    found["metadata"]["name"] = name
+    found["spec"]["selector"]["matchLabels"] = found["spec"]["template"]["metadata"]["labels"] = {"app": name}
+    return found
+
+
+async def test_without_the_crd_only_orphans_are_left_and_the_controller_takes_them_over_when_it_is_back(
+    site_plane: ControlPlane,
+) -> None:
     async with site_on(site_plane) as site:
         bed = site.bed
         await site.follow("Install")
         await site.workers(*NODES)
         await bed.apply_sample("ds.demo.yaml")
-        await bed.apply(sample("ds.demo.yaml") | {"metadata": {"name": "kept"}})
+        await bed.apply(another("kept"))
         await bed.api.wait_for(PODS, lambda pods: len(pods) == 2 * len(NODES), "two pods on each node")
         await bed.settled(len(NODES))
         await bed.settled(len(NODES), "kept")
-        await site.follow("Uninstall")
         await bed.kubectl("delete", "ads", "kept", "--cascade=orphan")
         await site.follow("Remove everything")
         orphans = await bed.api.wait_for(PODS, lambda pods: len(pods) == len(NODES), "the pods of one are gone")
         assert all(not pod["metadata"].get("ownerReferences") for pod in orphans), "those of the other are nobody's"
         kept = {pod["metadata"]["uid"] for pod in orphans}
         await site.follow("Install")
+        await site.new_kinds_are_seen()
         assert await bed.api.list(DAEMONSETS) == []
-        await bed.apply(sample("ds.demo.yaml") | {"metadata": {"name": "kept"}})
+        await bed.apply(another("kept"))
         await bed.settled(len(NODES), "kept")
         assert {pod["metadata"]["uid"] for pod in await bed.pods()} == kept, "taken over"
         (revision,) = await bed.api.list(REVISIONS)

@@ -54,7 +54,7 @@ async def deployed(site: Site) -> Object:
     await site.bed.apply(demo)
     await site.bed.serves(*NODES)
     await site.bed.settled(len(NODES))
-    site.bed.nodes.behave("*", Behaviour(ready=1.0))
+    site.bed.nodes.behave("*", Behaviour(ready=0.7))
     return demo
 
 
