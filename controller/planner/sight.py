@@ -222,8 +222,8 @@ class _Walk:
             self.hopes.append(Hope(zone=zone, until=pod.created + self._patience))
 
     def _see_ended(self, pods: Iterable[Pod], zone: str) -> bool:
-        """Whether one of them has ended and holds its place until it is deleted."""
-        ended = next((pod for pod in pods if pod.ended and not pod.dying), None)
+        """Whether one of these, the pods of a slot, has ended and holds its place until it is deleted."""
+        ended = next((pod for pod in pods if pod.ended), None)
         if ended is None:
             return False
         self.ailments.append(ended.ailment or Ailment.OTHER)
