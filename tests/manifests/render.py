@@ -27,7 +27,7 @@ def overlays() -> list[str]:
 
 
 def kustomized(kubectl: Path, folder: Path) -> str:
-    """What `kubectl kustomize` prints for a folder. Raises RuntimeError when it fails, or has something to warn of."""
+    """What `kubectl kustomize` prints for a folder. Raises RuntimeError when it fails or warns."""
     done = subprocess.run([str(kubectl), "kustomize", str(folder)], capture_output=True, text=True, timeout=60)
     if done.returncode != 0 or done.stderr:
         raise RuntimeError(f"kubectl kustomize {folder}: {done.stderr or done.returncode}")

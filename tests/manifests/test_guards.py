@@ -1,0 +1,150 @@
+"""The two optional admission policies on a real API server: what they refuse, and what goes on under them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+import pytest_asyncio
+
+from controller.kube.config import load
+from controller.kube.transport import open_transport
+from tests.control_plane import Binaries, ControlPlane, service_account
+from tests.e2e.bed import bed_on, sample
+from tests.e2e.process import running
+from tests.kit.api import CRDS, PODS, Api, Object, Refusal
+from tests.kit.manifests import owner, pod
+from tests.manifests.files import MANIFESTS
+
+pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
+
+ACCOUNT = service_account("kruise-ds-system", "kruise-ds-controller")
+OURS: Object = {
+    "apiVersion": "apps.kruise.io/v1beta1",
+    "kind": "DaemonSet",
+    "metadata": {"name": "agent", "uid": "6b1f3c1e-9a53-4d57-8c2c-0b8a3c3f4e11"},
+}
+NATIVE: Object = {**OURS, "apiVersion": "apps/v1"}
+CRD = "daemonsets.apps.kruise.io"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def guarded(control_plane_binaries: Binaries) -> AsyncIterator[ControlPlane]:
+    """A server of the module's own with overlays/default and both guards."""
+    async with ControlPlane(control_plane_binaries, controllers=(), users=[ACCOUNT]) as plane:
+        await _applied(plane, "-k", "overlays/default")
+        done = await plane.run_kubectl("wait", "--for=condition=Established", f"crd/{CRD}")
+        assert done.returncode == 0, done.stderr
+        for guard in ("crd-protection", "pod-guard"):
+            await _applied(
+                plane, "-f", f"components/{guard}/policy.yaml", "-f", f"components/{guard}/policybinding.yaml"
+            )
+        yield plane
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def account(guarded: ControlPlane) -> AsyncIterator[Api]:
+    """Whoever has the controller's token."""
+    async with open_transport(await load(str(guarded.kubeconfig_for(ACCOUNT)), None)) as transport:
+        yield Api(transport)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def administrator(guarded: ControlPlane) -> AsyncIterator[Api]:
+    async with open_transport(await load(str(guarded.kubeconfig), None)) as transport:
+        yield Api(transport)
+
+
+async def _applied(plane: ControlPlane, *words: str) -> None:
+    paths = [word if word.startswith("-") else str(MANIFESTS / word) for word in words]
+    done = await plane.run_kubectl("apply", "--server-side", *paths)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+async def refused(attempt: Callable[[], Awaitable[object]], policy: str) -> str:
+    """Try until this policy refuses, for it is in force only some moments after it was stored; gives its words."""
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                await attempt()
+            except Refusal as refusal:
+                if policy not in str(refusal):
+                    raise
+                return str(refusal)
+            await asyncio.sleep(0.1)  # nothing tells when it is
+
+
+def with_owners(name: str, *owners: Object) -> Object:
+    return pod(name, ownerReferences=list(owners))
+
+
+async def test_the_controllers_account_starts_no_pod_that_nobody_owns(account: Api) -> None:
+    said = await refused(lambda: account.create(PODS, pod("tried"), dryRun="All"), "kruise-ds-pod-guard")
+    assert "only pods whose controller" in said
+    for what, owners in {
+        "no owner": (),
+        "a native DaemonSet": (owner(NATIVE),),
+        "ours, but not as the controller": (owner(OURS, controller=False),),
+        "another kind of our group": (owner({**OURS, "kind": "CloneSet"}),),
+        "a group that only begins like ours": (owner({**OURS, "apiVersion": "apps.kruise.io.example/v1"}),),
+    }.items():
+        with pytest.raises(Refusal, match="kruise-ds-pod-guard"):
+            await account.create(PODS, with_owners("refused", *owners))
+        assert await account.find(PODS, "refused") is None, what
+
+
+async def test_the_controllers_account_starts_pods_of_our_daemonsets(account: Api) -> None:
+    for version in ("v1beta1", "v1alpha1"):
+        ours = owner({**OURS, "apiVersion": f"apps.kruise.io/{version}"})
+        await account.create(PODS, with_owners("tried", ours), dryRun="All")
+
+
+async def test_others_start_what_they_like(account: Api, administrator: Api) -> None:
+    await refused(lambda: account.create(PODS, pod("tried"), dryRun="All"), "kruise-ds-pod-guard")
+    await administrator.create(PODS, pod("tried"), dryRun="All")
+
+
+async def test_a_rollout_under_the_guard(guarded: ControlPlane, account: Api) -> None:
+    await refused(lambda: account.create(PODS, pod("tried"), dryRun="All"), "kruise-ds-pod-guard")
+    nodes = ("guarded-1", "guarded-2", "guarded-3")
+    async with bed_on(guarded) as bed, running(guarded.folder, guarded.kubeconfig_for(ACCOUNT)) as controller:
+        await bed.workers(*nodes)
+        demo = sample("ds.demo.yaml")
+        await bed.apply(demo)
+        first = await bed.serves(*nodes)
+        demo["spec"]["template"]["metadata"]["labels"]["ver"] = "v2"
+        await bed.apply(demo)
+        second = await bed.serves(*nodes, labels={"ver": "v2"})
+        for node in nodes:
+            assert second[node]["metadata"]["uid"] != first[node]["metadata"]["uid"], node
+        assert [line for line in controller.lines if "pod-guard" in str(line)] == []
+
+
+async def test_the_crd_goes_only_on_purpose(guarded: ControlPlane, administrator: Api) -> None:
+    """The last test: afterwards the kind is gone."""
+    said = await refused(lambda: administrator.delete(CRDS, CRD, dryRun="All"), "kruise-ds-crd-protection")
+    assert "kubectl annotate crd daemonsets.apps.kruise.io kruise-ds/allow-delete=true" in said
+    for words in (
+        ("crd", CRD),
+        ("crd", "--all"),
+        ("-k", str(MANIFESTS / "crds")),
+        ("-k", str(MANIFESTS / "overlays" / "default")),
+    ):
+        done = await guarded.run_kubectl("delete", "--dry-run=server", *words)
+        assert done.returncode == 1, words
+        assert "kruise-ds-crd-protection" in done.stderr, words
+    for collection in ({}, {"labelSelector": "app.kubernetes.io/name!=other"}):
+        with pytest.raises(Refusal, match="kruise-ds-crd-protection"):
+            await administrator.delete_all(CRDS, **collection)
+    assert await administrator.find(CRDS, CRD) is not None
+
+    done = await guarded.run_kubectl("annotate", "crd", CRD, "kruise-ds/allow-delete=yes")
+    assert done.returncode == 0, done.stderr
+    with pytest.raises(Refusal, match="kruise-ds-crd-protection"):
+        await administrator.delete(CRDS, CRD)
+    done = await guarded.run_kubectl("annotate", "--overwrite", "crd", CRD, "kruise-ds/allow-delete=true")
+    assert done.returncode == 0, done.stderr
+    done = await guarded.run_kubectl("delete", "--timeout=30s", "-k", str(MANIFESTS / "crds"))
+    assert done.returncode == 0, done.stderr
+    assert await administrator.find(CRDS, CRD) is None
