@@ -37,7 +37,7 @@ async def plane(complete_binaries: Binaries) -> AsyncIterator[ControlPlane]:
     """One control plane for all tests here, with scheduler, garbage collector, audit log and our manifests."""
     async with bare_plane(complete_binaries, [ACCOUNT, RIVAL, OPERATOR, VIEWER]) as started:
         await installed(started, "overlays/default")
-        await _same_rights(started, RIVAL)
+        await same_rights(started, RIVAL)
         await started.start_controller_manager(DEFAULT_CONTROLLERS)
         audit, may = Audit(started, ACCOUNT), granted(await built(started, "overlays/default"))
         yield started
@@ -71,7 +71,8 @@ async def installed(plane: ControlPlane, folder: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-async def _same_rights(plane: ControlPlane, user: User) -> None:
+async def same_rights(plane: ControlPlane, user: User) -> None:
+    """Bind `user` to the rights of the controller, and of a leader in its namespace."""
     who = f"--user={user.name}"
     for words in (
         ("clusterrolebinding", user.name, "--clusterrole=kruise-ds-controller"),
