@@ -11,8 +11,9 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 
 import structlog
 
@@ -20,6 +21,7 @@ from controller.api.wellknown import LEASE_NAME
 from controller.assembly import Parts, assemble
 from controller.informers import Informers
 from controller.kube.config import load
+from controller.kube.connection import Connection
 from controller.kube.errors import ConfigError
 from controller.kube.request import Transport
 from controller.kube.transport import open_transport
@@ -49,7 +51,10 @@ async def main_loop(settings: Settings) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     try:  # with except*: scopes on the way out wrap what leaves them
-        connection = await load(settings.kubeconfig, settings.context)
+        connection = await _unless(stop, load(settings.kubeconfig, settings.context))
+        if connection is None:
+            logger.info("stopped")
+            return 0
         logger.info("starting", server=connection.server, found_in=connection.source)
         async with open_transport(connection) as transport:
             refresh = connection.credentials.refresh
@@ -95,7 +100,16 @@ async def run(
                 acting.cancel()  # nothing to drain: it still waits for the caches or for the lease
 
 
-async def _either(group: asyncio.TaskGroup, acting: asyncio.Task[None], stop: asyncio.Event) -> None:
+async def _unless(stop: asyncio.Event, loading: Coroutine[Any, Any, Connection]) -> Connection | None:
+    """The connection, or None when `stop` comes first: an exec plugin may hang, or wait for a person."""
+    async with asyncio.TaskGroup() as group:
+        found = group.create_task(loading, name="connection")
+        await _either(group, found, stop)
+        found.cancel()
+    return None if found.cancelled() else found.result()
+
+
+async def _either(group: asyncio.TaskGroup, acting: asyncio.Task[Any], stop: asyncio.Event) -> None:
     stopping = group.create_task(stop.wait(), name="stop-signal")
     await asyncio.wait((acting, stopping), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()

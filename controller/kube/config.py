@@ -105,6 +105,7 @@ def _with_flags(pod: Connection, access: Access) -> Connection:
         changes["credentials"] = Fixed(_checked(f"Bearer {access.token}", pod.source))
     if access.certificate_authority or access.insecure_skip_tls_verify:
         changes["tls"] = tls_context(access.certificate_authority, verify=not access.insecure_skip_tls_verify)
+        changes["tls_now"] = None
     if access.tls_server_name:
         changes["server_name"] = access.tls_server_name
     return msgspec.structs.replace(pod, **changes)

@@ -33,6 +33,9 @@ class Connection(Value):
     credentials: Credentials
     tls: ssl.SSLContext | None = None
     """None for plain http."""
+    tls_now: Callable[[], ssl.SSLContext] | None = None
+    """Asked for every request where certificates are rotated while we run; None: `tls` stays what it is. A context
+    that has changed gets connections of its own, so what is not trusted any more is not used any more."""
     server_name: str = ""
     """The name in the server's certificate, where it is not the host."""
     proxy: str = ""
@@ -60,40 +63,58 @@ class Fixed:
 
 
 class TokenFile:
-    """A token in a file that somebody rotates (the kubelet, in a cluster). `on_change` is called after it has."""
+    """A token in a file that somebody rotates (the kubelet, in a cluster)."""
 
-    def __init__(self, path: Path, on_change: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, path: Path) -> None:
         """Raises ConfigError when there is no readable token."""
         self._path = path
-        self._on_change = on_change
         self._seen: tuple[int, int] | None = None
         self._authorization = ""
         self._read()
 
     async def authorization(self) -> str | None:
         with suppress(ConfigError, OSError):  # in the middle of a rotation; the old token is good for minutes
-            if self._stamp() != self._seen:
+            if _stamp(self._path) != self._seen:
                 self._read()
         return self._authorization
 
     async def refresh(self) -> None:
         self._read()
 
-    def _stamp(self) -> tuple[int, int]:
-        stat = self._path.stat()
-        return stat.st_mtime_ns, stat.st_ino
-
     def _read(self) -> None:
         try:
-            seen, token = self._stamp(), self._path.read_text().strip()
+            seen, token = _stamp(self._path), self._path.read_text().strip()
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"cannot read the token file {self._path}: {error}") from error
         if not token:
             raise ConfigError(f"the token file {self._path} is empty")
         self._authorization = f"Bearer {token}"
-        if self._seen is not None and seen != self._seen:
-            self._on_change()
         self._seen = seen
+
+
+class AuthorityFile:
+    """Our side of TLS by an authority in a file that somebody rotates. A new file makes a new context, because one
+    that has learnt an authority never forgets it."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises OSError when it holds no certificate."""
+        self._path = path
+        self._seen = _stamp(path)
+        self._context = tls_context(str(path))
+
+    def context(self) -> ssl.SSLContext:
+        """By the file as it is now; while it is half written or away, as it was."""
+        with suppress(OSError):
+            seen = _stamp(self._path)
+            if seen != self._seen:
+                self._context = tls_context(str(self._path))
+                self._seen = seen
+        return self._context
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    stat = path.stat()
+    return stat.st_mtime_ns, stat.st_ino
 
 
 def tls_context(ca_file: str | None = None, *, verify: bool = True) -> ssl.SSLContext:

@@ -67,6 +67,7 @@ class AiohttpTransport:
                 headers=headers,
                 timeout=timeout,
                 allow_redirects=False,
+                ssl=self._tls(),
                 server_hostname=self._connection.server_name or None,
                 proxy=self._connection.proxy or None,
             ) as response:
@@ -84,6 +85,7 @@ class AiohttpTransport:
                 headers=headers,
                 timeout=timeout,
                 allow_redirects=False,
+                ssl=self._tls(),
                 server_hostname=self._connection.server_name or None,
                 proxy=self._connection.proxy or None,
             )
@@ -93,6 +95,10 @@ class AiohttpTransport:
             if response.connection is not None and response.connection.transport is not None:
                 response.connection.transport.abort()  # a TLS farewell would wait for a server that keeps sending
             response.close()
+
+    def _tls(self) -> ssl.SSLContext | bool:
+        """True: as the connector has it."""
+        return True if self._connection.tls_now is None else self._connection.tls_now()
 
     def _url(self, request: Request) -> URL:
         query = f"?{urlencode(request.query)}" if request.query else ""

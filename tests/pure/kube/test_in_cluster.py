@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from controller.kube.connection import Connection
 from controller.kube.errors import ConfigError
 from controller.kube.in_cluster import in_cluster
 
@@ -56,14 +58,55 @@ def test_an_ipv6_host_is_put_in_brackets(folder: Path) -> None:
     assert in_cluster({"KUBERNETES_SERVICE_HOST": "fd00::1"}, folder).server == "https://[fd00::1]:443"
 
 
-async def test_a_rotated_token_brings_the_rotated_authority(folder: Path) -> None:
+async def test_a_rotated_token_is_used(folder: Path) -> None:
     connection = in_cluster(POD, folder)
-    assert connection.tls is not None
-    (folder / "ca.crt").write_text(CA + OTHER_CA)
     (folder / "next").write_text("n3xt")
     (folder / "next").rename(folder / "token")
     assert await connection.credentials.authorization() == "Bearer n3xt"
-    assert len(connection.tls.get_ca_certs()) == 2
+
+
+def project(folder: Path, name: str, authority: str) -> None:
+    """As the kubelet swaps a projected volume: a new directory, and one link that is renamed onto the old one."""
+    (folder / name).mkdir()
+    (folder / name / "ca.crt").write_text(authority)
+    (folder / name / "token").write_text("t0ken")
+    (folder / "next").symlink_to(name)
+    (folder / "next").rename(folder / "..data")
+
+
+def trusted(connection: Connection) -> list[str]:
+    """The common names of the authorities that are trusted now."""
+    assert connection.tls_now is not None
+    authorities: list[Any] = connection.tls_now().get_ca_certs()
+    return [value for found in authorities for ((_, value),) in found["subject"]]
+
+
+def test_a_rotated_authority_is_trusted_and_the_old_one_no_longer(tmp_path: Path) -> None:
+    for name in ("ca.crt", "token"):
+        (tmp_path / name).symlink_to(f"..data/{name}")
+    project(tmp_path, "first", CA)
+    connection = in_cluster(POD, tmp_path)
+    assert trusted(connection) == ["one"]
+    project(tmp_path, "both", CA + OTHER_CA)
+    assert sorted(trusted(connection)) == ["one", "other"]
+    project(tmp_path, "second", OTHER_CA)
+    assert trusted(connection) == ["other"]
+
+
+def test_an_authority_that_is_half_written_leaves_the_old_one_until_it_is_whole(folder: Path) -> None:
+    connection = in_cluster(POD, folder)
+    (folder / "ca.crt").write_text(OTHER_CA[:80])
+    assert trusted(connection) == ["one"]
+    (folder / "ca.crt").unlink()
+    assert trusted(connection) == ["one"]
+    (folder / "ca.crt").write_text(OTHER_CA)
+    assert trusted(connection) == ["other"]
+
+
+def test_an_authority_that_stays_keeps_its_context_and_so_its_connections(folder: Path) -> None:
+    connection = in_cluster(POD, folder)
+    assert connection.tls_now is not None
+    assert connection.tls_now() is connection.tls_now()
 
 
 @pytest.mark.parametrize("missing", ["token", "ca.crt"])
