@@ -7,109 +7,29 @@ import re
 import subprocess
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from tests.control_plane import ControlPlane
-from tests.e2e.bed import Bed, bed_on, sample
-from tests.e2e.conftest import ACCOUNT, RIVAL
+from tests.e2e.monitored import LEADER, STANDBY, Scene, about, monitored
 from tests.e2e.plugin import PROGRAMS
-from tests.e2e.process import Controller, running
-from tests.kit.api import Object
 from tests.manifests.files import MANIFESTS
-from tests.nodes import Behaviour
 from tests.prometheus import Binaries
 from tests.prometheus.queries import of_variables
-from tests.prometheus.server import INSTALLED_IN, Prometheus, scraping
+from tests.prometheus.server import INSTALLED_IN
 
 pytestmark = pytest.mark.real
 
-NODES = tuple(f"seen-{number}" for number in range(4))
-LEADER, STANDBY = "controller-leader", "controller-standby"
-STALLED = "KruiseDaemonSetRolloutStalled"
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """Four nodes: `demo` is held at a partition, `broken` is stalled by an image that nobody has, and `waits` leaves
-    two nodes without a pod on purpose."""
-
-    prometheus: Prometheus
-    namespace: str
-    exposition: str
-    """What the leader says."""
-    standby: str
-    """What the standby says."""
+RUNBOOKS = tuple(sorted((MANIFESTS.parent / "docs" / "runbooks").glob("*.md")))
+NOT_HERE = (" logs ", " top ")
+"""They ask kubelets and a metrics server, which are not played."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def scene(plane: ControlPlane, prometheus_binaries: Binaries) -> AsyncIterator[Scene]:
-    await plane.run_kubectl("-n", INSTALLED_IN, "delete", "lease", "kruise-ds-controller", "--ignore-not-found")
-    async with AsyncExitStack() as stack:
-        leader, standby = [
-            await stack.enter_async_context(running(plane.folder, plane.kubeconfig_for(user), elect=True))
-            for user in (ACCOUNT, RIVAL)
-        ]
-        await leader.leads()
-        pods = {LEADER: leader.metrics_port, STANDBY: standby.metrics_port}
-        prometheus = await stack.enter_async_context(scraping(prometheus_binaries, plane.folder, pods))
-        bed = await stack.enter_async_context(bed_on(plane))
-        await rolled_out(bed, prometheus)
-        yield Scene(prometheus, bed.namespace, *[await exposition(one) for one in (leader, standby)])
-
-
-async def exposition(controller: Controller) -> str:
-    status, text = await controller.page("/metrics")
-    assert status == 200
-    return text
-
-
-def named(name: str, image: str = "busybox", **annotations: str) -> Object:
-    """The demo DaemonSet under another name, and with another selector."""
-    document = sample("ds.demo.yaml")
-    document["metadata"] = {"name": name, "annotations": annotations}
-    document["spec"]["selector"] = {"matchLabels": {"app": name}}
-    document["spec"]["template"]["metadata"]["labels"] = {"app": name}
-    document["spec"]["template"]["spec"]["containers"][0]["image"] = image
-    return document
-
-
-async def rolled_out(bed: Bed, prometheus: Prometheus) -> None:
-    """Bring the three to where they stand, and wait until Prometheus has seen all of it."""
-    for number, node in enumerate(NODES):
-        await bed.workers(node, **{"topology.kubernetes.io/zone": f"zone-{number % 2}"})
-    bed.nodes.behave("*", Behaviour(missing_images=("*:missing",)))
-    deadline = {"kruise-ds/progress-deadline-seconds": "2"}
-    waits = named("waits")
-    waits["spec"]["updateStrategy"] = {"rollingUpdate": {"partition": 2}}
-    waits["spec"]["scaleStrategy"] = {"partitionedScaling": True}
-    for one in (named("demo"), named("broken", **deadline), waits):
-        await bed.apply(one)
-    for name in ("demo", "broken"):
-        await bed.settled(len(NODES), name)
-    await prometheus.scraped("count(count by (daemonset) (kruise_daemonset_metadata_generation)) == 3")
-    demo = named("demo", "busybox:2")
-    demo["spec"]["updateStrategy"] = {"rollingUpdate": {"partition": 2}}
-    await bed.apply(demo)
-    await bed.apply(named("broken", "busybox:missing", **deadline))
-    await bed.status("demo", updatedNumberScheduled=2, numberAvailable=len(NODES))
-    await bed.status("waits", desiredNumberScheduled=len(NODES), numberAvailable=2)
-    await prometheus.until(
-        lambda alerts: bool(about("broken", alerts, "firing") and about("broken", alerts, "pending")),
-        f"{STALLED} fires, and the patient one has seen it",
-    )
-    held = 'kruise_daemonset_rollout_phase{phase="Held"} == 1'
-    await prometheus.scraped(f"count(count by (daemonset) ({held})) == 2")
-
-
-def about(daemonset: str, alerts: list[dict[str, Any]], state: str) -> list[dict[str, Any]]:
-    """The alerts about its rollout that stands, in this state."""
-    wanted = {"alertname": STALLED, "daemonset": daemonset}
-    return [one for one in alerts if one["state"] == state and wanted.items() <= one["labels"].items()]
+    async with monitored(plane, prometheus_binaries) as made:
+        yield made
 
 
 async def test_both_replicas_are_scraped_as_openmetrics_under_the_job_that_the_alerts_name(scene: Scene) -> None:
@@ -181,11 +101,6 @@ def test_promtool_finds_nothing_wrong_with_what_leader_and_standby_expose(
             check=False,
         )
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-RUNBOOKS = tuple(sorted((MANIFESTS.parent / "docs" / "runbooks").glob("*.md")))
-NOT_HERE = (" logs ", " top ")
-"""They ask kubelets and a metrics server, which are not played."""
 
 
 def commands() -> list[str]:

@@ -1,0 +1,101 @@
+"""Two replicas of the real controller in the middle of rollouts, and a real Prometheus that scrapes them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tests.control_plane import ControlPlane
+from tests.e2e.bed import Bed, bed_on, sample
+from tests.e2e.conftest import ACCOUNT, RIVAL
+from tests.e2e.process import Controller, running
+from tests.kit.api import Object
+from tests.nodes import Behaviour
+from tests.prometheus import Binaries
+from tests.prometheus.server import INSTALLED_IN, Prometheus, scraping
+
+NODES = tuple(f"seen-{number}" for number in range(4))
+LEADER, STANDBY = "controller-leader", "controller-standby"
+STALLED = "KruiseDaemonSetRolloutStalled"
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Four nodes: `demo` is held at a partition, `broken` is stalled by an image that nobody has, and `waits` leaves
+    two nodes without a pod on purpose."""
+
+    prometheus: Prometheus
+    namespace: str
+    exposition: str
+    """What the leader says."""
+    standby: str
+    """What the standby says."""
+
+
+@asynccontextmanager
+async def monitored(plane: ControlPlane, binaries: Binaries) -> AsyncIterator[Scene]:
+    """The scene, when Prometheus has seen all of it."""
+    await plane.run_kubectl("-n", INSTALLED_IN, "delete", "lease", "kruise-ds-controller", "--ignore-not-found")
+    async with AsyncExitStack() as stack:
+        leader, standby = [
+            await stack.enter_async_context(running(plane.folder, plane.kubeconfig_for(user), elect=True))
+            for user in (ACCOUNT, RIVAL)
+        ]
+        await leader.leads()
+        pods = {LEADER: leader.metrics_port, STANDBY: standby.metrics_port}
+        prometheus = await stack.enter_async_context(scraping(binaries, plane.folder, pods))
+        bed = await stack.enter_async_context(bed_on(plane))
+        await _rolled_out(bed, prometheus)
+        yield Scene(prometheus, bed.namespace, *[await _exposition(one) for one in (leader, standby)])
+
+
+async def _exposition(controller: Controller) -> str:
+    status, text = await controller.page("/metrics")
+    assert status == 200
+    return text
+
+
+def _named(name: str, image: str = "busybox", **annotations: str) -> Object:
+    """The demo DaemonSet under another name, and with another selector."""
+    document = sample("ds.demo.yaml")
+    document["metadata"] = {"name": name, "annotations": annotations}
+    document["spec"]["selector"] = {"matchLabels": {"app": name}}
+    document["spec"]["template"]["metadata"]["labels"] = {"app": name}
+    document["spec"]["template"]["spec"]["containers"][0]["image"] = image
+    return document
+
+
+async def _rolled_out(bed: Bed, prometheus: Prometheus) -> None:
+    """Bring the three to where they stand, and wait until Prometheus has seen all of it."""
+    for number, node in enumerate(NODES):
+        await bed.workers(node, **{"topology.kubernetes.io/zone": f"zone-{number % 2}"})
+    bed.nodes.behave("*", Behaviour(missing_images=("*:missing",)))
+    deadline = {"kruise-ds/progress-deadline-seconds": "2"}
+    waits = _named("waits")
+    waits["spec"]["updateStrategy"] = {"rollingUpdate": {"partition": 2}}
+    waits["spec"]["scaleStrategy"] = {"partitionedScaling": True}
+    for one in (_named("demo"), _named("broken", **deadline), waits):
+        await bed.apply(one)
+    for name in ("demo", "broken"):
+        await bed.settled(len(NODES), name)
+    await prometheus.scraped("count(count by (daemonset) (kruise_daemonset_metadata_generation)) == 3")
+    demo = _named("demo", "busybox:2")
+    demo["spec"]["updateStrategy"] = {"rollingUpdate": {"partition": 2}}
+    await bed.apply(demo)
+    await bed.apply(_named("broken", "busybox:missing", **deadline))
+    await bed.status("demo", updatedNumberScheduled=2, numberAvailable=len(NODES))
+    await bed.status("waits", desiredNumberScheduled=len(NODES), numberAvailable=2)
+    await prometheus.until(
+        lambda alerts: bool(about("broken", alerts, "firing") and about("broken", alerts, "pending")),
+        f"{STALLED} fires, and the patient one has seen it",
+    )
+    held = 'kruise_daemonset_rollout_phase{phase="Held"} == 1'
+    await prometheus.scraped(f"count(count by (daemonset) ({held})) == 2")
+
+
+def about(daemonset: str, alerts: list[dict[str, Any]], state: str) -> list[dict[str, Any]]:
+    """The alerts about its rollout that stands, in this state."""
+    wanted = {"alertname": STALLED, "daemonset": daemonset}
+    return [one for one in alerts if one["state"] == state and wanted.items() <= one["labels"].items()]
