@@ -120,15 +120,17 @@ async def _chosen(existing: list[str], access: Access, clock: Callable[[], float
     loader = reader.KubeConfigLoader(_one_context(chosen), active_context="chosen")
     found = await _settings_of(loader, chosen)
     tls = _tls(found)
+    credentials = _credentials(chosen, loader, tls, clock, found)
     return Connection(
         server=found.host,
         tls=tls,
+        tls_now=credentials.tls if tls is not None and isinstance(credentials, ExecPlugin) else None,
         server_name=found.tls_server_name or "",
         proxy=found.proxy or "",
         namespace=chosen.namespace,
         context=chosen.context,
         source=chosen.source,
-        credentials=_credentials(chosen, loader, tls, clock),
+        credentials=credentials,
         impersonation=tuple((name, _checked(value, chosen.source)) for name, value in headers),
     )
 
@@ -172,10 +174,16 @@ def _tls(found: SimpleNamespace) -> ssl.SSLContext | None:
     return tls
 
 
-def _credentials(chosen: Chosen, loader: Any, tls: ssl.SSLContext | None, clock: Callable[[], float]) -> Credentials:
+def _credentials(
+    chosen: Chosen, loader: Any, tls: ssl.SSLContext | None, clock: Callable[[], float], found: SimpleNamespace
+) -> Credentials:
     user, source = chosen.user, chosen.source
     if "exec" in user:
-        return ExecPlugin(loader, tls, source, clock, settings=user["exec"])
+
+        def tls_with(certificate: str, key: str) -> ssl.SSLContext | None:
+            return _tls(SimpleNamespace(**{**vars(found), "cert_file": certificate, "key_file": key}))
+
+        return ExecPlugin(loader, tls, source, clock, settings=user["exec"], tls_with=tls_with)
     if user.get("tokenFile") and not user.get("token"):
         return TokenFile(Path(user["tokenFile"]))
     authorization = getattr(loader, "token", None)

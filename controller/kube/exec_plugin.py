@@ -37,8 +37,8 @@ class Loader(Protocol):
 class ExecPlugin:
     """Runs the plugin again shortly before its token expires, and when the server refuses us.
 
-    Meanwhile, and when the plugin fails, the old token stays in use. A plugin that hands out a client
-    certificate gets it into `tls`, for the connections that are opened from then on.
+    Nobody waits for a run while the old token is good, so a slow plugin costs no leader its Lease; and whoever stops
+    waiting does not end the run that others wait for. When a run fails, the old token stays in use.
     """
 
     def __init__(
@@ -49,39 +49,59 @@ class ExecPlugin:
         clock: Callable[[], float] = time.time,
         *,
         settings: Mapping[str, Any],
+        tls_with: Callable[[str, str], ssl.SSLContext | None] = lambda _certificate, _key: None,
     ) -> None:
-        """`loader` has run its plugin already, as `settings` (the kubeconfig's `exec`) say."""
+        """`loader` has run its plugin already, as `settings` (the kubeconfig's `exec`) say.
+
+        `tls_with` makes our side of TLS with a client certificate and key that the plugin has handed out (paths).
+        """
         self._loader, self._tls, self._source, self._clock = loader, tls, source, clock
-        self._settings = settings
-        self._one_run = asyncio.Lock()
+        self._settings, self._tls_with = settings, tls_with
         self._last_run = clock()
-        self._runs = 0
+        self._renewal: asyncio.Task[None] | None = None
 
     async def authorization(self) -> str | None:
         if self._due():
-            async with self._one_run:
-                if self._due():
-                    with suppress(ConfigError):  # the old token may do; if not, 401 leads to `refresh`, which tells
-                        await self._run()
+            renewal = self._renewing()
+            if self._has_expired():
+                with suppress(ConfigError):  # the old token may do; if not, 401 leads to `refresh`, which tells
+                    await asyncio.shield(renewal)
         return getattr(self._loader, "token", None)
 
     async def refresh(self) -> None:
-        runs = self._runs
-        async with self._one_run:
-            if runs == self._runs:  # else somebody has just done it
-                await self._run()
-        expiry: datetime | None = getattr(self._loader, "exec_plugin_expiry", None)
-        if expiry is not None and expiry.timestamp() <= self._clock():
-            words = f"{_named(self._settings)} hands out a credential that expired at {expiry:%Y-%m-%dT%H:%M:%SZ}"
+        await asyncio.shield(self._renewing())
+        if self._has_expired():
+            words = (
+                f"{_named(self._settings)} hands out a credential that expired at {self._expiry:%Y-%m-%dT%H:%M:%SZ}"
+            )
             raise ConfigError(f"{self._source}: {words}", hint="log in again")
 
+    def tls(self) -> ssl.SSLContext:
+        """Our side of TLS with the newest client certificate: another one each time that it changes, because a
+        connection stays with the one that opened it. For a server over https."""
+        assert self._tls is not None, "only asked for https"
+        return self._tls
+
+    @property
+    def _expiry(self) -> datetime | None:
+        return getattr(self._loader, "exec_plugin_expiry", None)
+
+    def _has_expired(self) -> bool:
+        return self._expiry is not None and self._clock() >= self._expiry.timestamp()
+
     def _due(self) -> bool:
-        expiry: datetime | None = getattr(self._loader, "exec_plugin_expiry", None)
-        now = self._clock()
+        expiry, now = self._expiry, self._clock()
         return expiry is not None and now >= expiry.timestamp() - SKEW and now >= self._last_run + LEAST_PAUSE
 
+    def _renewing(self) -> asyncio.Task[None]:
+        """The run that is on its way, or a new one."""
+        if self._renewal is None or self._renewal.done():
+            self._last_run = self._clock()
+            self._renewal = asyncio.create_task(self._run(), name="exec-plugin")
+            self._renewal.add_done_callback(_seen)
+        return self._renewal
+
     async def _run(self) -> None:
-        self._last_run = self._clock()
         expiry = vars(self._loader).pop("exec_plugin_expiry", None)  # with one that lies ahead, it would not run
         try:
             async with asyncio.timeout(PATIENCE):
@@ -93,9 +113,14 @@ class ExecPlugin:
                 raise failed from error
             words = " ".join(str(error).split()) or type(error).__name__
             raise ConfigError(f"{self._source}: cannot renew the credentials: {words}") from error
-        self._runs += 1
         if self._tls and getattr(self._loader, "cert_file", None):
-            self._tls.load_cert_chain(self._loader.cert_file, self._loader.key_file)
+            self._tls = self._tls_with(self._loader.cert_file, self._loader.key_file) or self._tls
+
+
+def _seen(renewal: asyncio.Task[None]) -> None:
+    """A failure that nobody waited for is no news: the next 401 tells."""
+    if not renewal.cancelled():
+        renewal.exception()
 
 
 def plugin_failed(error: Exception, settings: Mapping[str, Any], source: str) -> ConfigError | None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import ssl
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -41,8 +44,72 @@ async def test_an_exec_plugin_runs_once_and_again_shortly_before_its_token_expir
     now[0] = EXPIRY - 61
     assert await connection.credentials.authorization() == "Bearer run-1"
     now[0] = EXPIRY - 59
+    assert await connection.credentials.authorization() == "Bearer run-1", "good for another minute: nobody waits"
+    await connection.credentials.refresh()
     assert await connection.credentials.authorization() == "Bearer run-2"
     assert await connection.credentials.authorization() == "Bearer run-2", "not more often than every ten seconds"
+    assert (tmp_path / "runs").read_text() == "2", "whoever is refused meanwhile waits for the run that is on its way"
+
+
+class Slow:
+    """A kubeconfig reader whose plugin takes as long as it is let, and hands out certificates."""
+
+    def __init__(self, expiry: float) -> None:
+        self.token = "old"
+        self.exec_plugin_expiry = datetime.fromtimestamp(expiry, UTC)
+        self.cert_file, self.key_file = "old.crt", "old.key"
+        self.runs, self.ends = 0, asyncio.Event()
+
+    async def load_from_exec_plugin(self) -> bool:
+        self.runs += 1
+        await self.ends.wait()
+        self.token = "new"
+        self.cert_file, self.key_file = "new.crt", "new.key"
+        return True
+
+
+async def test_a_plugin_that_hangs_keeps_nobody_waiting_whose_token_is_still_good() -> None:
+    now = [0.0]
+    loader = Slow(100.0)
+    plugin = ExecPlugin(loader, None, "context one", lambda: now[0], settings={"command": "login"})
+    now[0] = 50.0
+    assert await plugin.authorization() == "old"
+    assert await plugin.authorization() == "old"
+    loader.ends.set()
+    await plugin.refresh()
+    assert await plugin.authorization() == "new"
+    assert loader.runs == 1
+
+
+async def test_whoever_stops_waiting_for_a_plugin_leaves_it_running_for_the_others() -> None:
+    now = [0.0]
+    loader = Slow(100.0)
+    plugin = ExecPlugin(loader, None, "context one", lambda: now[0], settings={"command": "login"})
+    now[0] = 150.0
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.02):
+            await plugin.authorization()
+    loader.ends.set()
+    await plugin.refresh()
+    assert await plugin.authorization() == "new"
+    assert loader.runs == 1, "it was still running"
+
+
+async def test_a_rotated_client_certificate_makes_another_context_and_so_new_connections() -> None:
+    first, second = ssl.create_default_context(), ssl.create_default_context()
+    made: list[tuple[str, str]] = []
+
+    def tls_with(certificate: str, key: str) -> ssl.SSLContext:
+        made.append((certificate, key))
+        return second
+
+    loader = Slow(100.0)
+    loader.ends.set()
+    plugin = ExecPlugin(loader, first, "context one", lambda: 0.0, settings={"command": "login"}, tls_with=tls_with)
+    assert plugin.tls() is first
+    await plugin.refresh()
+    assert plugin.tls() is second
+    assert made == [("new.crt", "new.key")]
 
 
 async def test_an_exec_plugin_runs_again_when_the_server_refuses_its_token(tmp_path: Path) -> None:
