@@ -48,6 +48,9 @@ test-failover: $(READY) ## a leader that ends in mid-rollout, fifty times, in ev
 	$(BIN)/python -m tests.control_plane fetch
 	$(BIN)/python -m tests.e2e.failover
 
+test-image: $(READY) ## the Containerfile's build, performed in a folder; no container engine is needed
+	$(BIN)/python -m pytest tests/image/dry_build.py
+
 demo: $(READY) ## a DaemonSet on 24 simulated nodes, in your terminal
 	$(BIN)/python -m tests.demo
 
@@ -69,12 +72,15 @@ docs: $(READY) ## the manual of metrics, from what a running controller exposes
 manifests: $(READY) ## manifests/install.yaml, from overlays/default
 	$(BIN)/python -m tests.manifests.render
 
-lock: ## bring requirements.lock up to date with pyproject.toml
+lock: ## bring both locks up to date with pyproject.toml; the runtime's holds what the image installs
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --disable-pip-version-check pip-tools
 	build/lock/bin/pip-compile --quiet --extra dev --generate-hashes --allow-unsafe --strip-extras \
 		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header \
 		--output-file requirements.lock pyproject.toml
+	build/lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --constraint requirements.lock \
+		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header \
+		--output-file requirements-runtime.lock pyproject.toml
 
 clean: ## the virtual environment and all caches of this folder
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

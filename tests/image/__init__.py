@@ -1,0 +1,1 @@
+"""The Containerfile, tried without a container engine."""
