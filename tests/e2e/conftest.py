@@ -73,7 +73,6 @@ async def installed(plane: ControlPlane, folder: str) -> None:
 
 async def same_rights(plane: ControlPlane, user: User) -> None:
     """Bind `user` to the rights of the controller, and of a leader in its namespace."""
-    """Bind `user` to the rights of the controller, and of a leader in its namespace."""
     who = f"--user={user.name}"
     for words in (
         ("clusterrolebinding", user.name, "--clusterrole=kruise-ds-controller"),

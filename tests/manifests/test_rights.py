@@ -24,7 +24,7 @@ def told() -> Iterator[Right]:
                 yield Right("" if group == "core" else group, resource, verb)
 
 
-@pytest.mark.parametrize("overlay", ["default", "default-without-crds", "dev", "namespaced"])
+@pytest.mark.parametrize("overlay", ["airgap", "default", "default-without-crds", "dev", "namespaced", "production"])
 def test_the_manifests_grant_what_the_table_tells_and_nothing_else(build: Callable[[str], str], overlay: str) -> None:
     assert granted(documents(build(f"overlays/{overlay}"))) == set(told())
 
