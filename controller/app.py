@@ -92,7 +92,7 @@ async def run(
     parts = assemble(settings, transport, server=server, identity=identity, refresh=refresh, clock=clock)
     readiness = _Readiness(parts.informers, stop)
     async with heartbeat(parts.metrics.loop_lag) as heart, _served(settings, parts, readiness, heart):
-        leading = _led(settings, parts, transport, identity, clock, watchdog)
+        leading = _led(settings, parts, transport, identity, clock, watchdog, refresh)
         async with asyncio.TaskGroup() as group:
             acting = group.create_task(_act(settings, parts, leading, readiness, stop), name="acting")
             await _either(group, acting, stop)
@@ -149,6 +149,7 @@ async def _led(
     identity: str,
     clock: Clock,
     watchdog: Watchdog | None,
+    refresh: Callable[[], Awaitable[None]] | None,
 ) -> AsyncIterator[None]:
     """The right to write while the block runs; the lease has a way to the server of its own."""
     metrics = parts.metrics
@@ -157,7 +158,7 @@ async def _led(
         metrics.leads(True)
         yield
         return
-    lease = ServerLease(transport, settings.lease_namespace, LEASE_NAME)
+    lease = ServerLease(transport, settings.lease_namespace, LEASE_NAME, refresh=refresh)
     async with leadership(lease, identity, clock, say=parts.report.leading, watchdog=watchdog) as held:
         parts.fence.open(held.require)
         metrics.leads(True)

@@ -5,8 +5,8 @@ The election must go on while everything else is throttled, so it has no queue a
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -14,7 +14,17 @@ import msgspec
 from controller.api.base import JSONObject, View
 from controller.api.meta import ObjectMeta
 from controller.api.patch import add, encode, guarded_by_version
-from controller.kube.errors import AlreadyExists, Conflict, NotFound, Unreadable, refused, unanswered
+from controller.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    ConfigError,
+    Conflict,
+    NotFound,
+    Unauthorized,
+    Unreadable,
+    refused,
+    unanswered,
+)
 from controller.kube.ndjson import Lines
 from controller.kube.request import JSON_PATCH, Request, Response, Transport
 from controller.runtime.leader import Lease, LeaseSpec
@@ -60,9 +70,21 @@ _change = msgspec.json.Decoder(_Change)
 
 
 class ServerLease:
-    """`LeaseAPI` over a transport. `timeout`: seconds for one call."""
+    """`LeaseAPI` over a transport. `timeout`: seconds for one call.
 
-    def __init__(self, transport: Transport, namespace: str, name: str, timeout: float = 2.0) -> None:
+    A 401 is raised, like every refusal, but `refresh` has been asked for credentials then: the next call has them.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        namespace: str,
+        name: str,
+        timeout: float = 2.0,
+        *,
+        refresh: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._refresh = refresh
         self._transport, self._namespace, self._name, self._timeout = transport, namespace, name, timeout
         self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._what = f"lease {namespace}/{name}"
@@ -116,7 +138,7 @@ class ServerLease:
             async with self._transport.stream(request) as stream:
                 if stream.status != 200:
                     body = b"".join([chunk async for chunk in stream.chunks()])
-                    raise refused("watch", self._what, Response(status=stream.status, body=body))
+                    raise await self._refused("watch", Response(status=stream.status, body=body))
                 lines = Lines()
                 async for chunk in stream.chunks():
                     for line in lines.feed(chunk):
@@ -133,8 +155,15 @@ class ServerLease:
         except OSError as error:
             raise unanswered(verb, self._what, error) from error
         if not 200 <= response.status < 300:
-            raise refused(verb, self._what, response)
+            raise await self._refused(verb, response)
         return self._lease(response.body)
+
+    async def _refused(self, verb: str, response: Response) -> ApiError:
+        error = refused(verb, self._what, response)
+        if isinstance(error, Unauthorized) and self._refresh is not None:
+            with suppress(ConfigError):  # the controller's own calls are refused as well, and tell why
+                await self._refresh()
+        return error
 
     def _lease(self, body: bytes) -> Lease:
         document = self._read(_document, body)

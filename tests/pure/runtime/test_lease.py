@@ -8,7 +8,16 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
-from controller.kube.errors import ApiError, Forbidden, ServerError, Unknown, Unreachable, Unreadable
+from controller.kube.errors import (
+    ApiError,
+    ConfigError,
+    Forbidden,
+    ServerError,
+    Unauthorized,
+    Unknown,
+    Unreachable,
+    Unreadable,
+)
 from controller.kube.request import Request, Response
 from controller.runtime.leader import LeaseSpec
 from controller.runtime.lease import ServerLease
@@ -142,3 +151,31 @@ async def test_a_watch_that_is_not_allowed_says_so() -> None:
     with pytest.raises(Forbidden, match="may not watch"):
         async with api.watch_lease("41") as changes:
             await anext(changes)
+
+
+@pytest.mark.parametrize("verb", ["get", "patch", "watch"])
+async def test_a_refused_credential_is_renewed_for_the_next_call(verb: str) -> None:
+    body = b'{"kind": "Status", "message": "Unauthorized"}'
+    transport = ScriptedTransport(Response(status=401, body=body), ScriptedStream(401, [body]))
+    renewed: list[str] = []
+
+    async def refresh() -> None:
+        renewed.append(verb)
+        raise ConfigError("log in again")
+
+    api = ServerLease(transport, "kruise-ds-system", "kruise-ds-controller", refresh=refresh)
+    with pytest.raises(Unauthorized):
+        await call(api, verb)
+    assert renewed == [verb]
+    assert len(transport.asked) == 1, "the election's own pace is the retry"
+
+
+async def call(api: ServerLease, verb: str) -> None:
+    match verb:
+        case "get":
+            await api.get_lease()
+        case "patch":
+            await api.update_lease(MINE, "41")
+        case _:
+            async with api.watch_lease("41") as changes:
+                await anext(changes)
