@@ -11,6 +11,7 @@ import msgspec
 
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key
+from controller.api.pod import Pod
 from controller.api.wellknown import MALFORMED_OBJECT
 from controller.daemonset.caches import Caches
 from controller.daemonset.hands import Hands
@@ -23,11 +24,12 @@ from controller.fence import Fence
 from controller.informers import Informers
 from controller.kube.client import Client
 from controller.kube.decode import Malformed
+from controller.kube.errors import ApiError
 from controller.kube.kinds import PODS
 from controller.kube.request import Transport
 from controller.kube.sender import Sender
 from controller.kube.throttle import Throttle
-from controller.planner.actions import Note
+from controller.planner.actions import Action, Note
 from controller.report import Report
 from controller.runtime.backoff import failed_pod_backoff
 from controller.runtime.clock import Clock
@@ -93,18 +95,30 @@ def assemble(
             say(daemonset, Note(warning=True, reason=MALFORMED_OBJECT, message=text))
             enqueue(daemonset.key, "urgent", "malformed object")
 
+    def did(daemonset: DaemonSet, action: Action, error: ApiError | None) -> None:
+        report.acted(daemonset, action, error, informers.caches, clock())
+
+    def see(pod: Pod) -> None:
+        owner = informers.caches.daemonset_of(pod.owner_uid)
+        if owner is not None:
+            report.saw(owner, pod, clock())
+
     reconciler = Reconciler(
-        hands=Hands(client, ledger, failed_pod_backoff(), say, clock),
+        hands=Hands(client, ledger, failed_pod_backoff(), say, clock, did),
         caches=informers.caches,
         memories=memories,
         pacer=pacer,
         watchers=Watchers(
-            on_plan=report.planned, on_stale=report.stale, on_overdue=overdue, on_status=report.status_written
+            on_plan=report.planned,
+            on_stale=report.stale,
+            on_overdue=overdue,
+            on_status=report.status_written,
+            on_written=report.status_changed,
         ),
     )
 
     def forget(uid: str) -> None:
-        for keeper in (memories, ledger, recorder, reconciler):
+        for keeper in (memories, ledger, recorder, reconciler, metrics.tally):
             keeper.forget(uid)
 
     metrics.watch_queue(queue)
@@ -112,13 +126,14 @@ def assemble(
     metrics.watch_daemonsets(
         lambda: show(informers.caches, memories, clock()) if fence.is_open else (), zones=settings.zone_metrics
     )
+    metrics.tally.show(lambda: informers.caches.daemonsets.values() if fence.is_open else (), clock)
     return Parts(
         metrics=metrics,
         report=report,
         fence=fence,
         client=client,
         informers=informers,
-        triggers=Triggers(informers.caches, memories, enqueue, forget),
+        triggers=Triggers(informers.caches, memories, enqueue, forget, see),
         queue=queue,
         recorder=recorder,
         handle=partial(report.in_context, reconciler),

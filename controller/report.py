@@ -9,13 +9,28 @@ from typing import Literal
 
 import structlog
 
-from controller.api.daemonset import DaemonSet
+from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.meta import Key
+from controller.api.pod import Pod
 from controller.api.wellknown import LEASE_NAME
+from controller.daemonset.caches import Caches
+from controller.daemonset.execute import EXCEEDED_QUOTA
 from controller.kube.decode import Malformed
+from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid
 from controller.kube.kinds import DAEMONSETS
 from controller.kube.sender import Answer
-from controller.planner.actions import Note, Plan
+from controller.planner.actions import (
+    Action,
+    AdoptPod,
+    CreatePod,
+    CreateRevision,
+    DeletePod,
+    Note,
+    Plan,
+    ProbeTemplate,
+    ReleasePod,
+    Why,
+)
 from controller.runtime.freshness import Stale
 from controller.runtime.reflector import Contact
 from controller.runtime.workers import ComeBack, Done, Outcome, Pass, Retry
@@ -118,8 +133,61 @@ class Report:
     def status_written(self, result: Literal["success", "conflict", "error"]) -> None:
         self._metrics.status_written(result)
 
+    def status_changed(self, daemonset: DaemonSet, before: DaemonSetStatus | None, after: DaemonSetStatus) -> None:
+        self._metrics.tally.wrote_status(daemonset.uid, before, after)
+
+    def acted(self, daemonset: DaemonSet, action: Action, error: ApiError | None, caches: Caches, now: float) -> None:
+        """The server answered one action; `error` None: it is done."""
+        tally, uid, success = self._metrics.tally, daemonset.uid, error is None
+        match action:
+            case CreatePod():
+                tally.operated(uid, "create", success=success)
+                if success:
+                    self._began_surge(daemonset, action, caches, now)
+                    tally.updates.created(uid, action.node, action.name)
+                    made = caches.pods.get(Key(daemonset.namespace, action.name))
+                    if made is not None:
+                        self.saw(daemonset, made, now)
+            case DeletePod():
+                tally.operated(uid, "delete", success=success)
+                if success and action.why is Why.OUTDATED:
+                    tally.updates.began(uid, action.node, "recreate", now)
+                    if _wants_in_place(daemonset):
+                        tally.fell_back(uid)
+                elif success and action.why in (Why.VANISHED, Why.UNWANTED):
+                    tally.updates.drop(uid, action.node)
+            case AdoptPod():
+                tally.operated(uid, "adopt", success=success)
+            case ReleasePod():
+                tally.operated(uid, "orphan", success=success)
+            case CreateRevision() if not isinstance(error, AlreadyExists):
+                tally.made_revision(uid, action.hash)
+            case ProbeTemplate():
+                refused = isinstance(error, Invalid | Forbidden) and EXCEEDED_QUOTA not in error.message
+                tally.probed("accepted" if success else "refused" if refused else "error")
+
+    def _began_surge(self, daemonset: DaemonSet, action: CreatePod, caches: Caches, now: float) -> None:
+        rolling = daemonset.rolling_update
+        if rolling is None or (rolling.max_surge is None and rolling.rolling_update_type != "Surging"):
+            return
+        beside = (pod for pod in caches.pods_of(daemonset) if pod.node == action.node and not pod.dying)
+        if any(pod.hash != action.revision.hash and not pod.ended for pod in beside):
+            self._metrics.tally.updates.began(daemonset.uid, action.node, "surge", now)
+
+    def saw(self, daemonset: DaemonSet, pod: Pod, now: float) -> None:
+        """The cache shows one of its pods anew."""
+        ready = pod.ready and not pod.dying and not pod.ended
+        self._metrics.tally.updates.seen(
+            daemonset.uid, pod.node, pod.name, ready=ready, min_ready=daemonset.spec.min_ready_seconds, now=now
+        )
+
     def event_dropped(self) -> None:
         self._metrics.event_dropped()
 
     def leading(self, sentence: str) -> None:
         self._log.info(sentence, lease=LEASE_NAME)
+
+
+def _wants_in_place(daemonset: DaemonSet) -> bool:
+    rolling = daemonset.rolling_update
+    return rolling is not None and rolling.rolling_update_type == "InPlaceIfPossible"

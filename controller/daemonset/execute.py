@@ -131,12 +131,14 @@ class _Turn:
         try:
             await self._attempt(action)
         except ApiError as error:
+            self._hands.did(self._daemonset, action, error)
             await self._note(place, action, error)
             try:
                 left = await self._verdict(action, error)
             except ApiError as second:  # the look at the server failed too
                 left = second
             return None if left is None else Failure(action=action, error=left)
+        self._hands.did(self._daemonset, action, None)
         if self._memory.failing:
             self._memory.failing.pop(place, None)
         return None

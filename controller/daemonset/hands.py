@@ -9,13 +9,17 @@ import msgspec
 
 from controller.api.daemonset import DaemonSet
 from controller.kube.client import Client
-from controller.planner.actions import Note
+from controller.kube.errors import ApiError
+from controller.planner.actions import Action, Note
 from controller.runtime.backoff import BackoffTable
 from controller.runtime.clock import Clock
 from controller.runtime.freshness import Ledger
 
 Say: TypeAlias = Callable[[DaemonSet, Note], None]
 """Tells a user something, by log and event; returns at once."""
+
+Did: TypeAlias = Callable[[DaemonSet, Action, ApiError | None], None]
+"""Is told how the server answered an action, None for yes; returns at once."""
 
 FailedPods: TypeAlias = BackoffTable[tuple[str, int, str]]
 """Back-off of replacing failed pods, by DaemonSet uid, its generation and the node."""
@@ -27,3 +31,4 @@ class Hands(msgspec.Struct, frozen=True):
     failed_pods: FailedPods
     say: Say
     clock: Clock
+    did: Did

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from controller.api.daemonset import DaemonSet
+from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.meta import Key
 from controller.api.wellknown import INVALID_SPEC
 from controller.daemonset import status_writer
@@ -41,6 +41,8 @@ class Watchers(msgspec.Struct, frozen=True):
     """A pass that had to wait for its own writes to be seen."""
     on_status: Callable[[Literal["success", "conflict", "error"]], None]
     """A status write was answered."""
+    on_written: Callable[[DaemonSet, DaemonSetStatus | None, DaemonSetStatus], None]
+    """The status as it was before a write that went through, and as it is now."""
     on_overdue: Callable[[Key, Stale], None]
     """The same, after 30 seconds: the resource is listed again."""
 
@@ -136,6 +138,7 @@ class Reconciler:
         if change is None:
             return None
         loop = asyncio.get_running_loop()
+        _, before = memory.latest_status(daemonset)
         delay = self._status_pacer.delay(daemonset.uid, loop.time(), urgent=change.urgent)
         if delay > 0:
             return delay
@@ -145,6 +148,7 @@ class Reconciler:
             self._watchers.on_status("conflict" if isinstance(error, Conflict) else "error")
             raise
         self._watchers.on_status("success")
+        self._watchers.on_written(daemonset, before, change.result)
         self._status_pacer.wrote(daemonset.uid, loop.time())
         for note in decided.news:
             self._hands.say(daemonset, note)

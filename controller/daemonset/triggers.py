@@ -29,8 +29,16 @@ class Enqueue(Protocol):
 
 
 class Triggers:
-    def __init__(self, caches: Caches, memories: Memories, enqueue: Enqueue, forget: Callable[[str], None]) -> None:
-        """`forget` is told the uid of every DaemonSet that is gone."""
+    def __init__(
+        self,
+        caches: Caches,
+        memories: Memories,
+        enqueue: Enqueue,
+        forget: Callable[[str], None],
+        see: Callable[[Pod], None] = lambda pod: None,
+    ) -> None:
+        """`forget` is told the uid of every DaemonSet that is gone; `see` every change of an owned pod."""
+        self._see = see
         self._caches, self._memories, self._enqueue, self._forget = caches, memories, enqueue, forget
 
     def on_daemonset(self, change: Change[DaemonSet]) -> None:
@@ -56,6 +64,7 @@ class Triggers:
         if new is None:
             return
         if new.owner_uid:
+            self._see(new)
             self._wake_owner(new, self._urgency(old, new), f"pod {new.name} changed")
         elif old is None or old.owner_uid or old.labels != new.labels:
             self._wake_matching(new)

@@ -17,6 +17,7 @@ from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
+    GCCollector,
     Histogram,
     PlatformCollector,
     ProcessCollector,
@@ -28,11 +29,13 @@ from controller.api.wellknown import LEASE_NAME
 from controller.telemetry.collectors import Cache, CacheCollector, Queue, QueueCollector
 from controller.telemetry.daemonsets import DaemonSetCollector
 from controller.telemetry.shown import Shown
+from controller.telemetry.tally import Tally
 
 CONTROLLER = "daemonset"
 
-Result = Literal["success", "error", "requeue_after"]
-RESULTS: tuple[Result, ...] = ("success", "error", "requeue_after")
+Result = Literal["success", "error", "requeue", "requeue_after"]
+RESULTS: tuple[Result, ...] = ("success", "error", "requeue", "requeue_after")
+"""`requeue` is of other projects; here nothing comes back without a delay."""
 METHODS = {
     "get": "GET",
     "list": "GET",
@@ -67,6 +70,8 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        self.tally = Tally(self.registry)
         self._host = host
         self._passes_set_up(workers)
         self._requests_set_up()
@@ -245,6 +250,7 @@ class Metrics:
 
     def exposition(self, accept: str = "") -> tuple[bytes, str]:
         """The text for a scraper, and its content type; OpenMetrics where `accept` asks for it."""
+        self.tally.settle()
         encode, content_type = choose_encoder(accept)
         return encode(self.registry), content_type
 

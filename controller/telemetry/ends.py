@@ -1,0 +1,87 @@
+"""When a rollout ends, and how: told from two statuses, one after the other. Pure.
+
+Each rollout ends once: `completed` when every node has the revision (Healthy), or when another came after it had
+reached all that partition and selector let it; `superseded` when a new revision came before that; `rolled_back` when
+one that existed before came before it was Healthy, held or not.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from controller.api.base import Value
+from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
+from controller.api.meta import epoch
+
+Result = Literal["completed", "rolled_back", "superseded"]
+RESULTS: tuple[Result, ...] = ("completed", "rolled_back", "superseded")
+RESTING = (Phase.PAUSED, Phase.HELD)
+"""Phases in which the rollout waits for a person."""
+
+
+class End(Value):
+    result: Result
+    seconds: float
+    """From the start, pauses included."""
+
+
+class Course(Value):
+    """What is remembered of one rollout between two statuses."""
+
+    start: str = ""
+    ended: bool = False
+    rested: float = 0.0
+    """Seconds in `RESTING` so far, as far as this process saw their ends."""
+
+
+def follow(
+    course: Course, before: DaemonSetStatus | None, after: DaemonSetStatus, *, is_new: bool, now: float
+) -> tuple[Course, End | None, float]:
+    """What is to be remembered after this status write, the end of a rollout if it is one, and how much of that
+    rollout was rest. `is_new`: the revision of `after` did not exist before."""
+    last = (before.rollout if before is not None else None) or Rollout()
+    this = after.rollout or Rollout()
+    if course.start != last.start_time:
+        course = Course(start=last.start_time or "", ended=_is_over(last))
+    if last.phase in RESTING and last.phase != this.phase:
+        course = _rested(course, last, now)
+    replaced = before is not None and (before.update_revision, last.start_time) != (
+        after.update_revision,
+        this.start_time,
+    )
+    if replaced:
+        end = None if course.ended or not last.start_time else _replaced(last, is_new=is_new, now=now)
+        successor = Course(start=this.start_time or "")
+        return successor, end, _share(course, end)
+    if this.phase == Phase.HEALTHY and not course.ended and this.start_time:
+        end = End(result="completed", seconds=_since(this.start_time, now))
+        return Course(start=this.start_time, ended=True), end, _share(course, end)
+    return (course if course.start else Course(start=this.start_time or "")), None, 0.0
+
+
+def _is_over(record: Rollout) -> bool:
+    """Whether a rollout that somebody else saw before us was counted by him."""
+    return record.completion_time is not None and record.phase in (Phase.HEALTHY, Phase.DEGRADED)
+
+
+def _rested(course: Course, last: Rollout, now: float) -> Course:
+    return Course(
+        start=course.start, ended=course.ended, rested=course.rested + _since(last.last_transition_time, now)
+    )
+
+
+def _replaced(last: Rollout, *, is_new: bool, now: float) -> End:
+    if not is_new:
+        return End(result="rolled_back", seconds=_since(last.start_time, now))
+    if last.completion_time is not None:
+        return End(result="completed", seconds=_since(last.start_time, epoch(last.completion_time) or now))
+    return End(result="superseded", seconds=_since(last.start_time, now))
+
+
+def _share(course: Course, end: End | None) -> float:
+    return 0.0 if end is None else min(course.rested, end.seconds)
+
+
+def _since(stamp: str | None, now: float) -> float:
+    began = epoch(stamp)
+    return 0.0 if began is None else max(now - began, 0.0)

@@ -1,0 +1,60 @@
+"""How long each node waited for its new pod: from the decision, until that pod was available."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Method = Literal["in_place", "recreate", "surge"]
+METHODS: tuple[Method, ...] = ("in_place", "recreate", "surge")
+
+
+class _Update(msgspec.Struct):
+    method: Method
+    began: float
+    pod: str = ""
+    """The name of the new pod; empty until it is created."""
+    available_at: float | None = None
+    """When it will have been ready for minReadySeconds; None while it is not ready."""
+
+
+class NodeUpdates:
+    """Updates on their way, by DaemonSet uid and node. All times in seconds of one clock."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str, str], _Update] = {}
+
+    def began(self, uid: str, node: str, method: Method, now: float) -> None:
+        """The node's old pod was deleted, or a pod was put beside it; a later decision begins anew."""
+        self._open[uid, node] = _Update(method, now)
+
+    def created(self, uid: str, node: str, pod: str) -> None:
+        update = self._open.get((uid, node))
+        if update is not None:
+            update.pod = pod
+
+    def seen(self, uid: str, node: str, pod: str, *, ready: bool, min_ready: int, now: float) -> None:
+        """The cache shows a pod; most are of no update."""
+        update = self._open.get((uid, node))
+        if update is None or update.pod != pod:
+            return
+        if not ready:
+            update.available_at = None
+        elif update.available_at is None:
+            update.available_at = now + min_ready
+
+    def take_finished(self, now: float) -> list[tuple[Method, float]]:
+        """Those that are through, with their seconds; each is told once."""
+        through = [key for key, one in self._open.items() if one.available_at is not None and one.available_at <= now]
+        finished = []
+        for key in through:
+            update = self._open.pop(key)
+            finished.append((update.method, (update.available_at or now) - update.began))
+        return finished
+
+    def drop(self, uid: str, node: str) -> None:
+        self._open.pop((uid, node), None)
+
+    def forget(self, uid: str) -> None:
+        self._open = {key: one for key, one in self._open.items() if key[0] != uid}

@@ -1,0 +1,158 @@
+"""What was done for each DaemonSet, counted by the leader; a DaemonSet's counts go with it."""
+
+from __future__ import annotations
+
+from collections import Counter as Count
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Literal
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from controller.api.daemonset import DaemonSet, DaemonSetStatus
+from controller.telemetry.daemonsets import OF_DAEMONSET
+from controller.telemetry.ends import RESULTS, Course, follow
+from controller.telemetry.node_updates import METHODS, NodeUpdates
+
+Operation = Literal["create", "delete", "in_place_update", "adopt", "orphan"]
+OPERATIONS: tuple[Operation, ...] = ("create", "delete", "in_place_update", "adopt", "orphan")
+OUTCOMES = ("success", "error")
+FALLBACKS = ("NoReadinessGate", "FieldNotSupported", "UnknownRevision", "ResizeDenied", "NotSupportedYet")
+VERDICTS = ("accepted", "refused", "error")
+
+ROLLOUTS = (30, 60, 120, 300, 600, 1200, 2400, 3600, 7200, 14400, 28800, 86400)
+NODES = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800)
+
+FAMILIES: tuple[tuple[str, str, tuple[str, ...], tuple[tuple[str, ...], ...]], ...] = (
+    (
+        "kruise_daemonset_rollouts",
+        "Rollouts that ended: on every node, or replaced by an earlier or by a new revision",
+        ("result",),
+        tuple((result,) for result in RESULTS),
+    ),
+    (
+        "kruise_daemonset_pod_operations",
+        "Requests about pods and how they were answered; error: refused, or no answer",
+        ("operation", "result"),
+        tuple((operation, outcome) for operation in OPERATIONS for outcome in OUTCOMES),
+    ),
+    (
+        "kruise_daemonset_in_place_fallbacks",
+        "Pods that were re-created although an update in place was asked for",
+        ("reason",),
+        tuple((reason,) for reason in FALLBACKS),
+    ),
+)
+
+
+class Tally(Collector):
+    """Counts by DaemonSet uid, shown for those that `current` yields (none on a standby), each from 0."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.updates = NodeUpdates()
+        self._counts: dict[str, Count[tuple[str, ...]]] = {}
+        self._courses: dict[str, Course] = {}
+        self._created: dict[str, str] = {}
+        self._current: Callable[[], Iterable[DaemonSet]] = tuple
+        self._clock: Callable[[], float] = float
+        self._durations = _histograms(
+            registry,
+            "kruise_ds_rollout_duration_seconds",
+            "Start to end, pauses included",
+            "result",
+            RESULTS,
+            ROLLOUTS,
+        )
+        self._rests = _histograms(
+            registry,
+            "kruise_ds_rollout_paused_duration_seconds",
+            "Of these, paused or held",
+            "result",
+            RESULTS,
+            ROLLOUTS,
+        )
+        self._nodes = _histograms(
+            registry,
+            "kruise_ds_node_update_duration_seconds",
+            "One node: from the decision until its new pod is available",
+            "method",
+            METHODS,
+            NODES,
+        )
+        probes = Counter(
+            "kruise_ds_template_dry_runs_total",
+            "Dry runs of a new template before a rollout, by what the server said",
+            ("result",),
+            registry=registry,
+        )
+        self._probes = {verdict: probes.labels(verdict) for verdict in VERDICTS}
+        registry.register(self)
+
+    def show(self, current: Callable[[], Iterable[DaemonSet]], clock: Callable[[], float]) -> None:
+        """`clock`: the one by which updates of nodes are told."""
+        self._current, self._clock = current, clock
+
+    def operated(self, uid: str, operation: Operation, *, success: bool) -> None:
+        self._of(uid)["kruise_daemonset_pod_operations", operation, OUTCOMES[not success]] += 1
+
+    def fell_back(self, uid: str) -> None:
+        self._of(uid)["kruise_daemonset_in_place_fallbacks", "NotSupportedYet"] += 1
+
+    def probed(self, verdict: Literal["accepted", "refused", "error"]) -> None:
+        self._probes[verdict].inc()
+
+    def made_revision(self, uid: str, revision_hash: str) -> None:
+        """A new revision was stored: a rollout to it is no way back."""
+        self._created[uid] = revision_hash
+
+    def wrote_status(self, uid: str, before: DaemonSetStatus | None, after: DaemonSetStatus) -> None:
+        """Our own write of a status went through."""
+        is_new = self._created.get(uid) == after.update_revision
+        course = self._courses.get(uid, Course())
+        self._courses[uid], end, rest = follow(course, before, after, is_new=is_new, now=self._clock())
+        if end is None:
+            return
+        self._of(uid)["kruise_daemonset_rollouts", end.result] += 1
+        self._durations[end.result].observe(end.seconds)
+        self._rests[end.result].observe(rest)
+
+    def forget(self, uid: str) -> None:
+        """The DaemonSet is gone."""
+        for known in (self._counts, self._courses, self._created):
+            known.pop(uid, None)
+        self.updates.forget(uid)
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        rows: list[tuple[list[str], Mapping[tuple[str, ...], int]]] = [
+            ([one.namespace, one.name], self._counts.get(one.uid, {})) for one in self._current()
+        ]
+        for name, meaning, labels, children in FAMILIES:
+            family = CounterMetricFamily(name, meaning, labels=(*OF_DAEMONSET, *labels))
+            for whose, counts in rows:
+                for child in children:
+                    family.add_metric([*whose, *child], counts.get((name, *child), 0))
+            yield family
+
+    def settle(self) -> None:
+        """Before a scrape: updates of nodes that have ended since the last one."""
+        for method, seconds in self.updates.take_finished(self._clock()):
+            self._nodes[method].observe(seconds)
+
+    def _of(self, uid: str) -> Count[tuple[str, ...]]:
+        return self._counts.setdefault(uid, Count())
+
+
+def _histograms(
+    registry: CollectorRegistry,
+    name: str,
+    meaning: str,
+    label: str,
+    values: tuple[str, ...],
+    buckets: tuple[int, ...],
+) -> dict[str, Histogram]:
+    histogram = Histogram(name, meaning, (label,), buckets=buckets, registry=registry)
+    return {value: histogram.labels(value) for value in values}

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import pytest
+
+from controller.api.daemonset import DaemonSetStatus, Rollout
+from controller.api.meta import rfc3339
+from controller.telemetry.ends import Course, follow
+
+
+def status(
+    revision: str, phase: str, start: float, *, since: float = 0.0, completed: float | None = None
+) -> DaemonSetStatus:
+    return DaemonSetStatus(
+        update_revision=revision,
+        rollout=Rollout(
+            phase=phase,
+            start_time=rfc3339(start),
+            last_transition_time=rfc3339(since or start),
+            completion_time=None if completed is None else rfc3339(completed),
+        ),
+    )
+
+
+HEALTHY = status("b", "Healthy", 100, completed=160)
+AGAIN = status("a", "Progressing", 500)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_new", "told"),
+    [
+        (None, status("b", "Progressing", 100), True, None),
+        (status("b", "Progressing", 100), HEALTHY, True, ("completed", 400)),
+        (status("b", "Progressing", 100), AGAIN, True, ("superseded", 400)),
+        (status("b", "Progressing", 100), AGAIN, False, ("rolled_back", 400)),
+        (status("b", "Held", 100, completed=160), AGAIN, True, ("completed", 60)),
+        (status("b", "Held", 100, completed=160), AGAIN, False, ("rolled_back", 400)),
+        (status("b", "Progressing", 100), status("b", "Held", 100, completed=160), True, None),
+        (HEALTHY, AGAIN, False, None),
+        (status("b", "Degraded", 100, completed=160), HEALTHY, True, None),
+    ],
+    ids=[
+        "begun",
+        "healthy",
+        "replaced",
+        "back",
+        "held then replaced",
+        "held then back",
+        "held",
+        "over",
+        "well again",
+    ],
+)
+def test_how_a_rollout_ends(
+    before: DaemonSetStatus | None, after: DaemonSetStatus, is_new: bool, told: tuple[str, float] | None
+) -> None:
+    _, end, _ = follow(Course(), before, after, is_new=is_new, now=500)
+    assert (end and (end.result, end.seconds)) == told
+
+
+def test_rest_counts_and_each_end_is_told_once() -> None:
+    steps = [
+        (status("b", "Progressing", 100), 100.0),
+        (status("b", "Paused", 100, since=200), 200.0),
+        (status("b", "Progressing", 100, since=260), 260.0),
+        (status("b", "Held", 100, since=300, completed=300), 300.0),
+        (status("b", "Progressing", 100, since=340), 340.0),
+        (status("b", "Healthy", 100, since=400, completed=400), 400.0),
+        (status("b", "Degraded", 100, since=450, completed=400), 450.0),
+        (status("b", "Healthy", 100, since=460, completed=400), 460.0),
+    ]
+    course, before, told = Course(), None, []
+    for after, now in steps:
+        course, end, rest = follow(course, before, after, is_new=True, now=now)
+        before = after
+        if end is not None:
+            told.append((end.result, end.seconds, rest))
+    assert told == [("completed", 300, 100)]

@@ -1,0 +1,122 @@
+"""What the controller counts of its own work, held against what the API server saw of it."""
+
+from __future__ import annotations
+
+from tests.control_plane.ports import free_port
+from tests.kit.api import DAEMONSETS, PODS
+from tests.system.bed import Bed
+from tests.system.journal import Write
+from tests.system.metrics import metric, scrape, with_metrics
+from tests.system.objects import V1, V2, V3, bare_pod, daemonset
+
+OPERATIONS = "kruise_daemonset_pod_operations_total"
+ROLLOUTS = "kruise_daemonset_rollouts_total"
+IN_PLACE = "InPlaceIfPossible"
+SECONDS = "kruise_ds_node_update_duration_seconds_count"
+
+
+async def counting(bed: Bed, **spec: object) -> int:
+    """The controller with metrics, and a DaemonSet on three nodes that it has deployed. Returns the port."""
+    await bed.controller.stop()
+    port = free_port()
+    bed.controller.start(with_metrics(bed, port))
+    await bed.add_nodes(3)
+    await bed.api.create(DAEMONSETS, daemonset(**spec))  # type: ignore[arg-type]
+    await bed.settled()
+    await bed.phase("Healthy")
+    await bed.idle()
+    return port
+
+
+async def rollouts(port: int) -> dict[str, float]:
+    return {
+        result: await metric(port, ROLLOUTS, daemonset="agent", result=result)
+        for result in ("completed", "rolled_back", "superseded")
+    }
+
+
+def answered(writes: list[Write]) -> tuple[float, float]:
+    """How many went through, and how many did not."""
+    done = sum(200 <= write.status < 300 for write in writes)
+    return done, len(writes) - done
+
+
+async def test_pod_operations_are_what_the_server_was_asked_for(bed: Bed) -> None:
+    port = await counting(bed)
+    await bed.set_image(V2)
+    await bed.settled()
+    stray = bare_pod("stray", "node-0")
+    await bed.api.create(PODS, stray)
+    await bed.until(
+        PODS, lambda found: "" if len(found) == 3 else f"{len(found)} pods", "the stray one adopted and gone"
+    )
+    await bed.idle()
+    for operation, verb in (("create", "create"), ("delete", "delete"), ("adopt", "patch")):
+        told = [
+            await metric(port, OPERATIONS, daemonset="agent", operation=operation, result=result)
+            for result in ("success", "error")
+        ]
+        assert tuple(told) == answered(bed.journal.of("pods", verb, failed=True)), operation
+    statuses = bed.journal.of("daemonsets.apps.kruise.io/status")
+    assert await metric(port, "kruise_ds_status_updates_total", result="success") == len(statuses)
+    assert await metric(port, "kruise_ds_template_dry_runs_total", result="accepted") == len(
+        bed.journal.of("pods", "probe")
+    )
+    assert await metric(port, SECONDS, method="recreate") == 3
+    assert await metric(port, SECONDS, method="surge") == 0
+
+
+async def test_each_rollout_ends_once(bed: Bed) -> None:
+    port = await counting(bed)
+    assert await rollouts(port) == {"completed": 1, "rolled_back": 0, "superseded": 0}, "the deployment"
+    await bed.edit({"updateStrategy": {"rollingUpdate": {"partition": 2}}})
+    await bed.set_image(V2)
+    await bed.phase("Held")
+    assert (await rollouts(port))["completed"] == 1, "held is not the end"
+    await bed.set_image(V1)
+    await bed.edit({"updateStrategy": {"rollingUpdate": {"partition": 0}}})
+    await bed.settled()
+    await bed.phase("Healthy")
+    await bed.idle()
+    assert await rollouts(port) == {"completed": 2, "rolled_back": 1, "superseded": 0}, "V2 went, V1 is back"
+    await bed.edit({"updateStrategy": {"rollingUpdate": {"paused": True}}})
+    await bed.set_image(V2)
+    await bed.phase("Paused")
+    await bed.set_image(V3)
+    await bed.seen()
+    await bed.idle()
+    await bed.edit({"updateStrategy": {"rollingUpdate": {"paused": False}}})
+    await bed.settled()
+    await bed.phase("Healthy")
+    await bed.idle()
+    assert await rollouts(port) == {"completed": 3, "rolled_back": 1, "superseded": 1}
+    assert await metric(port, "kruise_ds_rollout_duration_seconds_count") == 5
+
+
+async def test_a_surge_then_in_place_updates_that_are_none(bed: Bed) -> None:
+    port = await counting(bed, rolling={"maxSurge": 1, "maxUnavailable": 0})
+    await bed.set_image(V2)
+    await bed.settled()
+    await bed.idle()
+    assert await metric(port, SECONDS, method="surge") == 3
+    assert await metric(port, SECONDS, method="recreate") == 0
+    await bed.edit(
+        {"updateStrategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1, "rollingUpdateType": IN_PLACE}}}
+    )
+    await bed.set_image(V3)
+    await bed.settled()
+    await bed.idle()
+    assert await metric(port, SECONDS, method="surge") == 3
+    assert await metric(port, SECONDS, method="recreate") == 3
+    assert await metric(port, "kruise_daemonset_in_place_fallbacks_total", reason="NotSupportedYet") == 3
+
+
+async def test_what_is_counted_of_a_daemonset_starts_at_zero_and_goes_with_it(bed: Bed) -> None:
+    port = await counting(bed)
+    text = await scrape(port)
+    assert 'reason="ResizeDenied"} 0.0' in text
+    assert 'operation="in_place_update",result="error"} 0.0' in text
+    await bed.api.delete(DAEMONSETS, "agent", options={"propagationPolicy": "Foreground"})
+    await bed.until(DAEMONSETS, lambda found: "still there" if found else "", "agent gone")
+    await bed.idle()
+    assert 'daemonset="agent"' not in await scrape(port)
