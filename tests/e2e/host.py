@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import signal
 import sys
@@ -10,9 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import msgspec
+from urllib.parse import urlsplit
 
 from controller.api.meta import rfc3339
 from controller.kube.request import Transport
@@ -32,6 +31,13 @@ PROGRAMS, CODE = Path(sys.executable).parent, Path(__file__).parents[2]
 """What the image has: its programs, and what they import."""
 HASTE = 10.0
 """So many times more often than the probes say does this kubelet ask."""
+MOUNT = """\
+from pathlib import Path
+from controller.kube import in_cluster
+in_cluster.in_cluster.__defaults__ = (Path({folder!r}),)
+"""
+"""In place of a mount at /var/run/secrets/kubernetes.io/serviceaccount, of which a machine has one: Python runs this
+before the program, which then looks in another folder."""
 REFERENCE = re.compile(r"\$\((\w+)\)")
 
 
@@ -159,13 +165,13 @@ class Host:
         ports = {one["containerPort"]: free_port() for one in container.get("ports") or ()}
         env = _environment(pod, container, folder)
         if pod["spec"].get("automountServiceAccountToken"):
-            env["KRUISE_DS_KUBECONFIG"] = str(await self._account(pod, folder))
+            env |= await self._account(pod, folder)
         command = [_here(_expanded(word, env), ports) for word in (*container["command"], *container["args"])]
         process = Process(pod["metadata"]["name"], [PROGRAMS / command[0], *command[1:]], folder=folder, env=env)
         return Running(pod, process, ports)
 
-    async def _account(self, pod: Object, folder: Path) -> Path:
-        """A kubeconfig in place of the mounted service account, with a token that is bound to the pod as there."""
+    async def _account(self, pod: Object, folder: Path) -> dict[str, str]:
+        """The service account as the kubelet projects it, with a token bound to the pod; returns what tells of it."""
         metadata, name = pod["metadata"], pod["spec"]["serviceAccountName"]
         bound = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}
         path = f"/api/v1/namespaces/{metadata['namespace']}/serviceaccounts/{name}/token"
@@ -176,17 +182,11 @@ class Host:
         }
         answer = await self._api.send("POST", path, request)
         (folder / "token").write_text(answer["status"]["token"])
-        cluster = {"server": self._plane.url, "certificate-authority": str(self._plane.ca_path)}
-        config: dict[str, Any] = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "here", "cluster": cluster}],
-            "users": [{"name": name, "user": {"tokenFile": str(folder / "token")}}],
-            "contexts": [{"name": "here", "context": {"cluster": "here", "user": name}}],
-            "current-context": "here",
-        }
-        (folder / "kubeconfig").write_bytes(msgspec.json.encode(config))
-        return folder / "kubeconfig"
+        (folder / "ca.crt").write_bytes(self._plane.ca_path.read_bytes())
+        (folder / "namespace").write_text(metadata["namespace"])
+        (folder / "sitecustomize.py").write_text(MOUNT.format(folder=str(folder)))
+        where = urlsplit(self._plane.url)
+        return {"KUBERNETES_SERVICE_HOST": str(where.hostname), "KUBERNETES_SERVICE_PORT": str(where.port)}
 
     async def _write(self, uid: str, *, ready: bool) -> None:
         pod = self._newest[uid]
@@ -209,8 +209,12 @@ def _environment(pod: Object, container: Object, folder: Path) -> dict[str, str]
         "metadata.namespace": pod["metadata"]["namespace"],
         "spec.nodeName": NAME,
     }
-    env = {"PATH": str(PROGRAMS), "PYTHONPATH": str(CODE), "HOME": str(folder), "TMPDIR": str(folder)}
-    env["POD_NAME"] = pod["metadata"]["name"]  # in place of the host name, which in a container is the pod's
+    env = {
+        "PATH": str(PROGRAMS),
+        "PYTHONPATH": f"{folder}{os.pathsep}{CODE}",
+        "HOME": str(folder),
+        "TMPDIR": str(folder),
+    }
     for one in container.get("env") or ():
         env[one["name"]] = one["value"] if "value" in one else fields[one["valueFrom"]["fieldRef"]["fieldPath"]]
     return env

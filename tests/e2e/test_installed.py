@@ -33,6 +33,7 @@ async def test_two_replicas_as_installed_roll_out_the_demo_and_end_well(site_pla
         await site.follow("Install")
         replicas = await site.replicas()
         assert len(replicas) == 2
+        assert all("the service account of this pod" in one.process.log.read_text() for one in replicas)
         assert sorted(await leaders(replicas)) == [False, True]
         await site.workers(*NODES)
         await site.bed.apply_sample("ds.demo.yaml")
