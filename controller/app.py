@@ -38,6 +38,7 @@ from controller.serve.scrape import scrape
 from controller.serve.server import CannotListen, serving
 from controller.settings import Settings
 from controller.telemetry import log
+from controller.telemetry.tasks import living
 
 DRAIN_SECONDS = 14.0
 """For the passes in hand when the process is asked to stop; events and lease get 5 s more, within 20 s in all."""
@@ -90,7 +91,7 @@ async def run(
     """
     identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{secrets.token_hex(4)}"
     parts = assemble(settings, transport, server=server, identity=identity, refresh=refresh, clock=clock)
-    readiness = _Readiness(parts.informers, stop)
+    readiness = _Readiness(parts.informers, stop, settings.workers)
     async with heartbeat(parts.metrics.loop_lag) as heart, _served(settings, parts, readiness, heart):
         leading = _led(settings, parts, transport, identity, clock, watchdog, refresh)
         async with asyncio.TaskGroup() as group:
@@ -138,6 +139,7 @@ async def _act(
                 on_outcome=parts.report.passed,
                 drain=DRAIN_SECONDS,
             ):
+                readiness.working = True
                 await stop.wait()
 
 
@@ -169,15 +171,26 @@ async def _led(
 
 
 class _Readiness:
-    """What `/readyz` looks at: caches full and not on the way out. A standby is ready too."""
+    """What the probes look at: caches full and not on the way out (a standby is ready too), and no task dead."""
 
-    def __init__(self, informers: Informers, stop: asyncio.Event) -> None:
-        self._informers, self._stop = informers, stop
-        self.acting = False
+    def __init__(self, informers: Informers, stop: asyncio.Event, workers: int) -> None:
+        self._informers, self._stop, self._workers = informers, stop, workers
+        self.acting = self.working = False
 
     def caches(self) -> str:
         waiting = [name for name, store in self._informers.stores.items() if not store.filled]
         return f"not listed yet: {', '.join(waiting)}" if waiting else ""
+
+    def tasks(self) -> str:
+        """Whether every worker lives that should, and every watch."""
+        if self._stop.is_set():
+            return ""
+        found = living()
+        wanted = {"reflector": self._informers.running}
+        if self.working:
+            wanted["worker"] = self._workers
+        dead = [f"{found[kind]} of {count} {kind}s live" for kind, count in wanted.items() if found[kind] < count]
+        return ", ".join(dead)
 
     def stopping(self) -> str:
         return "shutting down" if self._stop.is_set() else ""
@@ -186,7 +199,7 @@ class _Readiness:
 @asynccontextmanager
 async def _served(settings: Settings, parts: Parts, readiness: _Readiness, heart: Heartbeat) -> AsyncIterator[None]:
     pages = {
-        "/healthz": probe("healthz", {"event-loop": heart.check}),
+        "/healthz": probe("healthz", {"event-loop": heart.check, "tasks": readiness.tasks}),
         "/readyz": probe("readyz", {"caches": readiness.caches, "stopping": readiness.stopping}),
     }
     metrics = {"/metrics": scrape(parts.metrics.exposition)}

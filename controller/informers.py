@@ -45,6 +45,8 @@ class Informers:
         self.caches = Caches(self._daemonsets[1], self._pods[1], self._nodes[1], self._revisions[1])
         self._reflectors: list[tuple[str, Callable[[], None]]] = []
         self.is_synced = False
+        self.running = 0
+        """Watches that should be alive now."""
 
     @property
     def stores(self) -> dict[str, Store[DaemonSet] | Store[Pod] | Store[Node] | Store[Revision]]:
@@ -91,6 +93,8 @@ class Informers:
                     on_change=on_change,
                     on_malformed=lambda malformed: on_malformed(what.plural, malformed),
                     on_contact=partial(met, name),
+                    on_heard=partial(report.heard, what.plural, name),
+                    on_restart=partial(report.watch_restarted, what.plural),
                 )
                 self._reflectors.append((what.name, reflector.relist))
                 made.append(reflector)
@@ -104,9 +108,11 @@ class Informers:
         )
         async with asyncio.TaskGroup() as group:
             running = [group.create_task(reflector.run(), name="reflector") for reflector in everything]
+            self.running = len(running)
             for reflector in everything:
                 await reflector.synced()
             self.is_synced = True
             yield
+            self.running = 0
             for task in running:
                 task.cancel()

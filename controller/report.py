@@ -32,7 +32,7 @@ from controller.planner.actions import (
     Why,
 )
 from controller.runtime.freshness import Stale
-from controller.runtime.reflector import Contact
+from controller.runtime.reflector import Contact, RestartReason
 from controller.runtime.workers import ComeBack, Done, Outcome, Pass, Retry
 from controller.runtime.workqueue import Taken
 from controller.telemetry.log import about
@@ -71,6 +71,12 @@ class Report:
                 self._log.error(f"cannot watch {name}", state=now.state, why=now.reason)
             case "unreachable":
                 self._log.error("API server not reached, trying on", why=now.reason)
+
+    def heard(self, plural: str, reflector: str) -> None:
+        self._metrics.heard(plural, reflector)
+
+    def watch_restarted(self, plural: str, reason: RestartReason) -> None:
+        self._metrics.watch_restarted(plural, reason)
 
     def malformed(self, resource: str, malformed: Malformed) -> None:
         self._metrics.malformed(resource)

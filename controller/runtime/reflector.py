@@ -33,6 +33,11 @@ TURN = 128
 """Events and changes after which the other tasks get their turn (some milliseconds), never amid one event's."""
 
 
+RestartReason = Literal["closed", "gone", "error", "timeout"]
+RESTART_REASONS: tuple[RestartReason, ...] = ("closed", "gone", "error", "timeout")
+"""Why an open stream ended: by the server in peace, as too old, by an error, or because nothing came for long."""
+
+
 class Contact(Value):
     """How it stands between one reflector and the server."""
 
@@ -61,9 +66,15 @@ class Reflector(Generic[W, T]):
         on_change: Callable[[Change[T]], None] = lambda change: None,
         on_malformed: Callable[[Malformed], None] = lambda malformed: None,
         on_contact: Callable[[Contact], None] = lambda contact: None,
+        on_heard: Callable[[], None] = lambda: None,
+        on_restart: Callable[[RestartReason], None] = lambda reason: None,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """`chance`: a number from 0 to 1, for the jitter."""
+        """`on_heard`: something came, a bookmark at least; `on_restart`: a stream that was open ended.
+
+        `chance`: a number from 0 to 1, for the jitter.
+        """
+        self._on_heard, self._on_restart = on_heard, on_restart
         self._client, self._resource, self._writer = client, resource, writer
         self._namespace = namespace
         self._on_change, self._on_malformed, self._on_contact = on_change, on_malformed, on_contact
@@ -107,6 +118,7 @@ class Reflector(Generic[W, T]):
             return await self._stream(wanted.query)
         page = await self._client.page(self._resource, self._namespace, limit=wanted.limit, token=wanted.token)
         self._meet(Contact(state="reachable"))
+        self._on_heard()
         self._state, told = watch.on_page(self._state, page)
         for event in told:
             await self._tell(event)
@@ -131,6 +143,7 @@ class Reflector(Generic[W, T]):
         if isinstance(self._state, watch.Start):
             return 0.0
         idle = self._handled == handled and loop.time() - began < TOO_SHORT
+        self._on_restart("closed")
         failed = idle or isinstance(self._state, watch.Filling)
         self._state = watch.on_end(self._state, None)
         return self._backoff.next() if failed else 0.0
@@ -144,6 +157,7 @@ class Reflector(Generic[W, T]):
             self._meet(Contact(state="reachable"))
             self._grant_patience()
             async for bunch in bunches:
+                self._on_heard()
                 for event in bunch:
                     self._state, news = watch.on_event(self._state, event)
                     if news is not None:
@@ -180,6 +194,7 @@ class Reflector(Generic[W, T]):
         if self._doubted:
             return 0.0
         if isinstance(self._state, watch.Filling):
+            self._on_restart("timeout")
             self._state = watch.on_stall(self._state)
             return 0.0
         raise errors.Unreachable("watch", self._resource.name, f"no answer within {PATIENCE:g} s")
@@ -188,6 +203,8 @@ class Reflector(Generic[W, T]):
         """Work out the next state; returns the seconds to pause."""
         before = self._state
         self._state = watch.on_end(before, error)
+        if isinstance(before, watch.Filling | watch.Streaming):
+            self._on_restart(_reason(error))
         if isinstance(before, watch.Start) and self._state != before:
             return 0.0  # this way of listing is refused, the other one is not tried yet
         if not isinstance(before, watch.Filling | watch.Streaming) and not isinstance(error, errors.Gone):
@@ -202,6 +219,12 @@ class Reflector(Generic[W, T]):
         if contact.state != self._contact:
             self._contact = contact.state
             self._on_contact(contact)
+
+
+def _reason(error: ApiError) -> RestartReason:
+    if isinstance(error, errors.Gone):
+        return "gone"
+    return "timeout" if isinstance(error.__cause__, TimeoutError) else "error"
 
 
 def _contact(error: ApiError) -> Contact:

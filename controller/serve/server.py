@@ -15,6 +15,11 @@ from controller.serve.address import Address
 TEXT = "text/plain; charset=utf-8"
 
 SHUTDOWN_SECONDS = 1.0
+METHODS = ("GET", "HEAD")
+ZIP_FROM = 1024
+"""Bytes from which a page is compressed for those who ask."""
+ZIP_APART = 16 * 1024
+"""Bytes from which that is done beside the event loop."""
 
 
 class CannotListen(Exception):  # noqa: N818 - says what is the case
@@ -67,7 +72,13 @@ async def serving(address: Address | None, routes: Mapping[str, Route], *, optio
 def _answering(routes: Mapping[str, Route]) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         page = _page(request, routes)
-        return web.Response(status=page.status, body=page.body, headers={"Content-Type": page.content_type})
+        headers = {"Content-Type": page.content_type}
+        if page.status == 405:
+            headers["Allow"] = ", ".join(METHODS)
+        response = web.Response(status=page.status, body=page.body, headers=headers, zlib_executor_size=ZIP_APART)
+        if len(page.body) >= ZIP_FROM and _takes_gzip(request.headers.get("Accept-Encoding", "")):
+            response.enable_compression(web.ContentCoding.gzip)
+        return response
 
     return answer
 
@@ -76,6 +87,15 @@ def _page(request: web.BaseRequest, routes: Mapping[str, Route]) -> Page:
     route = routes.get(request.path)
     if route is None:
         return text(f"not here; there is {', '.join(routes)}\n", 404)
-    if request.method not in ("GET", "HEAD"):
-        return text("only GET\n", 405)
+    if request.method not in METHODS:
+        return text("only GET and HEAD\n", 405)
     return route(Asked(verbose="verbose" in request.query, accept=request.headers.get("Accept", "")))
+
+
+def _takes_gzip(accepted: str) -> bool:
+    """Whether an Accept-Encoding names gzip and does not weigh it with 0."""
+    for part in accepted.lower().split(","):
+        coding, _, weight = part.replace(" ", "").partition(";q=")
+        if coding in ("gzip", "*"):
+            return weight.strip("0.") != "" or not weight
+    return False

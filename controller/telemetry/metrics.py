@@ -30,6 +30,8 @@ from controller.telemetry.collectors import Cache, CacheCollector, Queue, QueueC
 from controller.telemetry.daemonsets import DaemonSetCollector
 from controller.telemetry.shown import Shown
 from controller.telemetry.tally import Tally
+from controller.telemetry.tasks import TaskCollector
+from controller.telemetry.watches import Watches
 
 CONTROLLER = "daemonset"
 
@@ -71,11 +73,12 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         GCCollector(registry=self.registry)
+        self.registry.register(TaskCollector())
         self.tally = Tally(self.registry)
         self._host = host
         self._passes_set_up(workers)
         self._requests_set_up()
-        self._watches_set_up(tuple(resources))
+        self._watches = Watches(self.registry, tuple(resources))
         self._own_set_up(version, revision)
 
     # -- passes
@@ -176,17 +179,15 @@ class Metrics:
 
     # -- watches and caches
 
-    def _watches_set_up(self, resources: tuple[str, ...]) -> None:
-        malformed = Counter(
-            "kruise_ds_malformed_objects_total",
-            "Objects that could not be read; the last good state of each is kept",
-            ("resource",),
-            registry=self.registry,
-        )
-        self._malformed = {resource: malformed.labels(resource) for resource in resources}
+    def heard(self, resource: str, watch: str) -> None:
+        """Something came of a resource; `watch` tells several of one resource apart."""
+        self._watches.heard(resource, watch)
+
+    def watch_restarted(self, resource: str, reason: str) -> None:
+        self._watches.restarted(resource, reason)
 
     def malformed(self, resource: str) -> None:
-        self._malformed[resource].inc()
+        self._watches.malformed(resource)
 
     def watch_caches(self, caches: dict[str, Cache]) -> None:
         """Show each resource's cache from now on."""

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+
+import msgspec
+
 from tests.control_plane.ports import free_port
+from tests.control_plane.probe import get
 from tests.kit.api import DAEMONSETS, PODS
 from tests.system.bed import Bed
 from tests.system.journal import Write
@@ -120,3 +126,28 @@ async def test_what_is_counted_of_a_daemonset_starts_at_zero_and_goes_with_it(be
     await bed.until(DAEMONSETS, lambda found: "still there" if found else "", "agent gone")
     await bed.idle()
     assert 'daemonset="agent"' not in await scrape(port)
+
+
+async def test_watches_tasks_and_the_probe_that_looks_at_them(simulator: Bed) -> None:
+    bed = simulator
+    await bed.controller.stop()
+    port, health = free_port(), free_port()
+    settings = msgspec.structs.replace(with_metrics(bed, port), health_address=f"127.0.0.1:{health}")
+    bed.controller.start(settings)
+    await bed.add_nodes(1)
+    await bed.deploy(daemonset())
+    for kind, count in (("worker", settings.workers), ("reflector", 4), ("heartbeat", 1), ("events", 1)):
+        assert await metric(port, "kruise_ds_tasks", kind=kind) == count, kind
+    for resource in ("daemonsets", "pods", "nodes", "controllerrevisions"):
+        told = await metric(port, "kruise_ds_informer_last_contact_timestamp_seconds", resource=resource)
+        assert 0 <= time.time() - told < 60, resource
+    assert await get(f"http://127.0.0.1:{health}/healthz?verbose") == (
+        200,
+        "[+]event-loop ok\n[+]tasks ok\nhealthz check passed\n",
+    )
+    worker = next(task for task in asyncio.all_tasks() if task.get_name() == "worker-0")
+    worker.cancel()
+    await asyncio.wait([worker])
+    status, body = await get(f"http://127.0.0.1:{health}/healthz")
+    assert status == 503
+    assert f"tasks failed: {settings.workers - 1} of {settings.workers} workers live" in body

@@ -31,6 +31,8 @@ class Mirror:
         self.changes: list[Change[Thing]] = []
         self.contacts: list[Contact] = []
         self.malformed: list[str] = []
+        self.restarts: list[str] = []
+        self.heard = 0
         self.doubts_at = ""
         """The name whose change makes a listener ask for a list."""
         self.reflector = Reflector[ThingView, Thing](
@@ -39,9 +41,14 @@ class Mirror:
             writer,
             on_change=self._changed,
             on_contact=self.contacts.append,
+            on_heard=self._hears,
+            on_restart=self.restarts.append,
             on_malformed=lambda bad: self.malformed.append(bad.key.name),
             chance=lambda: 0.0,
         )
+
+    def _hears(self) -> None:
+        self.heard += 1
 
     def _changed(self, change: Change[Thing]) -> None:
         self.changes.append(change)
@@ -197,6 +204,23 @@ async def see_later(
 ) -> None:
     await asyncio.sleep(seconds)
     await see(mirror, script)
+
+
+def test_why_each_stream_ended_is_told() -> None:
+    async def see(mirror: Mirror, _: Script) -> None:
+        await mirror.reflector.synced()
+        assert mirror.restarts == []
+        await when(lambda: len(mirror.restarts) == 3, f"the restarts are {mirror.restarts}")
+        assert mirror.restarts == ["closed", "timeout", "gone"]
+        assert mirror.heard >= 3
+
+    play(
+        Watch([*FULL, 2.0]),
+        Watch([2.0, bookmark(11), QUIET]),
+        Watch([2.0, bookmark(12), error_line(410, "Expired")]),
+        Watch([*FULL, QUIET]),
+        see=see,
+    )
 
 
 def test_streams_that_end_at_once_without_an_event_are_opened_less_and_less_often() -> None:

@@ -12,7 +12,7 @@ from controller.serve.address import Address
 from controller.serve.heartbeat import heartbeat
 from controller.serve.probes import probe
 from controller.serve.scrape import scrape
-from controller.serve.server import CannotListen, Route, serving
+from controller.serve.server import CannotListen, Page, Route, serving
 from controller.telemetry.metrics import Metrics
 from tests.pure.runtime.virtual_loop import VirtualLoop, virtually
 
@@ -107,3 +107,29 @@ def test_the_heart_beats_on_time_and_tells_how_late_it_was() -> None:
         assert max(lags) == pytest.approx(12.0, abs=0.2)
 
     virtually(main())
+
+
+async def test_a_long_page_is_compressed_for_those_who_ask() -> None:
+    page = Page(body=b"kruise " * 10_000)
+    async with serving(ANYWHERE, {"/metrics": lambda asked: page}, option=OPTION) as port:
+        for accepted, coding in (
+            ("gzip", "gzip"),
+            ("deflate, GZIP;q=0.5", "gzip"),
+            ("gzip;q=0", None),
+            ("identity", None),
+        ):
+            async with (
+                aiohttp.ClientSession(auto_decompress=True) as session,
+                session.get(f"http://127.0.0.1:{port}/metrics", headers={"Accept-Encoding": accepted}) as answer,
+            ):
+                assert answer.headers.get("Content-Encoding") == coding, accepted
+                assert await answer.read() == page.body
+
+
+async def test_a_refused_method_is_told_which_are_allowed() -> None:
+    async with (
+        serving(ANYWHERE, readyz(), option=OPTION) as port,
+        aiohttp.ClientSession() as session,
+        session.delete(f"http://127.0.0.1:{port}/readyz") as answer,
+    ):
+        assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
