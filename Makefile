@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup check format test test-wholes test-parts test-deep test-failover demo demo-real cluster bench plugin docs manifests lock clean
+.PHONY: help setup check format test test-wholes test-parts test-deep test-failover demo demo-real cluster bench plugin docs manifests bundle lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -71,6 +71,9 @@ docs: $(READY) ## the manual of metrics, from what a running controller exposes
 
 manifests: $(READY) ## manifests/install.yaml, from overlays/default
 	$(BIN)/python -m tests.manifests.render
+
+bundle: $(READY) ## all that a site without network needs, in dist/; IMAGE=file adds the image
+	$(BIN)/python -m tests.bundle $(if $(IMAGE),--image $(IMAGE))
 
 lock: ## bring both locks up to date with pyproject.toml; the runtime's holds what the image installs
 	$(PYTHON) -m venv build/lock

@@ -40,7 +40,7 @@ def stages(text: str) -> list[list[Step]]:
 def perform(stage: list[Step], folder: Path) -> Path:
     """Do what a builder would do with `stage`, with `folder` for the root; gives the folder that stands for PREFIX.
 
-    `python` is the interpreter that runs this, in an environment of its own. Raises AssertionError where a step fails.
+    `python` is the interpreter that runs this, in an environment of its own. AssertionError: a step failed.
     """
     source, prefix = folder / "source", folder / PREFIX.lstrip("/")
     source.mkdir()
@@ -53,10 +53,19 @@ def perform(stage: list[Step], folder: Path) -> Path:
         elif step.word == "COPY":
             _copy(step.rest.split(), source)
         elif step.word == "RUN":
-            command = step.rest.replace(PREFIX, str(prefix)).replace(INTERPRETERS, f"{sys.base_prefix}/bin")
+            command = step.rest.replace(PREFIX, str(prefix)).replace(INTERPRETERS, str(_interpreters()))
             done = subprocess.run(["sh", "-ec", command], cwd=source, env=environ, capture_output=True, text=True)
             assert done.returncode == 0, f"RUN {step.rest}: {done.stderr}"
     return prefix
+
+
+def _interpreters() -> Path:
+    """The image's own path where a whole Python of that version is there, else that of the one that runs this."""
+    try:
+        subprocess.run([f"{INTERPRETERS}/python3.11", "-c", "import ssl"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        return Path(sys.base_prefix) / "bin"
+    return Path(INTERPRETERS)
 
 
 def _copy(words: list[str], into: Path) -> None:
