@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from controller.serve.address import parse_address
-from controller.settings import Settings, parse_gates
+from controller.settings import LogFormat, Settings, parse_gates
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
-LOG_FORMATS = ("json", "console")
+LOG_FORMATS: tuple[LogFormat, ...] = ("auto", "json", "console")
 
 cli = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -107,9 +107,9 @@ def run(
         typer.Option(
             callback=lambda value: _one_of(LOG_FORMATS, value),
             envvar="KRUISE_DS_LOG_FORMAT",
-            help="json or console; default: console on a terminal.",
+            help="auto, json or console; auto: console on a terminal, else json.",
         ),
-    ] = "console" if sys.stderr.isatty() else "json",
+    ] = "auto",
 ) -> None:
     """Run the controller of the Advanced DaemonSet until SIGTERM or SIGINT."""
     settings = Settings(
@@ -125,7 +125,7 @@ def run(
         burst=kube_api_burst,
         zone_metrics=zone_metrics == "true",
         log_level=log_level,
-        log_format=log_format,
+        log_format=next(one for one in LOG_FORMATS if one == log_format),
     )
     from controller.app import main_loop  # only now: --help and a wrong option answer at once
 

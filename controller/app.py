@@ -46,7 +46,7 @@ DRAIN_SECONDS = 14.0
 
 async def main_loop(settings: Settings) -> int:
     """Run until SIGTERM or SIGINT; returns the exit code. 2: something that was asked for cannot be had."""
-    log.configure(settings.log_level, "console" if settings.log_format == "console" else "json")
+    log.configure(settings.log_level, settings.log_format)
     logger = structlog.get_logger()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Literal
@@ -41,6 +41,17 @@ from controller.telemetry.metrics import Metrics, Result
 INSTALL_COMMAND = "kubectl apply --server-side -k manifests/crds"
 
 
+_WORDS: dict[type[Outcome], str] = {Done: "done", ComeBack: "come back", Retry: "retry"}
+
+
+class _Line:
+    """What a pass has done so far, for its one line in the log."""
+
+    def __init__(self) -> None:
+        self.did: Counter[str] = Counter()
+        self.stale = False
+
+
 class Report:
     """Log and metrics of one process."""
 
@@ -50,6 +61,8 @@ class Report:
         self._contacts: dict[str, Contact] = {}
         self._contact = ""
         self._passes = 0
+        self._lines: dict[Key, _Line] = {}
+        """By what is in hand now; a key is in one hand at a time."""
 
     def answered(self, answer: Answer) -> None:
         self._metrics.answered(answer.call.verb, answer.status, answer.seconds)
@@ -90,16 +103,34 @@ class Report:
     async def in_context(self, handle: Callable[[Taken[Key]], Awaitable[Outcome]], taken: Taken[Key]) -> Outcome:
         """One pass: everything logged inside carries its DaemonSet, its id and why it was made."""
         self._passes += 1
+        line = self._lines[taken.key] = _Line()
+        began = asyncio.get_running_loop().time()
         with about(str(taken.key), f"{self._passes:x}", taken.reasons):
-            return await handle(taken)
+            try:
+                outcome = await handle(taken)
+                self._reconciled(line, outcome, asyncio.get_running_loop().time() - began)
+                return outcome
+            finally:
+                self._lines.pop(taken.key, None)
+
+    def _reconciled(self, line: _Line, outcome: Outcome, seconds: float) -> None:
+        """The one line about a pass, at debug where nothing was written and nothing failed."""
+        quiet = not line.did and not isinstance(outcome, Retry)
+        fields: dict[str, object] = {"outcome": "stale" if line.stale else _WORDS[type(outcome)]}
+        match outcome:
+            case ComeBack(after=after):
+                fields["again_in"] = round(after, 3)
+            case Retry(error=error):
+                fields["why"] = str(error) or type(error).__name__
+        say = self._log.debug if quiet else self._log.info
+        say("reconciled", **fields, seconds=round(seconds, 6), **line.did)
 
     def planned(self, key: Key, plan: Plan, seconds: float) -> None:
         self._metrics.decided(seconds)
-        if plan.actions:
-            what = Counter(type(action).__name__ for action in plan.actions)
-            self._log.info("acting", decided_in=round(seconds, 6), **what)
 
     def stale(self, key: Key, stale: Stale) -> None:
+        if key in self._lines:
+            self._lines[key].stale = True
         self._metrics.stale()
         self._log.debug("own writes not seen yet", waiting_for=stale.waiting_for)
 
@@ -117,14 +148,16 @@ class Report:
                 result = "requeue_after"
             case Retry(error=error):
                 result = "error"
-                self._log.log(
-                    logging.ERROR if done.crashed else logging.INFO,
-                    "pass failed, trying again",
-                    daemonset=str(done.taken.key),
-                    reason=",".join(done.taken.reasons),
-                    why=str(error) or type(error).__name__,
-                    exc_info=error if done.crashed else None,
-                )
+                if done.crashed:  # the others have their line
+                    self._log.error(
+                        "reconciled",
+                        daemonset=str(done.taken.key),
+                        reason=",".join(done.taken.reasons),
+                        outcome="crashed",
+                        seconds=round(done.work_seconds, 6),
+                        why=str(error) or type(error).__name__,
+                        exc_info=error,
+                    )
         self._metrics.passed(
             result,
             queued_seconds=done.taken.queued_seconds,
@@ -140,11 +173,13 @@ class Report:
         self._metrics.status_written(result)
 
     def status_changed(self, daemonset: DaemonSet, before: DaemonSetStatus | None, after: DaemonSetStatus) -> None:
+        self._did(daemonset, "status_written")
         self._metrics.tally.wrote_status(daemonset.uid, before, after)
 
     def acted(self, daemonset: DaemonSet, action: Action, error: ApiError | None, caches: Caches, now: float) -> None:
         """The server answered one action; `error` None: it is done."""
         tally, uid, success = self._metrics.tally, daemonset.uid, error is None
+        self._did(daemonset, type(action).__name__ if success else f"{type(action).__name__}_failed")
         match action:
             case CreatePod():
                 tally.operated(uid, "create", success=success)
@@ -171,6 +206,11 @@ class Report:
             case ProbeTemplate():
                 refused = isinstance(error, Invalid | Forbidden) and EXCEEDED_QUOTA not in error.message
                 tally.probed("accepted" if success else "refused" if refused else "error")
+
+    def _did(self, daemonset: DaemonSet, what: str) -> None:
+        line = self._lines.get(daemonset.key)
+        if line is not None:
+            line.did[what] += 1
 
     def _began_surge(self, daemonset: DaemonSet, action: CreatePod, caches: Caches, now: float) -> None:
         rolling = daemonset.rolling_update

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 from controller.api.base import Value
+
+LogFormat: TypeAlias = Literal["auto", "json", "console"]
 
 PRE_DOWNLOAD = "PreDownloadImageForDaemonSetUpdate"
 KNOWN_GATES: dict[str, bool] = {
@@ -30,7 +34,8 @@ class Settings(Value):
     zone_metrics: bool = True
     """Whether metrics count the nodes of each DaemonSet by zone: four series per zone."""
     log_level: str = "info"
-    log_format: str = "json"
+    log_format: LogFormat = "auto"
+    """auto: console on a terminal, else json."""
 
 
 def parse_gates(text: str) -> dict[str, bool]:

@@ -15,7 +15,8 @@ import msgspec
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-Format = Literal["json", "console"]
+Format = Literal["auto", "json", "console"]
+"""`auto`: console on a terminal, else json."""
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 
@@ -32,6 +33,8 @@ def configure(level: str, format: Format, out: BinaryIO | None = None) -> None: 
     if level not in LEVELS:
         raise ValueError(f"{level!r} is none of {', '.join(LEVELS)}")
     stream = sys.stderr.buffer if out is None else out
+    if format == "auto":
+        format = "console" if stream.isatty() else "json"  # noqa: A001
     number = logging.getLevelNamesMapping()[level.upper()]
     structlog.configure(
         processors=[
