@@ -57,6 +57,7 @@ class Election:
         self._say, self._watchdog = say, watchdog
         self._lease: Lease | None = None
         self._seen_at = float("-inf")
+        self._vanished = False
         self._said = ""
         self.leadership = Leadership()
 
@@ -118,7 +119,10 @@ class Election:
     async def _until_free(self, seconds: float) -> bool:
         """Watch the Lease until it may be taken. False: `seconds` are over or the watch is, look again."""
         lease, loop = self._lease, asyncio.get_running_loop()
-        assert lease is not None, "only a Lease that somebody holds is waited for"
+        if lease is None:
+            self._tell("standing by, the leader lease was deleted and its holder may not know")
+            await self._pause(1.0)
+            return False
         self._tell(f"standing by, {lease.spec.holder_identity} leads")
         began = loop.time()
         try:
@@ -164,13 +168,17 @@ class Election:
         raise LeadershipLost(why)
 
     def _see(self, lease: Lease | None) -> None:
-        if lease is None or self._lease is None or lease.spec != self._lease.spec:
+        before, self._lease = self._lease, lease
+        if (before and before.spec) != (lease and lease.spec):
             self._seen_at = asyncio.get_running_loop().time()
-        self._lease = lease
+            self._vanished = lease is None and before is not None and self._is_anothers(before)
+
+    def _is_anothers(self, lease: Lease) -> bool:
+        return bool(lease.spec.holder_identity) and lease.spec.holder_identity != self._identity
 
     def _move(self) -> Move:
         now = asyncio.get_running_loop().time()
-        return next_move(self._lease, self._seen_at, self._identity, now, self._timing)
+        return next_move(self._lease, self._seen_at, self._identity, now, self._timing, vanished=self._vanished)
 
     async def _bounded(self, call: Awaitable[T]) -> T:
         """No call outlasts the retry time, nor the deadline of a leader."""

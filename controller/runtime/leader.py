@@ -70,11 +70,17 @@ class Wait(msgspec.Struct, frozen=True):
 Move: TypeAlias = Create | Take | Wait
 
 
-def next_move(lease: Lease | None, observed_at: float, identity: str, now: float, timing: Timing) -> Move:
+def next_move(
+    lease: Lease | None, observed_at: float, identity: str, now: float, timing: Timing, *, vanished: bool = False
+) -> Move:
     """What a candidate does next. `observed_at` and `now` are monotonic seconds of this process;
-    `observed_at` is when the record was first seen as it is."""
+    `observed_at` is when the record was first seen as it is.
+
+    `vanished`: the record was deleted while somebody held it. They do not know yet, and write on until they look.
+    """
     if lease is None:
-        return Create()
+        left = observed_at + timing.duration - now
+        return Wait(left) if vanished and left > 0 else Create()
     spec = lease.spec
     if not spec.holder_identity or spec.holder_identity == identity:
         return Take()

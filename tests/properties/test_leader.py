@@ -17,7 +17,7 @@ SECONDS = st.sampled_from([0.3, 1.7, 2.0, 4.9, 9.7, 16.0, 40.0])
 
 Step = tuple[str, int, Fault, float]
 STEPS: st.SearchStrategy[Step] = st.tuples(
-    st.sampled_from(["fault", "leave", "touch", "freeze"]), st.integers(0, 2), FAULTS, SECONDS
+    st.sampled_from(["fault", "leave", "touch", "delete", "freeze"]), st.integers(0, 2), FAULTS, SECONDS
 )
 
 
@@ -45,6 +45,8 @@ class Election:
             case "touch":
                 if self.board.lease is not None:
                     self.board.touch()
+            case "delete":
+                self.board.put(None)
             case "freeze":
                 assert isinstance(loop, VirtualLoop)
                 loop.freeze(seconds)

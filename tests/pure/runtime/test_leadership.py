@@ -259,6 +259,31 @@ def test_a_deleted_lease_is_made_again() -> None:
     play(scene)
 
 
+@pytest.mark.parametrize("may_watch", [True, False])
+def test_a_lease_that_is_deleted_under_its_holder_is_left_to_them(may_watch: bool) -> None:
+    async def scene(group: asyncio.TaskGroup, board: Board) -> None:
+        a, b = await leading(group, board), await standing_by(group, board, may_watch=may_watch)
+        for _ in range(5):
+            board.put(None)
+            await asyncio.sleep(7.3)
+        assert (a.ended, b.leads_since, board.holder) == ("", None, "a")
+
+    play(scene)
+
+
+def test_a_lease_that_is_deleted_when_its_holder_is_dead_is_made_anew_once_it_would_have_run_out() -> None:
+    async def scene(group: asyncio.TaskGroup, board: Board) -> None:
+        a, b = await leading(group, board), await standing_by(group, board)
+        a.seat.fault = "hang"
+        board.put(None)
+        deleted = now()
+        await asyncio.sleep(30)
+        assert b.leads_since is not None
+        assert 15.0 <= b.leads_since - deleted < 18.0
+
+    play(scene)
+
+
 def test_the_lease_is_released_also_after_a_conflict() -> None:
     async def scene(group: asyncio.TaskGroup, board: Board) -> None:
         a = await leading(group, board)
