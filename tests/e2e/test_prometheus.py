@@ -10,17 +10,22 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import pytest_asyncio
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.control_plane import ControlPlane
 from tests.e2e.monitored import LEADER, STANDBY, Scene, about, monitored
 from tests.e2e.plugin import PROGRAMS
 from tests.manifests.files import MANIFESTS
 from tests.prometheus import Binaries
-from tests.prometheus.queries import of_variables
+from tests.prometheus.queries import of_dashboards, of_rules, of_variables, reads
 from tests.prometheus.server import INSTALLED_IN
 
 pytestmark = pytest.mark.real
 
+OF_TARGETS = {"job", "namespace", "pod", "instance", "cluster"}
+"""Labels that scraping adds; `cluster` only where a set-up has it."""
+AWAITED = {"kruise_ds_foreign_status_writes_total"}
+"""Specified, and not counted yet: what reads it is correct and gives nothing."""
 RUNBOOKS = tuple(sorted((MANIFESTS.parent / "docs" / "runbooks").glob("*.md")))
 NOT_HERE = (" logs ", " top ")
 """They ask kubelets and a metrics server, which are not played."""
@@ -80,6 +85,16 @@ async def test_the_controller_itself_gives_no_alarm(scene: Scene) -> None:
     assert {name for name in alerts if name.startswith("KruiseDS")} == set()
 
 
+async def test_every_query_of_the_dashboards_gives_something(scene: Scene) -> None:
+    empty = [
+        asked.place
+        for asked in of_dashboards()
+        if not AWAITED & reads(asked.expression).metrics.keys()
+        and not await scene.prometheus.over_time(asked.expression, seconds=20)
+    ]
+    assert empty == [], "\n".join(empty)
+
+
 async def test_every_variable_of_the_dashboards_has_something_to_choose(scene: Scene) -> None:
     empty = [
         place
@@ -87,6 +102,25 @@ async def test_every_variable_of_the_dashboards_has_something_to_choose(scene: S
         if not await scene.prometheus.ask(f"label/{label}/values", **{"match[]": selector})
     ]
     assert empty == ["controller.json: $cluster", "rollouts.json: $cluster"], "which is for those who have several"
+
+
+def test_rules_and_dashboards_read_only_metrics_and_labels_that_the_leader_has(scene: Scene) -> None:
+    exposed: dict[str, set[str]] = {name: set() for name in ("up", *AWAITED)}
+    for family in text_string_to_metric_families(scene.exposition):
+        for one in family.samples:
+            exposed.setdefault(one.name, set()).update(one.labels)
+    wrong = []
+    for asked in (*of_rules(), *of_dashboards()):
+        found = reads(asked.expression)
+        known = OF_TARGETS.union(*(exposed.get(metric, set()) for metric in found.metrics))
+        wrong += [f"{asked.place}: no metric {metric}" for metric in found.metrics if metric not in exposed]
+        wrong += [
+            f"{asked.place}: {metric} has no label {label}"
+            for metric, labels in found.metrics.items()
+            for label in sorted(labels - exposed.get(metric, labels) - OF_TARGETS)
+        ]
+        wrong += [f"{asked.place}: nothing has a label {label}" for label in sorted(found.groups - known)]
+    assert wrong == [], "\n".join(wrong)
 
 
 def test_promtool_finds_nothing_wrong_with_what_leader_and_standby_expose(
