@@ -1,0 +1,91 @@
+"""What the controller says while it works: one line a pass, nothing while nothing happens, and never a secret."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from controller.telemetry import log
+from tests.kit.api import DAEMONSETS, EVENTS, Object
+from tests.simulator.faults import Answer, Rule
+from tests.system.objects import V2, daemonset
+from tests.system.opening import simulated
+
+IN_ENV, IN_ARGS = "s3cr3t-Pa55word", "--token=tok-7fK2mQ9x"
+ECHO = (
+    f'Pod "x" is invalid: spec.containers[0].env[0].value: Invalid value: "{IN_ENV}": too plain; '
+    f"policy says {IN_ENV} and {IN_ARGS} are no secrets"
+)
+
+
+@pytest.fixture
+def out(plain_log: None) -> Iterator[io.BytesIO]:
+    """All that is logged at debug, as in a pod."""
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    stream = io.BytesIO()
+    log.configure("debug", "json", stream)
+    yield stream
+    root.handlers, root.level = handlers, level
+
+
+def lines(out: io.BytesIO, level: str = "") -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in out.getvalue().splitlines()]
+    return [line for line in found if line["msg"] == "reconciled" and level in ("", line["level"])]
+
+
+def keeping_secrets(**more: Any) -> Object:
+    container = {"name": "agent", "image": V2, "args": [IN_ARGS], "env": [{"name": "PASSWORD", "value": IN_ENV}]}
+    return daemonset(pod={"containers": [container]}, **more)
+
+
+REFUSED = Answer(422, "Invalid", ECHO)
+TROUBLE = {
+    "TemplateRefused": (Rule(verb="create", resource="pods", nth=(3,), effect=REFUSED),),
+    "FailedCreate": (
+        Rule(verb="create", resource="pods", nth=(4, 5), effect=REFUSED),
+        Rule(verb="delete", resource="pods", nth=(1,), effect=Answer(403, "Forbidden", ECHO)),
+    ),
+}
+"""Event to the faults that bring it about: two pods are created first, then comes the dry run of the new template."""
+
+
+@pytest.mark.parametrize("event", TROUBLE)
+async def test_values_of_the_template_reach_no_log_event_or_condition(out: io.BytesIO, event: str) -> None:
+    async with simulated(*TROUBLE[event]) as bed:
+        await bed.add_nodes(2)
+        await bed.deploy(daemonset())
+        await bed.edit({"template": keeping_secrets()["spec"]["template"]})
+        told = await bed.event(event)
+        assert "env[0].value: Invalid value: (hidden)" in told["message"], "the field is named"
+        await bed.idle(0.5)
+        whole, events = out.getvalue().decode(), str(await bed.api.list(EVENTS))
+        statuses = str([write.body for write in bed.journal.statuses])
+        assert "(hidden)" in statuses
+        for where, text in (("log", whole), ("events", events), ("statuses", statuses)):
+            assert IN_ENV not in text, where
+            assert "7fK2mQ9x" not in text, where
+
+
+async def test_a_pass_has_one_line_and_a_quiet_one_none_at_info(out: io.BytesIO) -> None:
+    async with simulated() as bed:
+        await bed.add_nodes(3)
+        await bed.deploy(daemonset())
+        acted = lines(out, "info")
+        assert sum(line.get("CreatePod", 0) for line in acted) == 3
+        assert {line["daemonset"] for line in acted} == {"agents/agent"}
+        assert all(line["reason"] and line["outcome"] and line["seconds"] >= 0 for line in acted)
+        ids = [line["reconcile_id"] for line in lines(out)]
+        assert len(ids) == len(set(ids)), "one line a pass"
+        out.truncate(0)
+        out.seek(0)
+        note = {"metadata": {"annotations": {"example.com/seen": "yes"}}}
+        await bed.api.patch(DAEMONSETS, "agent", note)
+        await bed.idle(1.0)
+        assert [line["level"] for line in lines(out)] == ["debug"] * len(lines(out))
+        assert lines(out), "it did look"
