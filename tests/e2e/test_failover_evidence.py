@@ -1,0 +1,57 @@
+"""The judge of fencing is not blind: what it calls late, and what not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.failover.evidence import Write, acquisition, first_work, late, writes_in
+
+TAKEN = Write(user="next", what="patch leases", code=200, received=20.0, done=20.01)
+
+
+def write(received: float, done: float, what: str = "create pods", code: int = 201) -> Write:
+    return Write(user="old", what=what, code=code, received=received, done=done)
+
+
+@pytest.mark.parametrize(
+    ("one", "is_late"),
+    [
+        (write(19.9, 19.95), False),
+        (write(20.1, 20.2), True),
+        (write(19.9, 20.5), True),  # it waited in the server and took effect behind the successor's back
+        (write(20.1, 20.2, "patch leases", 409), True),
+        (write(20.1, 20.2, "create events"), True),
+    ],
+)
+def test_a_write_is_late_that_came_in_or_took_effect_after_the_lease_was_taken(one: Write, is_late: bool) -> None:
+    assert (late([one, TAKEN], "old", TAKEN) == [one]) is is_late
+
+
+def test_the_lease_is_taken_by_the_first_write_that_was_accepted_after_the_end() -> None:
+    refused = Write(user="next", what="patch leases", code=409, received=18.0, done=18.01)
+    work = Write(user="next", what="delete pods", code=200, received=20.3, done=20.4)
+    assert acquisition([refused, TAKEN, work], "next", 17.0) == TAKEN
+    assert first_work([refused, TAKEN, work], "next", 17.0) == work
+    assert acquisition([TAKEN], "next", 21.0) is None
+
+
+def test_only_finished_lines_about_the_namespace_count_and_reads_do_not(tmp_path: Path) -> None:
+    def line(verb: str, namespace: str) -> str:
+        return json.dumps(
+            {
+                "user": {"username": "old"},
+                "verb": verb,
+                "objectRef": {"resource": "pods", "subresource": "status", "namespace": namespace},
+                "responseStatus": {"code": 200},
+                "requestReceivedTimestamp": "1970-01-01T00:00:20.100000Z",
+                "stageTimestamp": "1970-01-01T00:00:20.200000Z",
+            },
+            separators=(",", ":"),
+        )
+
+    log = tmp_path / "audit.log"
+    log.write_text("\n".join([line("patch", "a"), line("get", "a"), line("patch", "b"), line("create", "a")]))
+    assert writes_in(log, "a") == [write(20.1, 20.2, "patch pods/status", 200)]
