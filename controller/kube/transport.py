@@ -34,8 +34,10 @@ IDLE_SECONDS: Final = 60.0
 """How long an unused connection is kept: less than load balancers and API servers grant."""
 READ_BUFFER: Final = 256 * 1024
 
-_KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
-"""A peer that vanished without a word is noticed after a minute, also behind a NAT that forgot us."""
+_TCP_OPTIONS: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 5000))
+"""A peer that vanished without a word is noticed after a minute, also behind a NAT that forgot us. What the peer
+does not acknowledge within 5 s (the last is milliseconds) is given up: a network that heals would deliver a leader's
+write when another one leads, also that of a process that is gone. 5 s lie between the two deadlines of a Lease."""
 
 
 class AiohttpTransport:
@@ -174,8 +176,8 @@ def _socket(
     family, kind, protocol, _, _ = address
     made = socket.socket(family, kind, protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in _KEEPALIVE:
-        if (number := getattr(socket, option, None)) is not None:  # not every system has all three
+    for option, value in _TCP_OPTIONS:
+        if (number := getattr(socket, option, None)) is not None:  # not every system has all of them
             made.setsockopt(socket.IPPROTO_TCP, number, value)
     return made
 

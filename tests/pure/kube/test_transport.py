@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -11,9 +12,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
 
+from controller.kube import transport
 from controller.kube.connection import Connection, Fixed
 from controller.kube.request import JSON_PATCH, NotConnected, Request, Stream
 from controller.kube.transport import AiohttpTransport, open_transport
+from controller.runtime.leader import Timing
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 GET = Request(method="GET", path="/api/v1/pods", timeout=5.0)
@@ -251,3 +254,11 @@ async def test_leaving_a_stream_early_closes_its_connection() -> None:
         async with asyncio.timeout(5):
             await closed.wait()
     await runner.cleanup()
+
+
+def test_bytes_that_nobody_acknowledges_are_given_up_before_a_lease_has_run_out() -> None:
+    made = transport._socket((socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", 1)))
+    option, timing = getattr(socket, "TCP_USER_TIMEOUT", None), Timing()
+    with made:
+        milliseconds = 1 if option is None else made.getsockopt(socket.IPPROTO_TCP, option)  # not everywhere
+    assert 0 < milliseconds <= (timing.duration - timing.renew_deadline) * 1000
