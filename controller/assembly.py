@@ -24,12 +24,11 @@ from controller.fence import Fence
 from controller.informers import Informers
 from controller.kube.client import Client
 from controller.kube.decode import Malformed
-from controller.kube.errors import ApiError
 from controller.kube.kinds import PODS
 from controller.kube.request import Transport
 from controller.kube.sender import Sender
 from controller.kube.throttle import Throttle
-from controller.planner.actions import Action, Note
+from controller.planner.actions import Note
 from controller.report import Report
 from controller.runtime.backoff import failed_pod_backoff
 from controller.runtime.clock import Clock
@@ -39,6 +38,12 @@ from controller.runtime.workers import Outcome
 from controller.runtime.workqueue import Taken, WorkQueue
 from controller.settings import Settings
 from controller.telemetry.metrics import Metrics
+
+FOREIGN_STATUS = "ForeignStatusWrite"
+FOREIGN_WORDS = (
+    "{manager!r} wrote this status too: two controllers act on this DaemonSet. Stop one of them, for example "
+    "OpenKruise's kruise-controller-manager"
+)
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -95,16 +100,25 @@ def assemble(
             say(daemonset, Note(warning=True, reason=MALFORMED_OBJECT, message=text))
             enqueue(daemonset.key, "urgent", "malformed object")
 
-    def did(daemonset: DaemonSet, action: Action, error: ApiError | None) -> None:
-        report.acted(daemonset, action, error, informers.caches, clock())
-
     def see(pod: Pod) -> None:
         owner = informers.caches.daemonset_of(pod.owner_uid)
         if owner is not None:
             report.saw(owner, pod, clock())
 
+    def foreign(daemonset: DaemonSet, manager: str) -> None:
+        if fence.is_open:
+            metrics.tally.foreign()
+            say(daemonset, Note(warning=True, reason=FOREIGN_STATUS, message=FOREIGN_WORDS.format(manager=manager)))
+
     reconciler = Reconciler(
-        hands=Hands(client, ledger, failed_pod_backoff(), say, clock, did),
+        hands=Hands(
+            client,
+            ledger,
+            failed_pod_backoff(),
+            say,
+            clock,
+            partial(report.acted, caches=informers.caches, clock=clock),
+        ),
         caches=informers.caches,
         memories=memories,
         pacer=pacer,
@@ -133,7 +147,7 @@ def assemble(
         fence=fence,
         client=client,
         informers=informers,
-        triggers=Triggers(informers.caches, memories, enqueue, forget, see),
+        triggers=Triggers(informers.caches, memories, enqueue, forget, see, foreign),
         queue=queue,
         recorder=recorder,
         handle=partial(report.in_context, reconciler),

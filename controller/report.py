@@ -31,6 +31,7 @@ from controller.planner.actions import (
     ReleasePod,
     Why,
 )
+from controller.runtime.clock import Clock
 from controller.runtime.freshness import Stale
 from controller.runtime.reflector import Contact, RestartReason
 from controller.runtime.workers import ComeBack, Done, Outcome, Pass, Retry
@@ -176,9 +177,11 @@ class Report:
         self._did(daemonset, "status_written")
         self._metrics.tally.wrote_status(daemonset.uid, before, after)
 
-    def acted(self, daemonset: DaemonSet, action: Action, error: ApiError | None, caches: Caches, now: float) -> None:
+    def acted(
+        self, daemonset: DaemonSet, action: Action, error: ApiError | None, *, caches: Caches, clock: Clock
+    ) -> None:
         """The server answered one action; `error` None: it is done."""
-        tally, uid, success = self._metrics.tally, daemonset.uid, error is None
+        tally, uid, success, now = self._metrics.tally, daemonset.uid, error is None, clock()
         self._did(daemonset, type(action).__name__ if success else f"{type(action).__name__}_failed")
         match action:
             case CreatePod():

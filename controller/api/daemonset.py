@@ -8,6 +8,7 @@ import msgspec
 
 from controller.api import canonical
 from controller.api.base import JSONObject, View
+from controller.api.managed import ManagedFields, foreign_writer
 from controller.api.meta import Named, ObjectMeta, epoch
 from controller.api.number import IntOrPercent
 from controller.api.selector import LabelSelector
@@ -129,10 +130,14 @@ class DaemonSetStatus(View):
     """Whole, because others keep theirs here too and get them back as they were."""
 
 
+class DaemonSetMeta(ObjectMeta):
+    managed_fields: tuple[ManagedFields, ...] | None = None
+
+
 class DaemonSetView(View):
     """A DaemonSet as the API server sends it."""
 
-    metadata: ObjectMeta
+    metadata: DaemonSetMeta
     spec: DaemonSetSpec = DaemonSetSpec()
     status: DaemonSetStatus | None = None
 
@@ -148,6 +153,8 @@ class DaemonSet(Named):
     """None until somebody has written one."""
     identity: str
     """Meaning of the template (`canonical.identity`)."""
+    foreign_writer: tuple[str, str] = ("", "")
+    """Manager and time of a status write by another controller after ours (`managed.foreign_writer`)."""
     created: float = 0.0
     """Seconds since 1970."""
 
@@ -207,5 +214,6 @@ def project(view: DaemonSetView) -> DaemonSet:
         spec=view.spec,
         status=view.status,
         identity=canonical.identity(view.spec.template),
+        foreign_writer=foreign_writer(meta.managed_fields or ()),
         created=epoch(meta.creation_timestamp) or 0.0,
     )

@@ -36,15 +36,20 @@ class Triggers:
         enqueue: Enqueue,
         forget: Callable[[str], None],
         see: Callable[[Pod], None] = lambda pod: None,
+        foreign: Callable[[DaemonSet, str], None] = lambda daemonset, manager: None,
     ) -> None:
-        """`forget` is told the uid of every DaemonSet that is gone; `see` every change of an owned pod."""
-        self._see = see
+        """`forget` is told the uid of every DaemonSet that is gone; `see` every change of an owned pod; `foreign`
+        who else has written a status.
+        """
+        self._see, self._foreign = see, foreign
         self._caches, self._memories, self._enqueue, self._forget = caches, memories, enqueue, forget
 
     def on_daemonset(self, change: Change[DaemonSet]) -> None:
         old, new = change.old, change.new
         if old is not None and (new is None or old.uid != new.uid):
             self._forget(old.uid)
+        if old is not None and new is not None and new.foreign_writer != old.foreign_writer and new.foreign_writer[0]:
+            self._foreign(new, new.foreign_writer[0])
         same_wish = (
             old is not None
             and new is not None

@@ -86,6 +86,11 @@ class Tally(Collector):
             ("result",),
             registry=registry,
         )
+        self._foreign = Counter(
+            "kruise_ds_foreign_status_writes_total",
+            "Status writes by another controller after our own: two act on one DaemonSet",
+            registry=registry,
+        )
         self._probes = {verdict: probes.labels(verdict) for verdict in VERDICTS}
         registry.register(self)
 
@@ -101,6 +106,9 @@ class Tally(Collector):
 
     def probed(self, verdict: Literal["accepted", "refused", "error"]) -> None:
         self._probes[verdict].inc()
+
+    def foreign(self) -> None:
+        self._foreign.inc()
 
     def made_revision(self, uid: str, revision_hash: str) -> None:
         """A new revision was stored: a rollout to it is no way back."""

@@ -7,13 +7,16 @@ import time
 
 import msgspec
 
+from controller.kube.transport import open_transport
+from tests.control_plane import ControlPlane
 from tests.control_plane.ports import free_port
 from tests.control_plane.probe import get
-from tests.kit.api import DAEMONSETS, PODS
+from tests.kit.api import DAEMONSETS, PODS, Api
 from tests.system.bed import Bed
 from tests.system.journal import Write
 from tests.system.metrics import metric, scrape, with_metrics
 from tests.system.objects import V1, V2, V3, bare_pod, daemonset
+from tests.system.opening import connection_to
 
 OPERATIONS = "kruise_daemonset_pod_operations_total"
 ROLLOUTS = "kruise_daemonset_rollouts_total"
@@ -151,3 +154,25 @@ async def test_watches_tasks_and_the_probe_that_looks_at_them(simulator: Bed) ->
     status, body = await get(f"http://127.0.0.1:{health}/healthz")
     assert status == 503
     assert f"tasks failed: {settings.workers - 1} of {settings.workers} workers live" in body
+
+
+async def test_another_controller_that_writes_our_status_is_counted_and_named(
+    real_bed: Bed, plane: ControlPlane
+) -> None:
+    bed = real_bed
+    port = await counting(bed)
+    connection = connection_to(plane, plane.admin)
+    async with (
+        open_transport(connection, "kruise-manager") as theirs,
+        open_transport(connection, "kubectl-edit") as hand,
+    ):
+        foreign = "kruise_ds_foreign_status_writes_total"
+        for transport, ready, count in ((hand, 1, 0), (theirs, 2, 1)):
+            await asyncio.sleep(1.1)
+            other = Api(transport, bed.api.namespace)
+            await other.patch(DAEMONSETS, "agent", {"status": {"numberReady": ready}}, sub="status")
+            await bed.status(ready=3)
+            await bed.idle()
+            assert await metric(port, foreign) == count, ready
+        told = await bed.event("ForeignStatusWrite")
+        assert "'kruise-manager' wrote this status too" in told["message"]
