@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
-
-from controller.api.base import View
+from controller.api.base import JSONObject, View
 from controller.api.meta import epoch
 
 OURS = "kruise-ds"
@@ -22,7 +20,7 @@ class ManagedFields(View):
     manager: str = ""
     subresource: str = ""
     time: str | None = None
-    fields_v1: msgspec.Raw = msgspec.Raw(b"{}")
+    fields_v1: JSONObject | None = None
 
 
 def foreign_writer(entries: Iterable[ManagedFields]) -> tuple[str, str]:
@@ -38,7 +36,12 @@ def foreign_writer(entries: Iterable[ManagedFields]) -> tuple[str, str]:
         if one.manager != OURS
         and not one.manager.startswith("kubectl")
         and (epoch(one.time) or 0.0) > ours
-        and any(field.encode() in bytes(one.fields_v1) for field in COUNTS)
+        and _has_counts(one.fields_v1)
     ]
     last = max(found, key=lambda one: epoch(one.time) or 0.0, default=None)
     return ("", "") if last is None else (last.manager, last.time or "")
+
+
+def _has_counts(fields: JSONObject | None) -> bool:
+    status = (fields or {}).get("f:status")
+    return isinstance(status, dict) and any(field in status for field in COUNTS)
