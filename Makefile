@@ -69,7 +69,8 @@ plugin: $(READY) ## the kubectl plugin as an archive for this platform, and its 
 docs: $(READY) ## the manual of metrics, from what a running controller exposes
 	$(BIN)/python -m tests.metrics_manual
 
-manifests: $(READY) ## manifests/install.yaml, from overlays/default
+manifests: $(READY) ## what is made of others: the PrometheusRule, the dashboards, manifests/install.yaml
+	$(BIN)/python -m tests.prometheus render
 	$(BIN)/python -m tests.manifests.render
 
 bundle: $(READY) ## all that a site without network needs, in dist/; IMAGE=file adds the image

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from typing import Annotated
 
@@ -126,6 +127,7 @@ def run(
         zone_metrics=zone_metrics == "true",
         log_level=log_level,
         log_format=next(one for one in LOG_FORMATS if one == log_format),
+        revision=os.environ.get("KRUISE_DS_REVISION", ""),  # no option: the image knows it
     )
     from controller.app import main_loop  # only now: --help and a wrong option answer at once
 

@@ -72,7 +72,7 @@ def assemble(
     clock: Clock,
 ) -> Parts:
     """Call inside a running event loop."""
-    metrics = Metrics(version=version("kruise-ds"), workers=settings.workers, host=server)
+    metrics = Metrics(version=version("kruise-ds"), revision=settings.revision, workers=settings.workers, host=server)
     report = Report(metrics)
     fence = Fence(transport)
     throttle = Throttle(qps=settings.qps, burst=settings.burst)
