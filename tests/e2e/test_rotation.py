@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 import pytest
 
 from controller.app import run
-from controller.kube.connection import Connection, Fixed, tls_context
 from controller.kube.in_cluster import in_cluster
 from controller.kube.request import NotConnected, Request, Response, Stream, Transport
 from controller.kube.transport import open_transport
@@ -19,13 +18,11 @@ from controller.settings import Settings
 from tests.control_plane import Binaries, ControlPlane
 from tests.e2e.bed import sample
 from tests.e2e.conftest import ACCOUNT, bare_plane, installed
-from tests.kit.api import DAEMONSETS, NODES, PODS, Api, Resource
+from tests.e2e.tokens import HOME, administrator, end, fresh_token
+from tests.kit.api import DAEMONSETS, NODES, PODS
 from tests.nodes.machine import node_manifest
 
 pytestmark = pytest.mark.real
-
-HOME = "kruise-ds-system"
-_SECRETS = Resource("/api/v1", "secrets", "Secret")
 
 
 class Listening:
@@ -87,15 +84,6 @@ async def in_a_pod(plane: ControlPlane, volume: Volume) -> AsyncIterator[Listeni
         stop.set()
 
 
-@asynccontextmanager
-async def administrator(plane: ControlPlane) -> AsyncIterator[Api]:
-    """By the authority as it is now."""
-    tls = tls_context(str(plane.ca_path))
-    connection = Connection(server=plane.url, credentials=Fixed(f"Bearer {plane.token}"), tls=tls)
-    async with open_transport(connection) as transport:
-        yield Api(transport)
-
-
 async def works(plane: ControlPlane, node: str) -> None:
     """A node joins, and gets its pod: watches and writes both go on."""
     async with administrator(plane) as api:
@@ -103,26 +91,6 @@ async def works(plane: ControlPlane, node: str) -> None:
         await api.wait_for(
             PODS, lambda pods: any(node in str(pod["spec"]) for pod in pods), f"a pod for {node}", seconds=40.0
         )
-
-
-async def fresh_token(plane: ControlPlane, secret: str) -> str:
-    """One that ends with the Secret that it is bound to."""
-    async with administrator(plane) as api:
-        await api.create(_SECRETS, {"metadata": {"name": secret, "namespace": HOME}})
-    words = ("create", "token", "kruise-ds-controller", "--bound-object-kind=Secret", f"--bound-object-name={secret}")
-    done = await plane.run_kubectl("--namespace", HOME, *words)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
-async def ended(plane: ControlPlane, token: str) -> None:
-    """Wait until the server refuses the token: it remembers for ten seconds that it was good."""
-    connection = Connection(
-        server=plane.url, credentials=Fixed(f"Bearer {token}"), tls=tls_context(str(plane.ca_path))
-    )
-    async with open_transport(connection) as transport, asyncio.timeout(30):
-        while (await transport.exchange(Request(method="GET", path="/api"))).status != 401:  # noqa: ASYNC110 - it tells nobody
-            await asyncio.sleep(0.2)
 
 
 async def test_a_rotated_token_and_a_rotated_authority_cost_nothing_but_a_new_connection(
@@ -139,9 +107,7 @@ async def test_a_rotated_token_and_a_rotated_authority_cost_nothing_but_a_new_co
             await works(plane, "before")
 
             volume.project(await fresh_token(plane, "second"), old_authority)
-            async with administrator(plane) as api:
-                await api.delete(_SECRETS, "first", namespace=HOME)
-            await ended(plane, first)
+            await end(plane, first, "first")
             await works(plane, "with-another-token")
             assert 401 not in heard.statuses, "nobody noticed"
 
