@@ -14,6 +14,7 @@ from controller.api.meta import Key
 from controller.api.pod import Pod
 from controller.api.wellknown import MALFORMED_OBJECT
 from controller.daemonset.caches import Caches
+from controller.daemonset.discretion import discreet_error
 from controller.daemonset.hands import Hands
 from controller.daemonset.memory import Memories
 from controller.daemonset.reconcile import Reconciler, Watchers
@@ -76,7 +77,8 @@ def assemble(
     report = Report(metrics)
     fence = Fence(transport)
     throttle = Throttle(qps=settings.qps, burst=settings.burst)
-    client = Client(Sender(fence, throttle=throttle, on_response=report.answered, refresh=refresh))
+    sender = Sender(fence, throttle=throttle, on_response=report.answered, refresh=refresh)
+    client = Client(sender).retelling(discreet_error)
     informers = Informers(settings.namespaces)
     memories, ledger = Memories(), Ledger()
     queue, pacer = WorkQueue[Key](), Pacer[Key]()

@@ -19,7 +19,6 @@ from controller.daemonset.claims import (
     look_at_taken_revision,
     may_have_come_through,
 )
-from controller.daemonset.discretion import discreet_error
 from controller.daemonset.hands import Hands
 from controller.daemonset.memory import Memory
 from controller.daemonset.trouble import Failure
@@ -131,28 +130,18 @@ class _Turn:
         place = _place_of(action)
         try:
             await self._attempt(action)
-        except ApiError as told:
-            error = self._discreet(action, told)
+        except ApiError as error:
             self._hands.did(self._daemonset, action, error)
             await self._note(place, action, error)
             try:
                 left = await self._verdict(action, error)
             except ApiError as second:  # the look at the server failed too
-                left = self._discreet(action, second)
+                left = second
             return None if left is None else Failure(action=action, error=left)
         self._hands.did(self._daemonset, action, None)
         if self._memory.failing:
             self._memory.failing.pop(place, None)
         return None
-
-    def _discreet(self, action: Action, error: ApiError) -> ApiError:
-        """The server's words are repeated in log, event and condition from here on."""
-        template = self._daemonset.spec.template
-        match action:
-            case CreatePod(revision=revision) | ProbeTemplate(revision=revision):
-                return discreet_error(error, template, revision.template)
-            case _:
-                return discreet_error(error, template)
 
     async def _note(self, place: str, action: Action, error: ApiError) -> None:
         """What fails again and again in one place is left alone there, so that the rest goes on (D11).

@@ -14,11 +14,13 @@ from controller.api.meta import Key
 from controller.api.wellknown import INVALID_SPEC
 from controller.daemonset import status_writer
 from controller.daemonset.caches import Caches
+from controller.daemonset.discretion import discreet_error
 from controller.daemonset.execute import carry_out
 from controller.daemonset.gather import gather
 from controller.daemonset.hands import Hands
 from controller.daemonset.memory import Memories, Memory
 from controller.daemonset.trouble import trouble_after
+from controller.kube.client import Client
 from controller.kube.errors import ApiError, Conflict, NotFound
 from controller.planner.actions import Note, Plan
 from controller.planner.plan import plan
@@ -82,7 +84,7 @@ class Reconciler:
         self._overdue.discard(uid)
 
     async def _pass(self, daemonset: DaemonSet, *, fresh: bool) -> Outcome:
-        key, memory = daemonset.key, self._memories.of(daemonset.uid)
+        key, memory, hands = daemonset.key, self._memories.of(daemonset.uid), self._discreet_hands(daemonset)
         self._pacer.began(key)
         began = perf_counter()
         decided = self._decide(daemonset, memory, fresh=fresh)
@@ -93,12 +95,25 @@ class Reconciler:
             for note in decided.notes:
                 self._hands.say(daemonset, note)
             memory.eager = decided.more
-            failures = await carry_out(decided.actions, daemonset, memory, self._hands)
+            failures = await carry_out(decided.actions, daemonset, memory, hands)
             memory.trouble = trouble_after(memory.trouble, decided, failures)
             errors = tuple(failure.error for failure in failures)
-            return await self._conclude(daemonset, memory, decided, errors, fresh=fresh)
+            return await self._conclude(daemonset, memory, decided, errors, hands.client, fresh=fresh)
         finally:
             self._pacer.passed(key, cost, asyncio.get_running_loop().time())
+
+    def _discreet_hands(self, daemonset: DaemonSet) -> Hands:
+        """Ours for one pass: whatever the server says in it may be repeated in log, event and status.
+
+        That goes for every request: a webhook that judges the status is shown the template too.
+        """
+        caches = self._caches
+
+        def retell(error: ApiError) -> ApiError:
+            revisions = (*caches.revisions_of(daemonset), *caches.orphan_revisions_in(daemonset.namespace))
+            return discreet_error(error, daemonset.spec.template, *(revision.template for revision in revisions))
+
+        return msgspec.structs.replace(self._hands, client=self._hands.client.retelling(retell))
 
     def _decide(self, daemonset: DaemonSet, memory: Memory, *, fresh: bool) -> Plan:
         _, status = memory.latest_status(daemonset)
@@ -113,14 +128,21 @@ class Reconciler:
         return plan(world)
 
     async def _conclude(
-        self, daemonset: DaemonSet, memory: Memory, decided: Plan, errors: tuple[ApiError, ...], *, fresh: bool
+        self,
+        daemonset: DaemonSet,
+        memory: Memory,
+        decided: Plan,
+        errors: tuple[ApiError, ...],
+        client: Client,
+        *,
+        fresh: bool,
     ) -> Outcome:
         """The status is attempted also after errors (D10); the error of the actions comes first."""
         come_back = None if decided.wake_at is None else max(decided.wake_at - self._clock(), 0.001)
         if not fresh:
             come_back = min(come_back or LOOK_AGAIN_SECONDS, LOOK_AGAIN_SECONDS)
         try:
-            later = await self._write_status(daemonset, memory, decided)
+            later = await self._write_status(daemonset, memory, decided, client)
         except NotFound:
             return Done()
         except ApiError as error:
@@ -131,7 +153,9 @@ class Reconciler:
             return Retry(errors[0], errors[0].retry_after or 0.0, due)
         return Done() if due is None else ComeBack(due, "time passed")
 
-    async def _write_status(self, daemonset: DaemonSet, memory: Memory, decided: Plan) -> float | None:
+    async def _write_status(
+        self, daemonset: DaemonSet, memory: Memory, decided: Plan, client: Client
+    ) -> float | None:
         """Returns the seconds after which the rest may be written, where it is too early now."""
         wanted = decided.status
         change = None if wanted is None else status_writer.change_of(daemonset, wanted, memory, self._clock())
@@ -143,7 +167,7 @@ class Reconciler:
         if delay > 0:
             return delay
         try:
-            await status_writer.write(self._hands.client, daemonset, change, memory)
+            await status_writer.write(client, daemonset, change, memory)
         except ApiError as error:
             self._watchers.on_status("conflict" if isinstance(error, Conflict) else "error")
             raise

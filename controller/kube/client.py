@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from copy import copy
 from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
@@ -12,7 +13,7 @@ from controller.api.base import JSON, JSONObject, Value, View
 from controller.api.meta import Ref
 from controller.kube import errors
 from controller.kube.decode import UNREADABLE, Decoder, Failed, Page, WatchEvent
-from controller.kube.errors import Unreadable
+from controller.kube.errors import ApiError, Unreadable
 from controller.kube.request import JSON_PATCH, Request, Response
 from controller.kube.resource import Resource, Target, W
 from controller.kube.sender import Call, Sender
@@ -25,6 +26,8 @@ STREAM_SILENCE = 150.0
 Body: TypeAlias = bytes | JSONObject | tuple[JSON, ...]
 Query: TypeAlias = tuple[tuple[str, str], ...]
 Events: TypeAlias = Iterator[WatchEvent[T]]
+Retell: TypeAlias = Callable[[ApiError], ApiError]
+"""Gives the same error in words that may be repeated."""
 
 
 class Written(Value):
@@ -64,6 +67,13 @@ class Client:
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
         self._decoders: dict[Resource[Any, Any], Decoder[Any, Any]] = {}
+        self._retell: Retell = _as_it_is
+
+    def retelling(self, retell: Retell) -> Client:
+        """The same client, every error of which comes in the words that `retell` gives it."""
+        other = copy(self)
+        other._retell = retell
+        return other
 
     def decoder(self, resource: Resource[W, T]) -> Decoder[W, T]:
         """The one decoder of `resource`, made at the first call."""
@@ -75,7 +85,7 @@ class Client:
     async def get(self, resource: Resource[W, T], target: Target) -> T | None:
         """The object as it is now, not as a cache has it. None: there, but not ours (`Resource.project`)."""
         call = Call(verb="get", resource=resource.name, what=resource.describe(target))
-        response = await self._sender.send(call, Request(method="GET", path=resource.path(target)))
+        response = await self._send(call, Request(method="GET", path=resource.path(target)))
         try:
             return self.decoder(resource).single(response.body)
         except UNREADABLE as error:
@@ -91,7 +101,7 @@ class Client:
         if token:
             query = (*query, ("continue", token))
         request = Request(method="GET", path=resource.collection(namespace), query=query)
-        response = await self._sender.send(call, request)
+        response = await self._send(call, request)
         try:
             return self.decoder(resource).page(response.body)
         except UNREADABLE as error:
@@ -115,7 +125,7 @@ class Client:
             query=(DRY_RUN,) if dry_run else (),
             body=_bytes(body),
         )
-        return _as_written(call, await self._sender.send(call, request))
+        return _as_written(call, await self._send(call, request))
 
     async def patch(
         self,
@@ -136,7 +146,7 @@ class Client:
             body=_bytes(patch),
             content_type=content_type,
         )
-        return _as_written(call, await self._sender.send(call, request))
+        return _as_written(call, await self._send(call, request))
 
     async def delete(
         self,
@@ -161,7 +171,7 @@ class Client:
             query=(DRY_RUN,) if dry_run else (),
             body=_encoder.encode(_delete_options(ref.uid, version, grace, propagation)),
         )
-        view = _decode_written(call, await self._sender.send(call, request))
+        view = _decode_written(call, await self._send(call, request))
         return Deleted(version=None if view.kind == "Status" else view.metadata.resource_version or None)
 
     @asynccontextmanager
@@ -182,10 +192,29 @@ class Client:
         call = Call(verb="watch", resource=resource.name, what=_collection(resource, namespace))
         path = resource.collection(namespace)
         request = Request(method="GET", path=path, query=(("watch", "1"), *query), timeout=silence)
-        async with self._sender.stream(call, request) as lines:
-            events = _events(call, lines, self.decoder(resource))
-            async with aclosing(events):
-                yield events
+        with self._retold():
+            async with self._sender.stream(call, request) as lines:
+                events = _events(call, lines, self.decoder(resource))
+                async with aclosing(events):
+                    yield events
+
+    async def _send(self, call: Call, request: Request) -> Response:
+        with self._retold():
+            return await self._sender.send(call, request)
+
+    @contextmanager
+    def _retold(self) -> Iterator[None]:
+        try:
+            yield
+        except ApiError as error:
+            told = self._retell(error)
+            if told is error:
+                raise
+            raise told from None  # a trace would show the first words beside the second
+
+
+def _as_it_is(error: ApiError) -> ApiError:
+    return error
 
 
 async def _events(call: Call, lines: AsyncIterator[list[bytes]], decoder: Decoder[W, T]) -> AsyncGenerator[Events[T]]:

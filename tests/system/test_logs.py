@@ -72,6 +72,25 @@ async def test_values_of_the_template_reach_no_log_event_or_condition(out: io.By
             assert "7fK2mQ9x" not in text, where
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Rule(verb="patch", resource="daemonsets.apps.kruise.io/status", times=3, effect=REFUSED),
+        Rule(verb="create", resource="controllerrevisions.apps", times=2, effect=Answer(403, "Forbidden", ECHO)),
+        Rule(verb="list,watch", resource="pods", times=3, effect=Answer(403, "Forbidden", ECHO.partition(";")[0])),
+    ],
+    ids=lambda rule: f"{rule.verb} {rule.resource}",
+)
+async def test_what_the_server_says_about_any_request_is_logged_without_them(out: io.BytesIO, rule: Rule) -> None:
+    async with simulated(rule) as bed:
+        await bed.add_nodes(1)
+        await bed.deploy(keeping_secrets())
+        whole = out.getvalue().decode()
+        assert "env[0].value: Invalid value: (hidden)" in whole, "its words are there"
+        assert IN_ENV not in whole
+        assert "7fK2mQ9x" not in whole
+
+
 async def test_a_pass_has_one_line_and_a_quiet_one_none_at_info(out: io.BytesIO) -> None:
     async with simulated() as bed:
         await bed.add_nodes(3)

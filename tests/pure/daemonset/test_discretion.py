@@ -1,10 +1,21 @@
 from __future__ import annotations
 
+import json
+import traceback
+from collections.abc import Awaitable
+from typing import Any
+
 import pytest
 
 from controller.api.base import JSONObject
+from controller.api.meta import Ref
 from controller.daemonset.discretion import discreet, discreet_error
-from controller.kube.errors import Invalid
+from controller.kube.client import Client
+from controller.kube.errors import Forbidden, Invalid
+from controller.kube.request import Response
+from controller.kube.sender import Sender
+from tests.pure.kube.scripted import Script, Watch
+from tests.pure.kube.things import THINGS
 
 SECRET = 's3cr3t "with\nlines"'
 TEMPLATE: JSONObject = {
@@ -54,3 +65,23 @@ def test_an_error_stays_what_it_is() -> None:
     told = discreet_error(error, TEMPLATE)
     assert (type(told), told.status, told.reason, told.name) == (Invalid, 422, "Invalid", "b")
     assert str(told) == "create pods a/b: not (hidden)"
+
+
+async def test_a_client_that_retells_does_so_for_every_verb_and_leaves_no_trace() -> None:
+    ref = Ref(namespace="default", name="a", uid="u")
+    refusal = {"kind": "Status", "message": "not --password=hunter2"}
+    answer = Response(status=403, body=json.dumps(refusal).encode())
+    client = Client(Sender(Script(*[answer] * 5, Watch([json.dumps(refusal).encode()], status=403))))
+    discreetly = client.retelling(lambda error: discreet_error(error, TEMPLATE))
+    asked: tuple[Awaitable[Any], ...] = (
+        discreetly.get(THINGS, ref),
+        discreetly.page(THINGS),
+        discreetly.create(THINGS, "default", b"{}"),
+        discreetly.patch(THINGS, ref, b"{}", sub="status"),
+        discreetly.delete(THINGS, ref),
+        discreetly.watch(THINGS).__aenter__(),
+    )
+    for request in asked:
+        with pytest.raises(Forbidden, match=r"not \(hidden\)$") as raised:
+            await request
+        assert "hunter2" not in "".join(traceback.format_exception(raised.value))
