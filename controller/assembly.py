@@ -129,7 +129,7 @@ def assemble(
             on_stale=report.stale,
             on_overdue=overdue,
             on_status=report.status_written,
-            on_written=report.status_changed,
+            on_written=partial(report.status_changed, caches=informers.caches),
         ),
     )
 
@@ -149,7 +149,9 @@ def assemble(
         fence=fence,
         client=client,
         informers=informers,
-        triggers=Triggers(informers.caches, memories, enqueue, forget, see, foreign),
+        triggers=Triggers(
+            informers.caches, memories, enqueue, forget, metrics.tally.updates.forget_node, see, foreign
+        ),
         queue=queue,
         recorder=recorder,
         handle=partial(report.in_context, reconciler),

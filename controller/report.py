@@ -38,6 +38,7 @@ from controller.runtime.workers import ComeBack, Done, Outcome, Pass, Retry
 from controller.runtime.workqueue import Taken
 from controller.telemetry.log import about
 from controller.telemetry.metrics import Metrics, Result
+from controller.telemetry.node_updates import Method
 
 INSTALL_COMMAND = "kubectl apply --server-side -k manifests/crds"
 
@@ -173,16 +174,28 @@ class Report:
     def status_written(self, result: Literal["success", "conflict", "error"]) -> None:
         self._metrics.status_written(result)
 
-    def status_changed(self, daemonset: DaemonSet, before: DaemonSetStatus | None, after: DaemonSetStatus) -> None:
+    def status_changed(
+        self, daemonset: DaemonSet, before: DaemonSetStatus | None, after: DaemonSetStatus, *, caches: Caches
+    ) -> None:
         self._did(daemonset, "status_written")
-        self._metrics.tally.wrote_status(daemonset.uid, before, after)
+        if caches.daemonset_of(daemonset.uid) is not None:
+            self._metrics.tally.wrote_status(daemonset.uid, before, after)
 
     def acted(
         self, daemonset: DaemonSet, action: Action, error: ApiError | None, *, caches: Caches, clock: Clock
     ) -> None:
-        """The server answered one action; `error` None: it is done."""
-        tally, uid, success, now = self._metrics.tally, daemonset.uid, error is None, clock()
-        self._did(daemonset, type(action).__name__ if success else f"{type(action).__name__}_failed")
+        """The server answered one action; `error` None: it is done.
+
+        A DaemonSet or node that went meanwhile is not counted any more: nobody would forget it again.
+        """
+        self._did(daemonset, type(action).__name__ if error is None else f"{type(action).__name__}_failed")
+        if caches.daemonset_of(daemonset.uid) is not None:
+            self._count(daemonset, action, error, caches, clock())
+
+    def _count(
+        self, daemonset: DaemonSet, action: Action, error: ApiError | None, caches: Caches, now: float
+    ) -> None:
+        tally, uid, success = self._metrics.tally, daemonset.uid, error is None
         match action:
             case CreatePod():
                 tally.operated(uid, "create", success=success)
@@ -195,7 +208,7 @@ class Report:
             case DeletePod():
                 tally.operated(uid, "delete", success=success)
                 if success and action.why is Why.OUTDATED:
-                    tally.updates.began(uid, action.node, "recreate", now)
+                    self._began(uid, action.node, "recreate", caches, now)
                     if _wants_in_place(daemonset):
                         tally.fell_back(uid)
                 elif success and action.why in (Why.VANISHED, Why.UNWANTED):
@@ -221,7 +234,11 @@ class Report:
             return
         beside = (pod for pod in caches.pods_of(daemonset) if pod.node == action.node and not pod.dying)
         if any(pod.hash != action.revision.hash and not pod.ended for pod in beside):
-            self._metrics.tally.updates.began(daemonset.uid, action.node, "surge", now)
+            self._began(daemonset.uid, action.node, "surge", caches, now)
+
+    def _began(self, uid: str, node: str, method: Method, caches: Caches, now: float) -> None:
+        if Key("", node) in caches.nodes:
+            self._metrics.tally.updates.began(uid, node, method, now)
 
     def saw(self, daemonset: DaemonSet, pod: Pod, now: float) -> None:
         """The cache shows one of its pods anew."""

@@ -35,12 +35,14 @@ class Triggers:
         memories: Memories,
         enqueue: Enqueue,
         forget: Callable[[str], None],
+        forget_node: Callable[[str], None],
         see: Callable[[Pod], None] = lambda pod: None,
         foreign: Callable[[DaemonSet, str], None] = lambda daemonset, manager: None,
     ) -> None:
-        """`forget` is told the uid of every DaemonSet that is gone; `see` every change of an owned pod; `foreign`
-        who else has written a status.
+        """`forget` is told the uid of every DaemonSet that is gone, `forget_node` the name of every node that
+        is; `see` every change of an owned pod; `foreign` who else has written a status.
         """
+        self._forget_node = forget_node
         self._see, self._foreign = see, foreign
         self._caches, self._memories, self._enqueue, self._forget = caches, memories, enqueue, forget
 
@@ -98,6 +100,7 @@ class Triggers:
             self._enqueue(daemonset.key, "urgent", f"node {change.key.name} changed")
         if new is None:
             self._memories.forget_node(change.key.name)
+            self._forget_node(change.key.name)
 
     def on_revision(self, change: Change[Revision]) -> None:
         """A revision that vanished or appeared from elsewhere may have to be made or claimed."""

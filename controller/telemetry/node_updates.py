@@ -56,5 +56,9 @@ class NodeUpdates:
     def drop(self, uid: str, node: str) -> None:
         self._open.pop((uid, node), None)
 
+    def forget_node(self, node: str) -> None:
+        """The node is gone, and its update with it."""
+        self._open = {key: one for key, one in self._open.items() if key[1] != node}
+
     def forget(self, uid: str) -> None:
         self._open = {key: one for key, one in self._open.items() if key[0] != uid}
