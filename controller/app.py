@@ -129,6 +129,8 @@ async def _act(
         gc.collect()
         gc.freeze()  # what fills the caches now lives long: spare the collector the walk over it
         async with leading, parts.recorder.sending():
+            if settings.leader_elect:
+                await parts.informers.caught_up()
             readiness.acting = True
             for daemonset in parts.informers.caches.daemonsets.values():
                 parts.queue.add(daemonset.key, "start")

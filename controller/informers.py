@@ -32,6 +32,8 @@ class Running(Protocol):
 
     async def synced(self) -> None: ...
 
+    def relist(self) -> None: ...
+
 
 class Informers:
     """Stores and caches exist at once, empty; `filling` fills them and keeps them up to date."""
@@ -43,7 +45,7 @@ class Informers:
         self._nodes = open_scoped_store(Node, ("",))
         self._revisions = open_scoped_store(Revision, self._namespaces)
         self.caches = Caches(self._daemonsets[1], self._pods[1], self._nodes[1], self._revisions[1])
-        self._reflectors: list[tuple[str, Callable[[], None]]] = []
+        self._reflectors: list[tuple[str, Running]] = []
         self.is_synced = False
         self.running = 0
         """Watches that should be alive now."""
@@ -60,9 +62,21 @@ class Informers:
 
     def relist(self, resource: str) -> None:
         """List `resource` (its `Resource.name`) again in every namespace: somebody doubts the cache."""
-        for name, relist in self._reflectors:
+        for name, reflector in self._reflectors:
             if name == resource:
-                relist()
+                reflector.relist()
+
+    async def caught_up(self) -> None:
+        """List again whatever a controller writes, and wait for it, for ever if need be.
+
+        For a new leader: its watches may lie behind its predecessor's last writes, and nothing may be planned from a
+        cache that has not seen them (D11).
+        """
+        written = [one for name, one in self._reflectors if name != NODES.name]
+        for reflector in written:
+            reflector.relist()
+        for reflector in written:
+            await reflector.synced()
 
     @asynccontextmanager
     async def filling(
@@ -96,7 +110,7 @@ class Informers:
                     on_heard=partial(report.heard, what.plural, name),
                     on_restart=partial(report.watch_restarted, what.plural),
                 )
-                self._reflectors.append((what.name, reflector.relist))
+                self._reflectors.append((what.name, reflector))
                 made.append(reflector)
             return made
 

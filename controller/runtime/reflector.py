@@ -88,12 +88,13 @@ class Reflector(Generic[W, T]):
         self._handled = 0
 
     async def synced(self) -> None:
-        """Wait until the first list is complete and its changes have been told."""
+        """Wait until a list is complete and its changes have been told: the first one, or the one after `relist`."""
         await self._synced.wait()
 
     def relist(self) -> None:
         """Somebody doubts the store: list again, now. Readers keep the old world until the new one is complete."""
         self._doubted = True
+        self._synced.clear()
         if self._cut is not None and not self._cut.expired():
             self._cut.reschedule(asyncio.get_running_loop().time())
 
@@ -182,7 +183,7 @@ class Reflector(Generic[W, T]):
         changes = self._writer.feed(event)
         for change in changes:
             self._on_change(change)
-        if isinstance(event, watch.InitDone):
+        if isinstance(event, watch.InitDone) and not self._doubted:
             self._synced.set()
         before = self._handled
         self._handled += 1 + len(changes)

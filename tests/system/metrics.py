@@ -21,6 +21,12 @@ def with_metrics(bed: Bed, port: int) -> Settings:
     return msgspec.structs.replace(bed.controller.settings, metrics_address=f"127.0.0.1:{port}")
 
 
+def elected(bed: Bed, port: int) -> Settings:
+    """The same with a Lease in the bed's namespace."""
+    settings = with_metrics(bed, port)
+    return msgspec.structs.replace(settings, leader_elect=True, lease_namespace=bed.api.namespace)
+
+
 async def scrape(port: int) -> str:
     """Raises ConnectionError where nobody listens."""
     status, text = await get(f"http://127.0.0.1:{port}/metrics")
@@ -98,3 +104,13 @@ async def measured(bed: Bed) -> int:
     await bed.controller.stop()
     bed.controller.start(with_metrics(bed, port))
     return port
+
+
+async def filled(bed: Bed, port: int) -> None:
+    """Wait until the caches of that controller are."""
+
+    async def missing() -> str:
+        there = await metric(port, "kruise_ds_informer_synced")
+        return "" if there == 4 else f"{there} of 4 caches are full"
+
+    await scraped(bed, missing)

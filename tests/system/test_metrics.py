@@ -8,13 +8,12 @@ import time
 import msgspec
 
 from controller.api.meta import epoch
-from controller.settings import Settings
 from tests.control_plane.ports import free_port
 from tests.kit.api import DAEMONSETS, PODS
 from tests.nodes import Behaviour
 from tests.simulator.faults import LateWatch, Rule
 from tests.system.bed import Bed, is_ready
-from tests.system.metrics import Numbers, measured, metric, scraped, state, tells, with_metrics
+from tests.system.metrics import Numbers, elected, filled, measured, scraped, state, tells
 from tests.system.objects import V2, daemonset, on_delete
 from tests.system.running import Controller
 from tests.system.waves import UNREADY, all_ready, roll
@@ -178,18 +177,3 @@ async def test_only_the_leader_tells_and_the_next_one_takes_over(simulator: Bed)
         found = await tells(bed, ports[1], rollout_phase={"Healthy": 1}, rollout_updating_nodes=0)
         assert "rollout_zone_nodes" not in found, "zones were turned off there"
         await pair[1].stop()
-
-
-def elected(bed: Bed, port: int) -> Settings:
-    settings = with_metrics(bed, port)
-    return msgspec.structs.replace(settings, leader_elect=True, lease_namespace=bed.api.namespace)
-
-
-async def filled(bed: Bed, port: int) -> None:
-    """Wait until the caches of that controller are."""
-
-    async def missing() -> str:
-        there = await metric(port, "kruise_ds_informer_synced")
-        return "" if there == 4 else f"{there} of 4 caches are full"
-
-    await scraped(bed, missing)

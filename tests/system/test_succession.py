@@ -1,0 +1,65 @@
+"""A new leader plans nothing before it has seen what its predecessor wrote (D11): its own watches may lie behind."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.control_plane.ports import free_port
+from tests.nodes import INSTANT
+from tests.simulator.faults import FaultPlan, LateWatch, Rule
+from tests.simulator.transport import InProcess, Seen
+from tests.system.bed import Bed
+from tests.system.metrics import elected, filled, metric, scraped
+from tests.system.monitor import monitoring
+from tests.system.objects import V2, daemonset
+from tests.system.running import Controller
+from tests.system.waves import UNREADY, all_ready, both, wave
+
+WRITTEN = ("pods", "controllerrevisions", "daemonsets.apps.kruise.io")
+
+
+async def test_a_successor_whose_watch_lags_lists_again_before_it_writes(simulator: Bed) -> None:
+    bed = simulator
+    nodes = await bed.add_nodes(4)
+    await bed.deploy(daemonset())
+    await bed.controller.stop()
+    bed.nodes.behave("*", UNREADY)
+    late = InProcess(
+        bed.simulator.cluster, faults=FaultPlan(Rule(verb="watch", resource="pods", effect=LateWatch(seconds=1.0)))
+    )
+    async with monitoring(bed, most_unavailable=1), asyncio.TaskGroup() as tasks:
+        successor = Controller(late, bed.api.namespace, tasks)
+        ports = free_port(), free_port()
+        bed.controller.start(elected(bed, ports[0]))
+        await leads(bed, ports[0])
+        successor.start(elected(bed, ports[1]))
+        await filled(bed, ports[1])
+        await bed.set_image(V2)
+        await wave(bed, both(3))
+        await bed.controller.stop()
+        bed.nodes.behave("*", INSTANT)
+        await all_ready(bed)
+        await bed.runs_on(*nodes, image=V2)
+        await successor.stop()
+    story = [what for one in late.seen if (what := told(one))]
+    led = story.index("leads")
+    first_write = next(place for place, what in enumerate(story) if what.startswith("writes"))
+    for resource in WRITTEN:
+        assert f"lists {resource}" in story[led:first_write], f"{resource}: {story}"
+
+
+async def leads(bed: Bed, port: int) -> None:
+    async def missing() -> str:
+        return "" if await metric(port, "leader_election_master_status") else "it does not lead"
+
+    await scraped(bed, missing)
+
+
+def told(seen: Seen) -> str:
+    """What matters of a request here."""
+    verb, resource = seen.route.verb, seen.route.resource
+    if resource.startswith("leases"):
+        return "leads" if verb == "patch" else ""
+    if verb == "watch":
+        return f"lists {resource}" if ("sendInitialEvents", "true") in seen.request.query else ""
+    return f"writes {resource}" if verb in ("create", "patch", "delete") else ""
