@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup check format test test-wholes test-parts test-deep test-failover demo demo-real cluster bench plugin docs manifests bundle lock clean
+.PHONY: help setup check format test test-wholes test-parts test-deep test-failover test-image demo demo-real cluster bench plugin docs manifests bundle lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -33,7 +33,7 @@ test: $(READY) ## unit, property and system tests, and the same contracts on a r
 	$(MAKE) --jobs=2 --output-sync=target --no-print-directory test-wholes test-parts
 
 # Two processes, because much of either's time is spent waiting. Each prints its results when it is through.
-WHOLES := tests/system tests/e2e tests/manifests
+WHOLES := tests/system tests/e2e
 
 test-wholes: # the controller as it runs, on the simulator and on the real control plane
 	$(BIN)/python -m pytest $(WHOLES)
