@@ -78,6 +78,17 @@ class Board(Value, dict=True, gc=True):
         return bool(self.budget.partition or rolling.selector is not None or rolling.paused)
 
     @cached_property
+    def parted(self) -> bool:
+        """Whether `rollingUpdate.selector` has a say: it is given, and an eligible node still runs an older revision.
+
+        Then an updated node that is not selected is so against the plan, though it stays in `target`.
+        """
+        rolling = self.rolling_update
+        if rolling is None or rolling.selector is None:
+            return False
+        return any(slot.fit is Fit.RUN and slot.old is not None for slot in self.slots)
+
+    @cached_property
     def unserved(self) -> int:
         """Eligible nodes that use the budget of maxUnavailable (D7): without an available pod, whatever the reason.
 

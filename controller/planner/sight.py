@@ -69,7 +69,8 @@ class Sight(Value):
     blocks: Mapping[str, bool]
     """Whether each `Block` is in the way."""
     unplanned: int
-    """Updated nodes beyond what partition and selector allow: the partition was raised, or nodes went away."""
+    """Updated nodes beyond what partition and selector allow: the partition was raised, nodes went away, or the
+    selector turned to others."""
     hopes: tuple[Hope, ...] = ()
     """Each is counted as updating; see `at`."""
 
@@ -102,7 +103,7 @@ def see(board: Board, *, settled: bool, blocker: Blocker | None) -> Sight:
         zones=walk.zones(),
         failed={ailment.value: walk.ailments.count(ailment) for ailment in Ailment},
         blocks={block.value: block in blocks for block in Block},
-        unplanned=walk.updated() - walk.done,
+        unplanned=walk.unplanned(),
         hopes=tuple(walk.hopes),
     )
 
@@ -157,6 +158,15 @@ class _Walk:
 
     def updated(self) -> int:
         return self._board.budget.desired - len(self._updating) - len(self._failed) - len(self._old)
+
+    def unplanned(self) -> int:
+        """Updated ones outside the target, and those in it only because they are updated: none selects them."""
+        beyond = self.updated() - self.done
+        if not self._board.parted:
+            return beyond
+        return beyond + sum(
+            1 for slot in self._board.target if not slot.selected and slot.current_available and slot.old is None
+        )
 
     def zones(self) -> dict[str, dict[str, int]]:
         found = {}

@@ -115,7 +115,7 @@ class RowReader:
             return NodeState.UPDATING, self._not_available(pod, detail)
         if slot.old is not None:
             return NodeState.UPDATING, "its old pod goes now"
-        if slot.node not in self._target:
+        if slot.node not in self._target or (self._board.parted and not slot.selected):
             words = "newer than the partition allows" if slot.selected else "rollingUpdate.selector leaves it out"
             return NodeState.UNPLANNED, words
         return NodeState.UPDATED, ""

@@ -134,6 +134,15 @@ TABLE: list[tuple[str, World, str]] = [
         "1 updated, 4 old |  | Selector",
     ),
     (
+        "the selector has turned to others while old pods are left",
+        world(
+            ds("v2", selector={"c": "y"}),
+            nodes=canary("node-1"),
+            pods=[*served("node-0", "node-1"), *served("node-2", "node-3", "node-4", rev="v2")],
+        ),
+        "3 updated, 2 old |  | Selector",
+    ),
+    (
         "selector and partition",
         world(ds("v2", selector={"c": "y"}, partition=4), nodes=canary("node-1", "node-2"), pods=everywhere(5)),
         "5 old |  | Partition, Selector",
@@ -253,6 +262,12 @@ def test_zones() -> None:
     assert states(seen.at(NOW + 3600)) == ": 1 old; east: 1 failed, 1 old; west: 1 updated, 1 failed, 1 old"
 
 
+def turned(**fields: Any) -> World:
+    """The selector was turned to node-1 alone."""
+    partition = fields.pop("partition", None)
+    return world(ds("v2", selector={"c": "y"}, partition=partition), nodes=canary("node-1"), **fields)
+
+
 @pytest.mark.parametrize(
     ("of", "unplanned"),
     [
@@ -267,6 +282,13 @@ def test_zones() -> None:
             ),
             3,
         ),
+        (turned(pods=[*served("node-0", "node-1"), *served("node-2", "node-3", "node-4", rev="v2")]), 3),
+        (turned(pods=[*served("node-0", "node-3", "node-4"), *served("node-1", "node-2", rev="v2")]), 1),
+        (
+            turned(partition=3, pods=[*served("node-0", "node-1"), *served("node-2", "node-3", "node-4", rev="v2")]),
+            3,
+        ),
+        (turned(pods=[*everywhere(4, "v2"), pod("node-4", "v2", ready=None)]), 0),
     ],
     ids=[
         "no partition",
@@ -275,6 +297,10 @@ def test_zones() -> None:
         "first deployment",
         "first deployment of v1",
         "raised high",
+        "none of them is selected",
+        "one of them is selected",
+        "nor does the partition allow all",
+        "all have it, so nobody is kept from it",
     ],
 )
 def test_updated_nodes_beyond_what_the_partition_allows(of: World, unplanned: int) -> None:
