@@ -15,7 +15,7 @@ from tests.system.objects import V2, daemonset
 from tests.system.running import Controller
 from tests.system.waves import UNREADY, all_ready, both, wave
 
-WRITTEN = ("pods", "controllerrevisions", "daemonsets.apps.kruise.io")
+WRITTEN = ("pods", "controllerrevisions.apps", "daemonsets.apps.kruise.io")
 
 
 async def test_a_successor_whose_watch_lags_lists_again_before_it_writes(simulator: Bed) -> None:
