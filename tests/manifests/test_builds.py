@@ -187,7 +187,7 @@ def test_every_monitor_asks_for_a_port_that_is_there(built: list[JSONObject]) ->
 
 
 def test_production_has_monitoring_and_both_guards(build: Build) -> None:
-    for overlay in ("production", "airgap"):
+    for overlay in ("production", "production-without-crds", "airgap", "airgap-without-crds"):
         there = {(one["kind"], dig(one, "metadata.name")) for one in documents(build(f"overlays/{overlay}"))}
         for name in ("kruise-ds-crd-protection", "kruise-ds-pod-guard"):
             assert ("ValidatingAdmissionPolicy", name) in there, overlay
@@ -197,11 +197,12 @@ def test_production_has_monitoring_and_both_guards(build: Build) -> None:
 
 
 def test_an_own_registry_is_asked_by_digest(build: Build) -> None:
-    ((_, deployment),) = workloads(documents(build("overlays/airgap")))
-    (controller,) = items(deployment, "spec.template.spec.containers")
-    name, at, digest = str(controller["image"]).partition("@sha256:")
-    assert at, name
-    assert len(digest) == 64, digest
+    for overlay in ("airgap", "airgap-without-crds"):
+        ((_, deployment),) = workloads(documents(build(f"overlays/{overlay}")))
+        (controller,) = items(deployment, "spec.template.spec.containers")
+        name, at, digest = str(controller["image"]).partition("@sha256:")
+        assert at, name
+        assert len(digest) == 64, digest
 
 
 def test_every_binding_of_a_policy_finds_it(built: list[JSONObject]) -> None:
@@ -217,12 +218,14 @@ def test_a_single_replica_has_no_budget_that_would_keep_it_in_place(build: Build
     assert find(built, "PodDisruptionBudget") == []
 
 
-def test_an_uninstall_never_takes_the_crd_along(build: Build) -> None:
-    default = documents(build("overlays/default"))
-    without = documents(build("overlays/default-without-crds"))
+@pytest.mark.parametrize("name", ["default", "production", "airgap"])
+def test_an_uninstall_never_takes_the_crd_along(build: Build, name: str) -> None:
+    api, whole, without = (
+        documents(build(folder)) for folder in ("crds", f"overlays/{name}", f"overlays/{name}-without-crds")
+    )
     assert find(without, "CustomResourceDefinition") == []
-    assert find(default, "CustomResourceDefinition") == [crd()], "kustomize passes it on unchanged"
-    assert [one for one in default if one["kind"] not in API] == without
+    assert find(whole, "CustomResourceDefinition") == [crd()], "kustomize passes it on unchanged"
+    assert [one for one in whole if one not in api] == without, "and all else is the same"
 
 
 def test_one_namespace_gets_no_rights_elsewhere_but_to_read_nodes(build: Build) -> None:

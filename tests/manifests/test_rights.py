@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.manifests.files import MANIFESTS, documents
+from tests.manifests.render import overlays
 from tests.manifests.rights import Right, granted
 
 pytestmark = pytest.mark.real
@@ -24,7 +25,7 @@ def told() -> Iterator[Right]:
                 yield Right("" if group == "core" else group, resource, verb)
 
 
-@pytest.mark.parametrize("overlay", ["airgap", "default", "default-without-crds", "dev", "namespaced", "production"])
+@pytest.mark.parametrize("overlay", overlays())
 def test_the_manifests_grant_what_the_table_tells_and_nothing_else(build: Callable[[str], str], overlay: str) -> None:
     assert granted(documents(build(f"overlays/{overlay}"))) == set(told())
 
