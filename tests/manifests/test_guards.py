@@ -100,6 +100,26 @@ async def test_the_controllers_account_starts_pods_of_our_daemonsets(account: Ap
         await account.create(PODS, with_owners("tried", ours), dryRun="All")
 
 
+async def test_the_controllers_account_changes_labels_and_owners_but_no_image(
+    account: Api, administrator: Api
+) -> None:
+    await administrator.create(PODS, pod("running"))
+    image: list[Object] = [{"op": "replace", "path": "/spec/containers/0/image", "value": "other"}]
+    said = await refused(lambda: account.patch(PODS, "running", image), "kruise-ds-pod-guard")
+    assert "may not change the spec of a pod" in said
+    with pytest.raises(Refusal, match="kruise-ds-pod-guard"):
+        await account.patch(PODS, "running", image, dryRun="All")
+    with pytest.raises(Refusal, match="kruise-ds-pod-guard"):
+        await account.patch(PODS, "running", {"spec": {"activeDeadlineSeconds": 1}})
+    wanted = {"labels": {"ver": "v1"}, "ownerReferences": [owner(OURS)]}
+    await account.patch(PODS, "running", {"metadata": wanted})
+    seen = await account.get(PODS, "running")
+    assert seen["spec"]["containers"][0]["image"] == "busybox"
+    assert {key: seen["metadata"][key] for key in wanted} == wanted
+    await administrator.patch(PODS, "running", image)
+    await administrator.delete(PODS, "running", options={"gracePeriodSeconds": 0})
+
+
 async def test_others_start_what_they_like(account: Api, administrator: Api) -> None:
     await refused(lambda: account.create(PODS, pod("tried"), dryRun="All"), "kruise-ds-pod-guard")
     await administrator.create(PODS, pod("tried"), dryRun="All")
