@@ -42,7 +42,7 @@ def follow(
     last = (before.rollout if before is not None else None) or Rollout()
     this = after.rollout or Rollout()
     if course.start != last.start_time:
-        course = Course(start=last.start_time or "", ended=_is_over(last))
+        course = Course(start=last.start_time or "", ended=_is_over(before, last))
     if last.phase in RESTING and last.phase != this.phase:
         course = _rested(course, last, now)
     replaced = before is not None and (before.update_revision, last.start_time) != (
@@ -59,9 +59,12 @@ def follow(
     return (course if course.start else Course(start=this.start_time or "")), None, 0.0
 
 
-def _is_over(record: Rollout) -> bool:
-    """Whether a rollout that somebody else saw before us was counted by him."""
-    return record.completion_time is not None and record.phase in (Phase.HEALTHY, Phase.DEGRADED)
+def _is_over(status: DaemonSetStatus | None, record: Rollout) -> bool:
+    """Whether a rollout that somebody else saw before us was counted by him: one that is held may be Degraded too."""
+    if status is None or record.completion_time is None:
+        return False
+    everywhere = record.target == status.desired_number_scheduled
+    return record.phase == Phase.HEALTHY or (record.phase == Phase.DEGRADED and everywhere)
 
 
 def _rested(course: Course, last: Rollout, now: float) -> Course:

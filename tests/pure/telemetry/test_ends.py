@@ -8,12 +8,15 @@ from controller.telemetry.ends import Course, follow
 
 
 def status(
-    revision: str, phase: str, start: float, *, since: float = 0.0, completed: float | None = None
+    revision: str, phase: str, start: float, *, since: float = 0.0, completed: float | None = None, target: int = 3
 ) -> DaemonSetStatus:
+    """Of three nodes."""
     return DaemonSetStatus(
+        desired_number_scheduled=3,
         update_revision=revision,
         rollout=Rollout(
             phase=phase,
+            target=target,
             start_time=rfc3339(start),
             last_transition_time=rfc3339(since or start),
             completion_time=None if completed is None else rfc3339(completed),
@@ -37,6 +40,7 @@ AGAIN = status("a", "Progressing", 500)
         (status("b", "Progressing", 100), status("b", "Held", 100, completed=160), True, None),
         (HEALTHY, AGAIN, False, None),
         (status("b", "Degraded", 100, completed=160), HEALTHY, True, None),
+        (status("b", "Degraded", 100, completed=160, target=1), HEALTHY, True, ("completed", 400)),
     ],
     ids=[
         "begun",
@@ -48,6 +52,7 @@ AGAIN = status("a", "Progressing", 500)
         "held",
         "over",
         "well again",
+        "ill while held by a partition, under another leader",
     ],
 )
 def test_how_a_rollout_ends(
