@@ -117,6 +117,8 @@ class Tally(Collector):
     def wrote_status(self, uid: str, before: DaemonSetStatus | None, after: DaemonSetStatus) -> None:
         """Our own write of a status went through."""
         is_new = self._created.get(uid) == after.update_revision
+        if is_new:
+            del self._created[uid]  # whoever returns to it later finds it there
         course = self._courses.get(uid, Course())
         self._courses[uid], end, rest = follow(course, before, after, is_new=is_new, now=self._clock())
         if end is None:
