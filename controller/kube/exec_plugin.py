@@ -59,13 +59,14 @@ class ExecPlugin:
         self._settings, self._tls_with = settings, tls_with
         self._last_run = clock()
         self._renewal: asyncio.Task[None] | None = None
+        self._running_out: datetime | None = None
+        """When the old token expires, while a run is on its way to another one."""
 
     async def authorization(self) -> str | None:
-        if self._due():
-            renewal = self._renewing()
-            if self._has_expired():
-                with suppress(ConfigError):  # the old token may do; if not, 401 leads to `refresh`, which tells
-                    await asyncio.shield(renewal)
+        renewal = self._renewing() if self._due() else self._renewal
+        if renewal is not None and not renewal.done() and self._has_expired():
+            with suppress(ConfigError):  # the old token may do; if not, 401 leads to `refresh`, which tells
+                await asyncio.shield(renewal)
         return getattr(self._loader, "token", None)
 
     async def refresh(self) -> None:
@@ -84,7 +85,7 @@ class ExecPlugin:
 
     @property
     def _expiry(self) -> datetime | None:
-        return getattr(self._loader, "exec_plugin_expiry", None)
+        return self._running_out or getattr(self._loader, "exec_plugin_expiry", None)
 
     def _has_expired(self) -> bool:
         return self._expiry is not None and self._clock() >= self._expiry.timestamp()
@@ -103,9 +104,12 @@ class ExecPlugin:
 
     async def _run(self) -> None:
         expiry = vars(self._loader).pop("exec_plugin_expiry", None)  # with one that lies ahead, it would not run
+        self._running_out = expiry
         try:
             async with asyncio.timeout(PATIENCE):
                 await self._loader.load_from_exec_plugin()
+            if self._tls and getattr(self._loader, "cert_file", None):
+                self._tls = self._tls_with(self._loader.cert_file, self._loader.key_file) or self._tls
         except Exception as error:  # whatever a missing program or its odd output makes the reader raise
             if expiry is not None:
                 self._loader.exec_plugin_expiry = expiry
@@ -113,8 +117,8 @@ class ExecPlugin:
                 raise failed from error
             words = " ".join(str(error).split()) or type(error).__name__
             raise ConfigError(f"{self._source}: cannot renew the credentials: {words}") from error
-        if self._tls and getattr(self._loader, "cert_file", None):
-            self._tls = self._tls_with(self._loader.cert_file, self._loader.key_file) or self._tls
+        finally:
+            self._running_out = None
 
 
 def _seen(renewal: asyncio.Task[None]) -> None:

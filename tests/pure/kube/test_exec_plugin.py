@@ -95,6 +95,32 @@ async def test_whoever_stops_waiting_for_a_plugin_leaves_it_running_for_the_othe
     assert loader.runs == 1, "it was still running"
 
 
+async def test_everybody_waits_for_the_run_that_replaces_an_expired_token() -> None:
+    now = [0.0]
+    loader = Slow(100.0)
+    plugin = ExecPlugin(loader, None, "context one", lambda: now[0], settings={"command": "login"})
+    now[0] = 150.0
+    asked = [asyncio.create_task(plugin.authorization()) for _ in range(3)]
+    while not loader.runs:  # noqa: ASYNC110 - only a turn of the loop each
+        await asyncio.sleep(0)
+    late = await asyncio.wait([*asked, asyncio.create_task(plugin.authorization())], timeout=0.02)
+    assert not late[0], "somebody was sent off with the expired one"
+    loader.ends.set()
+    assert await asyncio.gather(*asked) == ["new"] * 3
+
+
+async def test_a_certificate_that_does_not_fit_its_key_is_a_failed_run() -> None:
+    def tls_with(certificate: str, key: str) -> ssl.SSLContext:
+        raise ssl.SSLError("key values mismatch")
+
+    loader, tls = Slow(100.0), ssl.create_default_context()
+    loader.ends.set()
+    plugin = ExecPlugin(loader, tls, "context one", lambda: 0.0, settings={"command": "login"}, tls_with=tls_with)
+    with pytest.raises(ConfigError, match=r"cannot renew the credentials: .*key values mismatch"):
+        await plugin.refresh()
+    assert plugin.tls() is tls
+
+
 async def test_a_rotated_client_certificate_makes_another_context_and_so_new_connections() -> None:
     first, second = ssl.create_default_context(), ssl.create_default_context()
     made: list[tuple[str, str]] = []
