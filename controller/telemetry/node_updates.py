@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
@@ -22,11 +23,14 @@ class _Update(msgspec.Struct):
 class NodeUpdates:
     """Updates on their way, by DaemonSet uid and node. All times in seconds of one clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, ended: Callable[[Method, float], None]) -> None:
+        """`ended` is told the method and the seconds of each update that is through, once."""
+        self._ended = ended
         self._open: dict[tuple[str, str], _Update] = {}
 
     def began(self, uid: str, node: str, method: Method, now: float) -> None:
         """The node's old pod was deleted, or a pod was put beside it; a later decision begins anew."""
+        self._settle((uid, node), now)
         self._open[uid, node] = _Update(method, now)
 
     def created(self, uid: str, node: str, pod: str) -> None:
@@ -36,6 +40,7 @@ class NodeUpdates:
 
     def seen(self, uid: str, node: str, pod: str, *, ready: bool, min_ready: int, now: float) -> None:
         """The cache shows a pod; most are of no update."""
+        self._settle((uid, node), now)
         update = self._open.get((uid, node))
         if update is None or update.pod != pod:
             return
@@ -44,14 +49,10 @@ class NodeUpdates:
         elif update.available_at is None:
             update.available_at = now + min_ready
 
-    def take_finished(self, now: float) -> list[tuple[Method, float]]:
-        """Those that are through, with their seconds; each is told once."""
-        through = [key for key, one in self._open.items() if one.available_at is not None and one.available_at <= now]
-        finished = []
-        for key in through:
-            update = self._open.pop(key)
-            finished.append((update.method, (update.available_at or now) - update.began))
-        return finished
+    def settle(self, now: float) -> None:
+        """Tell of all that are through."""
+        for key in tuple(self._open):
+            self._settle(key, now)
 
     def drop(self, uid: str, node: str) -> None:
         self._open.pop((uid, node), None)
@@ -62,3 +63,10 @@ class NodeUpdates:
 
     def forget(self, uid: str) -> None:
         self._open = {key: one for key, one in self._open.items() if key[0] != uid}
+
+    def _settle(self, key: tuple[str, str], now: float) -> None:
+        """Whatever comes later, a new pod that was available by now has ended its update."""
+        update = self._open.get(key)
+        if update is not None and update.available_at is not None and update.available_at <= now:
+            del self._open[key]
+            self._ended(update.method, update.available_at - update.began)

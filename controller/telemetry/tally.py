@@ -50,7 +50,7 @@ class Tally(Collector):
     """Counts by DaemonSet uid, shown for those that `current` yields (none on a standby), each from 0."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.updates = NodeUpdates()
+        self.updates = NodeUpdates(lambda method, seconds: self._nodes[method].observe(seconds))
         self._counts: dict[str, Count[tuple[str, ...]]] = {}
         self._courses: dict[str, Course] = {}
         self._created: dict[str, str] = {}
@@ -149,8 +149,7 @@ class Tally(Collector):
 
     def settle(self) -> None:
         """Before a scrape: updates of nodes that have ended since the last one."""
-        for method, seconds in self.updates.take_finished(self._clock()):
-            self._nodes[method].observe(seconds)
+        self.updates.settle(self._clock())
 
     def _of(self, uid: str) -> Count[tuple[str, ...]]:
         return self._counts.setdefault(uid, Count())
