@@ -35,7 +35,7 @@ class Connection(Value):
     """None for plain http."""
     tls_now: Callable[[], ssl.SSLContext] | None = None
     """Asked for every request where certificates are rotated while we run; None: `tls` stays what it is. A context
-    that has changed gets connections of its own, so what is not trusted any more is not used any more."""
+    that has changed gets connections of its own; a watch that is open under the old one ends within ten minutes."""
     server_name: str = ""
     """The name in the server's certificate, where it is not the host."""
     proxy: str = ""

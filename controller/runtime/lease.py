@@ -128,6 +128,7 @@ class ServerLease:
             ("watch", "1"),
             ("fieldSelector", f"metadata.name={self._name}"),
             ("resourceVersion", version),
+            ("timeoutSeconds", "300"),  # so that no connection outlives a rotated certificate by much
         )
         request = Request(method="GET", path=self._collection, query=query, timeout=WATCH_SILENCE)
         async with aclosing(self._changes(request)) as changes:

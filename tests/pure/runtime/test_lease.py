@@ -142,6 +142,7 @@ async def test_a_watch_follows_one_lease_and_tells_deletions() -> None:
     assert dict(asked[0].query) == {
         "watch": "1",
         "fieldSelector": "metadata.name=kruise-ds-controller",
+        "timeoutSeconds": "300",
         "resourceVersion": "41",
     }
 
