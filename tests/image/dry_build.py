@@ -16,6 +16,8 @@ from tests.image.containerfile import ROOT, perform, stages
 
 BUILD, FINAL = stages((ROOT / "Containerfile").read_text())
 NOBODY = 65532
+UNCHECKED = b"\x01\x00\x00\x00"
+"""The flags of compiled code that holds its source's hash, and is never compared with it (PEP 552)."""
 
 
 @pytest.fixture
@@ -32,6 +34,9 @@ def test_the_build_gives_programs_that_nobody_can_run_from_a_read_only_root(fold
     programs = {path.name for path in (prefix / "bin").iterdir()}
     assert {"kruise-ds-controller", "kubectl-kruise_ds", "kubectl_complete-kruise_ds"} <= programs
     assert not {name for name in programs if name.startswith("pip")}
+    compiled = list((prefix / "lib").rglob("*.pyc"))
+    assert compiled
+    assert [path for path in compiled if path.read_bytes()[4:8] != UNCHECKED] == [], "valid whatever the times say"
     for path in [prefix, *prefix.rglob("*")]:
         if not path.is_symlink():
             path.chmod(path.stat().st_mode & ~0o222)
