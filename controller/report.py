@@ -49,7 +49,8 @@ _WORDS: dict[type[Outcome], str] = {Done: "done", ComeBack: "come back", Retry: 
 class _Line:
     """What a pass has done so far, for its one line in the log."""
 
-    def __init__(self) -> None:
+    def __init__(self, id_: str) -> None:
+        self.id = id_
         self.did: Counter[str] = Counter()
         self.stale = False
 
@@ -64,7 +65,7 @@ class Report:
         self._contact = ""
         self._passes = 0
         self._lines: dict[Key, _Line] = {}
-        """By what is in hand now; a key is in one hand at a time."""
+        """By what is in hand now, until `passed`; a key is in one hand at a time."""
 
     def answered(self, answer: Answer) -> None:
         self._metrics.answered(answer.call.verb, answer.status, answer.seconds)
@@ -105,15 +106,12 @@ class Report:
     async def in_context(self, handle: Callable[[Taken[Key]], Awaitable[Outcome]], taken: Taken[Key]) -> Outcome:
         """One pass: everything logged inside carries its DaemonSet, its id and why it was made."""
         self._passes += 1
-        line = self._lines[taken.key] = _Line()
+        line = self._lines[taken.key] = _Line(f"{self._passes:x}")
         began = asyncio.get_running_loop().time()
-        with about(str(taken.key), f"{self._passes:x}", taken.reasons):
-            try:
-                outcome = await handle(taken)
-                self._reconciled(line, outcome, asyncio.get_running_loop().time() - began)
-                return outcome
-            finally:
-                self._lines.pop(taken.key, None)
+        with about(str(taken.key), line.id, taken.reasons):
+            outcome = await handle(taken)
+            self._reconciled(line, outcome, asyncio.get_running_loop().time() - began)
+            return outcome
 
     def _reconciled(self, line: _Line, outcome: Outcome, seconds: float) -> None:
         """The one line about a pass, at debug where nothing was written and nothing failed."""
@@ -141,7 +139,8 @@ class Report:
         self._log.warning("own writes not seen for long, listing again", waiting_for=stale.waiting_for)
 
     def passed(self, done: Pass[Key]) -> None:
-        """One pass over one DaemonSet is over."""
+        """One pass over one DaemonSet is over, begun by `in_context`."""
+        line = self._lines.pop(done.taken.key)
         result: Result
         match done.outcome:
             case Done():
@@ -151,15 +150,14 @@ class Report:
             case Retry(error=error):
                 result = "error"
                 if done.crashed:  # the others have their line
-                    self._log.error(
-                        "reconciled",
-                        daemonset=str(done.taken.key),
-                        reason=",".join(done.taken.reasons),
-                        outcome="crashed",
-                        seconds=round(done.work_seconds, 6),
-                        why=str(error) or type(error).__name__,
-                        exc_info=error,
-                    )
+                    with about(str(done.taken.key), line.id, done.taken.reasons):
+                        self._log.error(
+                            "reconciled",
+                            outcome="crashed",
+                            seconds=round(done.work_seconds, 6),
+                            why=str(error) or type(error).__name__,
+                            exc_info=error,
+                        )
         self._metrics.passed(
             result,
             queued_seconds=done.taken.queued_seconds,

@@ -1,8 +1,17 @@
-"""What is counted of a pass: nothing of a DaemonSet or node that went while the server was answering."""
+"""What is counted of a pass, nothing of a DaemonSet or node that went meanwhile; and the line of one that crashed."""
 
 from __future__ import annotations
 
+import asyncio
+import io
+import json
+import logging
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
+
+import pytest
+import structlog
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Rollout
 from controller.api.meta import Key, Ref, rfc3339
@@ -11,8 +20,13 @@ from controller.api.pod import Pod
 from controller.assembly import Parts, assemble
 from controller.kube.decode import Seen
 from controller.planner.actions import CreatePod, DeletePod, Why
+from controller.report import Report
 from controller.runtime.store import StoreWriter
+from controller.runtime.workers import Done, Outcome, Pass, workers
+from controller.runtime.workqueue import Taken, WorkQueue
 from controller.settings import Settings
+from controller.telemetry import log
+from controller.telemetry.metrics import Metrics
 from tests.builders import NOW, ago, ds, everywhere, node, pod, revision
 from tests.pure.kube.scripted import Script
 
@@ -106,3 +120,46 @@ async def test_a_pass_that_ends_after_its_daemonset_went_leaves_nothing_behind()
     assert office.count("kruise_daemonset_pod_operations_total") == 0
     assert office.count("kruise_daemonset_rollouts_total") == 0
     assert office.updated(daemonset) == 0
+
+
+@pytest.fixture
+def out() -> Iterator[io.BytesIO]:
+    root = logging.getLogger()
+    handlers, level, stream = root.handlers, root.level, io.BytesIO()
+    log.configure("debug", "json", stream)
+    yield stream
+    structlog.reset_defaults()
+    root.handlers, root.level = handlers, level
+
+
+async def test_a_crashed_pass_has_one_line_that_carries_the_id_of_the_pass(out: io.BytesIO) -> None:
+    report, queue, over = Report(Metrics(version="0")), WorkQueue[Key](), asyncio.Event()
+    tries: list[Key] = []
+
+    async def handle(taken: Taken[Key]) -> Outcome:
+        tries.append(taken.key)
+        structlog.get_logger().info("inside")
+        if len(tries) == 1:
+            raise KeyError("pod-1")
+        return Done()
+
+    def passed(done: Pass[Key]) -> None:
+        report.passed(done)
+        if len(tries) == 2:
+            over.set()
+
+    async with workers(1, queue, partial(report.in_context, handle), on_outcome=passed):
+        queue.add(Key("shop", "agent"), "pod changed")
+        await asyncio.wait_for(over.wait(), 10)
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    told = [(line["msg"], line.get("outcome"), line["daemonset"], line.get("reconcile_id")) for line in lines]
+    first, second = (line["reconcile_id"] for line in lines if line["msg"] == "inside")
+    assert told == [
+        ("inside", None, "shop/agent", first),
+        ("reconciled", "crashed", "shop/agent", first),
+        ("inside", None, "shop/agent", second),
+        ("reconciled", "done", "shop/agent", second),
+    ]
+    crashed = lines[1]
+    assert (crashed["reason"], crashed["level"]) == ("pod changed", "error")
+    assert "KeyError: 'pod-1'" in crashed["exception"]
