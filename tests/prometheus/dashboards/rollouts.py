@@ -251,7 +251,7 @@ def _edits() -> Document:
         "name": "edits",
         "enable": True,
         "datasource": DATASOURCE,
-        "expr": f"changes(kruise_daemonset_metadata_generation{{{CHOSEN}}}[1m]) > 0",
+        "expr": f"changes(kruise_daemonset_metadata_generation{{{CHOSEN}}}[2m]) > 0",
         "step": "1m",
         "titleFormat": "spec edited",
         "textFormat": "{{namespace}}/{{daemonset}}",
