@@ -102,7 +102,9 @@ async def test_whatever_is_in_the_way_is_told(bed: Bed) -> None:
     assert 0 <= (epoch(since) or 0) - told + 1 <= 2, "as the record says"
     await roll(bed, partition=None, paused=None, selector={"matchLabels": {"canary": "yes"}})
     chosen = await tells(bed, port, rollout_phase={"Held": 1}, rollout_blocked={"Selector": 1})
-    assert (chosen["rollout_paused_since_timestamp_seconds"], chosen["rollout_unplanned_updated_nodes"]) == (0, 0)
+    assert (chosen["rollout_paused_since_timestamp_seconds"], chosen["rollout_unplanned_updated_nodes"]) == (0, 2), (
+        "the selector chooses no node, and two have the new revision"
+    )
     bed.nodes.behave("*", UNREADY)
     await roll(bed, selector=None)
     waits = await tells(bed, port, rollout_updating_nodes=1, rollout_blocked={"Budget": 1})
