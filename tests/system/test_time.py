@@ -145,9 +145,7 @@ async def test_h6_the_controller_wakes_up_by_itself_when_a_pod_becomes_available
         await bed.idle(3700)
         await bed.status(ready=2, available=2, unavailable=0)
         wrote = [write.resource for write in bed.journal.writes]
-        assert wrote == ["daemonsets.apps.kruise.io/status", "events"], (
-            "in an hour: that it is complete"
-        )
+        assert wrote == ["daemonsets.apps.kruise.io/status", "events"], "in an hour: that it is complete"
 
 
 @virtual_time
