@@ -14,9 +14,9 @@ from controller.api.meta import Key
 from controller.api.pod import Pod
 from controller.api.wellknown import LEASE_NAME
 from controller.daemonset.caches import Caches
-from controller.daemonset.execute import EXCEEDED_QUOTA
+from controller.daemonset.execute import is_refusal
 from controller.kube.decode import Malformed
-from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid
+from controller.kube.errors import AlreadyExists, ApiError
 from controller.kube.kinds import DAEMONSETS
 from controller.kube.sender import Answer
 from controller.planner.actions import (
@@ -218,8 +218,7 @@ class Report:
             case CreateRevision() if not isinstance(error, AlreadyExists):
                 tally.made_revision(uid, action.hash)
             case ProbeTemplate():
-                refused = isinstance(error, Invalid | Forbidden) and EXCEEDED_QUOTA not in error.message
-                tally.probed("accepted" if success else "refused" if refused else "error")
+                tally.probed("accepted" if error is None else "refused" if is_refusal(error) else "error")
 
     def _did(self, daemonset: DaemonSet, what: str) -> None:
         line = self._lines.get(daemonset.key)

@@ -96,6 +96,11 @@ def _place_of(action: Action) -> str:
             return ""
 
 
+def is_refusal(error: ApiError) -> bool:
+    """Whether the server refuses the template that was probed. A quota does not: the pod that goes makes room."""
+    return isinstance(error, Invalid | Forbidden) and EXCEEDED_QUOTA not in error.message
+
+
 class _Turn:
     """One pass over one DaemonSet."""
 
@@ -207,10 +212,10 @@ class _Turn:
             case (_, NotFound()) if not isinstance(action, CreatePod | CreateRevision | ProbeTemplate):
                 return None  # somebody else was quicker
             case ProbeTemplate(), Invalid() | Forbidden():
-                if EXCEEDED_QUOTA in error.message:  # the pod that goes makes room for the one that comes
-                    self._memory.verdicts[action.revision.hash] = ""
-                else:
+                if is_refusal(error):
                     self._memory.refused(action.revision.hash, error.message, self._hands.clock())
+                else:
+                    self._memory.verdicts[action.revision.hash] = ""
                 return None
             case (_, _) if error.is_terminating_namespace:
                 return None

@@ -34,7 +34,6 @@ TURN = 128
 
 
 RestartReason = Literal["closed", "gone", "error", "timeout"]
-RESTART_REASONS: tuple[RestartReason, ...] = ("closed", "gone", "error", "timeout")
 """Why an open stream ended: by the server in peace, as too old, by an error, or because nothing came for long."""
 
 

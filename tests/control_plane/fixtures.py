@@ -1,18 +1,18 @@
 """The control plane as pytest fixtures; `tests/conftest.py` names this file in `pytest_plugins`.
 
-Where it cannot be had, the tests that ask for it are skipped, and the run's last lines say so and why;
-under `CI=true` they fail instead.
+Where it cannot be had, the tests that ask for it are skipped (under `CI=true` they fail), and the run's last lines
+say so and why.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
 
 from tests.control_plane import Binaries, ControlPlane, ControlPlaneUnavailable, obtain
+from tests.kit.absence import not_to_be_had
 
 REAL_BED = pytest.StashKey[str]()
 
@@ -24,9 +24,7 @@ def control_plane_binaries(request: pytest.FixtureRequest) -> Binaries:
         binaries = obtain()
     except ControlPlaneUnavailable as reason:
         request.config.stash[REAL_BED] = f"NOT RUN: {reason}"
-        if os.environ.get("CI", "").lower() in ("true", "1"):
-            pytest.fail(str(reason), pytrace=False)
-        pytest.skip(str(reason))
+        not_to_be_had(reason)
     request.config.stash[REAL_BED] = f"Kubernetes {binaries.version} from {binaries.folder}"
     return binaries
 

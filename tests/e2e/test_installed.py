@@ -20,11 +20,15 @@ NODES = ("one", "two", "three")
 (ROLLED_OUT,) = [line for line in commands("Install") if "rollout status" in line]
 
 
-async def leaders(replicas: list[Running]) -> list[bool]:
-    """Who leads, as each replica's metrics say."""
-    pages = [await one.page("metrics", "/metrics") for one in replicas]
-    assert [status for status, _ in pages] == [200] * len(replicas)
-    return ['leader_election_master_status{name="kruise-ds-controller"} 1.0' in body for _, body in pages]
+async def one_leads(replicas: list[Running]) -> None:
+    """Wait until each replica's metrics say that exactly one of them leads: ready are both before that."""
+
+    async def holds() -> bool:
+        pages = [await one.page("metrics", "/metrics") for one in replicas]
+        assert [status for status, _ in pages] == [200] * len(replicas)
+        return sum('leader_election_master_status{name="kruise-ds-controller"} 1.0' in body for _, body in pages) == 1
+
+    await replicas[0].process.until(holds, what="one of two leads", seconds=20.0)
 
 
 async def test_two_replicas_as_installed_roll_out_the_demo_and_end_well(site_plane: ControlPlane) -> None:
@@ -34,7 +38,7 @@ async def test_two_replicas_as_installed_roll_out_the_demo_and_end_well(site_pla
         replicas = await site.replicas()
         assert len(replicas) == 2
         assert all("the service account of this pod" in one.process.log.read_text() for one in replicas)
-        assert sorted(await leaders(replicas)) == [False, True]
+        await one_leads(replicas)
         await site.workers(*NODES)
         await site.bed.apply_sample("ds.demo.yaml")
         await site.bed.serves(*NODES)

@@ -1,15 +1,14 @@
 """Prometheus' binaries as pytest fixtures; `tests/conftest.py` names this file in `pytest_plugins`.
 
-Where they cannot be had, the tests that ask for them are skipped, and the run's last lines say so and why;
-under `CI=true` they fail instead.
+Where they cannot be had, the tests that ask for them are skipped (under `CI=true` they fail), and the run's last
+lines say so and why.
 """
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
+from tests.kit.absence import not_to_be_had
 from tests.prometheus.binaries import Binaries, PrometheusUnavailable, obtain
 
 PROMETHEUS = pytest.StashKey[str]()
@@ -22,9 +21,7 @@ def prometheus_binaries(request: pytest.FixtureRequest) -> Binaries:
         binaries = obtain()
     except PrometheusUnavailable as reason:
         request.config.stash[PROMETHEUS] = f"NOT RUN: {reason}"
-        if os.environ.get("CI", "").lower() in ("true", "1"):
-            pytest.fail(str(reason), pytrace=False)
-        pytest.skip(str(reason))
+        not_to_be_had(reason)
     request.config.stash[PROMETHEUS] = str(binaries.prometheus)
     return binaries
 

@@ -42,6 +42,11 @@ def quantile(share: float, metric: str, *by: str) -> str:
     return f"histogram_quantile({share}, sum by ({', '.join((*by, 'le'))}) ({rate(f'{metric}_bucket')}))"
 
 
+def median_and_tail(metric: str) -> tuple[Query, ...]:
+    """p50 and p99 of a histogram."""
+    return tuple(Query(quantile(share, metric), f"p{share * 100:.0f}") for share in (0.5, 0.99))
+
+
 def _replicas() -> tuple[Panel, ...]:
     leads = of("leader_election_master_status", 'name="kruise-ds-controller"')
     versions = of("kruise_ds_build_info")
@@ -75,10 +80,7 @@ def _passes() -> tuple[Panel, ...]:
         ),
         graph(
             "Length of a pass",
-            *(
-                Query(quantile(share, "controller_runtime_reconcile_time_seconds"), f"p{share * 100:.0f}")
-                for share in (0.5, 0.99)
-            ),
+            *median_and_tail("controller_runtime_reconcile_time_seconds"),
             unit="s",
             width=6,
         ),
@@ -96,10 +98,7 @@ def _queue() -> tuple[Panel, ...]:
         graph("Depth", Query(of("workqueue_depth"), REPLICA), width=6, meaning="A standby's fills: nobody takes"),
         graph(
             "Wait",
-            *(
-                Query(quantile(share, "workqueue_queue_duration_seconds"), f"p{share * 100:.0f}")
-                for share in (0.5, 0.99)
-            ),
+            *median_and_tail("workqueue_queue_duration_seconds"),
             unit="s",
             width=6,
         ),
