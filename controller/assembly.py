@@ -42,8 +42,8 @@ from controller.telemetry.metrics import Metrics
 
 FOREIGN_STATUS = "ForeignStatusWrite"
 FOREIGN_WORDS = (
-    "{manager!r} wrote this status too: two controllers act on this DaemonSet. Stop one of them, for example "
-    "OpenKruise's kruise-controller-manager"
+    "{manager!r} wrote this status too. This DaemonSet is left to that controller until it has not written for a "
+    "minute, later for up to 15. Stop one of the two, for example OpenKruise's kruise-controller-manager"
 )
 
 
@@ -108,6 +108,7 @@ def assemble(
             report.saw(owner, pod, clock())
 
     def foreign(daemonset: DaemonSet, manager: str) -> None:
+        memories.of(daemonset.uid).stand_back(clock())
         if fence.is_open:
             metrics.tally.foreign()
             say(daemonset, Note(warning=True, reason=FOREIGN_STATUS, message=FOREIGN_WORDS.format(manager=manager)))

@@ -14,6 +14,7 @@ from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.pod import Pod
 from controller.api.revision import Revision
+from controller.daemonset.rivalry import Rivalry, rivalry_after
 from controller.daemonset.trouble import Trouble
 from controller.planner.eligibility import Rules
 from controller.planner.manifest import Mold
@@ -70,6 +71,8 @@ class Memory(msgspec.Struct):
     """The last pass left more to do, now or once pods are available: what it waits for is looked at soon."""
     trouble: Trouble | None = None
     """What a failed write was told by the server, until it is over; another generation begins without any."""
+    rivalry: Rivalry | None = None
+    """Another controller wrote the status after us."""
     sight: Sight | None = None
     """What the last pass saw."""
     paused_since: float = 0.0
@@ -124,6 +127,14 @@ class Memory(msgspec.Struct):
         rolling = daemonset.rolling_update
         self.sight = sight
         self.paused_since = (self.paused_since or now) if rolling is not None and rolling.paused else 0.0
+
+    def stand_back(self, now: float) -> None:
+        """Another controller has written the status."""
+        self.rivalry = rivalry_after(self.rivalry, now)
+
+    def stands_back(self, now: float) -> float:
+        """The seconds for which the DaemonSet is still left to another controller; 0: it is ours."""
+        return 0.0 if self.rivalry is None else max(self.rivalry.until - now, 0.0)
 
     def refused(self, revision_hash: str, words: str, now: float) -> None:
         """The dry run was refused."""

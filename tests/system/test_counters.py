@@ -12,7 +12,7 @@ from tests.control_plane import ControlPlane
 from tests.control_plane.ports import free_port
 from tests.control_plane.probe import get
 from tests.kit.api import DAEMONSETS, PODS, Api
-from tests.system.bed import Bed
+from tests.system.bed import Bed, uids
 from tests.system.journal import Write
 from tests.system.metrics import metric, scrape, with_metrics
 from tests.system.objects import V1, V2, V3, bare_pod, daemonset
@@ -156,7 +156,7 @@ async def test_watches_tasks_and_the_probe_that_looks_at_them(simulator: Bed) ->
     assert f"tasks failed: {settings.workers - 1} of {settings.workers} workers live" in body
 
 
-async def test_another_controller_that_writes_our_status_is_counted_and_named(
+async def test_another_controller_that_writes_our_status_is_counted_and_named_and_left_alone(
     real_bed: Bed, plane: ControlPlane
 ) -> None:
     bed = real_bed
@@ -167,12 +167,20 @@ async def test_another_controller_that_writes_our_status_is_counted_and_named(
         open_transport(connection, "kubectl-edit") as hand,
     ):
         foreign = "kruise_ds_foreign_status_writes_total"
-        for transport, ready, count in ((hand, 1, 0), (theirs, 2, 1)):
-            await asyncio.sleep(1.1)
-            other = Api(transport, bed.api.namespace)
-            await other.patch(DAEMONSETS, "agent", {"status": {"numberReady": ready}}, sub="status")
-            await bed.status(ready=3)
-            await bed.idle()
-            assert await metric(port, foreign) == count, ready
+        await asyncio.sleep(1.1)
+        await Api(hand, bed.api.namespace).patch(DAEMONSETS, "agent", {"status": {"numberReady": 1}}, sub="status")
+        await bed.status(ready=3)
+        await bed.idle()
+        assert await metric(port, foreign) == 0, "a person is no controller"
+        await asyncio.sleep(1.1)
+        await Api(theirs, bed.api.namespace).patch(DAEMONSETS, "agent", {"status": {"numberReady": 2}}, sub="status")
         told = await bed.event("ForeignStatusWrite")
         assert "'kruise-manager' wrote this status too" in told["message"]
+        assert await metric(port, foreign) == 1
+        bed.journal.clear()
+        before = uids(await bed.pods())
+        await bed.set_image(V2)
+        await bed.idle(3)
+        assert [str(write) for write in bed.journal.writes if write.resource != "events"] == []
+        assert (await bed.daemonset())["status"]["numberReady"] == 2
+        assert uids(await bed.pods()) == before

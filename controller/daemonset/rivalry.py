@@ -1,0 +1,35 @@
+"""Another controller writes the status of our DaemonSet too: how long the object is left to it. Pure.
+
+Never for ever: the other one may be gone, and then nobody would look after the nodes.
+"""
+
+from __future__ import annotations
+
+from controller.api.base import Value
+
+STAND_BACK_FIRST = 60.0
+STAND_BACK_AT_MOST = 900.0
+
+
+class Rivalry(Value):
+    """Both in seconds; `until` since 1970."""
+
+    until: float
+    """We do nothing before."""
+    pause: float
+    """So long after the other's last write."""
+
+
+def rivalry_after(known: Rivalry | None, now: float) -> Rivalry:
+    """What follows from the other's write at `now`.
+
+    While we stand back each one only begins the pause anew. Who writes again as soon as we act is left alone for
+    twice as long; once we have acted in peace for as long as we stood back, it begins from the start.
+    """
+    if known is None or now > known.until + known.pause:
+        pause = STAND_BACK_FIRST
+    elif now < known.until:
+        pause = known.pause
+    else:
+        pause = min(known.pause * 2, STAND_BACK_AT_MOST)
+    return Rivalry(until=now + pause, pause=pause)

@@ -1,0 +1,65 @@
+"""Another controller writes the status too: how long nothing of ours moves, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from controller.api.managed import OURS
+from controller.api.meta import rfc3339
+from tests.kit.api import DAEMONSETS, Object
+from tests.system.bed import Bed
+from tests.system.objects import V2, V3, daemonset
+from tests.system.opening import simulated
+from tests.virtual_time import clock, virtual_time
+
+
+def _writer(manager: str, seconds: float) -> Object:
+    fields: Object = {"f:status": {"f:numberReady": {}}}
+    return {
+        "manager": manager,
+        "subresource": "status",
+        "operation": "Update",
+        "time": rfc3339(clock() + seconds),
+        "fieldsType": "FieldsV1",
+        "fieldsV1": fields,
+    }
+
+
+async def they_write(bed: Bed) -> float:
+    """What the real server notes of a write by OpenKruise's manager, now, and the write. Returns when it was."""
+    writers = [_writer(OURS, -1), _writer("kruise-manager", 0)]
+    await bed.api.patch(DAEMONSETS, "agent", {"metadata": {"managedFields": writers}})
+    await bed.api.patch(DAEMONSETS, "agent", {"status": {"numberReady": 1}}, sub="status")
+    return asyncio.get_running_loop().time()
+
+
+async def pause_after(bed: Bed, image: str) -> int:
+    """They write, somebody sets the image: the seconds until the first thing that we do."""
+    written = await they_write(bed)
+    bed.journal.clear()
+    await bed.set_image(image)
+    await bed.settled()
+    return round(min(write.at for write in bed.journal.writes if write.resource != "events") - written)
+
+
+@virtual_time
+async def test_nothing_is_written_for_a_minute_then_the_work_goes_on_and_the_next_time_it_is_two() -> None:
+    async with simulated(clock=clock) as bed:
+        bed.patience = 10_000.0
+        await bed.add_nodes(3)
+        await bed.deploy(daemonset())
+        assert await pause_after(bed, V2) == 60
+        assert await pause_after(bed, V3) == 120
+        await bed.event("ForeignStatusWrite", "'kruise-manager'")
+
+
+@virtual_time
+async def test_each_of_their_writes_begins_the_minute_anew() -> None:
+    async with simulated(clock=clock) as bed:
+        bed.patience = 10_000.0
+        await bed.add_nodes(3)
+        await bed.deploy(daemonset())
+        for _ in range(5):
+            await they_write(bed)
+            await asyncio.sleep(40)
+        assert await pause_after(bed, V2) == 60
