@@ -16,9 +16,10 @@ PREFIX = "kruise-ds-control-plane-"
 def temporary_folder() -> Iterator[Path]:
     """Yield a new folder and remove it at the end, with those of runs that no longer live."""
     _sweep()
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-    with open(folder / "owner.lock", "w") as owner:
+    unseen = Path(tempfile.mkdtemp(prefix=f".{PREFIX}"))
+    with open(unseen / "owner.lock", "w") as owner:
         fcntl.flock(owner, fcntl.LOCK_EX)  # the kernel lets go of it when we end, however we end
+        folder = unseen.rename(unseen.with_name(unseen.name[1:]))  # no other run finds it before it has its lock
         try:
             yield folder
         finally:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import random
 import signal
 import socket
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -70,6 +72,30 @@ def test_the_folder_of_a_run_that_was_killed_goes_with_the_next_run(monkeypatch:
             with temporary_folder() as ours:
                 assert {path.name for path in Path(base).iterdir()} == {alive.name, ours.name}
         assert not ours.exists()
+
+
+def drawing(first: list[int]) -> Callable[..., int]:
+    """`random.randrange`, but for the first numbers."""
+    chance, drawn = random.randrange, iter(first)
+    return lambda *bounds: next(drawn, 0) or chance(*bounds)
+
+
+def test_a_port_is_given_out_once_and_no_other_run_is_given_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, pipe = free_port(), Pipe(tmp_path / "pipe")
+    code = f"""if True:
+        import random, time
+        from tests.control_plane.ports import free_port
+        from tests.control_plane.test_processes import drawing
+        random.randrange = drawing([{ours}])
+        with open({str(pipe.path)!r}, "w") as told:
+            print(free_port(), file=told, flush=True)
+            time.sleep(600)"""
+    with pipe as other, other_run(code):
+        theirs = int(other.read())
+        monkeypatch.setattr(random, "randrange", drawing([ours, theirs]))
+        assert len({ours, theirs, free_port()}) == 3
 
 
 def test_a_free_port_is_no_port_that_outgoing_connections_are_given() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -50,8 +51,13 @@ async def test_a_service_account_may_do_only_what_it_is_bound_to(control_plane_b
         assert "system:serviceaccount:default:robot" in forbidden.stderr
         await plane.run_kubectl("create", "role", "reader", "--verb=list", "--resource=pods")
         await plane.run_kubectl("create", "rolebinding", "robot", "--role=reader", f"--user={account.name}")
-        can = await plane.run_kubectl("auth", "can-i", "list", "pods", user=account)
-        assert can.stdout == "yes\n", can.stderr
+
+        async def may_list() -> bool:
+            can = await plane.run_kubectl("auth", "can-i", "list", "pods", user=account)
+            return can.stdout == "yes\n"
+
+        server = plane.process("kube-apiserver")  # it takes notice of a new binding after it has stored it
+        await server.until(may_list, what="letting the account list pods", seconds=30)
 
 
 async def test_the_controllers_collect_what_has_lost_its_owner(complete_binaries: Binaries) -> None:
@@ -65,6 +71,16 @@ async def test_the_controllers_collect_what_has_lost_its_owner(complete_binaries
         await plane.run_kubectl("delete", "configmap", "owner")
         gone = await plane.run_kubectl("wait", "--for=delete", "configmap/owned", "--timeout=30s")
         assert gone.returncode == 0, gone.stderr
-        events = [json.loads(line) for line in plane.audit_path.read_text().splitlines()]
-        told = [event["objectRef"] for event in events if event["verb"] == "delete"]
-        assert [it["name"] for it in told if it["resource"] == "configmaps"] == ["owner", "owned"]
+
+        async def told() -> bool:
+            return deleted(plane.audit_path) == ["owner", "owned"]
+
+        server = plane.process("kube-apiserver")  # its log comes shortly after the deed
+        await server.until(told, what="telling of both deletions, in this order", seconds=30)
+
+
+def deleted(audit: Path) -> list[str]:
+    """The names of the deleted ConfigMaps, by the whole lines of the audit log."""
+    events = [json.loads(line) for line in audit.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    told = [event["objectRef"] for event in events if event["verb"] == "delete"]
+    return [it["name"] for it in told if it["resource"] == "configmaps"]
