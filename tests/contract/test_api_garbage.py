@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from tests.contract.bed import Bed, names
+from tests.contract.bed import NO_UID, Bed, names
 from tests.kit.api import CONFIGMAPS, DAEMONSETS, PODS, REVISIONS, Object, Resource
 from tests.kit.manifests import configmap, demo, owner, pod
-
-NODE = "contract-nowhere"
 
 
 async def family(bed: Bed) -> Object:
     """A DaemonSet with two pods on a node, one without, and a revision."""
     head = await bed.api.create(DAEMONSETS, demo())
     for name in ("one", "two"):
-        await bed.api.create(PODS, pod(name, on=NODE, ownerReferences=[owner(head)]))
+        await bed.api.create(PODS, pod(name, on=bed.nowhere, ownerReferences=[owner(head)]))
     await bed.api.create(PODS, pod("free", ownerReferences=[owner(head)]))
     revision = {"metadata": {"name": "demo-1", "ownerReferences": [owner(head)]}, "revision": 1, "data": {}}
     await bed.api.create(REVISIONS, revision)
+    await bed.garbage_collector_knows(PODS, REVISIONS)
     return head
 
 
@@ -59,7 +58,7 @@ async def test_foreground_the_owner_goes_last(bed: Bed) -> None:
 async def test_foreground_does_not_wait_for_what_does_not_block(bed: Bed) -> None:
     await bed.needs_garbage_collector()
     head = await bed.api.create(DAEMONSETS, demo())
-    await bed.api.create(PODS, pod("one", on=NODE, ownerReferences=[owner(head, block=False)]))
+    await bed.api.create(PODS, pod("one", on=bed.nowhere, ownerReferences=[owner(head, block=False)]))
     await bed.api.delete(DAEMONSETS, "demo", options={"propagationPolicy": "Foreground"})
     await gone(bed, DAEMONSETS, "demo")
     await dying(bed, "one")
@@ -82,7 +81,7 @@ async def test_orphan_lets_the_pods_live(bed: Bed) -> None:
 async def test_a_pod_of_an_owner_that_never_was_is_garbage(bed: Bed) -> None:
     await bed.needs_garbage_collector()
     head = await bed.api.create(DAEMONSETS, demo())
-    reference = owner(head) | {"uid": "00000000-0000-0000-0000-000000000000"}
+    reference = owner(head) | {"uid": NO_UID}
     await bed.api.create(PODS, pod("one", ownerReferences=[reference]))
     await gone(bed, PODS, "one")
 

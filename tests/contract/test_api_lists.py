@@ -81,10 +81,10 @@ async def test_a_selector_that_cannot_be_read_is_a_bad_request(bed: Bed) -> None
 
 async def test_field_selectors_of_pods(bed: Bed) -> None:
     await bed.api.create(PODS, pod("free"))
-    await bed.api.create(PODS, pod("bound", on="contract-nowhere"))
+    await bed.api.create(PODS, pod("bound", on=bed.nowhere))
     await bed.api.patch(PODS, "bound", {"status": {"phase": "Running"}}, sub="status")
     for selector, expected in {
-        "spec.nodeName=contract-nowhere": ["bound"],
+        f"spec.nodeName={bed.nowhere}": ["bound"],
         "spec.nodeName=": ["free"],
         "spec.nodeName!=": ["bound"],
         "status.phase=Running": ["bound"],

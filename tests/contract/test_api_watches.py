@@ -75,9 +75,9 @@ async def test_leaving_a_selection_is_a_deletion_and_entering_an_addition(bed: B
 
 async def test_a_field_selector_follows_pods_to_their_node(bed: Bed) -> None:
     await bed.api.create(PODS, pod("one"))
-    _, events = await bed.follow(PODS, fieldSelector="spec.nodeName=contract-nowhere")
+    _, events = await bed.follow(PODS, fieldSelector=f"spec.nodeName={bed.nowhere}")
     binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "one"}}
-    target = {"apiVersion": "v1", "kind": "Node", "name": "contract-nowhere"}
+    target = {"apiVersion": "v1", "kind": "Node", "name": bed.nowhere}
     await bed.api.create(PODS, binding | {"target": target}, sub="binding")
     assert told(await next_events(events, 1)) == [("ADDED", "one")]
 

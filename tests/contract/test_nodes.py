@@ -88,8 +88,7 @@ async def test_a_finalizer_outlives_the_pods_containers(bed: Bed) -> None:
 
 
 async def test_a_taint_keeps_a_pod_away_until_it_is_gone(bed: Bed) -> None:
-    async with bed.nodes() as (_, (name,)):
-        await bed.api.patch(NODES, name, {"spec": {"taints": [HARD_TAINT]}})
+    async with bed.nodes(taints=[HARD_TAINT]) as (_, (name,)):
         await bed.api.create(PODS, pod("one", aimed_at=name))
         await bed.api.wait_for(PODS, unschedulable("untolerated taint"), "one is refused")
         await bed.api.patch(NODES, name, {"spec": {"taints": None}})
@@ -97,8 +96,7 @@ async def test_a_taint_keeps_a_pod_away_until_it_is_gone(bed: Bed) -> None:
 
 
 async def test_a_pod_waits_for_room_until_another_is_gone(bed: Bed) -> None:
-    async with bed.nodes() as (_, (name,)):
-        await bed.api.patch(NODES, name, {"status": {"allocatable": {"cpu": "1"}}}, sub="status")
+    async with bed.nodes(allocatable={"cpu": "1"}) as (_, (name,)):
         for which in ("big", "late"):
             new = pod(which, aimed_at=name)
             new["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "600m"}}
