@@ -14,6 +14,13 @@ from tests.control_plane import Binaries, ControlPlane
 from tests.manifests.files import MANIFESTS
 from tests.manifests.server import Server, daemonsets
 
+SETTLED = {
+    "crd/daemonsets.apps.kruise.io": "Established",
+    "flowschemas/kruise-ds-controller": "Dangling=False",
+    "flowschemas/kruise-ds-controller-leader-election": "Dangling=False",
+}
+"""What the server itself writes into the status of what is new."""
+
 Store = Callable[[JSONObject], JSONObject]
 Kubectl = Callable[..., str]
 
@@ -53,7 +60,8 @@ def build(control_plane_binaries: Binaries) -> Callable[[str], str]:
 def server(control_plane: ControlPlane, kubectl: Kubectl) -> Iterator[Server]:
     """The API server with everything of `overlays/default` in it."""
     kubectl("apply", "--server-side", "--force-conflicts", "-k", str(MANIFESTS / "overlays" / "default"))
-    kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd/daemonsets.apps.kruise.io")
+    for what, condition in SETTLED.items():
+        kubectl("wait", f"--for=condition={condition}", "--timeout=30s", what)
     asked = Server(control_plane)
     yield asked
     asked.close()

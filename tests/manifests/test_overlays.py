@@ -9,6 +9,7 @@ import pytest_asyncio
 
 from tests.control_plane import Binaries, ControlPlane, ControlPlaneUnavailable
 from tests.kit.absence import not_to_be_had
+from tests.manifests.conftest import SETTLED
 from tests.manifests.files import MANIFESTS, SAMPLES
 from tests.manifests.operator import obtain_operator_crds
 from tests.manifests.render import INSTALL, overlays
@@ -16,8 +17,6 @@ from tests.manifests.render import INSTALL, overlays
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
 
 VERSIONS = "jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.resourceVersion}{'\\n'}{end}"
-SETTLED = {"crd/daemonsets.apps.kruise.io": "Established", "flowschemas/kruise-ds-controller": "Dangling=False"}
-"""What the server itself writes into the status of what is new."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
