@@ -43,7 +43,9 @@ class Audit:
 
     def requests(self) -> list[Asked]:
         with open(self._path, "rb") as log:
-            log.seek(self._start)
+            if self._start:  # which may lie within a line, as the server writes it
+                log.seek(self._start - 1)
+                log.readline()
             lines = [line for line in log if line.endswith(b"\n")]
         events: list[dict[str, Any]] = [msgspec.json.decode(line) for line in lines]
         return [_asked(event) for event in events if _is_by(event, self._user)]

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -73,6 +74,10 @@ class Running:
         status, _ = await self.page(asked["port"], asked["path"], self.container[probe].get("timeoutSeconds", 1))
         return 200 <= status < 400
 
+    def bears(self, probe: str, failures: int) -> bool:
+        """Whether so many failures in a row are fewer than the probe says."""
+        return failures < int(self.container[probe].get("failureThreshold", 3))
+
     def pause(self, probe: str) -> float:
         return float(self.container[probe].get("periodSeconds", 10)) / HASTE
 
@@ -126,12 +131,15 @@ class Host:
         await self._write(uid, ready=False)
         while not await one.passes("startupProbe") and not self._told_to_go(uid):  # noqa: ASYNC110 - a kubelet polls
             await asyncio.sleep(one.pause("startupProbe"))
-        ready = False
+        ready, failures = False, Counter[str]()
         while not self._told_to_go(uid):
-            if one.process.returncode is not None or not await one.passes("livenessProbe"):
+            for probe in ("livenessProbe", "readinessProbe"):
+                failures[probe] = 0 if await one.passes(probe) else failures[probe] + 1
+            if one.process.returncode is not None or not one.bears("livenessProbe", failures["livenessProbe"]):
                 self.restarts.append(f"{one.name}: {one.process.returncode}{one.process.tail()}")
                 return
-            if (now := await one.passes("readinessProbe")) != ready:
+            unready = failures["readinessProbe"]
+            if (now := unready == 0 or (ready and one.bears("readinessProbe", unready))) != ready:
                 ready = now
                 await self._write(uid, ready=ready)
             await asyncio.sleep(one.pause("readinessProbe"))

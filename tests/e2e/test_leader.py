@@ -16,6 +16,6 @@ async def test_without_the_namespace_of_its_lease_it_says_so_and_waits(plane: Co
         line = await controller.says("cannot reach the leader lease")
         assert 'namespaces "nowhere" not found' in line["msg"]
         await plane.run_kubectl("create", "namespace", "nowhere")
-        await controller.leads(10)
+        await controller.leads()
         assert await controller.terminated() == 0
         await controller.says("the leader lease is released", 1)
