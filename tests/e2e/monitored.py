@@ -39,11 +39,9 @@ async def monitored(plane: ControlPlane, binaries: Binaries) -> AsyncIterator[Sc
     """The scene, when Prometheus has seen all of it."""
     await plane.run_kubectl("-n", INSTALLED_IN, "delete", "lease", "kruise-ds-controller", "--ignore-not-found")
     async with AsyncExitStack() as stack:
-        leader, standby = [
-            await stack.enter_async_context(running(plane.folder, plane.kubeconfig_for(user), elect=True))
-            for user in (ACCOUNT, RIVAL)
-        ]
-        await leader.leads()
+        leader = await stack.enter_async_context(running(plane.folder, plane.kubeconfig_for(ACCOUNT), elect=True))
+        await leader.leads()  # it is ready before, and another one could be quicker
+        standby = await stack.enter_async_context(running(plane.folder, plane.kubeconfig_for(RIVAL), elect=True))
         pods = {LEADER: leader.metrics_port, STANDBY: standby.metrics_port}
         prometheus = await stack.enter_async_context(scraping(binaries, plane.folder, pods))
         bed = await stack.enter_async_context(bed_on(plane))
