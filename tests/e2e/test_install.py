@@ -11,8 +11,9 @@ from tests.e2e.audit import Audit
 from tests.e2e.bed import Bed, built, sample
 from tests.e2e.conftest import ACCOUNT
 from tests.e2e.process import running
-from tests.kit.api import PODS, REVISIONS
+from tests.kit.api import EVENTS, PODS, REVISIONS, Object
 from tests.manifests.rights import OLD_SERVERS, Right, granted
+from tests.nodes import INSTANT, Behaviour
 
 pytestmark = pytest.mark.real
 
@@ -34,8 +35,12 @@ async def whole_story(bed: Bed) -> None:
         await update(bed, demo, version)
     await bed.api.wait_for(REVISIONS, lambda found: len(found) == 2, "the current revision and one older")
     pod = (await bed.serves(*NODES))["one"]
+    bed.nodes.behave("*", Behaviour(ready=None))  # so that the status tells when all of this is over
     await bed.kubectl("label", "pod", pod["metadata"]["name"], "app=free", "--overwrite")
     await bed.api.wait_for(PODS, lambda pods: len(pods) == 4, "the relabelled pod is released and another one made")
+    await bed.status(numberAvailable=2)
+    bed.nodes.behave("*", INSTANT)
+    await bed.settled(3)
     await bed.kubectl("delete", "pod", pod["metadata"]["name"])
     await bed.kubectl("delete", "ads", "demo", "--cascade=orphan")
     await bed.apply(demo)
@@ -64,7 +69,7 @@ async def test_the_rights_of_the_manifests_are_enough_for_everything_and_all_of_
     assert audit.refused() == []
     asked, may = audit.rights(), granted(await built(plane, "overlays/default"))
     assert asked <= may
-    assert may - asked == CHECKED_BY_ADMISSION | SELDOM | OLD_SERVERS, "the rights that no request needs here"
+    assert may - asked - SELDOM == CHECKED_BY_ADMISSION | OLD_SERVERS, "the rights that no request needs here"
 
 
 async def test_a_run_without_faults_has_no_write_that_fails(bed: Bed, plane: ControlPlane) -> None:
@@ -81,6 +86,7 @@ async def test_a_quiet_cluster_sees_no_writes(bed: Bed, plane: ControlPlane) -> 
     async with running(plane.folder, plane.kubeconfig_for(ACCOUNT)) as controller:
         await bed.serves(*NODES)
         await bed.settled(3)
+        await bed.api.wait_for(EVENTS, _is_over, "the last event of its deployment")
         await bed.kubectl("annotate", "ads", "demo", "--overwrite", "looked=1")
         await bed.settled(3)
         audit = Audit(plane, ACCOUNT)
@@ -89,3 +95,8 @@ async def test_a_quiet_cluster_sees_no_writes(bed: Bed, plane: ControlPlane) -> 
             await bed.kubectl("annotate", "node", *NODES, "--overwrite", f"looked={round_}")
         assert await controller.terminated() == 0
         assert audit.writes() == []
+
+
+def _is_over(events: list[Object]) -> bool:
+    """Events are sent in their order, in the background; this one comes after the last status."""
+    return any(one["reason"] == "RolloutComplete" for one in events)

@@ -76,7 +76,10 @@ async def test_pause_in_mid_rollout_stops_within_one_pod_and_resume_goes_on(bed:
         gone = len(witness.retired)
         assert out.startswith("daemonset.apps.kruise.io/demo paused\n")
         await bed.progressing("Paused")
-        await witness.until(lambda: len(witness.ready) == len(NODES), "all are served")
+        updated = (await bed.status(numberAvailable=len(NODES)))["updatedNumberScheduled"]
+        await witness.until(
+            lambda: len(witness.ready) == len(NODES) and len(nodes_with(witness, "v2")) == updated, "all are served"
+        )
         assert len(witness.retired) <= gone + 1, "at most the pod that was decided on before the pause was seen"
         stopped = len(witness.retired)
         ended = await plugin.run("status", "demo", "-w", "--timeout=30s")

@@ -15,6 +15,8 @@ from tests.nodes import Behaviour
 pytestmark = pytest.mark.real
 
 NODES = tuple(f"left-{number}" for number in range(5))
+HALF_WAY = "left-2"
+"""The third in the order of updates."""
 
 
 async def test_uninstalled_in_the_middle_of_a_rollout_and_installed_again_it_goes_on_where_it_stood(
@@ -28,12 +30,14 @@ async def test_uninstalled_in_the_middle_of_a_rollout_and_installed_again_it_goe
         await bed.serves(*NODES)
         await bed.settled(len(NODES))
         bed.nodes.behave("*", Behaviour(ready=0.5))
+        bed.nodes.behave(HALF_WAY, Behaviour(ready=None))  # it gets no further, however long the commands take
         demo = sample("ds.demo.yaml")
         demo["spec"]["template"]["metadata"]["labels"]["ver"] = "v2"
         async with witnessing(bed.api) as witness:
             await bed.apply(demo)
-            await witness.until(lambda: len(witness.retired) >= 2, "the update is under way")
+            await witness.until(lambda: len(witness.ever) == len(NODES) + 3, "the third new pod is made")
             await site.follow("Uninstall")
+            bed.nodes.behave(HALF_WAY)
             assert await bed.api.find(NAMESPACES, NAMESPACE) is None
             left = await bed.serves(*NODES)
             before = await site.pods()
@@ -72,7 +76,9 @@ async def test_without_the_crd_only_orphans_are_left_and_the_controller_takes_th
         await bed.settled(len(NODES), "kept")
         await bed.kubectl("delete", "ads", "kept", "--cascade=orphan")
         await site.follow("Remove everything")
-        orphans = await bed.api.wait_for(PODS, lambda pods: len(pods) == len(NODES), "the pods of one are gone")
+        orphans = await bed.api.wait_for(
+            PODS, lambda pods: len(pods) == len(NODES), "the pods of one are gone", seconds=90.0
+        )
         assert all(not pod["metadata"].get("ownerReferences") for pod in orphans), "those of the other are nobody's"
         kept = {pod["metadata"]["uid"] for pod in orphans}
         await site.follow("Install")
@@ -81,5 +87,5 @@ async def test_without_the_crd_only_orphans_are_left_and_the_controller_takes_th
         await bed.apply(another("kept"))
         await bed.settled(len(NODES), "kept")
         assert {pod["metadata"]["uid"] for pod in await bed.pods()} == kept, "taken over"
-        (revision,) = await bed.api.list(REVISIONS)
+        (revision,) = await bed.api.wait_for(REVISIONS, lambda found: len(found) == 1, "that of the other is gone")
         assert revision["revision"] == 1

@@ -110,7 +110,7 @@ async def test_surge_keeps_every_node_served_and_stops_within_its_pairs_when_pau
         assert not witness.retired, "an old pod stays until the new one is available"
         bed.nodes.behave("*", INSTANT)
         await stands_at(bed, witness, "v2", first, "Paused")
-        assert Counter(witness.retired.values()) == Counter(first)
+        await witness.until(lambda: Counter(witness.retired.values()) == Counter(first), "their old pods have gone")
 
         bed.nodes.behave("*", Behaviour(ready=0.1, terminate=0.1))
         await edit(bed, paused=False)
@@ -123,6 +123,7 @@ async def test_progressive_creation_by_annotation_lets_new_nodes_wait_for_the_pa
     async with deployed(bed) as witness:
         await bed.kubectl("annotate", "ads", "demo", f"{PROGRESSIVE}=true")
         await edit(bed, partition="50%")
+        await bed.settled(len(NODES))  # the controller has seen both edits, whichever watch is quicker
         joined = [f"join-{number}" for number in range(10)]
         await bed.workers(*joined)
         await bed.status(desiredNumberScheduled=20, currentNumberScheduled=10, numberAvailable=10)
