@@ -25,7 +25,10 @@ class ManagedFields(View):
 
 def foreign_writer(entries: Iterable[ManagedFields]) -> tuple[str, str]:
     """Manager and time of the last write of counts that came after our own last one; empty where there is none, or
-    where we have never written: then it is what we take over."""
+    where we have never written: then it is what we take over.
+
+    Times are whole seconds. A write in the second of ours counts: two that answer the same events write together.
+    """
     statuses = [one for one in entries if one.subresource == "status"]
     ours = max((epoch(one.time) or 0.0 for one in statuses if one.manager == OURS), default=None)
     if ours is None:
@@ -35,7 +38,7 @@ def foreign_writer(entries: Iterable[ManagedFields]) -> tuple[str, str]:
         for one in statuses
         if one.manager != OURS
         and not one.manager.startswith("kubectl")
-        and (epoch(one.time) or 0.0) > ours
+        and (epoch(one.time) or 0.0) >= ours
         and _has_counts(one.fields_v1)
     ]
     last = max(found, key=lambda one: epoch(one.time) or 0.0, default=None)

@@ -12,9 +12,10 @@ import msgspec
 
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
+from controller.api.meta import epoch
 from controller.api.pod import Pod
 from controller.api.revision import Revision
-from controller.daemonset.rivalry import Rivalry, rivalry_after
+from controller.daemonset.rivalry import Rivalry, rivalry_after, rivalry_found
 from controller.daemonset.trouble import Trouble
 from controller.planner.eligibility import Rules
 from controller.planner.manifest import Mold
@@ -132,8 +133,14 @@ class Memory(msgspec.Struct):
         """Another controller has written the status."""
         self.rivalry = rivalry_after(self.rivalry, now)
 
-    def stands_back(self, now: float) -> float:
-        """The seconds for which the DaemonSet is still left to another controller; 0: it is ours."""
+    def stands_back(self, daemonset: DaemonSet, now: float) -> float:
+        """The seconds for which the DaemonSet is still left to another controller; 0: it is ours.
+
+        Its last write may be older than this process.
+        """
+        written = epoch(daemonset.foreign_writer[1])
+        if self.rivalry is None and written is not None:
+            self.rivalry = rivalry_found(written, now)
         return 0.0 if self.rivalry is None else max(self.rivalry.until - now, 0.0)
 
     def refused(self, revision_hash: str, words: str, now: float) -> None:

@@ -73,7 +73,7 @@ class Reconciler:
         if daemonset is None or daemonset.dying:
             self._pacer.forget(key)
             return Done()
-        if (rest := self._memories.of(daemonset.uid).stands_back(self._clock())) > 0:
+        if (rest := self._memories.of(daemonset.uid).stands_back(daemonset, self._clock())) > 0:
             return ComeBack(rest, "another controller wrote the status")
         stale = self._stale(daemonset)
         if stale is not None and self._clock() - stale.since < LOOK_AGAIN_SECONDS:

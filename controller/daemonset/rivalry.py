@@ -33,3 +33,9 @@ def rivalry_after(known: Rivalry | None, now: float) -> Rivalry:
     else:
         pause = min(known.pause * 2, STAND_BACK_AT_MOST)
     return Rivalry(until=now + pause, pause=pause)
+
+
+def rivalry_found(written: float, now: float) -> Rivalry | None:
+    """For a process that has just begun, and finds the other's write of `written`; None: long ago."""
+    until = min(written, now) + STAND_BACK_FIRST
+    return Rivalry(until=until, pause=STAND_BACK_FIRST) if until > now else None

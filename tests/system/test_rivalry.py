@@ -63,3 +63,18 @@ async def test_each_of_their_writes_begins_the_minute_anew() -> None:
             await they_write(bed)
             await asyncio.sleep(40)
         assert await pause_after(bed, V2) == 60
+
+
+@virtual_time
+async def test_a_controller_that_is_started_anew_waits_for_the_rest_of_the_minute() -> None:
+    async with simulated(clock=clock) as bed:
+        bed.patience = 10_000.0
+        await bed.add_nodes(3)
+        await bed.deploy(daemonset())
+        written = await they_write(bed)
+        await asyncio.sleep(20)
+        await bed.controller.kill()
+        bed.controller.start()
+        await bed.set_image(V2)
+        await bed.settled()
+        assert round(min(write.at for write in bed.journal.writes if write.resource != "events") - written) == 60
