@@ -51,7 +51,7 @@ class Story:
         await self._update_the_rest()
         await self._label_out_and_in()
         await self._lose_a_pod()
-        await self._settled()
+        await self._counted(ALL)
         seconds = self.journal.now - began
         writes = self.bed.controller_writes()
         self.journal.tell(STEP, f"Done: {ALL} nodes, {self.witness.pods_created} pods created, {seconds:.0f} s")
@@ -64,6 +64,7 @@ class Story:
         await self._api.create(DAEMONSETS, _manifest())
         await self._until(lambda: self.witness.on("A") == ALL, f"a ready pod on each of {ALL} nodes")
         self._tell(f"{ALL} nodes have their pod after {self.journal.now - began:.1f} s")
+        await self._counted(ALL)
         await self._pause()
 
     async def _update_some(self) -> None:
@@ -79,6 +80,7 @@ class Story:
             lambda: self.witness.on("B") >= FIRST and self.witness.counts.up_to_date >= FIRST,
             f"{FIRST} nodes on the new image",
         )
+        await self._counted(FIRST)
         await self._pause()
         if (found := self.witness.on("B")) > FIRST:
             raise Overdue(f"{found} nodes have the new image, but partition allows only {FIRST}")
@@ -116,12 +118,12 @@ class Story:
         self._tell(f"{node} has a new pod after {between:.0f} ms, a ready one after {self.journal.now - began:.1f} s")
         await self._pause()
 
-    async def _settled(self) -> None:
-        """The status too says so, and with it the controller's last write is counted."""
-        numbers = self.witness.counts
+    async def _counted(self, up_to_date: int) -> None:
+        """The status too says so: the controller's last write is counted, and no edit comes in its way."""
+        wanted = (ALL, up_to_date)
         await self._until(
-            lambda: self.witness.counts.available == self.witness.counts.up_to_date == ALL,
-            f"AVAILABLE and UP-TO-DATE {ALL} in the status, last seen {numbers.available} and {numbers.up_to_date}",
+            lambda: (self.witness.counts.available, self.witness.counts.up_to_date) == wanted,
+            f"AVAILABLE {ALL} and UP-TO-DATE {up_to_date} in the status",
         )
 
     def _is(self, node: str, state: State) -> bool:
