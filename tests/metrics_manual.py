@@ -69,6 +69,7 @@ async def exposition(bed: Bed) -> str:
     port = await measured(bed)
     await bed.deploy(daemonset())
     await bed.set_image("registry.example/agent:v2")
+    await bed.settled()
     await tells(bed, port, status_updated_number_scheduled=2, rollout_phase={"Healthy": 1})
     return await scrape(port)
 

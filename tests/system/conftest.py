@@ -16,7 +16,7 @@ from tests.control_plane import DEFAULT_CONTROLLERS, ControlPlane, User
 from tests.e2e.audit import Audit
 from tests.manifests.rights import token_account
 from tests.system.bed import Bed
-from tests.system.opening import install, on_control_plane, simulated
+from tests.system.opening import in_force, install, on_control_plane, simulated
 
 Open = Callable[[], AbstractAsyncContextManager[Bed]]
 
@@ -61,6 +61,7 @@ def account(plane: ControlPlane) -> Iterator[User]:
     After the last test the server's audit log tells whether any request wanted more.
     """
     found = asyncio.run(token_account(plane))
+    asyncio.run(in_force(plane, found))
     audit = Audit(plane, found)
     yield found
     assert audit.refused() == [], "requests of the controller that its roles do not cover"

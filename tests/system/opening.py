@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
+from unittest.mock import patch
 
+from controller.daemonset import reconcile
 from controller.kube.connection import Connection, Fixed, tls_context
 from controller.kube.request import Transport
 from controller.kube.transport import open_transport
 from controller.runtime.clock import Clock, system_clock
 from tests.control_plane import ControlPlane, User
-from tests.kit.api import DAEMONSETS, NAMESPACES, NODES, PODS, Api, Refusal
+from tests.kit.api import DAEMONSETS, NAMESPACES, NODES, PODS, Api, Refusal, Resource
 from tests.manifests.files import MANIFESTS
 from tests.nodes import INSTANT, Behaviour, Nodes
 from tests.simulator.cluster import Cluster
@@ -23,6 +25,7 @@ from tests.system.journal import Journal, Recording
 from tests.system.running import Controller
 
 NAMESPACE = "agents"
+REVIEWS = Resource("/apis/authorization.k8s.io/v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)
 
 
 @asynccontextmanager
@@ -39,11 +42,12 @@ async def simulated(
     """
     cluster, plan = Cluster(clock, strict_namespaces=True), FaultPlan(*faults)
     link = InProcess(cluster, faults=plan, latency=latency)
-    async with _bed(
-        InProcess(cluster), InProcess(cluster), link, NAMESPACE, clock=clock, skew=skew, behaviour=behaviour
-    ) as bed:
-        bed.simulation = Simulation(cluster, link)
-        yield bed
+    with _same_time(clock):
+        async with _bed(
+            InProcess(cluster), InProcess(cluster), link, NAMESPACE, clock=clock, skew=skew, behaviour=behaviour
+        ) as bed:
+            bed.simulation = Simulation(cluster, link)
+            yield bed
     plan.check()
 
 
@@ -90,6 +94,13 @@ async def _bed(
                 yield Bed(api, nodes, controller, journal)
             finally:
                 await controller.kill()
+
+
+@contextmanager
+def _same_time(clock: Clock) -> Iterator[None]:
+    """In virtual time deciding takes none, however slow the machine: else the rest after a costly pass would show."""
+    with nullcontext() if clock is system_clock else patch.object(reconcile, "perf_counter", clock):
+        yield
 
 
 @contextmanager
@@ -143,3 +154,12 @@ async def _served(api: Api) -> None:
             if refusal.status not in (404, 429):
                 raise
         await asyncio.sleep(0.05)
+
+
+async def in_force(plane: ControlPlane, account: User) -> None:
+    """Wait until the server grants `account` what was installed: it takes notice of a role after it has stored it."""
+    asked = {"group": "apps.kruise.io", "resource": "daemonsets", "subresource": "status", "verb": "patch"}
+    review = {"spec": {"user": account.name, "groups": account.groups, "resourceAttributes": asked}}
+    async with open_transport(connection_to(plane, plane.admin)) as transport, asyncio.timeout(SECONDS):
+        while not (await Api(transport).create(REVIEWS, review))["status"]["allowed"]:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)

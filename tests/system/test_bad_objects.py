@@ -74,9 +74,7 @@ async def test_a_first_template_that_the_server_refuses_is_told_and_tried_seldom
     await bed.event("FailedCreate", 'Not found: "nowhere"')
     await others_go_on(bed, *nodes)
     assert await bed.pods() == {}
-    found = await bed.daemonset()
-    assert found["status"]["observedGeneration"] == 1
-    assert found["status"]["desiredNumberScheduled"] == 3
+    await bed.status(observed=1, desired=3)
 
 
 @pytest.mark.parametrize(

@@ -138,27 +138,32 @@ async def test_a_cache_that_lags_behind_our_own_writes_is_told(simulator: Bed) -
     bed = simulator
     await bed.add_nodes(1)
     port = await measured(bed)
-    bed.simulator.link.faults.add(Rule(verb="watch", resource="pods", effect=LateWatch(seconds=2)))
+    await filled(bed, port)
+    late = Rule(verb="watch", resource="pods", effect=LateWatch(seconds=3600))
+    bed.simulator.link.faults.add(late)
     bed.simulator.link.drop_watches("pods")
     await bed.api.create(DAEMONSETS, daemonset())
     await tells(bed, port, rollout_blocked={"Expectations": 1})
+    bed.simulator.link.faults.remove(late)
+    bed.simulator.link.drop_watches("pods")
     await tells(bed, port, rollout_blocked={}, rollout_phase={"Healthy": 1})
 
 
 async def test_a_pod_that_never_gets_ready_fails_in_the_end_without_any_event(bed: Bed) -> None:
     await bed.add_nodes(2)
     port = await measured(bed)
-    made = daemonset()
-    made["metadata"]["annotations"] = {"kruise-ds/progress-deadline-seconds": "3"}
     bed.nodes.behave("node-1", UNREADY)
-    await bed.api.create(DAEMONSETS, made)
-    await bed.runs_on("node-0", "node-1", ready=False)
+    await bed.api.create(DAEMONSETS, daemonset())
+    pods = await bed.runs_on("node-0", "node-1", ready=False)
     early = await tells(bed, port, rollout_updating_nodes=1, rollout_updated_available_nodes=1)
     assert early["rollout_failed_nodes"] == {}
+    created = epoch(pods["node-1"]["metadata"]["creationTimestamp"]) or 0
+    deadline = int(time.time() - created) + 3
+    notes = {"kruise-ds/progress-deadline-seconds": str(deadline)}
+    await bed.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": notes}})
     late = await tells(bed, port, rollout_failed_nodes={"NotReady": 1})
     assert (late["rollout_updating_nodes"], whole(late)) == (0, 2)
-    pod = (await bed.pods())["node-1"]
-    assert time.time() >= (epoch(pod["metadata"]["creationTimestamp"]) or 0) + 3
+    assert time.time() >= created + deadline
 
 
 async def test_only_the_leader_tells_and_the_next_one_takes_over(simulator: Bed) -> None:
