@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
@@ -11,7 +12,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from aiohttp.test_utils import unused_port
 
 from controller.api import patch as json_patch
 from controller.api.meta import Key
@@ -27,6 +27,7 @@ from kubectl_plugin.cluster.explain import explained
 from kubectl_plugin.cluster.session import Session, open_session
 from kubectl_plugin.failures import CommandError
 from tests.control_plane import ControlPlane
+from tests.control_plane.ports import free_port
 from tests.kit.api import Api
 from tests.kit.api import Resource as Kind
 from tests.plugin.cluster.conftest import namespace_of
@@ -37,6 +38,7 @@ NOBODY = "nobody@example.com"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ACCOUNTS = Kind("/api/v1", "serviceaccounts", "ServiceAccount")
 ROLES = Kind(RBAC, "clusterroles", "ClusterRole", namespaced=False)
+REVIEWS = Kind("/apis/authorization.k8s.io/v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)
 BINDINGS = Kind(RBAC, "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
 
 
@@ -72,6 +74,11 @@ async def readers(api: Api, group: str) -> AsyncIterator[None]:
     subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group}
     await api.create(ROLES, {"metadata": {"name": group}, "rules": [rule]})
     await api.create(BINDINGS, {"metadata": {"name": group}, "roleRef": role, "subjects": [subject]})
+    asked = {"group": "apps.kruise.io", "resource": "daemonsets", "verb": "get", "namespace": api.namespace}
+    review = {"metadata": {}, "spec": {"groups": [group], "resourceAttributes": asked}}
+    async with asyncio.timeout(30):  # the server takes notice of a binding after it has stored it
+        while not (await api.create(REVIEWS, review))["status"]["allowed"]:  # noqa: ASYNC110 - nothing tells when
+            await asyncio.sleep(0.05)
     yield
     await api.delete(BINDINGS, group)
     await api.delete(ROLES, group)
@@ -217,7 +224,7 @@ async def test_a_kind_that_is_not_there_is_told_from_an_object(place: Place) -> 
 
 
 async def test_nobody_at_the_port_and_a_certificate_of_an_unknown_authority(place: Place) -> None:
-    url = f"https://127.0.0.1:{unused_port()}"
+    url = f"https://127.0.0.1:{free_port()}"
     error = await failure(changed(place.access, server=url), place.agent)
     assert first_line(error) == f'error: cannot reach {url} (context "kruise-ds"): connection refused'
     assert error.hints == ("kubectl config current-context; kubectl cluster-info",)

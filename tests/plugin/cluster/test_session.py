@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer, unused_port
+from aiohttp.test_utils import TestServer
 
 from controller.api.meta import Key
 from controller.kube.access import Access
@@ -20,6 +20,7 @@ from controller.kube.errors import ConfigError, NotFound, Unreachable
 from controller.kube.kinds import DAEMONSETS
 from controller.kube.sender import CALL_SECONDS
 from kubectl_plugin.cluster.session import open_session, session_over
+from tests.control_plane.ports import free_port
 from tests.plugin.cluster.conftest import Simulated
 from tests.pure.kube.scripted import Script, Slow, ok
 from tests.pure.runtime.virtual_loop import now, virtually
@@ -90,7 +91,7 @@ async def test_a_trace_has_one_line_for_each_request_and_no_secret(simulated: Si
 
 async def test_a_request_without_an_answer_is_traced_too(simulated: Simulated) -> None:
     lines: list[str] = []
-    access = msgspec.structs.replace(simulated.access, server=f"http://127.0.0.1:{unused_port()}")
+    access = msgspec.structs.replace(simulated.access, server=f"http://127.0.0.1:{free_port()}")
     async with open_session(access, trace=lines.append) as session:
         with pytest.raises(Unreachable):
             await session.client.get(DAEMONSETS, AGENT)

@@ -10,13 +10,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer, unused_port
+from aiohttp.test_utils import TestServer
 
 from controller.kube import transport
 from controller.kube.connection import Connection, Fixed
 from controller.kube.request import JSON_PATCH, NotConnected, Request, Stream
 from controller.kube.transport import AiohttpTransport, open_transport
 from controller.runtime.leader import Timing
+from tests.control_plane.ports import free_port
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 GET = Request(method="GET", path="/api/v1/pods", timeout=5.0)
@@ -115,7 +116,7 @@ async def test_redirects_are_answers_and_are_not_followed() -> None:
 
 
 async def test_nobody_listening_is_not_connected() -> None:
-    connection = Connection(server=f"http://127.0.0.1:{unused_port()}", credentials=Fixed())
+    connection = Connection(server=f"http://127.0.0.1:{free_port()}", credentials=Fixed())
     async with open_transport(connection) as transport:
         with pytest.raises(NotConnected, match=r"127\.0\.0\.1"):
             await transport.exchange(GET)
@@ -244,7 +245,7 @@ async def test_leaving_a_stream_early_closes_its_connection() -> None:
     app.router.add_get("/{anything:.*}", handler)
     runner = web.AppRunner(app, handler_cancellation=True)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", port := unused_port())
+    site = web.TCPSite(runner, "127.0.0.1", port := free_port())
     await site.start()
     connection = Connection(server=f"http://127.0.0.1:{port}", credentials=Fixed())
     async with open_transport(connection) as transport:

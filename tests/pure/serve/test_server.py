@@ -14,6 +14,7 @@ from controller.serve.probes import probe
 from controller.serve.scrape import scrape
 from controller.serve.server import CannotListen, Page, Route, serving
 from controller.telemetry.metrics import Metrics
+from tests.control_plane.ports import free_port
 from tests.pure.runtime.virtual_loop import VirtualLoop, virtually
 
 ANYWHERE = Address(host="127.0.0.1", port=0)
@@ -66,12 +67,15 @@ async def test_a_taken_port_is_refused_and_names_the_option() -> None:
 
 
 async def test_the_port_is_free_again_afterwards() -> None:
-    async with serving(ANYWHERE, {}, option=OPTION) as port:
-        assert port is not None
-        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/"):
-            pass
-    async with serving(Address(host="127.0.0.1", port=port), {}, option=OPTION) as again:
-        assert again == port
+    address = Address(host="127.0.0.1", port=free_port())
+    async with (
+        serving(address, {}, option=OPTION) as port,
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{port}/"),
+    ):
+        pass
+    async with serving(address, {}, option=OPTION) as again:
+        assert again == port == address.port
 
 
 async def test_turned_off_means_no_port() -> None:
