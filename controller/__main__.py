@@ -40,6 +40,13 @@ def _gates(value: str) -> str:
     return value
 
 
+def _check_metrics(certificate: str, key: str, *, auth: bool) -> None:
+    if bool(certificate) != bool(key):
+        raise typer.BadParameter("--metrics-tls-cert-file and --metrics-tls-private-key-file go together")
+    if auth and not certificate:
+        raise typer.BadParameter("--metrics-auth needs --metrics-tls-cert-file: tokens would travel in the open")
+
+
 def _boolean(value: str) -> str:
     return _one_of(("true", "false"), value.lower())
 
@@ -77,6 +84,21 @@ def run(
             callback=_address, envvar="KRUISE_DS_HEALTH_PROBE_BIND_ADDRESS", help="/healthz, /readyz; 0 turns it off."
         ),
     ] = ":8081",
+    metrics_tls_cert_file: Annotated[
+        str, typer.Option(envvar="KRUISE_DS_METRICS_TLS_CERT_FILE", help="Certificate for HTTPS on /metrics, PEM.")
+    ] = "",
+    metrics_tls_private_key_file: Annotated[
+        str,
+        typer.Option(
+            envvar="KRUISE_DS_METRICS_TLS_PRIVATE_KEY_FILE", help="Its key. Both are read again when renewed."
+        ),
+    ] = "",
+    metrics_auth: Annotated[
+        bool,
+        typer.Option(
+            envvar="KRUISE_DS_METRICS_AUTH", help="/metrics only with a bearer token that may get it; takes HTTPS."
+        ),
+    ] = False,
     kube_api_qps: Annotated[
         float, typer.Option(min=0.0, envvar="KRUISE_DS_KUBE_API_QPS", help="Requests per second; 0: no limit.")
     ] = 0.0,
@@ -113,6 +135,7 @@ def run(
     ] = "auto",
 ) -> None:
     """Run the controller of the Advanced DaemonSet until SIGTERM or SIGINT."""
+    _check_metrics(metrics_tls_cert_file, metrics_tls_private_key_file, auth=metrics_auth)
     settings = Settings(
         kubeconfig=kubeconfig,
         context=context,
@@ -122,6 +145,9 @@ def run(
         lease_namespace=leader_elect_namespace,
         metrics_address=metrics_bind_address,
         health_address=health_probe_bind_address,
+        metrics_certificate=metrics_tls_cert_file,
+        metrics_key=metrics_tls_private_key_file,
+        metrics_auth=metrics_auth,
         qps=kube_api_qps,
         burst=kube_api_burst,
         zone_metrics=zone_metrics == "true",

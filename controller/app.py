@@ -11,8 +11,10 @@ import os
 import secrets
 import signal
 import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -32,6 +34,8 @@ from controller.runtime.lease import ServerLease
 from controller.runtime.watchdog import Watchdog
 from controller.runtime.workers import workers
 from controller.serve.address import parse_address
+from controller.serve.certificate import Certificate
+from controller.serve.guard import BearerGuard
 from controller.serve.heartbeat import Heartbeat, heartbeat
 from controller.serve.probes import probe
 from controller.serve.scrape import scrape
@@ -205,12 +209,22 @@ async def _served(settings: Settings, parts: Parts, readiness: _Readiness, heart
         "/readyz": probe("readyz", {"caches": readiness.caches, "stopping": readiness.stopping}),
     }
     metrics = {"/metrics": scrape(parts.metrics.exposition)}
+    guard = BearerGuard(parts.reviews, parts.report.unreviewed) if settings.metrics_auth else None
     health_address, metrics_address = parse_address(settings.health_address), parse_address(settings.metrics_address)
     async with (
         serving(health_address, pages, option="--health-probe-bind-address"),
-        serving(metrics_address, metrics, option="--metrics-bind-address"),
+        serving(metrics_address, metrics, option="--metrics-bind-address", tls=_metrics_tls(settings), guard=guard),
     ):
         yield
+
+
+def _metrics_tls(settings: Settings) -> ssl.SSLContext | None:
+    if not settings.metrics_certificate:
+        return None
+    try:
+        return Certificate(Path(settings.metrics_certificate), Path(settings.metrics_key)).context
+    except OSError as error:  # ssl.SSLError is one
+        raise CannotListen(f"--metrics-tls-cert-file, --metrics-tls-private-key-file: {error}") from error
 
 
 def _innermost(error: BaseException) -> str:

@@ -27,6 +27,7 @@ from controller.kube.client import Client
 from controller.kube.decode import Malformed
 from controller.kube.kinds import PODS
 from controller.kube.request import Transport
+from controller.kube.reviews import Reviews
 from controller.kube.sender import Sender
 from controller.kube.throttle import Throttle
 from controller.planner.actions import Note
@@ -40,6 +41,8 @@ from controller.runtime.workqueue import Taken, WorkQueue
 from controller.settings import Settings
 from controller.telemetry.metrics import Metrics
 
+REVIEWS_QPS = 10
+"""Requests per second: whoever knocks with tokens of their own making shall not drown the API server."""
 FOREIGN_STATUS = "ForeignStatusWrite"
 FOREIGN_WORDS = (
     "{manager!r} wrote this status too. This DaemonSet is left to that controller until it has not written for a "
@@ -58,6 +61,7 @@ class Parts(msgspec.Struct, frozen=True):
     triggers: Triggers
     queue: WorkQueue[Key]
     recorder: Recorder
+    reviews: Reviews
     handle: Callable[[Taken[Key]], Awaitable[Outcome]]
     """One pass over the DaemonSet of a key."""
     on_malformed: Callable[[str, Malformed], None]
@@ -155,6 +159,7 @@ def assemble(
         ),
         queue=queue,
         recorder=recorder,
+        reviews=Reviews(Sender(transport, throttle=Throttle(qps=REVIEWS_QPS, burst=REVIEWS_QPS), refresh=refresh)),
         handle=partial(report.in_context, reconciler),
         on_malformed=on_malformed,
     )

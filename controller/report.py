@@ -247,6 +247,10 @@ class Report:
     def event_dropped(self) -> None:
         self._metrics.event_dropped()
 
+    def unreviewed(self, error: ApiError) -> None:
+        """Somebody wanted /metrics, and the API server could not be asked whether they may."""
+        self._log.warning("nobody can be let in to /metrics", why=str(error))
+
     def leading(self, sentence: str) -> None:
         self._log.info(sentence, lease=LEASE_NAME)
 

@@ -28,6 +28,11 @@ class Settings(Value):
     metrics_address: str = ":8080"
     health_address: str = ":8081"
     """`host:port`; `0` turns the server off."""
+    metrics_certificate: str = ""
+    metrics_key: str = ""
+    """Files: both, for HTTPS on the metrics' address, or neither."""
+    metrics_auth: bool = False
+    """Whether /metrics is only for those whom the API server lets `get` it; takes HTTPS."""
     qps: float = 0.0
     """Requests per second; 0 = not limited."""
     burst: int = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TypeAlias
@@ -16,6 +17,8 @@ TEXT = "text/plain; charset=utf-8"
 
 SHUTDOWN_SECONDS = 1.0
 METHODS = ("GET", "HEAD")
+MORE_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 405: {"Allow": ", ".join(METHODS)}}
+"""What HTTP wants to go with a status."""
 ZIP_FROM = 1024
 """Bytes from which a page is compressed for those who ask."""
 ZIP_APART = 16 * 1024
@@ -40,6 +43,8 @@ class Page(Value):
 
 
 Route: TypeAlias = Callable[[Asked], Page]
+Guard: TypeAlias = Callable[[str, str], Awaitable[Page | None]]
+"""The `Authorization` header and the path to a refusal, or to None."""
 
 
 def text(words: str, status: int = 200) -> Page:
@@ -47,18 +52,28 @@ def text(words: str, status: int = 200) -> Page:
 
 
 @asynccontextmanager
-async def serving(address: Address | None, routes: Mapping[str, Route], *, option: str) -> AsyncIterator[int | None]:
+async def serving(
+    address: Address | None,
+    routes: Mapping[str, Route],
+    *,
+    option: str,
+    tls: ssl.SSLContext | None = None,
+    guard: Guard | None = None,
+) -> AsyncIterator[int | None]:
     """Answer `routes` (by path) while the block runs; yields the port, or None when it is turned off.
 
-    Raises `CannotListen`, naming `option`, for instance `--metrics-bind-address`.
+    With `guard` each request for one of them is judged first. Raises `CannotListen`, naming `option`, for instance
+    `--metrics-bind-address`.
     """
     if address is None:
         yield None
         return
-    runner = web.ServerRunner(web.Server(_answering(routes), access_log=None), shutdown_timeout=SHUTDOWN_SECONDS)
+    runner = web.ServerRunner(
+        web.Server(_answering(routes, guard), access_log=None), shutdown_timeout=SHUTDOWN_SECONDS
+    )
     await runner.setup()
     try:
-        site = web.TCPSite(runner, address.host or None, address.port)
+        site = web.TCPSite(runner, address.host or None, address.port, ssl_context=tls)
         try:
             await site.start()
         except OSError as error:
@@ -69,12 +84,15 @@ async def serving(address: Address | None, routes: Mapping[str, Route], *, optio
         await runner.cleanup()
 
 
-def _answering(routes: Mapping[str, Route]) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
+def _answering(
+    routes: Mapping[str, Route], guard: Guard | None
+) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        page = _page(request, routes)
-        headers = {"Content-Type": page.content_type}
-        if page.status == 405:
-            headers["Allow"] = ", ".join(METHODS)
+        refusal = None
+        if guard is not None and request.path in routes:
+            refusal = await guard(request.headers.get("Authorization", ""), request.path)
+        page = refusal or _page(request, routes)
+        headers = {"Content-Type": page.content_type, **MORE_HEADERS.get(page.status, {})}
         response = web.Response(status=page.status, body=page.body, headers=headers, zlib_executor_size=ZIP_APART)
         if len(page.body) >= ZIP_FROM and _takes_gzip(request.headers.get("Accept-Encoding", "")):
             response.enable_compression(web.ContentCoding.gzip)

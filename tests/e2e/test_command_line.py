@@ -17,7 +17,7 @@ from tests.control_plane.probe import get
 from tests.e2e.audit import Audit
 from tests.e2e.bed import Bed, sample
 from tests.e2e.conftest import ACCOUNT
-from tests.e2e.process import COMMAND, Controller, running
+from tests.e2e.process import COMMAND, PATIENCE, Controller, running
 from tests.kit.api import DAEMONSETS, NAMESPACES, PODS, Api
 
 pytestmark = pytest.mark.real
@@ -30,6 +30,9 @@ OPTIONS = (
     "--leader-elect",
     "--no-leader-elect",
     "--metrics-bind-address",
+    "--metrics-tls-cert-file",
+    "--metrics-tls-private-key-file",
+    "--metrics-auth",
     "--health-probe-bind-address",
     "--kube-api-qps",
     "--kube-api-burst",
@@ -50,13 +53,13 @@ class Ended:
 
 
 async def run(*options: str, **env: str) -> Ended:
-    """The controller with these options and KRUISE_DS_ variables; it must end within 20 s."""
+    """The controller with these options and KRUISE_DS_ variables; it must end by itself."""
     clean = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
     whole = {**clean, "HOME": "/nonexistent", **{f"KRUISE_DS_{name}": value for name, value in env.items()}}
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(str(COMMAND), *options, env=whole, stdout=pipe, stderr=pipe)
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             out, err = await process.communicate()
     finally:
         if process.returncode is None:
@@ -127,6 +130,33 @@ async def test_a_kubeconfig_that_cannot_be_used_is_one_line_and_exit_2(
     assert named in said.err
 
 
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("--metrics-auth",), "--metrics-tls-cert-file"),
+        (("--metrics-tls-cert-file=/nonexistent/tls.crt",), "--metrics-tls-private-key-file"),
+        (("--metrics-tls-private-key-file=/nonexistent/tls.key",), "--metrics-tls-cert-file"),
+    ],
+)
+async def test_options_of_protected_metrics_that_lack_another_name_it(options: tuple[str, ...], named: str) -> None:
+    said = await run(*options)
+    assert said.code == 2
+    assert said.err.count("\n") == 1, said.err
+    assert named in said.err
+
+
+async def test_a_certificate_that_cannot_be_used_is_one_line_and_exit_2(plane: ControlPlane, tmp_path: Path) -> None:
+    chain, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    key.write_text("no key")
+    options = (f"--metrics-tls-cert-file={chain}", f"--metrics-tls-private-key-file={key}")
+    elsewhere = (f"--metrics-bind-address={LOOPBACK}:0", "--health-probe-bind-address=0", "--log-format=console")
+    for words in (str(chain), "--metrics-tls-private-key-file"):
+        said = await run(f"--kubeconfig={plane.kubeconfig}", *options, *elsewhere)
+        assert said.code == 2, said.out
+        assert words in said.out + said.err
+        chain.write_text("no certificate")
+
+
 @pytest.mark.parametrize("option", ["--metrics-bind-address", "--health-probe-bind-address"])
 async def test_a_port_that_is_taken_names_its_option(option: str, plane: ControlPlane) -> None:
     other = {"--metrics-bind-address", "--health-probe-bind-address"} - {option}
@@ -178,7 +208,7 @@ async def test_every_option_may_come_from_the_environment(plane: ControlPlane, t
             return {"one", "two"} <= {one.namespace for one in audit.requests() if one.verb == "watch"}
 
         await process.until(watches, what="watching both namespaces", seconds=60)
-        _, metrics = await get(f"http://{LOOPBACK}:{port}/metrics")
+        _, metrics = await get(f"http://{LOOPBACK}:{port}/metrics", seconds=PATIENCE)
         assert 'controller_runtime_max_concurrent_reconciles{controller="daemonset"} 5.0' in metrics
         await process.stop(grace=20)
         assert process.returncode == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,16 @@ SAMPLES: Final = tuple(sorted((MANIFESTS / "samples").glob("*.yaml")))
 
 def documents(text: str) -> list[JSONObject]:
     return [document for document in yaml.safe_load_all(text) if document]
+
+
+def overlay_with(folder: Path, overlay: str, *components: str) -> Path:
+    """A kustomization in `folder`: one of our overlays and these components, as an administrator would write it."""
+    outside = {"resources": [f"overlays/{overlay}"], "components": [f"components/{one}" for one in components]}
+    paths = {
+        kind: [os.path.relpath(MANIFESTS / one, folder.resolve()) for one in ones] for kind, ones in outside.items()
+    }
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(paths))
+    return folder
 
 
 def crd() -> JSONObject:

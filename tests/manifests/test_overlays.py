@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -10,7 +11,7 @@ import pytest_asyncio
 from tests.control_plane import Binaries, ControlPlane, ControlPlaneUnavailable
 from tests.kit.absence import not_to_be_had
 from tests.manifests.conftest import SETTLED
-from tests.manifests.files import MANIFESTS, SAMPLES
+from tests.manifests.files import MANIFESTS, SAMPLES, overlay_with
 from tests.manifests.operator import obtain_operator_crds
 from tests.manifests.render import INSTALL, overlays
 
@@ -52,6 +53,11 @@ async def test_applies_without_a_warning_and_again_without_a_change(bare: Contro
     after = await done(bare, "get", *folder, "-o", VERSIONS)
     assert len(before.splitlines()) > 10, overlay
     assert sorted(set(after.splitlines()) - set(before.splitlines())) == [], f"{overlay}: written although the same"
+
+
+async def test_an_overlay_of_one_s_own_with_protected_metrics_applies(bare: ControlPlane, tmp_path: Path) -> None:
+    folder = overlay_with(tmp_path, "production", "metrics-auth")
+    await done(bare, "apply", "--server-side", "--validate=strict", "-k", str(folder))
 
 
 async def test_the_one_file_and_all_samples_apply_too(bare: ControlPlane) -> None:

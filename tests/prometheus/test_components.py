@@ -3,39 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.control_plane import Binaries
-from tests.manifests.files import MANIFESTS, documents
+from tests.manifests.files import MANIFESTS, documents, overlay_with
+from tests.manifests.render import kustomized
 
 pytestmark = pytest.mark.real
 
 
 def built(binaries: Binaries, folder: Path, *components: str) -> dict[tuple[str, str], Any]:
     """The default installation with these components: (kind, name) to object."""
-    root = folder.resolve()
-
-    def seen_from_root(path: str) -> str:
-        return os.path.relpath(MANIFESTS / path, root)
-
-    overlay = {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "resources": [seen_from_root("overlays/default-without-crds")],
-        "components": [seen_from_root(f"components/{name}") for name in components],
-    }
-    (folder / "kustomization.yaml").write_text(json.dumps(overlay))
-    done = subprocess.run(
-        [binaries.kubectl, "kustomize", str(root)], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
-    assert not done.stderr
-    found: list[Any] = list(documents(done.stdout))
+    overlay = overlay_with(folder, "default-without-crds", *components)
+    found: list[Any] = list(documents(kustomized(binaries.kubectl, overlay)))
     return {(one["kind"], one["metadata"]["name"]): one for one in found}
 
 
@@ -85,3 +68,38 @@ def test_dashboards_are_config_maps_that_grafanas_sidecar_finds(
         assert found["metadata"]["namespace"] == "kruise-ds-system"
         wanted = json.loads((MANIFESTS / "grafana" / f"{name}.json").read_text())
         assert json.loads(found["data"][f"{name}.json"]) == wanted
+
+
+def test_protected_metrics_get_their_secret_and_the_options_that_name_it(
+    control_plane_binaries: Binaries, tmp_path: Path
+) -> None:
+    objects = built(control_plane_binaries, tmp_path, "prometheus", "metrics-auth")
+    pod = objects["Deployment", "kruise-ds-controller"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    (secret,) = [one for one in pod["volumes"] if "secret" in one]
+    (mount,) = [one for one in container["volumeMounts"] if one["name"] == secret["name"]]
+    assert mount["readOnly"]
+    assert container["args"][-3:] == [
+        "--metrics-auth",
+        f"--metrics-tls-cert-file={mount['mountPath']}/tls.crt",
+        f"--metrics-tls-private-key-file={mount['mountPath']}/tls.key",
+    ]
+    monitor = objects["ServiceMonitor", "kruise-ds-controller"]
+    tls = scraped(monitor)["tlsConfig"]
+    assert scraped(monitor)["scheme"] == "https"
+    assert "bearerTokenFile" in scraped(monitor)
+    assert tls["ca"]["secret"] == {"name": secret["secret"]["secretName"], "key": "ca.crt"}
+    service = objects["Service", "kruise-ds-controller-metrics"]["metadata"]
+    assert tls["serverName"] == f"{service['name']}.{service['namespace']}.svc"
+    assert objects["ClusterRole", "kruise-ds-metrics-reader"]["rules"] == [
+        {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
+    ]
+
+
+def test_protected_metrics_need_no_monitoring_kind(control_plane_binaries: Binaries, tmp_path: Path) -> None:
+    plain, guarded = built(control_plane_binaries, tmp_path), built(control_plane_binaries, tmp_path, "metrics-auth")
+    assert sorted(guarded.keys() - plain.keys()) == [
+        ("ClusterRole", "kruise-ds-metrics-reader"),
+        ("ClusterRole", "kruise-ds-metrics-reviewer"),
+        ("ClusterRoleBinding", "kruise-ds-metrics-reviewer"),
+    ]

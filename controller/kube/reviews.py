@@ -1,0 +1,77 @@
+"""Asking the API server who somebody else is and what they may do: TokenReview and SubjectAccessReview.
+
+Both are posted and kept nowhere. They take the right to create `tokenreviews` and `subjectaccessreviews`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import msgspec
+
+from controller.api.base import View
+from controller.kube.errors import Unreadable
+from controller.kube.request import Request
+from controller.kube.sender import Call, Sender
+
+T = TypeVar("T")
+
+
+class Reviewed(View):
+    """A user as the API server knows it."""
+
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+
+
+class _TokenStatus(View):
+    authenticated: bool = False
+    user: Reviewed = Reviewed()
+
+
+class _TokenReview(View):
+    status: _TokenStatus = _TokenStatus()
+
+
+class _AccessStatus(View):
+    allowed: bool = False
+
+
+class _AccessReview(View):
+    status: _AccessStatus = _AccessStatus()
+
+
+class Reviews:
+    """Both methods raise `ApiError`."""
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    async def user_of(self, token: str) -> Reviewed | None:
+        """Whose bearer token this is; None where the server does not take it."""
+        status = (await self._ask("authentication", "TokenReview", {"token": token}, _TokenReview)).status
+        return status.user if status.authenticated else None
+
+    async def may_get(self, user: Reviewed, path: str) -> bool:
+        """Whether `user` may `get` that path, which belongs to no resource (`nonResourceURLs` of a ClusterRole)."""
+        spec = {
+            "user": user.username,
+            "uid": user.uid,
+            "groups": user.groups,
+            "extra": user.extra,
+            "nonResourceAttributes": {"verb": "get", "path": path},
+        }
+        return (await self._ask("authorization", "SubjectAccessReview", spec, _AccessReview)).status.allowed
+
+    async def _ask(self, group: str, kind: str, spec: Mapping[str, object], answer: type[T]) -> T:
+        group, plural = f"{group}.k8s.io", f"{kind.lower()}s"
+        call = Call(verb="create", resource=f"{plural}.{group}", what=f"a {kind}")
+        body = msgspec.json.encode({"apiVersion": f"{group}/v1", "kind": kind, "spec": spec})
+        response = await self._sender.send(call, Request(method="POST", path=f"/apis/{group}/v1/{plural}", body=body))
+        try:
+            return msgspec.json.decode(response.body, type=answer)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise Unreadable(call.verb, call.what, str(error)) from error

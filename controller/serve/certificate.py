@@ -1,0 +1,46 @@
+"""The certificate that a server shows: two files that somebody renews while it runs."""
+
+from __future__ import annotations
+
+import ssl
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeAlias
+
+Stamp: TypeAlias = tuple[int, int]
+
+
+class Certificate:
+    """A chain and its key, both PEM, looked at for each connection: cert-manager or whoever writes the Secret renews
+    them in place.
+
+    While the two do not fit, as halfway through a renewal, the last ones that did are shown. Raises OSError or
+    `ssl.SSLError` (one of its kinds) at first, where there are none.
+    """
+
+    def __init__(self, chain: Path, key: Path) -> None:
+        self._chain, self._key = chain, key
+        self._stamp = self._look()
+        self._now = self._load()
+        self.context = self._load()
+        """For a server: each connection gets what is in the files then."""
+        self.context.sni_callback = self._shown
+
+    def _shown(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+        with suppress(OSError):
+            if (stamp := self._look()) != self._stamp:
+                self._now = self._load()
+                self._stamp = stamp
+        connection.context = self._now
+
+    def _look(self) -> Stamp:
+        return self._chain.stat().st_mtime_ns, self._key.stat().st_mtime_ns
+
+    def _load(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(self._chain, self._key, password=_no_password)
+        return context
+
+
+def _no_password() -> str:
+    raise OSError("the key wants a password: nobody is there to type it")

@@ -1,0 +1,118 @@
+"""Protected metrics on the real API server: who gets them by which token, and what the controller asks for that."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+import aiohttp
+import pytest
+import pytest_asyncio
+import trustme
+
+from tests.control_plane import Binaries, ControlPlane
+from tests.control_plane.commands import LOOPBACK
+from tests.e2e.audit import Audit
+from tests.e2e.bed import built
+from tests.e2e.conftest import ACCOUNT, bare_plane
+from tests.e2e.process import Controller, running
+from tests.manifests.files import overlay_with
+from tests.manifests.rights import Right, granted
+
+pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
+REVIEWS = {
+    Right("authentication.k8s.io", "tokenreviews", "create"),
+    Right("authorization.k8s.io", "subjectaccessreviews", "create"),
+}
+
+
+class Guarded(NamedTuple):
+    """One controller that nothing else happens to; `reader` and `stranger` are tokens of service accounts."""
+
+    controller: Controller
+    audit: Audit
+    rights: set[Right]
+    trusting: ssl.SSLContext
+    reader: str
+    stranger: str
+
+    async def scrape(self, authorization: str = "", path: str = "/metrics") -> tuple[int, str]:
+        headers = {"Authorization": authorization} if authorization else {}
+        async with (
+            aiohttp.ClientSession(headers=headers) as session,
+            session.get(f"https://{LOOPBACK}:{self.controller.metrics_port}{path}", ssl=self.trusting) as answer,
+        ):
+            return answer.status, await answer.text()
+
+
+async def kubectl(plane: ControlPlane, *words: str) -> str:
+    done = await plane.run_kubectl(*words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def guarded(complete_binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Guarded]:
+    folder, authority = tmp_path_factory.mktemp("overlay"), trustme.CA()
+    pair, (chain, key) = authority.issue_cert(LOOPBACK), (folder / "tls.crt", folder / "tls.key")
+    pair.cert_chain_pems[0].write_to_path(str(chain))
+    pair.private_key_pem.write_to_path(str(key))
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    overlay = overlay_with(folder, "default", "metrics-auth")
+    async with bare_plane(complete_binaries, [ACCOUNT]) as plane:
+        await kubectl(plane, "apply", "--server-side", "-k", str(overlay))
+        await kubectl(plane, "wait", "--for=condition=Established", "crd/daemonsets.apps.kruise.io")
+        tokens = []
+        for name in ("reader", "stranger"):
+            await kubectl(plane, "create", "serviceaccount", name)
+            tokens.append((await kubectl(plane, "create", "token", name)).strip())
+        role, account = "--clusterrole=kruise-ds-metrics-reader", "--serviceaccount=default:reader"
+        await kubectl(plane, "create", "clusterrolebinding", "reads", role, account)
+        audit = Audit(plane, ACCOUNT)
+        options = ("--metrics-auth", f"--metrics-tls-cert-file={chain}", f"--metrics-tls-private-key-file={key}")
+        async with running(
+            plane.folder, plane.kubeconfig_for(ACCOUNT), *options, secrets=(ACCOUNT.token, *tokens)
+        ) as controller:
+            rights = granted(await built(plane, str(overlay)))
+            yield Guarded(controller, audit, rights, trusting, *tokens)
+
+
+async def test_whoever_may_get_the_path_gets_the_page_and_the_server_is_asked_once_a_minute(guarded: Guarded) -> None:
+    for _ in range(3):
+        status, page = await guarded.scrape(f"Bearer {guarded.reader}")
+        assert status == 200, page
+        assert "kruise_ds_build_info{" in page
+    asked = await guarded.audit.until("create subjectaccessreviews")
+    assert [f"{one.verb} {one.resource}" for one in asked if Right(one.group, one.resource, one.verb) in REVIEWS] == [
+        "create tokenreviews",
+        "create subjectaccessreviews",
+    ]
+
+
+@pytest.mark.parametrize("authorization", ["", "Basic cmVhZGVyOng=", "Bearer made-up"])
+async def test_nobody_in_particular_is_told_to_show_a_token(guarded: Guarded, authorization: str) -> None:
+    status, page = await guarded.scrape(authorization)
+    assert status == 401
+    assert "token" in page
+    assert "kruise_ds" not in page
+
+
+async def test_who_is_known_but_may_not_get_it_is_told_what_is_missing(guarded: Guarded) -> None:
+    assert await guarded.scrape(f"Bearer {guarded.stranger}") == (
+        403,
+        'system:serviceaccount:default:stranger may not get nonResourceURL "/metrics"\n',
+    )
+
+
+async def test_the_probes_stay_open_to_the_kubelet_and_plain(guarded: Guarded) -> None:
+    await guarded.controller.ready()
+
+
+async def test_the_component_s_rights_are_what_it_takes(guarded: Guarded) -> None:
+    await guarded.scrape("Bearer another made-up one")
+    await guarded.scrape(f"Bearer {guarded.reader}")
+    await guarded.audit.until("create subjectaccessreviews")
+    assert guarded.audit.refused() == []
+    assert REVIEWS <= guarded.audit.rights() <= guarded.rights
