@@ -211,6 +211,7 @@ async def test_a_first_deployment_is_planned_from_its_manifest(
     assert await bed.api.list(PODS) == []
     async with watching(bed) as movements:
         await bed.deploy(daemonset())
+        await _until_seen(bed, movements, created=waves_in(plan)[0], deleted=set())
         assert movements.take() == (set(), waves_in(plan)[0])
 
 

@@ -10,9 +10,10 @@ from typing import NamedTuple
 import pytest
 
 from tests.control_plane import ControlPlane
-from tests.kit.api import DAEMONSETS, Object
+from tests.kit.api import DAEMONSETS, PODS, Object
 from tests.nodes import Behaviour
 from tests.system.bed import Bed
+from tests.system.journal import target_of
 from tests.system.objects import V1, V2, daemonset
 
 pytestmark = pytest.mark.real
@@ -56,6 +57,17 @@ async def failing_canary(bed: Bed) -> None:
     strategy = {"rollingUpdate": {"partition": 16, "maxUnavailable": 2}}
     await bed.edit({"template": template, "updateStrategy": strategy})
     await bed.status(updated=6, available=22)
+    await bed.until(PODS, _image_is_missing, "pods of c-04 and c-03 that wait for their image")
+
+
+def _image_is_missing(pods: list[Object]) -> str:
+    waiting = {
+        target_of(pod)
+        for pod in pods
+        for one in pod["status"].get("containerStatuses") or []
+        if "ImagePull" in (one["state"].get("waiting") or {}).get("reason", "")
+    }
+    return "" if waiting == {"c-04", "c-03"} else f"only these wait: {sorted(waiting)}"
 
 
 async def test_exactly_the_canary_goes_back(real_bed: Bed, plane: ControlPlane) -> None:
