@@ -85,7 +85,7 @@ class Controller:
     async def page(self, path: str) -> tuple[int, str]:
         """Status and body of `/healthz`, `/readyz` or `/metrics`; status 0: nobody answers."""
         port = self.metrics_port if path.startswith("/metrics") else self.port
-        return await get(f"http://{LOOPBACK}:{port}{path}")
+        return await get(f"http://{LOOPBACK}:{port}{path}", seconds=PATIENCE)
 
     async def ready(self) -> None:
         """Wait until its caches are full."""
@@ -97,7 +97,8 @@ class Controller:
 
     async def metric(self, line: str) -> float:
         """The value of the sample that `line` names, labels included; 0 when there is none."""
-        _, body = await self.page("/metrics")
+        status, body = await self.page("/metrics")
+        assert status == 200, f"{self.process.name} shows no metrics: {body}{self.process.tail()}"
         return next((float(found.split()[-1]) for found in body.splitlines() if found.startswith(f"{line} ")), 0.0)
 
     async def terminated(self) -> int:

@@ -19,7 +19,7 @@ from tests.control_plane.ports import free_port
 from tests.e2e.bed import Bed
 from tests.e2e.conftest import ACCOUNT
 from tests.e2e.door import door_to
-from tests.e2e.process import Controller, running
+from tests.e2e.process import PATIENCE, Controller, running
 from tests.e2e.tokens import end, fresh_token
 from tests.kit.api import PODS
 
@@ -49,7 +49,7 @@ class Plugin:
         return [int(word) for word in self.runs_at.read_text().split()] if self.runs_at.exists() else []
 
     async def has_begun(self) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while not self.runs:  # noqa: ASYNC110 - what another process does sets no event here
                 await asyncio.sleep(0.02)
 
@@ -127,7 +127,7 @@ async def test_a_plugin_that_hangs_at_the_start_does_not_keep_the_process_from_e
         await plugin.has_begun()
         began = time.monotonic()
         assert await controller.terminated() == 0
-        assert time.monotonic() - began < 3.0
+        assert time.monotonic() - began < 10.0, "long before the plugin would, and sooner than any stop has to"
         assert [line["msg"] for line in controller.lines] == ["stopped"]
     finally:
         controller.process.kill()
@@ -154,7 +154,7 @@ async def test_nothing_that_a_plugin_hands_out_reaches_the_log_at_debug(tmp_path
         await controller.until(
             lambda: bool(controller.said("cannot connect") or controller.said("API server not reached")),
             "says how far it has come",
-            20.0,
+            PATIENCE,
         )
     finally:
         controller.process.kill()
