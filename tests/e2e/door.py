@@ -49,17 +49,18 @@ class Door:
             writer.transport.abort()
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open.add(writer)  # before there is a way on: a door that is shut meanwhile cuts this one too
         with suppress(OSError):
             back_reader, back_writer = await asyncio.open_connection(LOOPBACK, self._behind)
-            both = {writer, back_writer}
-            self._open |= both
+            self._open.add(back_writer)
             try:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._pour(reader, back_writer))
                     group.create_task(self._pour(back_reader, writer))
             finally:
-                self._open -= both
+                self._open.discard(back_writer)
                 back_writer.transport.abort()
+        self._open.discard(writer)
         writer.transport.abort()
 
     async def _pour(self, source: asyncio.StreamReader, into: asyncio.StreamWriter) -> None:
