@@ -23,6 +23,7 @@ def write(received: float, done: float, what: str = "create pods", code: int = 2
         (write(20.1, 20.2), True),
         (write(19.9, 20.5), True),  # it waited in the server and took effect behind the successor's back
         (write(20.1, 20.2, "patch leases", 409), True),
+        (write(19.9, 20.5, "patch leases"), False),  # its release: the server was slow to say so to the old leader
         (write(20.1, 20.2, "create events"), True),
     ],
 )

@@ -53,9 +53,13 @@ def first_work(writes: Iterable[Write], user: str, since: float) -> Write | None
 
 
 def late(writes: Iterable[Write], user: str, taken: Write) -> list[Write]:
-    """What `user` wrote although somebody else had taken the Lease: came in, or took effect, after that."""
+    """What `user` wrote although somebody else had taken the Lease: came in, or took effect, after that.
+
+    A write to the Lease is guarded by its version, so one that had come in before took effect before or not at all.
+    When it was done says nothing: a successor hears of a release, and may be answered, before the old leader is.
+    """
     mine = (write for write in writes if write.user == user)
-    return [write for write in mine if write.received > taken.received or write.done > taken.done]
+    return [one for one in mine if one.received > taken.received or (one.done > taken.done and not one.is_lease)]
 
 
 def _write(event: dict[str, Any]) -> Write:
