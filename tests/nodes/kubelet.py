@@ -40,6 +40,7 @@ class Kubelet:
         self._lives: dict[str, _Life] = {}
         self._images: defaultdict[str, set[str]] = defaultdict(set)
         self._gate = asyncio.Semaphore(AT_ONCE)
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def pod_seen(self, pod: Object) -> None:
         uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName")
@@ -54,6 +55,7 @@ class Kubelet:
             life.poked.set()
 
     def pod_lost(self, pod: Object) -> None:
+        self._turns.pop(pod["metadata"]["uid"], None)
         life = self._lives.pop(pod["metadata"]["uid"], None)
         if life is not None and life.task is not None:
             life.task.cancel()
@@ -75,8 +77,12 @@ class Kubelet:
         for life in list(self._lives.values()):
             self.pod_lost(life.pod)
 
+    def turn(self, pod: Object) -> asyncio.Lock:
+        """Who holds it alone writes about this pod: a step that is on its way would undo what was written."""
+        return self._turns[pod["metadata"]["uid"]]
+
     async def write_status(self, pod: Object, status: Object) -> Object:
-        """Write `status` as the kubelet of the pod's node; returns the pod as it is then."""
+        """Write `status` as the kubelet of the pod's node; returns the pod as it is then. Ask for a `turn` before."""
         return await self._api.patch(
             PODS,
             pod["metadata"]["name"],
@@ -117,8 +123,10 @@ class Kubelet:
 
     async def _carry_out(self, life: _Life, step: Step) -> bool:
         """Returns whether the pod is still there."""
-        async with self._gate:
+        async with self._gate, self.turn(life.pod):
             pod = life.pod
+            if stage_of(pod) != life.stage:  # somebody was quicker
+                return True
             try:
                 if step.status is None:
                     after = await self.remove(pod)

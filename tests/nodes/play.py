@@ -169,8 +169,11 @@ class Nodes:
 
     async def _write(self, pod: Object, status: Status) -> Object:
         metadata = pod["metadata"]
-        found = await self._api.get(PODS, metadata["name"], namespace=metadata["namespace"])
-        return await self._kubelet.write_status(found, status(found, rfc3339(self._clock())))
+        async with self._kubelet.turn(pod):
+            found = await self._api.get(PODS, metadata["name"], namespace=metadata["namespace"])
+            after = await self._kubelet.write_status(found, status(found, rfc3339(self._clock())))
+            self._kubelet.pod_seen(after)
+        return after
 
     async def _retaint(self, name: str, taints: list[Object]) -> None:
         """Replace the taints of a silent node by these; foreign taints stay."""
