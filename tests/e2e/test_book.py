@@ -75,7 +75,6 @@ async def test_a_daemon_pod_reads_as_the_book_shows_it(bed: Bed) -> None:
     await bed.workers("kind-worker")
     await bed.apply_sample("ds.demo.yaml")
     pod = (await bed.serves("kind-worker"))["kind-worker"]
-    await bed.settled(1)  # its status is written after the pod
     owner = await bed.api.get(DAEMONSETS, "demo")
     assert pod["metadata"]["generateName"] == "demo-"
     assert pod["metadata"]["labels"]["app"] == "demo"
