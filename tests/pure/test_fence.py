@@ -28,13 +28,18 @@ class Listener:
     def __init__(self) -> None:
         self.heard = b""
         self.connections = 0
+        self.left = asyncio.Event()
+        """A connection was closed by the other side: all that came through it has been heard."""
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        while data := await reader.read(65536):
-            self.heard += data
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-        writer.close()
+        try:
+            while data := await reader.read(65536):
+                self.heard += data
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            self.left.set()
+        finally:
+            writer.close()
 
 
 @pytest_asyncio.fixture
@@ -65,6 +70,8 @@ async def test_a_write_that_was_allowed_is_refused_when_its_connection_is_there(
     fence.open(lost_at(2))
     with pytest.raises(LeadershipLost, match="frozen for too long"):
         await fence.exchange(write)
+    async with asyncio.timeout(10):
+        await server.left.wait()
     assert server.connections == 1, "it was the connection that came too late"
     assert server.heard == b""
 

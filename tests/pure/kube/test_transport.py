@@ -208,7 +208,7 @@ async def test_a_silent_stream_is_dead_after_its_timeout() -> None:
         await asyncio.Event().wait()
         return response
 
-    request = Request(method="GET", path="/api", timeout=0.05)
+    request = Request(method="GET", path="/api", timeout=1.0)  # within which it must open, too
     async with serving(handler) as transport, transport.stream(request) as stream:
         with pytest.raises(TimeoutError):
             await everything(stream)
