@@ -8,7 +8,7 @@ import msgspec
 
 from controller.api import canonical
 from controller.api.base import JSONObject, View
-from controller.api.managed import ManagedFields, foreign_writer
+from controller.api.managed import ManagedFields, StatusWriters, status_writers
 from controller.api.meta import Named, ObjectMeta, epoch
 from controller.api.number import IntOrPercent
 from controller.api.selector import LabelSelector
@@ -153,8 +153,7 @@ class DaemonSet(Named):
     """None until somebody has written one."""
     identity: str
     """Meaning of the template (`canonical.identity`)."""
-    foreign_writer: tuple[str, str] = ("", "")
-    """Manager and time of a status write by another controller after ours (`managed.foreign_writer`)."""
+    status_writers: StatusWriters = StatusWriters()
     created: float = 0.0
     """Seconds since 1970."""
 
@@ -214,6 +213,6 @@ def project(view: DaemonSetView) -> DaemonSet:
         spec=view.spec,
         status=view.status,
         identity=canonical.identity(view.spec.template),
-        foreign_writer=foreign_writer(meta.managed_fields or ()),
+        status_writers=status_writers(meta.managed_fields or ()),
         created=epoch(meta.creation_timestamp) or 0.0,
     )

@@ -1,14 +1,14 @@
 """Who wrote the status last, by `metadata.managedFields`. Pure.
 
 Only fields that the controller alone writes are looked at: conditions may be anybody's. A person with kubectl is no
-other controller.
+other controller. Times are whole seconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controller.api.base import JSONObject, View
+from controller.api.base import JSONObject, Value, View
 from controller.api.meta import epoch
 
 OURS = "kruise-ds"
@@ -23,26 +23,39 @@ class ManagedFields(View):
     fields_v1: JSONObject | None = None
 
 
-def foreign_writer(entries: Iterable[ManagedFields]) -> tuple[str, str]:
-    """Manager and time of the last write of counts that came after our own last one; empty where there is none, or
-    where we have never written: then it is what we take over.
+class StatusWriters(Value):
+    """The last writes of a status by us and by another controller, in seconds since 1970; 0: never."""
 
-    Times are whole seconds. A write in the second of ours counts: two that answer the same events write together.
-    """
-    statuses = [one for one in entries if one.subresource == "status"]
-    ours = max((epoch(one.time) or 0.0 for one in statuses if one.manager == OURS), default=None)
-    if ours is None:
-        return "", ""
-    found = [
-        one
-        for one in statuses
-        if one.manager != OURS
-        and not one.manager.startswith("kubectl")
-        and (epoch(one.time) or 0.0) >= ours
-        and _has_counts(one.fields_v1)
-    ]
-    last = max(found, key=lambda one: epoch(one.time) or 0.0, default=None)
-    return ("", "") if last is None else (last.manager, last.time or "")
+    ours: float = 0.0
+    theirs: float = 0.0
+    other: str = ""
+    """The other's name."""
+
+    def rival_since(self, before: StatusWriters) -> str:
+        """Who has written since the status was as `before`, when it was ours already; "" for nobody.
+
+        By the change and not by the times: two that answer the same event write in the same second, and so does a
+        controller that takes over from the other.
+        """
+        return self.other if before.ours and (self.theirs, self.other) != (before.theirs, before.other) else ""
+
+    @property
+    def rival_wrote(self) -> float:
+        """When another wrote after us, for want of a `before`; 0: nobody did."""
+        return self.theirs if 0 < self.ours < self.theirs else 0.0
+
+
+def status_writers(entries: Iterable[ManagedFields]) -> StatusWriters:
+    ours, theirs, other = 0.0, 0.0, ""
+    for one in entries:
+        if one.subresource != "status":
+            continue
+        time = epoch(one.time) or 0.0
+        if one.manager == OURS:
+            ours = max(ours, time)
+        elif not one.manager.startswith("kubectl") and _has_counts(one.fields_v1) and time > theirs:
+            theirs, other = time, one.manager
+    return StatusWriters(ours=ours, theirs=theirs, other=other)
 
 
 def _has_counts(fields: JSONObject | None) -> bool:

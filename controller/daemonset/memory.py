@@ -12,7 +12,6 @@ import msgspec
 
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
-from controller.api.meta import epoch
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.daemonset.rivalry import Rivalry, rivalry_after, rivalry_found
@@ -136,11 +135,10 @@ class Memory(msgspec.Struct):
     def stands_back(self, daemonset: DaemonSet, now: float) -> float:
         """The seconds for which the DaemonSet is still left to another controller; 0: it is ours.
 
-        Its last write may be older than this process.
+        Its last write may be older than this process, which has not written anything yet then.
         """
-        written = epoch(daemonset.foreign_writer[1])
-        if self.rivalry is None and written is not None:
-            self.rivalry = rivalry_found(written, now)
+        if self.rivalry is None and not self.status_version:
+            self.rivalry = rivalry_found(daemonset.status_writers.rival_wrote, now)
         return 0.0 if self.rivalry is None else max(self.rivalry.until - now, 0.0)
 
     def refused(self, revision_hash: str, words: str, now: float) -> None:

@@ -36,6 +36,6 @@ def rivalry_after(known: Rivalry | None, now: float) -> Rivalry:
 
 
 def rivalry_found(written: float, now: float) -> Rivalry | None:
-    """For a process that has just begun, and finds the other's write of `written`; None: long ago."""
+    """For a process that has just begun, and finds the other's write of `written`; None: long ago, or never (0)."""
     until = min(written, now) + STAND_BACK_FIRST
     return Rivalry(until=until, pause=STAND_BACK_FIRST) if until > now else None

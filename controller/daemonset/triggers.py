@@ -50,8 +50,8 @@ class Triggers:
         old, new = change.old, change.new
         if old is not None and (new is None or old.uid != new.uid):
             self._forget(old.uid)
-        if old is not None and new is not None and new.foreign_writer != old.foreign_writer and new.foreign_writer[0]:
-            self._foreign(new, new.foreign_writer[0])
+        if old is not None and new is not None and (rival := new.status_writers.rival_since(old.status_writers)):
+            self._foreign(new, rival)
         same_wish = (
             old is not None
             and new is not None

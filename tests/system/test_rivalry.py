@@ -27,8 +27,9 @@ def _writer(manager: str, seconds: float) -> Object:
 
 async def they_write(bed: Bed) -> float:
     """What the real server notes of a write by OpenKruise's manager, now, and the write. Returns when it was."""
-    writers = [_writer(OURS, -1), _writer("kruise-manager", 0)]
-    await bed.api.patch(DAEMONSETS, "agent", {"metadata": {"managedFields": writers}})
+    ours, theirs = _writer(OURS, -1), _writer("kruise-manager", 0)
+    for writers in ([ours], [ours, theirs]):
+        await bed.api.patch(DAEMONSETS, "agent", {"metadata": {"managedFields": writers}})
     await bed.api.patch(DAEMONSETS, "agent", {"status": {"numberReady": 1}}, sub="status")
     return asyncio.get_running_loop().time()
 

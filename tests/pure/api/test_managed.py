@@ -1,46 +1,66 @@
-"""Who wrote a status after us, by managedFields."""
+"""Who wrote a status, by managedFields, and who is another controller."""
 
 from __future__ import annotations
 
 import pytest
 
 from controller.api.base import JSONObject
-from controller.api.managed import OURS, ManagedFields, foreign_writer
+from controller.api.managed import OURS, ManagedFields, StatusWriters, status_writers
+from controller.api.meta import epoch
 
 COUNTS: JSONObject = {"f:status": {"f:numberReady": {}}}
 CONDITIONS: JSONObject = {"f:status": {"f:conditions": {}}}
-NOON, LATER, BEFORE = "2026-11-21T12:00:00Z", "2026-11-21T12:00:01Z", "2026-11-21T11:59:59Z"
+BEFORE, NOON, LATER = "2026-11-21T11:59:59Z", "2026-11-21T12:00:00Z", "2026-11-21T12:00:01Z"
+THEM = "kruise-manager"
 
 
 def entry(manager: str, time: str, fields: JSONObject = COUNTS, subresource: str = "status") -> ManagedFields:
     return ManagedFields(manager=manager, time=time, fields_v1=fields, subresource=subresource)
 
 
-def test_whoever_wrote_counts_after_us_is_named_with_the_time() -> None:
-    assert foreign_writer([entry(OURS, NOON), entry("kruise-manager", LATER)]) == ("kruise-manager", LATER)
+def writers(*entries: ManagedFields) -> StatusWriters:
+    return status_writers(entries)
 
 
-def test_times_are_whole_seconds_so_a_write_in_the_second_of_ours_counts() -> None:
-    assert foreign_writer([entry("kruise-manager", NOON), entry(OURS, NOON)]) == ("kruise-manager", NOON)
-
-
-def test_of_several_the_last_one_is_named() -> None:
-    found = foreign_writer([entry(OURS, BEFORE), entry("second", LATER), entry("first", NOON)])
-    assert found == ("second", LATER)
+def test_the_last_of_several_others_is_named() -> None:
+    found = writers(entry(OURS, BEFORE), entry("second", LATER), entry("first", NOON))
+    assert found == StatusWriters(ours=epoch(BEFORE) or 0, theirs=epoch(LATER) or 0, other="second")
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        pytest.param(entry("kruise-manager", BEFORE), id="before-us"),
         pytest.param(entry("kubectl-edit", LATER), id="a-person"),
         pytest.param(entry("argocd", LATER, CONDITIONS), id="a-condition-of-its-own"),
-        pytest.param(entry("kruise-manager", LATER, subresource=""), id="not-the-status"),
+        pytest.param(entry(THEM, LATER, subresource=""), id="not-the-status"),
     ],
 )
 def test_what_is_no_other_controller(other: ManagedFields) -> None:
-    assert foreign_writer([entry(OURS, NOON), other]) == ("", "")
+    assert writers(entry(OURS, NOON), other) == writers(entry(OURS, NOON))
 
 
-def test_what_was_there_before_our_first_write_is_taken_over() -> None:
-    assert foreign_writer([entry("kruise-manager", NOON)]) == ("", "")
+@pytest.mark.parametrize("time", [BEFORE, NOON, LATER])
+def test_whoever_writes_what_is_ours_already_is_a_rival_also_in_the_second_of_our_write(time: str) -> None:
+    before = writers(entry(OURS, NOON))
+    assert writers(entry(OURS, NOON), entry(THEM, time)).rival_since(before) == THEM
+
+
+def test_a_second_write_of_the_same_one_is_told_by_its_time() -> None:
+    before = writers(entry(OURS, NOON), entry(THEM, NOON))
+    assert before.rival_since(before) == ""
+    assert writers(entry(OURS, NOON), entry(THEM, LATER)).rival_since(before) == THEM
+
+
+@pytest.mark.parametrize("ours", [NOON, LATER])
+def test_our_own_write_makes_nobody_a_rival_also_when_we_take_over_in_the_second_of_their_last_one(ours: str) -> None:
+    left = writers(entry(THEM, NOON))
+    taken_over = writers(entry(THEM, NOON), entry(OURS, ours))
+    assert taken_over.rival_since(left) == ""
+    assert taken_over.rival_wrote == 0
+    assert writers(entry(THEM, NOON), entry(OURS, "2026-11-21T12:00:09Z")).rival_since(taken_over) == ""
+
+
+def test_who_has_just_begun_goes_by_the_times() -> None:
+    assert writers(entry(OURS, NOON), entry(THEM, LATER)).rival_wrote == epoch(LATER)
+    assert writers(entry(OURS, NOON), entry(THEM, BEFORE)).rival_wrote == 0
+    assert writers(entry(THEM, NOON)).rival_wrote == 0
