@@ -61,6 +61,7 @@ class Recorder:
         self._client, self._clock, self._identity, self._on_drop = client, clock, identity, on_drop
         self._waiting: deque[JSONObject] = deque()
         self._work = asyncio.Event()
+        self._over = False
         self._said: dict[tuple[str, str, str], float] = {}
         self._allowances: dict[tuple[str, bool], _Allowance] = {}
         self._number = 0
@@ -91,14 +92,15 @@ class Recorder:
 
     @asynccontextmanager
     async def sending(self, flush_seconds: float = 3.0) -> AsyncIterator[None]:
-        """Send while the block runs; what still waits at its end gets `flush_seconds` more."""
+        """Send while the block runs; what still waits at its end, or is on its way, gets `flush_seconds` more."""
         async with asyncio.TaskGroup() as group:
-            sender = group.create_task(self._send_for_ever(), name="events")
+            sender = group.create_task(self._send_all(), name="events")
             try:
                 yield
+                self._over = True
+                self._work.set()
                 async with asyncio.timeout(flush_seconds):
-                    while self._waiting:
-                        await self._send_one()
+                    await asyncio.wait([sender])
             except TimeoutError:
                 self._on_drop()
             finally:
@@ -118,12 +120,15 @@ class Recorder:
         allowance.left -= 1
         return True
 
-    async def _send_for_ever(self) -> None:
+    async def _send_all(self) -> None:
+        """Until it is over and nothing waits."""
         while True:
-            await self._work.wait()
-            self._work.clear()
             while self._waiting:
                 await self._send_one()
+            if self._over:
+                return
+            await self._work.wait()
+            self._work.clear()
 
     async def _send_one(self) -> None:
         body = self._waiting.popleft()

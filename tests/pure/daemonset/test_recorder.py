@@ -34,6 +34,14 @@ class Wire:
         return [str(event["reason"]) for event in self.events]
 
 
+class SlowWire(Wire):
+    """Each answer takes a second."""
+
+    async def exchange(self, request: Request) -> Response:
+        await asyncio.sleep(1.0)
+        return await super().exchange(request)
+
+
 def created(number: int) -> Note:
     return Note(warning=False, reason="SuccessfulCreate", message=f"Created pod: demo-{number}")
 
@@ -76,3 +84,23 @@ async def test_a_warning_that_was_not_sent_is_counted_and_may_be_said_later() ->
         await asyncio.sleep(301)
         recorder(ds(), REFUSED)
     assert wire.reasons()[-1] == "TemplateRefused"
+
+
+@virtual_time
+async def test_an_event_that_is_on_its_way_at_the_end_arrives() -> None:
+    wire = SlowWire()
+    recorder = Recorder(Client(Sender(wire)), clock, "me")
+    async with recorder.sending():
+        recorder(ds(), created(1))
+        await asyncio.sleep(0.5)
+    assert wire.reasons() == ["SuccessfulCreate"]
+
+
+@virtual_time
+async def test_what_does_not_get_through_in_time_at_the_end_is_counted_once() -> None:
+    wire, dropped = SlowWire(), []
+    recorder = Recorder(Client(Sender(wire)), clock, "me", lambda: dropped.append(1))
+    async with recorder.sending(flush_seconds=0.2):
+        recorder(ds(), created(1))
+        await asyncio.sleep(0.5)
+    assert (wire.reasons(), len(dropped)) == ([], 1)
