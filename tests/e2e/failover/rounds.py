@@ -63,9 +63,10 @@ async def _each_knows_its_part(pair: Pair) -> None:
 
 async def _ends_well(pair: Pair) -> None:
     """Every pod was replaced, and none twice; the witness has watched over the budget all the time."""
-    await pair.bed.serves(*pair.nodes, labels={"ver": "v2"})
+    pods = await pair.bed.serves(*pair.nodes, labels={"ver": "v2"})
     await pair.bed.settled(SIZE)
-    await pair.witness.until(lambda: len(pair.witness.ready) == SIZE, "all new pods are seen")
+    new = {pod["metadata"]["uid"] for pod in pods.values()}
+    await pair.witness.until(lambda: pair.witness.now.keys() == new, "all new pods are seen, and no old one")
     assert sorted(pair.witness.ever.values()) == sorted(pair.nodes * 2), "one old and one new pod for each node"
     assert sorted(pair.witness.retired.values()) == sorted(pair.nodes), "no new pod was told to go"
 

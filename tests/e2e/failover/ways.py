@@ -84,7 +84,7 @@ async def _standby_apart(pair: Pair) -> float:
     assert not pair.standby.is_leader, "a standby that hears nothing takes nothing"
     heard = len(pair.standby.said("standing by"))
     await pair.standbys_door.open()
-    await pair.standby.until(lambda: len(pair.standby.said("standing by")) > heard, "stands by again", seconds=10.0)
+    await pair.standby.until(lambda: len(pair.standby.said("standing by")) > heard, "stands by again", seconds=20.0)
     return await _stop(pair)
 
 
@@ -94,5 +94,5 @@ WAYS = (
     Way("SIGSTOP, SIGCONT", _freeze, CRASH, 1, afterwards=_thaw, share=2),
     Way("leader refused", _refuse, CRASH, 1, afterwards=_heal, doors=(LEADER,), share=1),
     Way("leader in silence", _silence, CRASH, 1, afterwards=_heal, doors=(LEADER,), share=2),
-    Way("standby in silence", _standby_apart, CLEAN, 0, doors=(STANDBY,), pace=6.0, share=1),
+    Way("standby in silence", _standby_apart, CLEAN, 0, doors=(STANDBY,), pace=10.0, share=1),
 )
