@@ -49,11 +49,17 @@ def choice(only: str, *, excluded: bool, group: str | None, sort: str) -> Choice
 
 
 def chosen(survey: Survey, wanted: Choice) -> tuple[NodeRow, ...]:
-    """Excluded nodes are shown only where they are asked for, or where a pod of ours is still there."""
+    """Excluded nodes are shown only where they are asked for, or where a pod of ours is still there.
+
+    With OnDelete no node's turn comes by itself: who asks for `old` means each pod that may be deleted.
+    """
+    states = wanted.states
+    if NodeState.OLD in states and survey.daemonset.rolling_update is None:
+        states |= {NodeState.NEXT}
     rows = [
         row
         for row in survey.in_update_order
-        if row.state in wanted.states
+        if row.state in states
         and (wanted.group is None or row.group == wanted.group)
         and (row.state is not NodeState.EXCLUDED or wanted.excluded or row.pod is not None)
     ]

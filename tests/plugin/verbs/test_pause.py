@@ -54,6 +54,13 @@ def test_message_8_on_delete() -> None:
         assert patches(scene) == []
 
 
+def test_what_message_8_says_to_type_shows_the_pods_that_wait_to_be_deleted() -> None:
+    with on_delete() as scene:
+        *_, hint = acted(scene, "pause").err.strip().split("kubectl kruise-ds ")
+        shown = scene.run(*hint.split(), "-o", "name").out.split()
+    assert len(shown) == 24
+
+
 def test_who_may_not_look_at_pods_or_nodes_can_pause_all_the_same() -> None:
     with canary() as scene:
         for resource in ("pods", "nodes", "controllerrevisions.apps"):
