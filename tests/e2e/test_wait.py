@@ -18,7 +18,7 @@ import pytest
 from tests.e2e.bed import Bed, sample
 from tests.e2e.process import Controller
 from tests.e2e.witness import is_ready, node_of
-from tests.kit.api import DAEMONSETS, Object
+from tests.kit.api import DAEMONSETS, EVENTS, Object
 from tests.kit.kstatus import CURRENT, FAILED, IN_PROGRESS, kstatus
 from tests.manifests.files import MANIFESTS
 from tests.nodes import INSTANT, Behaviour
@@ -135,6 +135,8 @@ async def test_a_rollout_that_is_stuck_ends_the_wait_for_it(bed: Bed) -> None:
     bed.nodes.behave("*", INSTANT)
     await wait(bed, READY)
     await wait(bed, "--for=condition=Stalled=false", 0)
+    both = {"ProgressDeadlineExceeded", "RolloutComplete"}
+    await bed.api.wait_for(EVENTS, lambda events: both <= {one["reason"] for one in events}, "both were told")
     described = await bed.kubectl("describe", "ads", "demo")
     for words in (
         "Rollout stalled: no progress for 2 seconds",
