@@ -49,6 +49,9 @@ class Door:
             writer.transport.abort()
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._server is None:  # shut since it was let in
+            writer.transport.abort()
+            return
         self._open.add(writer)  # before there is a way on: a door that is shut meanwhile cuts this one too
         with suppress(OSError):
             back_reader, back_writer = await asyncio.open_connection(LOOPBACK, self._behind)
