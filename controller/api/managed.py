@@ -35,9 +35,10 @@ class StatusWriters(Value):
         """Who has written since the status was as `before`, when it was ours already; "" for nobody.
 
         By the change and not by the times: two that answer the same event write in the same second, and so does a
-        controller that takes over from the other.
+        controller that takes over from the other. An earlier time is no write: ours took the later one's fields away.
         """
-        return self.other if before.ours and (self.theirs, self.other) != (before.theirs, before.other) else ""
+        changed = (self.theirs, self.other) != (before.theirs, before.other)
+        return self.other if before.ours and changed and self.theirs >= before.theirs else ""
 
     @property
     def rival_wrote(self) -> float:

@@ -64,3 +64,8 @@ def test_who_has_just_begun_goes_by_the_times() -> None:
     assert writers(entry(OURS, NOON), entry(THEM, LATER)).rival_wrote == epoch(LATER)
     assert writers(entry(OURS, NOON), entry(THEM, BEFORE)).rival_wrote == 0
     assert writers(entry(THEM, NOON)).rival_wrote == 0
+
+
+def test_our_write_that_leaves_only_an_older_one_of_two_others_makes_nobody_a_rival() -> None:
+    before = writers(entry(OURS, BEFORE), entry("first", BEFORE), entry(THEM, NOON))
+    assert writers(entry(OURS, LATER), entry("first", BEFORE)).rival_since(before) == ""
