@@ -155,6 +155,10 @@ def _plain(phase: Phase, daemonset: DaemonSet, left: int) -> Reason:
             return Reason(word="Deleting", text="it is being deleted")
         case Phase.PENDING:
             seen = daemonset.status.observed_generation if daemonset.status else 0
+            if daemonset.status_writers.rival_wrote:  # ours leaves it alone for minutes then
+                other = daemonset.status_writers.other
+                text = f"waiting for {other} to stop writing the status; last seen: generation {seen or 'none'}"
+                return Reason(word="AnotherController", text=text)
             text = f"waiting for a controller to see generation {daemonset.generation} (last seen: {seen or 'none'})"
             return Reason(word="NotObserved", text=text)
         case Phase.MANUAL:
