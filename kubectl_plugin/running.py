@@ -58,13 +58,7 @@ def run_offline(flags: Global, body: Callable[[Terminal], int], *, outputs: Sequ
     except UnicodeEncodeError as error:
         code = _failed(terminal, _not_utf8(error))
     except Exception as error:
-        words = " ".join(str(error).split()) or "no further words"
-        code = _failed(
-            terminal,
-            CommandError(
-                f"{type(error).__name__}: {words}", hints=("this is a mistake in kruise-ds; -vv shows where",)
-            ),
-        )
+        code = _failed(terminal, _mistake(error))
     terminal.outlive_the_reader()
     terminal.flush()
     raise typer.Exit(code)
@@ -94,6 +88,15 @@ def _check_output(output: Output | None, known: Sequence[Output]) -> None:
     if output is not None and output not in known:
         can = f"use {', '.join(known)}" if known else "it has none"
         raise CommandError(f'this verb has no output format "{output}": {can}', exit_code=ExitCode.USAGE)
+
+
+def _mistake(error: Exception) -> CommandError:
+    words = " ".join(str(error).split()) or "no further words"
+    mistake = CommandError(
+        f"{type(error).__name__}: {words}", hints=("this is a mistake in kruise-ds; -vv shows where",)
+    )
+    mistake.__cause__ = error
+    return mistake
 
 
 def _not_utf8(error: UnicodeEncodeError) -> CommandError:

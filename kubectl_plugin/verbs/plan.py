@@ -217,4 +217,4 @@ def _show(invocation: Invocation, plans: Sequence[RolloutPlan]) -> None:
     for place, one in enumerate(plans):
         terminal.say(*([""] if place else []))
         block = PlanBlock(one, width=width, only_ascii=terminal.ascii, wide=wide)
-        terminal.console.print(block.drawn(), soft_wrap=wide, no_wrap=True)
+        terminal.show(block.drawn(), whole=wide)

@@ -66,7 +66,7 @@ def show(invocation: Invocation, looks: Sequence[Look | Outline], *, single: boo
             terminal.warn(one.obstacle)
         else:
             block = Text("\n").join(status_block(sight(invocation, one)))
-            terminal.console.print(block, soft_wrap=output is Output.WIDE, no_wrap=True)
+            terminal.show(block, whole=output is Output.WIDE)
     for missing in dict.fromkeys(missing for one in looks for missing in one.status.unreadable):
         terminal.note(f"not everything could be read: {missing}")
 

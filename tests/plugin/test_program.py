@@ -178,6 +178,16 @@ def test_whatever_a_verb_raises_becomes_an_exit_code(
     assert "Traceback" not in err
 
 
+def test_vv_shows_where_a_mistake_of_ours_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stumble(*_: object) -> int:
+        raise RuntimeError("some words")
+
+    monkeypatch.setattr(version, "client_version", stumble)
+    _, _, err = call("version", "--client", "-vv")
+    assert "Traceback" in err
+    assert "in stumble" in err
+
+
 def test_a_reader_that_goes_away_is_no_error() -> None:
     """As with `| head -0`: the pipe is closed before anything is written."""
     reading, writing = os.pipe()

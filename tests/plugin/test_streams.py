@@ -10,13 +10,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.flags import Global
 from kubectl_plugin.terminal import Terminal
+from tests.plugin.scene import Scene, canary
 
 ROOT = Path(__file__).parents[2]
 VERSION = "-m kubectl_plugin version --client"
@@ -34,6 +37,12 @@ try:
 except typer.Exit as end:
     raise SystemExit(end.exit_code)
 """
+
+
+@pytest.fixture(scope="module")
+def canary_scene() -> Iterator[Scene]:
+    with canary() as scene:
+        yield scene
 
 
 def shell(words: str, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -94,6 +103,18 @@ def test_a_full_disk_is_told_in_the_system_s_words() -> None:
     with pytest.raises(CommandError) as failed:
         terminal.say("line")
     assert failed.value.message == "it could not be printed: No space left on device"
+
+
+@pytest.mark.parametrize("verb", ["status", "plan", "nodes", "history", "diff"])
+def test_a_full_disk_is_no_mistake_of_ours_whatever_was_to_be_shown(
+    canary_scene: Scene, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Console, "print", full)
+    ran = canary_scene.run(verb, "node-agent", "-n", "observability")
+    assert (ran.code, ran.err) == (1, "error: it could not be printed: No space left on device\n")
 
 
 @pytest.mark.parametrize(
