@@ -111,7 +111,8 @@ def _order(moves: Moves) -> str:
         parts.append(_in_waves(moves.waves))
     elif moves.later:
         parts.append(f"{_listed(moves.later)} once {_listed(moves.spent_by)} can do without the budget")
-    return f": {', then '.join(parts)}{_FAST * 5}re-create" if parts else ""
+    how = "surge" if moves.surging else "re-create"
+    return f": {', then '.join(parts)}{_FAST * 5}{how}" if parts else ""
 
 
 def _in_waves(waves: Sequence[Sequence[str]]) -> str:

@@ -48,6 +48,8 @@ class Moves(Value):
     """Those that do not move, and why; only obstacles that there are."""
     spent_by: tuple[str, ...]
     """They are without an available pod, use the budget of maxUnavailable, and nothing is replaced there."""
+    surging: bool
+    """Whether a new pod comes beside the old one, instead of after it."""
 
     @property
     def moving(self) -> tuple[str, ...]:
@@ -85,6 +87,7 @@ def moves_of(board: Board) -> Moves:
         staying=_names([slot for slot in reversed(board.slots) if slot.fit is Fit.RUN and slot.current is not None]),
         held={obstacle: tuple(nodes) for obstacle, nodes in held.items()},
         spent_by=spent_by,
+        surging=board.surging,
     )
 
 

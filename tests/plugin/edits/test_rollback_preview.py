@@ -44,6 +44,11 @@ def test_who_moves_and_who_stays() -> None:
     ]
 
 
+def test_with_a_surge_no_pod_goes_before_the_new_one_is_there() -> None:
+    moving, *_ = lines(canary(maxUnavailable=0, maxSurge=1))
+    assert moving == "move back   2 nodes: node-3 | node-2     surge"
+
+
 def test_what_is_down_goes_first() -> None:
     down = pod("node-2", "v2", ready=None)
     moving, *_ = lines(canary(CANARY[0], down, *LEFT))
