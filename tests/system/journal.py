@@ -12,7 +12,8 @@ import msgspec
 
 from controller.kube.request import Request, Response, Stream, Transport
 from tests.kit.api import Object
-from tests.simulator.route import route
+from tests.simulator.route import Route, route
+from tests.system.heard import Heard
 
 READS = ("get", "list", "watch")
 
@@ -61,7 +62,9 @@ class Journal:
     writes: list[Write] = field(default_factory=list)
     in_flight: int = 0
     last: float = 0.0
-    """The loop's time of the last write's beginning or end."""
+    """The loop's time of the last beginning or end of a write, or of a look at one object."""
+    heard: Heard = field(default_factory=Heard)
+    """What the controller has read, by its lists and watches."""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
     def clear(self) -> None:
@@ -114,13 +117,14 @@ class Journal:
         self.in_flight += 1
         self._stir()
 
-    def end(self, write: Write) -> None:
+    def end(self, write: Write | None = None) -> None:
         self.in_flight -= 1
-        self.writes.append(write)
+        if write is not None:
+            self.writes.append(write)
         self._stir()
 
     async def news(self, seconds: float) -> bool:
-        """Wait for a write to begin or to end; False: none did in that time."""
+        """Wait for one of these to begin or to end; False: none did in that time."""
         self._news.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -142,7 +146,7 @@ class Recording:
     async def exchange(self, request: Request) -> Response:
         where = route(request)
         if where.verb in READS:
-            return await self._inner.exchange(request)
+            return await self._read(request, where)
         verb = "probe" if ("dryRun", "All") in request.query else where.verb
         body = _decoded(request.body)
         name = where.name or (body.get("metadata") or {}).get("name", "") if isinstance(body, dict) else where.name
@@ -156,10 +160,23 @@ class Recording:
             told = answer if isinstance(answer, dict) else {}
             self._journal.end(Write(verb, where.resource, name, body, answered.status, told, at))
 
+    async def _read(self, request: Request, where: Route) -> Response:
+        """A look at one object goes before a write, and is not idle; a list may be repeated for ever."""
+        if where.verb == "list":
+            found = await self._inner.exchange(request)
+            self._journal.heard.listed(request, found)
+            return found
+        self._journal.begin()
+        try:
+            return await self._inner.exchange(request)
+        finally:
+            self._journal.end()
+
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
         async with self._inner.stream(request) as stream:
-            yield stream
+            with self._journal.heard.listening(request, stream) as overheard:
+                yield overheard
 
 
 def _decoded(body: bytes) -> Object | list[Object]:

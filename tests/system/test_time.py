@@ -100,7 +100,7 @@ async def test_a5_u23_a_pod_that_fails_again_and_again_is_replaced_later_and_lat
 
         bed.journal.clear()
         await bed.edit({"minReadySeconds": 1})
-        await bed.seen()
+        await bed.until(PODS, lambda _: "" if bed.journal.deleted else "none", "a pod deleted")
         first = bed.journal.of("pods", "delete")[0]
         assert first.at - at[-1] < 5, "a new generation begins at once"
 
