@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import select
 import signal
@@ -31,9 +32,18 @@ def typed_line(stream: TextIO) -> str:
     A signal that arrives just before the blocking read starts would be noticed only after it, with the next key: on a
     terminal both are waited for together. Elsewhere nobody presses keys, and `stream` may hold more lines than one.
     """
-    if stream.isatty() and os.name == "posix":
-        _until_typed(stream.fileno())
+    terminal = _descriptor(stream)
+    if terminal is not None and stream.isatty() and os.name == "posix":
+        _until_typed(terminal)
     return stream.readline()
+
+
+def _descriptor(stream: TextIO) -> int | None:
+    """None for a stream that only looks like a file, such as one in memory."""
+    try:
+        return stream.fileno()
+    except io.UnsupportedOperation:
+        return None
 
 
 def _until_typed(terminal: int) -> None:
