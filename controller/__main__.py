@@ -51,6 +51,14 @@ def _boolean(value: str) -> str:
     return _one_of(("true", "false"), value.lower())
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"kruise-ds-controller {version('kruise-ds')}")
+        raise typer.Exit
+
+
 @cli.command()
 def run(
     kubeconfig: Annotated[
@@ -133,6 +141,9 @@ def run(
             help="auto, json or console; auto: console on a terminal, else json.",
         ),
     ] = "auto",
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+    ] = False,
 ) -> None:
     """Run the controller of the Advanced DaemonSet until SIGTERM or SIGINT."""
     _check_metrics(metrics_tls_cert_file, metrics_tls_private_key_file, auth=metrics_auth)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,11 @@ async def test_help_names_every_option_and_its_environment_variable() -> None:
         assert option in said.out, option
         variable = f"KRUISE_DS_{option.removeprefix('--').removeprefix('no-').replace('-', '_').upper()}"
         assert variable in said.out.replace("\n", ""), variable
+
+
+async def test_the_version_is_that_of_the_package() -> None:
+    said = await run("--version")
+    assert (said.code, said.out, said.err) == (0, f"kruise-ds-controller {version('kruise-ds')}\n", "")
 
 
 @pytest.mark.parametrize(

@@ -155,10 +155,8 @@ def _plain(phase: Phase, daemonset: DaemonSet, left: int) -> Reason:
             return Reason(word="Deleting", text="it is being deleted")
         case Phase.PENDING:
             seen = daemonset.status.observed_generation if daemonset.status else 0
-            if daemonset.status_writers.rival_wrote:  # ours leaves it alone for minutes then
-                other = daemonset.status_writers.other
-                text = f"waiting for {other} to stop writing the status; last seen: generation {seen or 'none'}"
-                return Reason(word="AnotherController", text=text)
+            if (rival := _rival(daemonset)) is not None:
+                return Reason(word=rival.word, text=f"{rival.text}; last seen: generation {seen or 'none'}")
             text = f"waiting for a controller to see generation {daemonset.generation} (last seen: {seen or 'none'})"
             return Reason(word="NotObserved", text=text)
         case Phase.MANUAL:
@@ -166,6 +164,14 @@ def _plain(phase: Phase, daemonset: DaemonSet, left: int) -> Reason:
         case Phase.PAUSED:
             return Reason(word="Paused", text=f"{left} nodes wait for resume")
     return Reason(word="RolloutComplete", text="")
+
+
+def _rival(daemonset: DaemonSet) -> Reason | None:
+    """Our controller leaves a DaemonSet alone for minutes whose status another one has written."""
+    if not daemonset.status_writers.rival_wrote:
+        return None
+    text = f"waiting for {daemonset.status_writers.other} to stop writing the status"
+    return Reason(word="AnotherController", text=text)
 
 
 def _refused(daemonset: DaemonSet, words: str) -> Reason:
@@ -184,6 +190,8 @@ def _progressing(survey: Survey) -> Reason:
     stopped = blocker(survey.board)
     if stopped is not None:
         return Reason(word=stopped.reason, text=stopped.text)
+    if (rival := _rival(survey.daemonset)) is not None:
+        return rival
     board, text = survey.board, _waiting_for(survey)
     if text and text == writes_fail(survey.daemonset):
         return Reason(word=WRITES_FAIL, text=text)

@@ -1,14 +1,17 @@
-"""What is waited for where nobody has looked at the newest spec yet."""
+"""What is waited for where nobody has looked at the newest spec, or another controller is in the way."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSetStatus
+from controller.api.daemonset import DaemonSetStatus, Phase
 from controller.api.managed import StatusWriters
-from kubectl_plugin.report.status.reasons import stated_why
-from tests.builders import ds, world
+from kubectl_plugin.report.status.reasons import reason_of, stated_why
+from kubectl_plugin.report.survey import Survey, survey
+from tests.builders import ds, pod, world
 from tests.plugin.snapshots import of_world
 
 NOBODY = "waiting for a controller to see generation 1 (last seen: none)"
@@ -29,3 +32,16 @@ NOBODY = "waiting for a controller to see generation 1 (last seen: none)"
 def test_another_controller_that_wrote_the_status_after_ours_is_named(writers: StatusWriters, why: str) -> None:
     daemonset = replace(ds(), status=DaemonSetStatus(), status_writers=writers)
     assert stated_why(of_world(world(daemonset))) == why
+
+
+def test_it_is_named_in_the_middle_of_a_rollout_too() -> None:
+    status = DaemonSetStatus(observed_generation=1)
+
+    def looked_at(**fields: Any) -> Survey:
+        daemonset = replace(ds("v2"), status=status, **fields)
+        return survey(of_world(world(daemonset, nodes=2, pods=(pod("node-0"), pod("node-1")))))
+
+    seen = looked_at(status_writers=StatusWriters(ours=100.0, theirs=101.0, other="kruise-manager"))
+    assert seen.phase is Phase.PROGRESSING
+    assert reason_of(seen).text == "waiting for kruise-manager to stop writing the status"
+    assert "kruise-manager" not in reason_of(looked_at()).text
