@@ -91,7 +91,7 @@ class Site:
         """Take the controller away, and wait until none of its pods is left."""
         await self.sh(f"kubectl -n {NAMESPACE} delete deployment kruise-ds-controller --ignore-not-found")
         await self.bed.api.wait_for(
-            PODS, lambda pods: not pods, "the controller's pods are gone", namespace=NAMESPACE
+            PODS, lambda pods: not pods, "the controller's pods are gone", seconds=90.0, namespace=NAMESPACE
         )
 
     async def pods(self) -> dict[str, tuple[str, int]]:
