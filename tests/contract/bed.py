@@ -25,12 +25,12 @@ from tests.kit.api import (
     Resource,
     closing,
 )
-from tests.kit.manifests import configmap, demo, owner, pod
+from tests.kit.garbage import garbage_collector_knows
+from tests.kit.manifests import configmap, demo, owner
 from tests.nodes import INSTANT, Behaviour, Nodes
 from tests.simulator import Cluster
 
 WAIT_SECONDS = 20.0
-NO_UID = "00000000-0000-0000-0000-000000000000"
 
 
 class Compaction(Protocol):
@@ -99,20 +99,8 @@ class Bed:
         return f"{self.name}-nowhere"
 
     async def garbage_collector_knows(self, *resources: Resource) -> None:
-        """Wait until it has seen all objects of these kinds that are there now.
-
-        It follows each kind by a watch of its own. Of dependents that it has not seen yet when their owner goes it
-        makes neither a reason to wait nor orphans. The last object of a kind has none, and is collected when seen.
-        """
-        nobody = {"apiVersion": "v1", "kind": "ConfigMap", "name": "nobody", "uid": NO_UID}
-        for resource in resources:
-            last = {"metadata": {"name": "last", "ownerReferences": [nobody]}}
-            whole = pod("last") if resource is PODS else {"revision": 1, "data": {}}
-            await self.api.create(resource, {**whole, **last})
-        for resource in resources:
-            await self.api.wait_for(
-                resource, lambda found: "last" not in names(found), f"all {resource.plural} are known"
-            )
+        """Wait until it has seen all objects of these kinds that are there now."""
+        await garbage_collector_knows(self.api, *resources)
 
     @asynccontextmanager
     async def nodes(

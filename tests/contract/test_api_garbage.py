@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tests.contract.bed import NO_UID, Bed, names
+from tests.contract.bed import Bed, names
 from tests.kit.api import CONFIGMAPS, DAEMONSETS, PODS, REVISIONS, Object, Resource
+from tests.kit.garbage import NO_UID
 from tests.kit.manifests import configmap, demo, owner, pod
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.e2e.bed import Bed, sample
 from tests.kit.api import DAEMONSETS, PODS, REVISIONS
+from tests.kit.garbage import garbage_collector_knows
 from tests.nodes import Behaviour
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller")]
@@ -14,11 +15,12 @@ NODES = ("left", "middle", "right")
 
 
 async def deployed(bed: Bed) -> dict[str, str]:
-    """A demo on all nodes; node -> uid of its pod."""
+    """A demo on all nodes, of which the garbage collector knows all; node -> uid of its pod."""
     await bed.workers(*NODES)
     await bed.apply_sample("ds.demo.yaml")
     pods = await bed.serves(*NODES)
     await bed.settled(3)
+    await garbage_collector_knows(bed.api, PODS, REVISIONS)
     return {node: pod["metadata"]["uid"] for node, pod in pods.items()}
 
 
