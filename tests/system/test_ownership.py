@@ -50,6 +50,7 @@ async def test_u61_an_orphan_that_matches_is_adopted_and_one_that_ends_or_differ
     await bed.api.create(PODS, bare_pod("orphan", "node-0"))
     await bed.until(PODS, lambda found: "" if "orphan" not in names(found) else "orphan is there", "orphan deleted")
     assert "stranger" in names(await bed.api.list(PODS))
+    await bed.idle()
     adopted, deleted = bed.journal.of("pods")
     assert (adopted.verb, adopted.name, controller_of(adopted.answer)["uid"]) == (
         "patch",
@@ -92,8 +93,8 @@ async def test_u62_a_pod_whose_owner_is_taken_away_by_hand_is_adopted_again(bed:
     before = await bed.pods()
     name = before["node-1"]["metadata"]["name"]
     await bed.api.patch(PODS, name, {"metadata": {"ownerReferences": None}})
-    await bed.idle()
     assert uids(await bed.runs_on(*nodes)) == uids(before)
+    await bed.idle()
     assert [(write.verb, write.name) for write in bed.journal.of("pods")] == [("patch", name)]
 
 

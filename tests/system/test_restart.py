@@ -40,7 +40,7 @@ async def test_a_controller_cut_off_in_the_middle_of_an_update_is_carried_on_whe
     history = await film(bed)
     await bed.set_image(V2)
     while len(bed.journal.work) < writes:
-        assert await bed.journal.news(10), str(bed.journal)
+        assert await bed.journal.news(bed.patience), str(bed.journal)
     await bed.controller.kill()
     bed.controller.start()
     await bed.settled()

@@ -128,6 +128,7 @@ async def test_i8_of_several_revisions_that_mean_the_same_the_newest_stays_and_n
     pods = await bed.runs_on(*nodes)
     assert uids(pods) == before
     assert {pod["metadata"]["labels"][HASH] for pod in pods.values()} == {"twin3"}
+    await bed.idle()
     order = [(write.verb, write.resource.partition(".")[0]) for write in bed.journal.writes]
     first_delete = order.index(("delete", "controllerrevisions"))
     assert [step for step in order[first_delete:] if step == ("patch", "pods")] == [], "relabelled before"

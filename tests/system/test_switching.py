@@ -79,6 +79,7 @@ async def test_to_on_delete_and_back(bed: Bed) -> None:
     await begun(bed, 4, both(3), maxUnavailable=1)
     async with monitoring(bed, most_unavailable=1):
         await bed.edit(ON_DELETE)
+        await bed.seen()
         await all_ready(bed)
         await wave(bed, "")
         await lose(bed, 0)
