@@ -12,6 +12,7 @@ from tests.e2e.bed import Bed, built, sample
 from tests.e2e.conftest import ACCOUNT
 from tests.e2e.process import running
 from tests.kit.api import EVENTS, PODS, REVISIONS, Object
+from tests.kit.garbage import garbage_collector_knows
 from tests.manifests.rights import OLD_SERVERS, Right, granted
 from tests.nodes import INSTANT, Behaviour
 
@@ -27,6 +28,7 @@ SELDOM = {Right("", "pods", "get"), Right("apps", "controllerrevisions", "get")}
 async def whole_story(bed: Bed) -> None:
     """Everything that the controller ever does: deploy, update, adopt, release, renumber, trim, report."""
     demo = await first_life(bed)
+    await garbage_collector_knows(bed.api, PODS, REVISIONS)
     await bed.kubectl("delete", "ads", "demo", "--cascade=orphan")
     await second_life(bed, demo)
     await bed.kubectl("delete", "ads", "demo")
@@ -88,6 +90,7 @@ async def test_a_run_without_faults_has_no_write_that_fails(bed: Bed, plane: Con
     async with running(plane.folder, plane.kubeconfig_for(ACCOUNT)) as controller:
         demo = await first_life(bed)
         assert await controller.terminated() == 0
+    await garbage_collector_knows(bed.api, PODS, REVISIONS)
     await bed.kubectl("delete", "ads", "demo", "--cascade=orphan")  # not beside it: its watches are not in step
     async with running(plane.folder, plane.kubeconfig_for(ACCOUNT)) as controller:
         await second_life(bed, demo)

@@ -9,6 +9,7 @@ from tests.e2e.bed import sample
 from tests.e2e.site import site_on
 from tests.e2e.witness import witnessing
 from tests.kit.api import DAEMONSETS, NAMESPACES, PODS, REVISIONS, Object
+from tests.kit.garbage import garbage_collector_knows
 from tests.manifests.rights import NAMESPACE
 from tests.nodes import Behaviour
 
@@ -74,6 +75,7 @@ async def test_without_the_crd_only_orphans_are_left_and_the_controller_takes_th
         await bed.api.wait_for(PODS, lambda pods: len(pods) == 2 * len(NODES), "two pods on each node")
         await bed.settled(len(NODES))
         await bed.settled(len(NODES), "kept")
+        await garbage_collector_knows(bed.api, PODS, REVISIONS)
         await bed.kubectl("delete", "ads", "kept", "--cascade=orphan")
         await site.follow("Remove everything")
         orphans = await bed.api.wait_for(
