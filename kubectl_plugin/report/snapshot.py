@@ -94,6 +94,11 @@ class Snapshot(Value):
         """Whether `revisions` are all that there are; if not, they are empty and say nothing."""
         return not self._lacks("controllerrevisions")
 
+    @property
+    def nodes_readable(self) -> bool:
+        """Whether `nodes` are all that there are."""
+        return not self._lacks("nodes")
+
     def _lacks(self, right: str) -> bool:
         return any(one.startswith(f"{right}:") for one in self.missing_rights)
 

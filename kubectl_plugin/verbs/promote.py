@@ -105,7 +105,8 @@ def _otherwise(seen: Survey, shut: Closed) -> str:
     where = f"{seen.snapshot.key.name} -n {seen.snapshot.key.namespace}"
     match shut.why:
         case Why.BLIND:
-            return "ask for ClusterRole kruise-ds-operator"
+            binding = "" if seen.snapshot.nodes_readable else " by a ClusterRoleBinding: nodes are in no namespace"
+            return f"ask for ClusterRole kruise-ds-operator{binding}"
         case Why.PAUSED:
             return f"kubectl kruise-ds resume {where} lets it go on"
         case Why.SOAKING:
