@@ -13,7 +13,7 @@ from tests.nodes import Nodes
 from tests.nodes.statuses import condition
 from tests.simulator.cluster import Cluster
 from tests.simulator.transport import InProcess
-from tests.system.journal import Journal, target_of
+from tests.system.journal import Counted, Journal, target_of
 from tests.system.objects import image_of
 from tests.system.running import Controller
 
@@ -22,6 +22,13 @@ Check: TypeAlias = Callable[[list[Object]], str]
 
 SECONDS = 60.0
 """Much more than anything takes, also on a busy machine."""
+
+QUIET = 0.25
+"""Seconds without a request after which a controller has usually nothing more to do."""
+TICKS = 25
+"""Into so many parts a silence is divided; in each of them this process has had its turn."""
+REST = 1.0
+"""Seconds: what the controller has put off for less is waited for too. After a costly pass it rests for 0.5."""
 
 WATCHED = (NODES, REVISIONS, PODS, DAEMONSETS)
 """What the controller keeps."""
@@ -57,6 +64,8 @@ class Bed:
     journal: Journal
     simulation: Simulation | None = None
     plane: ControlPlane | None = None
+    machines: Counted | None = None
+    """How the nodes' stand-ins reach the server."""
     patience: float = SECONDS
     """Seconds for everything that is waited for."""
 
@@ -222,22 +231,29 @@ class Bed:
                 if loop.time() >= deadline:
                     raise AssertionError(f"{error}\n{words}\n{self.journal}") from None
 
-    async def idle(self, seconds: float = 0.25) -> None:
+    async def idle(self, seconds: float = QUIET) -> None:
         """Wait until the controller knows what there is and has not asked for anything for that long: whatever it had
         to do is done.
+
+        A starved process is silent too, so the time counts only while this one runs; and unless less than `QUIET` is
+        asked for, nothing may be left to do that was only put off for a moment.
         """
-        await self.heard()
         loop = asyncio.get_running_loop()
-        began, deadline = loop.time(), loop.time() + self.patience
+        deadline, silent, ticks = loop.time() + self.patience, 0, TICKS if seconds else 0
         while True:
+            if silent >= ticks and self._rests(seconds):
+                if not await self.heard() and self._rests(seconds):
+                    return
+                silent = 0
             assert loop.time() < deadline, f"no end of writing; {self.journal}"
-            left = max(self.journal.last, began) + seconds - loop.time()
-            if left > 0 or self.journal.in_flight:
-                await self.journal.news(max(left, 0.01))
-            elif await self.heard():
-                began = loop.time()
-            else:
-                return
+            before = self.journal.last
+            stirred = await self.journal.news(seconds / TICKS if silent < ticks else 0.01)
+            silent = 0 if stirred or self.journal.in_flight or self.journal.last != before else silent + 1
+
+    def _rests(self, seconds: float) -> bool:
+        if seconds < QUIET or self.journal.in_flight:
+            return not self.journal.in_flight
+        return not (self.machines and self.machines.under_way) and self.controller.rests(REST)
 
     async def heard(self) -> bool:
         """Wait until the running controller has been told all that the real server has now: one kind's watch may lag

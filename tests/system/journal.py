@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 import msgspec
@@ -177,6 +177,24 @@ class Recording:
         async with self._inner.stream(request) as stream:
             with self._journal.heard.listening(request, stream) as overheard:
                 yield overheard
+
+
+class Counted:
+    """A `Transport` that knows how many requests are under way."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self.under_way = 0
+
+    async def exchange(self, request: Request) -> Response:
+        self.under_way += 1
+        try:
+            return await self._inner.exchange(request)
+        finally:
+            self.under_way -= 1
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
+        return self._inner.stream(request)
 
 
 def _decoded(body: bytes) -> Object | list[Object]:

@@ -21,7 +21,7 @@ from tests.simulator.cluster import Cluster
 from tests.simulator.faults import FaultPlan, Rule
 from tests.simulator.transport import InProcess
 from tests.system.bed import SECONDS, Bed, Simulation
-from tests.system.journal import Journal, Recording
+from tests.system.journal import Counted, Journal, Recording
 from tests.system.running import Controller
 
 NAMESPACE = "agents"
@@ -82,16 +82,16 @@ async def _bed(
     skew: float,
     behaviour: Behaviour,
 ) -> AsyncIterator[Bed]:
-    journal = Journal()
+    journal, counted = Journal(), Counted(machines)
     api = Api(tests, namespace)
     await api.create(NAMESPACES, {"metadata": {"name": namespace}})
     with _alone():
-        async with asyncio.TaskGroup() as tasks, Nodes(machines, clock=clock, behaviour=behaviour) as nodes:
+        async with asyncio.TaskGroup() as tasks, Nodes(counted, clock=clock, behaviour=behaviour) as nodes:
             recording = Recording(controllers, journal)
             controller = Controller(recording, namespace, tasks, clock=lambda: clock() + skew)
             controller.start()
             try:
-                yield Bed(api, nodes, controller, journal)
+                yield Bed(api, nodes, controller, journal, machines=counted)
             finally:
                 await controller.kill()
 

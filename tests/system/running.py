@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from typing import Any
+from unittest.mock import patch
 
 from controller import app
+from controller.assembly import Parts, assemble
 from controller.kube.request import Transport
 from controller.runtime.clock import Clock, system_clock
 from controller.settings import Settings
@@ -21,6 +24,8 @@ class Controller:
         self.settings = Settings(namespaces=(namespace,), leader_elect=False, metrics_address="0", health_address="0")
         self._task: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
+        self._parts: Parts | None = None
+        self._elected = False
 
     @property
     def is_running(self) -> bool:
@@ -28,9 +33,18 @@ class Controller:
 
     def start(self, settings: Settings | None = None) -> None:
         assert not self.is_running, "the controller runs already"
-        self._stop = asyncio.Event()
-        run = app.run(settings or self.settings, self._transport, self._stop, clock=self._clock)
-        self._task = self._tasks.create_task(run, name="controller")
+        self._stop, self._parts = asyncio.Event(), None
+        self._task = self._tasks.create_task(self._run(settings or self.settings), name="controller")
+
+    def rests(self, seconds: float) -> bool:
+        """Whether it has nothing to do, and nothing that it has put off for less than `seconds`."""
+        if not self.is_running:
+            return True
+        if self._parts is None or not self._parts.fence.is_open:
+            return self._elected  # a standby keeps what it would have to do
+        queue, now = self._parts.queue, asyncio.get_running_loop().time()
+        busy = queue.depth or queue.held_seconds()
+        return not busy and all(due > now + seconds for due, _ in queue._due.values())
 
     async def stop(self) -> None:
         """As by SIGTERM: what is in hand is finished."""
@@ -44,3 +58,16 @@ class Controller:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([self._task])
+
+    async def _run(self, settings: Settings) -> None:
+        """With an eye on its parts: from outside nobody can tell a controller that rests from one that waits."""
+
+        def assembled(*given: Any, **options: Any) -> Parts:
+            eye.stop()
+            self._parts = assemble(*given, **options)
+            return self._parts
+
+        self._elected = settings.leader_elect
+        eye = patch.object(app, "assemble", assembled)
+        eye.start()  # the first step of `run` assembles, so nobody can come between
+        await app.run(settings, self._transport, self._stop, clock=self._clock)
