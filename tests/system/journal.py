@@ -44,6 +44,8 @@ class Write:
     answer: Object
     at: float
     """The loop's time of the answer."""
+    began: float = 0.0
+    """The loop's time of the request."""
 
     @property
     def node(self) -> str:
@@ -152,13 +154,14 @@ class Recording:
         name = where.name or (body.get("metadata") or {}).get("name", "") if isinstance(body, dict) else where.name
         answered = Response(status=0)
         self._journal.begin()
+        began = asyncio.get_running_loop().time()
         try:
             answered = await self._inner.exchange(request)
             return answered
         finally:
             at, answer = asyncio.get_running_loop().time(), _decoded(answered.body)
             told = answer if isinstance(answer, dict) else {}
-            self._journal.end(Write(verb, where.resource, name, body, answered.status, told, at))
+            self._journal.end(Write(verb, where.resource, name, body, answered.status, told, at, began))
 
     async def _read(self, request: Request, where: Route) -> Response:
         """A look at one object goes before a write, and is not idle; a list may be repeated for ever."""

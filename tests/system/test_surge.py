@@ -147,8 +147,8 @@ async def test_b_8_a_surge_pod_that_fails_is_replaced_later_and_later(bed: Bed) 
         await bed.set_image(V2)
         await bed.until(PODS, lambda _: "" if len(bed.journal.created) >= 4 else "too few", "four surge pods")
     assert set(bed.journal.created) == {"node-2"}
-    at = [write.at for write in bed.journal.of("pods", "delete")]
-    pauses = [after - before for before, after in pairwise(at)]
+    began = [write.began for write in bed.journal.of("pods", "delete")]
+    pauses = [after - before for before, after in pairwise(began)]
     assert all(pause > least for pause, least in zip(pauses, (0.9, 1.9), strict=False)), pauses
     kept = {target_of(pod): pod["metadata"]["uid"] for pod in await live(bed) if is_of(pod, old)}
     assert kept == old
