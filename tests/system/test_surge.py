@@ -100,9 +100,11 @@ async def test_c3_u31_the_old_pod_stays_until_its_partner_is_available(bed: Bed)
     nodes = await bed.add_nodes(3)
     await bed.deploy(daemonset(rolling={"maxSurge": "100%"}, minReadySeconds=2))
     async with monitoring(bed, most_unavailable=0):
+        bed.nodes.behave("*", UNREADY)
         await bed.set_image(V2)
         await wave(bed, "+0 +1 +2")
         assert await layout(bed) == "v1+v2 v1+v2 v1+v2"
+        await all_ready(bed)
         await wave(bed, "-0 -1 -2")
         await bed.runs_on(*nodes, image=V2)
 
