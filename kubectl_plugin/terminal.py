@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Global
-from kubectl_plugin.keyboard import interruptible, typed_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -147,9 +147,9 @@ class Terminal:
         Blocks the event loop, and ends at once with Ctrl-C (KeyboardInterrupt).
         """
         try:
-            with interruptible():
+            with _interruptible():
                 self._tell(f"{question} [y/N] ", end="")
-                return typed_line(self._in).strip().lower() in ("y", "yes")
+                return self._in.readline().strip().lower() in ("y", "yes")
         except KeyboardInterrupt:
             self._tell("")
             raise
@@ -195,6 +195,20 @@ def _lead_nowhere(stream: TextIO) -> None:
             os.dup2(sink.fileno(), stream.fileno())
     except OSError:  # no file behind it
         return
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Here Ctrl-C raises KeyboardInterrupt. asyncio would cancel a task, and the blocked loop would never do it."""
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before):  # it is ignored, as under nohup
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _harmless(text: str) -> str:
