@@ -26,6 +26,7 @@ VERSION_LABEL: Final = "app.kubernetes.io/version"
 RIVAL_NAMESPACE: Final = "kruise-system"
 RIVAL_LEASE: Final = "kruise-manager"
 RIVAL_DEPLOYMENT: Final = "kruise-controller-manager"
+LEADING_SECONDS: Final = 10.0
 _RELEASE = re.compile(r"v?\d+\.\d+\.\d+(?:[-+][\w.+-]+)?")
 
 
@@ -71,6 +72,18 @@ async def leader(session: Session, namespace: str = NAMESPACE, name: str = LEASE
     except NotFound:
         return None
     return None if lease is None else Leader(holder=lease.holder, renewed=lease.renewed)
+
+
+async def coming_leader(session: Session) -> Leader | None:
+    """The same, of replicas that are ready: they are so just before one of them leads, for which it gets
+    `LEADING_SECONDS`. `kubectl rollout status` waits only for the first."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + LEADING_SECONDS
+    found = await leader(session)
+    while (found is None or not found.holder) and loop.time() < deadline:
+        await asyncio.sleep(LEADING_SECONDS / 20)
+        found = await leader(session)
+    return found
 
 
 async def controller_pods(session: Session) -> tuple[ControllerPod, ...]:

@@ -14,7 +14,7 @@ from kubectl_plugin.paint.checks import checks_text
 from kubectl_plugin.paint.document import as_text
 from kubectl_plugin.releases import own_version
 from kubectl_plugin.report.installation.checkup import Check, Level, checkup, problems
-from kubectl_plugin.report.installation.facts import Facts, Right
+from kubectl_plugin.report.installation.facts import Facts, Right, Unknown
 
 WANTED = (
     *((verb, GROUP, "daemonsets") for verb in ("get", "list", "watch", "patch")),
@@ -44,13 +44,14 @@ async def doctor(invocation: Invocation) -> int:
 async def _facts(invocation: Invocation) -> Facts:
     session = invocation.session
     here, rights = await asyncio.gather(machine.look_around(invocation.terminal.environ), _rights(invocation))
-    server, served, leader, pods, rival = await asyncio.gather(
+    server, served, pods, rival = await asyncio.gather(
         known(installation.server_version(session)),
         known(installation.served_versions(session)),
-        known(installation.leader(session)),
         known(installation.controller_pods(session)),
         known(installation.rival(session)),
     )
+    ready = not isinstance(pods, Unknown) and any(pod.ready for pod in pods)
+    leader = await known(installation.coming_leader(session) if ready else installation.leader(session))
     return Facts(
         now=invocation.terminal.now(),
         namespace=session.namespace,

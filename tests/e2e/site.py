@@ -15,7 +15,7 @@ from tests.e2e.bed import Bed, bed_on
 from tests.e2e.guide import commands
 from tests.e2e.host import Host, Running
 from tests.e2e.witness import is_live
-from tests.kit.api import LEASES, PODS, Object
+from tests.kit.api import PODS, Object
 from tests.manifests.files import MANIFESTS
 from tests.manifests.rights import NAMESPACE
 
@@ -52,21 +52,7 @@ class Site:
 
     async def follow(self, title: str, folder: Path = HERE) -> str:
         """Run all commands of that section of the guide, with the manifests of `folder`; returns what they print."""
-        said = []
-        for line in commands(title):
-            if line.endswith(" doctor"):
-                await self.led()
-            said.append(await self.sh(line, folder))
-        return "".join(said)
-
-    async def led(self) -> None:
-        """Wait until one of the replicas leads: all are ready before that, and `doctor` asks who does."""
-        names = {one.name for one in await self.replicas()}
-
-        def is_so(leases: list[Object]) -> bool:
-            return any((one["spec"].get("holderIdentity") or "").rpartition("_")[0] in names for one in leases)
-
-        await self.bed.api.wait_for(LEASES, is_so, "a replica leads", seconds=60.0, namespace=NAMESPACE)
+        return "".join([await self.sh(line, folder) for line in commands(title)])
 
     async def replicas(self) -> list[Running]:
         """The controller's, without those that were told to go."""

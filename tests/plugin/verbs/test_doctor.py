@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -110,6 +111,34 @@ def test_a_controller_that_went_away(scene: Scene) -> None:
     assert lines[-1] == "1 problem (exit 1)"
 
 
+def test_a_replica_that_is_ready_gets_a_moment_to_lead(scene: Scene) -> None:
+    scene.do(scene.controller.kill())
+    scene.do(scene.api.delete(LEASES, LEASE, namespace=HOME))
+
+    async def leads_soon() -> None:
+        await asyncio.sleep(3)
+        spec = {
+            "holderIdentity": "kruise-ds-controller-0_1",
+            "renewTime": rfc3339(scene.now()).replace("Z", ".000000Z"),
+        }
+        await scene.api.create(LEASES, {"metadata": {"name": LEASE, "namespace": HOME}, "spec": spec})
+
+    async def started() -> asyncio.Task[None]:
+        return asyncio.create_task(leads_soon())
+
+    coming = scene.do(started())
+    ran = scene.run("doctor", "-n", NAMESPACE, columns=120)
+    assert (ran.code, "leader renewed" in ran.out, coming.done()) == (0, True, True), ran
+
+
+def test_replicas_that_are_ready_and_do_not_lead_are_a_problem(scene: Scene) -> None:
+    scene.do(scene.controller.kill())
+    scene.do(scene.api.delete(LEASES, LEASE, namespace=HOME))
+    ran = scene.run("doctor", "-n", NAMESPACE, columns=120)
+    assert ran.code == 1
+    assert "FAIL  2 controller pods, no controller is active: there is no lease" in ran.out
+
+
 def test_rights_are_asked_for_where_they_are_needed(scene: Scene) -> None:
     doctor(scene)
     assert sorted(rights(scene).asked) == sorted(
@@ -136,6 +165,7 @@ def test_a_missing_right_is_a_line_and_no_error(scene: Scene) -> None:
 
 
 def test_as_a_document(scene: Scene) -> None:
+    scene.do(scene.controller.kill())
     scene.do(scene.api.delete(LEASES, LEASE, namespace=HOME))
     ran = scene.run("doctor", "-n", NAMESPACE, "-o", "json")
     document = json.loads(ran.out)
