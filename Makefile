@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup check format test test-wholes test-parts test-deep test-failover test-image demo demo-real cluster bench plugin docs manifests bundle lock clean
+.PHONY: help setup check format test test-system test-wholes test-parts test-deep test-failover test-image demo demo-real cluster bench plugin docs manifests bundle lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -30,16 +30,19 @@ format: $(READY) ## what `check` would complain about and a tool can mend
 test: $(READY) ## unit, property and system tests, and the same contracts on a real control plane
 	$(BIN)/python -m tests.control_plane fetch || [ -z "$(CI)" ]
 	$(BIN)/python -m tests.prometheus fetch || [ -z "$(CI)" ]
-	$(MAKE) --jobs=2 --output-sync=target --no-print-directory test-wholes test-parts
+	$(MAKE) --jobs=3 --output-sync=target --no-print-directory test-system test-wholes test-parts
 
-# Two processes, because much of either's time is spent waiting. Each prints its results when it is through.
-WHOLES := tests/system tests/e2e
+# Three processes, because much of their time is spent waiting. Each prints its results when it is through.
+APART := tests/system tests/e2e
 
-test-wholes: # the controller as it runs, on the simulator and on the real control plane
-	$(BIN)/python -m pytest $(WHOLES)
+test-system: # the controller on the simulator and on the real control plane, as both beds see it
+	$(BIN)/python -m pytest tests/system
+
+test-wholes: # controller and plugin as they are installed and started
+	$(BIN)/python -m pytest tests/e2e
 
 test-parts: # everything else
-	$(BIN)/python -m pytest $(WHOLES:%=--ignore=%)
+	$(BIN)/python -m pytest $(APART:%=--ignore=%)
 
 test-deep: $(READY) ## the property tests again, thousands of runs of what `test` tries a hundred times
 	$(BIN)/python -m pytest tests/properties --hypothesis-profile deep
