@@ -226,7 +226,11 @@ class Bed:
         while True:
             left = deadline - loop.time()
             try:
-                return await self.api.wait_for(resource, done, what, seconds=left, namespace=namespace)
+                found = await self.api.wait_for(resource, done, what, seconds=left, namespace=namespace)
+                if self.plane is not None:  # in a simulator the answer comes first, or a test wants it late
+                    async with asyncio.timeout(self.patience):
+                        await self.journal.answered()
+                return found
             except TimeoutError as error:  # a watch that was silent for long ends so too
                 if loop.time() >= deadline:
                     raise AssertionError(f"{error}\n{words}\n{self.journal}") from None

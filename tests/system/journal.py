@@ -62,12 +62,18 @@ class Journal:
     """All writes since the beginning, or since `clear`."""
 
     writes: list[Write] = field(default_factory=list)
-    in_flight: int = 0
     last: float = 0.0
     """The loop's time of the last beginning or end of a write, or of a look at one object."""
     heard: Heard = field(default_factory=Heard)
     """What the controller has read, by its lists and watches."""
+    _under_way: set[int] = field(default_factory=set)
+    _number: int = 0
     _news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def in_flight(self) -> int:
+        """How many writes, and looks at one object, have no answer yet."""
+        return len(self._under_way)
 
     def clear(self) -> None:
         """Forget what was written so far: the test begins now."""
@@ -115,15 +121,25 @@ class Journal:
     def __str__(self) -> str:
         return "\n  ".join(["the controller wrote:", *map(str, self.writes)])
 
-    def begin(self) -> None:
-        self.in_flight += 1
+    def begin(self) -> int:
+        self._number += 1
+        self._under_way.add(self._number)
         self._stir()
+        return self._number
 
-    def end(self, write: Write | None = None) -> None:
-        self.in_flight -= 1
+    def end(self, number: int, write: Write | None = None) -> None:
+        """`number` is what `begin` gave."""
+        self._under_way.remove(number)
         if write is not None:
             self.writes.append(write)
         self._stir()
+
+    async def answered(self) -> None:
+        """Wait until what is under way now has its answer: what others see of a write may come before that."""
+        now = set(self._under_way)
+        while now & self._under_way:
+            self._news.clear()
+            await self._news.wait()
 
     async def news(self, seconds: float) -> bool:
         """Wait for one of these to begin or to end; False: none did in that time."""
@@ -153,7 +169,7 @@ class Recording:
         body = _decoded(request.body)
         name = where.name or (body.get("metadata") or {}).get("name", "") if isinstance(body, dict) else where.name
         answered = Response(status=0)
-        self._journal.begin()
+        number = self._journal.begin()
         began = asyncio.get_running_loop().time()
         try:
             answered = await self._inner.exchange(request)
@@ -161,7 +177,7 @@ class Recording:
         finally:
             at, answer = asyncio.get_running_loop().time(), _decoded(answered.body)
             told = answer if isinstance(answer, dict) else {}
-            self._journal.end(Write(verb, where.resource, name, body, answered.status, told, at, began))
+            self._journal.end(number, Write(verb, where.resource, name, body, answered.status, told, at, began))
 
     async def _read(self, request: Request, where: Route) -> Response:
         """A look at one object goes before a write, and is not idle; a list may be repeated for ever."""
@@ -169,11 +185,11 @@ class Recording:
             found = await self._inner.exchange(request)
             self._journal.heard.listed(request, found)
             return found
-        self._journal.begin()
+        number = self._journal.begin()
         try:
             return await self._inner.exchange(request)
         finally:
-            self._journal.end()
+            self._journal.end(number)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
