@@ -28,8 +28,8 @@ format: $(READY) ## what `check` would complain about and a tool can mend
 	$(BIN)/ruff format .
 
 test: $(READY) ## unit, property and system tests, and the same contracts on a real control plane
-	$(BIN)/python -m tests.control_plane fetch || [ -z "$(CI)" ]
-	$(BIN)/python -m tests.prometheus fetch || [ -z "$(CI)" ]
+	$(BIN)/python -m tests.beds.control_plane fetch || [ -z "$(CI)" ]
+	$(BIN)/python -m tests.beds.prometheus || [ -z "$(CI)" ]
 	$(MAKE) --jobs=3 --output-sync=target --no-print-directory test-system test-wholes test-parts
 
 # Three processes, because much of their time is spent waiting. Each prints its results when it is through.
@@ -48,36 +48,36 @@ test-deep: $(READY) ## the property tests again, thousands of runs of what `test
 	$(BIN)/python -m pytest tests/properties --hypothesis-profile deep
 
 test-failover: $(READY) ## a leader that ends in mid-rollout, fifty times, in every way; a table (6 minutes)
-	$(BIN)/python -m tests.control_plane fetch
-	$(BIN)/python -m tests.e2e.failover
+	$(BIN)/python -m tests.beds.control_plane fetch
+	$(BIN)/python -m tests.tools.failover
 
 test-image: $(READY) ## the Containerfile's build, performed in a folder; no container engine is needed
-	$(BIN)/python -m pytest tests/image/dry_build.py
+	$(BIN)/python -m pytest tests/tools/image/dry_build.py
 
 demo: $(READY) ## a DaemonSet on 24 simulated nodes, in your terminal
-	$(BIN)/python -m tests.demo
+	$(BIN)/python -m tests.tools.demo
 
 demo-real: $(READY) ## the same on a real control plane
-	$(BIN)/python -m tests.demo --real
+	$(BIN)/python -m tests.tools.demo --real
 
 cluster: $(READY) ## a real control plane with 24 nodes and the controller, for your kubectl
-	$(BIN)/python -m tests.demo --cluster
+	$(BIN)/python -m tests.tools.demo --cluster
 
 bench: $(READY) ## ours beside the native DaemonSet controller, as ratios
-	$(BIN)/python -m tests.bench
+	$(BIN)/python -m tests.tools.bench
 
 plugin: $(READY) ## the kubectl plugin as an archive for this platform, and its krew manifest, in dist/
-	$(BIN)/python -m tests.krew $(if $(URL),--url $(URL))
+	$(BIN)/python -m tests.tools.krew $(if $(URL),--url $(URL))
 
 docs: $(READY) ## the manual of metrics, from what a running controller exposes
-	$(BIN)/python -m tests.metrics_manual
+	$(BIN)/python -m tests.tools.metrics_manual
 
 manifests: $(READY) ## what is made of others: the PrometheusRule, the dashboards, manifests/install.yaml
-	$(BIN)/python -m tests.prometheus render
-	$(BIN)/python -m tests.manifests.render
+	$(BIN)/python -m tests.tools.monitoring
+	$(BIN)/python -m tests.tools.install_yaml
 
 bundle: $(READY) ## all that a site without network needs, in dist/; IMAGE=file adds the image
-	$(BIN)/python -m tests.bundle $(if $(IMAGE),--image $(IMAGE))
+	$(BIN)/python -m tests.tools.bundle $(if $(IMAGE),--image $(IMAGE))
 
 lock: ## bring both locks up to date with pyproject.toml; the runtime's holds what the image installs
 	$(PYTHON) -m venv build/lock

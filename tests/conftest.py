@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.control_plane.fixtures", "tests.prometheus.fixtures"]
+pytest_plugins = ["tests.beds.control_plane.fixtures", "tests.beds.prometheus.fixtures"]
 
 settings.register_profile("any machine", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")

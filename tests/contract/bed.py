@@ -11,8 +11,7 @@ import pytest
 from aiohttp import ClientSession
 
 from controller.kube.request import Transport
-from tests.control_plane import ControlPlane
-from tests.kit.api import (
+from tests.beds.api import (
     CONFIGMAPS,
     DAEMONSETS,
     NAMESPACES,
@@ -25,10 +24,11 @@ from tests.kit.api import (
     Resource,
     closing,
 )
-from tests.kit.garbage import garbage_collector_knows
-from tests.kit.manifests import configmap, demo, owner
-from tests.nodes import INSTANT, Behaviour, Nodes
-from tests.simulator import Cluster
+from tests.beds.control_plane import ControlPlane
+from tests.beds.garbage import garbage_collector_knows
+from tests.beds.nodes import INSTANT, Behaviour, Nodes
+from tests.beds.objects import configmap, demo, owner
+from tests.beds.simulator import Cluster
 
 WAIT_SECONDS = 20.0
 
@@ -64,7 +64,7 @@ class RealCompaction:
                 assert answer.status == 200, await answer.text()
 
 
-class Bed:
+class ApiServer:
     """One API server and a namespace in it that is this test's alone."""
 
     transport: Transport

@@ -14,10 +14,10 @@ import pytest
 from controller.kube.connection import Connection, Fixed, tls_context
 from controller.kube.transport import open_transport
 from controller.runtime.clock import system_clock
-from tests.contract.bed import Bed, RealCompaction, SimulatedCompaction
-from tests.control_plane import DEFAULT_CONTROLLERS, ControlPlane
-from tests.kit.api import NAMESPACES, Api
-from tests.simulator import Cluster, InProcess, serving
+from tests.beds.api import NAMESPACES, Api
+from tests.beds.control_plane import DEFAULT_CONTROLLERS, ControlPlane
+from tests.beds.simulator import Cluster, InProcess, serving
+from tests.contract.bed import ApiServer, RealCompaction, SimulatedCompaction
 
 CRDS = Path(__file__).parents[2] / "manifests" / "crds"
 BEDS = ["simulator", pytest.param("control-plane", marks=pytest.mark.real)]
@@ -52,19 +52,19 @@ def real_plane(request: pytest.FixtureRequest) -> ControlPlane | None:
 
 
 @pytest.fixture
-async def bed(real_plane: ControlPlane | None) -> AsyncIterator[Bed]:
+async def bed(real_plane: ControlPlane | None) -> AsyncIterator[ApiServer]:
     """An API server with a new namespace for this test."""
     async with AsyncExitStack() as stack:
         if real_plane is None:
             cluster = Cluster(system_clock, strict_namespaces=True)
             url = await stack.enter_async_context(serving(InProcess(cluster)))
             connection = Connection(server=url, credentials=Fixed())
-            made = Bed(SimulatedCompaction(cluster), cascades=True)
+            made = ApiServer(SimulatedCompaction(cluster), cascades=True)
         else:
             tls = tls_context(str(real_plane.ca_path))
             credentials = Fixed(f"Bearer {real_plane.token}")
             connection = Connection(server=real_plane.url, credentials=credentials, tls=tls)
-            made = Bed(RealCompaction(real_plane), cascades=real_plane.runs_controllers)
+            made = ApiServer(RealCompaction(real_plane), cascades=real_plane.runs_controllers)
         made.transport = await stack.enter_async_context(open_transport(connection))
         made.name = f"contract-{next(_numbers)}"
         made.api = Api(made.transport, made.name)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tests.contract.bed import Bed, refused, version_of
-from tests.kit.api import DAEMONSETS, DAEMONSETS_ALPHA
-from tests.kit.manifests import demo
+from tests.beds.api import DAEMONSETS, DAEMONSETS_ALPHA
+from tests.beds.objects import demo
+from tests.contract.bed import ApiServer, refused, version_of
 
 REPLACE_IMAGE = [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "busybox:2"}]
 
 
-async def test_defaults_come_from_the_schema(bed: Bed) -> None:
+async def test_defaults_come_from_the_schema(bed: ApiServer) -> None:
     spec = (await bed.api.create(DAEMONSETS, demo()))["spec"]
     assert spec["updateStrategy"]["type"] == "RollingUpdate"
     assert {key: spec[key] for key in ("revisionHistoryLimit", "burstReplicas", "minReadySeconds")} == {
@@ -19,14 +19,14 @@ async def test_defaults_come_from_the_schema(bed: Bed) -> None:
     }
 
 
-async def test_the_template_is_kept_as_it_was_sent(bed: Bed) -> None:
+async def test_the_template_is_kept_as_it_was_sent(bed: ApiServer) -> None:
     new = demo()
     new["spec"]["template"]["spec"] |= {"hostNetwork": True, "a-field-of-the-future": {"x": [1, "2", None]}}
     made = await bed.api.create(DAEMONSETS, new)
     assert made["spec"]["template"] == new["spec"]["template"]
 
 
-async def test_selector_and_template_are_required(bed: Bed) -> None:
+async def test_selector_and_template_are_required(bed: ApiServer) -> None:
     for field in ("selector", "template"):
         new = demo()
         del new["spec"][field]
@@ -35,7 +35,7 @@ async def test_selector_and_template_are_required(bed: Bed) -> None:
         assert (f"spec.{field}", "FieldValueRequired") in [(c["field"], c["reason"]) for c in caught[0].causes]
 
 
-async def test_both_versions_show_one_object(bed: Bed) -> None:
+async def test_both_versions_show_one_object(bed: ApiServer) -> None:
     made = await bed.api.create(DAEMONSETS_ALPHA, demo(resource=DAEMONSETS_ALPHA))
     assert made["apiVersion"] == "apps.kruise.io/v1alpha1"
     beta = await bed.api.get(DAEMONSETS, "demo")
@@ -50,7 +50,7 @@ async def test_both_versions_show_one_object(bed: Bed) -> None:
     assert listed["apiVersion"] == "apps.kruise.io/v1alpha1"
 
 
-async def test_generation_counts_changes_of_the_spec_only(bed: Bed) -> None:
+async def test_generation_counts_changes_of_the_spec_only(bed: ApiServer) -> None:
     assert (await bed.api.create(DAEMONSETS, demo()))["metadata"]["generation"] == 1
     assert (await bed.api.patch(DAEMONSETS, "demo", REPLACE_IMAGE))["metadata"]["generation"] == 2
     labelled = await bed.api.patch(DAEMONSETS, "demo", {"metadata": {"labels": {"a": "b"}}})
@@ -61,7 +61,7 @@ async def test_generation_counts_changes_of_the_spec_only(bed: Bed) -> None:
     assert version_of(status) > version_of(labelled)
 
 
-async def test_a_new_object_has_no_status_and_json_patch_adds_it(bed: Bed) -> None:
+async def test_a_new_object_has_no_status_and_json_patch_adds_it(bed: ApiServer) -> None:
     made = await bed.api.create(DAEMONSETS, demo() | {"status": {"numberReady": 7}})
     assert (made.get("status") or {}).get("numberReady", 0) == 0
     patch = [
@@ -74,7 +74,7 @@ async def test_a_new_object_has_no_status_and_json_patch_adds_it(bed: Bed) -> No
         await bed.api.patch(DAEMONSETS, "demo", patch, sub="status")
 
 
-async def test_main_writes_leave_the_status_and_status_writes_leave_all_else(bed: Bed) -> None:
+async def test_main_writes_leave_the_status_and_status_writes_leave_all_else(bed: ApiServer) -> None:
     await bed.api.create(DAEMONSETS, demo())
     await bed.api.patch(DAEMONSETS, "demo", {"status": {"numberReady": 3}}, sub="status")
     patch = {"status": {"numberReady": 9}, "spec": {"minReadySeconds": 5}, "metadata": {"labels": {"a": "b"}}}
@@ -88,7 +88,7 @@ async def test_main_writes_leave_the_status_and_status_writes_leave_all_else(bed
     assert status["metadata"]["labels"] == {"a": "b"}
 
 
-async def test_put_of_the_status_needs_the_version(bed: Bed) -> None:
+async def test_put_of_the_status_needs_the_version(bed: ApiServer) -> None:
     made = await bed.api.create(DAEMONSETS, demo())
     made["status"] = {"numberReady": 2}
     written = await bed.api.replace(DAEMONSETS, made, sub="status")
@@ -97,7 +97,7 @@ async def test_put_of_the_status_needs_the_version(bed: Bed) -> None:
         await bed.api.replace(DAEMONSETS, made, sub="status")
 
 
-async def test_a_delete_is_final_unless_a_finalizer_holds(bed: Bed) -> None:
+async def test_a_delete_is_final_unless_a_finalizer_holds(bed: ApiServer) -> None:
     made = await bed.api.create(DAEMONSETS, demo())
     answer = await bed.api.delete(DAEMONSETS, "demo", propagationPolicy="Background")
     assert (answer["kind"], answer["status"]) == ("Status", "Success")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tests.contract.bed import Bed, names
-from tests.kit.api import CONFIGMAPS, DAEMONSETS, PODS, REVISIONS, Object, Resource
-from tests.kit.garbage import NO_UID
-from tests.kit.manifests import configmap, demo, owner, pod
+from tests.beds.api import CONFIGMAPS, DAEMONSETS, PODS, REVISIONS, Object, Resource
+from tests.beds.garbage import NO_UID
+from tests.beds.objects import configmap, demo, owner, pod
+from tests.contract.bed import ApiServer, names
 
 
-async def family(bed: Bed) -> Object:
+async def family(bed: ApiServer) -> Object:
     """A DaemonSet with two pods on a node, one without, and a revision."""
     head = await bed.api.create(DAEMONSETS, demo())
     for name in ("one", "two"):
@@ -20,11 +20,11 @@ async def family(bed: Bed) -> Object:
     return head
 
 
-async def gone(bed: Bed, resource: Resource, name: str) -> None:
+async def gone(bed: ApiServer, resource: Resource, name: str) -> None:
     await bed.api.wait_for(resource, lambda found: name not in names(found), f"{name} is gone")
 
 
-async def dying(bed: Bed, *expected: str) -> list[Object]:
+async def dying(bed: ApiServer, *expected: str) -> list[Object]:
     def are_dying(found: list[Object]) -> bool:
         return sorted(item["metadata"]["name"] for item in found) == sorted(expected) and all(
             item["metadata"].get("deletionTimestamp") for item in found
@@ -33,7 +33,7 @@ async def dying(bed: Bed, *expected: str) -> list[Object]:
     return await bed.api.wait_for(PODS, are_dying, f"only {expected} are there, and dying")
 
 
-async def test_background_the_owner_goes_first_and_its_pods_gracefully(bed: Bed) -> None:
+async def test_background_the_owner_goes_first_and_its_pods_gracefully(bed: ApiServer) -> None:
     await bed.needs_garbage_collector()
     await family(bed)
     await bed.api.delete(DAEMONSETS, "demo", options={"propagationPolicy": "Background"})
@@ -43,7 +43,7 @@ async def test_background_the_owner_goes_first_and_its_pods_gracefully(bed: Bed)
     await gone(bed, REVISIONS, "demo-1")
 
 
-async def test_foreground_the_owner_goes_last(bed: Bed) -> None:
+async def test_foreground_the_owner_goes_last(bed: ApiServer) -> None:
     await bed.needs_garbage_collector()
     await family(bed)
     head = await bed.api.delete(DAEMONSETS, "demo", options={"propagationPolicy": "Foreground"})
@@ -56,7 +56,7 @@ async def test_foreground_the_owner_goes_last(bed: Bed) -> None:
     await gone(bed, DAEMONSETS, "demo")
 
 
-async def test_foreground_does_not_wait_for_what_does_not_block(bed: Bed) -> None:
+async def test_foreground_does_not_wait_for_what_does_not_block(bed: ApiServer) -> None:
     await bed.needs_garbage_collector()
     head = await bed.api.create(DAEMONSETS, demo())
     await bed.api.create(PODS, pod("one", on=bed.nowhere, ownerReferences=[owner(head, block=False)]))
@@ -65,7 +65,7 @@ async def test_foreground_does_not_wait_for_what_does_not_block(bed: Bed) -> Non
     await dying(bed, "one")
 
 
-async def test_orphan_lets_the_pods_live(bed: Bed) -> None:
+async def test_orphan_lets_the_pods_live(bed: ApiServer) -> None:
     await bed.needs_garbage_collector()
     await family(bed)
     head = await bed.api.delete(DAEMONSETS, "demo", options={"propagationPolicy": "Orphan"})
@@ -79,7 +79,7 @@ async def test_orphan_lets_the_pods_live(bed: Bed) -> None:
     assert "ownerReferences" not in revision["metadata"]
 
 
-async def test_a_pod_of_an_owner_that_never_was_is_garbage(bed: Bed) -> None:
+async def test_a_pod_of_an_owner_that_never_was_is_garbage(bed: ApiServer) -> None:
     await bed.needs_garbage_collector()
     head = await bed.api.create(DAEMONSETS, demo())
     reference = owner(head) | {"uid": NO_UID}
@@ -87,7 +87,7 @@ async def test_a_pod_of_an_owner_that_never_was_is_garbage(bed: Bed) -> None:
     await gone(bed, PODS, "one")
 
 
-async def test_one_living_owner_keeps_an_object_and_the_dead_one_is_forgotten(bed: Bed) -> None:
+async def test_one_living_owner_keeps_an_object_and_the_dead_one_is_forgotten(bed: ApiServer) -> None:
     await bed.needs_garbage_collector()
     first = await bed.api.create(CONFIGMAPS, configmap("first"))
     second = await bed.api.create(CONFIGMAPS, configmap("second"))
@@ -105,7 +105,7 @@ async def test_one_living_owner_keeps_an_object_and_the_dead_one_is_forgotten(be
     await bed.api.wait_for(CONFIGMAPS, is_kept, "child has one owner left")
 
 
-async def test_an_owner_in_another_namespace_is_no_owner(bed: Bed) -> None:
+async def test_an_owner_in_another_namespace_is_no_owner(bed: ApiServer) -> None:
     await bed.needs_garbage_collector()
     foreign = await bed.api.create(CONFIGMAPS, configmap(bed.name, namespace="default"))
     await bed.api.create(CONFIGMAPS, configmap("child", ownerReferences=[owner(foreign)]))

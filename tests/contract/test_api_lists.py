@@ -7,12 +7,12 @@ import base64
 import msgspec
 import pytest
 
-from tests.contract.bed import Bed, names, refused, version_of
-from tests.kit.api import CONFIGMAPS, DAEMONSETS, NODES, PODS
-from tests.kit.manifests import configmap, demo, pod
+from tests.beds.api import CONFIGMAPS, DAEMONSETS, NODES, PODS
+from tests.beds.objects import configmap, demo, pod
+from tests.contract.bed import ApiServer, names, refused, version_of
 
 
-async def test_a_list_is_sorted_by_name_and_has_a_version(bed: Bed) -> None:
+async def test_a_list_is_sorted_by_name_and_has_a_version(bed: ApiServer) -> None:
     for name in ("b", "c", "a"):
         last = await bed.api.create(PODS, pod(name))
     page = await bed.api.page(PODS)
@@ -22,7 +22,7 @@ async def test_a_list_is_sorted_by_name_and_has_a_version(bed: Bed) -> None:
     assert "continue" not in page["metadata"]
 
 
-async def test_items_name_their_kind_only_where_it_is_custom(bed: Bed) -> None:
+async def test_items_name_their_kind_only_where_it_is_custom(bed: ApiServer) -> None:
     await bed.api.create(PODS, pod("one"))
     await bed.api.create(DAEMONSETS, demo())
     (found,) = await bed.api.list(PODS)
@@ -33,13 +33,13 @@ async def test_items_name_their_kind_only_where_it_is_custom(bed: Bed) -> None:
     assert [(item["kind"], item["apiVersion"]) for item in page["items"]] == [("DaemonSet", "apps.kruise.io/v1beta1")]
 
 
-async def test_an_empty_list_is_a_list(bed: Bed) -> None:
+async def test_an_empty_list_is_a_list(bed: ApiServer) -> None:
     page = await bed.api.page(DAEMONSETS)
     assert page["items"] == []
     assert version_of(page) > 0
 
 
-async def test_a_list_of_one_namespace_shows_no_other(bed: Bed) -> None:
+async def test_a_list_of_one_namespace_shows_no_other(bed: ApiServer) -> None:
     await bed.api.create(CONFIGMAPS, configmap("here"))
     await bed.api.create(CONFIGMAPS, configmap(bed.name, namespace="default"))
     assert bed.name not in names(await bed.api.list(CONFIGMAPS))
@@ -62,7 +62,7 @@ async def test_a_list_of_one_namespace_shows_no_other(bed: Bed) -> None:
         ("app=", []),
     ],
 )
-async def test_label_selectors(bed: Bed, selector: str, expected: list[str]) -> None:
+async def test_label_selectors(bed: ApiServer, selector: str, expected: list[str]) -> None:
     await bed.api.create(CONFIGMAPS, configmap("a1", labels={"app": "a", "made-by": "us"}))
     await bed.api.create(CONFIGMAPS, configmap("a2", labels={"app": "a", "track": "new", "made-by": "us"}))
     await bed.api.create(CONFIGMAPS, configmap("b", labels={"app": "b", "made-by": "us"}))
@@ -71,7 +71,7 @@ async def test_label_selectors(bed: Bed, selector: str, expected: list[str]) -> 
     assert names(found) == expected
 
 
-async def test_a_selector_that_cannot_be_read_is_a_bad_request(bed: Bed) -> None:
+async def test_a_selector_that_cannot_be_read_is_a_bad_request(bed: ApiServer) -> None:
     with refused(400, "BadRequest"):
         await bed.api.list(PODS, labelSelector="a=b=c")
     with refused(400, "BadRequest") as caught:
@@ -79,7 +79,7 @@ async def test_a_selector_that_cannot_be_read_is_a_bad_request(bed: Bed) -> None
     assert "field label not supported: spec.nowhere" in caught[0].message
 
 
-async def test_field_selectors_of_pods(bed: Bed) -> None:
+async def test_field_selectors_of_pods(bed: ApiServer) -> None:
     await bed.api.create(PODS, pod("free"))
     await bed.api.create(PODS, pod("bound", on=bed.nowhere))
     await bed.api.patch(PODS, "bound", {"status": {"phase": "Running"}}, sub="status")
@@ -94,7 +94,7 @@ async def test_field_selectors_of_pods(bed: Bed) -> None:
         assert names(await bed.api.list(PODS, fieldSelector=selector)) == expected, selector
 
 
-async def test_field_selectors_of_other_kinds(bed: Bed) -> None:
+async def test_field_selectors_of_other_kinds(bed: ApiServer) -> None:
     await bed.api.create(DAEMONSETS, demo("one"))
     await bed.api.create(DAEMONSETS, demo("two"))
     assert names(await bed.api.list(DAEMONSETS, fieldSelector="metadata.name=two")) == ["two"]
@@ -102,7 +102,7 @@ async def test_field_selectors_of_other_kinds(bed: Bed) -> None:
         assert names(await bed.api.list(NODES, fieldSelector=f"metadata.name={first}")) == [first]
 
 
-async def test_pages_show_the_moment_of_the_first_one(bed: Bed) -> None:
+async def test_pages_show_the_moment_of_the_first_one(bed: ApiServer) -> None:
     for number in range(5):
         await bed.api.create(CONFIGMAPS, configmap(f"map-{number}", labels={"made-by": "us"}))
     ours = {"labelSelector": "made-by=us"}
@@ -121,7 +121,7 @@ async def test_pages_show_the_moment_of_the_first_one(bed: Bed) -> None:
     assert len(versions) == 1
 
 
-async def test_a_page_without_selector_counts_what_remains(bed: Bed) -> None:
+async def test_a_page_without_selector_counts_what_remains(bed: ApiServer) -> None:
     for number in range(3):
         await bed.api.create(PODS, pod(f"pod-{number}"))
     page = await bed.api.page(PODS, limit="1")
@@ -131,7 +131,7 @@ async def test_a_page_without_selector_counts_what_remains(bed: Bed) -> None:
     assert "remainingItemCount" not in page["metadata"]
 
 
-async def test_a_continue_token_that_is_too_old_is_gone(bed: Bed) -> None:
+async def test_a_continue_token_that_is_too_old_is_gone(bed: ApiServer) -> None:
     for number in range(3):
         await bed.api.create(DAEMONSETS, demo(f"demo-{number}"))
     token = {"v": "meta.k8s.io/v1", "rv": 1, "start": "/demo-0\0"}
@@ -148,12 +148,12 @@ async def test_a_continue_token_that_is_too_old_is_gone(bed: Bed) -> None:
     assert names(rest["items"]) == ["demo-1", "demo-2", "late"], "not consistent: what has come since is there"
 
 
-async def test_a_continue_token_that_is_none_is_a_bad_request(bed: Bed) -> None:
+async def test_a_continue_token_that_is_none_is_a_bad_request(bed: ApiServer) -> None:
     with refused(400, "BadRequest"):
         await bed.api.page(PODS, **{"continue": "no token"})
 
 
-async def test_a_version_that_is_not_reached_yet_is_a_timeout(bed: Bed) -> None:
+async def test_a_version_that_is_not_reached_yet_is_a_timeout(bed: ApiServer) -> None:
     page = await bed.api.page(PODS)
     with refused(504, "Timeout") as caught:
         await bed.api.page(
@@ -163,13 +163,13 @@ async def test_a_version_that_is_not_reached_yet_is_a_timeout(bed: Bed) -> None:
     assert [cause["reason"] for cause in caught[0].causes] == ["ResourceVersionTooLarge"]
 
 
-async def test_version_0_is_any_version(bed: Bed) -> None:
+async def test_version_0_is_any_version(bed: ApiServer) -> None:
     await bed.api.create(PODS, pod("one"))
     await bed.api.page(PODS)
     assert version_of(await bed.api.page(PODS, resourceVersion="0")) > 0
 
 
-async def test_a_match_without_a_version_is_refused(bed: Bed) -> None:
+async def test_a_match_without_a_version_is_refused(bed: ApiServer) -> None:
     with refused(422, "Invalid", kind="ListOptions", group="meta.k8s.io") as caught:
         await bed.api.page(PODS, resourceVersionMatch="NotOlderThan")
     assert caught[0].causes[0]["field"] == "resourceVersionMatch"

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from tests.contract.bed import Bed, refused, version_of
-from tests.kit.api import CONFIGMAPS, DAEMONSETS, NODES, PODS, STRATEGIC_MERGE_PATCH, Object, Resource
-from tests.kit.manifests import configmap, demo, pod
+from tests.beds.api import CONFIGMAPS, DAEMONSETS, NODES, PODS, STRATEGIC_MERGE_PATCH, Object, Resource
+from tests.beds.objects import configmap, demo, pod
+from tests.contract.bed import ApiServer, refused, version_of
 
 CUSTOM_AND_BUILT_IN = pytest.mark.parametrize("resource", [PODS, DAEMONSETS], ids=["pod", "daemonset"])
 BAD_PATCH = "the server rejected our request due to an error in our request"
 
 
-async def make(bed: Bed, resource: Resource) -> Object:
+async def make(bed: ApiServer, resource: Resource) -> Object:
     new = pod("demo", labels={"app": "demo"}) if resource is PODS else demo()
     return await bed.api.create(resource, new)
 
@@ -24,7 +24,7 @@ def op(name: str, path: str, *value: Any) -> dict[str, Any]:
 
 
 @CUSTOM_AND_BUILT_IN
-async def test_json_patch_adds_replaces_and_removes(bed: Bed, resource: Resource) -> None:
+async def test_json_patch_adds_replaces_and_removes(bed: ApiServer, resource: Resource) -> None:
     await make(bed, resource)
     patch = [
         op("add", "/metadata/annotations", {"a/b": "1", "c": "2"}),
@@ -36,7 +36,7 @@ async def test_json_patch_adds_replaces_and_removes(bed: Bed, resource: Resource
     assert patched["metadata"]["annotations"] == {"a/b": "3"}
 
 
-async def test_json_patch_works_on_places_of_a_list(bed: Bed) -> None:
+async def test_json_patch_works_on_places_of_a_list(bed: ApiServer) -> None:
     await bed.api.create(CONFIGMAPS, configmap("one", finalizers=["kruise-ds/a", "kruise-ds/c"]))
     patch = [
         op("add", "/metadata/finalizers/1", "kruise-ds/b"),
@@ -49,7 +49,7 @@ async def test_json_patch_works_on_places_of_a_list(bed: Bed) -> None:
 
 
 @CUSTOM_AND_BUILT_IN
-async def test_json_patch_guarded_by_the_right_version_and_uid_is_done(bed: Bed, resource: Resource) -> None:
+async def test_json_patch_guarded_by_the_right_version_and_uid_is_done(bed: ApiServer, resource: Resource) -> None:
     metadata = (await make(bed, resource))["metadata"]
     patch = [
         op("replace", "/metadata/resourceVersion", metadata["resourceVersion"]),
@@ -62,7 +62,7 @@ async def test_json_patch_guarded_by_the_right_version_and_uid_is_done(bed: Bed,
 
 
 @CUSTOM_AND_BUILT_IN
-async def test_json_patch_guarded_by_a_stale_version_is_a_conflict(bed: Bed, resource: Resource) -> None:
+async def test_json_patch_guarded_by_a_stale_version_is_a_conflict(bed: ApiServer, resource: Resource) -> None:
     made = await make(bed, resource)
     await bed.api.patch(resource, "demo", {"metadata": {"annotations": {"a": "1"}}})
     stale = op("replace", "/metadata/resourceVersion", made["metadata"]["resourceVersion"])
@@ -73,7 +73,7 @@ async def test_json_patch_guarded_by_a_stale_version_is_a_conflict(bed: Bed, res
 
 
 @CUSTOM_AND_BUILT_IN
-async def test_json_patch_guarded_by_a_foreign_uid_names_the_uid(bed: Bed, resource: Resource) -> None:
+async def test_json_patch_guarded_by_a_foreign_uid_names_the_uid(bed: ApiServer, resource: Resource) -> None:
     await make(bed, resource)
     with refused(422, "Invalid", name="demo", kind=resource.kind) as caught:
         await bed.api.patch(
@@ -99,7 +99,7 @@ async def test_json_patch_guarded_by_a_foreign_uid_names_the_uid(bed: Bed, resou
     ids=lambda patch: f"{patch['op']} {patch['path']}",
 )
 async def test_a_json_patch_that_does_not_fit_is_invalid_and_nobody_knows_why(
-    bed: Bed, resource: Resource, patch: dict[str, Any]
+    bed: ApiServer, resource: Resource, patch: dict[str, Any]
 ) -> None:
     await make(bed, resource)
     with refused(422, "Invalid", BAD_PATCH) as caught:
@@ -107,26 +107,26 @@ async def test_a_json_patch_that_does_not_fit_is_invalid_and_nobody_knows_why(
     assert caught[0].body["details"] == {}
 
 
-async def test_replacing_a_missing_key_adds_it(bed: Bed) -> None:
+async def test_replacing_a_missing_key_adds_it(bed: ApiServer) -> None:
     await bed.api.create(CONFIGMAPS, configmap("one", {"a": "1"}))
     patched = await bed.api.patch(CONFIGMAPS, "one", [op("replace", "/data/b", "2")])
     assert patched["data"] == {"a": "1", "b": "2"}
 
 
-async def test_a_json_patch_is_done_as_a_whole_or_not_at_all(bed: Bed) -> None:
+async def test_a_json_patch_is_done_as_a_whole_or_not_at_all(bed: ApiServer) -> None:
     made = await bed.api.create(CONFIGMAPS, configmap("one", {"a": "1"}))
     with refused(422, "Invalid"):
         await bed.api.patch(CONFIGMAPS, "one", [op("replace", "/data/a", "2"), op("remove", "/data/b")])
     assert await bed.api.get(CONFIGMAPS, "one") == made
 
 
-async def test_a_json_patch_that_is_no_list_is_a_bad_request(bed: Bed) -> None:
+async def test_a_json_patch_that_is_no_list_is_a_bad_request(bed: ApiServer) -> None:
     await bed.api.create(CONFIGMAPS, configmap("one"))
     with refused(400, "BadRequest"):
         await bed.api.patch(CONFIGMAPS, "one", {"data": {}}, content_type="application/json-patch+json")
 
 
-async def test_merge_patch_merges_maps_and_null_takes_away(bed: Bed) -> None:
+async def test_merge_patch_merges_maps_and_null_takes_away(bed: ApiServer) -> None:
     await bed.api.create(CONFIGMAPS, configmap("one", {"a": "1", "b": "2"}, labels={"x": "y"}))
     patched = await bed.api.patch(CONFIGMAPS, "one", {"data": {"b": None, "c": "3"}, "metadata": {"labels": None}})
     assert patched["data"] == {"a": "1", "c": "3"}
@@ -134,7 +134,7 @@ async def test_merge_patch_merges_maps_and_null_takes_away(bed: Bed) -> None:
 
 
 @CUSTOM_AND_BUILT_IN
-async def test_merge_patch_is_guarded_by_the_version_it_carries(bed: Bed, resource: Resource) -> None:
+async def test_merge_patch_is_guarded_by_the_version_it_carries(bed: ApiServer, resource: Resource) -> None:
     made = await make(bed, resource)
     version = made["metadata"]["resourceVersion"]
     patch = {"metadata": {"resourceVersion": version, "annotations": {"a": "1"}}}
@@ -146,7 +146,7 @@ async def test_merge_patch_is_guarded_by_the_version_it_carries(bed: Bed, resour
     assert {cause["field"] for cause in caught[0].causes} == {"metadata.uid"}
 
 
-async def test_strategic_merge_patch_matches_containers_by_name(bed: Bed) -> None:
+async def test_strategic_merge_patch_matches_containers_by_name(bed: ApiServer) -> None:
     await bed.api.create(PODS, pod("demo"))
     patch = {"spec": {"containers": [{"name": "main", "image": "busybox:2"}]}}
     patched = await bed.api.patch(PODS, "demo", patch, content_type=STRATEGIC_MERGE_PATCH)
@@ -154,7 +154,7 @@ async def test_strategic_merge_patch_matches_containers_by_name(bed: Bed) -> Non
     assert patched["spec"]["containers"][0]["terminationMessagePath"] == "/dev/termination-log"
 
 
-async def test_strategic_merge_patch_matches_conditions_by_type(bed: Bed) -> None:
+async def test_strategic_merge_patch_matches_conditions_by_type(bed: ApiServer) -> None:
     await bed.api.create(PODS, pod("demo"))
     for name, value in (("Ready", "False"), ("Initialized", "True"), ("Ready", "True")):
         patch = {"status": {"conditions": [{"type": name, "status": value}]}}
@@ -163,7 +163,7 @@ async def test_strategic_merge_patch_matches_conditions_by_type(bed: Bed) -> Non
     assert found == {"Ready": "True", "Initialized": "True"}
 
 
-async def test_strategic_merge_patch_adds_finalizers_and_takes_named_ones_away(bed: Bed) -> None:
+async def test_strategic_merge_patch_adds_finalizers_and_takes_named_ones_away(bed: ApiServer) -> None:
     await bed.api.create(PODS, pod("demo", finalizers=["kruise-ds/a"]))
     patch: dict[str, Any] = {"metadata": {"finalizers": ["kruise-ds/b"]}}
     patched = await bed.api.patch(PODS, "demo", patch, content_type=STRATEGIC_MERGE_PATCH)
@@ -173,13 +173,13 @@ async def test_strategic_merge_patch_adds_finalizers_and_takes_named_ones_away(b
     assert patched["metadata"]["finalizers"] == ["kruise-ds/b"]
 
 
-async def test_strategic_merge_patch_of_a_custom_object_is_no_known_type(bed: Bed) -> None:
+async def test_strategic_merge_patch_of_a_custom_object_is_no_known_type(bed: ApiServer) -> None:
     await bed.api.create(DAEMONSETS, demo())
     with refused(415, "UnsupportedMediaType"):
         await bed.api.patch(DAEMONSETS, "demo", {"spec": {}}, content_type=STRATEGIC_MERGE_PATCH)
 
 
-async def test_taints_of_a_node_are_replaced_as_a_whole(bed: Bed) -> None:
+async def test_taints_of_a_node_are_replaced_as_a_whole(bed: ApiServer) -> None:
     async with bed.nodes() as (_, (name,)):
         taint = {"key": "a", "value": "1", "effect": "NoSchedule"}
         await bed.api.patch(NODES, name, {"spec": {"taints": [taint]}}, content_type=STRATEGIC_MERGE_PATCH)

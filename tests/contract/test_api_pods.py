@@ -6,12 +6,12 @@ import pytest
 
 from controller.api.meta import epoch
 from controller.runtime.clock import system_clock
-from tests.contract.bed import Bed, next_events, refused, version_of
-from tests.kit.api import NODES, PODS, Object
-from tests.kit.manifests import pod
+from tests.beds.api import NODES, PODS, Object
+from tests.beds.objects import pod
+from tests.contract.bed import ApiServer, next_events, refused, version_of
 
 
-async def test_a_new_pod_is_complete_and_pending(bed: Bed) -> None:
+async def test_a_new_pod_is_complete_and_pending(bed: ApiServer) -> None:
     made = await bed.api.create(PODS, pod("one"))
     assert made["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
     assert made["metadata"]["generation"] == 1
@@ -43,7 +43,7 @@ async def test_a_new_pod_is_complete_and_pending(bed: Bed) -> None:
     ]
 
 
-async def test_tolerations_for_eviction_are_not_added_twice(bed: Bed) -> None:
+async def test_tolerations_for_eviction_are_not_added_twice(bed: ApiServer) -> None:
     new = pod("one")
     given = [
         {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"},
@@ -64,7 +64,7 @@ async def test_tolerations_for_eviction_are_not_added_twice(bed: Bed) -> None:
         ({"limits": {"cpu": "100m"}}, "Burstable"),
     ],
 )
-async def test_resources_decide_the_quality_of_service(bed: Bed, resources: Object, quality: str) -> None:
+async def test_resources_decide_the_quality_of_service(bed: ApiServer, resources: Object, quality: str) -> None:
     new = pod("one", image="busybox:1.36")
     new["spec"]["containers"][0]["resources"] = resources
     made = await bed.api.create(PODS, new)
@@ -74,7 +74,7 @@ async def test_resources_decide_the_quality_of_service(bed: Bed, resources: Obje
     assert made["spec"]["containers"][0]["resources"]["requests"] == wanted
 
 
-async def test_host_network_makes_ports_host_ports(bed: Bed) -> None:
+async def test_host_network_makes_ports_host_ports(bed: ApiServer) -> None:
     new = pod("one")
     new["spec"]["hostNetwork"] = True
     new["spec"]["containers"][0]["ports"] = [{"containerPort": 9100}]
@@ -83,7 +83,7 @@ async def test_host_network_makes_ports_host_ports(bed: Bed) -> None:
     assert made["spec"]["containers"][0]["ports"] == expected
 
 
-async def test_a_pod_needs_containers_with_name_and_image(bed: Bed) -> None:
+async def test_a_pod_needs_containers_with_name_and_image(bed: ApiServer) -> None:
     with refused(422, "Invalid", kind="Pod", name="one") as caught:
         await bed.api.create(PODS, {"metadata": {"name": "one"}, "spec": {"containers": []}})
     assert caught[0].message == 'Pod "one" is invalid: spec.containers: Required value'
@@ -96,12 +96,12 @@ async def test_a_pod_needs_containers_with_name_and_image(bed: Bed) -> None:
     assert {"spec.containers[0].name", "spec.containers[0].image"} <= fields
 
 
-async def test_a_field_of_the_wrong_type_is_a_bad_request(bed: Bed) -> None:
+async def test_a_field_of_the_wrong_type_is_a_bad_request(bed: ApiServer) -> None:
     with refused(400, "BadRequest"):
         await bed.api.create(PODS, {"metadata": {"name": "one"}, "spec": "none"})
 
 
-async def test_only_image_and_few_other_fields_may_change(bed: Bed) -> None:
+async def test_only_image_and_few_other_fields_may_change(bed: ApiServer) -> None:
     made = await bed.api.create(PODS, pod("one"))
     patch = [{"op": "replace", "path": "/spec/containers/0/image", "value": "busybox:2"}]
     patched = await bed.api.patch(PODS, "one", patch)
@@ -116,7 +116,7 @@ async def test_only_image_and_few_other_fields_may_change(bed: Bed) -> None:
         assert "pod updates may not change fields other than" in caught[0].message
 
 
-async def test_the_status_is_written_through_its_subresource_only(bed: Bed) -> None:
+async def test_the_status_is_written_through_its_subresource_only(bed: ApiServer) -> None:
     await bed.api.create(PODS, pod("one"))
     patch = {"status": {"phase": "Running"}, "metadata": {"annotations": {"a": "1"}}}
     patched = await bed.api.patch(PODS, "one", patch)
@@ -134,7 +134,7 @@ async def test_the_status_is_written_through_its_subresource_only(bed: Bed) -> N
     assert patched["metadata"]["generation"] == 1
 
 
-async def test_binding_puts_a_pod_on_a_node(bed: Bed) -> None:
+async def test_binding_puts_a_pod_on_a_node(bed: ApiServer) -> None:
     await bed.api.create(PODS, pod("one"))
     binding = {"metadata": {"name": "one"}, "target": {"apiVersion": "v1", "kind": "Node", "name": bed.nowhere}}
     answer = await bed.api.create(PODS, binding | {"apiVersion": "v1", "kind": "Binding"}, sub="binding")
@@ -150,7 +150,7 @@ async def test_binding_puts_a_pod_on_a_node(bed: Bed) -> None:
     )
 
 
-async def test_a_pod_without_node_is_gone_at_once(bed: Bed) -> None:
+async def test_a_pod_without_node_is_gone_at_once(bed: ApiServer) -> None:
     await bed.api.create(PODS, pod("one"))
     _, events = await bed.follow(PODS)
     deleted = await bed.api.delete(PODS, "one")
@@ -163,7 +163,7 @@ async def test_a_pod_without_node_is_gone_at_once(bed: Bed) -> None:
     assert version_of(gone.object) > version_of(marked.object)
 
 
-async def test_a_pod_on_a_node_waits_for_its_node(bed: Bed) -> None:
+async def test_a_pod_on_a_node_waits_for_its_node(bed: ApiServer) -> None:
     await bed.api.create(PODS, pod("one", on=bed.nowhere))
     _, events = await bed.follow(PODS)
     before = system_clock()
@@ -185,7 +185,7 @@ async def test_a_pod_on_a_node_waits_for_its_node(bed: Bed) -> None:
     assert await bed.api.find(PODS, "one") is None
 
 
-async def test_a_second_delete_may_shorten_the_grace_and_never_lengthens_it(bed: Bed) -> None:
+async def test_a_second_delete_may_shorten_the_grace_and_never_lengthens_it(bed: ApiServer) -> None:
     await bed.api.create(PODS, pod("one", on=bed.nowhere))
     first = await bed.api.delete(PODS, "one", options={"gracePeriodSeconds": 20})
     second = await bed.api.delete(PODS, "one", options={"gracePeriodSeconds": 60})
@@ -195,14 +195,14 @@ async def test_a_second_delete_may_shorten_the_grace_and_never_lengthens_it(bed:
     assert (epoch(third["metadata"]["deletionTimestamp"]) or 0) < (epoch(first["metadata"]["deletionTimestamp"]) or 0)
 
 
-async def test_a_pod_that_has_ended_needs_no_grace(bed: Bed) -> None:
+async def test_a_pod_that_has_ended_needs_no_grace(bed: ApiServer) -> None:
     await bed.api.create(PODS, pod("one", on=bed.nowhere))
     await bed.api.patch(PODS, "one", {"status": {"phase": "Failed"}}, sub="status")
     await bed.api.delete(PODS, "one")
     assert await bed.api.find(PODS, "one") is None
 
 
-async def test_finalizers_hold_a_pod_that_its_node_has_let_go(bed: Bed) -> None:
+async def test_finalizers_hold_a_pod_that_its_node_has_let_go(bed: ApiServer) -> None:
     await bed.api.create(PODS, pod("one", on=bed.nowhere, finalizers=["kruise-ds/test"]))
     await bed.api.delete(PODS, "one")
     held = await bed.api.delete(PODS, "one", options={"gracePeriodSeconds": 0})
@@ -212,7 +212,7 @@ async def test_finalizers_hold_a_pod_that_its_node_has_let_go(bed: Bed) -> None:
     assert await bed.api.find(PODS, "one") is None
 
 
-async def test_a_node_holds_a_pod_whose_finalizers_are_gone(bed: Bed) -> None:
+async def test_a_node_holds_a_pod_whose_finalizers_are_gone(bed: ApiServer) -> None:
     await bed.api.create(PODS, pod("one", on=bed.nowhere, finalizers=["kruise-ds/test"]))
     await bed.api.delete(PODS, "one")
     waiting = await bed.api.patch(PODS, "one", {"metadata": {"finalizers": None}})
@@ -222,7 +222,7 @@ async def test_a_node_holds_a_pod_whose_finalizers_are_gone(bed: Bed) -> None:
     assert await bed.api.find(PODS, "one") is None
 
 
-async def test_a_dying_object_takes_no_new_finalizer(bed: Bed) -> None:
+async def test_a_dying_object_takes_no_new_finalizer(bed: ApiServer) -> None:
     await bed.api.create(PODS, pod("one", on=bed.nowhere, finalizers=["kruise-ds/test"]))
     await bed.api.delete(PODS, "one")
     with refused(422, "Invalid", kind="Pod") as caught:
@@ -232,7 +232,7 @@ async def test_a_dying_object_takes_no_new_finalizer(bed: Bed) -> None:
     }
 
 
-async def test_delete_is_guarded_by_uid_and_version(bed: Bed) -> None:
+async def test_delete_is_guarded_by_uid_and_version(bed: ApiServer) -> None:
     made = await bed.api.create(PODS, pod("one"))
     uid = made["metadata"]["uid"]
     foreign = "00000000-0000-0000-0000-000000000000"
@@ -253,7 +253,7 @@ async def test_delete_is_guarded_by_uid_and_version(bed: Bed) -> None:
     assert await bed.api.find(PODS, "one") is None
 
 
-async def test_a_collection_is_deleted_by_label(bed: Bed) -> None:
+async def test_a_collection_is_deleted_by_label(bed: ApiServer) -> None:
     for name in ("one", "two", "three"):
         await bed.api.create(PODS, pod(name, labels={"app": "a" if name != "two" else "b"}))
     gone = await bed.api.delete_all(PODS, labelSelector="app=a")
@@ -262,14 +262,14 @@ async def test_a_collection_is_deleted_by_label(bed: Bed) -> None:
     assert [item["metadata"]["name"] for item in await bed.api.list(PODS)] == ["two"]
 
 
-async def test_an_eviction_is_a_delete(bed: Bed) -> None:
+async def test_an_eviction_is_a_delete(bed: ApiServer) -> None:
     await bed.api.create(PODS, pod("one", on=bed.nowhere))
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "one"}}
     await bed.api.create(PODS, eviction, sub="eviction")
     assert (await bed.api.get(PODS, "one"))["metadata"]["deletionTimestamp"]
 
 
-async def test_other_deletes_answer_with_a_status(bed: Bed) -> None:
+async def test_other_deletes_answer_with_a_status(bed: ApiServer) -> None:
     async with bed.nodes() as (_, (name,)):
         uid = (await bed.api.get(NODES, name))["metadata"]["uid"]
         answer = await bed.api.delete(NODES, name)

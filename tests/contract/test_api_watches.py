@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.contract.bed import WAIT_SECONDS, Bed, is_initial_end, names, next_events, refused, version_of
-from tests.kit.api import CONFIGMAPS, DAEMONSETS, DAEMONSETS_ALPHA, PODS, Event
-from tests.kit.manifests import configmap, demo, pod
+from tests.beds.api import CONFIGMAPS, DAEMONSETS, DAEMONSETS_ALPHA, PODS, Event
+from tests.beds.objects import configmap, demo, pod
+from tests.contract.bed import WAIT_SECONDS, ApiServer, is_initial_end, names, next_events, refused, version_of
 
 STREAMING = {
     "sendInitialEvents": "true",
@@ -19,7 +19,7 @@ def told(events: list[Event]) -> list[tuple[str, str]]:
     return [(event.type, event.object["metadata"]["name"]) for event in events]
 
 
-async def test_a_watch_tells_every_change_after_the_version(bed: Bed) -> None:
+async def test_a_watch_tells_every_change_after_the_version(bed: ApiServer) -> None:
     await bed.api.create(CONFIGMAPS, configmap("before"))
     _, events = await bed.follow(CONFIGMAPS)
     made = await bed.api.create(CONFIGMAPS, configmap("one"))
@@ -33,7 +33,7 @@ async def test_a_watch_tells_every_change_after_the_version(bed: Bed) -> None:
     assert version_of(found[2].object) > version_of(changed), "the version of a deletion is its own"
 
 
-async def test_a_watch_resumes_from_the_version_of_any_event(bed: Bed) -> None:
+async def test_a_watch_resumes_from_the_version_of_any_event(bed: ApiServer) -> None:
     versions = []
     for number in range(4):
         made = await bed.api.create(CONFIGMAPS, configmap(f"map-{number}"))
@@ -42,7 +42,7 @@ async def test_a_watch_resumes_from_the_version_of_any_event(bed: Bed) -> None:
     assert told(await next_events(events, 2)) == [("ADDED", "map-2"), ("ADDED", "map-3")]
 
 
-async def test_a_watch_without_version_begins_with_all_there_is(bed: Bed) -> None:
+async def test_a_watch_without_version_begins_with_all_there_is(bed: ApiServer) -> None:
     for name in ("b", "a"):
         await bed.api.create(PODS, pod(name))
     for version in ("", "0"):
@@ -51,7 +51,7 @@ async def test_a_watch_without_version_begins_with_all_there_is(bed: Bed) -> Non
         assert sorted(told(await next_events(events, 2))) == [("ADDED", "a"), ("ADDED", "b")]
 
 
-async def test_a_watch_of_one_namespace_tells_of_no_other(bed: Bed) -> None:
+async def test_a_watch_of_one_namespace_tells_of_no_other(bed: ApiServer) -> None:
     _, events = await bed.follow(CONFIGMAPS)
     await bed.api.create(CONFIGMAPS, configmap(bed.name, namespace="default"))
     await bed.api.create(CONFIGMAPS, configmap("here"))
@@ -59,7 +59,7 @@ async def test_a_watch_of_one_namespace_tells_of_no_other(bed: Bed) -> None:
     await bed.api.delete(CONFIGMAPS, bed.name, namespace="default")
 
 
-async def test_leaving_a_selection_is_a_deletion_and_entering_an_addition(bed: Bed) -> None:
+async def test_leaving_a_selection_is_a_deletion_and_entering_an_addition(bed: ApiServer) -> None:
     await bed.api.create(CONFIGMAPS, configmap("one", labels={"app": "a"}))
     _, events = await bed.follow(CONFIGMAPS, labelSelector="app=a")
     left = await bed.api.patch(CONFIGMAPS, "one", {"metadata": {"labels": {"app": "b"}}})
@@ -73,7 +73,7 @@ async def test_leaving_a_selection_is_a_deletion_and_entering_an_addition(bed: B
     assert version_of(found[0].object) == version_of(left)
 
 
-async def test_a_field_selector_follows_pods_to_their_node(bed: Bed) -> None:
+async def test_a_field_selector_follows_pods_to_their_node(bed: ApiServer) -> None:
     await bed.api.create(PODS, pod("one"))
     _, events = await bed.follow(PODS, fieldSelector=f"spec.nodeName={bed.nowhere}")
     binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "one"}}
@@ -82,7 +82,7 @@ async def test_a_field_selector_follows_pods_to_their_node(bed: Bed) -> None:
     assert told(await next_events(events, 1)) == [("ADDED", "one")]
 
 
-async def test_streaming_begins_with_all_objects_and_a_bookmark(bed: Bed) -> None:
+async def test_streaming_begins_with_all_objects_and_a_bookmark(bed: ApiServer) -> None:
     for name in ("b", "a"):
         last = await bed.api.create(DAEMONSETS, demo(name))
     _, events = await bed.follow(DAEMONSETS, resume_from="", **STREAMING)
@@ -95,13 +95,13 @@ async def test_streaming_begins_with_all_objects_and_a_bookmark(bed: Bed) -> Non
     assert told(await next_events(events, 1)) == [("DELETED", "a")]
 
 
-async def test_streaming_an_empty_collection_ends_at_once(bed: Bed) -> None:
+async def test_streaming_an_empty_collection_ends_at_once(bed: ApiServer) -> None:
     _, events = await bed.follow(PODS, resume_from="", **STREAMING)
     (end,) = await next_events(events, 1)
     assert is_initial_end(end)
 
 
-async def test_streaming_with_a_selector(bed: Bed) -> None:
+async def test_streaming_with_a_selector(bed: ApiServer) -> None:
     await bed.api.create(CONFIGMAPS, configmap("one", labels={"app": "a"}))
     await bed.api.create(CONFIGMAPS, configmap("two", labels={"app": "b"}))
     _, events = await bed.follow(CONFIGMAPS, resume_from="", labelSelector="app=a", **STREAMING)
@@ -110,7 +110,7 @@ async def test_streaming_with_a_selector(bed: Bed) -> None:
     assert is_initial_end(end)
 
 
-async def test_streaming_without_bookmarks_never_says_that_it_is_complete(bed: Bed) -> None:
+async def test_streaming_without_bookmarks_never_says_that_it_is_complete(bed: ApiServer) -> None:
     await bed.api.create(PODS, pod("one"))
     without = {key: value for key, value in STREAMING.items() if key != "allowWatchBookmarks"}
     _, events = await bed.follow(PODS, resume_from="", **without)
@@ -119,7 +119,7 @@ async def test_streaming_without_bookmarks_never_says_that_it_is_complete(bed: B
     assert told(await next_events(events, 1)) == [("ADDED", "two")]
 
 
-async def test_streaming_demands_a_match(bed: Bed) -> None:
+async def test_streaming_demands_a_match(bed: ApiServer) -> None:
     message = (
         'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: '
         "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
@@ -130,13 +130,13 @@ async def test_streaming_demands_a_match(bed: Bed) -> None:
     assert caught[0].causes[0]["field"] == "resourceVersionMatch"
 
 
-async def test_a_list_does_not_stream(bed: Bed) -> None:
+async def test_a_list_does_not_stream(bed: ApiServer) -> None:
     with refused(422, "Invalid", kind="ListOptions") as caught:
         await bed.api.page(PODS, sendInitialEvents="true", resourceVersionMatch="NotOlderThan", resourceVersion="0")
     assert "sendInitialEvents" in {cause["field"] for cause in caught[0].causes}
 
 
-async def test_a_watch_from_a_forgotten_version_ends_with_an_error_event(bed: Bed) -> None:
+async def test_a_watch_from_a_forgotten_version_ends_with_an_error_event(bed: ApiServer) -> None:
     await bed.api.create(DAEMONSETS, demo())
     await bed.compact()
     _, events = await bed.follow(DAEMONSETS, resume_from="1")
@@ -148,13 +148,13 @@ async def test_a_watch_from_a_forgotten_version_ends_with_an_error_event(bed: Be
     assert status["message"].startswith("too old resource version: 1 (")
 
 
-async def test_the_server_ends_a_watch_after_the_asked_time(bed: Bed) -> None:
+async def test_the_server_ends_a_watch_after_the_asked_time(bed: ApiServer) -> None:
     _, events = await bed.follow(PODS, timeoutSeconds="1")
     async with asyncio.timeout(WAIT_SECONDS):
         assert [event async for event in events if event.type != "BOOKMARK"] == []
 
 
-async def test_both_versions_of_a_kind_tell_of_the_same_objects(bed: Bed) -> None:
+async def test_both_versions_of_a_kind_tell_of_the_same_objects(bed: ApiServer) -> None:
     _, beta = await bed.follow(DAEMONSETS)
     _, alpha = await bed.follow(DAEMONSETS_ALPHA)
     await bed.api.create(DAEMONSETS_ALPHA, demo(resource=DAEMONSETS_ALPHA))
@@ -165,7 +165,7 @@ async def test_both_versions_of_a_kind_tell_of_the_same_objects(bed: Bed) -> Non
     assert version_of(new_beta.object) == version_of(new_alpha.object)
 
 
-async def test_no_event_is_lost_between_list_and_watch(bed: Bed) -> None:
+async def test_no_event_is_lost_between_list_and_watch(bed: ApiServer) -> None:
     page, _ = await bed.follow(CONFIGMAPS)
     for number in range(20):
         await bed.api.create(CONFIGMAPS, configmap(f"map-{number:02d}"))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.contract.bed import Bed, names
-from tests.kit.api import LEASES, NODES, PODS, STRATEGIC_MERGE_PATCH, Api, Object, Predicate
-from tests.kit.manifests import is_ready, pod
-from tests.nodes import DEAD, MANUAL, Behaviour, Nodes
-from tests.nodes.statuses import condition
+from tests.beds.api import LEASES, NODES, PODS, STRATEGIC_MERGE_PATCH, Api, Object, Predicate
+from tests.beds.nodes import DEAD, MANUAL, Behaviour, Nodes
+from tests.beds.objects import pod
+from tests.beds.pods import condition, is_ready
+from tests.contract.bed import ApiServer, names
 
 HARD_TAINT = {"key": "test", "value": "x", "effect": "NoSchedule"}
 
@@ -48,7 +48,7 @@ def waits_with(reason: str) -> Predicate:
     )
 
 
-async def test_a_pod_is_bound_to_the_node_it_names_and_runs(bed: Bed) -> None:
+async def test_a_pod_is_bound_to_the_node_it_names_and_runs(bed: ApiServer) -> None:
     async with bed.nodes(3) as (_, (_, second, _)):
         await bed.api.create(PODS, pod("one", aimed_at=second))
         (found,) = await bed.api.wait_for(PODS, ready(), "one is ready")
@@ -66,7 +66,7 @@ async def test_a_pod_is_bound_to_the_node_it_names_and_runs(bed: Bed) -> None:
         assert "running" in state["state"]
 
 
-async def test_a_deleted_pod_is_gone_when_its_node_has_let_it_go(bed: Bed) -> None:
+async def test_a_deleted_pod_is_gone_when_its_node_has_let_it_go(bed: ApiServer) -> None:
     async with bed.nodes(behaviour=Behaviour(terminate=None)) as (nodes, (name,)):
         await bed.api.create(PODS, pod("one", aimed_at=name))
         await bed.api.wait_for(PODS, ready(), "one is ready")
@@ -76,7 +76,7 @@ async def test_a_deleted_pod_is_gone_when_its_node_has_let_it_go(bed: Bed) -> No
         await bed.api.wait_for(PODS, nothing, "one is gone")
 
 
-async def test_a_finalizer_outlives_the_pods_containers(bed: Bed) -> None:
+async def test_a_finalizer_outlives_the_pods_containers(bed: ApiServer) -> None:
     async with bed.nodes() as (_, (name,)):
         await bed.api.create(PODS, pod("one", aimed_at=name, finalizers=["kruise-ds/test"]))
         await bed.api.wait_for(PODS, ready(), "one is ready")
@@ -87,7 +87,7 @@ async def test_a_finalizer_outlives_the_pods_containers(bed: Bed) -> None:
         await bed.api.wait_for(PODS, nothing, "one is gone")
 
 
-async def test_a_taint_keeps_a_pod_away_until_it_is_gone(bed: Bed) -> None:
+async def test_a_taint_keeps_a_pod_away_until_it_is_gone(bed: ApiServer) -> None:
     async with bed.nodes(taints=[HARD_TAINT]) as (_, (name,)):
         await bed.api.create(PODS, pod("one", aimed_at=name))
         await bed.api.wait_for(PODS, unschedulable("untolerated taint"), "one is refused")
@@ -95,7 +95,7 @@ async def test_a_taint_keeps_a_pod_away_until_it_is_gone(bed: Bed) -> None:
         await bed.api.wait_for(PODS, ready(), "one is ready")
 
 
-async def test_a_pod_waits_for_room_until_another_is_gone(bed: Bed) -> None:
+async def test_a_pod_waits_for_room_until_another_is_gone(bed: ApiServer) -> None:
     async with bed.nodes(allocatable={"cpu": "1"}) as (_, (name,)):
         for which in ("big", "late"):
             new = pod(which, aimed_at=name)
@@ -108,7 +108,7 @@ async def test_a_pod_waits_for_room_until_another_is_gone(bed: Bed) -> None:
         assert found["metadata"]["name"] == "late"
 
 
-async def test_two_pods_cannot_have_one_host_port(bed: Bed) -> None:
+async def test_two_pods_cannot_have_one_host_port(bed: ApiServer) -> None:
     async with bed.nodes() as (_, (name,)):
         for which in ("first", "second"):
             new = pod(which, aimed_at=name)
@@ -118,7 +118,7 @@ async def test_two_pods_cannot_have_one_host_port(bed: Bed) -> None:
             await bed.api.wait_for(PODS, expected, f"{which} is looked at")
 
 
-async def test_a_pod_for_a_node_that_is_not_there_waits_for_it(bed: Bed) -> None:
+async def test_a_pod_for_a_node_that_is_not_there_waits_for_it(bed: ApiServer) -> None:
     async with bed.nodes() as (nodes, (name,)):
         await bed.api.create(PODS, pod("one", aimed_at=f"{name}-new"))
         await bed.api.wait_for(PODS, unschedulable("0/0 nodes are available"), "one is refused")
@@ -127,7 +127,7 @@ async def test_a_pod_for_a_node_that_is_not_there_waits_for_it(bed: Bed) -> None
         await nodes.remove(f"{name}-new")
 
 
-async def test_an_image_that_cannot_be_pulled_leaves_the_container_waiting(bed: Bed) -> None:
+async def test_an_image_that_cannot_be_pulled_leaves_the_container_waiting(bed: ApiServer) -> None:
     async with bed.nodes(behaviour=Behaviour(missing_images=("*:typo",))) as (nodes, (name,)):
         await bed.api.create(PODS, pod("one", aimed_at=name, image="busybox:typo"))
         (found,) = await bed.api.wait_for(PODS, waits_with("ErrImagePull"), "one waits")
@@ -136,7 +136,7 @@ async def test_an_image_that_cannot_be_pulled_leaves_the_container_waiting(bed: 
         await bed.api.wait_for(PODS, ready(), "one is ready")
 
 
-async def test_a_new_image_restarts_the_container_in_place(bed: Bed) -> None:
+async def test_a_new_image_restarts_the_container_in_place(bed: ApiServer) -> None:
     async with bed.nodes() as (_, (name,)):
         await bed.api.create(PODS, pod("one", aimed_at=name, image="busybox:1"))
         (before,) = await bed.api.wait_for(PODS, ready(), "one is ready")
@@ -150,7 +150,7 @@ async def test_a_new_image_restarts_the_container_in_place(bed: Bed) -> None:
         assert after["metadata"]["uid"] == before["metadata"]["uid"]
 
 
-async def test_a_readiness_gate_decides_over_ready(bed: Bed) -> None:
+async def test_a_readiness_gate_decides_over_ready(bed: ApiServer) -> None:
     async with bed.nodes() as (_, (name,)):
         new = pod("one", aimed_at=name)
         new["spec"]["readinessGates"] = [{"conditionType": "InPlaceUpdateReady"}]
@@ -166,7 +166,7 @@ async def test_a_readiness_gate_decides_over_ready(bed: Bed) -> None:
             await bed.api.wait_for(PODS, follows, f"Ready is {value}")
 
 
-async def test_a_rejected_pod_has_failed(bed: Bed) -> None:
+async def test_a_rejected_pod_has_failed(bed: ApiServer) -> None:
     async with bed.nodes(behaviour=Behaviour(reject="OutOfcpu")) as (_, (name,)):
         await bed.api.create(PODS, pod("one", aimed_at=name))
         failed = each(lambda item: item["status"]["phase"] == "Failed")
@@ -176,7 +176,7 @@ async def test_a_rejected_pod_has_failed(bed: Bed) -> None:
         assert await bed.api.find(PODS, "one") is None
 
 
-async def test_nothing_happens_by_itself_on_a_manual_node(bed: Bed) -> None:
+async def test_nothing_happens_by_itself_on_a_manual_node(bed: ApiServer) -> None:
     async with bed.nodes(behaviour=MANUAL) as (nodes, (name,)):
         await bed.api.create(PODS, pod("one", aimed_at=name))
         bound = each(lambda item: bool(item["spec"].get("nodeName")))
@@ -194,7 +194,7 @@ async def test_nothing_happens_by_itself_on_a_manual_node(bed: Bed) -> None:
         assert done["status"]["phase"] == "Succeeded"
 
 
-async def test_a_lost_node_is_tainted_and_holds_its_pods(bed: Bed) -> None:
+async def test_a_lost_node_is_tainted_and_holds_its_pods(bed: ApiServer) -> None:
     async with bed.nodes() as (nodes, (name,)):
         await bed.api.create(PODS, pod("one", aimed_at=name))
         await bed.api.wait_for(PODS, ready(), "one is ready")
@@ -211,7 +211,7 @@ async def test_a_lost_node_is_tainted_and_holds_its_pods(bed: Bed) -> None:
         assert not node["spec"].get("taints")
 
 
-async def test_a_node_has_a_heartbeat_unless_it_is_dead(bed: Bed) -> None:
+async def test_a_node_has_a_heartbeat_unless_it_is_dead(bed: ApiServer) -> None:
     async with Nodes(bed.transport, heartbeat=0.05) as nodes:
         await nodes.add(f"{bed.name}-alive")
         await nodes.add(f"{bed.name}-dead", behaviour=DEAD)

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 import pytest_asyncio
 
-from tests.control_plane import DEFAULT_CONTROLLERS, Binaries, ControlPlane, User, service_account
-from tests.e2e.audit import Audit
-from tests.e2e.bed import Bed, bed_on, built
-from tests.e2e.process import Controller, running
+from tests.beds.audit import Audit
+from tests.beds.control_plane import DEFAULT_CONTROLLERS, Binaries, ControlPlane, User, service_account
+from tests.beds.installed.bed import Workspace, bed_on, built
+from tests.beds.installed.process import Controller, running
+from tests.beds.manifests import MANIFESTS
+from tests.beds.rights import granted
 from tests.e2e.site import SITE_CONTROLLERS
-from tests.manifests.files import MANIFESTS
-from tests.manifests.rights import granted
 
 ACCOUNT = service_account("kruise-ds-system", "kruise-ds-controller")
 RIVAL = User("rival", ("system:authenticated",))
@@ -90,7 +90,7 @@ async def controller(plane: ControlPlane) -> AsyncIterator[Controller]:
 
 
 @pytest_asyncio.fixture
-async def bed(plane: ControlPlane) -> AsyncIterator[Bed]:
+async def bed(plane: ControlPlane) -> AsyncIterator[Workspace]:
     """A namespace and nodes of the test's own. DaemonSets see all nodes, so no other test's are there."""
     async with bed_on(plane) as made:
         yield made

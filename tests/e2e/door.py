@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tests.control_plane import ControlPlane, User
-from tests.control_plane.access import write_kubeconfig
-from tests.control_plane.commands import LOOPBACK
-from tests.control_plane.ports import free_port
+from tests.beds.control_plane import ControlPlane, User
+from tests.beds.control_plane.access import write_kubeconfig
+from tests.beds.control_plane.commands import LOOPBACK
+from tests.beds.control_plane.ports import free_port
 
 
 class Door:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.manifests.files import MANIFESTS
+from tests.beds.manifests import MANIFESTS
 
 GUIDE = MANIFESTS.parent / "docs" / "upgrade.md"
 SECTION = re.compile(r"^## (.*)$", re.MULTILINE)

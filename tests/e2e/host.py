@@ -17,14 +17,14 @@ from urllib.parse import urlsplit
 from controller.api.meta import rfc3339
 from controller.kube.request import Transport
 from controller.runtime.clock import system_clock
-from tests.control_plane import ControlPlane, Process
-from tests.control_plane.commands import LOOPBACK
-from tests.control_plane.ports import free_port
-from tests.control_plane.probe import get
-from tests.kit.api import NODES, PODS, STRATEGIC_MERGE_PATCH, Api, Object, Refusal
-from tests.nodes import statuses
-from tests.nodes.machine import node_manifest
-from tests.nodes.mirror import Mirror
+from tests.beds.api import NODES, PODS, STRATEGIC_MERGE_PATCH, Api, Object, Refusal
+from tests.beds.control_plane import ControlPlane, Process
+from tests.beds.control_plane.commands import LOOPBACK
+from tests.beds.control_plane.ports import free_port
+from tests.beds.control_plane.probe import get
+from tests.beds.nodes import statuses
+from tests.beds.nodes.machine import node_manifest
+from tests.beds.nodes.mirror import Mirror
 
 NAME = "control-plane-1"
 TAINT = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}

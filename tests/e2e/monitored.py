@@ -7,14 +7,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tests.control_plane import ControlPlane
-from tests.e2e.bed import Bed, bed_on, sample
+from tests.beds.api import Object
+from tests.beds.control_plane import ControlPlane
+from tests.beds.installed.bed import Workspace, bed_on, sample
+from tests.beds.installed.process import Controller, running
+from tests.beds.nodes import Behaviour
+from tests.beds.prometheus import Binaries
+from tests.beds.prometheus.server import INSTALLED_IN, Prometheus, scraping
 from tests.e2e.conftest import ACCOUNT, RIVAL
-from tests.e2e.process import Controller, running
-from tests.kit.api import Object
-from tests.nodes import Behaviour
-from tests.prometheus import Binaries
-from tests.prometheus.server import INSTALLED_IN, Prometheus, scraping
 
 NODES = tuple(f"seen-{number}" for number in range(4))
 LEADER, STANDBY = "controller-leader", "controller-standby"
@@ -22,7 +22,7 @@ STALLED = "KruiseDaemonSetRolloutStalled"
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class Monitored:
     """Four nodes: `demo` is held at a partition, `broken` is stalled by an image that nobody has, and `waits` leaves
     two nodes without a pod on purpose."""
 
@@ -35,7 +35,7 @@ class Scene:
 
 
 @asynccontextmanager
-async def monitored(plane: ControlPlane, binaries: Binaries) -> AsyncIterator[Scene]:
+async def monitored(plane: ControlPlane, binaries: Binaries) -> AsyncIterator[Monitored]:
     """The scene, when Prometheus has seen all of it."""
     await plane.run_kubectl("-n", INSTALLED_IN, "delete", "lease", "kruise-ds-controller", "--ignore-not-found")
     async with AsyncExitStack() as stack:
@@ -46,7 +46,7 @@ async def monitored(plane: ControlPlane, binaries: Binaries) -> AsyncIterator[Sc
         prometheus = await stack.enter_async_context(scraping(binaries, plane.folder, pods))
         bed = await stack.enter_async_context(bed_on(plane))
         await _rolled_out(bed, prometheus)
-        yield Scene(prometheus, bed.namespace, *[await _exposition(one) for one in (leader, standby)])
+        yield Monitored(prometheus, bed.namespace, *[await _exposition(one) for one in (leader, standby)])
 
 
 async def _exposition(controller: Controller) -> str:
@@ -65,7 +65,7 @@ def _named(name: str, image: str = "busybox", **annotations: str) -> Object:
     return document
 
 
-async def _rolled_out(bed: Bed, prometheus: Prometheus) -> None:
+async def _rolled_out(bed: Workspace, prometheus: Prometheus) -> None:
     """Bring the three to where they stand, and wait until Prometheus has seen all of it."""
     for number, node in enumerate(NODES):
         await bed.workers(node, **{"topology.kubernetes.io/zone": f"zone-{number % 2}"})

@@ -7,9 +7,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from tests.control_plane import ControlPlane
-from tests.e2e.bed import Bed
-from tests.kit.api import DAEMONSETS_ALPHA, NAMESPACES, PODS, REVISIONS, Api, Object
+from tests.beds.api import DAEMONSETS_ALPHA, NAMESPACES, PODS, REVISIONS, Api, Object
+from tests.beds.control_plane import ControlPlane
+from tests.beds.installed.bed import Workspace
 
 SYSTEM = "kruise-system"
 NAME = "agent"
@@ -218,7 +218,7 @@ def pod(of: Object, node: str, suffix: str) -> Object:
     }
 
 
-async def in_charge(bed: Bed, plane: ControlPlane, nodes: Sequence[str]) -> None:
+async def in_charge(bed: Workspace, plane: ControlPlane, nodes: Sequence[str]) -> None:
     """Put all of that into the cluster: two revisions, and a ready pod of the second on each node."""
     api = bed.api
     made = await api.create(DAEMONSETS_ALPHA, daemonset())

@@ -10,14 +10,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.control_plane import DEFAULT_CONTROLLERS, ControlPlane
-from tests.e2e.bed import Bed, bed_on
+from tests.beds.api import PODS, Object
+from tests.beds.control_plane import DEFAULT_CONTROLLERS, ControlPlane
+from tests.beds.installed.bed import Workspace, bed_on
+from tests.beds.manifests import MANIFESTS
+from tests.beds.pods import is_live
+from tests.beds.rights import NAMESPACE
 from tests.e2e.guide import commands
 from tests.e2e.host import Host, Running
-from tests.e2e.witness import is_live
-from tests.kit.api import PODS, Object
-from tests.manifests.files import MANIFESTS
-from tests.manifests.rights import NAMESPACE
 
 HERE = MANIFESTS.parent
 """The folder that the documents' commands are typed in."""
@@ -29,7 +29,7 @@ SMALL = {"memory": "64Mi"}
 class Site:
     """`bed` has the DaemonSets' side of the cluster, `host` the controller's."""
 
-    def __init__(self, bed: Bed, host: Host) -> None:
+    def __init__(self, bed: Workspace, host: Host) -> None:
         self.bed, self.host, self.plane = bed, host, bed.plane
 
     async def sh(self, line: str, folder: Path = HERE) -> str:

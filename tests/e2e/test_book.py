@@ -8,10 +8,11 @@ from datetime import datetime
 
 import pytest
 
-from tests.e2e.bed import Bed, sample
-from tests.e2e.witness import is_live, witnessing
-from tests.kit.api import DAEMONSETS, EVENTS, PODS, Object
-from tests.nodes import Behaviour
+from tests.beds.api import DAEMONSETS, EVENTS, PODS, Object
+from tests.beds.installed.bed import Workspace, sample
+from tests.beds.installed.witness import witnessing
+from tests.beds.nodes import Behaviour
+from tests.beds.pods import is_live
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller")]
 
@@ -20,7 +21,7 @@ MASTER = "kind-control-plane"
 MASTER_TAINT = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
 
 
-async def start_kind(bed: Bed) -> None:
+async def start_kind(bed: Workspace) -> None:
     """The three nodes of the book's cluster."""
     await bed.nodes.add(MASTER, taints=[MASTER_TAINT])
     await bed.workers(*WORKERS)
@@ -35,7 +36,7 @@ def uid(pod: Object) -> str:
     return str(pod["metadata"]["uid"])
 
 
-async def test_listing_1_runs_a_pod_on_each_worker_and_none_on_the_tainted_node(bed: Bed) -> None:
+async def test_listing_1_runs_a_pod_on_each_worker_and_none_on_the_tainted_node(bed: Workspace) -> None:
     await start_kind(bed)
     assert await bed.apply_sample("ds.demo.yaml") == "daemonset.apps.kruise.io/demo created\n"
     pods = await bed.serves(*WORKERS)
@@ -54,7 +55,7 @@ async def test_listing_1_runs_a_pod_on_each_worker_and_none_on_the_tainted_node(
         assert re.fullmatch(r"demo-[a-z0-9]{5,8}", pod["metadata"]["name"])
 
 
-async def test_describe_tells_the_status_and_which_pods_were_created(bed: Bed) -> None:
+async def test_describe_tells_the_status_and_which_pods_were_created(bed: Workspace) -> None:
     await start_kind(bed)
     await bed.apply_sample("ds.demo.yaml")
     pods = await bed.serves(*WORKERS)
@@ -71,7 +72,7 @@ def _created(events: list[Object]) -> list[Object]:
     return [event for event in events if event["reason"] == "SuccessfulCreate"]
 
 
-async def test_a_daemon_pod_reads_as_the_book_shows_it(bed: Bed) -> None:
+async def test_a_daemon_pod_reads_as_the_book_shows_it(bed: Workspace) -> None:
     await bed.workers("kind-worker")
     await bed.apply_sample("ds.demo.yaml")
     pod = (await bed.serves("kind-worker"))["kind-worker"]
@@ -94,7 +95,7 @@ async def test_a_daemon_pod_reads_as_the_book_shows_it(bed: Bed) -> None:
     assert required["nodeSelectorTerms"] == [{"matchFields": [aimed]}]
 
 
-async def test_a_toleration_of_everything_reaches_the_control_plane_node_too(bed: Bed) -> None:
+async def test_a_toleration_of_everything_reaches_the_control_plane_node_too(bed: Workspace) -> None:
     await start_kind(bed)
     demo = sample("ds.demo.yaml")
     demo["spec"]["template"]["spec"]["tolerations"] = [{"operator": "Exists"}]
@@ -103,7 +104,7 @@ async def test_a_toleration_of_everything_reaches_the_control_plane_node_too(bed
     await bed.settled(3)
 
 
-async def test_listing_2_follows_the_labels_of_nodes(bed: Bed) -> None:
+async def test_listing_2_follows_the_labels_of_nodes(bed: Workspace) -> None:
     await start_kind(bed)
     await bed.apply_sample("ds.demo.yaml")
     await bed.serves(*WORKERS)
@@ -126,7 +127,7 @@ async def test_listing_2_follows_the_labels_of_nodes(bed: Bed) -> None:
     await bed.settled(2)
 
 
-async def test_listing_3_updates_one_node_at_a_time_and_watches_each_new_pod(bed: Bed) -> None:
+async def test_listing_3_updates_one_node_at_a_time_and_watches_each_new_pod(bed: Workspace) -> None:
     await bed.workers(*WORKERS)
     bed.clocks.slow = 600.0  # the first pods have been ready for ten minutes
     await bed.apply_sample("ds.demo.yaml")
@@ -150,7 +151,7 @@ async def test_listing_3_updates_one_node_at_a_time_and_watches_each_new_pod(bed
     assert apart >= 3, "the second waits until the first was ready for minReadySeconds"
 
 
-async def test_a_huge_max_unavailable_recreates_everything_at_once(bed: Bed) -> None:
+async def test_a_huge_max_unavailable_recreates_everything_at_once(bed: Workspace) -> None:
     nodes = [f"huge-{number}" for number in range(6)]
     await bed.workers(*nodes)
     demo = sample("ds.demo.yaml")
@@ -171,7 +172,7 @@ async def test_a_huge_max_unavailable_recreates_everything_at_once(bed: Bed) -> 
     await bed.settled(6)
 
 
-async def test_listing_4_leaves_pods_alone_until_somebody_deletes_them(bed: Bed) -> None:
+async def test_listing_4_leaves_pods_alone_until_somebody_deletes_them(bed: Workspace) -> None:
     await bed.workers(*WORKERS)
     await bed.apply_sample("ds.demo.yaml")
     before = await bed.serves(*WORKERS)
@@ -187,7 +188,7 @@ async def test_listing_4_leaves_pods_alone_until_somebody_deletes_them(bed: Bed)
     await bed.settled(2)
 
 
-async def test_a_deleted_pod_comes_back_on_its_node_and_no_other_pod_moves(bed: Bed) -> None:
+async def test_a_deleted_pod_comes_back_on_its_node_and_no_other_pod_moves(bed: Workspace) -> None:
     await bed.workers(*WORKERS)
     await bed.apply_sample("ds.demo.yaml")
     before = await bed.serves(*WORKERS)
@@ -200,7 +201,7 @@ async def test_a_deleted_pod_comes_back_on_its_node_and_no_other_pod_moves(bed: 
     assert not {uid(pod) for pod in again.values()} & {uid(pod) for pod in after.values()}
 
 
-async def test_an_extra_pod_that_matches_is_deleted_at_once(bed: Bed) -> None:
+async def test_an_extra_pod_that_matches_is_deleted_at_once(bed: Workspace) -> None:
     await bed.workers(*WORKERS)
     await bed.apply_sample("ds.demo.yaml")
     before = await bed.serves(*WORKERS)
@@ -211,7 +212,7 @@ async def test_an_extra_pod_that_matches_is_deleted_at_once(bed: Bed) -> None:
     assert {node: uid(pod) for node, pod in after.items()} == {node: uid(pod) for node, pod in before.items()}
 
 
-async def test_the_selector_cannot_be_changed_and_the_server_says_so(bed: Bed) -> None:
+async def test_the_selector_cannot_be_changed_and_the_server_says_so(bed: Workspace) -> None:
     await bed.apply_sample("ds.demo.yaml")
     demo = sample("ds.demo.yaml")
     labels = {"app": "demo", "tier": "x"}
@@ -222,7 +223,7 @@ async def test_the_selector_cannot_be_changed_and_the_server_says_so(bed: Bed) -
     assert refused.stderr.startswith(words), refused.stderr
 
 
-async def test_a_node_that_joins_gets_a_pod_and_one_that_leaves_is_counted_no_more(bed: Bed) -> None:
+async def test_a_node_that_joins_gets_a_pod_and_one_that_leaves_is_counted_no_more(bed: Workspace) -> None:
     await bed.workers(*WORKERS)
     await bed.apply_sample("ds.demo.yaml")
     before = await bed.serves(*WORKERS)
@@ -236,7 +237,7 @@ async def test_a_node_that_joins_gets_a_pod_and_one_that_leaves_is_counted_no_mo
     assert {uid(pod) for pod in left} <= {uid(pod) for pod in after.values()}, "none for a node that is gone"
 
 
-async def test_failed_and_succeeded_pods_are_replaced_on_their_nodes(bed: Bed) -> None:
+async def test_failed_and_succeeded_pods_are_replaced_on_their_nodes(bed: Workspace) -> None:
     await bed.workers(*WORKERS)
     await bed.apply_sample("ds.demo.yaml")
     before = await bed.serves(*WORKERS)
@@ -249,7 +250,7 @@ async def test_failed_and_succeeded_pods_are_replaced_on_their_nodes(bed: Bed) -
     await bed.api.wait_for(EVENTS, lambda found: wanted <= {event["reason"] for event in found}, f"events {wanted}")
 
 
-async def test_a_template_that_the_server_refuses_is_said_and_touches_no_running_pod(bed: Bed) -> None:
+async def test_a_template_that_the_server_refuses_is_said_and_touches_no_running_pod(bed: Workspace) -> None:
     await bed.workers(*WORKERS)
     await bed.apply_sample("ds.demo.yaml")
     before = await bed.serves(*WORKERS)

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.control_plane import ControlPlane, Process
-from tests.control_plane.commands import LOOPBACK
-from tests.control_plane.ports import free_port
-from tests.control_plane.probe import get
-from tests.e2e.audit import Audit
-from tests.e2e.bed import Bed, sample
+from tests.beds.api import DAEMONSETS, NAMESPACES, PODS, Api
+from tests.beds.audit import Audit
+from tests.beds.control_plane import ControlPlane, Process
+from tests.beds.control_plane.commands import LOOPBACK
+from tests.beds.control_plane.ports import free_port
+from tests.beds.control_plane.probe import get
+from tests.beds.installed.bed import Workspace, sample
+from tests.beds.installed.process import COMMAND, PATIENCE, Controller, running
 from tests.e2e.conftest import ACCOUNT
-from tests.e2e.process import COMMAND, PATIENCE, Controller, running
-from tests.kit.api import DAEMONSETS, NAMESPACES, PODS, Api
 
 pytestmark = pytest.mark.real
 
@@ -223,7 +223,7 @@ async def test_every_option_may_come_from_the_environment(plane: ControlPlane, t
     assert process.log.read_text() == "", "no warnings, and nothing below"
 
 
-async def test_namespace_may_be_given_twice_and_the_others_are_left_alone(bed: Bed) -> None:
+async def test_namespace_may_be_given_twice_and_the_others_are_left_alone(bed: Workspace) -> None:
     await bed.workers("only")
     second, third = f"{bed.namespace}-b", f"{bed.namespace}-c"
     spaces = [bed.api, Api(bed.api.transport, second), Api(bed.api.transport, third)]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.control_plane import ControlPlane
-from tests.e2e.bed import Bed
+from tests.beds.control_plane import ControlPlane
+from tests.beds.installed.bed import Workspace
+from tests.beds.installed.process import Controller, running
 from tests.e2e.conftest import ACCOUNT
-from tests.e2e.process import Controller, running
 
 pytestmark = pytest.mark.real
 
@@ -25,14 +25,16 @@ def deep(name: str) -> str:
     )
 
 
-async def told_of(controller: Controller, bed: Bed, name: str) -> None:
+async def told_of(controller: Controller, bed: Workspace, name: str) -> None:
     """Logged by name and counted."""
     said = await controller.says("object cannot be read, its last good state is kept")
     assert said["object"] == f"{bed.namespace}/{name}", said
     assert await controller.metric('kruise_ds_malformed_objects_total{resource="daemonsets"}') == 1
 
 
-async def test_a_daemonset_that_nests_too_deep_is_told_and_the_others_go_on(bed: Bed, plane: ControlPlane) -> None:
+async def test_a_daemonset_that_nests_too_deep_is_told_and_the_others_go_on(
+    bed: Workspace, plane: ControlPlane
+) -> None:
     await bed.workers(*NODES)
     collection = f"/apis/apps.kruise.io/v1beta1/namespaces/{bed.namespace}/daemonsets"
     kubeconfig = plane.kubeconfig_for(ACCOUNT)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.bed import Bed, sample
-from tests.kit.api import DAEMONSETS, PODS, REVISIONS
-from tests.kit.garbage import garbage_collector_knows
-from tests.nodes import Behaviour
+from tests.beds.api import DAEMONSETS, PODS, REVISIONS
+from tests.beds.garbage import garbage_collector_knows
+from tests.beds.installed.bed import Workspace, sample
+from tests.beds.nodes import Behaviour
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller")]
 
 NODES = ("left", "middle", "right")
 
 
-async def deployed(bed: Bed) -> dict[str, str]:
+async def deployed(bed: Workspace) -> dict[str, str]:
     """A demo on all nodes, of which the garbage collector knows all; node -> uid of its pod."""
     await bed.workers(*NODES)
     await bed.apply_sample("ds.demo.yaml")
@@ -24,7 +24,7 @@ async def deployed(bed: Bed) -> dict[str, str]:
     return {node: pod["metadata"]["uid"] for node, pod in pods.items()}
 
 
-async def test_deleting_takes_the_pods_and_the_history_along(bed: Bed) -> None:
+async def test_deleting_takes_the_pods_and_the_history_along(bed: Workspace) -> None:
     await deployed(bed)
     said = await bed.kubectl("delete", "ads", "demo")
     assert said.startswith('daemonset.apps.kruise.io "demo" deleted')
@@ -32,7 +32,7 @@ async def test_deleting_takes_the_pods_and_the_history_along(bed: Bed) -> None:
     await bed.api.wait_for(REVISIONS, lambda found: not found, "no revision is left")
 
 
-async def test_foreground_deletion_waits_for_the_pods_and_makes_no_new_ones(bed: Bed) -> None:
+async def test_foreground_deletion_waits_for_the_pods_and_makes_no_new_ones(bed: Workspace) -> None:
     before = await deployed(bed)
     for node in NODES:
         bed.nodes.behave(node, Behaviour(terminate=None))
@@ -50,7 +50,7 @@ async def test_foreground_deletion_waits_for_the_pods_and_makes_no_new_ones(bed:
     assert await bed.pods() == []
 
 
-async def test_orphans_are_adopted_without_a_restart_by_the_next_one_with_the_same_selector(bed: Bed) -> None:
+async def test_orphans_are_adopted_without_a_restart_by_the_next_one_with_the_same_selector(bed: Workspace) -> None:
     before = await deployed(bed)
     await bed.kubectl("delete", "ads", "demo", "--cascade=orphan")
     left = await bed.serves(*NODES)
@@ -68,7 +68,7 @@ async def test_orphans_are_adopted_without_a_restart_by_the_next_one_with_the_sa
     assert [one["metadata"]["ownerReferences"][0]["name"] for one in revisions] == ["heir"]
 
 
-async def test_orphans_of_another_template_are_adopted_and_then_updated_within_the_budget(bed: Bed) -> None:
+async def test_orphans_of_another_template_are_adopted_and_then_updated_within_the_budget(bed: Workspace) -> None:
     before = await deployed(bed)
     await bed.kubectl("delete", "ads", "demo", "--cascade=orphan")
     changed = sample("ds.demo.yaml")

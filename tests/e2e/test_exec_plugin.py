@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from tests.control_plane import ControlPlane
-from tests.control_plane.ports import free_port
-from tests.e2e.bed import Bed
+from tests.beds.api import PODS
+from tests.beds.control_plane import ControlPlane
+from tests.beds.control_plane.ports import free_port
+from tests.beds.installed.bed import Workspace
+from tests.beds.installed.process import PATIENCE, Controller, running
 from tests.e2e.conftest import ACCOUNT
 from tests.e2e.door import door_to
-from tests.e2e.process import PATIENCE, Controller, running
 from tests.e2e.tokens import end, fresh_token
-from tests.kit.api import PODS
 
 API = "client.authentication.k8s.io/v1"
 EXPIRY = "2099-01-02T03:04:05Z"
@@ -85,7 +85,7 @@ def nowhere(folder: Path) -> Path:
 
 @pytest.mark.real
 async def test_a_plugin_runs_again_when_its_token_ends_and_nobody_notices(
-    plane: ControlPlane, bed: Bed, tmp_path: Path
+    plane: ControlPlane, bed: Workspace, tmp_path: Path
 ) -> None:
     plugin, tokens = Plugin(tmp_path), [await fresh_token(plane, f"login-{turn}") for turn in (1, 2)]
     plugin.hands_out(token=tokens[0])

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from tests.control_plane import ControlPlane
-from tests.e2e.failover.pair import played_nodes
-from tests.e2e.failover.rounds import play
-from tests.e2e.failover.ways import WAYS
+from tests.beds.control_plane import ControlPlane
+from tests.tools.failover.pair import played_nodes
+from tests.tools.failover.rounds import play
+from tests.tools.failover.ways import WAYS
 
 pytestmark = pytest.mark.real
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.failover.evidence import Write, acquisition, first_work, late, writes_in
+from tests.tools.failover.evidence import Write, acquisition, first_work, late, writes_in
 
 TAKEN = Write(user="next", what="patch leases", code=200, received=20.0, done=20.01)
 

@@ -8,20 +8,22 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.control_plane import ControlPlane
-from tests.e2e.bed import Bed, sample
+from tests.beds.control_plane import ControlPlane
+from tests.beds.installed.bed import Workspace, sample
+from tests.beds.installed.process import running
+from tests.beds.installed.witness import Witness, witnessing
+from tests.beds.nodes import Behaviour
 from tests.e2e.conftest import ACCOUNT
 from tests.e2e.door import door_to
-from tests.e2e.process import running
-from tests.e2e.witness import Witness, witnessing
-from tests.nodes import Behaviour
 
 pytestmark = pytest.mark.real
 
 NODES = tuple(f"tough-{number}" for number in range(6))
 
 
-async def test_pods_that_were_lost_while_the_api_server_was_down_are_replaced(bed: Bed, plane: ControlPlane) -> None:
+async def test_pods_that_were_lost_while_the_api_server_was_down_are_replaced(
+    bed: Workspace, plane: ControlPlane
+) -> None:
     await bed.workers(*NODES)
     async with door_to(plane, ACCOUNT) as door, witnessing(bed.api) as witness:
         await door.open()
@@ -46,7 +48,7 @@ async def test_pods_that_were_lost_while_the_api_server_was_down_are_replaced(be
 
 
 @asynccontextmanager
-async def in_the_middle_of_an_update(bed: Bed, plane: ControlPlane) -> AsyncIterator[Witness]:
+async def in_the_middle_of_an_update(bed: Workspace, plane: ControlPlane) -> AsyncIterator[Witness]:
     """A controller that has begun to update all nodes, two at a time; the witness fails when a third is unserved."""
     await bed.workers(*NODES)
     demo = sample("ds.demo.yaml")
@@ -65,7 +67,7 @@ async def in_the_middle_of_an_update(bed: Bed, plane: ControlPlane) -> AsyncIter
 
 
 async def test_an_api_server_that_is_killed_in_the_middle_of_an_update_only_delays_it(
-    bed: Bed, plane: ControlPlane
+    bed: Workspace, plane: ControlPlane
 ) -> None:
     async with in_the_middle_of_an_update(bed, plane) as witness:
         await plane.kill_apiserver()
@@ -75,7 +77,7 @@ async def test_an_api_server_that_is_killed_in_the_middle_of_an_update_only_dela
     assert sorted(witness.ever.values()) == sorted(NODES * 2), "one old and one new pod for each node"
 
 
-async def test_an_etcd_that_hangs_for_ten_seconds_only_delays_an_update(bed: Bed, plane: ControlPlane) -> None:
+async def test_an_etcd_that_hangs_for_ten_seconds_only_delays_an_update(bed: Workspace, plane: ControlPlane) -> None:
     async with in_the_middle_of_an_update(bed, plane) as witness:
         plane.freeze_etcd()
         await asyncio.sleep(10)  # this is how long it hangs

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from tests.control_plane import ControlPlane
-from tests.e2e.audit import Asked, Audit
-from tests.e2e.bed import Bed, sample
+from tests.beds.api import Object
+from tests.beds.audit import Asked, Audit
+from tests.beds.control_plane import ControlPlane
+from tests.beds.installed.bed import Workspace, sample
+from tests.beds.installed.witness import Witness, witnessing
+from tests.beds.nodes import Behaviour
+from tests.beds.pods import is_live, node_of, serves
 from tests.e2e.conftest import ACCOUNT
-from tests.e2e.witness import Witness, is_live, is_ready, node_of, witnessing
-from tests.kit.api import Object
-from tests.nodes import Behaviour
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller")]
 
@@ -30,7 +31,7 @@ GOOD, BETTER, BAD = "agent:good", "agent:better", "agent:bad"
 
 
 @asynccontextmanager
-async def deployed(bed: Bed, **rolling: Any) -> AsyncIterator[Witness]:
+async def deployed(bed: Workspace, **rolling: Any) -> AsyncIterator[Witness]:
     """The good image on 200 nodes; the bad one can never be pulled."""
     bed.nodes.behave("*", Behaviour(missing_images=("*:bad",)))
     await bed.workers(*NODES)
@@ -44,7 +45,7 @@ async def deployed(bed: Bed, **rolling: Any) -> AsyncIterator[Witness]:
         yield witness
 
 
-async def set_image(bed: Bed, image: str) -> None:
+async def set_image(bed: Workspace, image: str) -> None:
     change = [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": image}]
     await bed.kubectl("patch", "ads", "demo", "--type=json", f"-p={json.dumps(change)}")
 
@@ -61,7 +62,7 @@ def by_kind(requests: list[Asked]) -> Counter[str]:
     return Counter(f"{'dry ' * one.dry}{one.verb} {one.resource}" for one in writes)
 
 
-async def writes_nothing_but_its_status(bed: Bed, plane: ControlPlane) -> None:
+async def writes_nothing_but_its_status(bed: Workspace, plane: ControlPlane) -> None:
     """The spec is changed where it means nothing, so that one more pass over everything has to be made."""
     audit = Audit(plane, ACCOUNT)
     await bed.kubectl("annotate", "nodes", *NODES[:3], *NODES[-3:], "looked=1")
@@ -77,7 +78,7 @@ async def writes_nothing_but_its_status(bed: Bed, plane: ControlPlane) -> None:
     ids=["maxUnavailable", "maxSurge"],
 )
 async def test_a_good_image_comes_in_waves_by_descending_name_and_each_pod_costs_two_writes(
-    bed: Bed, plane: ControlPlane, rolling: Object, floor: int, pairs: int
+    bed: Workspace, plane: ControlPlane, rolling: Object, floor: int, pairs: int
 ) -> None:
     async with deployed(bed, **rolling) as witness:
         witness.floor, witness.most_pairs = floor, pairs
@@ -101,7 +102,7 @@ async def test_a_good_image_comes_in_waves_by_descending_name_and_each_pod_costs
 
 
 async def test_a_bad_image_stops_at_the_limit_and_going_back_replaces_only_what_it_took(
-    bed: Bed, plane: ControlPlane
+    bed: Workspace, plane: ControlPlane
 ) -> None:
     async with deployed(bed, maxUnavailable="10%") as witness:
         before = pods_with(witness, GOOD)
@@ -128,7 +129,7 @@ async def test_a_bad_image_stops_at_the_limit_and_going_back_replaces_only_what_
         assert (made["delete pods"], made["create pods"], made["dry create pods"]) == (TENTH, TENTH, 1)
 
 
-async def test_a_bad_image_with_surge_leaves_every_old_pod_where_it_is(bed: Bed, plane: ControlPlane) -> None:
+async def test_a_bad_image_with_surge_leaves_every_old_pod_where_it_is(bed: Workspace, plane: ControlPlane) -> None:
     async with deployed(bed, maxSurge="10%", maxUnavailable=0) as witness:
         before = pods_with(witness, GOOD)
         witness.floor, witness.most_pairs = len(NODES), TENTH
@@ -140,7 +141,7 @@ async def test_a_bad_image_with_surge_leaves_every_old_pod_where_it_is(bed: Bed,
         await writes_nothing_but_its_status(bed, plane)
         assert pods_with(witness, GOOD) == before
         assert not witness.retired, "no pod was told to go"
-        assert not any(is_ready(pod) for pod in witness.now.values() if pod["metadata"]["uid"] not in before.values())
+        assert not any(serves(pod) for pod in witness.now.values() if pod["metadata"]["uid"] not in before.values())
 
         await set_image(bed, GOOD)
         await bed.settled(len(NODES))

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from tests.control_plane import ControlPlane
+from tests.beds.api import CRDS, DAEMONSETS_ALPHA, REVISIONS
+from tests.beds.control_plane import ControlPlane
 from tests.e2e.openkruise import HASHES, NAME, SYSTEM, crd, hand_written, in_charge
 from tests.e2e.site import Site, site_on
-from tests.kit.api import CRDS, DAEMONSETS_ALPHA, REVISIONS
 
 pytestmark = pytest.mark.real
 

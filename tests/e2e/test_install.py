@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from tests.control_plane import ControlPlane
-from tests.e2e.audit import Audit
-from tests.e2e.bed import Bed, built, sample
+from tests.beds.api import EVENTS, PODS, REVISIONS, Object
+from tests.beds.audit import Audit
+from tests.beds.control_plane import ControlPlane
+from tests.beds.garbage import garbage_collector_knows
+from tests.beds.installed.bed import Workspace, built, sample
+from tests.beds.installed.process import running
+from tests.beds.nodes import INSTANT, Behaviour
+from tests.beds.rights import OLD_SERVERS, Right, granted
 from tests.e2e.conftest import ACCOUNT
-from tests.e2e.process import running
-from tests.kit.api import EVENTS, PODS, REVISIONS, Object
-from tests.kit.garbage import garbage_collector_knows
-from tests.manifests.rights import OLD_SERVERS, Right, granted
-from tests.nodes import INSTANT, Behaviour
 
 pytestmark = pytest.mark.real
 
@@ -25,7 +25,7 @@ SELDOM = {Right("", "pods", "get"), Right("apps", "controllerrevisions", "get")}
 """A second look at a derived name that turns out to be taken: only where an answer was lost."""
 
 
-async def whole_story(bed: Bed) -> None:
+async def whole_story(bed: Workspace) -> None:
     """Everything that the controller ever does: deploy, update, adopt, release, renumber, trim, report."""
     demo = await first_life(bed)
     await garbage_collector_knows(bed.api, PODS, REVISIONS)
@@ -35,7 +35,7 @@ async def whole_story(bed: Bed) -> None:
     await bed.serves()
 
 
-async def first_life(bed: Bed) -> dict[str, Any]:
+async def first_life(bed: Workspace) -> dict[str, Any]:
     """All but adoption. Returns the DaemonSet as it was applied last; nothing is left to be written."""
     await bed.workers(*NODES)
     demo = sample("ds.demo.yaml")
@@ -56,13 +56,13 @@ async def first_life(bed: Bed) -> dict[str, Any]:
     return demo
 
 
-async def second_life(bed: Bed, demo: dict[str, Any]) -> None:
+async def second_life(bed: Workspace, demo: dict[str, Any]) -> None:
     """The pods and revisions of the first one are orphans."""
     await bed.apply(demo)
     await bed.settled(3)
 
 
-async def update(bed: Bed, demo: dict[str, Any], version: str) -> None:
+async def update(bed: Workspace, demo: dict[str, Any], version: str) -> None:
     demo["spec"]["template"]["metadata"]["labels"]["ver"] = version
     await bed.apply(demo)
     await bed.serves(*NODES, labels={"ver": version})
@@ -70,7 +70,7 @@ async def update(bed: Bed, demo: dict[str, Any], version: str) -> None:
 
 
 async def test_the_rights_of_the_manifests_are_enough_for_everything_and_all_of_them_are_used(
-    bed: Bed, plane: ControlPlane
+    bed: Workspace, plane: ControlPlane
 ) -> None:
     audit = Audit(plane, ACCOUNT)
     account = plane.kubeconfig_for(ACCOUNT)
@@ -85,7 +85,7 @@ async def test_the_rights_of_the_manifests_are_enough_for_everything_and_all_of_
     assert may - asked - SELDOM == CHECKED_BY_ADMISSION | OLD_SERVERS, "the rights that no request needs here"
 
 
-async def test_a_run_without_faults_has_no_write_that_fails(bed: Bed, plane: ControlPlane) -> None:
+async def test_a_run_without_faults_has_no_write_that_fails(bed: Workspace, plane: ControlPlane) -> None:
     audit = Audit(plane, ACCOUNT)
     async with running(plane.folder, plane.kubeconfig_for(ACCOUNT)) as controller:
         demo = await first_life(bed)
@@ -98,7 +98,7 @@ async def test_a_run_without_faults_has_no_write_that_fails(bed: Bed, plane: Con
     assert [one for one in audit.requests() if one.is_write and one.code >= 400] == []
 
 
-async def test_a_quiet_cluster_sees_no_writes(bed: Bed, plane: ControlPlane) -> None:
+async def test_a_quiet_cluster_sees_no_writes(bed: Workspace, plane: ControlPlane) -> None:
     await bed.workers(*NODES)
     await bed.apply_sample("ds.demo.yaml")
     async with running(plane.folder, plane.kubeconfig_for(ACCOUNT)) as controller:

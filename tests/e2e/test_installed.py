@@ -6,15 +6,15 @@ from functools import partial
 
 import pytest
 
-from tests.control_plane import ControlPlane
-from tests.e2e.audit import Audit
-from tests.e2e.bed import built, sample
+from tests.beds.api import DAEMONSETS, Api
+from tests.beds.audit import Audit
+from tests.beds.control_plane import ControlPlane
+from tests.beds.installed.bed import built, sample
+from tests.beds.rights import NAMESPACE, granted
 from tests.e2e.conftest import ACCOUNT
 from tests.e2e.guide import commands
 from tests.e2e.host import Running
 from tests.e2e.site import site_on
-from tests.kit.api import DAEMONSETS, Api
-from tests.manifests.rights import NAMESPACE, granted
 
 pytestmark = pytest.mark.real
 

@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.control_plane import ControlPlane
-from tests.e2e.bed import Bed, sample
+from tests.beds.api import REVISIONS
+from tests.beds.control_plane import ControlPlane
+from tests.beds.installed.bed import Workspace, sample
+from tests.beds.installed.process import Controller, running
+from tests.beds.installed.witness import Witness, witnessing
+from tests.beds.nodes import Behaviour
 from tests.e2e.conftest import ACCOUNT
-from tests.e2e.process import Controller, running
-from tests.e2e.witness import Witness, witnessing
-from tests.kit.api import REVISIONS
-from tests.nodes import Behaviour
 
 pytestmark = pytest.mark.real
 
@@ -29,7 +29,7 @@ async def started(plane: ControlPlane) -> AsyncIterator[Controller]:
         yield controller
 
 
-async def kill_at(bed: Bed, witness: Witness, moments: list[tuple[str, Callable[[], bool]]]) -> None:
+async def kill_at(bed: Workspace, witness: Witness, moments: list[tuple[str, Callable[[], bool]]]) -> None:
     """Run one controller after the other; each is killed when its moment has come."""
     for what, has_come in moments:
         async with started(bed.plane) as controller:
@@ -37,7 +37,7 @@ async def kill_at(bed: Bed, witness: Witness, moments: list[tuple[str, Callable[
             await controller.killed()
 
 
-async def test_a_deployment_that_is_killed_four_times_makes_each_pod_once(bed: Bed) -> None:
+async def test_a_deployment_that_is_killed_four_times_makes_each_pod_once(bed: Workspace) -> None:
     await bed.workers(*NODES)
     async with witnessing(bed.api) as witness:
         await bed.apply_sample("ds.demo.yaml")
@@ -51,7 +51,9 @@ async def test_a_deployment_that_is_killed_four_times_makes_each_pod_once(bed: B
     assert revision["revision"] == 1
 
 
-async def test_an_update_that_is_killed_five_times_keeps_its_budget_and_replaces_each_pod_once(bed: Bed) -> None:
+async def test_an_update_that_is_killed_five_times_keeps_its_budget_and_replaces_each_pod_once(
+    bed: Workspace,
+) -> None:
     await bed.workers(*NODES)
     demo = sample("ds.demo.yaml")
     demo["spec"]["updateStrategy"] = {"rollingUpdate": {"maxUnavailable": 2}}
@@ -81,7 +83,7 @@ async def test_an_update_that_is_killed_five_times_keeps_its_budget_and_replaces
     assert sorted(one["revision"] for one in await bed.api.list(REVISIONS)) == [1, 2]
 
 
-async def test_a_controller_that_comes_back_sees_what_happened_meanwhile(bed: Bed) -> None:
+async def test_a_controller_that_comes_back_sees_what_happened_meanwhile(bed: Workspace) -> None:
     """While it is away: a pod deleted, a node added and one lost, a label changed, the template changed."""
     await bed.workers(*NODES[:3])
     await bed.apply_sample("ds.demo.yaml")
@@ -100,7 +102,7 @@ async def test_a_controller_that_comes_back_sees_what_happened_meanwhile(bed: Be
     assert "ver" not in after[NODES[2]]["metadata"]["labels"]
 
 
-async def test_sigterm_in_the_middle_of_work_ends_it_cleanly_and_the_next_one_goes_on(bed: Bed) -> None:
+async def test_sigterm_in_the_middle_of_work_ends_it_cleanly_and_the_next_one_goes_on(bed: Workspace) -> None:
     await bed.workers(*NODES)
     async with witnessing(bed.api) as witness:
         await bed.apply_sample("ds.demo.yaml")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.control_plane import ControlPlane
-from tests.e2e.process import running
+from tests.beds.control_plane import ControlPlane
+from tests.beds.installed.process import running
 
 pytestmark = pytest.mark.real
 

@@ -11,14 +11,14 @@ import pytest
 import pytest_asyncio
 import trustme
 
-from tests.control_plane import Binaries, ControlPlane
-from tests.control_plane.commands import LOOPBACK
-from tests.e2e.audit import Audit
-from tests.e2e.bed import built
+from tests.beds.audit import Audit
+from tests.beds.control_plane import Binaries, ControlPlane
+from tests.beds.control_plane.commands import LOOPBACK
+from tests.beds.installed.bed import built
+from tests.beds.installed.process import Controller, running
+from tests.beds.manifests import overlay_with
+from tests.beds.rights import Right, granted
 from tests.e2e.conftest import ACCOUNT, bare_plane
-from tests.e2e.process import Controller, running
-from tests.manifests.files import overlay_with
-from tests.manifests.rights import Right, granted
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
 REVIEWS = {

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from tests.control_plane import ControlPlane
-from tests.e2e.bed import Bed, sample
+from tests.beds.api import DAEMONSETS, Object
+from tests.beds.control_plane import ControlPlane
+from tests.beds.installed.bed import Workspace, sample
+from tests.beds.installed.plugin import Plugin
+from tests.beds.installed.witness import Witness, witnessing
+from tests.beds.nodes import Behaviour
+from tests.beds.pods import is_live, node_of
 from tests.e2e.conftest import OPERATOR, VIEWER
-from tests.e2e.plugin import Plugin
-from tests.e2e.witness import Witness, is_live, node_of, witnessing
-from tests.kit.api import DAEMONSETS, Object
-from tests.nodes import Behaviour
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller")]
 
@@ -28,12 +29,12 @@ BROKEN = Behaviour(missing_images=("*:v2",))
 
 
 @pytest.fixture
-def plugin(bed: Bed, plane: ControlPlane) -> Plugin:
+def plugin(bed: Workspace, plane: ControlPlane) -> Plugin:
     return Plugin(plane.kubectl, plane.kubeconfig, bed.namespace)
 
 
 @asynccontextmanager
-async def deployed(bed: Bed, **rolling: Any) -> AsyncIterator[Witness]:
+async def deployed(bed: Workspace, **rolling: Any) -> AsyncIterator[Witness]:
     """Version v1 on 24 nodes in three zones, and a witness who has seen it."""
     for name in NODES:
         await bed.nodes.add(name, labels={"topology.kubernetes.io/zone": f"zone-{name[0]}"})
@@ -61,13 +62,13 @@ def nodes_with(witness: Witness, image: str) -> set[str]:
     return {node_of(pod) for pod in live if pod["spec"]["containers"][0]["image"].endswith(f":{image}")}
 
 
-async def spec_of(bed: Bed) -> Object:
+async def spec_of(bed: Workspace) -> Object:
     (found,) = await bed.api.list(DAEMONSETS)
     spec: Object = found["spec"]
     return spec
 
 
-async def test_pause_in_mid_rollout_stops_within_one_pod_and_resume_goes_on(bed: Bed, plugin: Plugin) -> None:
+async def test_pause_in_mid_rollout_stops_within_one_pod_and_resume_goes_on(bed: Workspace, plugin: Plugin) -> None:
     async with deployed(bed, maxUnavailable=1) as witness:
         bed.nodes.behave("*", SLOW)
         await plugin.ok("set-image", "demo", "*=registry.example.com/demo:v2")
@@ -93,7 +94,7 @@ async def test_pause_in_mid_rollout_stops_within_one_pod_and_resume_goes_on(bed:
         assert Counter(witness.retired.values()) == Counter(NODES), "each old pod went once"
 
 
-async def test_partition_8_of_24_leaves_exactly_8_old_and_updates_16(bed: Bed, plugin: Plugin) -> None:
+async def test_partition_8_of_24_leaves_exactly_8_old_and_updates_16(bed: Workspace, plugin: Plugin) -> None:
     async with deployed(bed, maxUnavailable=4) as witness:
         await plugin.ok("set-image", "demo", "*=registry.example.com/demo:v2", "--hold-at", "24")
         ended = await plugin.run("status", "demo", "-w", "--timeout=30s")
@@ -110,7 +111,9 @@ async def test_partition_8_of_24_leaves_exactly_8_old_and_updates_16(bed: Bed, p
 
 
 @pytest.mark.parametrize("broken", [False, True], ids=["healthy canary", "broken canary"])
-async def test_rollback_of_a_canary_moves_exactly_the_canary_back(bed: Bed, plugin: Plugin, broken: bool) -> None:
+async def test_rollback_of_a_canary_moves_exactly_the_canary_back(
+    bed: Workspace, plugin: Plugin, broken: bool
+) -> None:
     """Under a partition, giving back the old template alone would move nobody."""
     async with deployed(bed, maxUnavailable=2, partition=24) as witness:
         before = pods_by_node(witness)
@@ -134,7 +137,7 @@ async def test_rollback_of_a_canary_moves_exactly_the_canary_back(bed: Bed, plug
         assert {node for node in NODES if after[node] != before[node]} == canary, "names and uids of all others stay"
 
 
-async def test_an_operator_needs_no_more_than_their_role(bed: Bed, plane: ControlPlane) -> None:
+async def test_an_operator_needs_no_more_than_their_role(bed: Workspace, plane: ControlPlane) -> None:
     await bed.kubectl(
         "create",
         "clusterrolebinding",
@@ -163,7 +166,7 @@ async def test_an_operator_needs_no_more_than_their_role(bed: Bed, plane: Contro
     assert (noted["verb"], noted["by"]) == ("restart", OPERATOR.name)
 
 
-async def test_whoever_may_only_look_is_refused_in_words_they_can_act_on(bed: Bed, plane: ControlPlane) -> None:
+async def test_whoever_may_only_look_is_refused_in_words_they_can_act_on(bed: Workspace, plane: ControlPlane) -> None:
     for role in ("view", "kruise-ds-view"):
         await bed.kubectl("create", "rolebinding", role, f"--clusterrole={role}", f"--user={VIEWER.name}")
     plugin = Plugin(plane.kubectl, plane.kubeconfig_for(VIEWER), bed.namespace)
@@ -191,7 +194,7 @@ async def test_whoever_may_only_look_is_refused_in_words_they_can_act_on(bed: Be
         assert not witness.retired, "nothing happened"
 
 
-async def test_a_plan_is_what_then_happens(bed: Bed, plugin: Plugin) -> None:
+async def test_a_plan_is_what_then_happens(bed: Workspace, plugin: Plugin) -> None:
     async with deployed(bed, maxUnavailable=3, partition=24) as witness:
         bed.nodes.behave("*", SLOW)
         await plugin.ok("set-image", "demo", "*=registry.example.com/demo:v2", "--hold-at", "24")
@@ -206,7 +209,7 @@ async def test_a_plan_is_what_then_happens(bed: Bed, plugin: Plugin) -> None:
             assert abs(order.index(node) - place) < 3, f"{node} went as number {place}, not {order.index(node)}"
 
 
-async def test_status_follows_to_the_end_in_json_lines(bed: Bed, plugin: Plugin) -> None:
+async def test_status_follows_to_the_end_in_json_lines(bed: Workspace, plugin: Plugin) -> None:
     async with deployed(bed, maxUnavailable=4) as witness:
         bed.nodes.behave("*", SLOW)
         watching = asyncio.create_task(plugin.run("status", "demo", "-w", "-o", "json", "--timeout=60s"))

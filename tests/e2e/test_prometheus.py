@@ -14,13 +14,13 @@ import pytest
 import pytest_asyncio
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.control_plane import ControlPlane
-from tests.e2e.monitored import LEADER, STANDBY, Scene, about, monitored
-from tests.e2e.plugin import PROGRAMS
-from tests.manifests.files import MANIFESTS
-from tests.prometheus import Binaries
-from tests.prometheus.queries import of_dashboards, of_rules, of_variables, reads
-from tests.prometheus.server import INSTALLED_IN, PATIENCE, POLL
+from tests.beds.control_plane import ControlPlane
+from tests.beds.installed.plugin import PROGRAMS
+from tests.beds.manifests import MANIFESTS
+from tests.beds.prometheus import Binaries
+from tests.beds.prometheus.server import INSTALLED_IN, PATIENCE, POLL
+from tests.e2e.monitored import LEADER, STANDBY, Monitored, about, monitored
+from tests.monitoring.queries import of_dashboards, of_rules, of_variables, reads
 
 pytestmark = pytest.mark.real
 
@@ -34,7 +34,7 @@ OF_THE_MACHINE = "KruiseDSEventLoopLag"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def scene(plane: ControlPlane, prometheus_binaries: Binaries) -> AsyncIterator[Scene]:
+async def scene(plane: ControlPlane, prometheus_binaries: Binaries) -> AsyncIterator[Monitored]:
     async with monitored(plane, prometheus_binaries) as made:
         yield made
 
@@ -48,7 +48,7 @@ async def becomes(asked: Callable[[], Awaitable[Any]], wanted: Any) -> None:
     assert found == wanted
 
 
-async def test_both_replicas_are_scraped_as_openmetrics_under_the_job_that_the_alerts_name(scene: Scene) -> None:
+async def test_both_replicas_are_scraped_as_openmetrics_under_the_job_that_the_alerts_name(scene: Monitored) -> None:
     async def targets() -> dict[str, tuple[str, str, str]]:
         active = (await scene.prometheus.ask("targets", state="active"))["activeTargets"]
         return {one["labels"]["pod"]: (one["labels"]["job"], one["health"], one["lastError"]) for one in active}
@@ -60,7 +60,7 @@ async def test_both_replicas_are_scraped_as_openmetrics_under_the_job_that_the_a
     assert "controller_runtime_reconcile_total" not in metadata
 
 
-async def test_series_of_a_daemonset_have_its_namespace_and_come_from_the_leader_alone(scene: Scene) -> None:
+async def test_series_of_a_daemonset_have_its_namespace_and_come_from_the_leader_alone(scene: Monitored) -> None:
     async def desired() -> dict[tuple[str, str, str], float]:
         found = await scene.prometheus.query("kruise_daemonset_status_desired_number_scheduled")
         return {(labels["namespace"], labels["daemonset"], labels["pod"]): value for labels, value in found}
@@ -75,14 +75,14 @@ async def test_series_of_a_daemonset_have_its_namespace_and_come_from_the_leader
     await becomes(leading, {(LEADER, INSTALLED_IN): 1, (STANDBY, INSTALLED_IN): 0})
 
 
-async def test_the_rules_are_loaded_and_none_of_them_fails(scene: Scene) -> None:
+async def test_the_rules_are_loaded_and_none_of_them_fails(scene: Monitored) -> None:
     groups = (await scene.prometheus.ask("rules", type="alert"))["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
     assert len(rules) == 2 * 17
     assert {rule["name"]: rule.get("lastError", "") for rule in rules if rule["health"] != "ok"} == {}
 
 
-async def test_a_stalled_rollout_is_told_and_what_is_held_or_waits_on_purpose_is_not(scene: Scene) -> None:
+async def test_a_stalled_rollout_is_told_and_what_is_held_or_waits_on_purpose_is_not(scene: Monitored) -> None:
     alerts: list[dict[str, Any]] = []
 
     async def told() -> tuple[set[str], int, int]:
@@ -97,7 +97,7 @@ async def test_a_stalled_rollout_is_told_and_what_is_held_or_waits_on_purpose_is
     assert "4 node(s) before its end" in firing["annotations"]["description"]
 
 
-async def test_the_controller_itself_gives_no_alarm(scene: Scene) -> None:
+async def test_the_controller_itself_gives_no_alarm(scene: Monitored) -> None:
     async def told() -> set[str]:
         names = {one["labels"]["alertname"] for one in await scene.prometheus.alerts()}
         return {name for name in names if name.startswith("KruiseDS")} - {OF_THE_MACHINE}
@@ -105,14 +105,14 @@ async def test_the_controller_itself_gives_no_alarm(scene: Scene) -> None:
     await becomes(told, set())
 
 
-async def test_every_query_of_the_dashboards_gives_something(scene: Scene) -> None:
+async def test_every_query_of_the_dashboards_gives_something(scene: Monitored) -> None:
     empty = [
         asked.place for asked in of_dashboards() if not await scene.prometheus.over_time(asked.expression, seconds=20)
     ]
     assert empty == [], "\n".join(empty)
 
 
-async def test_every_variable_of_the_dashboards_has_something_to_choose(scene: Scene) -> None:
+async def test_every_variable_of_the_dashboards_has_something_to_choose(scene: Monitored) -> None:
     empty = [
         place
         for place, selector, label in of_variables()
@@ -121,7 +121,7 @@ async def test_every_variable_of_the_dashboards_has_something_to_choose(scene: S
     assert empty == ["controller.json: $cluster", "rollouts.json: $cluster"], "which is for those who have several"
 
 
-def test_rules_and_dashboards_read_only_metrics_and_labels_that_the_leader_has(scene: Scene) -> None:
+def test_rules_and_dashboards_read_only_metrics_and_labels_that_the_leader_has(scene: Monitored) -> None:
     exposed: dict[str, set[str]] = {"up": set()}
     for family in text_string_to_metric_families(scene.exposition):
         for one in family.samples:
@@ -141,7 +141,7 @@ def test_rules_and_dashboards_read_only_metrics_and_labels_that_the_leader_has(s
 
 
 def test_promtool_finds_nothing_wrong_with_what_leader_and_standby_expose(
-    scene: Scene, prometheus_binaries: Binaries
+    scene: Monitored, prometheus_binaries: Binaries
 ) -> None:
     for text in (scene.exposition, scene.standby):
         done = subprocess.run(
@@ -160,7 +160,7 @@ def commands() -> list[str]:
     return [line for line in dict.fromkeys(found) if not any(word in line for word in NOT_HERE)]
 
 
-def test_the_commands_of_the_runbooks_work_where_an_alert_fires(scene: Scene, plane: ControlPlane) -> None:
+def test_the_commands_of_the_runbooks_work_where_an_alert_fires(scene: Monitored, plane: ControlPlane) -> None:
     environment = {
         **os.environ,
         "PATH": os.pathsep.join((str(PROGRAMS), str(plane.kubectl.parent), os.environ["PATH"])),

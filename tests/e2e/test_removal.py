@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.control_plane import ControlPlane
-from tests.e2e.bed import sample
+from tests.beds.api import DAEMONSETS, NAMESPACES, PODS, REVISIONS, Object
+from tests.beds.control_plane import ControlPlane
+from tests.beds.garbage import garbage_collector_knows
+from tests.beds.installed.bed import sample
+from tests.beds.installed.witness import witnessing
+from tests.beds.nodes import Behaviour
+from tests.beds.rights import NAMESPACE
 from tests.e2e.site import site_on
-from tests.e2e.witness import witnessing
-from tests.kit.api import DAEMONSETS, NAMESPACES, PODS, REVISIONS, Object
-from tests.kit.garbage import garbage_collector_knows
-from tests.manifests.rights import NAMESPACE
-from tests.nodes import Behaviour
 
 pytestmark = pytest.mark.real
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.bed import Bed, sample
-from tests.e2e.witness import Witness, is_live, node_of, witnessing
-from tests.kit.api import Object
-from tests.nodes import INSTANT, Behaviour
+from tests.beds.api import Object
+from tests.beds.installed.bed import Workspace, sample
+from tests.beds.installed.witness import Witness, witnessing
+from tests.beds.nodes import INSTANT, Behaviour
+from tests.beds.pods import is_live, node_of
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller")]
 
@@ -26,7 +27,7 @@ HELD_UP = Behaviour(ready=None)
 
 
 @asynccontextmanager
-async def deployed(bed: Bed, **rolling: Any) -> AsyncIterator[Witness]:
+async def deployed(bed: Workspace, **rolling: Any) -> AsyncIterator[Witness]:
     """Version v1 on all nodes, and a witness who has seen it."""
     await bed.workers(*NODES)
     await bed.kubectl("label", "nodes", *sorted(CANARIES), "canary=yes")
@@ -40,7 +41,7 @@ async def deployed(bed: Bed, **rolling: Any) -> AsyncIterator[Witness]:
         yield witness
 
 
-async def edit(bed: Bed, version: str = "", **rolling: Any) -> None:
+async def edit(bed: Workspace, version: str = "", **rolling: Any) -> None:
     """`kubectl patch` of the template's label `ver` and of fields of rollingUpdate."""
     spec: Object = {"updateStrategy": {"rollingUpdate": rolling}}
     if version:
@@ -54,7 +55,7 @@ def nodes_with(witness: Witness, version: str) -> set[str]:
     return {node_of(pod) for pod in live if pod["metadata"]["labels"]["ver"] == version}
 
 
-async def stands_at(bed: Bed, witness: Witness, version: str, nodes: set[str], reason: str) -> None:
+async def stands_at(bed: Workspace, witness: Witness, version: str, nodes: set[str], reason: str) -> None:
     """Wait until exactly these nodes have the version, all are served, and the status gives this reason for it."""
 
     def is_so() -> bool:
@@ -69,7 +70,7 @@ async def stands_at(bed: Bed, witness: Witness, version: str, nodes: set[str], r
     assert is_so(), "and there it stays"
 
 
-async def test_canary_nodes_then_partition_walked_down_then_paused_then_resumed(bed: Bed) -> None:
+async def test_canary_nodes_then_partition_walked_down_then_paused_then_resumed(bed: Workspace) -> None:
     async with deployed(bed, maxUnavailable=2) as witness:
         witness.floor = len(NODES) - 2
         await edit(bed, "v2", selector={"matchLabels": {"canary": "yes"}})
@@ -98,7 +99,7 @@ async def test_canary_nodes_then_partition_walked_down_then_paused_then_resumed(
         assert Counter(witness.retired.values()) == Counter([*nine, *NODES]), "no pod went that had not to"
 
 
-async def test_surge_keeps_every_node_served_and_stops_within_its_pairs_when_paused(bed: Bed) -> None:
+async def test_surge_keeps_every_node_served_and_stops_within_its_pairs_when_paused(bed: Workspace) -> None:
     async with deployed(bed, maxSurge="30%", maxUnavailable=0) as witness:
         witness.floor, witness.most_pairs = len(NODES), 3
         bed.nodes.behave("*", HELD_UP)
@@ -118,7 +119,7 @@ async def test_surge_keeps_every_node_served_and_stops_within_its_pairs_when_pau
         assert sorted(witness.ever.values()) == sorted(NODES * 2), "one old and one new pod for each node"
 
 
-async def test_progressive_creation_by_annotation_lets_new_nodes_wait_for_the_partition(bed: Bed) -> None:
+async def test_progressive_creation_by_annotation_lets_new_nodes_wait_for_the_partition(bed: Workspace) -> None:
     """Ten nodes are served when it begins; ten more join, and half of the twenty may have the revision."""
     async with deployed(bed) as witness:
         await bed.kubectl("annotate", "ads", "demo", f"{PROGRESSIVE}=true")

@@ -15,12 +15,12 @@ from controller.kube.in_cluster import in_cluster
 from controller.kube.request import NotConnected, Request, Response, Stream, Transport
 from controller.kube.transport import open_transport
 from controller.settings import Settings
-from tests.control_plane import Binaries, ControlPlane
-from tests.e2e.bed import sample
+from tests.beds.api import DAEMONSETS, NODES, PODS
+from tests.beds.control_plane import Binaries, ControlPlane
+from tests.beds.installed.bed import sample
+from tests.beds.nodes.machine import node_manifest
 from tests.e2e.conftest import ACCOUNT, bare_plane, installed
 from tests.e2e.tokens import HOME, administrator, end, fresh_token
-from tests.kit.api import DAEMONSETS, NODES, PODS
-from tests.nodes.machine import node_manifest
 
 pytestmark = pytest.mark.real
 

@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.control_plane import DEFAULT_CONTROLLERS, Binaries, ControlPlane
-from tests.e2e.audit import Audit
-from tests.e2e.bed import bed_on, built, sample
+from tests.beds.audit import Audit
+from tests.beds.control_plane import DEFAULT_CONTROLLERS, Binaries, ControlPlane
+from tests.beds.installed.bed import bed_on, built, sample
+from tests.beds.installed.process import Controller, running
+from tests.beds.manifests import MANIFESTS
+from tests.beds.rights import OLD_SERVERS, granted
 from tests.e2e.conftest import ACCOUNT, bare_plane, installed
 from tests.e2e.door import door_to
-from tests.e2e.process import Controller, running
-from tests.manifests.files import MANIFESTS
-from tests.manifests.rights import OLD_SERVERS, granted
 
 pytestmark = pytest.mark.real
 

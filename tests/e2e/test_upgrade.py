@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.control_plane import ControlPlane
-from tests.e2e.audit import Audit
-from tests.e2e.bed import sample
+from tests.beds.api import DAEMONSETS, REVISIONS, Object
+from tests.beds.audit import Audit
+from tests.beds.control_plane import ControlPlane
+from tests.beds.installed.bed import sample
+from tests.beds.installed.witness import witnessing
+from tests.beds.nodes import Behaviour
 from tests.e2e.conftest import ACCOUNT
 from tests.e2e.site import HERE, Site, release, site_on
-from tests.e2e.witness import witnessing
-from tests.kit.api import DAEMONSETS, REVISIONS, Object
-from tests.nodes import Behaviour
 
 pytestmark = pytest.mark.real
 

@@ -15,13 +15,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.e2e.bed import Bed, sample
-from tests.e2e.process import Controller
-from tests.e2e.witness import is_ready, node_of
-from tests.kit.api import DAEMONSETS, EVENTS, Object
-from tests.kit.kstatus import CURRENT, FAILED, IN_PROGRESS, kstatus
-from tests.manifests.files import MANIFESTS
-from tests.nodes import INSTANT, Behaviour
+from tests.beds.api import DAEMONSETS, EVENTS, Object
+from tests.beds.installed.bed import Workspace, sample
+from tests.beds.installed.process import Controller
+from tests.beds.kstatus import CURRENT, FAILED, IN_PROGRESS, kstatus
+from tests.beds.manifests import MANIFESTS
+from tests.beds.nodes import INSTANT, Behaviour
+from tests.beds.pods import node_of, serves
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller")]
 
@@ -41,37 +41,39 @@ def demo(version: str = "v1", *, deadline: int = 600, **rolling: Any) -> Object:
     return made
 
 
-async def wait(bed: Bed, what: str, seconds: float = 60.0) -> str:
+async def wait(bed: Workspace, what: str, seconds: float = 60.0) -> str:
     """`kubectl wait <what> ads/demo`: what it says; it must succeed within that time."""
     return await bed.kubectl("wait", what, "ads/demo", f"--timeout={seconds}s")
 
 
-async def waits_on(bed: Bed, what: str) -> None:
+async def waits_on(bed: Workspace, what: str) -> None:
     """What is waited for is not so yet, and not for the next moment either."""
     ended = await bed.tried("wait", what, "ads/demo", "--timeout=1s")
     assert ended.returncode == 1, f"kubectl wait {what} must not succeed yet: {ended.stdout}"
     assert "timed out waiting" in ended.stderr
 
 
-async def found(bed: Bed) -> Object:
+async def found(bed: Workspace) -> Object:
     return await bed.api.get(DAEMONSETS, "demo")
 
 
-async def unserved(bed: Bed, version: str) -> list[str]:
+async def unserved(bed: Workspace, version: str) -> list[str]:
     """The nodes without a ready pod of this version, now."""
-    pods = [pod for pod in await bed.pods() if is_ready(pod) and pod["metadata"]["labels"]["ver"] == version]
+    pods = [pod for pod in await bed.pods() if serves(pod) and pod["metadata"]["labels"]["ver"] == version]
     return sorted({*NODES} - {*map(node_of, pods)})
 
 
 @asynccontextmanager
-async def waiting(bed: Bed, what: str) -> AsyncIterator[asyncio.Task[str]]:
+async def waiting(bed: Workspace, what: str) -> AsyncIterator[asyncio.Task[str]]:
     """`kubectl wait` that is under way."""
     async with asyncio.TaskGroup() as group:
         task = group.create_task(wait(bed, what))
         yield task
 
 
-async def test_ready_is_waited_for_until_all_are_available_and_never_taken_from_the_state_before(bed: Bed) -> None:
+async def test_ready_is_waited_for_until_all_are_available_and_never_taken_from_the_state_before(
+    bed: Workspace,
+) -> None:
     await bed.workers(*NODES)
     bed.nodes.behave("*", HELD_UP)
     await bed.apply(demo())
@@ -89,7 +91,7 @@ async def test_ready_is_waited_for_until_all_are_available_and_never_taken_from_
 
 
 async def test_while_the_controller_has_not_seen_the_newest_spec_nothing_is_true_of_it(
-    bed: Bed, controller: Controller
+    bed: Workspace, controller: Controller
 ) -> None:
     await bed.workers(*NODES)
     await bed.apply(demo())
@@ -107,7 +109,7 @@ async def test_while_the_controller_has_not_seen_the_newest_spec_nothing_is_true
     assert await unserved(bed, "v2") == []
 
 
-async def test_a_rollout_that_is_held_or_paused_is_ready_at_once_and_reconciles_no_more(bed: Bed) -> None:
+async def test_a_rollout_that_is_held_or_paused_is_ready_at_once_and_reconciles_no_more(bed: Workspace) -> None:
     await bed.workers(*NODES)
     await bed.apply(demo())
     await wait(bed, READY)
@@ -122,7 +124,7 @@ async def test_a_rollout_that_is_held_or_paused_is_ready_at_once_and_reconciles_
     assert kstatus(await found(bed)) == CURRENT
 
 
-async def test_a_rollout_that_is_stuck_ends_the_wait_for_it(bed: Bed) -> None:
+async def test_a_rollout_that_is_stuck_ends_the_wait_for_it(bed: Workspace) -> None:
     await bed.workers(*NODES)
     await bed.apply(demo(deadline=2))
     await wait(bed, READY)
@@ -151,13 +153,13 @@ def pipeline() -> str:
     return str(script).replace("node-agent", "demo").replace("15m", "60s")
 
 
-def kubectls(bed: Bed) -> list[Path]:
+def kubectls(bed: Workspace) -> list[Path]:
     """Ours, and that of the machine if it has one."""
     other = shutil.which("kubectl")
     return [bed.plane.kubectl, *([Path(other)] if other else [])]
 
 
-async def run_pipeline(bed: Bed, kubectl: Path, new: Object) -> tuple[int, str]:
+async def run_pipeline(bed: Workspace, kubectl: Path, new: Object) -> tuple[int, str]:
     """Exit code and what it said."""
     folder = bed.plane.folder / f"pipeline-{bed.namespace}"
     folder.mkdir(exist_ok=True)
@@ -175,7 +177,7 @@ async def run_pipeline(bed: Bed, kubectl: Path, new: Object) -> tuple[int, str]:
     return process.returncode or 0, said.decode()
 
 
-async def test_the_pipeline_of_the_manual_ends_well_or_with_the_reason(bed: Bed) -> None:
+async def test_the_pipeline_of_the_manual_ends_well_or_with_the_reason(bed: Workspace) -> None:
     await bed.workers(*NODES)
     for number, kubectl in enumerate(kubectls(bed)):
         code, said = await run_pipeline(bed, kubectl, demo(f"good-{number}"))

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from controller.kube.connection import Connection, Fixed, tls_context
 from controller.kube.request import Request
 from controller.kube.transport import open_transport
-from tests.control_plane import ControlPlane
-from tests.kit.api import Api, Resource
+from tests.beds.api import Api, Resource
+from tests.beds.control_plane import ControlPlane
 
 HOME = "kruise-ds-system"
 _SECRETS = Resource("/api/v1", "secrets", "Secret")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from controller.api.base import JSONObject
-from tests.control_plane import Binaries, ControlPlane
-from tests.manifests.files import MANIFESTS
+from tests.beds.control_plane import Binaries, ControlPlane
+from tests.beds.manifests import MANIFESTS
 from tests.manifests.server import Server, daemonsets
 
 SETTLED = {

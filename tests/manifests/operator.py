@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.control_plane.binaries import ControlPlaneUnavailable
-from tests.control_plane.cache import Progress, cache_home, filled_whole, locked, say
-from tests.control_plane.golang import find_go
-from tests.control_plane.sources import Source, SourceError, first_of
+from tests.beds.control_plane.binaries import ControlPlaneUnavailable
+from tests.beds.control_plane.cache import Progress, cache_home, filled_whole, locked, say
+from tests.beds.control_plane.golang import find_go
+from tests.beds.control_plane.sources import Source, SourceError, first_of
 
 MODULE: Final = "github.com/prometheus-operator/prometheus-operator"
 VERSION: Final = "v0.92.0"

@@ -10,7 +10,7 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from controller.api.base import JSON, JSONObject
-from tests.control_plane import ControlPlane
+from tests.beds.control_plane import ControlPlane
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from controller.api.base import JSON, JSONObject
+from tests.beds.manifests import SAMPLES
 from tests.manifests.conftest import Store
-from tests.manifests.files import SAMPLES
 from tests.manifests.objects import POD, ROLLING, container, daemonset
 from tests.manifests.server import JSON_PATCH, MERGE_PATCH, Server, daemonsets
 

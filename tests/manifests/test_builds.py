@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from controller.api.base import JSON, JSONObject
-from tests.control_plane import Binaries
-from tests.manifests.files import MANIFESTS, crd, documents
-from tests.manifests.render import INSTALL, install_file, kustomized, overlays
+from tests.beds.control_plane import Binaries
+from tests.beds.manifests import MANIFESTS, crd, documents
+from tests.tools.install_yaml import INSTALL, install_file, kustomized, overlays
 
 pytestmark = pytest.mark.real
 

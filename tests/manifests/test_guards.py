@@ -10,12 +10,12 @@ import pytest_asyncio
 
 from controller.kube.config import load
 from controller.kube.transport import open_transport
-from tests.control_plane import Binaries, ControlPlane, service_account
-from tests.e2e.bed import bed_on, sample
-from tests.e2e.process import running
-from tests.kit.api import CRDS, PODS, Api, Object, Refusal
-from tests.kit.manifests import owner, pod
-from tests.manifests.files import MANIFESTS
+from tests.beds.api import CRDS, PODS, Api, Object, Refusal
+from tests.beds.control_plane import Binaries, ControlPlane, service_account
+from tests.beds.installed.bed import bed_on, sample
+from tests.beds.installed.process import running
+from tests.beds.manifests import MANIFESTS
+from tests.beds.objects import owner, pod
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
 

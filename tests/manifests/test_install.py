@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from controller.api.base import JSON, JSONObject
+from tests.beds.manifests import MANIFESTS, documents
 from tests.manifests.conftest import Kubectl
-from tests.manifests.files import MANIFESTS, documents
 from tests.manifests.server import Server
 
 pytestmark = pytest.mark.real

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.control_plane import Binaries, ControlPlane, ControlPlaneUnavailable
-from tests.kit.absence import not_to_be_had
+from tests.beds.absence import not_to_be_had
+from tests.beds.control_plane import Binaries, ControlPlane, ControlPlaneUnavailable
+from tests.beds.manifests import MANIFESTS, SAMPLES, overlay_with
 from tests.manifests.conftest import SETTLED
-from tests.manifests.files import MANIFESTS, SAMPLES, overlay_with
 from tests.manifests.operator import obtain_operator_crds
-from tests.manifests.render import INSTALL, overlays
+from tests.tools.install_yaml import INSTALL, overlays
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
 

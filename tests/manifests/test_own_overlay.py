@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.control_plane import Binaries
-from tests.manifests.files import MANIFESTS
-from tests.manifests.render import kustomized
+from tests.beds.control_plane import Binaries
+from tests.beds.manifests import MANIFESTS
+from tests.tools.install_yaml import kustomized
 
 GUIDE = MANIFESTS.parent / "docs" / "upgrade.md"
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.manifests.files import MANIFESTS, documents
-from tests.manifests.render import overlays
-from tests.manifests.rights import Right, granted
+from tests.beds.manifests import MANIFESTS, documents
+from tests.beds.rights import Right, granted
+from tests.tools.install_yaml import overlays
 
 pytestmark = pytest.mark.real
 

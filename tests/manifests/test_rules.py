@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from controller.api.base import JSON, JSONObject
+from tests.beds.manifests import schema
 from tests.manifests.conftest import Store
-from tests.manifests.files import schema
 from tests.manifests.objects import daemonset
 from tests.manifests.refusals import REFUSALS, Refusal
 from tests.manifests.server import JSON_PATCH, Server, daemonsets

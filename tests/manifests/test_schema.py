@@ -18,7 +18,7 @@ from controller.api.daemonset import (
     ScaleStrategy,
     UpdateStrategy,
 )
-from tests.manifests.files import CRD, crd, schema
+from tests.beds.manifests import CRD, crd, schema
 
 CLIENT_SIDE_APPLY_LIMIT = 262_144  # bytes of all annotations; `kubectl apply` keeps the whole object in one
 

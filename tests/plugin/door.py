@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from controller.kube.request import Request, Response, Stream
-from tests.kit.api import Object
-from tests.simulator.cluster import Cluster
-from tests.simulator.faults import Answer, FaultPlan, Rule
-from tests.simulator.route import Route, route
-from tests.simulator.transport import InProcess
+from tests.beds.api import Object
+from tests.beds.simulator.cluster import Cluster
+from tests.beds.simulator.faults import Answer, FaultPlan, Rule
+from tests.beds.simulator.route import Route, route
+from tests.beds.simulator.transport import InProcess
 
 USER = "alice@example.com"
 

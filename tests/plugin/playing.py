@@ -19,15 +19,15 @@ import structlog
 
 from controller.api.meta import rfc3339
 from controller.settings import Settings
-from tests.kit.api import DAEMONSETS, LEASES, MERGE_PATCH, NAMESPACES, PODS, Api, Object, Refusal
-from tests.nodes import Nodes
+from tests.beds.api import DAEMONSETS, LEASES, MERGE_PATCH, NAMESPACES, PODS, Api, Object, Refusal
+from tests.beds.controller.running import Controller
+from tests.beds.nodes import Nodes
+from tests.beds.simulator.cluster import Cluster
+from tests.beds.simulator.transport import InProcess
+from tests.beds.virtual_time import VirtualLoop
 from tests.plugin.door import Door
 from tests.plugin.golden import check
 from tests.plugin.in_process import Ran, call, replaced
-from tests.simulator.cluster import Cluster
-from tests.simulator.transport import InProcess
-from tests.system.running import Controller
-from tests.virtual_time import VirtualLoop
 
 __all__ = ["HOME", "LEASE", "NAMESPACE", "NOW", "Meanwhile", "Ran", "Scene", "opened"]
 

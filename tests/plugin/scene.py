@@ -15,12 +15,12 @@ from dataclasses import replace
 
 import msgspec
 
-from tests.kit.api import DAEMONSETS, Object
-from tests.nodes.behaviour import Behaviour
-from tests.nodes.fleet import ZONE_LABEL
+from tests.beds.api import DAEMONSETS, Object
+from tests.beds.nodes.behaviour import Behaviour
+from tests.beds.nodes.fleet import ZONE_LABEL
+from tests.beds.simulator.cluster import Attempt
+from tests.beds.simulator.refusal import Refused
 from tests.plugin.playing import NAMESPACE, NOW, Ran, Scene, opened
-from tests.simulator.cluster import Attempt
-from tests.simulator.refusal import Refused
 
 __all__ = ["NAMESPACE", "NOW", "Ran", "Scene", "opened"]
 

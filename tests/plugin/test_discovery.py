@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.control_plane import ControlPlane
-from tests.control_plane.ports import free_port
-from tests.kit.manifests import demo
+from tests.beds.control_plane import ControlPlane
+from tests.beds.control_plane.ports import free_port
+from tests.beds.objects import demo
 
 pytestmark = pytest.mark.real
 

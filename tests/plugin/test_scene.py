@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from tests.kit.api import DAEMONSETS, PODS, REVISIONS
+from tests.beds.api import DAEMONSETS, PODS, REVISIONS
 from tests.plugin import scene as scenes
 from tests.plugin.scene import NAME, Scene, canary
 

@@ -23,21 +23,22 @@ from controller.planner.actions import Plan
 from controller.planner.plan import plan
 from controller.planner.world import World
 from controller.serve import heartbeat
-from tests.kit.api import NAMESPACES, Api
-from tests.nodes import Nodes
+from tests.beds.api import NAMESPACES, Api
+from tests.beds.controller.bed import Bed, Simulation
+from tests.beds.controller.journal import Journal, Recording
+from tests.beds.controller.running import Controller
+from tests.beds.nodes import Nodes
+from tests.beds.pods import node_of
+from tests.beds.simulator.cluster import Cluster
+from tests.beds.simulator.faults import FaultPlan
+from tests.beds.simulator.history import Change
+from tests.beds.simulator.kinds import PODS
+from tests.beds.simulator.transport import InProcess
+from tests.beds.virtual_time import VirtualLoop, clock
 from tests.properties.rollout_chronicle import Chronicle
 from tests.properties.rollout_ear import Ear
 from tests.properties.rollout_laws import broken
-from tests.properties.rollout_scene import Scene
-from tests.simulator.cluster import Cluster
-from tests.simulator.faults import FaultPlan
-from tests.simulator.history import Change
-from tests.simulator.kinds import PODS
-from tests.simulator.transport import InProcess
-from tests.system.bed import Bed, Simulation
-from tests.system.journal import Journal, Recording, target_of
-from tests.system.running import Controller
-from tests.virtual_time import VirtualLoop, clock
+from tests.properties.rollout_scene import State
 
 T = TypeVar("T")
 
@@ -78,10 +79,10 @@ class Stage:
         self.judge()
         return done
 
-    def look(self) -> Scene:
+    def look(self) -> State:
         """The server's state now."""
 
-        async def inside() -> Scene:
+        async def inside() -> State:
             return self.chronicle.now()
 
         return self._loop.run_until_complete(inside())
@@ -165,7 +166,7 @@ class Stage:
         if change.after.kind is PODS and (pod is None or not pod.dying):
             ends = change.type == "DELETED" or change.after.metadata.get("deletionTimestamp")
             verb = "creates" if pod is None else "deletes" if ends else "patches"
-            self.tell(f"    controller {verb} {change.after.name[1]} on {target_of(change.after.object)}")
+            self.tell(f"    controller {verb} {change.after.name[1]} on {node_of(change.after.object)}")
         for charge in broken(change, server):
             self._charges.append(charge)
             self.tell(f"    BROKEN {charge}")

@@ -13,14 +13,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.kit.api import Object
-from tests.properties.rollout_facts import Node, Pod, Spec, is_ours, node_of, pod_of, spec_of
-from tests.properties.rollout_scene import Gone, Scene
-from tests.simulator.cluster import Cluster
-from tests.simulator.history import Change
-from tests.simulator.kinds import DAEMONSETS, NODES, PODS, REVISIONS
-from tests.simulator.objects import Kind
-from tests.simulator.watching import Watch
+from tests.beds.api import Object
+from tests.beds.simulator.cluster import Cluster
+from tests.beds.simulator.history import Change
+from tests.beds.simulator.kinds import DAEMONSETS, NODES, PODS, REVISIONS
+from tests.beds.simulator.objects import Kind
+from tests.beds.simulator.watching import Watch
+from tests.properties.rollout_facts import Node, Pod, Spec, is_ours, node_from, pod_of, spec_of
+from tests.properties.rollout_scene import Gone, State
 
 BY_THE_CONTROLLER: ContextVar[list[int] | None] = ContextVar("by the controller", default=None)
 """While a request of the controller is carried out: the versions that it has written."""
@@ -113,21 +113,21 @@ class Chronicle:
                 if entry.at < self.decided_at - PROMPT:
                     self.deaf.append(f"of a change of {entry.kind.resource} at {entry.at:.1f} it has not heard")
 
-    def now(self) -> Scene:
+    def now(self) -> State:
         """The server's own state."""
         assert self.spec is not None
         everything = {kind.resource: self.cluster.store.version for kind in KINDS}
         return self._scene(self.cluster.clock(), everything, self.cluster.store.version)
 
-    def basis(self) -> Scene:
+    def basis(self) -> State:
         """What the controller knew when it decided last, all its earlier writes included."""
         return self._scene(self.decided_at, self._known, self._decided_version)
 
-    def told(self) -> Scene:
+    def told(self) -> State:
         """The same, and what it has written since."""
         return self._scene(self.decided_at, self._known, self.cluster.store.version)
 
-    def _scene(self, at: float, known: dict[str, int], own: int) -> Scene:
+    def _scene(self, at: float, known: dict[str, int], own: int) -> State:
         spec, nodes = self.spec, dict(self.nodes)
         for entry in self._entries_after(known, DAEMONSETS, NODES):
             if entry.kind is DAEMONSETS:
@@ -141,7 +141,7 @@ class Chronicle:
         images = [image for _, image in sorted(self.revisions.values(), reverse=True)]
         older = tuple(dict.fromkeys(image for image in images if image != spec.image))
         slack = LATE if at <= self.hindered_until else PROMPT
-        return Scene(at, spec, nodes, pods, older, self._gone(known, nodes), self.life_began, slack)
+        return State(at, spec, nodes, pods, older, self._gone(known, nodes), self.life_began, slack)
 
     def _pods_at(self, version: int, own: int) -> dict[str, Pod]:
         """As the server had them at `version`, and as the controller has left them since, until `own`.
@@ -213,7 +213,7 @@ class Chronicle:
             image = found["data"]["spec"]["template"]["spec"]["containers"][0]["image"]
             return _put(self.revisions, uid, None if gone else (found["revision"], image))
         if kind is NODES:
-            return _put(self.nodes, found["metadata"]["name"], None if gone else node_of(found))
+            return _put(self.nodes, found["metadata"]["name"], None if gone else node_from(found))
         after = None if gone else pod_of(found, self.pods.get(uid), now)
         return _put(self.pods, uid, after)
 

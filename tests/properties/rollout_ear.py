@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from controller.kube.request import Request, Response, Stream, Transport
+from tests.beds.simulator.route import route
 from tests.properties.rollout_chronicle import BY_THE_CONTROLLER, Chronicle
-from tests.simulator.route import route
 
 
 class _Meta(msgspec.Struct, rename="camel", frozen=True):

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from tests.kit.api import Object
-from tests.system.bed import controller_of
-from tests.system.journal import target_of
-from tests.system.objects import image_of
+from tests.beds.api import Object
+from tests.beds.pods import controller_of, image_of, node_of
 
 CANARY = {"track": "canary"}
 UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -63,7 +61,7 @@ def pod_of(found: Object, before: Pod | None, now: float) -> Pod:
     return Pod(
         name=metadata["name"],
         uid=metadata["uid"],
-        node=target_of(found),
+        node=node_of(found),
         image=image_of(found),
         bound=bool(found["spec"].get("nodeName")),
         dying=bool(metadata.get("deletionTimestamp")),
@@ -92,7 +90,7 @@ class Node:
         return " ".join(filter(None, [*words, "unreachable" if self.unreachable else ""]))
 
 
-def node_of(found: Object) -> Node:
+def node_from(found: Object) -> Node:
     taints = found["spec"].get("taints") or []
     silent = [one for one in taints if one["key"] == UNREACHABLE]
     return Node(

@@ -24,12 +24,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.kit.api import Object
+from tests.beds.api import Object
+from tests.beds.simulator.history import Change
+from tests.beds.simulator.kinds import DAEMONSETS, PODS
 from tests.properties.rollout_chronicle import Chronicle
 from tests.properties.rollout_facts import Pod, is_ours, pod_of
-from tests.properties.rollout_scene import Scene
-from tests.simulator.history import Change
-from tests.simulator.kinds import DAEMONSETS, PODS
+from tests.properties.rollout_scene import State
 
 
 def broken(change: Change, server: Chronicle) -> Iterator[str]:
@@ -76,12 +76,12 @@ def _crowd(new: Pod, server: Chronicle) -> Iterator[str]:
         yield f"1, 9: a second live pod of the same image on {new.node}, beside {_names(there)}"
 
 
-def _burst(verb: str, told: Scene, server: Chronicle) -> Iterator[str]:
+def _burst(verb: str, told: State, server: Chronicle) -> Iterator[str]:
     if server.written_since.count(verb) > told.burst:
         yield f"burst: more than {told.burst} of {dict(Counter(server.written_since))} in one pass"
 
 
-def _creation(new: Pod, told: Scene, basis: Scene, server: Chronicle) -> Iterator[str]:
+def _creation(new: Pod, told: State, basis: State, server: Chronicle) -> Iterator[str]:
     node = new.node
     if node not in told.eligible:
         yield f"1: a pod is created on {node}, where none should run"
@@ -98,7 +98,7 @@ def _creation(new: Pod, told: Scene, basis: Scene, server: Chronicle) -> Iterato
         yield from _step_by_step(new, told, basis)
 
 
-def _revision(new: Pod, basis: Scene) -> Iterator[str]:
+def _revision(new: Pod, basis: State) -> Iterator[str]:
     node, current = new.node, basis.is_current(new)
     allowed = basis.may_hold_current(node)
     if current and allowed is False:
@@ -109,7 +109,7 @@ def _revision(new: Pod, basis: Scene) -> Iterator[str]:
         yield f"D9: {new.image} on {node} is not the newest older revision, that is {basis.older[0]}"
 
 
-def _step_by_step(new: Pod, told: Scene, basis: Scene) -> Iterator[str]:
+def _step_by_step(new: Pod, told: State, basis: State) -> Iterator[str]:
     """Progressive creation (behaviour.md §7.4): the first pod of a node."""
     node = new.node
     if len(told.holders() - {node}) >= told.quota:
@@ -120,7 +120,7 @@ def _step_by_step(new: Pod, told: Scene, basis: Scene) -> Iterator[str]:
         yield f"7.4: selector and pause {'exclude' if excluded else 'admit'} {node}, but its first pod is {new.image}"
 
 
-def _beside(new: Pod, live: list[Pod], told: Scene, server: Chronicle) -> Iterator[str]:
+def _beside(new: Pod, live: list[Pod], told: State, server: Chronicle) -> Iterator[str]:
     """A second pod on a node."""
     node, spec = new.node, told.spec
     if not told.max_surge:
@@ -140,7 +140,7 @@ def _beside(new: Pod, live: list[Pod], told: Scene, server: Chronicle) -> Iterat
         yield f"3: with {node} beside {sorted(counted)} more than {told.max_surge} nodes have two pods"
 
 
-def _deletion(pod: Pod, told: Scene, basis: Scene) -> Iterator[str]:
+def _deletion(pod: Pod, told: State, basis: State) -> Iterator[str]:
     node = pod.node
     if node not in told.nodes:
         if pod.bound:
@@ -159,7 +159,7 @@ def _deletion(pod: Pod, told: Scene, basis: Scene) -> Iterator[str]:
         yield from _for_the_update(pod, told, basis)
 
 
-def _of_a_pair(pod: Pod, other: Pod, told: Scene) -> Iterator[str]:
+def _of_a_pair(pod: Pod, other: Pod, told: State) -> Iterator[str]:
     """An old and a current pod on one node: one goes."""
     node, goes = pod.node, told.available(pod)
     stays = told.available(other)
@@ -179,7 +179,7 @@ def _of_a_pair(pod: Pod, other: Pod, told: Scene) -> Iterator[str]:
         yield f"2: of two pods on {node} the one that serves was deleted, {_names([other])} stays"
 
 
-def _for_the_update(pod: Pod, told: Scene, basis: Scene) -> Iterator[str]:
+def _for_the_update(pod: Pod, told: State, basis: State) -> Iterator[str]:
     """The only live pod of a node that may keep it."""
     node, spec = pod.node, told.spec
     if told.is_current(pod):
@@ -202,7 +202,7 @@ def _for_the_update(pod: Pod, told: Scene, basis: Scene) -> Iterator[str]:
         yield f"2: {node} goes beside {sorted(down)}, maxUnavailable is {told.max_unavailable}"
 
 
-def _surplus(pod: Pod, told: Scene) -> Iterator[str]:
+def _surplus(pod: Pod, told: State) -> Iterator[str]:
     """While surging a lone pod goes only from a node that may merely keep it, when enough others serve (U42)."""
     if pod.node in told.eligible:
         yield f"3: the only pod of {pod.node} goes while surging"

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from tests.kit.api import Object
+from tests.beds.api import Object
 from tests.properties.rollout_bed import Stage
 from tests.properties.rollout_chronicle import PROMPT
 from tests.properties.rollout_facts import Number

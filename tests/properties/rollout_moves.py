@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from controller.api.meta import rfc3339
-from tests.kit.api import DAEMONSETS, PODS, Object, Refusal
-from tests.nodes import DEAD, INSTANT, Behaviour
+from tests.beds.api import DAEMONSETS, PODS, Object, Refusal
+from tests.beds.nodes import DEAD, INSTANT, Behaviour
+from tests.beds.objects import V1, V2, V3, daemonset
+from tests.beds.simulator.faults import Answer, CloseWatch, ErrorEvent, LateWatch, LoseAnswer, LoseRequest, Rule
+from tests.beds.virtual_time import clock
 from tests.properties.rollout_bed import Stage
 from tests.properties.rollout_chronicle import KINDS
 from tests.properties.rollout_facts import CANARY, UNREACHABLE, Number, Pod
-from tests.simulator.faults import Answer, CloseWatch, ErrorEvent, LateWatch, LoseAnswer, LoseRequest, Rule
-from tests.system.objects import V1, V2, V3, daemonset
-from tests.virtual_time import clock
 
 NAMES = tuple(f"node-{number}" for number in range(6))
 IMAGES = (V1, V2, V3)

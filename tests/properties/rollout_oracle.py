@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.kit.api import Object
+from tests.beds.api import Object
 from tests.properties.rollout_facts import Pod
-from tests.properties.rollout_scene import Scene
+from tests.properties.rollout_scene import State
 
 
-def missing(begun: Scene, now: Scene, status: Object) -> list[str]:
+def missing(begun: State, now: State, status: Object) -> list[str]:
     """What is not as it should be, in words. `begun`: the world when the last move had been made."""
     return [*_places(now), *_pace(begun, now), *_status(now, status)]
 
 
-def _places(now: Scene) -> Iterator[str]:
+def _places(now: State) -> Iterator[str]:
     """Which nodes have a pod."""
     for node in now.eligible:
         there = now.on(node)
@@ -30,13 +30,13 @@ def _places(now: Scene) -> Iterator[str]:
             yield f"{node} may keep one live pod, there is: {_names(there)}"
 
 
-def may_wait(now: Scene) -> bool:
+def may_wait(now: State) -> bool:
     """Progressive creation: nodes that never had a pod go without one as long as the current revision is at its quota
     (behaviour.md §7.4)."""
     return now.progressive and len(now.holders()) >= now.quota
 
 
-def _pace(begun: Scene, now: Scene) -> Iterator[str]:
+def _pace(begun: State, now: State) -> Iterator[str]:
     """How many nodes have the current revision. Which of them gained it is judged at each creation."""
     holders = now.holders()
     old = [node for node in now.eligible if now.old(node) and node not in holders]
@@ -51,7 +51,7 @@ def _pace(begun: Scene, now: Scene) -> Iterator[str]:
         yield f"{sorted(holders)} have the current revision, that is more than {now.quota}"
 
 
-def _status(now: Scene, status: Object) -> Iterator[str]:
+def _status(now: State, status: Object) -> Iterator[str]:
     having = [node for node in now.eligible if now.on(node)]
     serving = [node for node in having if now.served(node)]
     leftovers = {pod.node for pod in now.pods.values() if pod.node in now.nodes} - {*now.eligible}

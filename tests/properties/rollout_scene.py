@@ -22,7 +22,7 @@ class Gone:
 
 
 @dataclass(frozen=True)
-class Scene:
+class State:
     at: float
     """Seconds since 1970."""
     spec: Spec

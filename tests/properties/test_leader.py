@@ -7,9 +7,9 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.pure.runtime.lease_board import Board, Fault
-from tests.pure.runtime.test_leadership import Candidate
-from tests.pure.runtime.virtual_loop import VirtualLoop, now, virtually
+from tests.beds.virtual_time import VirtualLoop, now, virtually
+from tests.unit.controller.runtime.lease_board import Board, Fault
+from tests.unit.controller.runtime.test_leadership import Candidate
 
 NAMES = "abc"
 FAULTS: st.SearchStrategy[Fault] = st.sampled_from(["", "503", "reset", "hang", "answer lost"])

@@ -14,10 +14,10 @@ from controller.planner.board import lay_out
 from controller.planner.plan import plan
 from controller.planner.progress import advance, standing_of
 from controller.planner.world import World
-from tests.builders import compile_rules
+from tests.beds.picture import picture
+from tests.beds.random_worlds import worlds
+from tests.beds.worlds import compile_rules
 from tests.properties.planner_laws import LAWS
-from tests.properties.planner_worlds import worlds
-from tests.pure.planner.picture import picture
 
 T = TypeVar("T")
 

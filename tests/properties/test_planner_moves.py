@@ -8,11 +8,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
-from tests.builders import ds, everywhere, node, taint, world
+from tests.beds.random_worlds import CANARY
+from tests.beds.toy_cluster import ToyCluster
+from tests.beds.worlds import ds, everywhere, node, taint, world
 from tests.properties.planner_laws import LAWS, eligible, limit, rolling, served
-from tests.properties.planner_worlds import CANARY
 from tests.properties.test_planner_settles import settled
-from tests.pure.planner.toy_cluster import ToyCluster
 
 COUNT = 5
 NAMES = st.sampled_from([f"node-{number}" for number in range(COUNT)])

@@ -9,6 +9,9 @@ from controller.planner.board import current_revision
 from controller.planner.eligibility import Fit
 from controller.planner.history import DEFAULT_HISTORY_LIMIT
 from controller.planner.world import World
+from tests.beds.picture import picture
+from tests.beds.random_worlds import worlds
+from tests.beds.toy_cluster import ToyCluster
 from tests.properties.planner_laws import (
     LAWS,
     eligible,
@@ -21,9 +24,6 @@ from tests.properties.planner_laws import (
     rolling,
     updated,
 )
-from tests.properties.planner_worlds import worlds
-from tests.pure.planner.picture import picture
-from tests.pure.planner.toy_cluster import ToyCluster
 
 ROUNDS = 80
 """More than 18 pods one by one, and each of three revisions."""

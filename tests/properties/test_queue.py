@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from controller.runtime.workqueue import QueueClosed, WorkQueue
-from tests.virtual_time import VirtualLoop
+from tests.beds.virtual_time import VirtualLoop
 
 KEYS = st.sampled_from("abc")
 DELAYS = st.sampled_from([0.5, 1.0, 2.0, 5.0])

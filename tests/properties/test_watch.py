@@ -13,9 +13,9 @@ from controller.kube.client import Client
 from controller.kube.sender import Sender
 from controller.runtime.reflector import Reflector
 from controller.runtime.store import Change, open_store
+from tests.beds.things import THINGS, Thing, ThingView
+from tests.beds.virtual_time import now, virtually
 from tests.properties.listwatch_server import Server
-from tests.pure.kube.things import THINGS, Thing, ThingView
-from tests.pure.runtime.virtual_loop import now, virtually
 
 BAD = "big"
 LONG_ENOUGH = 400.0

@@ -12,11 +12,11 @@ import pytest
 import pytest_asyncio
 import structlog
 
-from tests.control_plane import DEFAULT_CONTROLLERS, ControlPlane, User
-from tests.e2e.audit import Audit
-from tests.manifests.rights import token_account
-from tests.system.bed import Bed
-from tests.system.opening import in_force, install, on_control_plane, simulated
+from tests.beds.audit import Audit
+from tests.beds.control_plane import DEFAULT_CONTROLLERS, ControlPlane, User
+from tests.beds.controller.bed import Bed
+from tests.beds.controller.opening import in_force, install, on_control_plane, simulated
+from tests.beds.rights import token_account
 
 Open = Callable[[], AbstractAsyncContextManager[Bed]]
 

@@ -12,16 +12,14 @@ from dataclasses import dataclass, field
 
 from controller.api.meta import epoch
 from controller.api.revision import template_of
-from tests.kit.api import DAEMONSETS, NODES, PODS, REVISIONS, Event, Object, Resource, apply
-from tests.nodes.statuses import condition
-from tests.system.bed import is_live, is_ready, named
-from tests.system.journal import target_of
-from tests.system.objects import image_of
-from tests.system.waves import HASH
+from tests.beds.api import DAEMONSETS, NODES, PODS, REVISIONS, Event, Object, Resource, apply
+from tests.beds.controller.bed import named
+from tests.beds.controller.waves import HASH
+from tests.beds.pods import condition, image_of, is_ready, node_of, stays
 
 
 @dataclass
-class Scene:
+class State:
     """The objects as the server has them after one event, and what that means for the DaemonSet `name`."""
 
     name: str
@@ -58,12 +56,12 @@ class Scene:
 
     @property
     def live(self) -> list[Object]:
-        return [pod for pod in self.of(PODS) if is_live(pod, self.name)]
+        return [pod for pod in self.of(PODS) if stays(pod, self.name)]
 
     @property
     def pairs(self) -> set[str]:
         """The nodes with two live pods or more."""
-        nodes = [target_of(pod) for pod in self.live]
+        nodes = [node_of(pod) for pod in self.live]
         return {node for node in nodes if nodes.count(node) > 1}
 
     @property
@@ -95,7 +93,7 @@ class Scene:
 
     def is_available(self, pod: Object) -> bool:
         """Ready for minReadySeconds, give or take the second that time stamps do not tell."""
-        ready = is_live(pod, self.name) and is_ready(pod) and pod["status"]["phase"] == "Running"
+        ready = stays(pod, self.name) and is_ready(pod) and pod["status"]["phase"] == "Running"
         wait = float(self.spec.get("minReadySeconds") or 0)
         return bool(ready) and self.now >= self.since[pod["metadata"]["uid"]][1] + wait
 
@@ -120,7 +118,7 @@ class Scene:
 class Judge:
     """Looks at each event once, in the server's order. `wrong` has a line for every broken moment."""
 
-    scene: Scene
+    scene: State
     most_unavailable: int | None = None
     """How many eligible nodes may be without an available pod; None: that is not what the test is about."""
     excused: set[str] = field(default_factory=set)
@@ -134,21 +132,21 @@ class Judge:
         before = next((pod for pod in scene.live if pod["metadata"]["uid"] == uid), None)
         was_available = before is not None and scene.is_available(before)
         scene.apply(resource, event, now)
-        if resource is PODS and event.type == "ADDED" and is_live(event.object, scene.name):
+        if resource is PODS and event.type == "ADDED" and stays(event.object, scene.name):
             self._arrives(event.object)
         if before is not None and not any(pod["metadata"]["uid"] == uid for pod in scene.live):
             self._leaves(before, was_available=was_available)
         self.excused &= scene.pairs
-        idle = scene.eligible - {target_of(pod) for pod in scene.live if scene.is_available(pod)}
+        idle = scene.eligible - {node_of(pod) for pod in scene.live if scene.is_available(pod)}
         if self.most_unavailable is not None and len(idle) > max(self.most_unavailable, self.idle):
             self._tell(event, f"without an available pod: {', '.join(sorted(idle))}", idle)
         self.idle = len(idle)
 
     def _arrives(self, pod: Object) -> None:
-        scene, node = self.scene, target_of(pod)
+        scene, node = self.scene, node_of(pod)
         before, event = scene.last.get(node), Event("ADDED", pod)
         scene.last[node] = hash_of(pod)
-        others = [one for one in scene.live if target_of(one) == node and one is not pod]
+        others = [one for one in scene.live if node_of(one) == node and one is not pod]
         surge = scene.resolved("maxSurge", up=True)
         if others and not surge:
             self._tell(event, f"a second pod on {node} without surge", {node})
@@ -166,7 +164,7 @@ class Judge:
 
     def _moves(self, event: Event) -> None:
         """A node gets its first pod of the current revision."""
-        scene, node = self.scene, target_of(event.object)
+        scene, node = self.scene, node_of(event.object)
         rolling, older = scene.rolling, scene.hashes(current=False)
         if rolling is None or not (older or self._progressive):
             return
@@ -180,7 +178,7 @@ class Judge:
 
     def _is_kept(self, event: Event, before: str | None) -> None:
         """A node gets a pod of an older revision."""
-        scene, node = self.scene, target_of(event.object)
+        scene, node = self.scene, node_of(event.object)
         if hash_of(event.object) not in scene.hashes(current=False)[:1]:
             self._tell(event, f"{node} gets a pod that is not of the newest older revision", {node})
         if before is None and self._progressive and len(scene.moved) >= self._places:
@@ -201,14 +199,14 @@ class Judge:
 
     def _leaves(self, pod: Object, *, was_available: bool) -> None:
         """A pod is told to go: not one that serves, where its partner does not yet."""
-        scene, node = self.scene, target_of(pod)
-        partners = [one for one in scene.live if target_of(one) == node]
+        scene, node = self.scene, node_of(pod)
+        partners = [one for one in scene.live if node_of(one) == node]
         if was_available and partners and node in scene.eligible and not any(map(scene.is_available, partners)):
             name = pod["metadata"]["name"]
             self._tell(Event("DELETED", pod), f"{node} loses {name} before another serves", {node})
 
     def _tell(self, event: Event, words: str, nodes: Collection[str]) -> None:
-        there = [self._describe(pod) for pod in self.scene.of(PODS) if target_of(pod) in nodes]
+        there = [self._describe(pod) for pod in self.scene.of(PODS) if node_of(pod) in nodes]
         where = f"at version {event.object['metadata']['resourceVersion']}"
         self.wrong.append("\n  ".join([f"{where}: {words}", *sorted(there)]))
 
@@ -217,7 +215,7 @@ class Judge:
         state = "going" if pod["metadata"].get("deletionTimestamp") else pod["status"].get("phase", "")
         available = ", available" if self.scene.is_available(pod) else ""
         image = image_of(pod).rpartition(":")[2]
-        return f"{target_of(pod)}: {pod['metadata']['name']} ({kind}, {image}, {state}{available})"
+        return f"{node_of(pod)}: {pod['metadata']['name']} ({kind}, {image}, {state}{available})"
 
 
 def hash_of(pod: Object) -> str:

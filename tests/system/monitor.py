@@ -8,10 +8,10 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from controller.runtime.clock import Clock, system_clock
-from tests.kit.api import DAEMONSETS, NODES, PODS, REVISIONS, Event, Object, Resource, closing
-from tests.system.bed import Bed
-from tests.system.journal import target_of
-from tests.system.limits import Judge, Scene, hash_of
+from tests.beds.api import DAEMONSETS, NODES, PODS, REVISIONS, Event, Object, Resource, closing
+from tests.beds.controller.bed import Bed
+from tests.beds.pods import node_of
+from tests.system.limits import Judge, State, hash_of
 
 WATCHED = (DAEMONSETS, NODES, REVISIONS, PODS)
 
@@ -66,7 +66,7 @@ class Monitor:
         for resource, found in self.first:
             judge.scene.apply(resource, Event("ADDED", found), began)
         for pod in sorted(judge.scene.live, key=lambda pod: str(pod["metadata"]["creationTimestamp"])):
-            judge.scene.last[target_of(pod)] = hash_of(pod)
+            judge.scene.last[node_of(pod)] = hash_of(pod)
         for _, resource, event, at in sorted(self.events, key=lambda told: told[0]):
             judge.see(resource, event, at)
         return judge.wrong
@@ -95,5 +95,5 @@ async def monitoring(
             task.cancel()
         ends = await asyncio.gather(*tasks, return_exceptions=True)
     assert all(isinstance(end, asyncio.CancelledError) for end in ends), ends
-    wrong = monitor.judge(Judge(Scene(name), most_unavailable), began)
+    wrong = monitor.judge(Judge(State(name), most_unavailable), began)
     assert not wrong, "\n".join(dict.fromkeys(wrong))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tests.kit.api import Object, Resource
-from tests.simulator.cluster import Attempt
-from tests.simulator.kinds import PODS
-from tests.simulator.refusal import forbidden
-from tests.system.bed import Bed
+from tests.beds.api import Object, Resource
+from tests.beds.controller.bed import Bed
+from tests.beds.simulator.cluster import Attempt
+from tests.beds.simulator.kinds import PODS
+from tests.beds.simulator.refusal import forbidden
 
 RESOURCE_QUOTAS = Resource("/api/v1", "resourcequotas", "ResourceQuota")
 QUOTA = "/api/v1/namespaces/{namespace}/resourcequotas"

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from tests.kit.api import PODS, Object, apply, closing
-from tests.system.bed import Bed, is_live, is_ready
-from tests.system.journal import target_of
-from tests.system.objects import image_of
+from tests.beds.api import PODS, Object, apply, closing
+from tests.beds.controller.bed import Bed
+from tests.beds.pods import image_of, is_ready, node_of, stays
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Film:
     async def served(self, name: str = "agent") -> list[set[str]]:
         """For each of these states the nodes with a live and ready pod of the DaemonSet."""
         return [
-            {target_of(pod) for pod in state if is_live(pod, name) and is_ready(pod)} for state in await self.states()
+            {node_of(pod) for pod in state if stays(pod, name) and is_ready(pod)} for state in await self.states()
         ]
 
     async def crowded(self, name: str = "agent", *, same_image: bool = False) -> list[list[str]]:
@@ -51,10 +50,10 @@ class Film:
         """
         found = []
         for state in await self.states():
-            live = [pod for pod in state if is_live(pod, name)]
-            places = [(target_of(pod), image_of(pod) if same_image else "") for pod in live]
+            live = [pod for pod in state if stays(pod, name)]
+            places = [(node_of(pod), image_of(pod) if same_image else "") for pod in live]
             if len(places) != len(set(places)):
-                found.append(sorted(target_of(pod) for pod in live))
+                found.append(sorted(node_of(pod) for pod in live))
         return found
 
 

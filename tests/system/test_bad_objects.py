@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from tests.control_plane.ports import free_port
-from tests.kit.api import DAEMONSETS, PODS, Object
-from tests.nodes.statuses import condition
-from tests.simulator.kinds import DAEMONSETS as DAEMONSET_KIND
-from tests.simulator.kinds import NODES as NODE_KIND
-from tests.simulator.kinds import PODS as POD_KIND
-from tests.simulator.kinds import REVISIONS as REVISION_KIND
-from tests.simulator.objects import Kind
-from tests.system.bed import Bed, uids
-from tests.system.metrics import metric, with_metrics
-from tests.system.objects import V2, daemonset, labelled, requires
+from tests.beds.api import DAEMONSETS, PODS, Object
+from tests.beds.control_plane.ports import free_port
+from tests.beds.controller.bed import Bed, uids
+from tests.beds.controller.metrics import metric, with_metrics
+from tests.beds.objects import V2, daemonset, labelled, requires
+from tests.beds.pods import condition
+from tests.beds.simulator.kinds import DAEMONSETS as DAEMONSET_KIND
+from tests.beds.simulator.kinds import NODES as NODE_KIND
+from tests.beds.simulator.kinds import PODS as POD_KIND
+from tests.beds.simulator.kinds import REVISIONS as REVISION_KIND
+from tests.beds.simulator.objects import Kind
 
 REFUSED = [{"name": "agent", "image": V2, "volumeMounts": [{"name": "nowhere", "mountPath": "/data"}]}]
 """Containers that the CRD lets pass and the server refuses in a pod."""

@@ -7,14 +7,14 @@ from contextlib import suppress
 
 import pytest
 
-from tests.kit.api import PODS, Refusal
-from tests.nodes import INSTANT, Behaviour
-from tests.simulator.faults import Answer, CloseWatch, ErrorEvent, LateWatch, LoseAnswer, LoseRequest, Rule
-from tests.system.bed import Bed
-from tests.system.objects import daemonset
-from tests.system.opening import simulated
+from tests.beds.api import PODS, Refusal
+from tests.beds.controller.bed import Bed
+from tests.beds.controller.opening import simulated
+from tests.beds.nodes import INSTANT, Behaviour
+from tests.beds.objects import daemonset
+from tests.beds.simulator.faults import Answer, CloseWatch, ErrorEvent, LateWatch, LoseAnswer, LoseRequest, Rule
+from tests.beds.virtual_time import clock, virtual_time
 from tests.system.replay import film
-from tests.virtual_time import clock, virtual_time
 
 FAULTS = [
     Rule(verb="create", resource="pods", percentage=30, effect=Answer(500)),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tests.kit.api import DAEMONSETS, PODS, REVISIONS, Object
-from tests.nodes import Behaviour
-from tests.nodes.statuses import condition
-from tests.system.bed import Bed, uids
-from tests.system.objects import V1, V2, daemonset, image_of
+from tests.beds.api import DAEMONSETS, PODS, REVISIONS, Object
+from tests.beds.controller.bed import Bed, uids
+from tests.beds.nodes import Behaviour
+from tests.beds.objects import V1, V2, daemonset
+from tests.beds.pods import condition, image_of
 from tests.system.replay import film
 
 HASH = "controller-revision-hash"

@@ -8,15 +8,15 @@ import time
 import msgspec
 
 from controller.kube.transport import open_transport
-from tests.control_plane import ControlPlane
-from tests.control_plane.ports import free_port
-from tests.control_plane.probe import get
-from tests.kit.api import DAEMONSETS, PODS, Api
-from tests.system.bed import Bed, uids
-from tests.system.journal import Write
-from tests.system.metrics import metric, scrape, with_metrics
-from tests.system.objects import V1, V2, V3, bare_pod, daemonset
-from tests.system.opening import connection_to
+from tests.beds.api import DAEMONSETS, PODS, Api
+from tests.beds.control_plane import ControlPlane
+from tests.beds.control_plane.ports import free_port
+from tests.beds.control_plane.probe import get
+from tests.beds.controller.bed import Bed, uids
+from tests.beds.controller.journal import Write
+from tests.beds.controller.metrics import metric, scrape, with_metrics
+from tests.beds.controller.opening import connection_to
+from tests.beds.objects import V1, V2, V3, bare_pod, daemonset
 
 OPERATIONS = "kruise_daemonset_pod_operations_total"
 ROLLOUTS = "kruise_daemonset_rollouts_total"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulator.faults import Answer, LateWatch, LoseAnswer, LoseRequest, Rule
-from tests.system.objects import V2, daemonset
-from tests.system.opening import simulated
+from tests.beds.controller.opening import simulated
+from tests.beds.objects import V2, daemonset
+from tests.beds.simulator.faults import Answer, LateWatch, LoseAnswer, LoseRequest, Rule
+from tests.beds.virtual_time import clock, virtual_time
 from tests.system.replay import film
-from tests.virtual_time import clock, virtual_time
 
 LATE = Rule(verb="watch", resource="pods", effect=LateWatch(seconds=5))
 DONE = Rule(verb="delete", resource="pods", nth=(1,), effect=LoseAnswer())

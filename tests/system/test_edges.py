@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tests.kit.api import DAEMONSETS, NAMESPACES, PODS, Object
-from tests.nodes import Behaviour
-from tests.system.bed import Bed, controller_of, uids
-from tests.system.journal import target_of
-from tests.system.objects import V1, V2, bare_pod, daemonset, image_of, owner
+from tests.beds.api import DAEMONSETS, NAMESPACES, PODS, Object
+from tests.beds.controller.bed import Bed, uids
+from tests.beds.nodes import Behaviour
+from tests.beds.objects import V1, V2, bare_pod, daemonset, owner
+from tests.beds.pods import controller_of, image_of, node_of
 from tests.system.quota import full_quota
 from tests.system.replay import film
 
@@ -93,7 +93,7 @@ async def test_adopted_pods_of_another_template_are_updated_within_the_budget(be
     await bed.idle()
     assert bed.journal.deleted == ["node-2", "node-1", "node-0"]
     assert [one["revision"] for one in await bed.revisions()] == [1, 2]
-    running = [{target_of(pod) for pod in state if is_up(pod)} for state in await history.states()]
+    running = [{node_of(pod) for pod in state if is_up(pod)} for state in await history.states()]
     assert min(map(len, running)) == 2
 
 
@@ -139,7 +139,7 @@ async def test_c1_c3_surge_starts_the_new_pod_first_and_the_old_one_goes_when_it
     await bed.set_image(V2)
     await bed.idle()
     assert (bed.journal.created, bed.journal.deleted) == (["node-2"], [])
-    pair = [pod for pod in await bed.api.list(PODS) if target_of(pod) == "node-2"]
+    pair = [pod for pod in await bed.api.list(PODS) if node_of(pod) == "node-2"]
     assert {image_of(pod) for pod in pair} == {V1, V2}
     bed.nodes.behave("*", None)
     await bed.settled()

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kit.api import DAEMONSETS, PODS
-from tests.nodes import Behaviour
-from tests.simulator.faults import (
+from tests.beds.api import DAEMONSETS, PODS
+from tests.beds.controller.bed import Bed, uids
+from tests.beds.controller.opening import simulated
+from tests.beds.nodes import Behaviour
+from tests.beds.objects import V2, daemonset
+from tests.beds.pods import controller_of
+from tests.beds.simulator.faults import (
     Answer,
     CloseWatch,
     CutLine,
@@ -23,11 +27,8 @@ from tests.simulator.faults import (
     Rule,
     StaleList,
 )
-from tests.system.bed import Bed, controller_of, uids
-from tests.system.objects import V2, daemonset
-from tests.system.opening import simulated
+from tests.beds.virtual_time import clock, virtual_time
 from tests.system.replay import film
-from tests.virtual_time import clock, virtual_time
 
 STATUS = "daemonsets.apps.kruise.io/status"
 DAEMONSET = "daemonsets.apps.kruise.io"

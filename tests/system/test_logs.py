@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from controller.telemetry import log
-from tests.kit.api import DAEMONSETS, EVENTS, Object
-from tests.simulator.faults import Answer, Rule
-from tests.system.objects import V2, daemonset
-from tests.system.opening import simulated
+from tests.beds.api import DAEMONSETS, EVENTS, Object
+from tests.beds.controller.opening import simulated
+from tests.beds.objects import V2, daemonset
+from tests.beds.simulator.faults import Answer, Rule
 
 IN_ENV, IN_ARGS = "s3cr3t-Pa55word", "--token=tok-7fK2mQ9x"
 ECHO = (

@@ -1,6 +1,6 @@
 """The counters, the histograms and the controller's own gauges: dashboards and alerts rely on these names and labels.
 
-The gauges of each DaemonSet are in tests/pure/telemetry/test_daemonsets.py.
+The gauges of each DaemonSet are in tests/unit/controller/telemetry/test_daemonsets.py.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import pytest_asyncio
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.metrics_manual import exposition
-from tests.system.opening import simulated
+from tests.beds.controller.opening import simulated
+from tests.tools.metrics_manual import exposition
 
 OBJECT = {"namespace", "daemonset"}
 CONTROLLER, QUEUE = {"controller"}, {"name"}

@@ -8,15 +8,16 @@ import time
 import msgspec
 
 from controller.api.meta import epoch
-from tests.control_plane.ports import free_port
-from tests.kit.api import DAEMONSETS, PODS
-from tests.nodes import Behaviour
-from tests.simulator.faults import LateWatch, Rule
-from tests.system.bed import Bed, is_ready
-from tests.system.metrics import Numbers, elected, filled, measured, scraped, state, tells
-from tests.system.objects import V2, daemonset, on_delete
-from tests.system.running import Controller
-from tests.system.waves import UNREADY, all_ready, roll
+from tests.beds.api import DAEMONSETS, PODS
+from tests.beds.control_plane.ports import free_port
+from tests.beds.controller.bed import Bed
+from tests.beds.controller.metrics import Numbers, elected, filled, measured, scraped, state, tells
+from tests.beds.controller.running import Controller
+from tests.beds.controller.waves import UNREADY, all_ready, roll
+from tests.beds.nodes import Behaviour
+from tests.beds.objects import V2, daemonset, on_delete
+from tests.beds.pods import is_ready
+from tests.beds.simulator.faults import LateWatch, Rule
 
 ZONE = "topology.kubernetes.io/zone"
 CRASHES = Behaviour(crash=0.0, back_off=3600.0)

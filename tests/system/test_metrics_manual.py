@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.metrics_manual import PAGE, exposition, page
-from tests.system.bed import Bed
+from tests.beds.controller.bed import Bed
+from tests.tools.metrics_manual import PAGE, exposition, page
 
 
 async def test_the_manual_is_up_to_date(simulator: Bed) -> None:

@@ -8,15 +8,15 @@ from contextlib import asynccontextmanager
 import pytest
 
 from controller.api.meta import epoch
-from tests.kit.api import Object
-from tests.nodes.statuses import condition
-from tests.system.bed import Bed
-from tests.system.journal import Write, target_of
+from tests.beds.api import Object
+from tests.beds.controller.bed import Bed
+from tests.beds.controller.journal import Write
+from tests.beds.controller.opening import simulated
+from tests.beds.controller.waves import UNREADY, layout, live
+from tests.beds.objects import V2, daemonset
+from tests.beds.pods import condition, image_of, node_of
+from tests.beds.virtual_time import START, clock, virtual_time
 from tests.system.monitor import monitoring
-from tests.system.objects import V2, daemonset, image_of
-from tests.system.opening import simulated
-from tests.system.waves import UNREADY, layout, live
-from tests.virtual_time import START, clock, virtual_time
 
 HOUR = 3600
 LIMITS = [{"maxUnavailable": 1}, {"maxSurge": 1}]
@@ -39,7 +39,7 @@ async def begun(rolling: Object, wait: int, *, skew: float = 0.0) -> AsyncIterat
 async def ready(bed: Bed) -> float:
     """The new pod gets ready. Returns the moment that its time stamp tells, in seconds since 1970."""
     pod = await bed.nodes.ready(next(pod for pod in await live(bed) if image_of(pod) == V2))
-    assert target_of(pod) == "node-1"
+    assert node_of(pod) == "node-1"
     moment = epoch(condition(pod, "Ready")["lastTransitionTime"])
     assert moment is not None
     return moment

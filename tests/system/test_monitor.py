@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kit.api import DAEMONSETS, PODS, Object
-from tests.system.bed import Bed, is_ready
-from tests.system.journal import target_of
+from tests.beds.api import DAEMONSETS, PODS, Object
+from tests.beds.controller.bed import Bed
+from tests.beds.controller.waves import UNREADY, layout, live, put, roll
+from tests.beds.objects import V2, V3, daemonset
+from tests.beds.pods import image_of, is_ready, node_of
 from tests.system.monitor import monitoring
-from tests.system.objects import V2, V3, daemonset, image_of
-from tests.system.waves import UNREADY, layout, live, put, roll
 
 SURGE = {"maxUnavailable": 0, "maxSurge": 1}
 PROGRESSIVE = {"metadata": {"annotations": {"daemonset.kruise.io/progressive-create-pod": "true"}}}
@@ -22,7 +22,7 @@ async def act(bed: Bed, what: str) -> None:
         return
     node, version = f"node-{what[1]}", what[3:]
     if what[0] == "-":
-        pods = [pod for pod in await live(bed) if target_of(pod) == node and image_of(pod).endswith(version)]
+        pods = [pod for pod in await live(bed) if node_of(pod) == node and image_of(pod).endswith(version)]
         await bed.api.delete(PODS, pods[0]["metadata"]["name"])
         return
     await put(bed, what[1:])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tests.kit.api import DAEMONSETS, DAEMONSETS_ALPHA, PODS, REVISIONS, Object
-from tests.system.bed import Bed, controller_of, uids
-from tests.system.objects import V2, bare_pod, daemonset, owner
+from tests.beds.api import DAEMONSETS, DAEMONSETS_ALPHA, PODS, REVISIONS, Object
+from tests.beds.controller.bed import Bed, uids
+from tests.beds.objects import V2, bare_pod, daemonset, owner
+from tests.beds.pods import controller_of
 
 HASH = "controller-revision-hash"
 

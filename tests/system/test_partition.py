@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.nodes import Behaviour
-from tests.system.bed import Bed
+from tests.beds.controller.bed import Bed
+from tests.beds.controller.waves import UNREADY, all_ready, both, built, layout, lose, roll, unready, wave
+from tests.beds.nodes import Behaviour
+from tests.beds.objects import V2, daemonset
 from tests.system.monitor import monitoring
-from tests.system.objects import V2, daemonset
-from tests.system.waves import UNREADY, all_ready, both, built, layout, lose, roll, unready, wave
 
 CANARY = {"matchLabels": {"canary": "yes"}}
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.system.bed import Bed, uids
+from tests.beds.controller.bed import Bed, uids
+from tests.beds.controller.waves import HASH, UNREADY, all_ready, both, layout, lose, roll, wave
+from tests.beds.objects import V1, V2, V3, daemonset
 from tests.system.monitor import monitoring
-from tests.system.objects import V1, V2, V3, daemonset
-from tests.system.waves import HASH, UNREADY, all_ready, both, layout, lose, roll, wave
 
 CANARY = {"matchLabels": {"canary": "yes"}}
 

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from controller.api.meta import epoch
-from tests.kit.api import DAEMONSETS, PODS, Object
-from tests.kit.kstatus import IN_PROGRESS, READ_AS, TERMINATING, kstatus
-from tests.nodes.statuses import condition
-from tests.simulator.faults import LateWatch, Rule
-from tests.system.bed import Bed, rollout_of
-from tests.system.objects import V2, daemonset, on_delete
-from tests.system.opening import simulated
-from tests.system.waves import UNREADY, all_ready, lose, roll, unready
-from tests.virtual_time import clock, virtual_time
+from tests.beds.api import DAEMONSETS, PODS, Object
+from tests.beds.controller.bed import Bed, rollout_of
+from tests.beds.controller.opening import simulated
+from tests.beds.controller.waves import UNREADY, all_ready, lose, roll, unready
+from tests.beds.kstatus import IN_PROGRESS, READ_AS, TERMINATING, kstatus
+from tests.beds.objects import V2, daemonset, on_delete
+from tests.beds.pods import condition
+from tests.beds.simulator.faults import LateWatch, Rule
+from tests.beds.virtual_time import clock, virtual_time
 
 REFUSED = {"containers": [{"name": "agent", "image": V2, "volumeMounts": [{"name": "nowhere", "mountPath": "/x"}]}]}
 SETS = "daemonsets.apps.kruise.io"

@@ -7,11 +7,10 @@ from typing import TypeAlias
 
 import pytest
 
-from tests.kit.api import DAEMONSETS, NODES, PODS, Object
-from tests.nodes.statuses import condition
-from tests.system.bed import Bed, uids
-from tests.system.journal import target_of
-from tests.system.objects import V2, daemonset, labelled, named, on_delete, owner, requires
+from tests.beds.api import DAEMONSETS, NODES, PODS, Object
+from tests.beds.controller.bed import Bed, uids
+from tests.beds.objects import V2, daemonset, labelled, named, on_delete, owner, requires
+from tests.beds.pods import condition, node_of
 
 NO_SCHEDULE = {"key": "reserved", "effect": "NoSchedule"}
 NO_EXECUTE = {"key": "reserved", "effect": "NoExecute"}
@@ -56,7 +55,7 @@ async def test_i3_u27_a10_a_pod_that_ended_is_replaced(bed: Bed, ending: str, ma
     await (bed.nodes.fail(ended) if ending == "Failed" else bed.nodes.succeed(ended))
 
     def replaced(found: list[Object]) -> str:
-        there = {target_of(pod): pod["metadata"]["uid"] for pod in found if pod["status"]["phase"] == "Running"}
+        there = {node_of(pod): pod["metadata"]["uid"] for pod in found if pod["status"]["phase"] == "Running"}
         missing = sorted(there) != nodes or there["node-1"] == ended["metadata"]["uid"]
         return f"running: {there}" if missing else ""
 

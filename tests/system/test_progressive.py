@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.kit.api import DAEMONSETS, Object
-from tests.system.bed import Bed
+from tests.beds.api import DAEMONSETS, Object
+from tests.beds.controller.bed import Bed
+from tests.beds.controller.waves import both, built, layout, lose, roll, wave
+from tests.beds.objects import V2, daemonset
 from tests.system.monitor import monitoring
-from tests.system.objects import V2, daemonset
-from tests.system.waves import both, built, layout, lose, roll, wave
 
 ANNOTATION = "daemonset.kruise.io/progressive-create-pod"
 

@@ -9,15 +9,15 @@ from itertools import pairwise
 import pytest
 
 from controller.runtime.pacing import LONGEST_INTERVAL, RESTS
-from tests.control_plane.ports import free_port
-from tests.kit.api import DAEMONSETS, NODES, PODS
-from tests.nodes import Behaviour
-from tests.nodes.statuses import condition
-from tests.system.bed import Bed
-from tests.system.metrics import metric, with_metrics
-from tests.system.objects import V2, daemonset
-from tests.system.opening import simulated
-from tests.virtual_time import clock, virtual_time
+from tests.beds.api import DAEMONSETS, NODES, PODS
+from tests.beds.control_plane.ports import free_port
+from tests.beds.controller.bed import Bed
+from tests.beds.controller.metrics import metric, with_metrics
+from tests.beds.controller.opening import simulated
+from tests.beds.nodes import Behaviour
+from tests.beds.objects import V2, daemonset
+from tests.beds.pods import condition
+from tests.beds.virtual_time import clock, virtual_time
 
 PODS_PER_DEPLOY = 50
 LAZIEST = 2 * RESTS["lazy"].most

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.control_plane import ControlPlane, Process, User
-from tests.control_plane.ports import free_port
-from tests.control_plane.probe import get
-from tests.kit.api import DAEMONSETS, PODS
-from tests.system.bed import Bed, uids
-from tests.system.objects import V2, daemonset, image_of
+from tests.beds.api import DAEMONSETS, PODS
+from tests.beds.control_plane import ControlPlane, Process, User
+from tests.beds.control_plane.ports import free_port
+from tests.beds.control_plane.probe import get
+from tests.beds.controller.bed import Bed, uids
+from tests.beds.objects import V2, daemonset
+from tests.beds.pods import image_of
 from tests.system.replay import film
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
-from tests.kit.api import PODS, REVISIONS, Object
-from tests.system.bed import Bed, controller_of, uids
-from tests.system.objects import V1, V2, V3, V4, daemonset, on_delete
+from tests.beds.api import PODS, REVISIONS, Object
+from tests.beds.controller.bed import Bed, uids
+from tests.beds.objects import V1, V2, V3, V4, daemonset, on_delete
+from tests.beds.pods import controller_of
 
 HASH = "controller-revision-hash"
 

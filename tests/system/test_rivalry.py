@@ -6,11 +6,11 @@ import asyncio
 
 from controller.api.managed import OURS
 from controller.api.meta import rfc3339
-from tests.kit.api import DAEMONSETS, Object
-from tests.system.bed import Bed
-from tests.system.objects import V2, V3, daemonset
-from tests.system.opening import simulated
-from tests.virtual_time import clock, virtual_time
+from tests.beds.api import DAEMONSETS, Object
+from tests.beds.controller.bed import Bed
+from tests.beds.controller.opening import simulated
+from tests.beds.objects import V2, V3, daemonset
+from tests.beds.virtual_time import clock, virtual_time
 
 
 def _writer(manager: str, seconds: float) -> Object:

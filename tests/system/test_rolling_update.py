@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kit.api import PODS
-from tests.nodes import INSTANT, Behaviour
-from tests.system.bed import Bed, uids
+from tests.beds.api import PODS
+from tests.beds.controller.bed import Bed, uids
+from tests.beds.controller.waves import UNREADY, all_ready, both, layout, wave
+from tests.beds.nodes import INSTANT, Behaviour
+from tests.beds.objects import V2, V3, V4, daemonset, requires
 from tests.system.monitor import monitoring
-from tests.system.objects import V2, V3, V4, daemonset, requires
 from tests.system.replay import film
-from tests.system.waves import UNREADY, all_ready, both, layout, wave
 
 
 async def test_b1_u40_waves_of_max_unavailable_by_descending_names(bed: Bed) -> None:

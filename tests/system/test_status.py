@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.kit.api import DAEMONSETS, DAEMONSETS_ALPHA, PODS, Object
-from tests.nodes import Behaviour
-from tests.system.bed import Bed
-from tests.system.objects import V2, daemonset, on_delete
+from tests.beds.api import DAEMONSETS, DAEMONSETS_ALPHA, PODS, Object
+from tests.beds.controller.bed import Bed
+from tests.beds.nodes import Behaviour
+from tests.beds.objects import V2, daemonset, on_delete
 from tests.system.quota import lift_limit, limit_pods
 
 

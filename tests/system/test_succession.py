@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.control_plane.ports import free_port
-from tests.nodes import INSTANT
-from tests.simulator.faults import FaultPlan, LateWatch, Rule
-from tests.simulator.transport import InProcess, Seen
-from tests.system.bed import Bed
-from tests.system.metrics import elected, filled, metric, scraped
+from tests.beds.control_plane.ports import free_port
+from tests.beds.controller.bed import Bed
+from tests.beds.controller.metrics import elected, filled, metric, scraped
+from tests.beds.controller.running import Controller
+from tests.beds.controller.waves import UNREADY, all_ready, both, wave
+from tests.beds.nodes import INSTANT
+from tests.beds.objects import V2, daemonset
+from tests.beds.simulator.faults import FaultPlan, LateWatch, Rule
+from tests.beds.simulator.transport import InProcess, Seen
 from tests.system.monitor import monitoring
-from tests.system.objects import V2, daemonset
-from tests.system.running import Controller
-from tests.system.waves import UNREADY, all_ready, both, wave
 
 WRITTEN = ("pods", "controllerrevisions.apps", "daemonsets.apps.kruise.io")
 

@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import pytest
 
-from tests.kit.api import PODS, Object
-from tests.nodes import INSTANT, Behaviour
-from tests.system.bed import Bed, is_ready, uids
-from tests.system.journal import target_of
+from tests.beds.api import PODS, Object
+from tests.beds.controller.bed import Bed, uids
+from tests.beds.controller.waves import UNREADY, all_ready, both, built, layout, live, lose, roll, unready, wave
+from tests.beds.nodes import INSTANT, Behaviour
+from tests.beds.objects import V2, V3, daemonset
+from tests.beds.pods import is_ready, node_of
 from tests.system.monitor import monitoring
-from tests.system.objects import V2, V3, daemonset
-from tests.system.waves import UNREADY, all_ready, both, built, layout, live, lose, roll, unready, wave
 
 RESERVED = {"key": "reserved", "effect": "NoSchedule"}
 
@@ -87,7 +87,7 @@ async def test_d7_old_pods_that_are_not_available_need_no_surge_for_their_partne
 async def test_u30_pods_that_are_there_already(bed: Bed, state: str, moves: str, after: str) -> None:
     """maxSurge 1; "v2!" is not ready."""
     await built(bed, state, new=daemonset(rolling={"maxSurge": 1}))
-    before = {pod["metadata"]["uid"] for pod in await live(bed) if is_ready(pod) and target_of(pod) == "node-1"}
+    before = {pod["metadata"]["uid"] for pod in await live(bed) if is_ready(pod) and node_of(pod) == "node-1"}
     bed.controller.start()
     await wave(bed, moves)
     assert await layout(bed) == after
@@ -152,7 +152,7 @@ async def test_b_8_a_surge_pod_that_fails_is_replaced_later_and_later(bed: Bed) 
     began = [write.began for write in bed.journal.of("pods", "delete")]
     pauses = [after - before for before, after in pairwise(began)]
     assert all(pause > least for pause, least in zip(pauses, (0.9, 1.9), strict=False)), pauses
-    kept = {target_of(pod): pod["metadata"]["uid"] for pod in await live(bed) if is_of(pod, old)}
+    kept = {node_of(pod): pod["metadata"]["uid"] for pod in await live(bed) if is_of(pod, old)}
     assert kept == old
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kit.api import Object
-from tests.nodes import Behaviour
-from tests.system.bed import Bed, uids
+from tests.beds.api import Object
+from tests.beds.controller.bed import Bed, uids
+from tests.beds.controller.waves import UNREADY, all_ready, both, built, layout, lose, roll, wave
+from tests.beds.nodes import Behaviour
+from tests.beds.objects import V1, V2, V3, daemonset
 from tests.system.monitor import monitoring
-from tests.system.objects import V1, V2, V3, daemonset
-from tests.system.waves import UNREADY, all_ready, both, built, layout, lose, roll, wave
 
 NO_SURGE = {"maxUnavailable": 1, "maxSurge": 0}
 SURGE = {"maxUnavailable": 0, "maxSurge": 1}

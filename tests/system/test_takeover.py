@@ -6,11 +6,11 @@ import copy
 
 import pytest
 
-from tests.control_plane import Binaries, ControlPlane
-from tests.kit.api import PODS, Object, Resource
-from tests.nodes.statuses import condition
-from tests.system.bed import Bed, controller_of, uids
-from tests.system.objects import V2, daemonset
+from tests.beds.api import PODS, Object, Resource
+from tests.beds.control_plane import Binaries, ControlPlane
+from tests.beds.controller.bed import Bed, uids
+from tests.beds.objects import V2, daemonset
+from tests.beds.pods import condition, controller_of
 
 pytestmark = pytest.mark.real
 

@@ -9,20 +9,19 @@ from itertools import pairwise
 
 import pytest
 
-from tests.kit.api import DAEMONSETS, NODES, PODS
-from tests.nodes import Behaviour
-from tests.nodes.statuses import condition
-from tests.simulator.cluster import Admission, Attempt
-from tests.simulator.faults import Answer, LateWatch, Rule
-from tests.simulator.kinds import PODS as POD_KIND
-from tests.simulator.refusal import forbidden
-from tests.system.bed import Bed, controller_of, uids
-from tests.system.journal import target_of
-from tests.system.objects import V2, V3, V4, bare_pod, daemonset
-from tests.system.opening import simulated
+from tests.beds.api import DAEMONSETS, NODES, PODS
+from tests.beds.controller.bed import Bed, uids
+from tests.beds.controller.opening import simulated
+from tests.beds.nodes import Behaviour
+from tests.beds.objects import V2, V3, V4, bare_pod, daemonset
+from tests.beds.pods import condition, controller_of, node_of
+from tests.beds.simulator.cluster import Admission, Attempt
+from tests.beds.simulator.faults import Answer, LateWatch, Rule
+from tests.beds.simulator.kinds import PODS as POD_KIND
+from tests.beds.simulator.refusal import forbidden
+from tests.beds.virtual_time import clock, virtual_time
 from tests.system.quota import lift_limit, limit_pods
 from tests.system.replay import film
-from tests.virtual_time import clock, virtual_time
 
 LATENCY = 1.0
 """Seconds for each request of the controller: so many that those sent together are seen to be."""
@@ -237,7 +236,7 @@ def refuse_pods(bed: Bed, *, on: str = "") -> Admission:
 
     def policy(attempt: Attempt) -> None:
         created = attempt.kind is POD_KIND and attempt.verb == "create"
-        if created and on in ("", target_of(attempt.object)):
+        if created and on in ("", node_of(attempt.object)):
             raise forbidden(POD_KIND, attempt.name, 'violates PodSecurity "restricted:latest"')
 
     bed.simulator.cluster.admission.append(policy)

@@ -13,11 +13,11 @@ import pytest
 from controller.kube.access import Access
 from controller.kube.request import Request, Response, Stream
 from controller.runtime.clock import system_clock
-from tests.control_plane import ControlPlane
-from tests.kit.api import DAEMONSETS, NAMESPACES, Api
-from tests.kit.manifests import demo
-from tests.manifests.files import MANIFESTS
-from tests.simulator import Cluster, InProcess, serving
+from tests.beds.api import DAEMONSETS, NAMESPACES, Api
+from tests.beds.control_plane import ControlPlane
+from tests.beds.manifests import MANIFESTS
+from tests.beds.objects import demo
+from tests.beds.simulator import Cluster, InProcess, serving
 
 _numbers = itertools.count(1)
 

@@ -14,10 +14,10 @@ from controller.kube.kinds import DAEMONSETS
 from controller.kube.request import Response
 from kubectl_plugin.cluster import documents
 from kubectl_plugin.cluster.session import Session, open_session, session_over
-from tests.kit import api as kit
-from tests.kit.manifests import demo
+from tests.beds import api as kit
+from tests.beds.objects import demo
+from tests.beds.scripted import Script, ok
 from tests.plugin.cluster.conftest import Simulated
-from tests.pure.kube.scripted import Script, ok
 
 AGENT = Key("default", "agent")
 ME = "kubectl-kruise-ds"

@@ -13,8 +13,8 @@ import pytest
 
 from controller.kube.connection import Connection, Fixed, tls_context
 from controller.kube.transport import open_transport
-from tests.control_plane import ControlPlane
-from tests.kit.api import DAEMONSETS, EVENTS, MERGE_PATCH, Api, Object
+from tests.beds.api import DAEMONSETS, EVENTS, MERGE_PATCH, Api, Object
+from tests.beds.control_plane import ControlPlane
 from tests.plugin.cluster.conftest import namespace_of
 
 pytestmark = pytest.mark.real

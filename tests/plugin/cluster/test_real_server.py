@@ -26,10 +26,10 @@ from kubectl_plugin.cluster import documents
 from kubectl_plugin.cluster.explain import explained
 from kubectl_plugin.cluster.session import Session, open_session
 from kubectl_plugin.failures import CommandError
-from tests.control_plane import ControlPlane
-from tests.control_plane.ports import free_port
-from tests.kit.api import Api
-from tests.kit.api import Resource as Kind
+from tests.beds.api import Api
+from tests.beds.api import Resource as Kind
+from tests.beds.control_plane import ControlPlane
+from tests.beds.control_plane.ports import free_port
 from tests.plugin.cluster.conftest import namespace_of
 
 pytestmark = pytest.mark.real

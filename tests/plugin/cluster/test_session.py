@@ -20,10 +20,10 @@ from controller.kube.errors import ConfigError, NotFound, Unreachable
 from controller.kube.kinds import DAEMONSETS
 from controller.kube.sender import CALL_SECONDS
 from kubectl_plugin.cluster.session import open_session, session_over
-from tests.control_plane.ports import free_port
+from tests.beds.control_plane.ports import free_port
+from tests.beds.scripted import Script, Slow, ok
+from tests.beds.virtual_time import now, virtually
 from tests.plugin.cluster.conftest import Simulated
-from tests.pure.kube.scripted import Script, Slow, ok
-from tests.pure.runtime.virtual_loop import now, virtually
 
 AGENT = Key("default", "agent")
 PATH = "/apis/apps.kruise.io/v1beta1/namespaces/default/daemonsets"

@@ -15,13 +15,13 @@ import msgspec
 import pytest
 
 from kubectl_plugin.forecast.wish import as_applied
-from tests.control_plane import ControlPlane
-from tests.kit.api import DAEMONSETS, PODS, Object, closing
-from tests.nodes import Behaviour
-from tests.system.bed import Bed
-from tests.system.journal import target_of
-from tests.system.objects import V2, daemonset
-from tests.system.waves import UNREADY, all_ready
+from tests.beds.api import DAEMONSETS, PODS, Object, closing
+from tests.beds.control_plane import ControlPlane
+from tests.beds.controller.bed import Bed
+from tests.beds.controller.waves import UNREADY, all_ready
+from tests.beds.nodes import Behaviour
+from tests.beds.objects import V2, daemonset
+from tests.beds.pods import node_of
 
 pytestmark = pytest.mark.real
 
@@ -39,7 +39,7 @@ class Movements:
     _dying: set[str] = field(default_factory=set)
 
     def saw(self, kind: str, pod: Object) -> None:
-        node, uid = target_of(pod), pod["metadata"]["uid"]
+        node, uid = node_of(pod), pod["metadata"]["uid"]
         if kind == "ADDED":
             self.created.append(node)
         dies = kind == "DELETED" or pod["metadata"].get("deletionTimestamp")

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.control_plane import ControlPlane
-from tests.kit.api import DAEMONSETS, PODS, Object
-from tests.nodes import Behaviour
-from tests.system.bed import Bed
-from tests.system.journal import target_of
-from tests.system.objects import V1, V2, daemonset
+from tests.beds.api import DAEMONSETS, PODS, Object
+from tests.beds.control_plane import ControlPlane
+from tests.beds.controller.bed import Bed
+from tests.beds.nodes import Behaviour
+from tests.beds.objects import V1, V2, daemonset
+from tests.beds.pods import node_of
 
 pytestmark = pytest.mark.real
 
@@ -62,7 +62,7 @@ async def failing_canary(bed: Bed) -> None:
 
 def _image_is_missing(pods: list[Object]) -> str:
     waiting = {
-        target_of(pod)
+        node_of(pod)
         for pod in pods
         for one in pod["status"].get("containerStatuses") or []
         if "ImagePull" in (one["state"].get("waiting") or {}).get("reason", "")

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from controller.kube.request import JSON_PATCH, Request, Response, Stream
-from tests.kit.api import DAEMONSETS, Object
+from tests.beds.api import DAEMONSETS, Object
 from tests.plugin.door import Door
 from tests.plugin.playing import Ran, Scene, opened
 from tests.plugin.scene import daemonset_named, join

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from controller.kube.request import JSON_PATCH
-from tests.kit.api import DAEMONSETS, EVENTS, Object
+from tests.beds.api import DAEMONSETS, EVENTS, Object
 from tests.plugin.playing import Ran, Scene
 from tests.plugin.verbs.few_nodes import (
     acted,

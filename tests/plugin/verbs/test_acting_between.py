@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.kit.api import DAEMONSETS, LEASES, MERGE_PATCH, Object
+from tests.beds.api import DAEMONSETS, LEASES, MERGE_PATCH, Object
 from tests.plugin.playing import HOME as SYSTEM
 from tests.plugin.playing import LEASE, Ran, Scene
 from tests.plugin.scene import abandoned

@@ -12,7 +12,7 @@ import yaml
 from kubectl_plugin import running
 from kubectl_plugin.flags import Global
 from kubectl_plugin.terminal import Terminal
-from tests.kit.api import DAEMONSETS
+from tests.beds.api import DAEMONSETS
 from tests.plugin.playing import Ran, Scene
 from tests.plugin.scene import daemonset_named, template
 from tests.plugin.verbs.few_nodes import HOME, acted, few_nodes, patches, paused_ones, stored

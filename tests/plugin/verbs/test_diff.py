@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.kit.api import Object
+from tests.beds.api import Object
 from tests.plugin.scene import Scene, abandoned, canary, daemonset, first_deployment, on_delete, template
 
 HOME = ("-n", "observability")

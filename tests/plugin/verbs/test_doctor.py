@@ -14,7 +14,7 @@ import yaml
 
 from controller.api.meta import rfc3339
 from controller.kube.request import Request, Response
-from tests.kit.api import LEASES, MERGE_PATCH, NAMESPACES, PODS
+from tests.beds.api import LEASES, MERGE_PATCH, NAMESPACES, PODS
 from tests.plugin.door import Door
 from tests.plugin.playing import HOME, LEASE, NAMESPACE, Scene, opened
 

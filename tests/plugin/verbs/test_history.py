@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from tests.kit.api import DAEMONSETS
+from tests.beds.api import DAEMONSETS
 from tests.plugin.scene import Scene, canary, first_deployment, opened
 from tests.plugin.scene import daemonset as sample
 

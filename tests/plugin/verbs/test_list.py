@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.kit.api import DAEMONSETS, MERGE_PATCH
+from tests.beds.api import DAEMONSETS, MERGE_PATCH
+from tests.beds.simulator.faults import Answer, Rule
 from tests.plugin.playing import Meanwhile
 from tests.plugin.scene import PACE, Ran, Scene, canary, daemonset, held
-from tests.simulator.faults import Answer, Rule
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.kit.api import DAEMONSETS
-from tests.kit.api import NODES as NODE_KIND
+from tests.beds.api import DAEMONSETS
+from tests.beds.api import NODES as NODE_KIND
 from tests.plugin.scene import PACE, Scene, canary
 
 HOME = ("-n", "observability")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.kit.api import PODS
+from tests.beds.api import PODS
 from tests.plugin.playing import Ran, Scene
 from tests.plugin.scene import canary, on_delete
 from tests.plugin.verbs.few_nodes import acted, patches, rolling_of, stored

@@ -12,11 +12,11 @@ import pytest
 import yaml
 
 from controller.api.meta import epoch
-from tests.kit.api import DAEMONSETS, PODS, Object
+from tests.beds.api import DAEMONSETS, PODS, Object
+from tests.beds.simulator.cluster import Attempt
+from tests.beds.simulator.refusal import Refused
 from tests.plugin import scene as scenes
 from tests.plugin.scene import NAME, NAMESPACE, Ran, Scene, canary, daemonset, held, settled, template
-from tests.simulator.cluster import Attempt
-from tests.simulator.refusal import Refused
 
 HERE = ("-n", NAMESPACE)
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.kit.api import DAEMONSETS, PODS, Object
+from tests.beds.api import DAEMONSETS, PODS, Object
 from tests.plugin.scene import (
     NAMESPACE,
     PACE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.kit.api import PODS
+from tests.beds.api import PODS
 from tests.plugin.scene import canary, healthy, paused
 from tests.plugin.verbs.few_nodes import acted, few_nodes, patches, stored
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from tests.kit.api import DAEMONSETS, NODES, PODS, REVISIONS, Object
+from tests.beds.api import DAEMONSETS, NODES, PODS, REVISIONS, Object
 from tests.plugin.scene import (
     NAMESPACE,
     PACE,

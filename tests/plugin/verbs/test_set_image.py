@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kit.api import REVISIONS
+from tests.beds.api import REVISIONS
 from tests.plugin.playing import Ran
 from tests.plugin.scene import healthy, on_delete
 from tests.plugin.verbs.few_nodes import HOME, acted, few_nodes, patches, rolling_of, stored

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.api import DAEMONSETS, NODES, PODS
+from tests.beds.api import DAEMONSETS, NODES, PODS
 from tests.plugin import scene as scenes
 from tests.plugin.scene import LAST_WORDS, NAME, NAMESPACE, Scene, canary, held, settled
 

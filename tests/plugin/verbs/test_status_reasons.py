@@ -8,8 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.kit.api import DAEMONSETS, PODS, Object
-from tests.nodes.fleet import ZONE_LABEL
+from tests.beds.api import DAEMONSETS, PODS, Object
+from tests.beds.nodes.fleet import ZONE_LABEL
+from tests.beds.simulator.cluster import Attempt
+from tests.beds.simulator.refusal import Refused
 from tests.plugin.scene import (
     NAME,
     NAMESPACE,
@@ -27,8 +29,6 @@ from tests.plugin.scene import (
     surge,
     template,
 )
-from tests.simulator.cluster import Attempt
-from tests.simulator.refusal import Refused
 
 STATUS = ("status", NAME, "-n", NAMESPACE)
 

@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests.kit.api import DAEMONSETS, NAMESPACES, PODS
-from tests.nodes.behaviour import Behaviour
+from tests.beds.api import DAEMONSETS, NAMESPACES, PODS
+from tests.beds.nodes.behaviour import Behaviour
+from tests.beds.simulator.faults import Answer, CloseWatch, ErrorEvent, LoseRequest, Rule
+from tests.beds.simulator.kinds import CONFIGMAPS
 from tests.plugin import scene as scenes
 from tests.plugin.scene import NAME, NAMESPACE, NOW, PACE, Ran, Scene, canary, held, paused, settled, template
-from tests.simulator.faults import Answer, CloseWatch, ErrorEvent, LoseRequest, Rule
-from tests.simulator.kinds import CONFIGMAPS
 
 WATCH = ("status", NAME, "-n", NAMESPACE, "-w")
 WATCHES = "daemonsets.apps.kruise.io"

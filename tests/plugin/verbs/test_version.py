@@ -11,7 +11,7 @@ import yaml
 from controller.kube.request import NotConnected, Response
 from kubectl_plugin import releases
 from kubectl_plugin.releases import own_version, too_far_apart
-from tests.kit.api import LEASES, MERGE_PATCH, PODS
+from tests.beds.api import LEASES, MERGE_PATCH, PODS
 from tests.plugin.playing import HOME, LEASE, Scene, opened
 
 

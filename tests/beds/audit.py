@@ -1,0 +1,93 @@
+"""Who asked the API server for what, from its audit log."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from tests.beds.control_plane import ControlPlane, User
+from tests.beds.rights import Right
+
+WRITES = ("create", "update", "patch", "delete", "deletecollection")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One finished request. `resource` has the subresource behind a slash."""
+
+    verb: str
+    group: str
+    resource: str
+    namespace: str
+    name: str
+    code: int
+    dry: bool
+    at: str
+    allowed: bool
+    """Whether RBAC let it through; a quota or a policy may still have refused it."""
+
+    @property
+    def is_write(self) -> bool:
+        return self.verb in WRITES and not self.dry
+
+
+class Audit:
+    """The requests of one user from now on."""
+
+    def __init__(self, plane: ControlPlane, user: User) -> None:
+        self._path, self._user = plane.audit_path, user.name
+        self._start = self._path.stat().st_size if self._path.exists() else 0
+
+    def requests(self) -> list[Asked]:
+        with open(self._path, "rb") as log:
+            if self._start:  # which may lie within a line, as the server writes it
+                log.seek(self._start - 1)
+                log.readline()
+            lines = [line for line in log if line.endswith(b"\n")]
+        events: list[dict[str, Any]] = [msgspec.json.decode(line) for line in lines]
+        return [_asked(event) for event in events if _is_by(event, self._user)]
+
+    async def until(self, asked: str, seconds: float = 10.0) -> list[Asked]:
+        """The requests, once a `verb resource` like this is among them: the log comes shortly after the answer."""
+        async with asyncio.timeout(seconds):
+            while not any(f"{one.verb} {one.resource}" == asked for one in self.requests()):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)  # a file tells nobody that it has grown
+        return self.requests()
+
+    def refused(self) -> list[Asked]:
+        """Those that the server did not take from this user: no right, or no valid token."""
+        return [one for one in self.requests() if not one.allowed]
+
+    def rights(self) -> set[Right]:
+        """What was asked for, one (group, resource, verb) each."""
+        return {Right(one.group, one.resource, one.verb) for one in self.requests() if one.resource}
+
+    def writes(self, resource: str = "") -> list[Asked]:
+        """What was really written, or tried to be."""
+        return [one for one in self.requests() if one.is_write and resource in ("", one.resource)]
+
+
+def _is_by(event: dict[str, Any], user: str) -> bool:
+    """Whoever comes without a valid token has no name; ours call themselves kruise-ds."""
+    name = event["user"].get("username")
+    return name == user or (not name and event.get("userAgent", "").startswith("kruise-ds"))
+
+
+def _asked(event: dict[str, Any]) -> Asked:
+    what = event.get("objectRef") or {}
+    sub = f"/{what['subresource']}" if what.get("subresource") else ""
+    code = (event.get("responseStatus") or {}).get("code", 0)
+    return Asked(
+        verb=event["verb"],
+        group=what.get("apiGroup", ""),
+        resource=what.get("resource", "") + sub,
+        namespace=what.get("namespace", ""),
+        name=what.get("name", ""),
+        code=code,
+        dry="dryRun=" in event.get("requestURI", ""),
+        at=event["stageTimestamp"],
+        allowed=code != 401 and (event.get("annotations") or {}).get("authorization.k8s.io/decision") != "forbid",
+    )

@@ -1,0 +1,63 @@
+"""`python -m tests.beds.control_plane fetch|up`: get the binaries, or run a control plane until interrupted."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+from collections.abc import Sequence
+
+from tests.beds.control_plane.binaries import Binaries, ControlPlaneUnavailable, obtain
+from tests.beds.control_plane.cache import say
+from tests.beds.control_plane.cluster import DEFAULT_CONTROLLERS, ControlPlane
+from tests.beds.control_plane.processes import ProcessError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Return 0, or 1 with the reason on stderr."""
+    parser = argparse.ArgumentParser(prog="python -m tests.beds.control_plane", description=__doc__)
+    actions = parser.add_subparsers(dest="action", required=True)
+    fetch = actions.add_parser("fetch", help="obtain the binaries and print their folder")
+    up = actions.add_parser("up", help="start the control plane; Ctrl-C ends it")
+    up.add_argument("--no-scheduler", action="store_true", help="leave pods unbound that no one else binds")
+    for action in (fetch, up):
+        action.add_argument(
+            "--complete", action="store_true", help="insist on kube-controller-manager and kube-scheduler"
+        )
+    options = parser.parse_args(arguments)
+    try:
+        binaries = obtain(complete=options.complete)
+        if options.action == "fetch":
+            print(binaries.folder)
+        else:
+            asyncio.run(run_until_interrupted(binaries, scheduler=not options.no_scheduler))
+    except (ControlPlaneUnavailable, ProcessError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+async def run_until_interrupted(binaries: Binaries, *, scheduler: bool) -> None:
+    """Run a control plane, say how to point kubectl at it, and take it down on SIGINT or SIGTERM."""
+    loop, begun = asyncio.get_running_loop(), asyncio.get_running_loop().time()
+    async with ControlPlane(binaries, controllers=DEFAULT_CONTROLLERS, scheduler=scheduler) as plane:
+        say(f"Kubernetes {binaries.version} is ready at {plane.url} after {loop.time() - begun:.1f} s")
+        for absent, wanted in (
+            ("garbage collector", plane.runs_controllers),
+            ("scheduler", plane.runs_scheduler or not scheduler),
+        ):
+            if not wanted:
+                say(f"{binaries.folder} holds no {absent}, so none runs")
+        print(f"export KUBECONFIG={plane.kubeconfig}\nexport PATH={plane.kubectl.parent}:$PATH", flush=True)
+        say("Ctrl-C ends it and removes its folder")
+        asked = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, asked.set)
+        await asked.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,160 @@
+"""Where the control plane's binaries come from: four sources, in order, and one error that tells of all."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tests.beds.control_plane import envtest, gobuild
+from tests.beds.control_plane.cache import Progress, cache_home, filled_whole, locked, say
+from tests.beds.control_plane.sources import Source, SourceError, first_of
+
+MODULE = Path(__file__).parent
+REQUIRED = ("etcd", "kube-apiserver", "kubectl")
+CONTROLLERS = ("kube-controller-manager", "kube-scheduler")
+
+
+class ControlPlaneUnavailable(Exception):  # noqa: N818 - it is a finding, reported as such
+    """No source gave the binaries; the message has one line per source with the reason."""
+
+    def __init__(self, failures: Sequence[str]) -> None:
+        lines = "".join(f"\n  - {failure}" for failure in failures)
+        super().__init__(f"the real control plane cannot be had; tried in this order:{lines}")
+        self.failures = tuple(failures)
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """One folder of executables of one version, such as `v1.36.3`; the published archives lack the last two."""
+
+    version: str
+    folder: Path
+    etcd: Path
+    kube_apiserver: Path
+    kubectl: Path
+    kube_controller_manager: Path | None
+    kube_scheduler: Path | None
+
+
+def pinned_version() -> str:
+    """The Kubernetes version that go.mod names, such as `v1.36.3`: the one place to change it."""
+    found = re.search(r"^\s*k8s\.io/kubernetes (v\S+)", (MODULE / "go.mod").read_text(), re.MULTILINE)
+    if found is None:
+        raise LookupError("tests/beds/control_plane/go.mod does not require k8s.io/kubernetes")
+    return found[1]
+
+
+def binaries_in(folder: Path, version: str, *, complete: bool) -> Binaries:
+    """The binaries in `folder`; raises `SourceError` naming the missing ones.
+
+    `complete` asks for kube-controller-manager and kube-scheduler as well.
+    """
+    if not folder.is_dir():
+        raise SourceError(f"there is no folder {folder}")
+    wanted = REQUIRED + CONTROLLERS if complete else REQUIRED
+    missing = [name for name in wanted if not os.access(folder / name, os.X_OK)]
+    if missing:
+        raise SourceError(f"{folder} has no {', '.join(missing)}")
+    manager, scheduler = (folder / name if (folder / name).exists() else None for name in CONTROLLERS)
+    return Binaries(
+        version, folder, folder / "etcd", folder / "kube-apiserver", folder / "kubectl", manager, scheduler
+    )
+
+
+def obtain(
+    *,
+    complete: bool = False,
+    environ: Mapping[str, str] = os.environ,
+    progress: Progress = say,
+    index: str = envtest.INDEX,
+) -> Binaries:
+    """Find, download or build the binaries; minutes where they must be built, and then says what it does.
+
+    With `complete`, only a source that has kube-controller-manager and kube-scheduler too will do; the
+    published archives, listed at the URL `index`, do not. Raises `ControlPlaneUnavailable`.
+    """
+    search = _Search(pinned_version(), complete, environ, progress, index)
+    cache = Source("the cache", search.cached)
+    found, failures = first_of([Source("$KUBEBUILDER_ASSETS", search.named_by_user), cache])
+    if found:
+        return found
+    with locked(search.folder, progress):
+        found, more = first_of(
+            [
+                cache,  # again: another run may have filled it while we waited
+                Source("the published archive", search.downloaded),
+                Source("the Go build", search.built),
+            ],
+            progress,
+        )
+    if found:
+        return found
+    raise ControlPlaneUnavailable(failures + more[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """What is looked for, with one method for each source, which gives it or raises `SourceError`."""
+
+    version: str
+    complete: bool
+    environ: Mapping[str, str]
+    progress: Progress
+    index: str
+
+    @property
+    def folder(self) -> Path:
+        """Where what we have built is kept."""
+        return cache_home(self.environ) / "control-plane" / self.version
+
+    @property
+    def archive_folder(self) -> Path:
+        """Where the published three are kept, so that a later build of all need not replace them."""
+        return self.folder.with_name(f"{self.version}-envtest")
+
+    def named_by_user(self) -> Binaries:
+        named = self.environ.get("KUBEBUILDER_ASSETS", "")
+        if not named:
+            raise SourceError("not set")
+        found = binaries_in(Path(named).expanduser(), "", complete=self.complete)
+        return replace(found, version=_version_of(found.kube_apiserver))
+
+    def cached(self) -> Binaries:
+        try:
+            return binaries_in(self.folder, self.version, complete=self.complete)
+        except SourceError:
+            if self.complete or not self.archive_folder.exists():
+                raise
+            return binaries_in(self.archive_folder, self.version, complete=False)
+
+    def downloaded(self) -> Binaries:
+        if self.complete:
+            raise SourceError(f"it holds no {' and no '.join(CONTROLLERS)}, which are wanted here")
+        with filled_whole(self.archive_folder) as partial:
+            envtest.download(self.version, partial, self.progress, index=self.index)
+            binaries_in(partial, self.version, complete=False)
+        return binaries_in(self.archive_folder, self.version, complete=False)
+
+    def built(self) -> Binaries:
+        major, minor, _ = self.version.removeprefix("v").split(".", 2)
+        stamp = "k8s.io/component-base/version.git"
+        ldflags = f"-s -w -X {stamp}Version={self.version} -X {stamp}Major={major} -X {stamp}Minor={minor}"
+        self.progress(f"building Kubernetes {self.version} and etcd: once, about 8 minutes on two cores")
+        with filled_whole(self.folder) as partial:
+            gobuild.build(MODULE, partial, ldflags=ldflags, environ=self.environ, progress=self.progress)
+            (partial / "server").rename(partial / "etcd")  # Go names it after its folder
+            binaries_in(partial, self.version, complete=True)
+        return binaries_in(self.folder, self.version, complete=True)
+
+
+def _version_of(kube_apiserver: Path) -> str:
+    """What the binary calls itself; `Kubernetes v1.36.3` gives `v1.36.3`."""
+    try:
+        said = subprocess.run([kube_apiserver, "--version"], capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise SourceError(f"{kube_apiserver} does not run: {error}") from error
+    return said.stdout.split()[-1]

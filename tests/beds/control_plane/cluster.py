@@ -1,0 +1,221 @@
+"""A control plane that starts, stops, and fails in the ways that tests ask for."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.beds.control_plane import commands, probe
+from tests.beds.control_plane.access import User, administrator, write_kubeconfig, write_tokens
+from tests.beds.control_plane.binaries import Binaries
+from tests.beds.control_plane.folder import temporary_folder
+from tests.beds.control_plane.kubectl import KubectlResult, run_kubectl
+from tests.beds.control_plane.ports import free_port
+from tests.beds.control_plane.processes import Process
+
+DEFAULT_CONTROLLERS = (
+    "clusterrole-aggregation-controller",  # without it the roles view, edit and admin are empty
+    "garbage-collector-controller",
+    "namespace-controller",
+    "pod-garbage-collector-controller",
+)
+NODE_LIFECYCLE = "node-lifecycle-controller"
+UNHURRIED = 60.0  # seconds for a start: 3 are usual, a loaded machine takes longer
+NOT_THROTTLED = (5000.0, 10_000)
+
+
+class ControlPlane:
+    """`async with ControlPlane(binaries) as plane:` runs etcd, kube-apiserver and the asked controllers.
+
+    Nothing in it belongs to an event loop, so one plane may serve tests that each have a loop of their own.
+    Enter it in the main thread. Where `binaries` lack kube-controller-manager or kube-scheduler these do not
+    run: ask `runs_controllers` and `runs_scheduler`. New nodes get their not-ready taint only where the
+    node life-cycle controller runs to lift it, unless `taint_new_nodes` says otherwise.
+    """
+
+    def __init__(
+        self,
+        binaries: Binaries,
+        *,
+        controllers: Sequence[str] = DEFAULT_CONTROLLERS,
+        scheduler: bool = False,
+        users: Sequence[User] = (),
+        audit: bool = False,
+        taint_new_nodes: bool | None = None,
+        apiserver_flags: Sequence[str] = (),
+    ) -> None:
+        self.binaries = binaries
+        self.kubectl = binaries.kubectl
+        self.runs_controllers = bool(controllers) and binaries.kube_controller_manager is not None
+        self.runs_scheduler = scheduler and binaries.kube_scheduler is not None
+        self.admin = administrator()
+        self.token = self.admin.token
+        self._controllers = tuple(controllers)
+        self._users = (self.admin, *users)
+        self._audit = audit
+        self._taint_new_nodes = NODE_LIFECYCLE in controllers if taint_new_nodes is None else taint_new_nodes
+        self._apiserver_flags = tuple(apiserver_flags)
+        self._cleanup = contextlib.ExitStack()
+        self._processes: dict[str, Process] = {}
+
+    @property
+    def ca_path(self) -> Path:
+        """The certificates that vouch for `url`, in PEM."""
+        return self._certificates / "apiserver.crt"
+
+    @property
+    def audit_path(self) -> Path:
+        """The audit log, one JSON event a line; it is there only with `audit=True`."""
+        return self.folder / "audit.log"
+
+    def process(self, name: str) -> Process:
+        """The running process `etcd`, `kube-apiserver`, `kube-controller-manager` or `kube-scheduler`."""
+        return self._processes[name]
+
+    def kubeconfig_for(self, user: User) -> Path:
+        """Write a kubeconfig for one of the users given at the start, and give its path."""
+        path = self.folder / f"kubeconfig-{user.name.replace(':', '-')}"
+        write_kubeconfig(path, url=self.url, certificates=self.ca_path, user=user)
+        return path
+
+    async def __aenter__(self) -> Self:
+        with contextlib.ExitStack() as undo:
+            self.folder = undo.enter_context(temporary_folder())
+            undo.callback(self._kill_all)
+            self._certificates = self.folder / "certificates"
+            self._etcd_port, self._apiserver_port = free_port(), free_port()
+            self.url = f"https://{commands.LOOPBACK}:{self._apiserver_port}"
+            self.kubeconfig = self.folder / "kubeconfig"
+            write_tokens(self.folder / "tokens.csv", self._users)
+            await self._start_etcd()
+            await self.start_apiserver()
+            write_kubeconfig(self.kubeconfig, url=self.url, certificates=self.ca_path, user=self.admin)
+            await self._start_optional()
+            self._cleanup = undo.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._cleanup.close()
+
+    async def start_apiserver(self) -> None:
+        """Start kube-apiserver on its port and its etcd, and wait until it is ready and has its namespaces."""
+        command = commands.kube_apiserver(
+            self.binaries,
+            etcd_port=self._etcd_port,
+            port=self._apiserver_port,
+            certificates=self._certificates,
+            tokens=self.folder / "tokens.csv",
+            taint_new_nodes=self._taint_new_nodes,
+        )
+        if self._audit:
+            command += commands.audit_flags(self.folder / "audit-policy.json", self.audit_path)
+        apiserver = self._start("kube-apiserver", [*command, *self._apiserver_flags])
+        await apiserver.until(self.ready, what="ready", seconds=UNHURRIED)
+        await apiserver.until(self._has_default_namespace, what="serving the default namespace", seconds=UNHURRIED)
+
+    async def kill_apiserver(self) -> None:
+        """End kube-apiserver as a power cut would; `start_apiserver` brings it back at the same address."""
+        await self._processes["kube-apiserver"].stop()
+
+    def freeze_etcd(self) -> None:
+        """Stop etcd in its tracks: connections stay open and nothing answers, until `thaw_etcd`."""
+        self._processes["etcd"].signal(signal.SIGSTOP)
+
+    def thaw_etcd(self) -> None:
+        self._processes["etcd"].signal(signal.SIGCONT)
+
+    async def start_controller_manager(
+        self,
+        controllers: Sequence[str],
+        *,
+        name: str = "kube-controller-manager",
+        rate: tuple[float, int] | None = NOT_THROTTLED,
+        flags: Sequence[str] = (),
+        kubeconfig: Path | None = None,
+    ) -> Process:
+        """Start a kube-controller-manager with exactly these controllers, and wait until it is healthy.
+
+        `name` must be new or stopped. `rate` is (requests a second, burst); None leaves its own default, 20
+        and 30. Raises LookupError where the binaries hold none.
+        """
+        if self.binaries.kube_controller_manager is None:
+            raise LookupError(f"{self.binaries.folder} holds no kube-controller-manager")
+        command = commands.kube_controller_manager(
+            self.binaries.kube_controller_manager,
+            kubeconfig=kubeconfig or self.kubeconfig,
+            port=(port := free_port()),
+            controllers=controllers,
+            rate=rate,
+        )
+        process = self._start(name, [*command, *flags])
+        await self._healthy(process, port)
+        return process
+
+    async def ready(self) -> bool:
+        """Whether kube-apiserver answers its /readyz with 200; it notices some seconds late that etcd froze."""
+        return self.ca_path.exists() and (await self._get("/readyz"))[0] == 200
+
+    async def run_kubectl(
+        self, *args: str, stdin: str | None = None, user: User | None = None, seconds: float = 60.0
+    ) -> KubectlResult:
+        """Run kubectl as `user` (the administrator when None); `stdin` is what `-f -` reads."""
+        return await run_kubectl(
+            self.kubectl,
+            *args,
+            kubeconfig=self.kubeconfig if user is None else self.kubeconfig_for(user),
+            cache=self.folder / "kubectl-cache",
+            stdin=stdin,
+            seconds=seconds,
+        )
+
+    async def _start_etcd(self) -> None:
+        command = commands.etcd(
+            self.binaries, data=self.folder / "etcd", client_port=self._etcd_port, peer_port=free_port()
+        )
+
+        async def serving() -> bool:
+            return (await probe.get(f"http://{commands.LOOPBACK}:{self._etcd_port}/health"))[0] == 200
+
+        await self._start("etcd", command).until(serving, what="healthy", seconds=UNHURRIED)
+
+    async def _start_optional(self) -> None:
+        async with asyncio.TaskGroup() as starting:
+            if self.runs_controllers:
+                starting.create_task(self.start_controller_manager(self._controllers))
+            if self.runs_scheduler and self.binaries.kube_scheduler is not None:
+                starting.create_task(self._start_scheduler(self.binaries.kube_scheduler))
+
+    async def _start_scheduler(self, binary: Path) -> None:
+        config, port = self.folder / "scheduler.json", free_port()
+        command = commands.kube_scheduler(binary, kubeconfig=self.kubeconfig, port=port, config=config)
+        await self._healthy(self._start("kube-scheduler", command), port)
+
+    async def _healthy(self, process: Process, port: int) -> None:
+        async def healthy() -> bool:
+            return (await probe.get(f"https://{commands.LOOPBACK}:{port}/healthz"))[0] == 200
+
+        await process.until(healthy, what="healthy", seconds=UNHURRIED)
+
+    async def _has_default_namespace(self) -> bool:
+        return (await self._get("/api/v1/namespaces/default"))[0] == 200
+
+    async def _get(self, path: str) -> tuple[int, str]:
+        return await probe.get(self.url + path, token=self.token, certificates=self.ca_path)
+
+    def _start(self, name: str, command: Sequence[str | Path]) -> Process:
+        running = self._processes.get(name)
+        if running is not None and running.returncode is None:
+            raise RuntimeError(f"{name} is running already (process {running.pid})")
+        self._processes[name] = Process(name, command, folder=self.folder)
+        return self._processes[name]
+
+    def _kill_all(self) -> None:
+        for process in reversed(self._processes.values()):
+            process.kill()

@@ -1,0 +1,53 @@
+"""The control plane as pytest fixtures; `tests/conftest.py` names this file in `pytest_plugins`.
+
+Where it cannot be had, the tests that ask for it are skipped (under `CI=true` they fail), and the run's last lines
+say so and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from tests.beds.absence import not_to_be_had
+from tests.beds.control_plane import Binaries, ControlPlane, ControlPlaneUnavailable, obtain
+
+REAL_BED = pytest.StashKey[str]()
+
+
+@pytest.fixture(scope="session")
+def control_plane_binaries(request: pytest.FixtureRequest) -> Binaries:
+    """The binaries, perhaps without controllers; `python -m tests.beds.control_plane fetch` gets them beforehand."""
+    try:
+        binaries = obtain()
+    except ControlPlaneUnavailable as reason:
+        request.config.stash[REAL_BED] = f"NOT RUN: {reason}"
+        not_to_be_had(reason)
+    request.config.stash[REAL_BED] = f"Kubernetes {binaries.version} from {binaries.folder}"
+    return binaries
+
+
+@pytest.fixture(scope="session")
+def complete_binaries(control_plane_binaries: Binaries) -> Binaries:
+    """The binaries with controllers and scheduler; skips, with the reason, where they are the published three."""
+    if control_plane_binaries.kube_controller_manager is None or control_plane_binaries.kube_scheduler is None:
+        pytest.skip(f"{control_plane_binaries.folder} holds no kube-controller-manager or no kube-scheduler")
+    return control_plane_binaries
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def control_plane(control_plane_binaries: Binaries) -> AsyncIterator[ControlPlane]:
+    """One control plane for the whole run, without scheduler: a test takes a namespace of its own in it.
+
+    A test that breaks its control plane, or counts nodes that others also add, starts its own.
+    """
+    async with ControlPlane(control_plane_binaries, audit=True) as plane:
+        yield plane
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say at the end whether tests ran on a real control plane."""
+    terminalreporter.line(f"real control plane: {config.stash.get(REAL_BED, 'no test asked for it')}")

@@ -1,0 +1,213 @@
+"""What the controller wrote, as the API server saw it: which request, when, and what it was answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+import msgspec
+
+from controller.kube.request import Request, Response, Stream, Transport
+from tests.beds.api import Object
+from tests.beds.controller.heard import Heard
+from tests.beds.pods import node_of
+from tests.beds.simulator.route import Route, route
+
+READS = ("get", "list", "watch")
+
+
+@dataclass(frozen=True)
+class Write:
+    """One write of the controller. `status` 0: it got no answer."""
+
+    verb: str
+    """create, patch, update, delete, or probe for a create that is only a dry run."""
+    resource: str
+    """As kubectl writes it: `pods`, `daemonsets.apps.kruise.io/status`."""
+    name: str
+    body: Object | list[Object]
+    status: int
+    answer: Object
+    at: float
+    """The loop's time of the answer."""
+    began: float = 0.0
+    """The loop's time of the request."""
+
+    @property
+    def node(self) -> str:
+        """Of a write about a pod: the pod's node."""
+        created = self.body if self.verb in ("create", "probe") and isinstance(self.body, dict) else {}
+        return node_of(created) or node_of(self.answer)
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, [self.verb, self.resource, self.name, self.node, f"-> {self.status}"]))
+
+
+@dataclass
+class Journal:
+    """All writes since the beginning, or since `clear`."""
+
+    writes: list[Write] = field(default_factory=list)
+    last: float = 0.0
+    """The loop's time of the last beginning or end of a write, or of a look at one object."""
+    heard: Heard = field(default_factory=Heard)
+    """What the controller has read, by its lists and watches."""
+    _under_way: set[int] = field(default_factory=set)
+    _number: int = 0
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def in_flight(self) -> int:
+        """How many writes, and looks at one object, have no answer yet."""
+        return len(self._under_way)
+
+    def clear(self) -> None:
+        """Forget what was written so far: the test begins now."""
+        self.writes.clear()
+
+    def of(self, resource: str, verb: str = "", *, failed: bool = False) -> list[Write]:
+        """The writes of one resource; refused ones only if told so."""
+        return [
+            write
+            for write in self.writes
+            if write.resource == resource and verb in ("", write.verb) and (failed or 200 <= write.status < 300)
+        ]
+
+    @property
+    def created(self) -> list[str]:
+        """The nodes for which pods were created, in that order."""
+        return [write.node for write in self.of("pods", "create")]
+
+    @property
+    def deleted(self) -> list[str]:
+        """The nodes whose pods were deleted, in that order."""
+        return [write.node for write in self.of("pods", "delete")]
+
+    @property
+    def patched(self) -> list[str]:
+        """The nodes whose pods were patched (adopted, released, relabelled), in that order."""
+        return [write.node for write in self.of("pods", "patch")]
+
+    @property
+    def failed(self) -> list[Write]:
+        return [write for write in self.writes if not 200 <= write.status < 300]
+
+    @property
+    def work(self) -> list[Write]:
+        """Everything but events: what the cluster has to carry."""
+        return [write for write in self.writes if write.resource != "events"]
+
+    @property
+    def statuses(self) -> list[Write]:
+        return self.of("daemonsets.apps.kruise.io/status")
+
+    def counts(self) -> Counter[str]:
+        return Counter(f"{write.verb} {write.resource}" for write in self.writes)
+
+    def __str__(self) -> str:
+        return "\n  ".join(["the controller wrote:", *map(str, self.writes)])
+
+    def begin(self) -> int:
+        self._number += 1
+        self._under_way.add(self._number)
+        self._stir()
+        return self._number
+
+    def end(self, number: int, write: Write | None = None) -> None:
+        """`number` is what `begin` gave."""
+        self._under_way.remove(number)
+        if write is not None:
+            self.writes.append(write)
+        self._stir()
+
+    async def answered(self) -> None:
+        """Wait until what is under way now has its answer: what others see of a write may come before that."""
+        now = set(self._under_way)
+        while now & self._under_way:
+            self._news.clear()
+            await self._news.wait()
+
+    async def news(self, seconds: float) -> bool:
+        """Wait for one of these to begin or to end; False: none did in that time."""
+        self._news.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+                return True
+        return False
+
+    def _stir(self) -> None:
+        self.last = asyncio.get_running_loop().time()
+        self._news.set()
+
+
+class Recording:
+    """A `Transport` that keeps a journal of the writes that go through it."""
+
+    def __init__(self, inner: Transport, journal: Journal) -> None:
+        self._inner, self._journal = inner, journal
+
+    async def exchange(self, request: Request) -> Response:
+        where = route(request)
+        if where.verb in READS:
+            return await self._read(request, where)
+        verb = "probe" if ("dryRun", "All") in request.query else where.verb
+        body = _decoded(request.body)
+        name = where.name or (body.get("metadata") or {}).get("name", "") if isinstance(body, dict) else where.name
+        answered = Response(status=0)
+        number = self._journal.begin()
+        began = asyncio.get_running_loop().time()
+        try:
+            answered = await self._inner.exchange(request)
+            return answered
+        finally:
+            at, answer = asyncio.get_running_loop().time(), _decoded(answered.body)
+            told = answer if isinstance(answer, dict) else {}
+            self._journal.end(number, Write(verb, where.resource, name, body, answered.status, told, at, began))
+
+    async def _read(self, request: Request, where: Route) -> Response:
+        """A look at one object goes before a write, and is not idle; a list may be repeated for ever."""
+        if where.verb == "list":
+            found = await self._inner.exchange(request)
+            self._journal.heard.listed(request, found)
+            return found
+        number = self._journal.begin()
+        try:
+            return await self._inner.exchange(request)
+        finally:
+            self._journal.end(number)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+        async with self._inner.stream(request) as stream:
+            with self._journal.heard.listening(request, stream) as overheard:
+                yield overheard
+
+
+class Counted:
+    """A `Transport` that knows how many requests are under way."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self.under_way = 0
+
+    async def exchange(self, request: Request) -> Response:
+        self.under_way += 1
+        try:
+            return await self._inner.exchange(request)
+        finally:
+            self.under_way -= 1
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
+        return self._inner.stream(request)
+
+
+def _decoded(body: bytes) -> Object | list[Object]:
+    try:
+        found: Object | list[Object] = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return {}
+    return found

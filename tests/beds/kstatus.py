@@ -1,0 +1,54 @@
+"""What kstatus makes of an object of a kind that it does not know: our own reading of its published rules.
+
+In this order: an object that is being deleted is Terminating; one whose generation is not the observed one is
+InProgress; then the first of Reconciling (InProgress) and Stalled (Failed) that is True; then Ready, True is Current
+and anything else InProgress; an object that says nothing counts as Current.
+https://pkg.go.dev/sigs.k8s.io/cli-utils/pkg/kstatus
+"""
+
+from __future__ import annotations
+
+from tests.beds.api import Object
+
+CURRENT, IN_PROGRESS, FAILED, TERMINATING = "Current", "InProgress", "Failed", "Terminating"
+
+READ_AS = {
+    "Pending": IN_PROGRESS,
+    "Progressing": IN_PROGRESS,
+    "Held": CURRENT,
+    "Paused": CURRENT,
+    "Stalled": FAILED,
+    "Manual": CURRENT,
+    "Degraded": IN_PROGRESS,
+    "Healthy": CURRENT,
+    "Terminating": TERMINATING,
+}
+"""What docs/conditions.md promises for each phase."""
+
+
+def kstatus(found: Object) -> str:
+    metadata, status = found["metadata"], found.get("status") or {}
+    if metadata.get("deletionTimestamp"):
+        return TERMINATING
+    if status.get("observedGeneration", metadata["generation"]) != metadata["generation"]:
+        return IN_PROGRESS
+    conditions: list[Object] = status.get("conditions") or []
+    for one in conditions:
+        verdict = {"Reconciling": IN_PROGRESS, "Stalled": FAILED}.get(one["type"])
+        if verdict and one["status"] == "True":
+            return verdict
+    ready = next((one for one in conditions if one["type"] == "Ready"), None)
+    return CURRENT if ready is None or ready["status"] == "True" else IN_PROGRESS
+
+
+def waited_for(found: Object, kind: str, status: str = "True") -> bool:
+    """Whether `kubectl wait --for=condition=<kind>=<status>` returns now.
+
+    It takes no condition that is about an older generation, and goes on waiting for one that is not there.
+    """
+    conditions: list[Object] = (found.get("status") or {}).get("conditions") or []
+    one = next((one for one in conditions if one["type"] == kind), None)
+    if one is None:
+        return False
+    observed: int = one.get("observedGeneration", found["status"].get("observedGeneration", 0))
+    return observed >= found["metadata"]["generation"] and bool(one["status"] == status)

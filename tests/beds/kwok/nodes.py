@@ -1,0 +1,44 @@
+"""kwok at work against one control plane."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tests.beds.control_plane import ControlPlane, Process
+from tests.beds.control_plane.commands import LOOPBACK
+from tests.beds.control_plane.ports import free_port
+from tests.beds.control_plane.probe import get
+
+STAGES = Path(__file__).parent / "stages.yaml"
+
+
+@asynccontextmanager
+async def kwok_nodes(
+    plane: ControlPlane, kwok: Path, *, stages: Path = STAGES, lease_seconds: int = 0
+) -> AsyncIterator[Process]:
+    """Play every node of `plane`, those that exist and those to come, until the block ends.
+
+    Node leases are renewed only with `lease_seconds` (the kubelet's is 40), which the node life-cycle
+    controller needs; without them no node writes anything once it is ready.
+    """
+    port = free_port()
+    flags = {
+        "kubeconfig": str(plane.kubeconfig),
+        "config": str(stages),
+        "manage-all-nodes": "true",
+        "node-lease-duration-seconds": str(lease_seconds),
+        "server-address": f"{LOOPBACK}:{port}",
+    }
+    command = [str(kwok), *(f"--{name}={value}" for name, value in flags.items())]
+    process = Process("kwok", command, folder=plane.folder)
+
+    async def healthy() -> bool:
+        return (await get(f"http://{LOOPBACK}:{port}/healthz"))[0] == 200
+
+    try:
+        await process.until(healthy, what="healthy", seconds=60)
+        yield process
+    finally:
+        await process.stop()

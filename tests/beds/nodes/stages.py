@@ -1,0 +1,115 @@
+"""Where a pod stands, and what its node does next: a function of the pod as the API shows it.
+
+Nothing is remembered but the moment when the stage began, so stand-ins may be stopped and started at will.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from tests.beds import pods
+from tests.beds.nodes import statuses
+from tests.beds.nodes.behaviour import Behaviour
+
+Object: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What comes next, `after` seconds from the beginning of the stage."""
+
+    after: float
+    status: Callable[[Object, str], Object] | None
+    """Makes the new status of the pod from the pod and the time; None: the pod goes."""
+
+
+def stage_of(pod: Object) -> str:
+    """new, waiting, crashed, starting, running, ready, ended or dying."""
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    if metadata.get("deletionTimestamp"):
+        return "dying"
+    if status.get("phase") in ("Failed", "Succeeded"):
+        return "ended"
+    states = status.get("containerStatuses") or []
+    if not states:
+        return "new"
+    if any("waiting" in (state.get("state") or {}) for state in states):
+        return "crashed" if status.get("phase") == "Running" else f"waiting for {_images(pod)}"
+    if _images(pod) != [state.get("image") for state in states]:
+        return f"outdated: {_images(pod)}"
+    return "ready" if all(state.get("ready") for state in states) else "running"
+
+
+def next_step(pod: Object, stage: str, behaviour: Behaviour, there: frozenset[str] = frozenset()) -> Step | None:
+    """What happens next if nobody interferes; `there` are the images that the node has already."""
+    if behaviour.dead or stage == "ended":
+        return None
+    if stage == "dying":
+        return _farewell(pod, behaviour)
+    if stage in ("running", "ready"):
+        return _earliest(_running_steps(pod, stage, behaviour))
+    if stage == "crashed":
+        return _starting(behaviour, behaviour.back_off)
+    return _arrival(pod, stage, behaviour, there)
+
+
+def _arrival(pod: Object, stage: str, behaviour: Behaviour, there: frozenset[str]) -> Step | None:
+    if behaviour.reject:
+        words = f"Pod was rejected: {behaviour.reject}"
+        return Step(0.0, lambda pod, now: statuses.ended(pod, "Failed", behaviour.reject, words, now))
+    pulling = 0.0
+    for image in _images(pod):
+        seconds = 0.0 if image in there else behaviour.pull_seconds(image)
+        if seconds is None:
+            return None if stage.startswith("waiting") else _no_image(image, behaviour.pull)
+        pulling += seconds
+    return _starting(behaviour, pulling)
+
+
+def _no_image(image: str, after: float) -> Step:
+    words = f'Failed to pull image "{image}": not found'
+    return Step(after, lambda pod, now: statuses.waiting(pod, "ErrImagePull", words, now))
+
+
+def _starting(behaviour: Behaviour, after: float) -> Step | None:
+    if behaviour.start is None:
+        return None
+    ready = behaviour.ready == 0.0
+    return Step(after + behaviour.start, lambda pod, now: statuses.running(pod, now, ready=ready))
+
+
+def _running_steps(pod: Object, stage: str, behaviour: Behaviour) -> list[Step]:
+    steps = []
+    if stage == "running" and behaviour.ready is not None:
+        steps.append(Step(behaviour.ready, lambda pod, now: statuses.running(pod, now, ready=True)))
+    if stage == "ready" and _ready_is_wrong(pod):
+        steps.append(Step(0.0, lambda pod, now: statuses.running(pod, now, ready=True)))
+    if behaviour.crash is not None:
+        steps.append(Step(behaviour.crash, statuses.crashed))
+    if behaviour.fail is not None:
+        steps.append(Step(behaviour.fail, lambda pod, now: statuses.ended(pod, "Failed", "", "", now)))
+    if behaviour.succeed is not None:
+        steps.append(Step(behaviour.succeed, lambda pod, now: statuses.ended(pod, "Succeeded", "", "", now)))
+    return steps
+
+
+def _earliest(steps: list[Step]) -> Step | None:
+    return min(steps, key=lambda step: step.after) if steps else None
+
+
+def _farewell(pod: Object, behaviour: Behaviour) -> Step | None:
+    grace = pod["metadata"].get("deletionGracePeriodSeconds")
+    if behaviour.terminate is None or grace == 0:  # with 0 the node has let it go, and finalizers hold it
+        return None
+    return Step(behaviour.terminate if grace is None else min(behaviour.terminate, float(grace)), None)
+
+
+def _ready_is_wrong(pod: Object) -> bool:
+    """A readiness gate has opened or closed since Ready was written."""
+    return (pods.condition(pod, "Ready").get("status") == "True") != statuses.gates_open(pod)
+
+
+def _images(pod: Object) -> list[str]:
+    return [container["image"] for container in statuses.containers(pod)]

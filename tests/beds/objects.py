@@ -1,0 +1,121 @@
+"""Objects for tests in one line each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.beds.api import DAEMONSETS, Object, Resource
+
+
+def demo(name: str = "demo", image: str = "busybox", *, resource: Resource = DAEMONSETS, **spec: Any) -> Object:
+    """Listing 16.1 of the book under our group; `spec` adds fields: `updateStrategy={"type": "OnDelete"}`."""
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": name},
+        "spec": {
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": name, "image": image, "command": ["sleep", "infinity"]}]},
+            },
+            **spec,
+        },
+    }
+
+
+def pod(name: str, *, image: str = "busybox", on: str = "", aimed_at: str = "", **metadata: Any) -> Object:
+    """A pod of one container. `on`: bound to that node from birth; `aimed_at`: its affinity names that node."""
+    spec: Object = {"containers": [{"name": "main", "image": image}]}
+    if on:
+        spec["nodeName"] = on
+    if aimed_at:
+        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": only_node(aimed_at)}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **metadata}, "spec": spec}
+
+
+def only_node(name: str) -> Object:
+    """The node selector that every daemon pod has: this node by its name and no other."""
+    fields = [{"key": "metadata.name", "operator": "In", "values": [name]}]
+    return {"nodeSelectorTerms": [{"matchFields": fields}]}
+
+
+def configmap(name: str, data: dict[str, str] | None = None, **metadata: Any) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, **metadata},
+        "data": data or {},
+    }
+
+
+def owner(found: Object, *, controller: bool = True, block: bool = True, version: str = "") -> Object:
+    """An owner reference to an object as the server returned it; `version`: by way of that one of its API group."""
+    group = found["apiVersion"].rpartition("/")[0]
+    return {
+        "apiVersion": f"{group}/{version}" if version else found["apiVersion"],
+        "kind": found["kind"],
+        "name": found["metadata"]["name"],
+        "uid": found["metadata"]["uid"],
+        "controller": controller,
+        "blockOwnerDeletion": block,
+    }
+
+
+V1, V2, V3, V4 = (f"registry.example/agent:v{number}" for number in (1, 2, 3, 4))
+
+
+def daemonset(
+    name: str = "agent",
+    *,
+    image: str = V1,
+    pod: Object | None = None,
+    rolling: Object | None = None,
+    **spec: Any,
+) -> Object:
+    """`pod` are more fields of the pod's spec, `rolling` those of rollingUpdate, `spec` more of the DaemonSet's."""
+    labels = {"app": name}
+    containers = [{"name": "agent", "image": image}]
+    return {
+        "metadata": {"name": name, "labels": labels},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": containers, "terminationGracePeriodSeconds": 5, **(pod or {})},
+            },
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling or {"maxUnavailable": 1}},
+            **spec,
+        },
+    }
+
+
+def on_delete(name: str = "agent", **more: Any) -> Object:
+    """A DaemonSet whose pods are only updated when somebody deletes them."""
+    return daemonset(name, updateStrategy={"type": "OnDelete"}, **more)
+
+
+def bare_pod(name: str, node: str, *, labels: Object | None = None, image: str = V1) -> Object:
+    """A pod of nobody, bound to `node`; by its labels it would be one of `agent`."""
+    return {
+        "metadata": {"name": name, "labels": {"app": "agent"} if labels is None else labels},
+        "spec": {
+            "nodeName": node,
+            "terminationGracePeriodSeconds": 5,
+            "containers": [{"name": "agent", "image": image}],
+        },
+    }
+
+
+def requires(*terms: Object) -> Object:
+    """An affinity that requires one of these node selector terms."""
+    required = {"nodeSelectorTerms": list(terms)}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+def labelled(key: str, *values: str) -> Object:
+    return {"matchExpressions": [{"key": key, "operator": "In", "values": list(values)}]}
+
+
+def named(*names: str) -> Object:
+    return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": list(names)}]}

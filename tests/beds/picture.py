@@ -1,0 +1,109 @@
+"""What a world and a plan look like on paper: short words for actions, and small tables for a failing test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from controller.api.pod import Pod
+from controller.planner.actions import (
+    Action,
+    AdoptPod,
+    AdoptRevision,
+    CreatePod,
+    CreateRevision,
+    DeletePod,
+    DeleteRevision,
+    Plan,
+    ProbeTemplate,
+    RelabelPod,
+    ReleasePod,
+    RenumberRevision,
+)
+from controller.planner.plan import plan
+from controller.planner.world import World
+from tests.beds.worlds import tag_of
+
+
+def words(world: World, actions: Iterable[Action]) -> list[str]:
+    """`+node-4 v2` creates, `-node-4 v1` deletes (with the pod's name where two there are of one revision)."""
+    return [_word(world, action) for action in actions]
+
+
+def _word(world: World, action: Action) -> str:
+    match action:
+        case CreatePod():
+            return f"+{action.node} {tag_of(action.revision.template)}"
+        case DeletePod():
+            return _deletion(world, action)
+        case ProbeTemplate():
+            return f"probe {tag_of(action.revision.template)} on {action.node}"
+        case AdoptPod():
+            return f"adopt {action.pod.name}"
+        case ReleasePod():
+            return f"release {action.pod.name}"
+        case RelabelPod():
+            return f"relabel {action.pod.name} {action.hash}"
+        case AdoptRevision():
+            return f"adopt {action.revision.name}"
+        case CreateRevision():
+            return f"store {tag_of(world.daemonset.spec.template)} as {action.number}"
+        case RenumberRevision():
+            return f"renumber {action.revision.name} {action.number}"
+        case DeleteRevision():
+            return f"forget {action.revision.name}"
+    assert_never(action)
+
+
+def _deletion(world: World, action: DeletePod) -> str:
+    hashes = {one.uid: one.hash for one in world.pods}
+    tags = {one.hash: tag_of(one.template) for one in world.revisions}
+    hash_ = hashes[action.pod.uid]
+    twins = [one for one in world.pods if one.node == action.node and one.hash == hash_]
+    word = f"-{action.node} {tags.get(hash_, hash_)}"
+    return word if len(twins) == 1 else f"{word} {action.pod.name}"
+
+
+def picture(world: World, decided: Plan) -> str:
+    """World and plan as two small tables."""
+    daemonset = world.daemonset
+    rolling = daemonset.rolling_update
+    lines = [
+        f"template {tag_of(daemonset.spec.template)}  fresh {world.fresh}  {rolling or 'OnDelete'}",
+        "revisions " + ", ".join(f"{one.number}: {one.name}" for one in world.revisions),
+        f"{'node':<10} {'fit':<6} {'selected':<9} pods",
+    ]
+    by_node: dict[str, list[Pod]] = {}
+    for one in world.pods:
+        by_node.setdefault(one.node, []).append(one)
+    for node, fit, selected in zip(
+        world.nodes, world.rules.fits(world.nodes), world.rules.selected(world.nodes), strict=True
+    ):
+        pods = ", ".join(_pod(one, world.now) for one in by_node.pop(node.name, ()))
+        taints = " ".join(f"[{one.key}:{one.effect}]" for one in node.taints)
+        lines.append(f"{node.name:<10} {fit.name:<6} {selected!s:<9} {pods} {taints}")
+    for name, gone in sorted(by_node.items()):
+        lines.append(f"{name:<10} {'gone':<6} {'':<9} {', '.join(_pod(one, world.now) for one in gone)}")
+    lines.append(f"plan  (look again at {decided.wake_at})")
+    lines += [f"  {word}" for word in words(world, decided.actions)] or ["  nothing"]
+    lines += [f"  note {note.reason}: {note.message}" for note in decided.notes]
+    if decided.status is not None:
+        lines.append(f"  {decided.status.counts}")
+    return "\n".join(lines)
+
+
+def _pod(pod: Pod, now: float) -> str:
+    traits = [pod.name, pod.hash or "no hash"]
+    traits += [pod.phase] if pod.ended or pod.phase == "Pending" else []
+    traits += ["ready" if pod.ready_since is None else f"ready {now - pod.ready_since:.0f}s"] if pod.ready else []
+    traits += ["dying"] if pod.dying else []
+    traits += [] if pod.bound else ["unbound"]
+    return "(" + " ".join(traits) + ")"
+
+
+def check(world: World, *expected: str) -> Plan:
+    """Plan, and compare with `expected`: every action in words, in order."""
+    decided = plan(world)
+    said = words(world, decided.actions)
+    assert said == list(expected), f"planned {said}, expected {list(expected)}\n{picture(world, decided)}"
+    return decided

@@ -1,0 +1,116 @@
+"""Where prometheus and promtool come from: the PATH, the cache, or Debian's package, unpacked and not installed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.beds.control_plane.cache import cache_home, filled_whole, locked
+from tests.beds.control_plane.sources import Source, SourceError, first_of
+
+PACKAGE = "prometheus"
+NAMES = ("prometheus", "promtool")
+PATIENCE = 180.0
+"""Seconds for one call of apt: 19 MB, or all lists of packages."""
+
+
+class PrometheusUnavailable(Exception):  # noqa: N818 - it is a finding, reported as such
+    """No source gave the binaries; the message has one line per source with the reason."""
+
+    def __init__(self, failures: Sequence[str]) -> None:
+        lines = "".join(f"\n  - {failure}" for failure in failures)
+        super().__init__(f"prometheus and promtool cannot be had; tried in this order:{lines}")
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """Both executables, of one version."""
+
+    prometheus: Path
+    promtool: Path
+
+
+def obtain(*, environ: Mapping[str, str] = os.environ) -> Binaries:
+    """Find both on the PATH or in the cache, else download Debian's package into the cache.
+
+    Needs no rights: the package is only unpacked. Raises `PrometheusUnavailable`.
+    """
+    home = cache_home(environ) / PACKAGE
+    cache = Source("the cache", lambda: _cached(home))
+    found, failures = first_of([Source("the PATH", lambda: _on_path(environ)), cache])
+    if found:
+        return found
+    with locked(home / "download", _say):
+        found, more = first_of([cache, Source(f"Debian's package {PACKAGE}", lambda: _downloaded(home))])
+    if found:
+        return found
+    raise PrometheusUnavailable(failures + more[1:])
+
+
+def _on_path(environ: Mapping[str, str]) -> Binaries:
+    found = [shutil.which(name, path=environ.get("PATH", "")) for name in NAMES]
+    missing = [name for name, path in zip(NAMES, found, strict=True) if path is None]
+    if missing:
+        raise SourceError(f"no {' and no '.join(missing)}")
+    return Binaries(*(Path(path) for path in found if path))
+
+
+def _cached(home: Path) -> Binaries:
+    """The newest that was unpacked here; `filled_whole` lets nobody see one that is not whole."""
+    whole = [path.parent for path in home.glob(f"[!.]*/{NAMES[0]}") if os.access(path.with_name(NAMES[1]), os.X_OK)]
+    if not whole:
+        raise SourceError(f"there is nothing in {home}")
+    newest = max(whole, key=lambda folder: folder.stat().st_mtime)
+    return Binaries(*(newest / name for name in NAMES))
+
+
+def _downloaded(home: Path) -> Binaries:
+    with tempfile.TemporaryDirectory(prefix="kruise-ds-prometheus-") as temporary:
+        folder = Path(temporary)
+        archive = _archive(folder)
+        version = _run("dpkg-deb", "--field", str(archive), "Version", folder=folder).strip()
+        _run("dpkg-deb", "--extract", str(archive), str(folder / "unpacked"), folder=folder)
+        with filled_whole(home / version) as partial:
+            for name in NAMES:
+                shutil.copy2(folder / "unpacked/usr/bin" / name, partial / name)
+    return _cached(home)
+
+
+def _archive(folder: Path) -> Path:
+    """Download the package into `folder`; where the machine's lists do not have it, with lists of our own."""
+    try:
+        _download(folder)
+    except SourceError:
+        lists = folder / "lists"
+        (lists / "partial").mkdir(parents=True)
+        own = [f"-oDir::State::Lists={lists}", f"-oDir::Cache={folder / 'cache'}"]
+        _run("apt-get", *own, "--quiet", "update", folder=folder)
+        _download(folder, *own)
+    return next(folder.glob("*.deb"))
+
+
+def _download(folder: Path, *options: str) -> None:
+    _say(f"downloading Debian's package {PACKAGE}: once")
+    as_we_are = "-oAPT::Sandbox::User=root"  # the folder is ours alone, and apt's own user may not look into it
+    _run("apt-get", as_we_are, *options, "--quiet", "download", PACKAGE, folder=folder)
+
+
+def _run(*command: str, folder: Path) -> str:
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.strip().splitlines() or [f"exit code {error.returncode}"]
+        raise SourceError(f"{command[0]}: {said[-1]}") from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SourceError(f"{command[0]}: {error}") from error
+    return done.stdout
+
+
+def _say(line: str) -> None:
+    print(f"{PACKAGE}: {line}", file=sys.stderr, flush=True)

@@ -1,0 +1,170 @@
+"""Any world that a planner may meet, the ugly ones above all: duplicates, strangers, ghosts, twins of revisions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from controller.api.daemonset import DaemonSet, LifecycleHook
+from controller.api.node import Node
+from controller.api.pod import Pod
+from controller.api.revision import Revision
+from controller.planner.world import Predecessor, World
+from tests.beds.worlds import NOW, OURS, ago, compile_rules, ds, node, pod, revision, tag_of, taint, template
+
+REVS = ("v1", "v2", "v3")
+POOL = {"pool": "a"}
+CANARY = {"track": "canary"}
+HOLD = {"drain": "wait"}
+HOOK = LifecycleHook(labels_handler=HOLD, finalizers_handler=("demo.io/hold",))
+UNREACHABLE = taint("node.kubernetes.io/unreachable", "NoExecute")
+TAINTS = (taint("x"), taint("x", "NoExecute"), taint("x", "PreferNoSchedule"))
+NAMES = tuple(f"node-{number}" for number in range(6))
+NOWHERE = ("node-9", "")
+
+
+def often(value: Any, *others: Any) -> st.SearchStrategy[Any]:
+    """`value` about every second time."""
+    return st.sampled_from([value] * max(len(others), 1) + list(others))
+
+
+def seldom(value: Any, *others: Any) -> st.SearchStrategy[Any]:
+    """Anything but `value` about every eighth time."""
+    return st.sampled_from([value] * 7 * max(len(others), 1) + list(others))
+
+
+def rarely(value: Any, *others: Any) -> st.SearchStrategy[Any]:
+    """Anything but `value` about every thirtieth time."""
+    return st.sampled_from([value] * 29 * max(len(others), 1) + list(others))
+
+
+def nodes(*, silent: bool) -> st.SearchStrategy[tuple[Node, ...]]:
+    taints = (*TAINTS, UNREACHABLE) if silent else TAINTS
+    labels = st.sampled_from([POOL, {**POOL, **CANARY}, CANARY, {}])
+    some = st.integers(0, len(NAMES)).flatmap(lambda count: st.just(NAMES[:count]))
+
+    @st.composite
+    def drawn(draw: st.DrawFn) -> tuple[Node, ...]:
+        return tuple(
+            node(name, *draw(seldom((), *((one,) for one in taints))), labels=draw(labels)) for name in draw(some)
+        )
+
+    return drawn()
+
+
+@st.composite
+def pods(draw: st.DrawFn, name: str, on: str, *, tidy: bool, hooks: bool, owner: str = OURS) -> Pod:
+    """`tidy`: labelled as it should be, and mostly running."""
+    phase = draw((rarely if tidy else often)("Running", "Pending", "Failed", "Succeeded"))
+    labels = [HOLD] if hooks else []
+    made = pod(
+        on,
+        draw(st.sampled_from((*REVS, *REVS, ""))),
+        name=name,
+        phase=phase,
+        ready=draw(often(ago(3600), None, ago(5), ago(60))),
+        dying=draw(rarely(False, True)),
+        bound=phase != "Pending",
+        created=draw(st.integers(0, 5)),
+        labels=draw(seldom({}, *labels, *([] if tidy else [{"app": "other"}]))),
+        finalizers=("demo.io/hold",) if hooks and draw(seldom(False, True)) else (),
+    )
+    return replace(made, owner_uid=owner)
+
+
+@st.composite
+def pods_on(draw: st.DrawFn, places: tuple[str, ...], *, tidy: bool, hooks: bool) -> tuple[Pod, ...]:
+    """One pod on most nodes, none or several on others; perhaps some on nodes that are gone or aimed at none.
+
+    Only where placement has nothing to do the update gets its turn, so tidy worlds have little else to do.
+    """
+    counts = rarely(1, 2, 0) if tidy else often(1, 2, 0, 3)
+    lost = NOWHERE if draw(rarely(False, True)) else ()
+    return tuple(
+        draw(pods(f"pod-{place}-{number}", place, tidy=tidy, hooks=hooks))
+        for place in (*places, *lost)
+        for number in range(draw(counts))
+    )
+
+
+@st.composite
+def daemonsets(draw: st.DrawFn, *, hooks: bool) -> DaemonSet:
+    limit: dict[str, Any] = draw(
+        st.sampled_from(
+            [
+                *({"max_unavailable": value} for value in (1, 2, 3, 0, "50%", "100%")),
+                *({"max_surge": value} for value in (1, 2, "50%")),
+            ]
+        )
+    )
+    return ds(
+        draw(st.sampled_from(REVS)),
+        partition=draw(often(None, 0, 1, 3, "50%", 100)),
+        selector=draw(often(None, CANARY)),
+        paused=draw(seldom(False, True)),
+        on_delete=draw(seldom(False, True)),
+        burst=draw(often(None, 1, 2, "40%")),
+        min_ready=draw(often(0, 60)),
+        history=draw(often(None, 0, 1)),
+        hook=HOOK if hooks and draw(st.booleans()) else None,
+        partitioned_scaling=draw(seldom(None, True)),
+        generation=3,
+        **limit,
+        **draw(seldom({}, {"nodeSelector": POOL})),
+    )
+
+
+@st.composite
+def histories(draw: st.DrawFn, current: str, *, tidy: bool) -> tuple[Revision, ...]:
+    """Some of v1 … v3; untidy ones have twins, any order of numbers, and perhaps not the current one."""
+    if tidy:
+        older = draw(st.lists(st.sampled_from([one for one in REVS if one != current]), unique=True))
+        return tuple(revision(tag, number) for number, tag in enumerate([*older, current], start=1))
+    tags = draw(st.lists(st.sampled_from((*REVS, "v11", "v12")), unique=True))
+    numbers = draw(st.permutations(range(1, len(tags) + 1)))
+    return tuple(
+        revision(tag, number, of=template(tag if tag in REVS else f"v{tag[-1]}"))
+        for tag, number in zip(tags, numbers, strict=True)
+    )
+
+
+@st.composite
+def worlds(draw: st.DrawFn, *, healthy: bool = False) -> World:
+    """`healthy`: no hooks, no silent nodes, a server that accepts, and fresh caches: such a world must settle."""
+    hooks = not healthy
+    tidy = draw(often(True, True, False))
+    daemonset = draw(daemonsets(hooks=hooks))
+    revisions = draw(histories(tag_of(daemonset.spec.template), tidy=tidy))
+    listed = draw(nodes(silent=not healthy))
+    places = st.sampled_from(NAMES)
+    hashes = [*(one.hash for one in revisions), "unknown"]
+    orphans = (
+        ()
+        if tidy
+        else tuple(
+            draw(pods(f"orphan-{number}", draw(places), tidy=tidy, hooks=hooks, owner=""))
+            for number in range(draw(often(0, 1, 2)))
+        )
+    )
+    verdicts = dict.fromkeys(hashes, "")
+    return World(
+        daemonset=daemonset,
+        rules=compile_rules(daemonset),
+        nodes=listed,
+        pods=draw(pods_on(tuple(one.name for one in listed), tidy=tidy, hooks=hooks)),
+        orphans=orphans,
+        revisions=revisions,
+        orphan_revisions=() if tidy else (revision("v0", 0, owner_uid=""),),
+        now=NOW,
+        fresh=healthy or draw(seldom(True, False)),
+        not_before=draw(st.dictionaries(places, st.sampled_from([ago(1), NOW, NOW + 30]), max_size=2)),
+        predecessors=draw(st.dictionaries(places, st.sampled_from(REVS).map(_gone), max_size=3)),
+        verdicts=verdicts if healthy else draw(seldom(verdicts, {}, dict.fromkeys(hashes, "refused"))),
+        collisions=draw(seldom(0, 2)),
+    )
+
+
+def _gone(rev: str) -> Predecessor:
+    return Predecessor(uid=f"gone-{rev}", hash=rev)

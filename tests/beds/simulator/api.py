@@ -1,0 +1,211 @@
+"""Requests of the Kubernetes API as bytes, carried out on a `Cluster`. Synchronous: no request overlaps another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from controller.kube.request import Request, Response
+from tests.beds.simulator import patching, pod_verbs, refusal
+from tests.beds.simulator.cluster import Cluster
+from tests.beds.simulator.deletion import DeleteOptions
+from tests.beds.simulator.discovery import discover
+from tests.beds.simulator.kinds import REVISIONS
+from tests.beds.simulator.objects import Kind, Object, Stored
+from tests.beds.simulator.reading import Asked, list_document, list_objects, open_watch
+from tests.beds.simulator.refusal import Refused
+from tests.beds.simulator.revision_data import is_as_written_by_go
+from tests.beds.simulator.route import Route, route
+from tests.beds.simulator.selection import selector
+from tests.beds.simulator.updates import Change
+from tests.beds.simulator.watching import Watch
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+
+
+def handle(cluster: Cluster, request: Request, *, stale_version: int | None = None) -> Response:
+    """Answer anything but a watch. `stale_version` makes a list answer from the past."""
+    try:
+        return _handle(cluster, request, stale_version)
+    except Refused as refused:
+        return Response(status=refused.code, body=refused.body(), retry_after=refused.retry_after)
+
+
+def watch(cluster: Cluster, request: Request) -> Watch:
+    """Open a watch. Raises Refused."""
+    where = route(request)
+    return open_watch(cluster, Asked(_kind(cluster, where), where.version, where.namespace, dict(request.query)))
+
+
+def _handle(cluster: Cluster, request: Request, stale_version: int | None) -> Response:
+    where, query = route(request), dict(request.query)
+    if not where.plural:
+        return discover(cluster, request.path)
+    kind = _kind(cluster, where)
+    asked = Asked(kind, where.version, where.namespace, query)
+    dry_run = query.get("dryRun") == "All"
+    match where.verb:
+        case "get":
+            return _answer(200, cluster.get(kind, where.namespace, where.name), where)
+        case "list":
+            return Response(status=200, body=list_objects(cluster, asked, stale_version=stale_version))
+        case "create":
+            return _create(cluster, kind, where, request, dry_run=dry_run)
+        case "update":
+            return _put(cluster, kind, where, request, dry_run=dry_run)
+        case "patch":
+            change = _patch(kind, where, request)
+            stored = cluster.update(kind, where.namespace, where.name, change, dry_run=dry_run)
+            return _answer(200, stored, where)
+        case "delete":
+            return _delete(cluster, kind, where, _delete_options(request, query))
+        case "deletecollection":
+            return _delete_collection(cluster, asked, _delete_options(request, query))
+        case _:
+            raise refusal.method_not_allowed()
+
+
+def _kind(cluster: Cluster, where: Route) -> Kind:
+    kind = cluster.find_kind(where.group, where.plural)
+    if kind is None or where.version not in kind.versions:
+        raise refusal.no_such_path()
+    if where.subresource and not _has_subresource(kind, where):
+        raise refusal.no_such_path()
+    return kind
+
+
+def _has_subresource(kind: Kind, where: Route) -> bool:
+    if where.subresource == "status":
+        return kind.status
+    return where.subresource in pod_verbs.SUBRESOURCES.get(kind.plural, ())
+
+
+def _answer(status: int, stored: Stored, where: Route) -> Response:
+    return Response(status=status, body=stored.encoded(where.version) + b"\n")
+
+
+def _body(request: Request, kind: Kind) -> Object:
+    """The object of a POST or PUT, without apiVersion and kind. Raises 400."""
+    try:
+        found: Any = msgspec.json.decode(request.body)
+    except msgspec.DecodeError as error:
+        raise refusal.bad_request(f"couldn't get version/kind; json parse error: {error}") from error
+    if not isinstance(found, dict):
+        raise refusal.bad_request("couldn't get version/kind; json parse error: json: cannot unmarshal")
+    sent, api_version = found.pop("kind", kind.kind), found.pop("apiVersion", "")
+    versions = [kind.api_version(version) for version in kind.versions]
+    if sent != kind.kind or api_version not in ("", *versions):
+        message = f"{sent} in version {api_version!r} cannot be handled as a {kind.kind}: no match"
+        raise refusal.bad_request(message)
+    if not isinstance(found.get("metadata", {}), dict) or not isinstance(found.get("spec", {}), dict):
+        raise refusal.bad_request(
+            f"{kind.kind} in version {api_version!r} cannot be handled as a {kind.kind}: json: cannot unmarshal"
+        )
+    return found
+
+
+def _create(cluster: Cluster, kind: Kind, where: Route, request: Request, *, dry_run: bool) -> Response:
+    if where.subresource in ("binding", "eviction"):
+        return pod_verbs.post(cluster, where, request)
+    if where.name:
+        raise refusal.method_not_allowed()
+    new = _body(request, kind)
+    sent = (new.get("metadata") or {}).get("namespace") or where.namespace
+    if sent != where.namespace:
+        raise refusal.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    made = cluster.create(kind, where.namespace, new, dry_run=dry_run)
+    if kind is REVISIONS and not is_as_written_by_go(request.body):
+        cluster.frozen.add(made.uid)
+    return _answer(201, made, where)
+
+
+def _put(cluster: Cluster, kind: Kind, where: Route, request: Request, *, dry_run: bool) -> Response:
+    new = _body(request, kind)
+    sent = (new.get("metadata") or {}).get("name") or ""
+    if sent != where.name:
+        found = sent or "based on URL was undeterminable"
+        raise refusal.bad_request(
+            f"the name of the object ({found}) does not match the name on the URL ({where.name})"
+        )
+    if kind.create_on_update and cluster.store.get(kind, (where.namespace, where.name)) is None:
+        return _answer(201, cluster.create(kind, where.namespace, new, dry_run=dry_run), where)
+    change = Change(lambda _: new, where.subresource, put=True)
+    return _answer(200, cluster.update(kind, where.namespace, where.name, change, dry_run=dry_run), where)
+
+
+def _patch(kind: Kind, where: Route, request: Request) -> Change:
+    accepted = (JSON_PATCH, MERGE_PATCH) if kind.custom else (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH)
+    if request.content_type not in accepted:
+        raise refusal.unsupported_media(accepted)
+    try:
+        patch: Any = msgspec.json.decode(request.body)
+    except msgspec.DecodeError as error:
+        raise refusal.bad_request(f"error decoding patch: {error}") from error
+
+    def apply(old: Object) -> Object:
+        document = {"kind": kind.kind, "apiVersion": kind.api_version(where.version), **old}
+        if request.content_type == JSON_PATCH:
+            document = patching.json_patch(document, patch)
+        elif request.content_type == MERGE_PATCH:
+            document = patching.merge_patch(document, patch)
+        else:
+            document = patching.strategic_merge_patch(document, patch)
+        document.pop("kind", None)
+        document.pop("apiVersion", None)
+        return document
+
+    return Change(apply, where.subresource)
+
+
+def _delete_options(request: Request, query: dict[str, str]) -> DeleteOptions:
+    try:
+        body: Any = msgspec.json.decode(request.body) if request.body.strip() else {}
+    except msgspec.DecodeError as error:
+        raise refusal.bad_request(f"error decoding DeleteOptions: {error}") from error
+    preconditions = body.get("preconditions") or {}
+    grace = body.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
+    propagation = body.get("propagationPolicy") or query.get("propagationPolicy") or ""
+    if body.get("orphanDependents"):
+        propagation = "Orphan"
+    return DeleteOptions(
+        uid=preconditions.get("uid") or "",
+        version=preconditions.get("resourceVersion") or "",
+        grace=None if grace is None else int(grace),
+        propagation=propagation,
+        dry_run=query.get("dryRun") == "All" or body.get("dryRun") == ["All"],
+    )
+
+
+def _delete(cluster: Cluster, kind: Kind, where: Route, options: DeleteOptions) -> Response:
+    result = cluster.delete(kind, where.namespace, where.name, options)
+    if not result.gone or kind.answers_with_deleted:
+        return _answer(200, result.object, where)
+    return Response(
+        status=200,
+        body=msgspec.json.encode(
+            {
+                "kind": "Status",
+                "apiVersion": "v1",
+                "metadata": {},
+                "status": "Success",
+                "details": refusal.details(kind, where.name) | {"uid": result.object.uid},
+            }
+        ),
+    )
+
+
+def _delete_collection(cluster: Cluster, asked: Asked, options: DeleteOptions) -> Response:
+    kind, query = asked.kind, asked.query
+    selected = selector(kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
+    chosen = [
+        found
+        for found in cluster.store.objects[kind].values()
+        if asked.namespace in ("", found.name[0]) and (selected is None or selected(found.object))
+    ]
+    deleted = [cluster.delete(kind, *found.name, options).object for found in chosen]
+    return Response(status=200, body=list_document(asked, {"resourceVersion": str(cluster.store.version)}, deleted))

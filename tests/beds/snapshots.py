@@ -1,0 +1,74 @@
+"""Snapshots in one line, from the worlds of `tests.beds.worlds`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from controller.api.daemonset import DaemonSet, DaemonSetStatus
+from controller.api.pod import Pod
+from controller.planner.world import World
+from kubectl_plugin.report.snapshot import Container, PodDetail, RevisionDetail, Snapshot
+from tests.beds.worlds import NOW, ago, world
+
+
+def container(name: str = "main", **fields: Any) -> Container:
+    """One that runs and is ready."""
+    return Container(
+        name=name,
+        image=fields.pop("image", "demo:v1"),
+        ready=fields.pop("ready", True),
+        restarts=fields.pop("restarts", 0),
+        waiting=fields.pop("waiting", ""),
+        message=fields.pop("message", ""),
+        exit_code=fields.pop("exit_code", None),
+        ended=fields.pop("ended", ""),
+        ended_at=fields.pop("ended_at", None),
+        started_at=fields.pop("started_at", ago(60)),
+        **fields,
+    )
+
+
+def crashing(message: str = "", restarts: int = 3) -> Container:
+    return container(
+        ready=False, waiting="CrashLoopBackOff", restarts=restarts, exit_code=1, ended="Error", message=message
+    )
+
+
+def detail(pod: Pod, *containers: Container, **fields: Any) -> PodDetail:
+    return PodDetail(pod=pod, containers=containers or (container(ready=pod.ready),), **fields)
+
+
+def observed(daemonset: DaemonSet, **fields: Any) -> DaemonSet:
+    """With a status that has seen this generation."""
+    return msgspec.structs.replace(
+        daemonset, status=DaemonSetStatus(observed_generation=daemonset.generation, **fields)
+    )
+
+
+def of_world(
+    around: World, details: Mapping[str, PodDetail] | None = None, *, nodes_readable: bool = True
+) -> Snapshot:
+    """What would be read of this world; `details` by node name in place of plain running containers."""
+    return Snapshot(
+        daemonset=around.daemonset,
+        document={"metadata": {"name": around.daemonset.name, "namespace": around.daemonset.namespace}},
+        created=ago(86400),
+        labels={},
+        owners=(),
+        revisions=tuple(
+            RevisionDetail(revision=one, created=ago(600 * place), change_cause="")
+            for place, one in enumerate(sorted(around.revisions, key=lambda one: -one.number), start=1)
+        ),
+        pods=tuple((details or {}).get(pod.node) or detail(pod) for pod in around.pods),
+        nodes=around.nodes if nodes_readable else None,
+        now=NOW,
+    )
+
+
+def snapshot(
+    daemonset: DaemonSet, *, pods: Iterable[Pod] = (), details: Mapping[str, PodDetail] | None = None, **fields: Any
+) -> Snapshot:
+    return of_world(world(observed(daemonset), pods=pods, **fields), details)

@@ -1,0 +1,212 @@
+"""The krew manifest keeps krew's rules, and the archive that it points at is one that krew can install.
+
+The rules are those of krew's own validation (structure, selectors, no overlap, line lengths) and of its naming guide.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.tools.krew.__main__ import OURS, PROGRAM, archive, files, platform_name, released
+
+ROOT = Path(__file__).parents[2]
+MANIFEST: dict[str, Any] = yaml.safe_load((ROOT / ".krew.yaml").read_text())
+SPEC: dict[str, Any] = MANIFEST["spec"]
+PLATFORMS: list[dict[str, Any]] = SPEC["platforms"]
+SUPPORTED = tuple(product(("linux", "darwin", "windows"), ("386", "amd64", "arm", "arm64")))
+WINDOWS_DEVICES = {
+    "con",
+    "prn",
+    "aux",
+    "nul",
+    *(f"{port}{number}" for port in ("com", "lpt") for number in range(1, 10)),
+}
+VERSION: str = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+
+
+def label(platform: dict[str, Any]) -> str:
+    labels = platform["selector"]["matchLabels"]
+    return f"{labels['os']}_{labels['arch']}"
+
+
+def too_long(text: str, longest: int) -> list[str]:
+    """Lines that krew complains about; a single long word is let through."""
+    return [line for line in text.split("\n") if len(line) > longest and " " in line.strip()]
+
+
+def test_it_is_what_krew_reads() -> None:
+    assert MANIFEST["apiVersion"] == "krew.googlecontainertools.github.com/v1alpha2"
+    assert MANIFEST["kind"] == "Plugin"
+    assert set(MANIFEST) == {"apiVersion", "kind", "metadata", "spec"}
+    assert set(SPEC) == {"version", "homepage", "shortDescription", "description", "caveats", "platforms"}
+
+
+def test_its_name_is_the_one_that_kubectl_finds() -> None:
+    name = MANIFEST["metadata"]["name"]
+    assert re.fullmatch(r"[\w-]+", name)
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name), "kebab case, as the naming guide wants it"
+    assert name not in WINDOWS_DEVICES
+    assert f"kubectl-{name.replace('-', '_')}" == PROGRAM
+
+
+def test_its_version_is_ours() -> None:
+    assert SPEC["version"] == f"v{VERSION}"
+    assert re.fullmatch(r"v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[\w.]+)?(\+[\w.]+)?", SPEC["version"])
+
+
+def test_its_short_description_fits_a_column() -> None:
+    text = SPEC["shortDescription"]
+    assert 0 < len(text) <= 50
+    assert not re.search(r"[\r\n]", text)
+    assert not re.search(r"kubectl|plugin|krew|kubernetes", text, re.IGNORECASE), "everything in that list is one"
+    assert not text.endswith(".")
+
+
+@pytest.mark.parametrize("field", ["description", "caveats"])
+def test_its_texts_fit_a_terminal(field: str) -> None:
+    assert SPEC[field].strip()
+    assert too_long(SPEC[field], 80) == []
+
+
+def test_its_caveats_say_what_krew_does_not_bring() -> None:
+    assert "Python 3.11" in SPEC["caveats"]
+    assert "kubectl kruise-ds completion install" in SPEC["caveats"]
+
+
+def test_its_homepage_is_an_address() -> None:
+    assert re.fullmatch(r"https://\S+", SPEC["homepage"])
+
+
+def test_it_has_platforms() -> None:
+    assert sorted(map(label, PLATFORMS)) == ["darwin_amd64", "darwin_arm64", "linux_amd64", "linux_arm64"]
+
+
+@pytest.mark.parametrize("platform", PLATFORMS, ids=label)
+def test_each_platform_is_whole(platform: dict[str, Any]) -> None:
+    assert set(platform) == {"selector", "uri", "sha256", "bin", "files"}
+    assert re.fullmatch(r"https://\S+\.(tar\.gz|zip)", platform["uri"]), "the formats that krew unpacks"
+    assert isinstance(platform["sha256"], str), "digits alone would be read as a number"
+    assert re.fullmatch(r"[a-f0-9]{64}", platform["sha256"])
+    assert platform["bin"] == PROGRAM
+    assert platform["files"]
+    assert all(set(one) == {"from", "to"} and one["from"] and one["to"] for one in platform["files"])
+
+
+@pytest.mark.parametrize("platform", PLATFORMS, ids=label)
+def test_each_selector_chooses_by_system_and_processor(platform: dict[str, Any]) -> None:
+    selector = platform["selector"]
+    assert set(selector) == {"matchLabels"}
+    assert set(selector["matchLabels"]) == {"os", "arch"}
+    labels = selector["matchLabels"]
+    assert (labels["os"], labels["arch"]) in SUPPORTED
+
+
+def test_no_machine_is_meant_by_two_platforms() -> None:
+    assert len({label(platform) for platform in PLATFORMS}) == len(PLATFORMS)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS, ids=label)
+def test_each_address_names_version_and_platform(platform: dict[str, Any]) -> None:
+    """So that an old archive is never taken for a new one."""
+    assert platform["uri"].endswith(f"/{SPEC['version']}/{PROGRAM}_{SPEC['version']}_{label(platform)}.tar.gz")
+
+
+@pytest.fixture(scope="module")
+def packed() -> bytes:
+    return archive(files(VERSION))
+
+
+@pytest.fixture(scope="module")
+def installed(packed: bytes, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As krew leaves it: unpacked into a folder of the version, with a relative link to it elsewhere."""
+    root = tmp_path_factory.mktemp("krew")
+    store = root / "store" / "kruise-ds" / f"v{VERSION}"
+    store.mkdir(parents=True)
+    with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+        tar.extractall(store, filter="data")
+    link = root / "bin" / PROGRAM
+    link.parent.mkdir()
+    link.symlink_to(Path("..", "store", "kruise-ds", f"v{VERSION}", PROGRAM))
+    return link
+
+
+def run(program: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Without the packages of this environment; `python3.11` is the one that runs the tests, bare."""
+    folder = program.parent / "python"
+    folder.mkdir(exist_ok=True)
+    python = folder / f"python{sys.version_info.major}.{sys.version_info.minor}"
+    if not python.exists():
+        python.write_text(f'#!/bin/sh\nexec {Path(sys.base_prefix) / "bin" / python.name} -I "$@"\n')
+        python.chmod(0o755)
+    whole = {"PATH": f"{folder}{os.pathsep}{program.parent}{os.pathsep}{os.defpath}", "HOME": "/nonexistent", **env}
+    return subprocess.run([program, *words], env=whole, capture_output=True, text=True, timeout=60)
+
+
+def test_the_same_environment_gives_the_same_bytes(packed: bytes) -> None:
+    again = files(VERSION)
+    turned = dict(reversed(list(again.items())))
+    assert hashlib.sha256(archive(turned)).hexdigest() == hashlib.sha256(packed).hexdigest()
+
+
+def test_nothing_in_it_leaves_its_folder(packed: bytes) -> None:
+    with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+        members = tar.getmembers()
+    assert [one.name for one in members if one.name.startswith("/") or ".." in Path(one.name).parts] == []
+    assert [one.name for one in members if not one.isfile()] == []
+    assert [one.name for one in members if one.mode & 0o111] == [PROGRAM]
+
+
+def test_the_program_runs_through_krews_link(installed: Path) -> None:
+    done = run(installed, "version", "--client")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"Client:      {VERSION}\n", "")
+
+
+def test_it_reads_a_kubeconfig_without_the_models_that_are_left_out(installed: Path, tmp_path: Path) -> None:
+    entry = {"name": "sample", "context": {"cluster": "sample", "user": "sample"}}
+    config = {
+        "current-context": "sample",
+        "contexts": [entry],
+        "clusters": [{"name": "sample", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "sample", "user": {"token": "x"}}],
+    }
+    path = tmp_path / "config"
+    path.write_text(json.dumps(config))
+    done = run(installed, "version", KUBECONFIG=str(path))
+    assert done.returncode == 1
+    assert done.stderr.startswith('error: cannot reach http://127.0.0.1:1 (context "sample"): ')
+
+
+def test_completion_is_installed_beside_krews_link(installed: Path) -> None:
+    done = run(installed, "completion", "install")
+    assert (done.returncode, done.stderr) == (0, "")
+    second = installed.with_name("kubectl_complete-kruise_ds")
+    offered = run(second, "stat").stdout.splitlines()
+    assert offered == ["status\tWhere the rollout is, why it waits, what to do", ":4"]
+
+
+def test_a_release_has_the_checksums_of_the_archives_that_were_made(tmp_path: Path, packed: bytes) -> None:
+    name = f"{PROGRAM}_v{VERSION}_linux_arm64.tar.gz"
+    (tmp_path / name).write_bytes(packed)
+    (one,) = released(MANIFEST, tmp_path, "https://example.com/there/")["spec"]["platforms"]
+    assert label(one) == "linux_arm64"
+    assert one["sha256"] == hashlib.sha256(packed).hexdigest()
+    assert one["uri"] == f"https://example.com/there/{name}"
+
+
+def test_the_archive_is_for_this_machine() -> None:
+    assert re.fullmatch(r"(linux|darwin)_(amd64|arm64)", platform_name())
+    assert OURS == ("controller", "kubectl_plugin")

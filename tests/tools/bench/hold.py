@@ -1,0 +1,74 @@
+"""`python -m tests.tools.bench.hold ours|plain NODES PODS`: fill the caches of a controller, print MiB resident.
+
+A process of its own, because memory that was used once stays resident. Objects arrive as bytes one by one and the
+bytes are dropped, as from a stream. PODS belong to as many DaemonSets as it takes to put one of each on a node.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from typing import TypeVar
+
+import msgspec
+
+from controller.api.daemonset import DaemonSet
+from controller.api.node import Node
+from controller.api.pod import Pod
+from controller.api.revision import Revision
+from controller.daemonset.caches import Caches
+from controller.kube.decode import Decoder, Failed
+from controller.kube.kinds import NODES, PODS
+from controller.kube.resource import W
+from controller.runtime.store import Record, StoreWriter, open_store
+from controller.runtime.watch import Init, InitDone
+from tests.tools.bench import wire
+from tests.tools.bench.api import JSON
+from tests.tools.bench.proc import resident_mebibytes
+
+R = TypeVar("R", bound=Record)
+
+
+def main(how: str, nodes: int, pods: int) -> None:
+    importlib.import_module("controller.app")  # all code of the controller counts
+    held = _ours(nodes, pods) if how == "ours" else _plain(nodes, pods)
+    print(f"{resident_mebibytes(os.getpid()):.1f}")
+    del held
+
+
+def _ours(nodes: int, pods: int) -> Caches:
+    node_writer, node_store = open_store(Node)
+    pod_writer, pod_store = open_store(Pod)
+    caches = Caches(open_store(DaemonSet)[1], pod_store, node_store, open_store(Revision)[1])
+    _fill(node_writer, Decoder(NODES), map(wire.node, range(nodes)))
+    _fill(pod_writer, Decoder(PODS), _pods(nodes, pods))
+    if len(caches.fleet.nodes) != nodes or len(pod_store) != pods:
+        raise AssertionError(f"{len(caches.fleet.nodes)} nodes and {len(pod_store)} pods are held")
+    return caches
+
+
+def _plain(nodes: int, pods: int) -> list[JSON]:
+    found = map(wire.node, range(nodes)), _pods(nodes, pods)
+    return [json.loads(msgspec.json.encode(one)) for some in found for one in some]
+
+
+def _pods(nodes: int, pods: int) -> Iterator[JSON]:
+    for owner in range(-(-pods // nodes)):
+        yield from wire.pods(min(nodes, pods - owner * nodes), owner)
+
+
+def _fill(writer: StoreWriter[R], decoder: Decoder[W, R], found: Iterator[JSON]) -> None:
+    writer.feed(Init())
+    for one in found:
+        seen = decoder.line(wire.event(one))
+        if isinstance(seen, Failed):
+            raise TypeError(f"an error instead of an event: {seen.body!r}")
+        writer.feed(seen)
+    writer.feed(InitDone(version="1000000"))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

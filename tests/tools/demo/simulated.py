@@ -1,0 +1,40 @@
+"""The simulated cluster: in memory, with a door for the controller that counts who goes through."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from controller.runtime.clock import system_clock
+from tests.beds.control_plane.folder import temporary_folder
+from tests.beds.simulator.cluster import Cluster
+from tests.beds.simulator.kubeconfig import write_kubeconfig
+from tests.beds.simulator.server import serving
+from tests.beds.simulator.transport import InProcess
+from tests.tools.demo.bed import DemoCluster, Writes
+
+
+@asynccontextmanager
+async def simulated_bed() -> AsyncIterator[DemoCluster]:
+    """A cluster without nodes, for as long as the block runs."""
+    cluster = Cluster(system_clock)
+    door = InProcess(cluster)
+
+    def writes() -> Writes:
+        real = [seen for seen in door.writes() if ("dryRun", "All") not in seen.request.query]
+        done = Counter(f"{seen.route.verb} {seen.route.resource}" for seen in real if 200 <= seen.status < 300)
+        return Writes(done, len(real) - done.total())
+
+    with temporary_folder() as folder:
+        async with serving(door) as url:
+            kubeconfig = folder / "kubeconfig"
+            write_kubeconfig(kubeconfig, url)
+            yield DemoCluster(
+                title="simulated cluster",
+                transport=InProcess(cluster, keep=0),
+                folder=folder,
+                controller_kubeconfig=kubeconfig,
+                has_scheduler=False,
+                controller_writes=writes,
+            )

@@ -1,0 +1,129 @@
+"""`python -m tests.tools.metrics_manual`: writes docs/metrics.md from what a running controller exposes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+
+import structlog
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.beds.controller.bed import Bed
+from tests.beds.controller.metrics import measured, scrape, tells
+from tests.beds.controller.opening import simulated
+from tests.beds.objects import daemonset
+
+PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
+
+HEAD = """\
+# Metrics
+
+<!-- Made by `make docs` from what a running controller exposes: edit the texts in controller/telemetry. -->
+
+All of them are at `/metrics`, as OpenMetrics where the scraper asks for it. How to collect them, alerts and
+dashboards: [monitoring](monitoring.md).
+
+- **Only the leader has series of DaemonSets** (`kruise_daemonset_*`). They go when its leadership ends and
+  when the object is deleted. Every replica has the rest.
+- **An enumeration has a series for each of its values**, 0 or 1, and reasons have one where there is none too: no
+  graph has gaps.
+- What the status says is there from the first scrape of a leader. What only a pass over the object knows comes with
+  the first pass of this process, usually within a second, and is gone while the spec has no meaning or the object is
+  being deleted: no number is better than an old one. These are the limits as numbers, and `rollout_updating_nodes`,
+  `_failed_nodes`, `_blocked`, `_unplanned_updated_nodes` and `_zone_nodes`.
+- **Every node that should run the pod counts once**: updated, updating, failed or old, as in
+  `kubectl kruise-ds nodes`. In `rollout_zone_nodes` they add up to `status_desired_number_scheduled`.
+- **A node has failed** when its pod of the update revision will not get well by waiting: a container crashes
+  (CrashLoopBackOff), an image cannot be had (ImagePull), a container cannot be made or started (Config), there is no
+  place (Unschedulable), it is not ready though it is older than the progress deadline and minReadySeconds (NotReady),
+  or the pod has ended (Evicted, Other). A node whose old pod ails is old.
+- Several reasons of `rollout_blocked` may hold at once. Budget: maxUnavailable or maxSurge is used up. Expectations:
+  the caches have not shown the controller's own writes for a second.
+- No label holds a node, a pod or an image. `zone` is the node label `topology.kubernetes.io/zone`, or `none`;
+  `--zone-metrics=false` turns its metric off.
+"""
+
+SECTIONS = {
+    "Of each DaemonSet": ("kruise_daemonset_",),
+    "Of the controller": ("kruise_ds_",),
+    "With names that dashboards of other controllers know": (
+        "controller_runtime_",
+        "workqueue_",
+        "rest_client_",
+        "leader_election_",
+    ),
+    "Of the process": ("process_", "python_"),
+}
+OBJECT = ("namespace", "daemonset")
+OPEN = {"zone", "condition"}
+"""Labels of ours whose values are not known in advance."""
+
+
+async def exposition(bed: Bed) -> str:
+    """What is told after an update of a DaemonSet, so that whatever can be there is."""
+    await bed.add_nodes(2)
+    port = await measured(bed)
+    await bed.deploy(daemonset())
+    await bed.set_image("registry.example/agent:v2")
+    await bed.settled()
+    await tells(bed, port, status_updated_number_scheduled=2, rollout_phase={"Healthy": 1})
+    return await scrape(port)
+
+
+def page(text: str) -> str:
+    """The manual, from an exposition."""
+    families = {_name(family): family for family in text_string_to_metric_families(text)}
+    parts = [HEAD]
+    for title, prefixes in SECTIONS.items():
+        there = {name: family for name, family in families.items() if name.startswith(prefixes)}
+        labels = f"Labels `{'`, `'.join(OBJECT)}`, and those below.\n\n" if prefixes == ("kruise_daemonset_",) else ""
+        rows = [_row(name, family) for name, family in sorted(there.items())]
+        parts.append(f"## {title}\n\n{labels}{_table(rows)}")
+    others = [name for name in families if not name.startswith(tuple(sum(SECTIONS.values(), ())))]
+    assert not others, f"metrics of no section: {others}"
+    return "\n".join(parts)
+
+
+def _name(family: Metric) -> str:
+    return f"{family.name}_total" if family.type == "counter" else family.name
+
+
+def _row(name: str, family: Metric) -> Sequence[str]:
+    """Where the values of labels are ours, they are told."""
+    known = name.startswith("kruise_") and not name.endswith("_info")
+    values: dict[str, set[str]] = {}
+    for sample in family.samples:
+        for label, value in sample.labels.items():
+            values.setdefault(label, set()).add(value)
+    buckets = values.pop("le", set())
+    labels = [_label(one, there if known else ()) for one, there in sorted(values.items()) if one not in OBJECT]
+    meaning = escape(family.documentation.rstrip("."), quote=False).replace("|", "\\|")
+    if known and buckets:
+        limits = sorted(float(one) for one in buckets if one != "+Inf")
+        meaning += f"; buckets {', '.join(f'{one:g}' for one in limits)}"
+    return f"`{name}`", family.type, "; ".join(labels), meaning
+
+
+def _label(name: str, values: Iterable[str]) -> str:
+    if name in OPEN or not values:
+        return f"`{name}`"
+    return f"`{name}`: {', '.join(sorted(values))}"
+
+
+def _table(rows: Iterable[Sequence[str]]) -> str:
+    lines = [("metric", "type", "labels", "meaning"), ("---",) * 4, *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+async def made() -> str:
+    async with simulated() as bed:
+        return page(await exposition(bed))
+
+
+if __name__ == "__main__":
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    PAGE.write_text(asyncio.run(made()))

@@ -1,0 +1,185 @@
+"""How the controller itself is: who leads, whether it keeps up, what the API server says."""
+
+from __future__ import annotations
+
+from tests.tools.monitoring.dashboards.panels import Document, Panel, Query, dashboard, graph, label_variable, stat
+
+CHOSEN = 'job="kruise-ds-metrics",cluster=~"$cluster",instance=~"$instance"'
+REPLICA = "{{pod}} {{instance}}"
+
+
+def controller() -> Document:
+    return dashboard(
+        "kruise-ds-controller",
+        "kruise-ds / Controller",
+        {
+            "Replicas": _replicas(),
+            "Passes": _passes(),
+            "Work queue": _queue(),
+            "API server": _requests(),
+            "Event loop": _loop(),
+            "Watches and caches": _watches(),
+            "Process": _process(),
+        },
+        [
+            label_variable("cluster", "kruise_ds_build_info", "cluster"),
+            label_variable("instance", 'kruise_ds_build_info{cluster=~"$cluster"}', "instance"),
+        ],
+    )
+
+
+def of(metric: str, more: str = "") -> str:
+    """The series of the chosen replicas."""
+    return f"{metric}{{{CHOSEN}{',' if more else ''}{more}}}"
+
+
+def rate(metric: str, more: str = "") -> str:
+    return f"rate({of(metric, more)}[$__rate_interval])"
+
+
+def quantile(share: float, metric: str, *by: str) -> str:
+    """Of a histogram, over all chosen replicas together unless `by` says `instance`."""
+    return f"histogram_quantile({share}, sum by ({', '.join((*by, 'le'))}) ({rate(f'{metric}_bucket')}))"
+
+
+def median_and_tail(metric: str) -> tuple[Query, ...]:
+    """p50 and p99 of a histogram."""
+    return tuple(Query(quantile(share, metric), f"p{share * 100:.0f}") for share in (0.5, 0.99))
+
+
+def _replicas() -> tuple[Panel, ...]:
+    leads = of("leader_election_master_status", 'name="kruise-ds-controller"')
+    versions = of("kruise_ds_build_info")
+    return (
+        stat("Replicas up", f"sum(up{{{CHOSEN}}})"),
+        stat("Leaders", f"sum({leads})", warn_at=2, meaning="1, or 0 for the seconds of a fail-over"),
+        stat("Oldest process", f"time() - min({of('process_start_time_seconds')})", unit="s"),
+        stat("Restarts", f"sum(changes({of('process_start_time_seconds')}[$__range]))", warn_at=1),
+        stat("Foreign writes", f"sum(increase({of('kruise_ds_foreign_status_writes_total')}[$__range]))", warn_at=1),
+        stat(
+            "Lost sight of writes",
+            f"sum(increase({of('kruise_ds_expectations_timeouts_total')}[$__range]))",
+            warn_at=1,
+        ),
+        graph("Who leads", Query(leads, REPLICA), width=12),
+        graph("Build", Query(versions, "{{version}} {{revision}} python {{python_version}}: {{instance}}"), width=12),
+    )
+
+
+def _passes() -> tuple[Panel, ...]:
+    errors = rate("controller_runtime_reconcile_errors_total")
+    passes = rate("controller_runtime_reconcile_total")
+    return (
+        graph("Passes per second", Query(f"sum by (result) ({passes})", "{{result}}"), width=6, stacked=True),
+        graph(
+            "Failed passes",
+            Query(f"sum({errors}) / clamp_min(sum({passes}), 0.001)", "failed"),
+            Query(f"sum({rate('controller_runtime_reconcile_panics_total')})", "crashed, per second"),
+            unit="percentunit",
+            width=6,
+        ),
+        graph(
+            "Length of a pass",
+            *median_and_tail("controller_runtime_reconcile_time_seconds"),
+            unit="s",
+            width=6,
+        ),
+        graph(
+            "Workers",
+            Query(f"sum({of('controller_runtime_active_workers')})", "at work"),
+            Query(f"max({of('controller_runtime_max_concurrent_reconciles')})", "there are"),
+            width=6,
+        ),
+    )
+
+
+def _queue() -> tuple[Panel, ...]:
+    return (
+        graph("Depth", Query(of("workqueue_depth"), REPLICA), width=6, meaning="A standby's fills: nobody takes"),
+        graph(
+            "Wait",
+            *median_and_tail("workqueue_queue_duration_seconds"),
+            unit="s",
+            width=6,
+        ),
+        graph(
+            "Adds and retries per second",
+            Query(f"sum({rate('workqueue_adds_total')})", "added"),
+            Query(f"sum({rate('workqueue_retries_total')})", "again"),
+            width=6,
+        ),
+        graph(
+            "Longest running", Query(f"max({of('workqueue_longest_running_processor_seconds')})"), unit="s", width=6
+        ),
+    )
+
+
+def _requests() -> tuple[Panel, ...]:
+    requests = rate("rest_client_requests_total")
+    refused = rate("rest_client_requests_total", 'code="429"')
+    return (
+        graph(
+            "Requests per second", Query(f"sum by (code, method) ({requests})", "{{method}} {{code}}"), stacked=True
+        ),
+        graph(
+            "Latency, p99",
+            Query(quantile(0.99, "rest_client_request_duration_seconds", "verb"), "{{verb}}"),
+            unit="s",
+        ),
+        graph(
+            "Told to wait, per second",
+            Query(f"sum({refused}) or vector(0)", "429"),
+            meaning="Too Many Requests: see API priority and fairness of the server",
+        ),
+        graph(
+            "Status writes per second",
+            Query(f"sum by (result) ({rate('kruise_ds_status_updates_total')})", "{{result}}"),
+        ),
+        graph(
+            "Template checks per second",
+            Query(f"sum by (result) ({rate('kruise_ds_template_dry_runs_total')})", "{{result}}"),
+        ),
+        graph("Events dropped per second", Query(f"sum({rate('kruise_ds_events_dropped_total')})", "dropped")),
+    )
+
+
+def _loop() -> tuple[Panel, ...]:
+    return (
+        graph(
+            "Lag, p99",
+            Query(quantile(0.99, "kruise_ds_event_loop_lag_seconds", "instance"), "{{instance}}"),
+            unit="s",
+            width=12,
+        ),
+        graph("Tasks", Query(f"sum by (kind) ({of('kruise_ds_tasks')})", "{{kind}}"), width=12, stacked=True),
+    )
+
+
+def _watches() -> tuple[Panel, ...]:
+    contact = of("kruise_ds_informer_last_contact_timestamp_seconds")
+    return (
+        graph(
+            "Watches started again, per second",
+            Query(f"sum by (resource, reason) ({rate('kruise_ds_watch_restarts_total')})", "{{resource}} {{reason}}"),
+            width=6,
+        ),
+        graph("Silence", Query(f"max by (resource) (time() - {contact})", "{{resource}}"), unit="s", width=6),
+        graph(
+            "Objects in caches",
+            Query(f"max by (resource) ({of('kruise_ds_informer_objects')})", "{{resource}}"),
+            width=6,
+        ),
+        graph(
+            "Caches that are full",
+            Query(f"min by (resource) ({of('kruise_ds_informer_synced')})", "{{resource}}"),
+            width=6,
+        ),
+    )
+
+
+def _process() -> tuple[Panel, ...]:
+    return (
+        graph("CPU", Query(rate("process_cpu_seconds_total"), REPLICA), meaning="Seconds of CPU per second"),
+        graph("Memory", Query(of("process_resident_memory_bytes"), REPLICA), unit="bytes"),
+        graph("File descriptors", Query(of("process_open_fds"), REPLICA)),
+    )

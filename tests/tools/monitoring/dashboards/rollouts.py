@@ -1,0 +1,259 @@
+"""Where every DaemonSet stands, and how the chosen ones got there."""
+
+from __future__ import annotations
+
+from controller.api.daemonset import Phase
+from tests.tools.monitoring.dashboards.panels import (
+    DATASOURCE,
+    Document,
+    Panel,
+    Query,
+    dashboard,
+    graph,
+    label_variable,
+    mappings,
+    stat,
+)
+
+CHOSEN = 'cluster=~"$cluster",namespace=~"$namespace",daemonset=~"$daemonset"'
+OBJECT = "cluster, namespace, daemonset"
+"""Of an object, without the pod that reports it: a fail-over is no gap, and two that report count once."""
+
+COLOURS = {
+    Phase.PENDING: "text",
+    Phase.PROGRESSING: "blue",
+    Phase.HELD: "purple",
+    Phase.PAUSED: "yellow",
+    Phase.STALLED: "red",
+    Phase.MANUAL: "light-blue",
+    Phase.DEGRADED: "orange",
+    Phase.HEALTHY: "green",
+    Phase.TERMINATING: "dark-red",
+}
+
+
+def rollouts() -> Document:
+    return dashboard(
+        "kruise-ds-rollouts",
+        "kruise-ds / Rollouts",
+        {
+            "Now": _now(),
+            "DaemonSets": (_table(),),
+            "The chosen DaemonSets, together": _chosen(),
+            "How long it takes": _durations(),
+        },
+        [
+            label_variable("cluster", "kruise_daemonset_metadata_generation", "cluster"),
+            label_variable("namespace", 'kruise_daemonset_metadata_generation{cluster=~"$cluster"}', "namespace"),
+            label_variable(
+                "daemonset",
+                'kruise_daemonset_metadata_generation{cluster=~"$cluster",namespace=~"$namespace"}',
+                "daemonset",
+            ),
+        ],
+        [_edits()],
+    )
+
+
+def each(metric: str, *more: str, **matches: str) -> str:
+    """One number for each chosen object, and for each value of the labels `more`."""
+    wanted = "".join(f',{label}="{value}"' for label, value in matches.items())
+    return f"max by ({', '.join((OBJECT, *more))}) (kruise_daemonset_{metric}{{{CHOSEN}{wanted}}})"
+
+
+def total(metric: str, *more: str, **matches: str) -> str:
+    return f"sum({each(metric, *more, **matches)})"
+
+
+def _now() -> tuple[Panel, ...]:
+    by_phase = [
+        stat(phase, total("rollout_phase", phase=phase), warn_at=warn_at)
+        for phase, warn_at in ((Phase.PROGRESSING, None), (Phase.HELD, None), (Phase.PAUSED, 1), (Phase.STALLED, 1))
+    ]
+    return (
+        stat("DaemonSets", f"count({each('metadata_generation')})"),
+        *by_phase,
+        stat("Nodes unavailable", total("status_number_unavailable"), warn_at=1),
+    )
+
+
+def _table() -> Panel:
+    columns = {
+        "Phase": f"{each('rollout_phase', 'phase')} == 1",
+        "Target": each("rollout_target_nodes"),
+        "Updated": each("status_updated_number_scheduled"),
+        "Unavailable": each("status_number_unavailable"),
+        "Partition": each("spec_strategy_partition"),
+        "Age": f"time() - {each('created')}",
+    }
+    names = {f"Value #{letter}": name for letter, name in zip("ABCDEF", columns, strict=True)}
+    shown = {name: title for name, title in names.items() if title != "Phase"}
+    labels = {"cluster": "Cluster", "namespace": "Namespace", "daemonset": "DaemonSet", "phase": "Phase"}
+    colours = {phase.value: {"text": phase.value, "color": COLOURS[phase]} for phase in Phase}
+    return Panel(
+        "table",
+        "",
+        tuple(Query(expression, table=True) for expression in columns.values()),
+        width=24,
+        height=9,
+        options={"showHeader": True},
+        overrides={
+            "Age": {"unit": "dtdurations"},
+            "Phase": {
+                "mappings": [{"type": "value", "options": colours}],
+                "custom.cellOptions": {"type": "color-text"},
+            },
+        },
+        transformations=(
+            {"id": "merge", "options": {}},
+            {
+                "id": "organize",
+                "options": {
+                    "excludeByName": {"Time": True, "Value #A": True},
+                    "renameByName": {**labels, **shown},
+                },
+            },
+        ),
+    )
+
+
+def _chosen() -> tuple[Panel, ...]:
+    parts = {
+        "updated": total("rollout_updated_available_nodes"),
+        "updating": total("rollout_updating_nodes"),
+        "failed": total("rollout_failed_nodes", "reason"),
+    }
+    parts["old"] = f"clamp_min({' - '.join((total('status_desired_number_scheduled'), *parts.values()))}, 0)"
+    budget = f"clamp_min({each('spec_strategy_rollingupdate_max_unavailable')}, 1)"
+    return (
+        graph(
+            "Nodes",
+            *(Query(expression, part) for part, expression in parts.items()),
+            stacked=True,
+            width=12,
+        ),
+        Panel(
+            "gauge",
+            "Budget used",
+            (Query(f"{each('status_number_unavailable')} / {budget}", "{{namespace}}/{{daemonset}}", instant=True),),
+            "Nodes without an available pod, as part of maxUnavailable",
+            unit="percentunit",
+            width=4,
+            defaults={
+                "min": 0,
+                "max": 1,
+                "thresholds": {
+                    "mode": "absolute",
+                    "steps": [
+                        {"color": "green", "value": None},
+                        {"color": "orange", "value": 1},
+                        {"color": "red", "value": 1.01},
+                    ],
+                },
+            },
+            options={"reduceOptions": {"calcs": ["lastNotNull"]}},
+        ),
+        _timeline(),
+        graph(
+            "Failing nodes by reason",
+            Query(f"sum by (reason) ({each('rollout_failed_nodes', 'reason')})", "{{reason}}"),
+            stacked=True,
+        ),
+        Panel(
+            "bargauge",
+            "Nodes by zone",
+            (
+                Query(
+                    f"sum by (zone, state) ({each('rollout_zone_nodes', 'zone', 'state')})",
+                    "{{zone}} {{state}}",
+                    instant=True,
+                ),
+            ),
+            width=8,
+            options={"orientation": "horizontal", "reduceOptions": {"calcs": ["lastNotNull"]}},
+        ),
+        graph(
+            "What blocks",
+            Query(f"{each('rollout_blocked', 'reason')} == 1", "{{namespace}}/{{daemonset}} {{reason}}"),
+            width=4,
+        ),
+        stat(
+            "Unplanned nodes",
+            total("rollout_unplanned_updated_nodes"),
+            warn_at=1,
+            meaning="They run the new version although partition or selector keeps them on the old one",
+        ),
+    )
+
+
+def _timeline() -> Panel:
+    """One bar for each object: a number for each phase, because Grafana colours numbers."""
+    numbered = " or ".join(
+        f"{each('rollout_phase', 'phase', phase=phase)} * {number}" for number, phase in enumerate(Phase, start=1)
+    )
+    return Panel(
+        "state-timeline",
+        "Phase",
+        (Query(f"max by ({OBJECT}) ({numbered})", "{{namespace}}/{{daemonset}}"),),
+        width=8,
+        defaults={"mappings": mappings((phase.value, COLOURS[phase]) for phase in Phase)},
+        options={"mergeValues": True, "showValue": "auto", "legend": {"displayMode": "list", "placement": "bottom"}},
+    )
+
+
+def _durations() -> tuple[Panel, ...]:
+    fallbacks = f"kruise_daemonset_in_place_fallbacks_total{{{CHOSEN}}}"
+    operations = f"kruise_daemonset_pod_operations_total{{{CHOSEN}}}"
+    return (
+        graph(
+            "Rollout duration",
+            *(
+                Query(
+                    f"histogram_quantile({share}, sum by (le) (rate("
+                    'kruise_ds_rollout_duration_seconds_bucket{cluster=~"$cluster"}[$__range])))',
+                    f"p{share * 100:.0f}",
+                )
+                for share in (0.5, 0.9)
+            ),
+            unit="s",
+            width=6,
+            meaning="From start to end, pauses included; of all DaemonSets, over the time that is shown",
+        ),
+        graph(
+            "Node update duration, p90",
+            Query(
+                "histogram_quantile(0.9, sum by (method, le) (rate("
+                'kruise_ds_node_update_duration_seconds_bucket{cluster=~"$cluster"}[$__range])))',
+                "{{method}}",
+            ),
+            unit="s",
+            width=6,
+            meaning="From the decision to the available pod; of all DaemonSets, over the time that is shown",
+        ),
+        graph(
+            "Recreated instead of updated in place",
+            Query(f"sum by (reason) (increase({fallbacks}[$__rate_interval]))", "{{reason}}"),
+            width=6,
+        ),
+        graph(
+            "Pod operations per minute",
+            Query(
+                f"sum by (operation, result) (rate({operations}[$__rate_interval])) * 60",
+                "{{operation}} {{result}}",
+            ),
+            width=6,
+        ),
+    )
+
+
+def _edits() -> Document:
+    return {
+        "name": "edits",
+        "enable": True,
+        "datasource": DATASOURCE,
+        "expr": f"changes(kruise_daemonset_metadata_generation{{{CHOSEN}}}[2m]) > 0",
+        "step": "1m",
+        "titleFormat": "spec edited",
+        "textFormat": "{{namespace}}/{{daemonset}}",
+        "iconColor": "blue",
+    }

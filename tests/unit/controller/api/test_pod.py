@@ -1,0 +1,202 @@
+"""From the bytes of a pod to its record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller.api import pod as pods
+from controller.api.ailment import Ailment
+from controller.api.meta import Key
+from controller.api.pod import Pod, PodView, target_node
+from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
+from tests.beds.worlds import pod as built
+
+
+def owner(**fields: Any) -> dict[str, Any]:
+    ours = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", "name": "demo", "uid": "uid-ads"}
+    return {**ours, "controller": True, **fields}
+
+
+def decoded(metadata: dict[str, Any] | None = None, spec: Any = None, status: Any = None) -> Pod | None:
+    named = {"namespace": "default", "name": "demo-x", "uid": "u", "resourceVersion": "7"}
+    raw = {"metadata": {**named, **(metadata or {})}, "spec": spec or {}, "status": status or {}, "unknown": [1]}
+    return pods.project(msgspec.json.decode(msgspec.json.encode(raw), type=PodView))
+
+
+def record(metadata: dict[str, Any] | None = None, spec: Any = None, status: Any = None) -> Pod:
+    found = decoded(metadata, spec, status)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1alpha1", "v9"])
+def test_i4_defect_b1_an_owner_of_any_served_version_is_us(version: str) -> None:
+    found = record({"ownerReferences": [owner(apiVersion=f"apps.kruise.io/{version}")]})
+    assert (found.owner_uid, found.owner_index) == ("uid-ads", 0)
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        owner(apiVersion="apps/v1"),
+        owner(kind="StatefulSet"),
+        owner(apiVersion="v1"),
+        owner(apiVersion="kruise.io/v1"),
+    ],
+)
+def test_a_pod_of_another_controller_is_dropped(foreign: dict[str, Any]) -> None:
+    assert decoded({"ownerReferences": [foreign]}) is None
+
+
+def test_i4_an_owner_of_the_same_name_and_another_uid_is_another() -> None:
+    assert record({"ownerReferences": [owner(uid="uid-successor")]}).owner_uid == "uid-successor"
+
+
+def test_an_orphan_remembers_how_many_owners_it_has() -> None:
+    assert (record().owner_uid, record().owner_index) == ("", 0)
+    plain = [owner(controller=False), owner(apiVersion="v1", kind="Node", controller=None)]
+    assert (record({"ownerReferences": plain}).owner_uid, record({"ownerReferences": plain}).owner_index) == ("", 2)
+
+
+def test_the_place_of_our_reference_is_remembered() -> None:
+    owners = [owner(apiVersion="v1", kind="Node", controller=False), owner()]
+    assert record({"ownerReferences": owners}).owner_index == 1
+
+
+def aim(*terms: dict[str, Any]) -> dict[str, Any]:
+    required = {"nodeSelectorTerms": list(terms)}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
+
+
+def by_name(*names: str, operator: str = "In", key: str = "metadata.name") -> dict[str, Any]:
+    return {"matchFields": [{"key": key, "operator": operator, "values": list(names)}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "node"),
+    [
+        ({"nodeName": "a"}, "a"),
+        ({"nodeName": "a", **aim(by_name("b"))}, "a"),
+        (aim(by_name("b")), "b"),
+        (aim({"matchExpressions": []}, by_name("b")), "b"),
+        (aim(by_name("a", "b")), ""),
+        (aim(by_name("b", operator="NotIn")), ""),
+        (aim(by_name("b", key="metadata.uid")), ""),
+        (aim(), ""),
+        ({"affinity": {"podAffinity": {}}}, ""),
+        ({"affinity": {"nodeAffinity": {}}}, ""),
+        ({}, ""),
+    ],
+)
+def test_the_target_node(spec: dict[str, Any], node: str) -> None:
+    assert target_node(msgspec.convert({"metadata": {}, "spec": spec}, PodView).spec) == node
+
+
+def test_an_aimed_pod_is_not_bound() -> None:
+    assert not record(spec=aim(by_name("b"))).bound
+    assert record(spec={"nodeName": "b"}).bound
+
+
+def test_readiness_is_a_condition_and_its_time() -> None:
+    condition = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-21T10:00:00Z"}
+    ready = record(status={"phase": "Running", "conditions": [{"type": "PodScheduled", "status": "True"}, condition]})
+    assert (ready.ready, ready.ready_since, ready.phase) == (True, 1795255200.0, "Running")
+    unready = record(status={"conditions": [{**condition, "status": "False"}]})
+    assert (unready.ready, unready.ready_since) == (False, None)
+    untold = record(status={"conditions": [{"type": "Ready", "status": "True"}]})
+    assert (untold.ready, untold.ready_since) == (True, None)
+
+
+def test_what_else_is_kept() -> None:
+    found = record(
+        {
+            "labels": {"controller-revision-hash": "v1"},
+            "finalizers": ["demo.io/hold"],
+            "creationTimestamp": "2026-11-21T10:00:00Z",
+            "deletionTimestamp": "2026-11-21T10:01:00Z",
+        }
+    )
+    assert found.hash == "v1"
+    assert found.finalizers == ("demo.io/hold",)
+    assert found.created == 1795255200.0
+    assert found.dying
+    assert found.key == Key("default", "demo-x")
+    assert (found.ref.uid, found.ref.version) == ("u", "7")
+
+
+def test_a_pod_without_anything_is_a_pod() -> None:
+    bare = record()
+    assert (bare.hash, bare.created, bare.dying, bare.ready, bare.node) == ("", 0.0, False, False, "")
+
+
+def test_label_sets_are_shared_between_pods() -> None:
+    one, other = record({"labels": {"a": "1", "b": "2"}}), record({"labels": {"b": "2", "a": "1"}})
+    assert one.labels is other.labels
+    assert record({"labels": {"a": "1"}}).labels is not one.labels
+
+
+def test_the_pool_of_label_sets_does_not_grow_for_ever() -> None:
+    kept = record({"labels": {"n": "first"}})
+    for number in range(20_001):
+        pods.project(msgspec.convert({"metadata": {"labels": {"n": str(number)}}}, PodView))
+    assert kept.labels == {"n": "first"}
+    assert record({"labels": {"n": "first"}}).labels is not kept.labels
+
+
+def test_a_pod_is_held_while_a_hook_was_asked() -> None:
+    assert built("a", labels={LIFECYCLE_STATE_LABEL: PREPARING_DELETE}).held
+    assert not built("a", labels={LIFECYCLE_STATE_LABEL: "Normal"}).held
+
+
+def waiting(reason: str) -> dict[str, Any]:
+    return {"ready": False, "state": {"waiting": {"reason": reason, "message": "any"}}, "lastState": {}}
+
+
+def ended(code: int, *, ready: bool = False, field: str = "lastState") -> dict[str, Any]:
+    there: dict[str, Any] = {"ready": ready, "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
+    return {**there, field: {"terminated": {"exitCode": code, "reason": "OOMKilled"}}}
+
+
+UP = {"type": "Ready", "status": "True"}
+
+
+@pytest.mark.parametrize(
+    ("status", "ailment"),
+    [
+        ({"phase": "Pending"}, None),
+        ({"phase": "Pending", "containerStatuses": [waiting("ContainerCreating")]}, None),
+        ({"phase": "Running", "containerStatuses": [{"ready": False, "state": {"running": {}}}]}, None),
+        ({"phase": "Running", "containerStatuses": [waiting("CrashLoopBackOff")]}, Ailment.CRASH_LOOP),
+        ({"phase": "Running", "containerStatuses": [ended(137)]}, Ailment.CRASH_LOOP),
+        ({"phase": "Running", "containerStatuses": [ended(1, field="state")]}, Ailment.CRASH_LOOP),
+        ({"phase": "Running", "containerStatuses": [ended(0)]}, None),
+        ({"phase": "Running", "containerStatuses": [ended(1, ready=True)]}, None),
+        ({"phase": "Running", "conditions": [UP], "containerStatuses": [ended(1)]}, None),
+        ({"phase": "Pending", "containerStatuses": [waiting("ErrImagePull")]}, Ailment.IMAGE_PULL),
+        ({"phase": "Pending", "containerStatuses": [waiting("InvalidImageName")]}, Ailment.IMAGE_PULL),
+        ({"phase": "Pending", "containerStatuses": [waiting("CreateContainerConfigError")]}, Ailment.CONFIG),
+        ({"phase": "Running", "containerStatuses": [waiting("RunContainerError")]}, Ailment.CONFIG),
+        (
+            {
+                "phase": "Pending",
+                "initContainerStatuses": [waiting("CrashLoopBackOff")],
+                "containerStatuses": [waiting("PodInitializing")],
+            },
+            Ailment.CRASH_LOOP,
+        ),
+        (
+            {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False"}]},
+            Ailment.UNSCHEDULABLE,
+        ),
+        ({"phase": "Failed", "reason": "Evicted", "conditions": [UP]}, Ailment.EVICTED),
+        ({"phase": "Failed", "reason": "OutOfcpu"}, Ailment.OTHER),
+        ({"phase": "Succeeded"}, Ailment.OTHER),
+        ({"phase": "Running", "containerStatuses": None, "initContainerStatuses": None}, None),
+        ({"phase": "Running", "containerStatuses": [{"state": None, "lastState": None}]}, None),
+    ],
+)
+def test_why_a_pod_will_not_get_ready_by_waiting(status: dict[str, Any], ailment: Ailment | None) -> None:
+    assert record(status=status).ailment is ailment

@@ -1,0 +1,98 @@
+"""What is remembered between passes: refusals, places where writes fail, nodes that are gone."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from controller.api.daemonset import DaemonSetStatus
+from controller.daemonset.memory import ASK_AGAIN_AT_MOST, FAILING_AT_MOST, Memories, Memory
+from controller.daemonset.trouble import Trouble
+from controller.planner.actions import CreatePod
+from controller.planner.world import Predecessor
+from tests.beds.worlds import NOW, ds, pod
+
+
+def test_a_place_is_left_alone_from_its_second_failure_on_and_longer_each_time() -> None:
+    memory = Memory()
+    memory.failed("node-3", 100.0)
+    assert memory.held_back(100.0) == {}, "the first failure may be chance: it is tried again at once"
+    memory.failed("node-3", 100.0)
+    assert memory.held_back(100.0) == {"node-3": 101.0}
+    memory.failed("node-3", 101.0)
+    assert memory.held_back(102.5) == {"node-3": 103.0}
+    assert memory.held_back(103.0) == {}
+    for _ in range(20):
+        memory.failed("node-3", 200.0)
+    assert memory.held_back(200.0) == {"node-3": 200.0 + FAILING_AT_MOST}
+
+
+def test_a_refused_template_is_asked_about_ever_more_seldom() -> None:
+    memory = Memory()
+    asked = []
+    now = 0.0
+    for _ in range(6):
+        memory.refused("v2", "no", now)
+        asked.append(memory.ask_at - now)
+        now = memory.ask_at
+    assert asked == [60.0, 120.0, 240.0, 480.0, ASK_AGAIN_AT_MOST, ASK_AGAIN_AT_MOST]
+    assert memory.verdicts == {"v2": "no"}
+
+
+def test_a_node_that_is_gone_leaves_nothing_behind() -> None:
+    memories = Memories()
+    memory = memories.of("uid-1")
+    memory.predecessors["node-3"] = Predecessor(uid="p", hash="v1")
+    memory.failed("node-3", 1.0)
+    memories.forget_node("node-3")
+    assert (memory.predecessors, memory.failing) == ({}, {})
+
+
+def looked() -> Memory:
+    """Nobody was ready yet at the first look."""
+    memory = Memory()
+    memory.ready_seen([], NOW - 1)
+    return memory
+
+
+def test_a_ready_pod_of_a_node_whose_clock_is_ahead_counts_from_when_it_was_first_seen() -> None:
+    memory = looked()
+    ahead, right = pod("node-0", ready=NOW + 90), pod("node-1", ready=NOW - 1)
+    assert memory.ready_seen([ahead, right], NOW) == {ahead.uid: NOW}
+    assert memory.ready_seen([ahead, right], NOW + 100) == {ahead.uid: NOW}, "also once our clock has caught up"
+
+
+def test_at_the_first_look_such_a_pod_counts_from_its_creation() -> None:
+    """After a restart of the controller nobody knows better, and the old pods must not all seem unavailable."""
+    ahead = pod("node-0", ready=NOW + 90, created=NOW - 3600)
+    assert Memory().ready_seen([ahead], NOW) == {ahead.uid: NOW - 3600}
+
+
+def test_a_pod_that_becomes_ready_again_or_goes_is_seen_anew() -> None:
+    memory = looked()
+    ahead = pod("node-0", ready=NOW + 90)
+    memory.ready_seen([ahead], NOW)
+    again = replace(ahead, ready_since=NOW + 95)
+    assert memory.ready_seen([again], NOW + 5) == {ahead.uid: NOW + 5}
+    assert memory.ready_seen([replace(ahead, ready=False, ready_since=None)], NOW + 6) == {}
+    assert memory.future_ready == {}, "nothing is kept of a pod that is not ready any more"
+
+
+def test_our_own_status_counts_until_the_cache_shows_it_or_a_later_one() -> None:
+    memory = Memory()
+    cached = replace(ds(), version="10", status=DaemonSetStatus(number_ready=1))
+    assert memory.latest_status(cached) == ("10", cached.status)
+    memory.status, memory.status_version = DaemonSetStatus(number_ready=2), 12
+    assert memory.latest_status(cached) == ("12", memory.status)
+    for version in ("12", "13"):
+        shown = replace(cached, version=version)
+        assert memory.latest_status(shown) == (version, cached.status)
+
+
+def test_another_generation_begins_without_trouble() -> None:
+    memory = Memory()
+    memory.rules_of(ds(generation=1))
+    memory.trouble = told = Trouble(words="no", gist="no", kind=CreatePod)
+    memory.rules_of(ds(generation=1))
+    assert memory.trouble == told
+    memory.rules_of(ds(generation=2))
+    assert memory.trouble is None

@@ -1,0 +1,106 @@
+"""Events: what is said, what is not said twice, and that good news never drowns a warning."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractAsyncContextManager
+
+import msgspec
+
+from controller.api.base import JSONObject
+from controller.daemonset.recorder import BURST, SAME_WORDS_SECONDS, Recorder
+from controller.kube.client import Client
+from controller.kube.request import Request, Response, Stream
+from controller.kube.sender import Sender
+from controller.planner.actions import Note
+from tests.beds.virtual_time import clock, virtual_time
+from tests.beds.worlds import ds
+
+
+class Wire:
+    """Keeps the events that are sent."""
+
+    def __init__(self) -> None:
+        self.events: list[JSONObject] = []
+
+    async def exchange(self, request: Request) -> Response:
+        self.events.append(msgspec.json.decode(request.body))
+        return Response(status=201, body=b"{}")
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
+        raise NotImplementedError
+
+    def reasons(self) -> list[str]:
+        return [str(event["reason"]) for event in self.events]
+
+
+class SlowWire(Wire):
+    """Each answer takes a second."""
+
+    async def exchange(self, request: Request) -> Response:
+        await asyncio.sleep(1.0)
+        return await super().exchange(request)
+
+
+def created(number: int) -> Note:
+    return Note(warning=False, reason="SuccessfulCreate", message=f"Created pod: demo-{number}")
+
+
+REFUSED = Note(warning=True, reason="TemplateRefused", message="hostPort: too large")
+
+
+@virtual_time
+async def test_a_flood_of_good_news_is_cut_and_a_warning_still_comes_through() -> None:
+    wire = Wire()
+    recorder = Recorder(Client(Sender(wire)), clock, "me")
+    async with recorder.sending():
+        for number in range(2 * BURST):
+            recorder(ds(), created(number))
+        recorder(ds(), REFUSED)
+    assert wire.reasons() == ["SuccessfulCreate"] * BURST + ["TemplateRefused"]
+
+
+@virtual_time
+async def test_the_same_warning_is_said_again_only_after_ten_minutes() -> None:
+    wire = Wire()
+    recorder = Recorder(Client(Sender(wire)), clock, "me")
+    async with recorder.sending():
+        recorder(ds(), REFUSED)
+        recorder(ds(), REFUSED)
+        await asyncio.sleep(SAME_WORDS_SECONDS + 1)
+        recorder(ds(), REFUSED)
+    assert wire.reasons() == ["TemplateRefused"] * 2
+
+
+@virtual_time
+async def test_a_warning_that_was_not_sent_is_counted_and_may_be_said_later() -> None:
+    wire, dropped = Wire(), []
+    recorder = Recorder(Client(Sender(wire)), clock, "me", lambda: dropped.append(1))
+    async with recorder.sending():
+        for number in range(BURST):
+            recorder(ds(), Note(warning=True, reason="FailedCreate", message=f"no {number}"))
+        recorder(ds(), REFUSED)
+        assert len(dropped) == 1
+        await asyncio.sleep(301)
+        recorder(ds(), REFUSED)
+    assert wire.reasons()[-1] == "TemplateRefused"
+
+
+@virtual_time
+async def test_an_event_that_is_on_its_way_at_the_end_arrives() -> None:
+    wire = SlowWire()
+    recorder = Recorder(Client(Sender(wire)), clock, "me")
+    async with recorder.sending():
+        recorder(ds(), created(1))
+        await asyncio.sleep(0.5)
+    assert wire.reasons() == ["SuccessfulCreate"]
+
+
+@virtual_time
+async def test_what_does_not_get_through_in_time_at_the_end_is_counted_once() -> None:
+    wire, dropped = SlowWire(), []
+    recorder = Recorder(Client(Sender(wire)), clock, "me", lambda: dropped.append(1))
+    async with recorder.sending(flush_seconds=0.2):
+        recorder(ds(), created(1))
+        await asyncio.sleep(0.5)
+    assert (wire.reasons(), len(dropped)) == ([], 1)

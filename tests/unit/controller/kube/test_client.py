@@ -1,0 +1,191 @@
+"""What each verb sends, and what it makes of the answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from controller.api import patch
+from controller.api.meta import Key, Ref
+from controller.kube import errors
+from controller.kube.client import Client, Deleted, Written
+from controller.kube.decode import Bookmark, Seen
+from controller.kube.request import JSON_PATCH, Request, Response
+from controller.kube.sender import Sender
+from tests.beds.scripted import Script, Watch, ok
+from tests.beds.things import THINGS, Thing, bookmark, error_line, line, page, status, thing
+from tests.beds.virtual_time import virtually
+
+KEY = Key("default", "a")
+REF = Ref(namespace="default", name="a", uid="u", version="6")
+ONE = "/apis/example.com/v1/namespaces/default/things/a"
+ALL = "/apis/example.com/v1/namespaces/default/things"
+
+
+def asked(verb: Callable[[Client], Awaitable[object]], answer: Response | None = None) -> tuple[object, Request]:
+    """What a verb returns, and what it sent."""
+
+    async def main() -> tuple[object, Request]:
+        script = Script(answer or ok())
+        return await verb(Client(Sender(script))), script.requests[0]
+
+    return virtually(main())
+
+
+def test_create_posts_the_body_as_it_is_and_keeps_three_words_of_the_answer() -> None:
+    written, request = asked(lambda client: client.create(THINGS, "default", b'{"as":"is"}'), ok(status=201))
+    assert written == Written(name="a", uid="u", version="7")
+    assert (request.method, request.path, request.query, request.body) == ("POST", ALL, (), b'{"as":"is"}')
+    assert request.timeout == 30.0
+
+
+def test_a_dry_run_says_so_in_the_query() -> None:
+    _, request = asked(lambda client: client.create(THINGS, "default", {"a": 1}, dry_run=True))
+    assert request.query == (("dryRun", "All"),)
+    assert json.loads(request.body) == {"a": 1}
+
+
+def test_a_patch_of_a_subresource_is_a_json_patch() -> None:
+    change = patch.guarded_by_version("6", patch.add({"ready": 1}, "status"))
+    _, request = asked(lambda client: client.patch(THINGS, REF, change, sub="status"))
+    assert (request.method, request.path, request.content_type) == ("PATCH", f"{ONE}/status", JSON_PATCH)
+    assert json.loads(request.body)[0] == {"op": "replace", "path": "/metadata/resourceVersion", "value": "6"}
+
+
+def test_delete_is_guarded_by_uid_and_by_version_only_when_asked() -> None:
+    _, request = asked(lambda client: client.delete(THINGS, REF))
+    assert json.loads(request.body) == {
+        "kind": "DeleteOptions",
+        "apiVersion": "v1",
+        "preconditions": {"uid": "u"},
+    }
+    _, request = asked(lambda client: client.delete(THINGS, REF, version="6", grace=0, propagation="Orphan"))
+    options = json.loads(request.body)
+    assert options["preconditions"] == {"uid": "u", "resourceVersion": "6"}
+    assert (options["gracePeriodSeconds"], options["propagationPolicy"]) == (0, "Orphan")
+
+
+def test_delete_tells_the_version_of_a_dying_object_and_none_for_one_that_is_gone() -> None:
+    deleted, _ = asked(lambda client: client.delete(THINGS, REF))
+    assert deleted == Deleted(version="7")
+    deleted, _ = asked(lambda client: client.delete(THINGS, REF), ok(b'{"kind":"Status","status":"Success"}'))
+    assert deleted == Deleted(version=None)
+
+
+def test_get_returns_the_record_or_none_for_a_foreign_object() -> None:
+    got, request = asked(lambda client: client.get(THINGS, KEY), ok(json.dumps(thing("a", 7)).encode()))
+    assert got == Thing(name="a", uid="uid-a", version="7")
+    assert (request.method, request.path) == ("GET", ONE)
+    got, _ = asked(lambda client: client.get(THINGS, KEY), ok(json.dumps(thing("a", size=0)).encode()))
+    assert got is None
+
+
+def test_a_page_is_asked_for_with_limit_token_and_selector() -> None:
+    got, request = asked(
+        lambda client: client.page(THINGS, "default", limit=5, token="t", query=(("labelSelector", "a=b"),)),
+        ok(page(thing("a", 3), version=9)),
+    )
+    assert request.query == (("labelSelector", "a=b"), ("limit", "5"), ("continue", "t"))
+    assert getattr(got, "version") == "9"  # noqa: B009 - `asked` returns any verb's result
+
+
+def test_an_object_or_page_that_cannot_be_read_is_an_error_of_the_server() -> None:
+    with pytest.raises(errors.Unreadable, match=r"get things\.example\.com default/a"):
+        asked(lambda client: client.get(THINGS, KEY), ok(json.dumps(thing("a", size="big")).encode()))
+    with pytest.raises(errors.Unreadable, match=r"list things\.example\.com"):
+        asked(lambda client: client.page(THINGS), ok(b"<html>"))
+
+
+def test_a_write_whose_answer_cannot_be_read_may_have_happened() -> None:
+    with pytest.raises(errors.Unknown):
+        asked(lambda client: client.create(THINGS, "default", b"{}"), ok(b"<html>"))
+
+
+async def watched(script: Script) -> list[object]:
+    events: list[object] = []
+    async with Client(Sender(script)).watch(THINGS, query=(("resourceVersion", "5"),)) as bunches:
+        async for bunch in bunches:
+            events.extend(bunch)
+    return events
+
+
+def test_a_watch_gives_records_and_bookmarks_until_the_server_closes() -> None:
+    added, moved = line("ADDED", thing("a", 6)), line("MODIFIED", thing("a", 7, size=2))
+    script = Script(Watch([added[:20], added[20:] + moved, bookmark(9)]))
+    first, second, third = virtually(watched(script))
+    assert isinstance(first, Seen)
+    assert isinstance(second, Seen)
+    assert second.version == "7"
+    assert third == Bookmark(version="9")
+    request = script.requests[0]
+    assert request.query == (("watch", "1"), ("resourceVersion", "5"))
+    assert request.path == "/apis/example.com/v1/things"
+
+
+@pytest.mark.parametrize(
+    ("watch", "expected"),
+    [
+        (Watch([status(410, "Expired")], status=410), errors.Gone),
+        (Watch([b"404 page not found"], status=404), errors.NotFound),
+        (Watch([status(429)], status=429, retry_after=4.0), errors.Busy),
+        (Watch([ConnectionResetError()], status=500), errors.ServerError),
+        (Watch([error_line(410, "Expired")]), errors.Gone),
+        (Watch([error_line(500, "InternalError")]), errors.ServerError),
+        (Watch([b'{"type":"ADDED","obj\n']), errors.Unreadable),
+        (Watch([ConnectionResetError("reset")]), errors.Unreachable),
+        (Watch([1000.0]), errors.Unreachable),
+    ],
+    ids=["410", "404", "429", "500", "ERROR 410", "ERROR 500", "garbage", "reset", "silence"],
+)
+def test_every_end_of_a_watch_but_the_servers_close_is_an_error(
+    watch: Watch, expected: type[errors.ApiError]
+) -> None:
+    with pytest.raises(expected):
+        virtually(watched(Script(watch)))
+
+
+def test_a_refused_watch_renews_credentials_for_the_next_one() -> None:
+    refreshed: list[str] = []
+
+    async def refresh() -> None:
+        refreshed.append("once")
+
+    async def main() -> None:
+        client = Client(Sender(Script(Watch(status=401)), refresh=refresh))
+        with pytest.raises(errors.Unauthorized):
+            async with client.watch(THINGS):
+                pass
+
+    virtually(main())
+    assert refreshed == ["once"]
+
+
+def test_a_watch_that_is_left_early_leaves_nothing_to_close_behind() -> None:
+    closed: list[bool] = []
+
+    class Careful(Watch):
+        async def chunks(self) -> AsyncIterator[bytes]:
+            try:
+                yield bookmark(1)
+                yield bookmark(2)
+            finally:
+                closed.append(True)
+
+    async def main() -> None:
+        async with Client(Sender(Script(Careful()))).watch(THINGS) as bunches:
+            async for _ in bunches:
+                break
+        assert closed == [True]
+
+    virtually(main())
+
+
+def test_a_fault_in_the_body_of_a_watch_is_not_taken_for_the_connections() -> None:
+    async def main() -> None:
+        async with Client(Sender(Script(Watch([bookmark(1)])))).watch(THINGS):
+            raise FileNotFoundError("a bug of the caller")
+
+    with pytest.raises(FileNotFoundError):
+        virtually(main())

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import pytest
+
+from controller.kube import errors
+from controller.kube.errors import ApiError, refused, unanswered
+from controller.kube.request import NotConnected, Response
+from tests.beds.things import status
+
+
+def mapped(verb: str, code: int, body: bytes = b"", retry_after: float | None = None) -> ApiError:
+    return refused(verb, "pods default/a", Response(status=code, body=body, retry_after=retry_after))
+
+
+UID_CAUSE = [{"reason": "FieldValueInvalid", "field": "metadata.uid", "message": "field is immutable"}]
+
+
+@pytest.mark.parametrize(
+    ("verb", "code", "body", "retry_after", "expected"),
+    [
+        ("create", 409, status(409, "AlreadyExists"), None, errors.AlreadyExists),
+        ("create", 409, b"", None, errors.Conflict),
+        ("patch", 409, status(409, "Conflict"), None, errors.Conflict),
+        ("patch", 422, status(422, "Invalid", causes=UID_CAUSE), None, errors.Conflict),
+        ("patch", 422, status(422, "Invalid"), None, errors.Invalid),
+        ("create", 400, b"", None, errors.Invalid),
+        ("patch", 415, b"", None, errors.Invalid),
+        ("get", 404, b"404 page not found\n", None, errors.NotFound),
+        ("watch", 410, status(410, "Expired"), None, errors.Gone),
+        ("list", 401, b"", None, errors.Unauthorized),
+        ("create", 403, b"", None, errors.Forbidden),
+        ("create", 429, b"", 3.0, errors.Busy),
+        ("create", 429, b"slow down", None, errors.Busy),
+        ("create", 503, b"", 2.0, errors.Busy),
+        ("create", 503, b"", None, errors.ServerError),
+        ("create", 500, status(500, "InternalError", "failed calling webhook"), None, errors.ServerError),
+        ("create", 500, status(500, "", "etcdserver: request timed out"), None, errors.Unknown),
+        ("delete", 504, status(504, "Timeout"), None, errors.Unknown),
+        ("get", 504, status(504, "Timeout"), None, errors.ServerError),
+        ("patch", 502, b"<html>", None, errors.Unknown),
+        ("get", 302, b"", None, errors.ServerError),
+    ],
+)
+def test_an_answer_becomes_one_class(
+    verb: str, code: int, body: bytes, retry_after: float | None, expected: type[ApiError]
+) -> None:
+    assert type(mapped(verb, code, body, retry_after)) is expected
+
+
+def test_every_class_is_an_api_error_with_the_http_status() -> None:
+    assert mapped("get", 404).status == 404
+    assert isinstance(mapped("get", 404), ApiError)
+
+
+def test_the_text_names_verb_object_and_the_servers_words() -> None:
+    error = mapped("create", 403, status(403, "Forbidden", "exceeded quota:\n pods=10"))
+    assert str(error) == "create pods default/a: exceeded quota: pods=10"
+
+
+def test_a_body_that_is_no_status_is_not_repeated() -> None:
+    assert str(mapped("get", 500, b'{"kind":"Secret","message":"s3cr3t"}')) == "get pods default/a: HTTP 500"
+
+
+def test_long_words_are_cut() -> None:
+    assert len(mapped("create", 422, status(422, "Invalid", "x" * 9000)).message) == errors.LONGEST_MESSAGE
+
+
+def test_a_terminating_namespace_is_told_from_other_refusals() -> None:
+    causes = [{"reason": "NamespaceTerminating", "field": "metadata.namespace", "message": "it is"}]
+    assert mapped("create", 403, status(403, "Forbidden", causes=causes)).is_terminating_namespace
+    assert not mapped("create", 403, status(403, "Forbidden")).is_terminating_namespace
+
+
+def test_a_busy_server_that_names_no_time_is_given_a_second() -> None:
+    assert mapped("create", 429).retry_after == errors.BUSY_WITHOUT_HINT
+
+
+@pytest.mark.parametrize(
+    ("verb", "error", "expected"),
+    [
+        ("get", ConnectionResetError("reset"), errors.Unreachable),
+        ("list", TimeoutError(), errors.Unreachable),
+        ("create", ConnectionResetError("reset"), errors.Unknown),
+        ("delete", TimeoutError(), errors.Unknown),
+        ("create", NotConnected("refused"), errors.Unreachable),
+    ],
+)
+def test_no_answer_is_unknown_only_for_a_write_that_was_sent(
+    verb: str, error: OSError, expected: type[ApiError]
+) -> None:
+    assert type(unanswered(verb, "pods default/a", error)) is expected
+
+
+def test_the_object_that_the_server_speaks_of_is_told_from_a_kind_that_it_does_not_serve() -> None:
+    body = b'{"kind":"Status","reason":"NotFound","details":{"name":"a","kind":"pods"}}'
+    assert mapped("get", 404, body).name == "a"
+    assert mapped("get", 404, status(404, "NotFound")).name == ""
+    assert mapped("get", 404, b"404 page not found\n").name == ""

@@ -1,0 +1,182 @@
+"""Exec plugins of a kubeconfig: when they run, and what is said when they do not do. They are Python one-liners."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from controller.kube import config
+from controller.kube.errors import ConfigError
+from controller.kube.exec_plugin import ExecPlugin
+from tests.unit.controller.kube.test_config import NOW, kubeconfig
+
+PLUGIN = """
+import json, pathlib, sys
+counter = pathlib.Path(sys.argv[1])
+runs = int(counter.read_text()) + 1 if counter.exists() else 1
+counter.write_text(str(runs))
+if pathlib.Path(sys.argv[1] + ".broken").exists():
+    sys.exit("please log in again")
+status = {"token": f"run-{runs}", "expirationTimestamp": "2100-01-01T00:00:00Z"}
+print(json.dumps({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}))
+"""
+EXPIRY = 4_102_444_800.0  # 2100-01-01
+
+
+def with_plugin(folder: Path) -> str:
+    args = ["-c", PLUGIN, str(folder / "runs")]
+    api_version = "client.authentication.k8s.io/v1"
+    return kubeconfig(
+        folder / "config", {"exec": {"apiVersion": api_version, "command": sys.executable, "args": args}}
+    )
+
+
+async def test_an_exec_plugin_runs_once_and_again_shortly_before_its_token_expires(tmp_path: Path) -> None:
+    now = [NOW]
+    connection = await config.load(with_plugin(tmp_path), environ={}, clock=lambda: now[0])
+    assert isinstance(connection.credentials, ExecPlugin)
+    assert await connection.credentials.authorization() == "Bearer run-1"
+    now[0] = EXPIRY - 61
+    assert await connection.credentials.authorization() == "Bearer run-1"
+    now[0] = EXPIRY - 59
+    assert await connection.credentials.authorization() == "Bearer run-1", "good for another minute: nobody waits"
+    await connection.credentials.refresh()
+    assert await connection.credentials.authorization() == "Bearer run-2"
+    assert await connection.credentials.authorization() == "Bearer run-2", "not more often than every ten seconds"
+    assert (tmp_path / "runs").read_text() == "2", "whoever is refused meanwhile waits for the run that is on its way"
+
+
+class Slow:
+    """A kubeconfig reader whose plugin takes as long as it is let, and hands out certificates."""
+
+    def __init__(self, expiry: float) -> None:
+        self.token = "old"
+        self.exec_plugin_expiry = datetime.fromtimestamp(expiry, UTC)
+        self.cert_file, self.key_file = "old.crt", "old.key"
+        self.runs, self.ends = 0, asyncio.Event()
+
+    async def load_from_exec_plugin(self) -> bool:
+        self.runs += 1
+        await self.ends.wait()
+        self.token = "new"
+        self.cert_file, self.key_file = "new.crt", "new.key"
+        return True
+
+
+async def test_a_plugin_that_hangs_keeps_nobody_waiting_whose_token_is_still_good() -> None:
+    now = [0.0]
+    loader = Slow(100.0)
+    plugin = ExecPlugin(loader, None, "context one", lambda: now[0], settings={"command": "login"})
+    now[0] = 50.0
+    assert await plugin.authorization() == "old"
+    assert await plugin.authorization() == "old"
+    loader.ends.set()
+    await plugin.refresh()
+    assert await plugin.authorization() == "new"
+    assert loader.runs == 1
+
+
+async def test_whoever_stops_waiting_for_a_plugin_leaves_it_running_for_the_others() -> None:
+    now = [0.0]
+    loader = Slow(100.0)
+    plugin = ExecPlugin(loader, None, "context one", lambda: now[0], settings={"command": "login"})
+    now[0] = 150.0
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.02):
+            await plugin.authorization()
+    loader.ends.set()
+    await plugin.refresh()
+    assert await plugin.authorization() == "new"
+    assert loader.runs == 1, "it was still running"
+
+
+async def test_everybody_waits_for_the_run_that_replaces_an_expired_token() -> None:
+    now = [0.0]
+    loader = Slow(100.0)
+    plugin = ExecPlugin(loader, None, "context one", lambda: now[0], settings={"command": "login"})
+    now[0] = 150.0
+    asked = [asyncio.create_task(plugin.authorization()) for _ in range(3)]
+    while not loader.runs:  # noqa: ASYNC110 - only a turn of the loop each
+        await asyncio.sleep(0)
+    late = await asyncio.wait([*asked, asyncio.create_task(plugin.authorization())], timeout=0.02)
+    assert not late[0], "somebody was sent off with the expired one"
+    loader.ends.set()
+    assert await asyncio.gather(*asked) == ["new"] * 3
+
+
+async def test_a_certificate_that_does_not_fit_its_key_is_a_failed_run() -> None:
+    def tls_with(certificate: str, key: str) -> ssl.SSLContext:
+        raise ssl.SSLError("key values mismatch")
+
+    loader, tls = Slow(100.0), ssl.create_default_context()
+    loader.ends.set()
+    plugin = ExecPlugin(loader, tls, "context one", lambda: 0.0, settings={"command": "login"}, tls_with=tls_with)
+    with pytest.raises(ConfigError, match=r"cannot renew the credentials: .*key values mismatch"):
+        await plugin.refresh()
+    assert plugin.tls() is tls
+
+
+async def test_a_rotated_client_certificate_makes_another_context_and_so_new_connections() -> None:
+    first, second = ssl.create_default_context(), ssl.create_default_context()
+    made: list[tuple[str, str]] = []
+
+    def tls_with(certificate: str, key: str) -> ssl.SSLContext:
+        made.append((certificate, key))
+        return second
+
+    loader = Slow(100.0)
+    loader.ends.set()
+    plugin = ExecPlugin(loader, first, "context one", lambda: 0.0, settings={"command": "login"}, tls_with=tls_with)
+    assert plugin.tls() is first
+    await plugin.refresh()
+    assert plugin.tls() is second
+    assert made == [("new.crt", "new.key")]
+
+
+async def test_an_exec_plugin_runs_again_when_the_server_refuses_its_token(tmp_path: Path) -> None:
+    connection = await config.load(with_plugin(tmp_path), environ={})
+    await connection.credentials.refresh()
+    assert await connection.credentials.authorization() == "Bearer run-2"
+
+
+async def test_a_plugin_that_fails_later_leaves_the_old_token_and_says_why_when_refused(tmp_path: Path) -> None:
+    now = [NOW]
+    connection = await config.load(with_plugin(tmp_path), environ={}, clock=lambda: now[0])
+    (tmp_path / "runs.broken").touch()
+    now[0] = EXPIRY - 30
+    assert await connection.credentials.authorization() == "Bearer run-1"
+    with pytest.raises(ConfigError, match=r"context one.*please log in again"):
+        await connection.credentials.refresh()
+
+
+async def test_a_plugin_that_fails_at_the_start_is_one_line(tmp_path: Path) -> None:
+    path = with_plugin(tmp_path)
+    (tmp_path / "runs.broken").touch()
+    with pytest.raises(ConfigError, match="please log in again"):
+        await config.load(path, environ={})
+
+
+async def test_a_plugin_that_is_not_installed_is_named(tmp_path: Path) -> None:
+    missing = {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-login"}
+    path = kubeconfig(tmp_path / "config", {"exec": missing})
+    with pytest.raises(ConfigError) as raised:
+        await config.load(path, environ={})
+    assert str(raised.value) == f'context one of {path}: its exec plugin "no-such-login" is not installed'
+    assert raised.value.hint == ""
+    path = kubeconfig(tmp_path / "config", {"exec": {**missing, "installHint": "brew install login\n\nor else"}})
+    with pytest.raises(ConfigError) as raised:
+        await config.load(path, environ={})
+    assert raised.value.hint == "brew install login"
+
+
+async def test_an_exec_plugin_whose_credential_has_expired_is_named_once_the_server_refuses(tmp_path: Path) -> None:
+    connection = await config.load(with_plugin(tmp_path), environ={}, clock=lambda: EXPIRY + 1)
+    with pytest.raises(ConfigError, match=r"hands out a credential that expired at 2100-01-01T00:00:00Z") as raised:
+        await connection.credentials.refresh()
+    assert raised.value.hint == "log in again"
+    assert await connection.credentials.authorization() == "Bearer run-2", "the server has the last word"

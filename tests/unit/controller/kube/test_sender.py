@@ -1,0 +1,176 @@
+"""What is waited for, what is tried again, and what is raised at once."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from controller.api.meta import Key, Ref
+from controller.kube import errors
+from controller.kube.client import Client
+from controller.kube.errors import ConfigError
+from controller.kube.request import NotConnected, Request, Response
+from controller.kube.sender import Answer, Sender
+from controller.kube.throttle import Throttle
+from tests.beds.scripted import Script, Slow, Watch, ok
+from tests.beds.things import THINGS, bookmark
+from tests.beds.virtual_time import now, virtually
+
+REF = Ref(namespace="default", name="a", uid="u")
+BUSY = Response(status=429, retry_after=3.0)
+
+
+async def create(script: Script) -> float:
+    """Seconds that a create took."""
+    began = now()
+    await Client(Sender(script)).create(THINGS, "default", b"{}")
+    return now() - began
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_busy_server_is_waited_for_as_long_as_it_asks(status: int) -> None:
+    script = Script(Response(status=status, retry_after=3.0), Response(status=status, retry_after=2.0), ok())
+    assert virtually(create(script)) == pytest.approx(5.0)
+
+
+def test_a_server_that_stays_busy_is_given_up_within_the_calls_time() -> None:
+    async def main() -> None:
+        began = now()
+        with pytest.raises(errors.Busy) as raised:
+            await create(Script(*[BUSY] * 20))
+        assert raised.value.retry_after == 3.0
+        assert now() - began < 30
+
+    virtually(main())
+
+
+def test_the_time_spent_waiting_is_taken_from_the_next_try() -> None:
+    async def main() -> None:
+        began = now()
+        with pytest.raises(errors.Unknown):
+            await create(Script(Response(status=429, retry_after=20.0), Slow(60.0, ok())))
+        assert now() - began == pytest.approx(30.0)
+
+    virtually(main())
+
+
+def test_a_503_without_a_hint_is_raised_at_once() -> None:
+    script = Script(Response(status=503))
+    with pytest.raises(errors.ServerError):
+        virtually(create(script))
+    assert len(script.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [(ConnectionResetError("reset"), errors.Unknown), (NotConnected("refused"), errors.Unreachable)],
+)
+def test_a_create_is_never_sent_twice_by_itself(error: OSError, expected: type[errors.ApiError]) -> None:
+    script = Script(error)
+    with pytest.raises(expected):
+        virtually(create(script))
+    assert len(script.requests) == 1
+
+
+def test_a_401_is_tried_once_more_with_fresh_credentials() -> None:
+    refreshed: list[str] = []
+
+    async def refresh() -> None:
+        refreshed.append("once")
+
+    async def main(script: Script) -> None:
+        await Client(Sender(script, refresh=refresh)).create(THINGS, "default", b"{}")
+
+    virtually(main(Script(Response(status=401), ok())))
+    assert refreshed == ["once"]
+    with pytest.raises(errors.Unauthorized):
+        virtually(main(Script(Response(status=401), Response(status=401))))
+    assert refreshed == ["once", "once"]
+
+
+def test_credentials_that_cannot_be_renewed_are_named_in_the_error() -> None:
+    async def refresh() -> None:
+        raise ConfigError("context kind of config: the login has expired")
+
+    async def main() -> None:
+        await Client(Sender(Script(Response(status=401)), refresh=refresh)).get(THINGS, REF)
+
+    with pytest.raises(errors.Unauthorized, match=r"get things\.example\.com default/a: .*the login has expired"):
+        virtually(main())
+
+
+def test_every_exchange_is_reported_also_the_ones_that_are_retried() -> None:
+    seen: list[Answer] = []
+
+    async def main() -> None:
+        client = Client(Sender(Script(BUSY, ok(), ConnectionResetError()), on_response=seen.append))
+        await client.create(THINGS, "default", b"{}")
+        with pytest.raises(errors.Unreachable):
+            await client.get(THINGS, Key("default", "a"))
+
+    virtually(main())
+    assert [(answer.call.verb, answer.status) for answer in seen] == [("create", 429), ("create", 200), ("get", 0)]
+    assert {answer.call.resource for answer in seen} == {"things.example.com"}
+
+
+def test_a_429_narrows_the_throttle_and_leaves_it_empty() -> None:
+    async def main() -> None:
+        throttle = Throttle(ceiling=8)
+        await Client(Sender(Script(BUSY, ok()), throttle=throttle)).create(THINGS, "default", b"{}")
+        assert throttle.places == 5  # halved to 4, and one more after the good seconds that followed
+        assert throttle.in_flight == 0
+
+    virtually(main())
+
+
+def test_a_call_that_gets_no_turn_in_time_is_refused_unsent() -> None:
+    async def main() -> None:
+        throttle = Throttle(qps=0.01, burst=1)
+        script = Script(ok())
+        client = Client(Sender(script, throttle=throttle))
+        await client.create(THINGS, "default", b"{}")
+        with pytest.raises(errors.Busy, match="no turn within 30 s"):
+            await client.create(THINGS, "default", b"{}")
+        assert len(script.requests) == 1
+        assert throttle.in_flight == 0
+
+    virtually(main())
+
+
+def test_an_own_limit_bounds_every_exchange_and_the_opening_of_a_stream_but_not_the_stream() -> None:
+    async def main() -> None:
+        client = Client(Sender(Script(Slow(3.0, ok()), Slow(1.0, ok())), request_seconds=2.0))
+        with pytest.raises(errors.Unreachable):
+            await client.get(THINGS, REF)
+        assert now() == pytest.approx(1002.0)
+        await client.delete(THINGS, REF)
+        opened = Watch([20.0, bookmark(1)])
+        async with Client(Sender(Script(opened), request_seconds=2.0)).watch(THINGS) as events:
+            assert len([event async for bunch in events for event in bunch]) == 1
+        with pytest.raises(errors.Unreachable):
+            async with Client(Sender(Unopened(), request_seconds=2.0)).watch(THINGS):
+                pass
+
+    virtually(main())
+
+
+def test_no_limit_is_none_for_the_call_and_for_each_exchange() -> None:
+    async def main() -> None:
+        script = Script(Slow(1000.0, ok()))
+        await Client(Sender(script, call_seconds=math.inf, request_seconds=math.inf)).delete(THINGS, REF)
+        assert [request.timeout for request in script.requests] == [None]
+
+    virtually(main())
+
+
+class Unopened(Script):
+    """Takes the request for a stream and never says a word."""
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Watch]:
+        await asyncio.Event().wait()
+        yield Watch()

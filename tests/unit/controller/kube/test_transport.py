@@ -1,0 +1,265 @@
+"""The real transport against a real server on the loopback interface."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from controller.kube import transport
+from controller.kube.connection import Connection, Fixed
+from controller.kube.request import JSON_PATCH, NotConnected, Request, Stream
+from controller.kube.transport import AiohttpTransport, open_transport
+from controller.runtime.leader import Timing
+from tests.beds.control_plane.ports import free_port
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+GET = Request(method="GET", path="/api/v1/pods", timeout=5.0)
+
+
+@asynccontextmanager
+async def serving(handler: Handler, credentials: Fixed | None = None) -> AsyncIterator[AiohttpTransport]:
+    app = web.Application()
+    app.router.add_route("*", "/{anything:.*}", handler)
+    async with TestServer(app) as server:
+        connection = Connection(server=str(server.make_url("/")), credentials=credentials or Fixed("Bearer t0ken"))
+        async with open_transport(connection, "kruise-ds/test") as transport:
+            yield transport
+
+
+async def everything(stream: Stream) -> bytes:
+    return b"".join([chunk async for chunk in stream.chunks()])
+
+
+async def test_a_request_arrives_as_it_was_written() -> None:
+    seen: dict[str, object] = {}
+
+    async def handler(request: web.Request) -> web.Response:
+        seen.update(request.headers, method=request.method, path=request.raw_path, body=await request.read())
+        return web.Response(status=409, body=b"no", headers={"Retry-After": "3"})
+
+    async with serving(handler) as transport:
+        response = await transport.exchange(
+            Request(
+                method="PATCH",
+                path="/api/v1/namespaces/a%2Fb/pods/x",
+                query=(("dryRun", "All"), ("labelSelector", "a=b c,!d")),
+                body=b"[]",
+                content_type=JSON_PATCH,
+            )
+        )
+    assert (response.status, response.body, response.retry_after) == (409, b"no", 3.0)
+    assert seen["method"] == "PATCH"
+    assert seen["path"] == "/api/v1/namespaces/a%2Fb/pods/x?dryRun=All&labelSelector=a%3Db+c%2C%21d"
+    assert seen["body"] == b"[]"
+    assert seen["Content-Type"] == "application/json-patch+json"
+    assert seen["Authorization"] == "Bearer t0ken"
+    assert seen["User-Agent"] == "kruise-ds/test"
+    assert seen["Accept-Encoding"] == "identity"
+
+
+async def test_a_new_token_is_used_from_the_next_request_on() -> None:
+    class Rotating(Fixed):
+        token = "one"
+
+        async def authorization(self) -> str | None:
+            return self.token
+
+    seen: list[str] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        seen.append(request.headers["Authorization"])
+        return web.Response()
+
+    credentials = Rotating()
+    async with serving(handler, credentials) as transport:
+        await transport.exchange(GET)
+        credentials.token = "two"
+        await transport.exchange(GET)
+    assert seen == ["one", "two"]
+
+
+async def test_whom_to_act_as_is_said_with_every_request_and_each_group_in_a_header_of_its_own() -> None:
+    seen: list[tuple[str, list[str]]] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        seen.append((request.headers["Impersonate-User"], request.headers.getall("Impersonate-Group")))
+        return web.Response()
+
+    impersonation = (("Impersonate-User", "alice"), ("Impersonate-Group", "dev"), ("Impersonate-Group", "ops"))
+    app = web.Application()
+    app.router.add_route("*", "/{anything:.*}", handler)
+    async with TestServer(app) as server:
+        connection = Connection(
+            server=str(server.make_url("/")), credentials=Fixed("Bearer t"), impersonation=impersonation
+        )
+        async with open_transport(connection) as transport:
+            await transport.exchange(GET)
+            await transport.exchange(Request(method="PATCH", path="/api", content_type=JSON_PATCH))
+            async with transport.stream(GET):
+                pass
+    assert seen == [("alice", ["dev", "ops"])] * 3
+
+
+async def test_redirects_are_answers_and_are_not_followed() -> None:
+    async def handler(request: web.Request) -> web.Response:
+        raise web.HTTPFound("http://elsewhere.invalid/")
+
+    async with serving(handler) as transport:
+        assert (await transport.exchange(GET)).status == 302
+
+
+async def test_nobody_listening_is_not_connected() -> None:
+    connection = Connection(server=f"http://127.0.0.1:{free_port()}", credentials=Fixed())
+    async with open_transport(connection) as transport:
+        with pytest.raises(NotConnected, match=r"127\.0\.0\.1"):
+            await transport.exchange(GET)
+        with pytest.raises(NotConnected):
+            async with transport.stream(GET):
+                pass
+
+
+async def test_plain_http_where_tls_is_expected_is_not_connected() -> None:
+    async def handler(request: web.Request) -> web.Response:
+        return web.Response()
+
+    app = web.Application()
+    app.router.add_route("*", "/{anything:.*}", handler)
+    async with TestServer(app) as server:
+        connection = Connection(
+            server=f"https://127.0.0.1:{server.port}", credentials=Fixed(), tls=ssl.create_default_context()
+        )
+        async with open_transport(connection) as transport:
+            with pytest.raises(NotConnected):
+                await transport.exchange(GET)
+
+
+async def test_no_answer_in_time_is_a_timeout() -> None:
+    async def handler(request: web.Request) -> web.Response:
+        await asyncio.Event().wait()
+        return web.Response()
+
+    async with serving(handler) as transport:
+        with pytest.raises(TimeoutError):
+            await transport.exchange(Request(method="POST", path="/api", timeout=0.05))
+
+
+async def test_a_connection_that_breaks_is_an_os_error() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.close()
+        return web.Response()
+
+    async with serving(handler) as transport:
+        with pytest.raises(ConnectionError) as raised:
+            await transport.exchange(Request(method="POST", path="/api"))
+        assert not isinstance(raised.value, NotConnected)
+
+
+async def test_an_answer_that_breaks_off_is_an_os_error() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(status=201, headers={"Content-Length": "100"})
+        await response.prepare(request)
+        await response.write(b"{")
+        assert request.transport is not None
+        request.transport.close()
+        return response
+
+    async with serving(handler) as transport:
+        with pytest.raises(ConnectionError) as raised:
+            await transport.exchange(Request(method="POST", path="/api"))
+        assert not isinstance(raised.value, NotConnected)
+
+
+async def test_a_stream_gives_bytes_as_they_come_until_the_server_closes() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for part in (b"one\n", b"tw", b"o\n"):
+            await response.write(part)
+            await asyncio.sleep(0)
+        return response
+
+    async with serving(handler) as transport, transport.stream(GET) as stream:
+        assert stream.status == 200
+        assert await everything(stream) == b"one\ntwo\n"
+
+
+async def test_a_refused_stream_has_status_hint_and_body() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        return web.Response(status=429, headers={"Retry-After": "2"}, body=b"later")
+
+    async with serving(handler) as transport, transport.stream(GET) as stream:
+        assert (stream.status, stream.retry_after) == (429, 2.0)
+        assert await everything(stream) == b"later"
+
+
+async def test_a_silent_stream_is_dead_after_its_timeout() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"x\n")
+        await asyncio.Event().wait()
+        return response
+
+    request = Request(method="GET", path="/api", timeout=1.0)  # within which it must open, too
+    async with serving(handler) as transport, transport.stream(request) as stream:
+        with pytest.raises(TimeoutError):
+            await everything(stream)
+
+
+async def test_a_stream_that_breaks_is_an_os_error() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"x\n")
+        assert request.transport is not None
+        request.transport.abort()
+        return response
+
+    async with serving(handler) as transport, transport.stream(GET) as stream:
+        with pytest.raises(ConnectionError):
+            await everything(stream)
+
+
+async def test_leaving_a_stream_early_closes_its_connection() -> None:
+    closed = asyncio.Event()
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"x\n")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            closed.set()
+        return response
+
+    app = web.Application()
+    app.router.add_get("/{anything:.*}", handler)
+    runner = web.AppRunner(app, handler_cancellation=True)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", port := free_port())
+    await site.start()
+    connection = Connection(server=f"http://127.0.0.1:{port}", credentials=Fixed())
+    async with open_transport(connection) as transport:
+        async with transport.stream(GET) as stream:
+            async for _ in stream.chunks():
+                break
+        async with asyncio.timeout(5):
+            await closed.wait()
+    await runner.cleanup()
+
+
+def test_bytes_that_nobody_acknowledges_are_given_up_before_a_lease_has_run_out() -> None:
+    made = transport._socket((socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", 1)))
+    option, timing = getattr(socket, "TCP_USER_TIMEOUT", None), Timing()
+    with made:
+        milliseconds = 1 if option is None else made.getsockopt(socket.IPPROTO_TCP, option)  # not everywhere
+    assert 0 < milliseconds <= (timing.duration - timing.renew_deadline) * 1000

@@ -1,0 +1,131 @@
+"""Ready, Reconciling and Stalled in each of the nine phases, and what kstatus and `kubectl wait` make of them."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from controller.api.wellknown import CONDITION_TYPES, TAINT_UNREACHABLE
+from controller.daemonset.memory import Memory
+from controller.daemonset.status_writer import change_of
+from controller.planner.phase import Phase
+from controller.planner.plan import plan
+from controller.planner.readiness import READINGS
+from tests.beds.kstatus import FAILED, IN_PROGRESS, READ_AS, kstatus, waited_for
+from tests.beds.worlds import ds, everywhere, node, pod, served, taint, world
+from tests.unit.controller.planner.written import BETWEEN, IN_PHASE, conditions, looked_at, shown, words
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_kstatus_reads_each_phase(phase: Phase) -> None:
+    found = IN_PHASE[phase].daemonset
+    assert found.status is not None
+    assert found.status.rollout is not None
+    assert found.status.rollout.phase == (Phase.HEALTHY if phase is Phase.TERMINATING else phase)
+    assert kstatus(shown(found)) == READ_AS[phase]
+
+
+@pytest.mark.parametrize("phase", [one for one in Phase if one is not Phase.TERMINATING])
+def test_all_three_are_there_and_at_most_one_is_true(phase: Phase) -> None:
+    found = conditions(IN_PHASE[phase])
+    true = [kind for kind in ("Ready", "Reconciling", "Stalled") if found[kind]["status"] == "True"]
+    assert len(true) <= 1
+    assert found["Ready"]["reason"] == phase
+    assert found["Ready"]["message"], "a person wants to know"
+    assert all(found[kind]["reason"] for kind in found), "a reason is never empty"
+
+
+def test_every_phase_has_a_reading() -> None:
+    assert set(READINGS) == set(Phase)
+    assert all(one.ready + one.reconciling + one.stalled <= 1 for one in READINGS.values())
+
+
+@pytest.mark.parametrize(
+    ("phase", "message"),
+    [
+        (Phase.PENDING, "3 of 3 nodes still wait for an available pod of revision v1"),
+        (Phase.PROGRESSING, "3 of 3 nodes still wait for an available pod of revision v2"),
+        (
+            Phase.HELD,
+            "0 of 3 nodes have an available pod of revision v2; partition 3 keeps the others on the old revision",
+        ),
+        (Phase.PAUSED, "paused with 3 nodes left to update"),
+        (
+            Phase.STALLED,
+            "no progress for 600 seconds; no new pod is available on node-2; "
+            "1 nodes count as unavailable, maxUnavailable is 1",
+        ),
+        (Phase.MANUAL, "OnDelete: 3 nodes wait for their old pod to be deleted"),
+        (Phase.DEGRADED, "1 of 3 nodes no longer have an available pod of revision v1"),
+        (Phase.HEALTHY, "3 of 3 nodes have an available pod of revision v1"),
+    ],
+)
+def test_the_message_of_ready_is_a_sentence(phase: Phase, message: str) -> None:
+    assert words(IN_PHASE[phase], "Ready")[2] == message
+
+
+@pytest.mark.parametrize(("fields", "phase"), [({"paused": True}, "paused"), ({"on_delete": True}, "OnDelete")])
+def test_where_it_is_ready_though_nodes_are_unserved_the_message_says_so(fields: dict[str, bool], phase: str) -> None:
+    status, _, message = words(looked_at(world(ds("v2", **fields), nodes=3, pods=BETWEEN)), "Ready")  # type: ignore[arg-type]
+    assert status == "True"
+    assert message.startswith(phase)
+    assert message.endswith("; 1 of 3 nodes have no available pod")
+
+
+def test_a_held_rollout_tells_kept_nodes_that_are_unserved() -> None:
+    pods = (*served("node-0"), pod("node-1", ready=None), *served("node-2", rev="v2"))
+    _, reason, message = words(looked_at(world(ds("v2", partition=2), nodes=3, pods=pods)), "Ready")
+    assert reason == "Held"
+    assert message.startswith("1 of 3 nodes have an available pod of revision v2; partition 2 keeps")
+    assert message.endswith("; 1 of 3 nodes have no available pod")
+
+
+def test_a_refused_template_is_stalled_and_says_why() -> None:
+    refused = looked_at(world(ds("v2"), nodes=3, pods=everywhere(3), verdicts={"v2": "no such field"}))
+    assert words(refused, "Stalled") == (
+        "True",
+        "TemplateRefused",
+        "the server refuses pods of the new template: no such field",
+    )
+    assert words(refused, "Ready")[:2] == ("False", "Stalled")
+    assert kstatus(shown(refused.daemonset)) == FAILED
+
+
+def test_an_unusable_spec_is_stalled_for_kubectl_wait_but_its_generation_is_not_observed() -> None:
+    unusable = looked_at(world(ds("v2", partition="half", generation=4), pods=everywhere(5)))
+    assert words(unusable, "Stalled")[:2] == ("True", "InvalidSpec")
+    assert waited_for(shown(unusable.daemonset), "Stalled")
+    assert kstatus(shown(unusable.daemonset)) == IN_PROGRESS, "nothing could be done with this generation (D10)"
+
+
+def test_a_blocker_is_the_reason_of_reconciling() -> None:
+    silent = [node(name, taint(TAINT_UNREACHABLE, "NoExecute")) for name in ("node-0", "node-1")]
+    stuck = looked_at(world(ds("v2"), nodes=silent, pods=everywhere(2)))
+    told = "2 of 2 nodes still wait for an available pod of revision v2; it is the turn of unreachable nodes: "
+    assert words(stuck, "Reconciling") == ("True", "NodesUnreachable", f"{told}node-1, node-0")
+    assert words(stuck, "Ready")[:2] == ("False", "Progressing")
+
+
+@pytest.mark.parametrize("phase", [one for one in Phase if one is not Phase.TERMINATING])
+def test_a_condition_of_an_older_generation_satisfies_no_wait(phase: Phase) -> None:
+    found = IN_PHASE[phase].daemonset
+    edited = shown(replace(found, generation=found.generation + 1))
+    assert kstatus(edited) == IN_PROGRESS
+    assert not any(waited_for(edited, kind, status) for kind in CONDITION_TYPES for status in ("True", "False"))
+
+
+def test_an_edit_of_the_template_is_not_ready_before_the_controller_took_it_in() -> None:
+    healthy = IN_PHASE[Phase.HEALTHY]
+    edited = replace(ds("v2", generation=2), status=healthy.daemonset.status)
+    taken_in = looked_at(world(edited, nodes=3, pods=everywhere(3), revisions=()))
+    assert words(taken_in, "Ready")[:2] == ("False", "Pending")
+    assert not waited_for(shown(taken_in.daemonset), "Ready")
+
+
+@pytest.mark.parametrize("phase", [one for one in Phase if one is not Phase.TERMINATING])
+def test_time_alone_writes_none_of_them(phase: Phase) -> None:
+    found = IN_PHASE[phase]
+    later = replace(found, now=found.now + (599 if phase is Phase.PROGRESSING else 30 * 86400))
+    decided = plan(later)
+    assert decided.status is not None
+    assert change_of(later.daemonset, decided.status, Memory(), later.now) is None

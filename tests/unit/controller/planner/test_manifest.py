@@ -1,0 +1,136 @@
+"""The pod that is created (behaviour.md §8; upstream U2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from controller.api import pod as pods
+from controller.api.base import JSONObject
+from controller.planner.eligibility import daemon_tolerations
+from controller.planner.manifest import Mold, pod_name
+from controller.planner.world import Predecessor
+from tests.beds.worlds import OURS, ds, revision, template
+
+
+def made(pod_template: JSONObject | None = None, *, name: str = "demo-x", on: str = "node-0", rev: str = "v1") -> Any:
+    stored = revision(rev, of=pod_template or template(rev))
+    return msgspec.json.decode(Mold(ds(), stored).body(name, on))
+
+
+AUTOMATIC = [
+    {"key": one.key, "operator": "Exists", "effect": one.effect} for one in daemon_tolerations(host_network=False)
+]
+
+
+def test_u2_a_pod_is_aimed_by_exactly_one_term_with_one_field_and_left_to_the_scheduler() -> None:
+    spec = made(on="node-3")["spec"]
+    assert "nodeName" not in spec
+    required = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    field = {"key": "metadata.name", "operator": "In", "values": ["node-3"]}
+    assert required == {"nodeSelectorTerms": [{"matchFields": [field]}]}
+
+
+def test_u2_the_projection_reads_the_aim_back() -> None:
+    view = msgspec.json.decode(Mold(ds(), revision("v1")).body("demo-x", "node-3"), type=pods.PodView)
+    record = pods.project(view)
+    assert record is not None
+    assert (record.node, record.bound, record.owner_uid, record.hash) == ("node-3", False, OURS, "v1")
+
+
+def test_what_the_template_requires_is_replaced_and_what_it_prefers_is_kept() -> None:
+    preferred = [{"weight": 1, "preference": {"matchExpressions": [{"key": "ssd", "operator": "Exists"}]}}]
+    affinity = {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": []}]},
+            "preferredDuringSchedulingIgnoredDuringExecution": preferred,
+        },
+        "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": []},
+    }
+    spec = made(template("v1", affinity=affinity))["spec"]
+    assert spec["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] == preferred
+    assert "podAntiAffinity" in spec["affinity"]
+    [term] = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert list(term) == ["matchFields"]
+
+
+def test_metadata() -> None:
+    pod_template = template("v1")
+    pod_template["metadata"] = {
+        "labels": {"app": "demo", "tier": "net"},
+        "annotations": {"note": "x"},
+        "finalizers": ["demo.io/hold"],
+        "creationTimestamp": None,
+    }
+    assert made(pod_template, name="demo-abc")["metadata"] == {
+        "name": "demo-abc",
+        "generateName": "demo-",
+        "namespace": "default",
+        "labels": {"app": "demo", "tier": "net", "controller-revision-hash": "v1"},
+        "annotations": {"note": "x"},
+        "finalizers": ["demo.io/hold"],
+        "ownerReferences": [
+            {
+                "apiVersion": "apps.kruise.io/v1beta1",
+                "kind": "DaemonSet",
+                "name": "demo",
+                "uid": OURS,
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ],
+    }
+    assert made()["metadata"].keys() == {"name", "generateName", "namespace", "labels", "ownerReferences"}
+
+
+def test_decision_d5_fields_that_nobody_here_has_heard_of_reach_the_pod() -> None:
+    spec = made(template("v1", fieldOfTheYear2040={"deep": [1, None, "x"]}))["spec"]
+    assert spec["fieldOfTheYear2040"] == {"deep": [1, None, "x"]}
+    assert spec["containers"] == [{"name": "main", "image": "demo:v1"}]
+
+
+def test_automatic_tolerations_are_added_once() -> None:
+    own = {"key": "gpu", "operator": "Exists"}
+    assert made()["spec"]["tolerations"] == AUTOMATIC
+    assert made(template("v1", tolerations=[own, AUTOMATIC[2]]))["spec"]["tolerations"] == [own, *AUTOMATIC]
+    on_host = made(template("v1", hostNetwork=True, tolerations="nonsense"))["spec"]["tolerations"]
+    assert on_host[-1]["key"] == "node.kubernetes.io/network-unavailable"
+
+
+def test_one_mold_stamps_every_pod_and_odd_names_are_escaped() -> None:
+    mold = Mold(ds(), revision("v1"))
+    for name, node in (("demo-a", "node-a"), ("demo-b", 'no"de')):
+        body: Any = msgspec.json.decode(mold.body(name, node))
+        required = body["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        assert body["metadata"]["name"] == name
+        assert required["nodeSelectorTerms"][0]["matchFields"][0]["values"] == [node]
+
+
+@pytest.mark.parametrize("pod_template", [{}, {"metadata": [], "spec": "x"}, {"spec": {"affinity": None}}])
+def test_a_template_that_is_none_still_makes_a_body_for_the_server_to_refuse(pod_template: JSONObject) -> None:
+    body: Any = msgspec.json.decode(Mold(ds(), replace(revision("v1"), template=pod_template)).body("a", "b"))
+    assert body["kind"] == "Pod"
+    assert body["metadata"]["labels"] == {"controller-revision-hash": "v1"}
+
+
+def test_a_name_is_derived_from_the_daemonset_the_node_and_what_was_there() -> None:
+    base = pod_name(ds(), "node-0", (), None)
+    assert base == pod_name(ds(), "node-0", (), None)
+    others = [
+        pod_name(replace(ds(), uid="another"), "node-0", (), None),
+        pod_name(ds(), "node-1", (), None),
+        pod_name(ds(), "node-0", ("uid-a",), None),
+        pod_name(ds(), "node-0", (), Predecessor(uid="uid-a", hash="v1")),
+    ]
+    assert len({base, *others}) == 5
+    assert pod_name(ds(), "n", ("a", "b"), None) == pod_name(ds(), "n", ("b", "a"), None)
+
+
+@pytest.mark.parametrize("name", ["a" * 80, "b" * 53 + ".c", "d" * 50 + "-.--e"])
+def test_a_name_is_a_host_name_however_long_that_of_the_daemonset(name: str) -> None:
+    given = pod_name(replace(ds(), name=name), "node-0", (), None)
+    assert len(given) <= 63
+    assert given.rpartition("-")[0][-1] not in ".-"

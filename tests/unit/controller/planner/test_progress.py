@@ -1,0 +1,404 @@
+"""The record of a rollout: what counts as progress, when it is late, and that it never moves by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from controller.api.daemonset import DaemonSetStatus, Rollout
+from controller.api.meta import rfc3339
+from controller.api.wellknown import PROGRESS_DEADLINE_ANNOTATION
+from controller.planner.board import lay_out
+from controller.planner.phase import Phase, Standing
+from controller.planner.plan import plan
+from controller.planner.progress import advance, halted, standing_of
+from controller.planner.world import World
+from tests.beds.toy_cluster import ToyCluster
+from tests.beds.worlds import NOW, ago, ds, everywhere, node, pending, pod, revision, served, taint, world
+
+DEADLINE = 600.0
+GOING = Standing(desired=5, target=5, updated=2, done=1, available=4, outdated=3)
+CANARY = {"track": "canary"}
+
+
+class Story:
+    """One record, advanced pass by pass; the clock moves only when told."""
+
+    def __init__(self, standing: Standing = GOING, before: DaemonSetStatus | None = None) -> None:
+        self.now, self.standing, self.status = NOW, standing, before
+        self.hash = "v2"
+
+    def after(self, seconds: float = 0.0, **changes: Any) -> Rollout:
+        """Time passes, then the standing changes and a pass looks at it."""
+        self.now += seconds
+        self.standing = replace(self.standing, **changes)
+        record = advance(self.status, self.standing, revision_hash=self.hash, deadline=DEADLINE, now=self.now)
+        self.status = DaemonSetStatus(update_revision=self.hash, rollout=record)
+        return record
+
+    def moves(self, seconds: float, **changes: Any) -> bool:
+        """Whether that counts as progress."""
+        return self.after(seconds, **changes).last_progress_time == rfc3339(self.now)
+
+
+def test_a_rollout_starts_with_its_revision() -> None:
+    story = Story()
+    assert story.after() == Rollout(
+        phase="Progressing",
+        last_transition_time=rfc3339(NOW),
+        start_time=rfc3339(NOW),
+        last_progress_time=rfc3339(NOW),
+        target=5,
+        done=1,
+        most_done=1,
+        most_updated=2,
+    )
+    story.after(10, updated=5, done=5, available=5, outdated=0)
+    story.hash = "v3"
+    begun = story.after(100, updated=0, done=0, outdated=5)
+    assert begun.start_time == begun.last_progress_time == rfc3339(NOW + 110)
+    assert (begun.most_done, begun.most_updated, begun.completion_time) == (0, 0, None)
+
+
+def test_time_alone_changes_nothing() -> None:
+    story = Story()
+    first = story.after()
+    assert story.after(599) == first
+    late = story.after(1)
+    assert late.phase == Phase.STALLED
+    assert story.after(86400) == late
+
+
+@pytest.mark.parametrize("changes", [{"done": 2}, {"updated": 3}, {"target": 4}, {"target": 6}])
+def test_this_is_progress(changes: dict[str, int]) -> None:
+    story = Story()
+    story.after()
+    assert story.moves(300, **changes)
+    assert story.after(599).phase == Phase.PROGRESSING
+    assert story.after(1).phase == Phase.STALLED
+
+
+@pytest.mark.parametrize("changes", [{"available": 5}, {"done": 0}, {"updated": 1}, {"outdated": 2}, {"kept": 1}])
+def test_this_is_none(changes: dict[str, int]) -> None:
+    story = Story()
+    story.after()
+    assert not story.moves(300, **changes)
+
+
+def test_a_pod_that_gets_ready_again_and_again_is_no_progress() -> None:
+    story = Story()
+    story.after()
+    assert story.moves(100, done=2)
+    for _ in range(3):
+        assert not story.moves(50, done=1)
+        assert not story.moves(50, done=2)
+    assert story.after(300).phase == Phase.STALLED
+
+
+def test_a_pod_that_is_made_again_and_again_is_no_progress() -> None:
+    story = Story()
+    story.after()
+    assert not story.moves(300, updated=1)
+    assert not story.moves(10, updated=2)
+
+
+def test_a_stalled_rollout_that_gets_on_is_progressing_again() -> None:
+    story = Story()
+    story.after()
+    assert story.after(600).phase == Phase.STALLED
+    again = story.after(1000, done=2)
+    assert (again.phase, again.last_transition_time) == (Phase.PROGRESSING, rfc3339(NOW + 1600))
+
+
+@pytest.mark.parametrize(
+    ("there", "back"),
+    [
+        ({"paused": True}, {"paused": False}),
+        ({"on_delete": True}, {"on_delete": False}),
+        ({"observed": False}, {"observed": True}),
+    ],
+)
+def test_the_clock_stands_in_any_other_phase(there: dict[str, bool], back: dict[str, bool]) -> None:
+    story = Story()
+    story.after()
+    story.after(599, **there)
+    story.after(86400)
+    assert story.moves(1, **back)
+    assert story.after(599).phase == Phase.PROGRESSING
+
+
+def test_after_a_refusal_that_is_taken_back_the_clock_starts_anew() -> None:
+    story = Story()
+    story.after()
+    refused = story.after(10, refused="no such field")
+    assert (refused.phase, refused.last_progress_time) == (Phase.STALLED, rfc3339(NOW))
+    assert story.after(86400) == refused
+    assert story.moves(1, refused="")
+    assert story.after(599).phase == Phase.PROGRESSING
+
+
+def test_a_refusal_that_follows_a_long_pause_does_not_make_it_late() -> None:
+    story = Story()
+    story.after(paused=True)
+    story.after(86400, paused=False, refused="no such field")
+    assert story.after(86400, refused="").phase == Phase.PROGRESSING
+
+
+def test_an_unusable_spec_stalls_and_keeps_the_rest() -> None:
+    story = Story()
+    first = story.after()
+    stopped = halted(story.status, NOW + 10)
+    assert stopped == replace(first, phase="Stalled", last_transition_time=rfc3339(NOW + 10))
+    assert halted(DaemonSetStatus(rollout=stopped), NOW + 99) == stopped
+    assert halted(None, NOW).phase == Phase.STALLED
+
+
+def test_a_spec_that_was_unusable_after_a_long_pause_is_not_late_once_mended() -> None:
+    story = Story()
+    story.after(paused=True)
+    story.now += 86400
+    story.status = DaemonSetStatus(update_revision="v2", rollout=halted(story.status, story.now))
+    assert story.after(86400, paused=False).phase == Phase.PROGRESSING
+
+
+def test_completion_is_the_first_time_that_all_are_available() -> None:
+    story = Story()
+    story.after()
+    assert story.after(10, outdated=0, updated=5).completion_time is None
+    complete = story.after(10, done=5, available=5)
+    assert (complete.phase, complete.completion_time) == (Phase.HEALTHY, rfc3339(NOW + 20))
+    worse = story.after(10, done=4, available=4)
+    assert (worse.phase, worse.completion_time) == (Phase.DEGRADED, rfc3339(NOW + 20))
+    assert story.after(86400).phase == Phase.DEGRADED, "the deadline is for rollouts"
+
+
+def test_a_lower_partition_takes_the_completion_back_and_starts_the_clock() -> None:
+    story = Story(Standing(desired=5, target=2, updated=2, done=2, available=5, kept=3))
+    assert story.after().phase == Phase.HELD
+    on = story.after(86400, target=4, outdated=2, kept=1)
+    assert (on.phase, on.completion_time, on.start_time) == (Phase.PROGRESSING, None, rfc3339(NOW))
+    assert on.last_progress_time == rfc3339(NOW + 86400)
+
+
+def test_the_phase_remembers_since_when_across_revisions() -> None:
+    story = Story(replace(GOING, paused=True))
+    story.after()
+    story.hash = "v3"
+    assert story.after(50).last_transition_time == rfc3339(NOW)
+
+
+def test_a_status_of_an_older_controller_begins_a_record() -> None:
+    known = DaemonSetStatus(update_revision="v2", observed_generation=1)
+    done = Standing(desired=5, target=5, updated=5, done=5, available=5)
+    record = Story(done, known).after()
+    assert (record.phase, record.start_time, record.completion_time) == ("Healthy", rfc3339(NOW), rfc3339(NOW))
+
+
+# what the pods say
+
+
+def facts(of: World) -> Standing:
+    return standing_of(lay_out(of), observed=True)
+
+
+def test_old_nodes_below_the_target_are_outdated_and_the_others_kept() -> None:
+    pods = (*served("node-3", "node-4", rev="v2"), *served("node-0", "node-1", "node-2"))
+    there = facts(world(ds("v2", partition=2), pods=pods))
+    assert (there.target, there.updated, there.done, there.outdated, there.kept) == (3, 2, 2, 1, 2)
+
+
+def test_the_selector_keeps_those_it_leaves_out() -> None:
+    nodes = [node("node-0", labels=CANARY), "node-1", "node-2"]
+    there = facts(world(ds("v2", selector=CANARY), nodes=nodes, pods=everywhere(3)))
+    assert (there.target, there.outdated, there.kept) == (1, 1, 2)
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_pause_takes_nothing_from_the_target(paused: bool) -> None:
+    pods = (*served("node-4", rev="v2"), *served("node-0", "node-1", "node-2", "node-3"))
+    there = facts(world(ds("v2", paused=paused, partition=1), pods=pods))
+    assert (there.target, there.outdated, there.kept, there.paused) == (4, 3, 1, paused)
+
+
+def test_on_delete_all_may_be_updated() -> None:
+    there = facts(world(ds("v2", on_delete=True), pods=everywhere(5)))
+    assert (there.target, there.outdated, there.kept, there.on_delete) == (5, 5, 0, True)
+
+
+def test_at_a_first_deployment_nobody_is_kept() -> None:
+    there = facts(world(ds(partition=3, selector=CANARY, paused=True), pods=()))
+    assert (there.target, there.updated, there.outdated, there.kept) == (5, 0, 0, 0)
+
+
+def test_at_a_first_deployment_with_partitioned_scaling_the_partition_keeps_nodes_waiting() -> None:
+    first = ds(partition=3, partitioned_scaling=True, selector=CANARY, paused=True)
+    there = facts(world(first, pods=served("node-0", "node-1")))
+    assert (there.target, there.done, there.kept) == (2, 2, 3)
+
+
+def test_old_pods_of_an_unknown_revision_are_kept_by_the_partition() -> None:
+    """No older revision is stored, and yet it is no first deployment for nodes that have a pod."""
+    there = facts(world(ds("v2", partition=2), pods=everywhere(5), revisions=[revision("v2")]))
+    assert (there.target, there.outdated, there.kept) == (3, 3, 2)
+
+
+def test_a_node_is_done_when_the_new_pod_is_available_and_the_old_one_gone() -> None:
+    pods = [pod("node-0"), pod("node-0", "v2"), pod("node-1", "v2", ready=None), pod("node-2", "v2")]
+    there = facts(world(ds("v2", max_surge=1), nodes=3, pods=pods))
+    assert (there.updated, there.done, there.available) == (3, 1, 2)
+
+
+def test_a_node_that_lost_its_kept_pod_is_still_kept() -> None:
+    pods = served("node-2", "node-1", rev="v2")
+    there = facts(world(ds("v2", partition=1), nodes=3, pods=pods, revisions=[revision("v1"), revision("v2")]))
+    assert (there.target, there.done, there.kept) == (2, 2, 1)
+
+
+def test_nodes_that_should_run_none_do_not_count() -> None:
+    nodes = ["node-0", node("node-1", taint("x")), node("node-2", taint("x", "NoExecute"))]
+    there = facts(world(ds("v2"), nodes=nodes, pods=everywhere(3)))
+    assert (there.desired, there.target, there.outdated, there.available) == (1, 1, 1, 1)
+
+
+def test_a_refusal_counts_while_something_is_left_to_update() -> None:
+    assert facts(world(ds("v2"), pods=everywhere(5), verdicts={"v2": "no"})).refused == "no"
+    assert facts(world(ds("v2"), pods=everywhere(5, "v2"), verdicts={"v2": "no"})).refused == ""
+
+
+# together, pass by pass
+
+
+def annotated(seconds: str, *, min_ready: int = 0) -> Mapping[str, Any]:
+    return {"annotations": {PROGRESS_DEADLINE_ANNOTATION: seconds}, "min_ready": min_ready}
+
+
+def phase(cluster: ToyCluster) -> str:
+    assert cluster.plan.status is not None
+    return cluster.plan.status.rollout.phase
+
+
+def progressing(cluster: ToyCluster) -> tuple[str, str, str]:
+    assert cluster.plan.status is not None
+    [found] = [one for one in cluster.plan.status.conditions if one.type == "Progressing"]
+    return found.status, found.reason, found.message
+
+
+def test_a_first_deployment_is_pending_then_progressing_then_healthy() -> None:
+    cluster = ToyCluster(world(nodes=2))
+    phases = []
+    for _ in range(2):
+        cluster.step()
+        phases.append(phase(cluster))
+    cluster.ready()
+    cluster.step()
+    assert [*phases, phase(cluster)] == ["Pending", "Progressing", "Healthy"]
+    assert cluster.plan.wake_at is None
+
+
+def test_a_lost_pod_makes_no_observed_generation_pending_again() -> None:
+    cluster = ToyCluster(world(nodes=2, pods=everywhere(2)))
+    cluster.step()
+    cluster.lose("node-1-v1")
+    cluster.expect("+node-1 v1")
+    assert phase(cluster) == "Degraded"
+
+
+def test_the_plan_asks_to_be_woken_when_the_deadline_is_over_and_says_what_it_waited_for() -> None:
+    cluster = ToyCluster(world(ds("v1"), nodes=3, pods=everywhere(3)))
+    cluster.edit(ds("v2", **annotated("60")))
+    cluster.expect("-node-2 v1", "+node-2 v2", "")
+    assert cluster.plan.wake_at == pytest.approx(NOW + 60.05)
+    cluster.pass_time(61)
+    cluster.expect("")
+    assert phase(cluster) == "Stalled"
+    assert cluster.plan.wake_at is None
+    status, reason, message = progressing(cluster)
+    assert (status, reason) == ("False", "ProgressDeadlineExceeded")
+    assert message == (
+        "1 of 3 nodes have a pod of revision v2; no progress for 60 seconds; no new pod is available on node-2; "
+        "1 nodes count as unavailable, maxUnavailable is 1"
+    )
+    cluster.ready()
+    cluster.settle()
+    assert phase(cluster) == "Progressing"
+    assert progressing(cluster)[:2] == ("True", "Updating")
+
+
+@pytest.mark.parametrize(
+    ("asked", "seconds"),
+    [("60", 60), ("0", 600), ("-5", 600), ("soon", 600), ("", 600), ("1e3", 600), ("\u0663", 600), ("9" * 5000, 600)],
+)
+def test_the_deadline_is_that_of_the_annotation_where_it_can_be_read(asked: str, seconds: int) -> None:
+    assert ds(**annotated(asked)).progress_deadline == seconds
+    assert ds(**annotated(asked, min_ready=30)).progress_deadline == seconds + 30
+
+
+def test_without_an_annotation_it_is_ten_minutes() -> None:
+    assert ds().progress_deadline == 600
+
+
+def test_a_refused_template_stalls_the_rollout_and_keeps_its_reason() -> None:
+    cluster = ToyCluster(world(ds("v2"), nodes=2, pods=everywhere(2), verdicts={"v2": "no"}, ask_at=NOW + 60))
+    cluster.step()
+    assert phase(cluster) == "Stalled"
+    assert progressing(cluster)[:2] == ("False", "TemplateRefused")
+
+
+def test_an_unusable_spec_is_stalled() -> None:
+    decided = plan(world(ds(partition="many")))
+    assert decided.status is not None
+    assert decided.status.rollout.phase == "Stalled"
+
+
+def test_the_condition_says_complete_only_when_the_last_pod_is_available() -> None:
+    cluster = ToyCluster(world(ds("v2"), nodes=1, pods=[pending("node-0", "v2")]))
+    cluster.step()
+    assert progressing(cluster)[1] == "Updating"
+    cluster.ready()
+    cluster.step()
+    assert progressing(cluster)[1] == "RolloutComplete"
+    cluster.change_where(lambda _: True, ready=False, ready_since=None)
+    cluster.step()
+    assert (phase(cluster), progressing(cluster)[1]) == ("Degraded", "RolloutComplete")
+
+
+def test_a_kept_pod_that_is_not_ready_leaves_it_held() -> None:
+    pods = (*served("node-1", rev="v2"), pod("node-0", ready=None))
+    cluster = ToyCluster(world(ds("v2", partition=1), nodes=2, pods=pods))
+    cluster.step()
+    assert (phase(cluster), progressing(cluster)[1]) == ("Held", "PartitionReached")
+
+
+def test_with_partition_and_selector_the_condition_names_what_holds() -> None:
+    nodes = [node("node-0", labels=CANARY), "node-1", "node-2"]
+    pods = (*served("node-0", rev="v2"), *served("node-1", "node-2"))
+    for partition, reason in ((1, "SelectorReached"), (2, "PartitionReached")):
+        cluster = ToyCluster(world(ds("v2", selector=CANARY, partition=partition), nodes=nodes, pods=pods))
+        cluster.step()
+        assert (phase(cluster), progressing(cluster)[1]) == ("Held", reason)
+
+
+def test_paused_at_the_partition_it_is_held() -> None:
+    pods = (*served("node-1", rev="v2", ready=ago(9)), *served("node-0"))
+    cluster = ToyCluster(world(ds("v2", partition=1, paused=True), nodes=2, pods=pods))
+    cluster.step()
+    assert (phase(cluster), progressing(cluster)[1]) == ("Held", "PartitionReached")
+
+
+def test_while_an_edit_is_pending_the_condition_says_what_is_known() -> None:
+    cluster = ToyCluster(world(ds("v2", paused=True, generation=2), nodes=3, pods=everywhere(2)))
+    cluster.step()
+    assert (phase(cluster), progressing(cluster)[1]) == ("Pending", "Paused")
+
+
+def test_a_pass_that_looks_again_wants_the_same_record() -> None:
+    cluster = ToyCluster(world(ds("v1"), nodes=3, pods=everywhere(3)))
+    cluster.edit(ds("v2"))
+    cluster.settle()
+    first = cluster.plan.status
+    cluster.pass_time(300)
+    cluster.step()
+    assert cluster.plan.status == first

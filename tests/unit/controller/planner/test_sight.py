@@ -1,0 +1,319 @@
+"""What one pass saw, as numbers: the source of the metrics that only a pass knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from controller.api.ailment import Ailment
+from controller.api.daemonset import LifecycleHook
+from controller.api.node import Node
+from controller.api.pod import Pod
+from controller.planner.plan import plan
+from controller.planner.sight import Sight
+from controller.planner.world import World
+from tests.beds.worlds import NOW, ago, before, ds, everywhere, failed, node, pending, pod, served, taint, world
+
+DEADLINE = {"kruise-ds/progress-deadline-seconds": "60"}
+HOOK = LifecycleHook(labels_handler={"hook": "yes"})
+
+
+def sight(of: World) -> Sight:
+    seen = plan(of).sight
+    assert seen is not None
+    return seen
+
+
+def states(seen: Sight) -> str:
+    """`a: 2 updated, 1 old; b: 1 failed`, without the zeros."""
+    return "; ".join(
+        f"{zone}: " + ", ".join(f"{number} {state}" for state, number in numbers.items() if number)
+        for zone, numbers in sorted(seen.zones.items())
+    )
+
+
+def told(seen: Sight) -> str:
+    """The states, the failures and the blocks of a fleet without zones, in one line."""
+    failures = ", ".join(f"{number} {ailment}" for ailment, number in seen.failed.items() if number)
+    blocks = ", ".join(block for block, there in seen.blocks.items() if there)
+    return " | ".join((states(seen).removeprefix(": "), failures, blocks))
+
+
+def ailing(on: str, ailment: Ailment, rev: str = "v2") -> Pod:
+    return replace(pod(on, rev, ready=None), ailment=ailment)
+
+
+def canary(*names: str) -> list[Node]:
+    return [node(f"node-{number}", labels={"c": "y"} if f"node-{number}" in names else {}) for number in range(5)]
+
+
+TABLE: list[tuple[str, World, str]] = [
+    ("nothing is there", world(nodes=0), " |  | "),
+    ("first pods come", world(), "5 updating |  | "),
+    ("all is well", world(pods=everywhere(5)), "5 updated |  | "),
+    (
+        "a node where it must not run does not count",
+        world(nodes=["a", node("b", taint("x", "NoExecute"))], pods=served("a", "b")),
+        "1 updated |  | ",
+    ),
+    (
+        "a node where it may only stay does not count either",
+        world(nodes=["a", node("b", taint("x"))], pods=served("a", "b")),
+        "1 updated |  | ",
+    ),
+    ("a vanished node does not count", world(nodes=["a"], pods=served("a", "gone")), "1 updated |  | "),
+    (
+        "a wave has begun",
+        world(ds("v2"), pods=[*everywhere(4), pod("node-4", "v2", ready=None, created=ago(9))]),
+        "1 updating, 4 old |  | Budget",
+    ),
+    (
+        "there is room in the budget, so nothing is in the way",
+        world(ds("v2", max_unavailable=2), pods=[*everywhere(4), pod("node-4", "v2", ready=None, created=ago(9))]),
+        "1 updating, 4 old |  | ",
+    ),
+    (
+        "old pods that serve nobody wait for no budget",
+        world(ds("v2"), nodes=2, pods=[pod("node-0", ready=None), pod("node-1", ready=None)]),
+        "2 old |  | ",
+    ),
+    (
+        "the old pod goes, and its node may get the new one",
+        world(ds("v2"), nodes=2, pods=[pod("node-0"), pod("node-1", dying=True)]),
+        "1 updating, 1 old |  | Budget",
+    ),
+    (
+        "of minReadySeconds, while it is ready: no reason for worry however long",
+        world(ds("v2", min_ready=3600), nodes=1, pods=[pod("node-0", "v2", ready=ago(10))]),
+        "1 updating |  | ",
+    ),
+    (
+        "surging: a new pod beside the old one, and no room for more",
+        world(ds("v2", max_surge=1), nodes=2, pods=[*everywhere(2), pod("node-1", "v2", ready=None, created=ago(9))]),
+        "1 updating, 1 old |  | Budget",
+    ),
+    (
+        "surging: the new pod is available, the old one goes now",
+        world(ds("v2", max_surge=2), nodes=2, pods=[*everywhere(2), pod("node-1", "v2")]),
+        "1 updating, 1 old |  | ",
+    ),
+    ("paused", world(ds("v2", paused=True), pods=everywhere(5)), "5 old |  | Paused"),
+    ("paused with nothing to do", world(ds(paused=True), pods=everywhere(5)), "5 updated |  | "),
+    (
+        "paused: what went comes back as it was",
+        world(ds("v2", paused=True), nodes=2, pods=[pod("node-0")], predecessors=before("node-1")),
+        "1 updating, 1 old |  | Paused",
+    ),
+    ("OnDelete", world(ds("v2", on_delete=True), pods=everywhere(5)), "5 old |  | OnDelete"),
+    (
+        "the partition holds what is left",
+        world(ds("v2", partition=3), pods=[*everywhere(3), *served("node-3", "node-4", rev="v2")]),
+        "2 updated, 3 old |  | Partition",
+    ),
+    (
+        "the partition will hold some while others are updated",
+        world(ds("v2", partition=3), pods=everywhere(5)),
+        "5 old |  | Partition",
+    ),
+    (
+        "a node that the partition keeps gets its old pod back",
+        world(
+            ds("v2", partition=4), nodes=5, pods=[*everywhere(3), pod("node-4", "v2")], predecessors=before("node-3")
+        ),
+        "1 updated, 4 old |  | Partition",
+    ),
+    (
+        "the selector holds",
+        world(
+            ds("v2", selector={"c": "y"}),
+            nodes=canary("node-1"),
+            pods=[*served("node-0", "node-2", "node-3", "node-4"), pod("node-1", "v2")],
+        ),
+        "1 updated, 4 old |  | Selector",
+    ),
+    (
+        "the selector has turned to others while old pods are left",
+        world(
+            ds("v2", selector={"c": "y"}),
+            nodes=canary("node-1"),
+            pods=[*served("node-0", "node-1"), *served("node-2", "node-3", "node-4", rev="v2")],
+        ),
+        "3 updated, 2 old |  | Selector",
+    ),
+    (
+        "selector and partition",
+        world(ds("v2", selector={"c": "y"}, partition=4), nodes=canary("node-1", "node-2"), pods=everywhere(5)),
+        "5 old |  | Partition, Selector",
+    ),
+    (
+        "a first deployment is kept from nobody",
+        world(ds(selector={"c": "y"}, partition=2), nodes=canary("node-1"), pods=everywhere(4)),
+        "4 updated, 1 updating |  | ",
+    ),
+    (
+        "partitionedScaling keeps new nodes waiting",
+        world(ds(partition=3, partitioned_scaling=True), pods=everywhere(2)),
+        "2 updated, 3 old |  | Partition",
+    ),
+    (
+        "the server refuses the template",
+        world(ds("v2"), pods=everywhere(5), verdicts={"v2": "no"}, ask_at=NOW + 9),
+        "5 old |  | TemplateRefused",
+    ),
+    (
+        "a hook holds the pod whose turn it is",
+        world(ds("v2", hook=HOOK), nodes=1, pods=[pod("node-0", labels={"hook": "yes"})]),
+        "1 old |  | PreDeleteHook",
+    ),
+    ("own writes are not seen yet", world(pods=everywhere(5), fresh=False), "5 updated |  | Expectations"),
+    (
+        "each new pod that ails by its reason",
+        world(
+            ds("v2", max_unavailable=5),
+            pods=[
+                ailing("node-0", Ailment.CRASH_LOOP),
+                ailing("node-1", Ailment.IMAGE_PULL),
+                ailing("node-2", Ailment.CONFIG),
+                ailing("node-3", Ailment.UNSCHEDULABLE),
+                ailing("node-4", Ailment.CRASH_LOOP),
+            ],
+        ),
+        "5 failed | 2 CrashLoopBackOff, 1 ImagePull, 1 Config, 1 Unschedulable | ",
+    ),
+    (
+        "an old pod that ails is old: it is replaced anyway",
+        world(ds("v2"), nodes=1, pods=[ailing("node-0", Ailment.CRASH_LOOP, rev="v1")]),
+        "1 old |  | ",
+    ),
+    (
+        "pods that have ended",
+        world(
+            nodes=3,
+            pods=[
+                failed("node-0"),
+                replace(failed("node-1"), ailment=Ailment.EVICTED),
+                pod("node-2", phase="Succeeded"),
+            ],
+            not_before={"node-0": NOW + 9},
+        ),
+        "3 failed | 1 Evicted, 2 Other | ",
+    ),
+    (
+        "one that has ended and goes makes place for the next",
+        world(nodes=1, pods=[failed("node-0", dying=True)]),
+        "1 updating |  | ",
+    ),
+    (
+        "a pod that the scheduler has not placed",
+        world(nodes=1, pods=[pending("node-0", created=ago(9))]),
+        "1 updating |  | ",
+    ),
+]
+
+
+@pytest.mark.parametrize(("of", "expected"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
+def test_where_the_nodes_stand_why_they_fail_and_what_is_in_the_way(of: World, expected: str) -> None:
+    seen = sight(of)
+    assert told(seen.at(NOW)) == expected
+    assert sum(sum(zone.values()) for zone in seen.zones.values()) == seen.budget.desired, "each node once"
+    assert set(seen.failed) == {ailment.value for ailment in Ailment}, "also those of which there are none"
+
+
+def test_a_pod_that_does_not_get_ready_fails_when_patience_ends_and_not_before() -> None:
+    slow = pod("node-0", "v1", ready=None, created=ago(50))
+    seen = sight(world(ds(annotations=DEADLINE), nodes=2, pods=[slow, pod("node-1")]))
+    assert told(seen.at(NOW + 9.9)) == "1 updated, 1 updating |  | "
+    late = seen.at(NOW + 10)
+    assert told(late) == "1 updated, 1 failed | 1 NotReady | "
+    assert (seen.updating, late.updating) == (1, 0)
+    assert late.at(NOW + 99) == late
+
+
+def test_a_pod_that_was_ready_for_long_and_is_not_any_more_has_failed_at_once() -> None:
+    seen = sight(world(nodes=1, pods=[pod("node-0", ready=None, created=ago(3600))]))
+    assert told(seen.at(NOW)) == "1 failed | 1 NotReady | "
+
+
+def test_patience_includes_min_ready_seconds_as_the_deadline_of_the_rollout_does() -> None:
+    starting = pod("node-0", ready=None, created=ago(70))
+    seen = sight(world(ds(annotations=DEADLINE, min_ready=30), nodes=1, pods=[starting]))
+    assert (seen.at(NOW + 19).updating, seen.at(NOW + 20).updating) == (1, 0)
+
+
+def zoned(name: str, zone: str, *taints: Any) -> Node:
+    return node(name, *taints, labels={"topology.kubernetes.io/zone": zone} if zone else {})
+
+
+def test_zones() -> None:
+    nodes = [
+        zoned("a-0", "east"),
+        zoned("a-1", "east"),
+        zoned("b-0", "west"),
+        zoned("b-1", "west"),
+        zoned("c-0", ""),
+        node("d-0", labels={"failure-domain.beta.kubernetes.io/zone": "west"}),
+        zoned("e-0", "nobody's", taint("x", "NoExecute")),
+    ]
+    pods = [pod("a-0"), ailing("a-1", Ailment.CONFIG), pod("b-0", "v2"), pod("b-1", "v2", ready=None, created=ago(9))]
+    seen = sight(world(ds("v2"), nodes=nodes, pods=[*pods, pod("c-0"), pod("d-0")]))
+    assert states(seen) == ": 1 old; east: 1 failed, 1 old; west: 1 updated, 1 updating, 1 old"
+    assert states(seen.at(NOW + 3600)) == ": 1 old; east: 1 failed, 1 old; west: 1 updated, 1 failed, 1 old"
+
+
+def turned(**fields: Any) -> World:
+    """The selector was turned to node-1 alone."""
+    partition = fields.pop("partition", None)
+    return world(ds("v2", selector={"c": "y"}, partition=partition), nodes=canary("node-1"), **fields)
+
+
+@pytest.mark.parametrize(
+    ("of", "unplanned"),
+    [
+        (world(ds("v2"), pods=everywhere(5, "v2")), 0),
+        (world(ds("v2", partition=2), pods=[*everywhere(2), *served("node-2", "node-3", "node-4", rev="v2")]), 0),
+        (world(ds("v2", partition=4), pods=[*everywhere(2), *served("node-2", "node-3", "node-4", rev="v2")]), 2),
+        (world(ds("v2", partition=3), pods=everywhere(5, "v2"), revisions=None), 0),
+        (world(ds(partition=2), pods=everywhere(5)), 0),
+        (
+            world(
+                ds("v2", partition=4), pods=[pod("node-0"), *served("node-1", "node-2", "node-3", "node-4", rev="v2")]
+            ),
+            3,
+        ),
+        (turned(pods=[*served("node-0", "node-1"), *served("node-2", "node-3", "node-4", rev="v2")]), 3),
+        (turned(pods=[*served("node-0", "node-3", "node-4"), *served("node-1", "node-2", rev="v2")]), 1),
+        (
+            turned(partition=3, pods=[*served("node-0", "node-1"), *served("node-2", "node-3", "node-4", rev="v2")]),
+            3,
+        ),
+        (turned(pods=[*everywhere(4, "v2"), pod("node-4", "v2", ready=None)]), 0),
+    ],
+    ids=[
+        "no partition",
+        "as allowed",
+        "partition raised",
+        "first deployment",
+        "first deployment of v1",
+        "raised high",
+        "none of them is selected",
+        "one of them is selected",
+        "nor does the partition allow all",
+        "all have it, so nobody is kept from it",
+    ],
+)
+def test_updated_nodes_beyond_what_the_partition_allows(of: World, unplanned: int) -> None:
+    assert sight(of).unplanned == unplanned
+
+
+def test_limits_are_numbers_of_nodes() -> None:
+    budget = sight(world(ds(max_unavailable="30%", partition="50%"), nodes=7, pods=everywhere(7))).budget
+    assert (budget.max_unavailable, budget.max_surge, budget.partition) == (3, 0, 3)
+    surging = sight(world(ds(max_surge="10%"), nodes=7, pods=everywhere(7))).budget
+    assert (surging.max_unavailable, surging.max_surge) == (0, 1)
+
+
+def test_nothing_is_seen_of_a_spec_without_a_meaning_and_of_one_that_goes() -> None:
+    assert plan(world(ds(max_unavailable="many"), pods=everywhere(5))).sight is None
+    assert plan(world(ds(dying=True), pods=everywhere(5))).sight is None

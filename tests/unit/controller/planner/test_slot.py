@@ -1,0 +1,101 @@
+"""What the pods of one node count for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.api.pod import Pod
+from controller.planner.board import lay_out
+from controller.planner.slot import Slot
+from controller.planner.world import Predecessor
+from tests.beds.worlds import NOW, ago, before, ds, failed, pod, world
+
+
+def slot(*pods: Pod, rev: str = "v2", min_ready: int = 0, **fields: Any) -> Slot:
+    return lay_out(world(ds(rev, min_ready=min_ready), nodes=["n"], pods=pods, **fields)).slots[0]
+
+
+def next_available(*pods: Pod, min_ready: int, **fields: Any) -> float | None:
+    return lay_out(world(ds("v2", min_ready=min_ready), nodes=["n"], pods=pods, **fields)).next_available
+
+
+@pytest.mark.parametrize(
+    ("ready", "min_ready", "available", "moment"),
+    [
+        (None, 0, False, None),
+        (None, 5, False, None),
+        (ago(0), 0, True, None),
+        (ago(9), 30, False, NOW + 21),
+        (ago(30), 30, False, NOW),
+        (ago(30.5), 30, True, None),
+    ],
+)
+def test_a_pod_is_available_after_it_was_ready_for_min_ready_seconds(
+    ready: float | None, min_ready: int, available: bool, moment: float | None
+) -> None:
+    new = pod("n", "v2", ready=ready)
+    assert slot(new, min_ready=min_ready).current_available is available
+    assert next_available(new, min_ready=min_ready) == moment
+
+
+def test_the_earliest_of_the_moments_is_woken_for() -> None:
+    pods = [pod("n", "v2", name="a", ready=ago(5)), pod("n", "v1", name="b", ready=ago(9))]
+    assert next_available(*pods, min_ready=30) == NOW + 21
+    assert next_available(*reversed(pods), min_ready=30) == NOW + 21
+
+
+def test_a_node_clock_ahead_of_ours_is_not_waited_for() -> None:
+    hasty = pod("n", "v2", ready=NOW + 3600)
+    assert next_available(hasty, min_ready=30, ready_seen={hasty.uid: ago(10)}) == NOW + 20
+    assert slot(hasty, min_ready=30, ready_seen={hasty.uid: ago(31)}).current_available
+    assert next_available(hasty, min_ready=30) == NOW + 3630
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+def test_s22_6_a_pod_that_ended_is_not_live_whatever_its_ready_condition_says(phase: str) -> None:
+    ended = slot(pod("n", "v2", phase=phase))
+    assert ended.current is None
+    assert not ended.current_available
+
+
+def test_of_several_pods_of_a_kind_the_one_that_serves_is_looked_at() -> None:
+    first, second = pod("n", name="a", created=ago(9), ready=None), pod("n", name="b", created=ago(5))
+    assert slot(first, second).old is second
+    assert slot(first, second, rev="v1").current is second
+
+
+def test_of_several_pods_that_serve_nobody_a_bound_one_is_looked_at() -> None:
+    first, second = pod("n", name="a", created=ago(9), ready=None, bound=False), pod("n", name="b", ready=None)
+    assert slot(first, second).old is second
+
+
+def test_of_several_pods_that_serve_the_oldest_is_looked_at() -> None:
+    first, second = pod("n", name="a", created=ago(9)), pod("n", name="b", created=ago(5))
+    assert slot(second, first).old is first
+
+
+@pytest.mark.parametrize(
+    ("pods", "had_current", "had_old"),
+    [
+        ([], False, False),
+        ([pod("n", "v2", dying=True)], True, False),
+        ([failed("n", "v1")], False, True),
+        ([pod("n", "v1"), pod("n", "v2", dying=True)], True, True),
+    ],
+)
+def test_what_was_there(pods: list[Pod], had_current: bool, had_old: bool) -> None:
+    seen = slot(*pods)
+    assert (seen.had_current, seen.had_old) == (had_current, had_old)
+
+
+def test_the_last_pod_of_an_empty_node_is_remembered() -> None:
+    assert slot(predecessors=before("n", "v2")).had_current
+    assert slot(predecessors=before("n", "v1")).had_old
+    assert slot(predecessors=before("n", "")).had_old, "a pod that was adopted without a revision"
+
+
+def test_a_name_in_the_way_is_no_pod_that_was_there() -> None:
+    blocked = slot(predecessors={"n": Predecessor(uid="not demo-1", hash=None)})
+    assert (blocked.had_current, blocked.had_old) == (False, False)

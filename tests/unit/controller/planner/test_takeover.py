@@ -1,0 +1,124 @@
+"""Ownership and take-over: from the native DaemonSet, from OpenKruise, from ourselves (scenarios A2, H7, H8; D4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from controller.api import canonical
+from controller.api.base import JSONObject
+from controller.planner.actions import AdoptPod
+from controller.planner.plan import plan
+from tests.beds.picture import check
+from tests.beds.toy_cluster import ToyCluster
+from tests.beds.worlds import ds, everywhere, failed, pod, revision, template, where, world
+
+
+def by_the_api_server(of: JSONObject) -> JSONObject:
+    """The template as the native API stores it: with everything filled in."""
+    result: dict[str, Any] = dict(of)
+    result["metadata"] = {"creationTimestamp": None, **result["metadata"]}
+    spec = dict(result["spec"])
+    filled = {
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+        "imagePullPolicy": "IfNotPresent",
+        "resources": {},
+    }
+    spec["containers"] = [{**one, **filled} for one in spec["containers"]]
+    spec |= {
+        "dnsPolicy": "ClusterFirst",
+        "restartPolicy": "Always",
+        "schedulerName": "default-scheduler",
+        "securityContext": {},
+        "terminationGracePeriodSeconds": 30,
+    }
+    return {**result, "spec": spec}
+
+
+def native(count: int) -> dict[str, Any]:
+    """What an orphaning delete of a native DaemonSet leaves: pods and their revision, owned by nobody."""
+    stored = revision("v1", 4, of=by_the_api_server(template("v1")), owner_uid="", name="demo-6b4f9d7c8")
+    pods = tuple(replace(one, owner_uid="", owner_index=0) for one in everywhere(count))
+    return {"nodes": count, "revisions": (), "orphans": pods[::-1], "orphan_revisions": (stored,)}
+
+
+def test_h8_hand_written_pods_of_a_native_daemonset_are_taken_over_without_a_restart() -> None:
+    cluster = ToyCluster(world(ds("v1"), **native(3)))
+    cluster.expect("adopt node-0-v1, adopt node-1-v1, adopt node-2-v1, adopt demo-6b4f9d7c8", "", "")
+    status = cluster.plan.status
+    assert status is not None
+    assert status.counts is not None
+    assert status.counts.updated_number_scheduled == 3
+    assert status.revision_hash == "v1", "the hash that the native controller computed stays"
+
+
+def test_h8_the_exported_live_manifest_takes_over_without_a_restart_too() -> None:
+    live = by_the_api_server(template("v1"))
+    exported = ds("v1")
+    exported = replace(exported, spec=replace(exported.spec, template=live), identity=canonical.identity(live))
+    ToyCluster(world(exported, **native(2))).expect("adopt node-0-v1, adopt node-1-v1, adopt demo-6b4f9d7c8", "")
+
+
+def test_h8_an_image_edit_after_the_take_over_rolls_normally() -> None:
+    cluster = ToyCluster(world(ds("v1"), **native(2)))
+    cluster.settle()
+    cluster.edit(ds("v2"))
+    cluster.expect("-node-1 v1", "+node-1 v2", "")
+
+
+def test_h8_a_hidden_change_in_the_hand_written_manifest_is_still_a_change() -> None:
+    cluster = ToyCluster(world(ds("v1", automountServiceAccountToken=False), **native(1)))
+    cluster.expect("adopt node-0-v1, adopt demo-6b4f9d7c8", "store v1 as 5", "probe v1 on node-0", "-node-0 v1")
+
+
+def test_h7_defect_b9_the_deprecated_generation_annotation_means_nothing() -> None:
+    exported = ds("v2", annotations={"deprecated.daemonset.template.generation": "3"})
+    labelled = [pod(name, labels={"pod-template-generation": "3"}) for name in ("node-0", "node-1")]
+    check(world(exported, nodes=2, pods=labelled), "-node-1 v1")
+
+
+def test_a2_a_successor_adopts_what_an_orphaning_delete_left_and_creates_nothing() -> None:
+    left = tuple(replace(one, owner_uid="") for one in everywhere(2))
+    cluster = ToyCluster(world(nodes=2, orphans=left))
+    cluster.expect("adopt node-0-v1, adopt node-1-v1", "")
+
+
+def test_dying_and_ended_orphans_and_those_that_do_not_match_are_not_adopted() -> None:
+    orphans = (
+        pod("node-0", name="dying", dying=True, owner=""),
+        failed("node-0", name="failed", owner=""),
+        pod("node-0", name="other", labels={"app": "other"}, owner=""),
+    )
+    check(world(nodes=1, pods=everywhere(1), orphans=orphans))
+
+
+def test_revisions_are_claimed_like_pods() -> None:
+    old = (
+        revision("v7", labels={"app": "other"}, owner_uid=""),
+        revision("v8", dying=True, owner_uid=""),
+        revision("v0", owner_uid="", owner_index=2),
+    )
+    decided = check(world(nodes=1, pods=everywhere(1), orphan_revisions=old), "adopt demo-v0")
+    assert decided.status is not None
+    assert decided.status.observed_generation is None, "the generation is seen once this is settled"
+
+
+def test_a_pod_whose_labels_no_longer_match_is_released_but_not_while_it_dies() -> None:
+    changed = {"app": "debug"}
+    pods = [pod("node-0", name="b", labels=changed), pod("node-1", name="a", labels=changed)]
+    pods.append(pod("node-2", name="dying", labels=changed, dying=True))
+    check(world(nodes=3, pods=pods), "release a", "release b")
+
+
+def test_the_selector_may_be_made_of_expressions() -> None:
+    check(world(ds(pods=where("app", "In", "demo", "tool")), nodes=1, pods=everywhere(1)))
+
+
+def test_a_take_over_adopts_at_most_burst_pods_in_one_pass() -> None:
+    orphans = tuple(pod(f"node-{number}", owner="", name=f"orphan-{number}") for number in range(5))
+    decided = plan(world(ds(burst=2), orphans=orphans))
+    adopted = [action.pod.name for action in decided.actions if isinstance(action, AdoptPod)]
+    assert adopted == ["orphan-0", "orphan-1"]
+    assert decided.more

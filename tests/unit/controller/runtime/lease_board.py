@@ -1,0 +1,113 @@
+"""One Lease as a server keeps it, and seats from which candidates reach it, each with faults of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Literal, NamedTuple
+
+from controller.kube.errors import Forbidden, ServerError
+from controller.runtime.leader import Lease, LeaseSpec
+from tests.beds.virtual_time import now
+
+Fault = Literal["", "503", "reset", "hang", "answer lost"]
+
+
+class Written(NamedTuple):
+    at: float
+    holder: str | None
+    spec: LeaseSpec
+
+
+class Board:
+    def __init__(self) -> None:
+        self.lease: Lease | None = None
+        self.version = 100
+        self.written: list[Written] = []
+        self.listeners: list[asyncio.Queue[Lease | None]] = []
+
+    def put(self, spec: LeaseSpec | None) -> Lease | None:
+        """A write that was accepted, ours or anybody's; None deletes."""
+        self.version += 1
+        self.lease = None if spec is None else Lease(spec=spec, version=str(self.version))
+        if spec is not None:
+            self.written.append(Written(now(), spec.holder_identity, spec))
+        for listener in self.listeners:
+            listener.put_nowait(self.lease)
+        return self.lease
+
+    def touch(self) -> None:
+        """Somebody annotates the Lease: a new version, the same record."""
+        assert self.lease is not None
+        self.put(self.lease.spec)
+        self.written.pop()
+
+    @property
+    def holder(self) -> str | None:
+        return self.lease.spec.holder_identity if self.lease else None
+
+
+class Seat:
+    """A candidate's way to the board."""
+
+    def __init__(self, board: Board, *, may_watch: bool = True) -> None:
+        self.board, self.may_watch = board, may_watch
+        self.fault: Fault = ""
+        self.calls: list[tuple[str, float]] = []
+
+    async def get_lease(self) -> Lease | None:
+        await self._travel("get")
+        return self.board.lease
+
+    async def create_lease(self, spec: LeaseSpec) -> Lease | None:
+        await self._travel("create")
+        if self.board.lease is not None:
+            return None
+        written = self.board.put(spec)
+        await self._travel_back()
+        return written
+
+    async def update_lease(self, spec: LeaseSpec, version: str) -> Lease | None:
+        await self._travel("update")
+        if self.board.lease is None or self.board.lease.version != version:
+            return None
+        written = self.board.put(spec)
+        await self._travel_back()
+        return written
+
+    @asynccontextmanager
+    async def watch_lease(self, version: str) -> AsyncIterator[AsyncIterator[Lease | None]]:
+        await self._travel("watch")
+        if not self.may_watch:
+            raise Forbidden("watch", "lease", "no")
+        changes: asyncio.Queue[Lease | None] = asyncio.Queue()
+        lease = self.board.lease
+        if lease is None or lease.version != version:
+            changes.put_nowait(lease)
+        self.board.listeners.append(changes)
+        try:
+            yield self._follow(changes)
+        finally:
+            self.board.listeners.remove(changes)
+
+    async def _follow(self, changes: asyncio.Queue[Lease | None]) -> AsyncIterator[Lease | None]:
+        while True:
+            yield await changes.get()
+
+    async def _travel(self, verb: str) -> None:
+        self.calls.append((verb, now()))
+        match self.fault:
+            case "hang":
+                await asyncio.Event().wait()
+            case "reset":
+                raise ConnectionResetError("reset by peer")
+            case "503":
+                raise ServerError(verb, "lease", "etcd is away", status=503)
+            case _:
+                await asyncio.sleep(0.01)
+
+    async def _travel_back(self) -> None:
+        if self.fault == "answer lost":
+            raise ConnectionResetError("reset by peer")
+        await asyncio.sleep(0.01)

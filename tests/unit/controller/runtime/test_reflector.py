@@ -1,0 +1,455 @@
+"""A reflector against a scripted server, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from controller.kube.client import Client
+from controller.kube.request import NotConnected, Response
+from controller.kube.sender import Sender
+from controller.runtime.reflector import TURN, Contact, Reflector
+from controller.runtime.store import Change, Store, open_store
+from tests.beds.scripted import Answer, Script, Watch, ok
+from tests.beds.things import THINGS, Thing, ThingView, bookmark, error_line, line, page, status, thing
+from tests.beds.virtual_time import now, virtually
+
+FULL = [line("ADDED", thing("a", 3)), line("ADDED", thing("b", 4)), bookmark(10, end=True)]
+REFUSED = Watch([status(422, "Invalid")], status=422)
+QUIET: float = 1000.0
+"""Seconds of silence: longer than a test looks, shorter than none."""
+
+
+class Mirror:
+    """A reflector under test, its store, and everything that it said."""
+
+    def __init__(self, script: Script) -> None:
+        writer, self.store = open_store(Thing)
+        self.changes: list[Change[Thing]] = []
+        self.contacts: list[Contact] = []
+        self.malformed: list[str] = []
+        self.restarts: list[str] = []
+        self.heard = 0
+        self.doubts_at = ""
+        """The name whose change makes a listener ask for a list."""
+        self.reflector = Reflector[ThingView, Thing](
+            Client(Sender(script)),
+            THINGS,
+            writer,
+            on_change=self._changed,
+            on_contact=self.contacts.append,
+            on_heard=self._hears,
+            on_restart=self.restarts.append,
+            on_malformed=lambda bad: self.malformed.append(bad.key.name),
+            chance=lambda: 0.0,
+        )
+
+    def _hears(self) -> None:
+        self.heard += 1
+
+    def _changed(self, change: Change[Thing]) -> None:
+        self.changes.append(change)
+        if change.new and change.key.name == self.doubts_at:
+            self.reflector.relist()
+
+    @property
+    def names(self) -> str:
+        return "".join(sorted(key.name for key, _ in self.store.items()))
+
+
+@asynccontextmanager
+async def mirrored(script: Script) -> AsyncIterator[Mirror]:
+    mirror = Mirror(script)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(mirror.reflector.run())
+        try:
+            yield mirror
+        finally:
+            running.cancel()
+
+
+def play(*answers: Answer, see: Callable[[Mirror, Script], Awaitable[None]]) -> None:
+    """Run a reflector on this script while `see` looks."""
+
+    async def main() -> None:
+        script = Script(*answers)
+        async with mirrored(script) as mirror:
+            await see(mirror, script)
+
+    virtually(main())
+
+
+async def when(condition: Callable[[], bool], what: str, seconds: float = 300.0) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 - in virtual time, looking again is free
+            await asyncio.sleep(0.05)
+    assert condition(), what
+
+
+def asked(script: Script) -> list[str]:
+    """The requests, each in a word or two."""
+    words = []
+    for request in script.requests:
+        query = dict(request.query)
+        if "watch" not in query:
+            words.append(f"list {query.get('limit', 'all')}{' +' if 'continue' in query else ''}")
+        elif "sendInitialEvents" in query:
+            words.append("watchlist")
+        else:
+            words.append(f"watch {query['resourceVersion']}")
+    return words
+
+
+def test_a_stream_fills_the_store_and_goes_on() -> None:
+    async def see(mirror: Mirror, script: Script) -> None:
+        await mirror.reflector.synced()
+        assert (mirror.names, mirror.store.version) == ("ab", 10)
+        await when(lambda: mirror.names == "abc", "the change after the end mark is not in the store")
+        assert [change.key.name for change in mirror.changes] == ["a", "b", "c"]
+        assert asked(script) == ["watchlist"]
+        assert script.requests[0].path == "/apis/example.com/v1/things"
+
+    play(Watch([*FULL, 1.0, line("ADDED", thing("c", 11)), QUIET]), see=see)
+
+
+def test_synced_only_after_listeners_have_heard_of_everything() -> None:
+    many = [line("ADDED", thing(f"t{n}", n + 1)) for n in range(3 * TURN)]
+
+    async def see(mirror: Mirror, script: Script) -> None:
+        await mirror.reflector.synced()
+        assert len(mirror.changes) == 3 * TURN
+
+    play(Watch([b"".join(many), bookmark(9999, end=True), QUIET]), see=see)
+
+
+def test_other_tasks_get_their_turn_in_a_flood() -> None:
+    flood = b"".join(line("MODIFIED", thing("a", n)) for n in range(20, 20 + 10 * TURN))
+
+    async def see(mirror: Mirror, script: Script) -> None:
+        await mirror.reflector.synced()
+        seen = set[int]()
+        while mirror.store.version < 19 + 10 * TURN:
+            seen.add(mirror.store.version)
+            await asyncio.sleep(0)
+        assert len(seen) >= 10
+
+    play(Watch([*FULL, flood, QUIET]), see=see)
+
+
+def test_a_refused_stream_leads_to_pages_at_once_and_for_good() -> None:
+    async def see(mirror: Mirror, script: Script) -> None:
+        began = now()
+        await when(lambda: mirror.names == "abc", "the third list is not in the store")
+        assert asked(script) == ["watchlist", "list 500", "list 500 +", "watch 10", "list 500", "watch 20"]
+        assert now() - began < 3
+        assert [contact.state for contact in mirror.contacts] == ["reachable"]
+
+    play(
+        REFUSED,
+        ok(page(thing("a", 3), version=10, token="t")),
+        ok(page(thing("b", 4), version=10)),
+        Watch([error_line(410)]),
+        ok(page(thing("a", 3), thing("b", 4), thing("c", 5), version=20)),
+        Watch([QUIET]),
+        see=see,
+    )
+
+
+def test_a_stream_without_its_end_mark_is_given_up_after_thirty_silent_seconds() -> None:
+    async def see(mirror: Mirror, script: Script) -> None:
+        began = now()
+        await mirror.reflector.synced()
+        assert now() - began == pytest.approx(20 + 30, abs=1)
+        assert asked(script)[:2] == ["watchlist", "list 500"]
+        assert mirror.names == "b"
+
+    play(Watch([FULL[0], 20.0, FULL[1], QUIET]), ok(page(thing("b", 4), version=10)), Watch([QUIET]), see=see)
+
+
+def test_a_stream_that_is_complete_may_be_silent_for_longer() -> None:
+    async def see(mirror: Mirror, script: Script) -> None:
+        await asyncio.sleep(120)
+        assert asked(script) == ["watchlist"]
+
+    play(Watch([*FULL, 140.0, bookmark(11), QUIET]), see=see)
+
+
+def test_a_stream_that_is_silent_for_too_long_is_opened_again_where_it_was() -> None:
+    async def see(mirror: Mirror, script: Script) -> None:
+        await asyncio.sleep(160)
+        assert asked(script) == ["watchlist", "watch 10"]
+        assert [contact.state for contact in mirror.contacts] == ["reachable"]
+
+    play(Watch([*FULL, QUIET]), Watch([QUIET]), see=see)
+
+
+def test_a_stream_that_the_server_closes_goes_on_at_once_from_its_version() -> None:
+    async def see(mirror: Mirror, script: Script) -> None:
+        await when(lambda: mirror.names == "bc", "the second stream's changes are not in the store")
+        assert asked(script) == ["watchlist", "watch 12"]
+        assert script.times[1] - script.times[0] == pytest.approx(400, abs=1)
+
+    play(
+        Watch([*FULL, 140.0, line("DELETED", thing("a", 11)), 140.0, bookmark(12), 120.0]),
+        Watch([line("ADDED", thing("c", 13)), QUIET]),
+        see=lambda mirror, script: see_later(mirror, script, see, 395),
+    )
+
+
+async def see_later(
+    mirror: Mirror, script: Script, see: Callable[[Mirror, Script], Awaitable[None]], seconds: float
+) -> None:
+    await asyncio.sleep(seconds)
+    await see(mirror, script)
+
+
+def test_why_each_stream_ended_is_told() -> None:
+    async def see(mirror: Mirror, _: Script) -> None:
+        await mirror.reflector.synced()
+        assert mirror.restarts == []
+        await when(lambda: len(mirror.restarts) == 3, f"the restarts are {mirror.restarts}")
+        assert mirror.restarts == ["closed", "timeout", "gone"]
+        assert mirror.heard >= 3
+
+    play(
+        Watch([*FULL, 2.0]),
+        Watch([2.0, bookmark(11), QUIET]),
+        Watch([2.0, bookmark(12), error_line(410, "Expired")]),
+        Watch([*FULL, QUIET]),
+        see=see,
+    )
+
+
+def test_streams_that_end_at_once_without_an_event_are_opened_less_and_less_often() -> None:
+    async def see(mirror: Mirror, script: Script) -> None:
+        await when(lambda: len(script.requests) == 6, "too few requests")
+        gaps = [b - a for a, b in zip(script.times[1:], script.times[2:], strict=False)]
+        assert gaps == pytest.approx([0.8, 1.6, 3.2, 6.4], abs=0.1)
+
+    play(Watch(FULL), *[Watch([])] * 5, Watch([QUIET]), see=see)
+
+
+def test_errors_back_off_to_thirty_seconds_and_two_good_minutes_forgive_them() -> None:
+    down: list[Answer] = [Watch(status=503)] * 8
+
+    async def see(mirror: Mirror, script: Script) -> None:
+        await when(lambda: len(script.requests) == 10, "too few requests", seconds=500)
+        gaps = [round(b - a, 1) for a, b in zip(script.times, script.times[1:], strict=False)]
+        assert gaps[:8] == [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0]
+        assert gaps[8:] == [130.0 + 0.8], "after two good minutes the row starts again"
+
+    reset = ConnectionResetError("reset")
+    play(*down, Watch([*FULL, 130.0, reset]), Watch([QUIET]), see=see)
+
+
+def test_a_server_that_is_away_is_looked_for_every_second() -> None:
+    async def see(mirror: Mirror, script: Script) -> None:
+        await when(lambda: len(script.requests) == 10, "too few requests")
+        gaps = [round(b - a, 1) for a, b in zip(script.times[1:], script.times[2:], strict=False)]
+        assert gaps == [0.8, *[1.0] * 7], "a broken stream backs off, a refused connection does not"
+
+    down: list[Answer] = [NotConnected("refused")] * 7
+    play(Watch([*FULL, 2.0]), Watch([ConnectionResetError("reset")]), *down, Watch([QUIET]), see=see)
+
+
+def test_the_server_is_said_to_be_away_once_and_back_once() -> None:
+    async def see(mirror: Mirror, script: Script) -> None:
+        await when(lambda: len(script.requests) == 6, "too few requests")
+        await asyncio.sleep(1)
+        assert [contact.state for contact in mirror.contacts] == ["reachable", "unreachable", "reachable"]
+        assert "refused" in mirror.contacts[1].reason
+
+    down: list[Answer] = [NotConnected("refused")] * 4
+    play(Watch([*FULL, 2.0, ConnectionResetError("reset")]), *down, Watch([QUIET]), see=see)
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ([Watch([b"404 page not found"], status=404)], "missing"),
+        ([Watch(status=403), Response(status=403)], "forbidden"),
+        ([Watch(status=401)], "forbidden"),
+        ([Watch(status=500)], "unreachable"),
+        ([REFUSED, Response(status=503)], "unreachable"),
+    ],
+)
+def test_why_there_is_no_list_is_said(answers: list[Answer], expected: str) -> None:
+    async def see(mirror: Mirror, script: Script) -> None:
+        await asyncio.sleep(0.5)
+        assert [contact.state for contact in mirror.contacts] == [expected]
+
+    play(*answers, see=see)
+
+
+def test_a_kind_that_is_not_installed_is_looked_for_every_two_seconds() -> None:
+    async def see(mirror: Mirror, script: Script) -> None:
+        await mirror.reflector.synced()
+        gaps = [b - a for a, b in zip(script.times, script.times[1:], strict=False)]
+        assert gaps == pytest.approx([2.0] * 8, abs=0.1)
+
+    play(*[Watch([b"404 page not found"], status=404)] * 8, Watch([*FULL, QUIET]), see=see)
+
+
+def test_a_busy_server_is_left_alone_for_as_long_as_it_asks() -> None:
+    async def see(mirror: Mirror, script: Script) -> None:
+        await when(lambda: len(script.requests) == 2, "no second request")
+        assert script.times[1] - script.times[0] == pytest.approx(7.0, abs=0.1)
+
+    play(Watch(status=429, retry_after=7.0), Watch([*FULL, QUIET]), see=see)
+
+
+def test_what_vanished_while_the_history_was_lost_is_told_as_deleted() -> None:
+    async def see(mirror: Mirror, script: Script) -> None:
+        await when(lambda: mirror.names == "bc", "the second list is not in the store")
+        assert asked(script) == ["watchlist", "watchlist"]
+        assert [(change.key.name, change.new is None) for change in mirror.changes[2:]] == [
+            ("a", True),
+            ("c", False),
+        ]
+
+    second = [line("ADDED", thing("b", 4)), line("ADDED", thing("c", 15)), bookmark(20, end=True)]
+    play(Watch([*FULL, 5.0, error_line(410, "Expired")]), Watch([*second, QUIET]), see=see)
+
+
+def test_relist_breaks_off_the_stream_and_starts_over_at_once() -> None:
+    async def see(mirror: Mirror, script: Script) -> None:
+        await mirror.reflector.synced()
+        began = now()
+        mirror.reflector.relist()
+        await when(lambda: mirror.names == "a", "the second list is not in the store")
+        assert asked(script) == ["watchlist", "watchlist"]
+        assert now() - began < 1
+
+    play(
+        Watch([*FULL, QUIET]),
+        Watch([line("ADDED", thing("a", 3)), bookmark(11, end=True), QUIET]),
+        see=see,
+    )
+
+
+def test_relist_from_a_listener_is_not_lost_in_what_else_the_stream_brings() -> None:
+    async def see(mirror: Mirror, script: Script) -> None:
+        mirror.doubts_at = "c"
+        await when(lambda: mirror.names == "abd", "the second list is not in the store", seconds=5)
+        assert asked(script) == ["watchlist", "watchlist"]
+
+    more = line("ADDED", thing("c", 11)) + line("MODIFIED", thing("a", 12))
+    play(
+        Watch([*FULL, 1.0, more, QUIET]),
+        Watch([*FULL[:2], line("ADDED", thing("d", 13)), bookmark(14, end=True), QUIET]),
+        see=see,
+    )
+
+
+def test_relist_while_the_server_is_away_takes_effect_when_it_is_back() -> None:
+    async def see(mirror: Mirror, script: Script) -> None:
+        await when(lambda: len(script.requests) == 2, "no second request")
+        mirror.reflector.relist()
+        await when(lambda: len(script.requests) == 3, "no third request")
+        assert asked(script) == ["watchlist", "watch 10", "watchlist"]
+
+    play(
+        Watch([*FULL, ConnectionResetError("reset")]),
+        NotConnected("refused"),
+        Watch([*FULL, QUIET]),
+        see=see,
+    )
+
+
+def test_a_malformed_object_is_told_and_the_others_go_on() -> None:
+    async def see(mirror: Mirror, script: Script) -> None:
+        await when(lambda: mirror.names == "abc", "the object after the malformed one is not in the store")
+        assert mirror.malformed == ["a"]
+        found = mirror.store.get(next(iter(mirror.store.malformed)))
+        assert found is not None
+        assert found.version == "3", "the last good state is gone"
+
+    bad = line("MODIFIED", thing("a", 11, size="big"))
+    play(Watch([*FULL, bad, line("ADDED", thing("c", 12)), QUIET]), see=see)
+
+
+def test_garbage_on_the_stream_ends_it_and_it_goes_on_from_the_last_good_version() -> None:
+    async def see(mirror: Mirror, script: Script) -> None:
+        await when(lambda: mirror.names == "abc", "the second stream's object is not in the store")
+        assert asked(script) == ["watchlist", "watch 10"]
+
+    play(Watch([*FULL, b'{"type":"ADD\n']), Watch([line("ADDED", thing("c", 12)), QUIET]), see=see)
+
+
+def test_a_listener_that_fails_ends_the_reflector_loudly() -> None:
+    async def main() -> None:
+        writer, _ = open_store(Thing)
+
+        def fail(change: Change[Thing]) -> None:
+            raise ZeroDivisionError
+
+        await Reflector(Client(Sender(Script(Watch([*FULL, QUIET])))), THINGS, writer, on_change=fail).run()
+
+    with pytest.raises(ZeroDivisionError):
+        virtually(main())
+
+
+def test_a_listener_finds_store_and_index_as_the_change_says() -> None:
+    async def main() -> None:
+        writer, store = open_store(Thing)
+        by_color = store.index(lambda thing: thing.color or None)
+        looked: list[bool] = []
+
+        def look(change: Change[Thing]) -> None:
+            looked.append(_agrees(store, change) and (change.key in by_color.get("red")) == (change.new is not None))
+
+        steps: list[bytes | float | OSError] = [
+            bookmark(5, end=True),
+            line("ADDED", thing("a", 6, color="red")),
+            line("MODIFIED", thing("a", 7, color="red", size=3)),
+            line("DELETED", thing("a", 8, color="red")),
+            QUIET,
+        ]
+        reflector = Reflector(Client(Sender(Script(Watch(steps)))), THINGS, writer, on_change=look)
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(reflector.run())
+            await when(lambda: len(looked) == 3, "too few changes")
+            running.cancel()
+        assert looked == [True, True, True]
+
+    virtually(main())
+
+
+def test_nobody_finds_a_new_world_in_the_store_before_the_listener_was_told_of_all_of_it() -> None:
+    async def main() -> None:
+        writer, store = open_store(Thing)
+        told: list[Change[Thing]] = []
+        script = Script(
+            Watch([*(line("ADDED", thing(f"t{n}", 3)) for n in range(300)), bookmark(10, end=True), QUIET])
+        )
+        reflector = Reflector(Client(Sender(script)), THINGS, writer, on_change=told.append)
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(reflector.run())
+            while not len(store):  # noqa: ASYNC110 - looks in every gap that there is
+                await asyncio.sleep(0)
+            assert (len(store), len(told)) == (300, 300), "the first look that finds anything finds all of it told"
+            running.cancel()
+
+    virtually(main())
+
+
+def _agrees(store: Store[Thing], change: Change[Thing]) -> bool:
+    return store.get(change.key) is change.new
+
+
+def test_one_namespace_is_asked_for_by_its_path() -> None:
+    async def main() -> None:
+        script = Script(REFUSED, ok(page(version=10)), Watch([QUIET]))
+        writer, _ = open_store(Thing)
+        reflector = Reflector(Client(Sender(script)), THINGS, writer, namespace="infra")
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(reflector.run())
+            await when(lambda: len(script.requests) == 3, "too few requests")
+            running.cancel()
+        for request in script.requests:
+            assert request.path == "/apis/example.com/v1/namespaces/infra/things"
+
+    virtually(main())

@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from controller.api.meta import Key
+from controller.kube.decode import Bookmark, Malformed, Seen
+from controller.runtime.store import Change, Store, StoreWriter, open_scoped_store, open_store
+from controller.runtime.watch import Init, InitDone
+from tests.beds.things import Thing
+
+
+def at(name: str, version: int | str, *, uid: str = "", color: str = "", namespace: str = "default") -> Seen[Thing]:
+    obj = Thing(name=name, uid=uid or f"uid-{name}", version=str(version), color=color, namespace=namespace)
+    return Seen(key=obj.key, version=str(version), obj=obj)
+
+
+def gone(name: str, version: int | str, namespace: str = "default") -> Seen[Thing]:
+    return Seen(key=Key(namespace, name), version=str(version), obj=None)
+
+
+def bad(name: str, version: int) -> Malformed:
+    return Malformed(key=Key("default", name), version=str(version), reason="size")
+
+
+def listed(writer: StoreWriter[Thing], *items: Seen[Thing] | Malformed, version: int | str) -> list[Change[Thing]]:
+    writer.feed(Init())
+    for item in items:
+        assert writer.feed(item) == (), "readers must not see half a list"
+    return list(writer.feed(InitDone(version=str(version))))
+
+
+@pytest.fixture
+def writer_and_store() -> tuple[StoreWriter[Thing], Store[Thing]]:
+    writer, store = open_store(Thing)
+    listed(writer, at("a", 3), at("b", 4), version=10)
+    return writer, store
+
+
+Both = tuple[StoreWriter[Thing], Store[Thing]]
+A, B, C = (Key("default", name) for name in "abc")
+
+
+def words(changes: Sequence[Change[Thing]]) -> list[str]:
+    """`a: 3 -> 5`, and `-` where there is nothing."""
+
+    def version(thing: Thing | None) -> str:
+        return thing.version if thing else "-"
+
+    return [f"{change.key.name}: {version(change.old)} -> {version(change.new)}" for change in changes]
+
+
+def test_nothing_is_known_before_the_first_list_is_complete() -> None:
+    writer, store = open_store(Thing)
+    assert (store.version, store.filled) == (0, False)
+    writer.feed(Init())
+    writer.feed(at("a", 3))
+    assert (store.version, store.filled, len(store)) == (0, False, 0)
+    assert words(writer.feed(InitDone(version="10"))) == ["a: - -> 3"]
+    assert (store.version, store.filled, A in store) == (10, True, True)
+
+
+def test_changes_come_with_old_and_new(writer_and_store: Both) -> None:
+    writer, store = writer_and_store
+    assert words(writer.feed(at("a", 11))) == ["a: 3 -> 11"]
+    assert words(writer.feed(at("c", 12))) == ["c: - -> 12"]
+    assert words(writer.feed(gone("b", 13))) == ["b: 4 -> -"]
+    assert sorted(key.name for key, _ in store.items()) == ["a", "c"]
+    assert store.version == 13
+
+
+def test_what_was_never_here_changes_nothing_when_it_goes_but_moves_the_version(writer_and_store: Both) -> None:
+    writer, store = writer_and_store
+    assert writer.feed(gone("foreign", 14)) == ()
+    assert store.version == 14
+
+
+def test_bookmarks_move_the_version(writer_and_store: Both) -> None:
+    writer, store = writer_and_store
+    assert writer.feed(Bookmark(version="20")) == ()
+    assert store.version == 20
+
+
+def test_the_same_version_told_again_is_no_change(writer_and_store: Both) -> None:
+    writer, _ = writer_and_store
+    assert writer.feed(at("a", 3)) == ()
+
+
+def test_a_successor_of_the_same_name_is_a_deletion_and_a_creation(writer_and_store: Both) -> None:
+    writer, store = writer_and_store
+    assert words(writer.feed(at("a", 11, uid="other"))) == ["a: 3 -> -", "a: - -> 11"]
+    found = store.get(A)
+    assert found is not None
+    assert found.uid == "other"
+
+
+def test_a_list_tells_only_what_differs_and_what_vanished_unseen(writer_and_store: Both) -> None:
+    writer, store = writer_and_store
+    changes = listed(writer, at("a", 3), at("c", 15), version=20)
+    assert words(changes) == ["b: 4 -> -", "c: - -> 15"]
+    assert {key.name for key, _ in store.items()} == {"a", "c"}
+
+
+def test_readers_see_the_old_world_until_the_list_is_complete(writer_and_store: Both) -> None:
+    writer, store = writer_and_store
+    writer.feed(Init())
+    writer.feed(at("c", 15))
+    writer.feed(Bookmark(version="30"))
+    assert {key.name for key, _ in store.items()} == {"a", "b"}
+    assert store.version == 10
+
+
+def test_a_list_that_was_broken_off_leaves_no_trace(writer_and_store: Both) -> None:
+    writer, store = writer_and_store
+    writer.feed(Init())
+    writer.feed(at("half", 15))
+    assert words(listed(writer, at("a", 3), at("b", 4), version=20)) == []
+    assert Key("default", "half") not in store
+
+
+def test_an_object_deleted_while_the_list_fills_is_not_in_it() -> None:
+    writer, store = open_store(Thing)
+    writer.feed(Init())
+    writer.feed(at("a", 3))
+    writer.feed(gone("a", 5))
+    assert words(writer.feed(InitDone(version="6"))) == []
+    assert len(store) == 0
+
+
+def test_a_malformed_object_keeps_its_last_good_state_and_is_named_until_it_reads_again(
+    writer_and_store: Both,
+) -> None:
+    writer, store = writer_and_store
+    assert writer.feed(bad("a", 11)) == ()
+    assert dict(store.malformed) == {A: "size"}
+    found = store.get(A)
+    assert found is not None
+    assert found.version == "3"
+    assert store.version == 11
+    assert words(writer.feed(at("a", 12))) == ["a: 3 -> 12"]
+    assert not store.malformed
+
+
+def test_a_malformed_object_is_forgotten_when_it_is_deleted(writer_and_store: Both) -> None:
+    writer, store = writer_and_store
+    writer.feed(bad("c", 11))
+    writer.feed(gone("c", 12))
+    assert not store.malformed
+
+
+def test_in_a_list_too_a_malformed_object_keeps_its_last_good_state(writer_and_store: Both) -> None:
+    writer, store = writer_and_store
+    writer.feed(bad("b", 11))
+    assert words(listed(writer, bad("a", 15), at("b", 16), version=20)) == ["b: 4 -> 16"]
+    assert dict(store.malformed) == {A: "size"}
+    found = store.get(A)
+    assert found is not None
+    assert found.version == "3"
+
+
+def test_a_version_that_is_no_number_counts_for_nothing() -> None:
+    writer, store = open_store(Thing)
+    listed(writer, at("a", "x3"), version="x10")
+    assert (store.filled, store.version) == (True, 0)
+    assert A in store
+
+
+def test_a_list_from_a_restored_backup_may_lead_back(writer_and_store: Both) -> None:
+    writer, store = writer_and_store
+    listed(writer, at("a", 2), version=5)
+    assert store.version == 5
+
+
+def test_an_index_follows_every_change(writer_and_store: Both) -> None:
+    writer, store = writer_and_store
+    by_color = store.index(lambda thing: thing.color or None)
+    assert by_color.get("red") == {}
+    writer.feed(at("a", 11, color="red"))
+    writer.feed(at("b", 12, color="red"))
+    assert set(by_color.get("red")) == {A, B}
+    writer.feed(at("a", 13, color="blue"))
+    assert (set(by_color.get("red")), set(by_color.get("blue"))) == ({B}, {A})
+    writer.feed(gone("b", 14))
+    assert by_color.values() == ["blue"], "empty groups are pruned"
+    writer.feed(at("a", 15))
+    assert by_color.values() == []
+
+
+def test_an_index_has_the_latest_object(writer_and_store: Both) -> None:
+    writer, store = writer_and_store
+    by_color = store.index(lambda thing: thing.color or None)
+    writer.feed(at("a", 11, color="red"))
+    writer.feed(at("a", 12, color="red"))
+    assert by_color.get("red")[A].version == "12"
+    writer.feed(at("a", 13, color="red", uid="other"))
+    assert by_color.get("red")[A].uid == "other"
+
+
+def test_an_index_made_late_knows_what_is_there(writer_and_store: Both) -> None:
+    _, store = writer_and_store
+    assert set(store.index(lambda thing: thing.uid).get("uid-a")) == {A}
+
+
+def test_a_swap_updates_the_indexes(writer_and_store: Both) -> None:
+    writer, store = writer_and_store
+    by_uid = store.index(lambda thing: thing.uid)
+    listed(writer, at("a", 3, uid="other"), version=20)
+    assert sorted(by_uid.values()) == ["other"]
+
+
+def test_a_list_of_one_namespace_leaves_the_others_alone() -> None:
+    writers, store = open_scoped_store(Thing, ("x", "y"))
+    listed(writers["x"], at("a", 3, namespace="x"), version=10)
+    assert (store.filled, store.version) == (False, 0)
+    listed(writers["y"], at("b", 4, namespace="y"), version=12)
+    assert (store.filled, store.version) == (True, 10)
+    assert words(listed(writers["x"], at("c", 15, namespace="x"), version=20)) == ["a: 3 -> -", "c: - -> 15"]
+    assert {str(key) for key, _ in store.items()} == {"x/c", "y/b"}
+    assert (store.version_in("x"), store.version_in("y"), store.version) == (20, 12, 12)
+
+
+def test_without_namespaces_every_namespace_has_the_one_version(writer_and_store: Both) -> None:
+    _, store = writer_and_store
+    assert store.version_in("anywhere") == 10

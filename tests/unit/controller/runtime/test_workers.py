@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from controller.runtime.leader import LeadershipLost
+from controller.runtime.workers import ComeBack, Done, Outcome, Pass, Retry, workers
+from controller.runtime.workqueue import Taken, WorkQueue
+from tests.beds.virtual_time import now, virtually
+
+Handler = Callable[[Taken[str]], Awaitable[Outcome]]
+
+
+class Diary:
+    """Handles keys by script, and remembers when."""
+
+    def __init__(self, *script: Outcome | Exception, busy: float = 0.0) -> None:
+        self.script, self.busy = list(script), busy
+        self.begun: list[tuple[str, float]] = []
+        self.passes: list[Pass[str]] = []
+        self.cancelled = 0
+
+    async def handle(self, taken: Taken[str]) -> Outcome:
+        self.begun.append((taken.key, round(now() - 1000.0, 3)))
+        try:
+            await asyncio.sleep(self.busy)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        step = self.script.pop(0) if self.script else Done()
+        if isinstance(step, Exception):
+            raise step
+        return step
+
+    def note(self, finished: Pass[str]) -> None:
+        self.passes.append(finished)
+
+
+def run_for(seconds: float, diary: Diary, *keys: str, count: int = 1, drain: float = 20.0) -> float:
+    """Returns when the workers were gone, in seconds after the start."""
+
+    async def main() -> float:
+        queue: WorkQueue[str] = WorkQueue()
+        async with workers(count, queue, diary.handle, on_outcome=diary.note, drain=drain):
+            for key in keys:
+                queue.add(key)
+            await asyncio.sleep(seconds)
+        return now() - 1000.0
+
+    return virtually(main())
+
+
+def test_done_rests_and_come_back_comes_back() -> None:
+    diary = Diary(ComeBack(2.0, "minReadySeconds"), Done())
+    run_for(60, diary, "a")
+    assert diary.begun == [("a", 0.0), ("a", 2.0)]
+    assert diary.passes[1].taken.reasons == ("minReadySeconds",)
+
+
+def test_retry_waits_longer_each_time_and_success_forgets_it() -> None:
+    sick = Retry(ValueError("quota"))
+    diary = Diary(sick, sick, sick, ComeBack(1.0), sick, Retry(ValueError("busy"), at_least=3.0))
+    run_for(60, diary, "a")
+    assert [at for _, at in diary.begun] == [0.0, 0.005, 0.015, 0.035, 1.035, 1.04, 4.04]
+
+
+def test_a_handler_that_raises_is_told_and_retried_and_the_others_go_on() -> None:
+    diary = Diary(KeyError("bug"))
+    run_for(60, diary, "sick", "well")
+    assert [key for key, _ in diary.begun] == ["sick", "well", "sick"]
+    crashed = diary.passes[0]
+    assert crashed.crashed
+    assert isinstance(crashed.outcome, Retry)
+    assert isinstance(crashed.outcome.error, KeyError)
+    assert not any(later.crashed for later in diary.passes[1:])
+
+
+def test_several_keys_at_once_but_never_one_key_twice() -> None:
+    diary = Diary(busy=10.0)
+    run_for(25, diary, "a", "b", "c", "a", count=2)
+    assert diary.begun == [("a", 0.0), ("b", 0.0), ("c", 10.0)]
+
+
+def test_leaving_in_peace_lets_running_keys_finish_and_starts_no_other() -> None:
+    diary = Diary(busy=10.0)
+    gone = run_for(5, diary, "a", "b")
+    assert diary.begun == [("a", 0.0)]
+    assert len(diary.passes) == 1
+    assert gone == 10.0
+
+
+def test_a_key_that_takes_too_long_is_cancelled_after_the_drain_time() -> None:
+    diary = Diary(busy=1000.0)
+    gone = run_for(5, diary, "a", "b", count=2)
+    assert (diary.cancelled, gone) == (2, 25.0)
+
+
+def test_leaving_by_an_exception_cancels_at_once() -> None:
+    diary = Diary(busy=1000.0)
+
+    async def main() -> None:
+        queue: WorkQueue[str] = WorkQueue()
+        queue.add("a")
+
+        async def scope() -> None:
+            async with workers(1, queue, diary.handle, on_outcome=diary.note):
+                await asyncio.sleep(5)
+                raise LeadershipLost("the lease is somebody else's")
+
+        with pytest.raises(ExceptionGroup) as caught:
+            await scope()
+        assert caught.group_contains(LeadershipLost)
+        assert now() == 1005.0
+
+    virtually(main())
+    assert diary.cancelled == 1
+
+
+def test_being_cancelled_from_outside_cancels_at_once() -> None:
+    diary = Diary(busy=1000.0)
+
+    async def main() -> None:
+        queue: WorkQueue[str] = WorkQueue()
+        queue.add("a")
+
+        async def scope() -> None:
+            async with workers(1, queue, diary.handle, on_outcome=diary.note):
+                await asyncio.sleep(1000)
+
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(scope(), 5)
+        assert now() == 1005.0
+
+    virtually(main())
+    assert diary.cancelled == 1
+
+
+@pytest.mark.parametrize(
+    "raised", [LeadershipLost("fenced"), ExceptionGroup("writes", [ValueError("x"), LeadershipLost("fenced")])]
+)
+def test_a_handler_that_finds_leadership_lost_ends_everything(raised: Exception) -> None:
+    diary = Diary(raised)
+
+    async def main() -> None:
+        queue: WorkQueue[str] = WorkQueue()
+        queue.add("a")
+        with pytest.raises(ExceptionGroup) as caught:
+            async with workers(2, queue, diary.handle, on_outcome=diary.note):
+                await asyncio.sleep(1000)
+        assert caught.group_contains(LeadershipLost, depth=None)
+        assert now() == 1000.0
+
+    virtually(main())
+    assert diary.passes == []

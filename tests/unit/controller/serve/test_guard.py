@@ -1,0 +1,111 @@
+"""Who is let in to a page, what the others are told, and how often the API server is asked."""
+
+from __future__ import annotations
+
+import asyncio
+
+import aiohttp
+import pytest
+
+from controller.kube.errors import ApiError, Unreachable
+from controller.kube.reviews import Reviewed
+from controller.serve.address import Address
+from controller.serve.guard import REMEMBERED, REMEMBERED_SECONDS, BearerGuard
+from controller.serve.server import Page, serving, text
+from tests.beds.virtual_time import virtual_time
+
+READER, STRANGER = "reader-token", "stranger-token"
+
+
+class Cluster:
+    """Knows two tokens; of the users only the reader may get /metrics."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.readers = {"reader"}
+        self.away = False
+
+    async def user_of(self, token: str) -> Reviewed | None:
+        self.asked.append(token)
+        if self.away:
+            raise Unreachable("create", "a TokenReview", "connection refused")
+        known = {READER: "reader", STRANGER: "stranger"}
+        return Reviewed(username=known[token]) if token in known else None
+
+    async def may_get(self, user: Reviewed, path: str) -> bool:
+        return user.username in self.readers and path == "/metrics"
+
+
+def told(page: Page | None) -> tuple[int, str]:
+    return (200, "") if page is None else (page.status, page.body.decode().strip())
+
+
+@pytest.mark.parametrize(
+    ("authorization", "answer"),
+    [
+        ("", (401, "a bearer token is needed")),
+        ("Basic cmVhZGVyOng=", (401, "a bearer token is needed")),
+        ("Bearer ", (401, "a bearer token is needed")),
+        (READER, (401, "a bearer token is needed")),
+        ("Bearer made-up", (401, "the API server does not take this token")),
+        (f"Bearer {STRANGER}", (403, 'stranger may not get nonResourceURL "/metrics"')),
+        (f"Bearer {READER}", (200, "")),
+        (f"bearer   {READER} ", (200, "")),
+    ],
+)
+async def test_who_is_let_in(authorization: str, answer: tuple[int, str]) -> None:
+    guard = BearerGuard(Cluster(), lambda error: None)
+    assert told(await guard(authorization, "/metrics")) == answer
+
+
+@virtual_time
+async def test_each_answer_is_kept_for_a_minute() -> None:
+    cluster = Cluster()
+    guard = BearerGuard(cluster, lambda error: None)
+    for _ in range(3):
+        await guard(f"Bearer {READER}", "/metrics")
+        await guard("Bearer made-up", "/metrics")
+    assert cluster.asked == [READER, "made-up"]
+    cluster.readers.clear()
+    await asyncio.sleep(REMEMBERED_SECONDS - 1)
+    assert await guard(f"Bearer {READER}", "/metrics") is None
+    await asyncio.sleep(2)
+    assert told(await guard(f"Bearer {READER}", "/metrics"))[0] == 403
+
+
+async def test_made_up_tokens_do_not_pile_up() -> None:
+    cluster = Cluster()
+    guard = BearerGuard(cluster, lambda error: None)
+    await guard(f"Bearer {READER}", "/metrics")
+    for number in range(REMEMBERED):
+        await guard(f"Bearer {number}", "/metrics")
+    cluster.asked.clear()
+    await guard(f"Bearer {REMEMBERED - 1}", "/metrics")
+    await guard(f"Bearer {READER}", "/metrics")
+    assert cluster.asked == [READER], "the oldest was forgotten"
+
+
+async def test_nobody_is_let_in_while_the_api_server_is_away_and_the_next_request_asks_again() -> None:
+    cluster, failures = Cluster(), list[ApiError]()
+    guard = BearerGuard(cluster, failures.append)
+    cluster.away = True
+    status, words = told(await guard(f"Bearer {READER}", "/metrics"))
+    assert (status, "connection refused" in words) == (503, False)
+    assert "connection refused" in str(*failures)
+    cluster.away = False
+    assert await guard(f"Bearer {READER}", "/metrics") is None
+
+
+async def test_the_server_asks_the_guard_for_its_pages_only_and_says_how_to_come_back() -> None:
+    address, guard = Address(host="127.0.0.1", port=0), BearerGuard(Cluster(), lambda error: None)
+    routes = {"/metrics": lambda _: text("numbers")}
+    async with (
+        serving(address, routes, option="", guard=guard) as port,
+        aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session,
+    ):
+        async with session.get("/metrics") as refused:
+            assert (refused.status, refused.headers["WWW-Authenticate"]) == (401, "Bearer")
+        async with session.get("/metrics", headers={"Authorization": f"Bearer {READER}"}) as page:
+            assert (page.status, await page.text()) == (200, "numbers")
+        async with session.get("/else") as nothing:
+            assert nothing.status == 404

@@ -1,0 +1,139 @@
+"""The server on the loopback interface, asked with aiohttp."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+import aiohttp
+import pytest
+
+from controller.serve.address import Address
+from controller.serve.heartbeat import heartbeat
+from controller.serve.probes import probe
+from controller.serve.scrape import scrape
+from controller.serve.server import CannotListen, Page, Route, serving
+from controller.telemetry.metrics import Metrics
+from tests.beds.control_plane.ports import free_port
+from tests.beds.virtual_time import VirtualLoop, virtually
+
+ANYWHERE = Address(host="127.0.0.1", port=0)
+OPTION = "--health-probe-bind-address"
+
+
+async def ask(port: int | None, path: str, method: str = "GET", accept: str = "*/*") -> tuple[int, str, str]:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(method, f"http://127.0.0.1:{port}{path}", headers={"Accept": accept}) as answer,
+    ):
+        return answer.status, await answer.text(), answer.headers["Content-Type"]
+
+
+def readyz(**reasons: str) -> dict[str, Route]:
+    return {"/readyz": probe("readyz", {name: partial(str, why) for name, why in reasons.items()})}
+
+
+async def test_a_probe_is_short_when_all_is_well_and_lists_its_checks_when_asked() -> None:
+    async with serving(ANYWHERE, readyz(caches="", lease=""), option=OPTION) as port:
+        assert (await ask(port, "/readyz"))[:2] == (200, "ok")
+        assert (await ask(port, "/readyz?verbose"))[:2] == (
+            200,
+            "[+]caches ok\n[+]lease ok\nreadyz check passed\n",
+        )
+
+
+async def test_a_failing_probe_says_which_check_and_why_without_being_asked() -> None:
+    async with serving(ANYWHERE, readyz(caches="pods are not listed yet", lease=""), option=OPTION) as port:
+        status, body, content_type = await ask(port, "/readyz")
+    assert status == 503
+    assert body == "[-]caches failed: pods are not listed yet\n[+]lease ok\nreadyz check failed\n"
+    assert content_type == "text/plain; charset=utf-8"
+
+
+async def test_other_paths_are_named_and_other_methods_refused() -> None:
+    async with serving(ANYWHERE, readyz(), option=OPTION) as port:
+        assert (await ask(port, "/"))[:2] == (404, "not here; there is /readyz\n")
+        assert (await ask(port, "/readyz", "POST"))[0] == 405
+        assert (await ask(port, "/readyz", "HEAD"))[:2] == (200, "")
+
+
+async def test_a_taken_port_is_refused_and_names_the_option() -> None:
+    async with serving(ANYWHERE, {}, option=OPTION) as port:
+        assert port is not None
+        taken = Address(host="127.0.0.1", port=port)
+        with pytest.raises(CannotListen) as caught:
+            await serving(taken, {}, option="--metrics-bind-address").__aenter__()
+    assert str(caught.value) == f"--metrics-bind-address: cannot listen on {taken}: Address already in use"
+
+
+async def test_the_port_is_free_again_afterwards() -> None:
+    address = Address(host="127.0.0.1", port=free_port())
+    async with (
+        serving(address, {}, option=OPTION) as port,
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{port}/"),
+    ):
+        pass
+    async with serving(address, {}, option=OPTION) as again:
+        assert again == port == address.port
+
+
+async def test_turned_off_means_no_port() -> None:
+    async with serving(None, {}, option=OPTION) as port:
+        assert port is None
+
+
+async def test_metrics_as_text_and_as_openmetrics() -> None:
+    metrics = Metrics(version="0.1.0")
+    async with serving(ANYWHERE, {"/metrics": scrape(metrics.exposition)}, option=OPTION) as port:
+        _, plain, plain_type = await ask(port, "/metrics")
+        _, modern, modern_type = await ask(port, "/metrics", accept="application/openmetrics-text; version=1.0.0")
+    assert plain_type.startswith("text/plain")
+    assert 'kruise_ds_build_info{python_version="' in plain
+    assert modern_type.startswith("application/openmetrics-text")
+    assert modern.endswith("# EOF\n")
+
+
+def test_the_heart_beats_on_time_and_tells_how_late_it_was() -> None:
+    lags: list[float] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        async with heartbeat(lags.append) as heart:
+            await asyncio.sleep(1)
+            assert heart.check() == ""
+            assert lags == pytest.approx([0.0] * len(lags), abs=1e-6)
+            loop.freeze(12.0)
+            assert heart.check() == "the event loop was blocked for 12 s"
+            await asyncio.sleep(0.05)
+            assert heart.check() == ""
+        assert max(lags) == pytest.approx(12.0, abs=0.2)
+
+    virtually(main())
+
+
+async def test_a_long_page_is_compressed_for_those_who_ask() -> None:
+    page = Page(body=b"kruise " * 10_000)
+    async with serving(ANYWHERE, {"/metrics": lambda asked: page}, option=OPTION) as port:
+        for accepted, coding in (
+            ("gzip", "gzip"),
+            ("deflate, GZIP;q=0.5", "gzip"),
+            ("gzip;q=0", None),
+            ("identity", None),
+        ):
+            async with (
+                aiohttp.ClientSession(auto_decompress=True) as session,
+                session.get(f"http://127.0.0.1:{port}/metrics", headers={"Accept-Encoding": accepted}) as answer,
+            ):
+                assert answer.headers.get("Content-Encoding") == coding, accepted
+                assert await answer.read() == page.body
+
+
+async def test_a_refused_method_is_told_which_are_allowed() -> None:
+    async with (
+        serving(ANYWHERE, readyz(), option=OPTION) as port,
+        aiohttp.ClientSession() as session,
+        session.delete(f"http://127.0.0.1:{port}/readyz") as answer,
+    ):
+        assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")

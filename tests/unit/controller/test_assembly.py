@@ -1,0 +1,16 @@
+"""What the parts are given of what was asked for."""
+
+from __future__ import annotations
+
+from controller.assembly import assemble
+from controller.runtime.clock import system_clock
+from controller.settings import Settings
+from tests.beds.scripted import Script
+
+
+async def test_build_info_names_the_commit_that_the_image_was_built_from() -> None:
+    parts = assemble(
+        Settings(revision="4f2d1c0"), Script(), server="", identity="me", refresh=None, clock=system_clock
+    )
+    text, _ = parts.metrics.exposition()
+    assert b'revision="4f2d1c0"' in text

@@ -1,0 +1,165 @@
+"""What is counted of a pass, nothing of a DaemonSet or node that went meanwhile; and the line of one that crashed."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+import structlog
+
+from controller.api.daemonset import DaemonSet, DaemonSetStatus, Rollout
+from controller.api.meta import Key, Ref, rfc3339
+from controller.api.node import Node
+from controller.api.pod import Pod
+from controller.assembly import Parts, assemble
+from controller.kube.decode import Seen
+from controller.planner.actions import CreatePod, DeletePod, Why
+from controller.report import Report
+from controller.runtime.store import StoreWriter
+from controller.runtime.workers import Done, Outcome, Pass, workers
+from controller.runtime.workqueue import Taken, WorkQueue
+from controller.settings import Settings
+from controller.telemetry import log
+from controller.telemetry.metrics import Metrics
+from tests.beds.scripted import Script
+from tests.beds.worlds import NOW, ago, ds, everywhere, node, pod, revision
+
+DELETE = DeletePod(
+    pod=Ref(namespace="default", name="node-0-v1", uid="uid-node-0-v1"), node="node-0", why=Why.OUTDATED
+)
+CREATE = CreatePod(node="node-0", name="node-0-v2", revision=revision("v2"))
+SURGING = ds("v2", max_surge=1)
+
+
+class Office:
+    """An assembled process, whose caches a test fills by hand."""
+
+    def __init__(self, *daemonsets: DaemonSet, nodes: tuple[Node, ...] = (), pods: tuple[Pod, ...] = ()) -> None:
+        self.parts: Parts = assemble(Settings(), Script(), server="", identity="me", refresh=None, clock=lambda: NOW)
+        self.parts.fence.open(lambda: None)
+        caches = self.parts.informers.caches
+        self.daemonsets, self.nodes = StoreWriter(caches.daemonsets), StoreWriter(caches.nodes)
+        for one in daemonsets:
+            self.daemonsets.feed(Seen(key=one.key, version=one.version, obj=one))
+        for machine in nodes:
+            self.nodes.feed(Seen(key=Key("", machine.name), version=machine.version, obj=machine))
+        writer = StoreWriter(caches.pods)
+        for each in pods:
+            writer.feed(Seen(key=Key(each.namespace, each.name), version=each.version, obj=each))
+
+    def acted(self, daemonset: DaemonSet, *actions: Any) -> None:
+        for action in actions:
+            self.parts.report.acted(daemonset, action, None, caches=self.parts.informers.caches, clock=lambda: NOW)
+
+    def lose(self, machine: Node) -> None:
+        for change in self.nodes.feed(Seen(key=Key("", machine.name), version="9", obj=None)):
+            self.parts.triggers.on_node(change)
+
+    def lose_daemonset(self, daemonset: DaemonSet) -> None:
+        for change in self.daemonsets.feed(Seen(key=daemonset.key, version="9", obj=None)):
+            self.parts.triggers.on_daemonset(change)
+
+    def put_back(self, daemonset: DaemonSet) -> None:
+        self.daemonsets.feed(Seen(key=daemonset.key, version="10", obj=daemonset))
+
+    def count(self, name: str, **labels: str) -> float:
+        """The sum over all children that have these labels."""
+        self.parts.metrics.exposition()
+        samples = (one for family in self.parts.metrics.registry.collect() for one in family.samples)
+        return sum(one.value for one in samples if one.name == name and labels.items() <= one.labels.items())
+
+    def updated(self, daemonset: DaemonSet) -> float:
+        """How many updates of nodes were timed once a new, available pod was seen on node-0."""
+        self.parts.report.saw(daemonset, pod("node-0", "v2", ready=ago(1)), NOW)
+        return self.count("kruise_ds_node_update_duration_seconds_count")
+
+
+async def test_the_update_of_a_node_that_goes_before_its_new_pod_is_there_is_forgotten() -> None:
+    office = Office(ds("v2"), nodes=(node("node-0"),))
+    office.acted(ds("v2"), DELETE)
+    office.lose(node("node-0"))
+    office.acted(ds("v2"), CREATE)
+    assert office.updated(ds("v2")) == 0
+
+
+async def test_an_update_is_timed_where_the_node_stays() -> None:
+    office = Office(ds("v2"), nodes=(node("node-0"),))
+    office.acted(ds("v2"), DELETE, CREATE)
+    assert office.updated(ds("v2")) == 1
+
+
+async def test_no_update_begins_on_a_node_that_went_while_its_pod_was_deleted() -> None:
+    office = Office(ds("v2"))
+    office.acted(ds("v2"), DELETE, CREATE)
+    assert office.updated(ds("v2")) == 0
+
+
+async def test_no_surge_begins_on_a_node_that_went_while_its_pod_was_created() -> None:
+    staying, gone = (Office(SURGING, nodes=nodes, pods=everywhere(1)) for nodes in ((node("node-0"),), ()))
+    for office in (staying, gone):
+        office.acted(SURGING, CREATE)
+    assert (staying.updated(SURGING), gone.updated(SURGING)) == (1, 0)
+
+
+async def test_a_pass_that_ends_after_its_daemonset_went_leaves_nothing_behind() -> None:
+    daemonset = ds("v2")
+    office = Office(daemonset, nodes=(node("node-0"),))
+    office.acted(daemonset, CREATE)
+    assert office.count("kruise_daemonset_pod_operations_total") == 1
+    office.lose_daemonset(daemonset)
+    office.acted(daemonset, DELETE, CREATE)
+    healthy = DaemonSetStatus(rollout=Rollout(phase="Healthy", start_time=rfc3339(ago(60))))
+    office.parts.report.status_changed(daemonset, None, healthy, caches=office.parts.informers.caches)
+    office.put_back(daemonset)
+    assert office.count("kruise_daemonset_pod_operations_total") == 0
+    assert office.count("kruise_daemonset_rollouts_total") == 0
+    assert office.updated(daemonset) == 0
+
+
+@pytest.fixture
+def out() -> Iterator[io.BytesIO]:
+    root = logging.getLogger()
+    handlers, level, stream = root.handlers, root.level, io.BytesIO()
+    log.configure("debug", "json", stream)
+    yield stream
+    structlog.reset_defaults()
+    root.handlers, root.level = handlers, level
+
+
+async def test_a_crashed_pass_has_one_line_that_carries_the_id_of_the_pass(out: io.BytesIO) -> None:
+    report, queue, over = Report(Metrics(version="0")), WorkQueue[Key](), asyncio.Event()
+    tries: list[Key] = []
+
+    async def handle(taken: Taken[Key]) -> Outcome:
+        tries.append(taken.key)
+        structlog.get_logger().info("inside")
+        if len(tries) == 1:
+            raise KeyError("pod-1")
+        return Done()
+
+    def passed(done: Pass[Key]) -> None:
+        report.passed(done)
+        if len(tries) == 2:
+            over.set()
+
+    async with workers(1, queue, partial(report.in_context, handle), on_outcome=passed):
+        queue.add(Key("shop", "agent"), "pod changed")
+        await asyncio.wait_for(over.wait(), 10)
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    told = [(line["msg"], line.get("outcome"), line["daemonset"], line.get("reconcile_id")) for line in lines]
+    first, second = (line["reconcile_id"] for line in lines if line["msg"] == "inside")
+    assert told == [
+        ("inside", None, "shop/agent", first),
+        ("reconciled", "crashed", "shop/agent", first),
+        ("inside", None, "shop/agent", second),
+        ("reconciled", "done", "shop/agent", second),
+    ]
+    crashed = lines[1]
+    assert (crashed["reason"], crashed["level"]) == ("pod changed", "error")
+    assert "KeyError: 'pod-1'" in crashed["exception"]

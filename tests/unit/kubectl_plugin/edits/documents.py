@@ -1,0 +1,90 @@
+"""DaemonSet `demo` as the server sends it, and what is read around it, from the words of `tests.beds.worlds`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from controller.api.base import JSONObject
+from controller.api.daemonset import DaemonSetView, project
+from controller.api.pod import Pod
+from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
+from tests.beds.snapshots import detail
+from tests.beds.worlds import LABELS, NOW, OURS, numbered, revision, template
+
+NO_PARENTS: tuple[JSONObject | None, ...] = (
+    None,
+    {},
+    {"type": "RollingUpdate"},
+    {"type": "RollingUpdate", "rollingUpdate": None},
+    {"type": "RollingUpdate", "rollingUpdate": {}},
+    {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}},
+)
+"""updateStrategy in all the ways in which a setting of the rolling update can be missing; None: not there at all."""
+ON_DELETE: JSONObject = {"type": "OnDelete"}
+
+
+def rolling(**fields: Any) -> JSONObject:
+    return {"type": "RollingUpdate", "rollingUpdate": fields}
+
+
+def live(
+    strategy: JSONObject | None = None,
+    *,
+    rev: str = "v2",
+    annotations: Mapping[str, str] | None = None,
+    template_annotations: Mapping[str, str] | None = None,
+    desired: int | None = None,
+    **pod_spec: Any,
+) -> JSONObject:
+    """`strategy`: updateStrategy, left out for None. `desired`: what the status says, none for None."""
+    metadata: JSONObject = {
+        "name": "demo",
+        "namespace": "default",
+        "uid": OURS,
+        "resourceVersion": "9",
+        "generation": 1,
+    }
+    if annotations is not None:
+        metadata["annotations"] = dict(annotations)
+    pod_template: Any = template(rev, **pod_spec)
+    if template_annotations is not None:
+        pod_template["metadata"]["annotations"] = dict(template_annotations)
+    spec: JSONObject = {"selector": {"matchLabels": dict(LABELS)}, "template": pod_template}
+    if strategy is not None:
+        spec["updateStrategy"] = strategy
+    document: JSONObject = {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "DaemonSet",
+        "metadata": metadata,
+        "spec": spec,
+    }
+    if desired is not None:
+        document["status"] = {"observedGeneration": 1, "desiredNumberScheduled": desired}
+    return document
+
+
+def seen(
+    document: JSONObject | None = None,
+    *,
+    nodes: int | None = 4,
+    pods: Iterable[Pod] = (),
+    revisions: Iterable[str] = ("v2", "v1"),
+    missing_rights: tuple[str, ...] = (),
+) -> Snapshot:
+    """With node-0 to node-3 unless told; `nodes=None` is without the right to list them."""
+    document = live() if document is None else document
+    return Snapshot(
+        daemonset=project(msgspec.convert(document, DaemonSetView)),
+        document=document,
+        created=NOW,
+        labels={},
+        owners=(),
+        revisions=tuple(RevisionDetail(revision=revision(one), created=NOW, change_cause="") for one in revisions),
+        pods=tuple(detail(pod) for pod in pods),
+        nodes=None if nodes is None else numbered(nodes),
+        now=NOW,
+        missing_rights=missing_rights,
+    )

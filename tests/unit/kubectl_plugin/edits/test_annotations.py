@@ -1,0 +1,89 @@
+"""The notes that a change leaves: one last action, and a change cause with the template only."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from controller.api import canonical
+from controller.api.base import JSONObject
+from kubectl_plugin.edits.annotations import CHANGE_CAUSE, recorded, went_back_to
+from kubectl_plugin.edits.applying import applied, found
+from kubectl_plugin.report.last_action import LAST_ACTION, Action, action, last_action
+from tests.beds.worlds import NOW, template
+from tests.unit.kubectl_plugin.edits.documents import live, seen
+
+SPEC: JSONObject = {"op": "add", "path": "/spec/updateStrategy/rollingUpdate/paused", "value": True}
+TEMPLATE: JSONObject = {"op": "add", "path": "/spec/template/metadata/annotations", "value": {}}
+WHOLE_TEMPLATE: JSONObject = {"op": "add", "path": "/spec/template", "value": {}}
+
+
+def done(reason: str | None = None, by: str = "alice@example.com") -> Action:
+    return action("pause", by=by, now=NOW, reason=reason, client="kubectl-kruise-ds/1")
+
+
+def noted(document: JSONObject, change: JSONObject, reason: str | None = None) -> dict[str, str]:
+    """The annotations afterwards."""
+    after = applied(document, recorded(document, (change,), done(reason)))
+    return msgspec.convert(found(after, "metadata", "annotations"), dict[str, str])
+
+
+@pytest.mark.parametrize("annotations", [None, {}, {"team": "agents"}])
+def test_the_action_is_noted_beside_the_annotations_of_others(annotations: dict[str, str] | None) -> None:
+    after = noted(live(annotations=annotations), SPEC, "CVE triage")
+    assert after.pop(LAST_ACTION) == (
+        '{"verb":"pause","by":"alice@example.com","at":"2027-01-15T08:00:00Z","reason":"CVE triage",'
+        '"client":"kubectl-kruise-ds/1"}'
+    )
+    assert after == (annotations or {})
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    assert msgspec.json.encode(done(by="")) == (
+        b'{"verb":"pause","at":"2027-01-15T08:00:00Z","client":"kubectl-kruise-ds/1"}'
+    )
+
+
+def test_what_was_noted_can_be_read_again() -> None:
+    assert last_action(noted(live(), SPEC, "why")) == done("why")
+
+
+@pytest.mark.parametrize("text", ["", "paused", "{}", '{"verb": 3}', "[]"])
+def test_a_garbled_note_is_none(text: str) -> None:
+    assert last_action({LAST_ACTION: text}) is None
+
+
+@pytest.mark.parametrize("change", [TEMPLATE, WHOLE_TEMPLATE])
+def test_the_reason_of_another_template_is_its_change_cause(change: JSONObject) -> None:
+    assert noted(live(annotations={CHANGE_CAUSE: "old"}), change, "CVE-1")[CHANGE_CAUSE] == "CVE-1"
+
+
+@pytest.mark.parametrize("change", [TEMPLATE, WHOLE_TEMPLATE])
+def test_another_template_without_a_reason_does_not_inherit_one(change: JSONObject) -> None:
+    assert CHANGE_CAUSE not in noted(live(annotations={CHANGE_CAUSE: "old"}), change)
+
+
+@pytest.mark.parametrize("reason", [None, "CVE-1"])
+def test_the_change_cause_of_a_template_that_stays_stays(reason: str | None) -> None:
+    assert noted(live(annotations={CHANGE_CAUSE: "old"}), SPEC, reason)[CHANGE_CAUSE] == "old"
+
+
+def test_a_field_whose_name_begins_like_the_template_is_another_one() -> None:
+    change: JSONObject = {"op": "add", "path": "/spec/templateOther", "value": 1}
+    assert CHANGE_CAUSE not in noted(live(), change, "CVE-1")
+
+
+def rolled_back(document: JSONObject, verb: str = "rollback") -> JSONObject:
+    change: JSONObject = {"op": "add", "path": "/spec/template", "value": template("v1")}
+    by = action(verb, by="", now=NOW, reason=None, client="kubectl-kruise-ds/1")
+    return applied(document, recorded(document, (change,), by))
+
+
+def test_a_rollback_notes_the_meaning_of_the_template_that_it_brought_back() -> None:
+    after = rolled_back(live())
+    assert went_back_to(seen(after)) == canonical.identity(template("v1", restartPolicy="Always"))
+
+
+@pytest.mark.parametrize("document", [live(), rolled_back(live(), "restart")], ids=["nothing", "another verb"])
+def test_of_other_uses_nothing_is_noted(document: JSONObject) -> None:
+    assert went_back_to(seen(document)) == ""

@@ -1,0 +1,117 @@
+"""Pause and resume: one field, whatever is there around it, and what goes on all the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.api.base import JSONObject
+from kubectl_plugin.edits.applying import applied, found
+from kubectl_plugin.edits.edit import Edit
+from kubectl_plugin.edits.pausing import pause, resume
+from kubectl_plugin.edits.rolling import ROLLING
+from kubectl_plugin.failures import CommandError
+from kubectl_plugin.report.snapshot import Snapshot
+from tests.beds.worlds import pending, pod, served
+from tests.unit.kubectl_plugin.edits.documents import NO_PARENTS, ON_DELETE, live, rolling, seen
+
+HALF = (*served("node-3", "node-2", rev="v2"), *served("node-1", "node-0"))
+
+
+def test_resume_of_what_never_paused_writes_nothing() -> None:
+    for strategy in NO_PARENTS:
+        assert resume(seen(live(strategy))) == Edit(result="not paused", operations=()), strategy
+
+
+@pytest.mark.parametrize("strategy", NO_PARENTS)
+def test_pause_needs_no_parents(strategy: JSONObject | None) -> None:
+    document = live(strategy)
+    edit = pause(seen(document))
+    assert edit.result == "paused"
+    assert found(applied(document, edit.operations), *ROLLING, "paused") is True
+
+
+@pytest.mark.parametrize("strategy", NO_PARENTS)
+def test_pause_touches_nothing_else(strategy: JSONObject | None) -> None:
+    (operation,) = pause(seen(live(strategy))).operations
+    assert str(operation["path"]).startswith("/spec/updateStrategy")
+    settings = {**((strategy or {}).get("rollingUpdate") or {}), "paused": True}  # type: ignore[dict-item]
+    assert found(applied(live(strategy), (operation,)), *ROLLING) == settings
+
+
+def test_paused_already_is_no_change() -> None:
+    assert pause(seen(live(rolling(paused=True)))) == Edit(result="already paused", operations=())
+
+
+def test_resume_is_one_field() -> None:
+    edit = resume(seen(live(rolling(paused=True, partition=1))))
+    assert (edit.result, edit.operations) == (
+        "resumed",
+        ({"op": "add", "path": "/spec/updateStrategy/rollingUpdate/paused", "value": False},),
+    )
+
+
+@pytest.mark.parametrize(("verb", "word"), [(pause, "pause"), (resume, "resume")])
+def test_message_8_on_delete_knows_no_pause(verb: object, word: str) -> None:
+    assert callable(verb)
+    with pytest.raises(CommandError) as refused:
+        verb(seen(live(ON_DELETE)))
+    assert (refused.value.message, refused.value.hints, refused.value.exit_code) == (
+        f"cannot {word} demo: updateStrategy is OnDelete, pods change only when you delete them",
+        ("kubectl kruise-ds nodes demo -n default --only old",),
+        6,
+    )
+
+
+def details(snapshot: Snapshot) -> tuple[str, ...]:
+    return pause(snapshot).details
+
+
+def test_it_says_who_is_updated_and_what_goes_on() -> None:
+    assert details(seen(pods=HALF)) == (
+        "2 of 4 nodes are on revision 2; no more will be updated",
+        "not stopped: lost pods (they come back as they were), new nodes (they get revision 1)",
+    )
+
+
+@pytest.mark.parametrize("moving", [pending("node-3", "v2"), pod("node-3", "v1", dying=True)], ids=["starts", "goes"])
+def test_nodes_in_the_middle_of_it_go_on(moving: object) -> None:
+    pods = (moving, *served("node-2", "node-1", "node-0"))
+    assert details(seen(live(rolling(maxUnavailable=1)), pods=pods))[1].startswith(  # type: ignore[arg-type]
+        "not stopped: node-3 (already updating), lost pods"
+    )
+
+
+def test_with_every_node_updated_it_is_for_the_next_one() -> None:
+    assert details(seen(pods=served("node-3", "node-2", "node-1", "node-0", rev="v2"))) == (
+        "all 4 nodes are on revision 2; a later one is not rolled out before resume",
+    )
+
+
+def test_during_a_first_deployment_new_nodes_get_what_there_is() -> None:
+    pods = served("node-3", rev="v2")
+    assert details(seen(pods=pods, revisions=("v2",)))[1] == (
+        "not stopped: lost pods (they come back as they were), new nodes"
+    )
+
+
+def test_a_template_that_the_controller_has_not_seen_yet_counts_as_the_next_revision() -> None:
+    assert details(seen(live(rev="v3"), pods=HALF))[0] == "0 of 4 nodes are on revision 3; no more will be updated"
+
+
+@pytest.mark.parametrize(
+    "snapshot",
+    [seen(missing_rights=("pods: forbidden",)), seen(live(rolling(maxUnavailable="many")))],
+    ids=["rights", "spec"],
+)
+def test_where_nothing_can_be_told_it_is_done_all_the_same(snapshot: Snapshot) -> None:
+    edit = pause(snapshot)
+    assert (edit.result, edit.details) == ("paused", ())
+    assert edit.operations
+
+
+def test_resume_tells_who_is_next() -> None:
+    snapshot = seen(live(rolling(paused=True, partition=1, maxUnavailable=1)), pods=HALF)
+    assert resume(snapshot).details == (
+        "1 of 4 nodes gets revision 2: node-1",
+        "partition 1 keeps 1 node (node-0) old",
+    )

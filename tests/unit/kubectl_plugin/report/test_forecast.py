@@ -1,0 +1,365 @@
+"""What would happen next: the planner's own order, wave by wave, from worlds in one line."""
+
+from __future__ import annotations
+
+from math import inf
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from controller.api.daemonset import LifecycleHook
+from controller.planner.actions import Plan
+from controller.planner.phase import Phase
+from controller.planner.world import World
+from kubectl_plugin.forecast.forecast import Forecast, Wave, forecast
+from kubectl_plugin.forecast.moves import AT_ONCE, How
+from tests.beds.picture import picture
+from tests.beds.random_worlds import worlds
+from tests.beds.toy_cluster import ToyCluster
+from tests.beds.worlds import (
+    ago,
+    ds,
+    everywhere,
+    failed,
+    node,
+    numbered,
+    pending,
+    pod,
+    served,
+    taint,
+    world,
+)
+
+MARK = {How.RECREATE: "", How.SURGE: "^", How.CREATE: "+", How.FINISH: "=", How.REMOVE: "-"}
+"""What stands before a node's number; "!" after it: at once, outside the budget."""
+
+
+def told(found: Forecast) -> list[str]:
+    """`["4 3", "2 1"]`: two waves of two nodes each, all re-created."""
+    return [_wave(one) for one in found.waves]
+
+
+def _wave(wave: Wave) -> str:
+    return " ".join(
+        f"{MARK[one.how]}{one.node.removeprefix('node-')}{'!' if one.urgent else ''}" for one in wave.moves
+    )
+
+
+def old(count: int = 5, **strategy: Any) -> World:
+    """node-0 … with v1 everywhere, and v2 wanted."""
+    return world(ds("v2", **strategy), nodes=count, pods=everywhere(count))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "waves"),
+    [
+        ({}, ["4", "3", "2", "1", "0"]),
+        ({"max_unavailable": 2}, ["4 3", "2 1", "0"]),
+        ({"max_unavailable": "50%"}, ["4 3 2", "1 0"]),
+        ({"max_unavailable": 100}, ["4 3 2 1 0"]),
+        ({"max_unavailable": 3, "burst": 1}, ["4 3 2", "1 0"]),
+        ({"partition": 3}, ["4", "3"]),
+        ({"partition": "50%", "max_unavailable": 2}, ["4 3", "2"]),
+        ({"partition": 5}, []),
+        ({"max_surge": 2}, ["^4 ^3", "^2 ^1", "^0"]),
+        ({"max_surge": 1, "partition": 3}, ["^4", "^3"]),
+        ({"rolling_update_type": "InPlaceIfPossible", "max_unavailable": 4}, ["4 3 2 1", "0"]),
+        ({"paused": True}, []),
+        ({"on_delete": True}, []),
+    ],
+)
+def test_waves_of_a_healthy_rollout(strategy: dict[str, Any], waves: list[str]) -> None:
+    found = forecast(old(**strategy))
+    assert told(found) == waves
+    assert found.changes == bool(waves)
+    assert found.rest == ()
+
+
+def test_the_selector_chooses_the_nodes() -> None:
+    fleet = [node(f"node-{number}", labels={"track": "canary"} if number in (1, 3) else {}) for number in range(5)]
+    found = forecast(world(ds("v2", selector={"track": "canary"}), nodes=fleet, pods=everywhere(5)))
+    assert told(found) == ["3", "1"]
+    assert found.kept.selector == ("node-4", "node-2", "node-0")
+    assert found.phase is Phase.HELD
+
+
+@pytest.mark.parametrize("strategy", [{}, {"max_surge": 2}, {"max_unavailable": "50%"}, {"partition": 3}])
+def test_of_a_refused_revision_no_pod_is_created_not_even_where_there_is_none(strategy: dict[str, Any]) -> None:
+    refused = {"v2": "not here"}
+    first = world(ds("v2", **strategy), verdicts=refused, ask_at=inf)
+    assert told(forecast(first)) == []
+    assert forecast(first).kept.refused == ("node-4", "node-3", "node-2", "node-1", "node-0")
+    assert forecast(first).phase is not Phase.HEALTHY
+
+
+def test_of_an_older_revision_pods_are_created_all_the_same() -> None:
+    """D9: what the partition keeps old gets the newest older revision, which the server has accepted before."""
+    pods = served("node-0", "node-1", "node-2", "node-4")
+    found = forecast(world(ds("v2", partition=5), pods=pods, verdicts={"v2": "not here"}, ask_at=inf))
+    assert told(found) == ["+3"]
+
+
+def test_a_wave_begins_when_the_one_before_is_available() -> None:
+    found = forecast(old(max_unavailable=2))
+    assert [one.after for one in found.waves] == [(), ("node-4", "node-3"), ("node-2", "node-1")]
+
+
+def test_minimum_ready_seconds_and_the_pace_are_waited_for() -> None:
+    found = forecast(old(3, min_ready=20), pace=10.0)
+    assert [round(one.begins) for one in found.waves] == [0, 30, 60]
+    assert round(found.seconds) == 90
+
+
+def test_an_old_pod_that_is_not_available_goes_at_once_and_uses_the_budget() -> None:
+    pods = (*served("node-0", "node-2", "node-3", "node-4"), pod("node-1", ready=None))
+    found = forecast(world(ds("v2"), pods=pods))
+    assert told(found) == ["1!", "4", "3", "2", "0"]
+    assert found.waves[0].moves[0].why == AT_ONCE
+    assert found.most_unavailable == 1
+
+
+def test_what_is_under_way_is_waited_for_and_what_fails_keeps_its_part_of_the_budget() -> None:
+    pods = (
+        *served("node-0", "node-1", "node-2"),
+        pending("node-3", "v2", created=ago(2)),
+        pod("node-4", "v2", ready=None),
+    )
+    found = forecast(world(ds("v2", max_unavailable=2), pods=pods), hopeless=frozenset({("node-4", "v2")}), pace=7.0)
+    assert told(found) == ["2", "1", "0"]
+    first = found.waves[0]
+    assert (first.after, first.holding, first.begins) == (("node-3",), ("node-4",), 5.0)
+    assert found.most_unavailable == 2
+    assert found.phase is Phase.STALLED
+
+
+def test_a_failing_pod_that_uses_up_the_budget_stops_everything() -> None:
+    pods = (*served("node-0", "node-1"), pod("node-2", "v2", ready=None))
+    found = forecast(world(ds("v2"), nodes=3, pods=pods), hopeless=frozenset({("node-2", "v2")}))
+    assert not found.changes
+    assert found.kept.budget == ("node-1", "node-0")
+    assert found.phase is Phase.STALLED
+
+
+def test_a_pod_that_failed_is_made_again_and_fails_again() -> None:
+    pods = (*served("node-0", "node-1"), failed("node-2", "v2"))
+    found = forecast(world(ds("v2"), nodes=3, pods=pods), hopeless=frozenset({("node-2", "v2")}))
+    assert told(found) == ["2"]
+    assert found.waves[0].moves[0].why == "it failed"
+    assert found.kept.budget == ("node-1", "node-0")
+
+
+def test_the_new_version_may_mend_what_fails_with_the_old_one() -> None:
+    pods = (*served("node-0", "node-1"), pod("node-2", ready=None))
+    found = forecast(world(ds("v2"), nodes=3, pods=pods), hopeless=frozenset({("node-2", "v1")}))
+    assert told(found) == ["2!", "1", "0"]
+    assert found.phase is Phase.HEALTHY
+
+
+def test_a_first_deployment_creates_everywhere_at_once() -> None:
+    found = forecast(world(ds("v1"), pods=(), revisions=(), verdicts={}))
+    assert told(found) == ["+0 +1 +2 +3 +4"]
+    assert found.start.revision.uid == ""
+    assert {one.revision for one in found.waves[0].moves} == {1}
+
+
+def test_a_lost_pod_outside_the_partition_comes_back_old() -> None:
+    found = forecast(
+        world(ds("v2", partition=4), pods=(*served("node-1", "node-2", "node-3"), *served("node-4", rev="v2")))
+    )
+    assert told(found) == ["+0"]
+    assert found.waves[0].moves[0].revision == 1
+
+
+def test_partitioned_scaling_keeps_new_nodes_without_a_pod() -> None:
+    found = forecast(
+        world(ds("v2", partition=3, partitioned_scaling=True), pods=served("node-4", "node-3", rev="v2"))
+    )
+    assert not found.changes
+    assert found.kept.scaling == ("node-2", "node-1", "node-0")
+
+
+def test_a_surge_under_way_is_finished_before_the_next_begins() -> None:
+    pods = (*served("node-0", "node-1", "node-2"), pending("node-2", "v2"))
+    found = forecast(world(ds("v2", max_surge=1), nodes=3, pods=pods))
+    assert told(found) == ["=2 ^1", "^0"]
+    assert found.waves[0].after == ("node-2",)
+    assert found.most_unavailable == 0
+
+
+def test_a_refused_template_moves_nobody() -> None:
+    start = replace(old(3), verdicts={"v2": "no such luck"}, ask_at=float("inf"))
+    found = forecast(start)
+    assert not found.changes
+    assert (found.kept.refused, found.phase) == (("node-2", "node-1", "node-0"), Phase.STALLED)
+
+
+def test_an_unwanted_pod_is_removed() -> None:
+    fleet = [*numbered(2), node("node-2", taint("x", "NoExecute"))]
+    found = forecast(world(ds("v1"), nodes=fleet, pods=everywhere(3)))
+    assert told(found) == ["-2"]
+    assert found.waves[0].moves[0].why == "its node should not run it"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "kept"),
+    [
+        ({"partition": 3}, {"partition": ("node-2", "node-1", "node-0")}),
+        (
+            {"paused": True, "partition": 3},
+            {"paused": ("node-4", "node-3"), "partition": ("node-2", "node-1", "node-0")},
+        ),
+        ({"on_delete": True}, {"on_delete": ("node-4", "node-3", "node-2", "node-1", "node-0")}),
+        (
+            {"hook": LifecycleHook(labels_handler={"app": "demo"})},
+            {"hook": ("node-4", "node-3", "node-2", "node-1", "node-0")},
+        ),
+    ],
+)
+def test_who_is_kept_and_by_what(strategy: dict[str, Any], kept: dict[str, tuple[str, ...]]) -> None:
+    assert dict(forecast(old(**strategy)).kept.by_reason()) == kept
+
+
+def test_a_silent_node_is_left_alone_and_counts() -> None:
+    silent = node("node-4", taint("node.kubernetes.io/unreachable", "NoExecute"))
+    found = forecast(world(ds("v2", max_unavailable=2), nodes=[*numbered(4), silent], pods=everywhere(5)))
+    assert told(found) == ["3", "2", "1", "0"]
+    assert found.kept.unreachable == ("node-4",)
+
+
+def test_on_a_node_that_is_not_ready_no_pod_gets_ready() -> None:
+    fleet = [*numbered(3), node("node-3", taint("node.kubernetes.io/not-ready", "NoExecute"))]
+    pods = (*everywhere(3), pod("node-3", ready=None))
+    found = forecast(world(ds("v2", max_unavailable=2), nodes=fleet, pods=pods))
+    assert told(found) == ["3! 2", "1", "0"]
+    assert [one.holding for one in found.waves] == [(), ("node-3",), ("node-3",)]
+    assert found.phase is Phase.STALLED
+
+
+def test_a_pod_that_ended_comes_back_where_a_new_node_would_wait() -> None:
+    daemonset = ds("v2", partition=5, partitioned_scaling=True)
+    pods = (*served("node-0", "node-1", "node-2"), pod("node-3", phase="Succeeded", ready=None))
+    found = forecast(world(daemonset, pods=pods))
+    assert told(found) == ["3"]
+    assert found.waves[0].moves[0].revision == 1
+    assert found.kept.scaling == ("node-4",)
+
+
+def test_only_so_many_waves_are_worked_out_and_the_rest_is_listed_in_order() -> None:
+    found = forecast(old(9, max_unavailable=2, partition=1), waves=2)
+    assert told(found) == ["8 7", "6 5"]
+    assert found.rest == ("node-4", "node-3", "node-2", "node-1")
+    assert (found.width, found.phase, found.kept.partition) == (2, None, ("node-0",))
+
+
+def test_exactly_as_many_waves_as_there_are_leave_no_rest() -> None:
+    found = forecast(old(4, max_unavailable=2), waves=2)
+    assert told(found) == ["3 2", "1 0"]
+    assert (found.rest, found.phase) == ((), Phase.HEALTHY)
+
+
+@pytest.mark.parametrize("limit", [{"max_unavailable": 1}, {"max_surge": 1}, {"max_unavailable": "10%"}])
+def test_a_large_fleet_takes_a_second_and_not_minutes(limit: dict[str, Any]) -> None:
+    """A number of passes, not seconds: these are the machine's."""
+    count = 300
+    found = forecast(old(count, **limit), waves=3)
+    assert len(found.waves) == 3
+    assert len(found.rest) == count - sum(len(one.moves) for one in found.waves)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    chance=st.randoms(use_true_random=False),
+    limit=st.sampled_from([{"max_unavailable": 1}, {"max_unavailable": 3}, {"max_surge": 2}]),
+    partition=st.integers(0, 8),
+)
+def test_pods_that_get_ready_one_by_one_change_the_grouping_but_not_the_order(
+    chance: Random, limit: dict[str, Any], partition: int
+) -> None:
+    start = old(8, partition=partition, **limit)
+    cluster, sign = ToyCluster(start), "+" if "max_surge" in limit else "-"
+    turned_to: list[str] = []
+    while True:
+        turned_to += [word[1:].split()[0] for word in cluster.settle() if word[0] == sign]
+        waiting = sorted(one.node for one in cluster.world.pods if not one.ready)
+        if not waiting:
+            break
+        cluster.ready(chance.choice(waiting))
+    assert turned_to == [move.node for wave in forecast(start).waves for move in wave.moves]
+
+
+# any world: what is foretold is what the toy cluster then does, which carries plans out in its own way
+
+
+class Chronicle:
+    """The nodes that the toy's controller turns to, stretch by stretch; a stretch ends where it has to wait."""
+
+    def __init__(self, start: World) -> None:
+        self.silent = {one.name for one in start.nodes if one.unreachable}
+        self.cluster = ToyCluster(start, dead=self.silent)
+        self.surged: set[str] = set()
+        self.stretches: list[list[str]] = [[]]
+
+    def run(self) -> list[list[str]]:
+        for _ in range(2000):
+            self._step()
+            if not self.cluster.plan.actions:
+                self.stretches.append([])
+                if not self._wait():
+                    return [list(dict.fromkeys(one)) for one in self.stretches if one]
+        raise AssertionError(f"no rest\n{picture(self.cluster.world, self.cluster.plan)}")
+
+    def _step(self) -> None:
+        before = self.cluster.world
+        there = {one.node for one in before.pods if not (one.dying or one.ended)}
+        for word in self.cluster.step():
+            node = word[1:].split()[0]
+            if word[0] == "+" and node in there:
+                self.surged.add(node)
+            if word[0] == "+" or (word[0] == "-" and node not in self.surged):
+                self.stretches[-1].append(node)
+
+    def _wait(self) -> bool:
+        cluster = self.cluster
+        before, known = cluster.world.pods, {one.name for one in cluster.world.nodes}
+        for one in before:
+            if (one.dying and one.node not in self.silent) or (one.bound and one.node not in known):
+                cluster.lose(one.name)
+        if known:
+            cluster.ready(*known)
+        if cluster.world.pods != before:
+            return True
+        wake_at = cluster.plan.wake_at
+        if wake_at is None or wake_at <= cluster.world.now:
+            return False
+        cluster.pass_time(wake_at - cluster.world.now)
+        return True
+
+
+def foretells_what_happens(start: World) -> None:
+    found = forecast(start)
+    note(f"{told(found)}\n{picture(start, Plan())}")
+    assert [[move.node for move in wave.moves] for wave in found.waves] == Chronicle(start).run()
+
+
+@settings(max_examples=300, deadline=None)
+@given(start=worlds(healthy=True))
+def test_in_any_world_what_is_foretold_is_what_happens(start: World) -> None:
+    foretells_what_happens(start)
+
+
+@settings(max_examples=200, deadline=None)
+@given(start=worlds())
+def test_hooks_and_silent_nodes_make_no_difference_to_that(start: World) -> None:
+    foretells_what_happens(replace(start, fresh=True, verdicts={}))
+
+
+@settings(max_examples=100, deadline=None)
+@given(start=worlds(healthy=True))
+def test_a_shorter_look_sees_the_same_beginning(start: World) -> None:
+    whole, part = forecast(start), forecast(start, waves=2)
+    assert part.waves == whole.waves[:2]
+    assert part.changes == whole.changes

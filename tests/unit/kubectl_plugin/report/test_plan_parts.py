@@ -1,0 +1,206 @@
+"""The parts of a plan beside its waves: further steps, the pace, what an apply and a try would make of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller.api.base import JSONObject
+from controller.api.pod import Pod
+from kubectl_plugin.failures import CommandError
+from kubectl_plugin.forecast.forecast import forecast
+from kubectl_plugin.forecast.later import later_steps
+from kubectl_plugin.forecast.pace import Pace, pace_of
+from kubectl_plugin.forecast.wish import LAST_APPLIED, as_applied, differences
+from tests.beds.snapshots import container, detail
+from tests.beds.worlds import ago, ds, everywhere, matching, node, pending, pod, taint, world
+
+# further steps
+
+
+def steps(
+    text: str, *, pods: Any = None, waves: int = 0, hopeless: frozenset[tuple[str, str]] = frozenset(), **rolling: Any
+) -> list[str]:
+    """`"2: 5 4 | 3, 2"`: the partition, waves between bars, and after a comma the nodes that were not grouped."""
+    around = world(ds("v2", annotations={"kruise-ds/steps": text}, **rolling), nodes=6, pods=pods or everywhere(6))
+    found = later_steps(forecast(around, waves=waves, hopeless=hopeless), waves)
+    return [
+        f"{one.step}/{one.partition}: {' | '.join(map(_numbers, one.waves))}"
+        + (f", {_numbers(one.rest)}" if one.rest else "")
+        for one in found
+    ]
+
+
+def _numbers(nodes: tuple[str, ...]) -> str:
+    return " ".join(name.removeprefix("node-") for name in nodes)
+
+
+@pytest.mark.parametrize(
+    ("text", "rolling", "told"),
+    [
+        ("5,3,0", {"partition": 5}, ["2/3: 4 | 3", "3/0: 2 | 1 | 0"]),
+        ("5,3,0", {"partition": 3, "max_unavailable": 2}, ["3/0: 2 1 | 0"]),
+        ("5,3,0", {"partition": 6, "max_unavailable": 9}, ["1/5: 5", "2/3: 4 3", "3/0: 2 1 0"]),
+        ("50%,0", {"partition": "50%", "max_surge": 3}, ["2/0: 2 1 0"]),
+        ("5,3,0", {"partition": 0}, []),
+        ("5,3,0", {"partition": 5, "paused": True}, []),
+    ],
+)
+def test_each_further_step_has_its_waves(text: str, rolling: dict[str, Any], told: list[str]) -> None:
+    assert steps(text, **rolling) == told
+
+
+def test_only_so_many_waves_are_grouped_in_all() -> None:
+    assert steps("5,3,0", partition=5, waves=2) == ["2/3: 4, 3", "3/0: , 2 1 0"]
+    assert steps("5,3,0", partition=5, waves=1) == ["2/3: , 4 3", "3/0: , 2 1 0"]
+
+
+def test_what_fails_now_is_mended_before_somebody_promotes() -> None:
+    pods = (*everywhere(5), pod("node-5", "v2", ready=None))
+    fails = frozenset({("node-5", "v2")})
+    assert steps("5,3,0", pods=pods, partition=5, max_unavailable=2, hopeless=fails) == ["2/3: 4 3", "3/0: 2 1 | 0"]
+
+
+def test_silent_nodes_are_in_no_later_wave() -> None:
+    fleet = [node("node-0"), node("node-1"), node("node-2", taint("node.kubernetes.io/unreachable", "NoExecute"))]
+    around = world(
+        ds("v2", partition=3, max_unavailable=3, annotations={"kruise-ds/steps": "0"}),
+        nodes=fleet,
+        pods=everywhere(3),
+    )
+    assert [one.waves for one in later_steps(forecast(around), 0)] == [(("node-1", "node-0"),)]
+
+
+def test_steps_that_cannot_be_read_are_refused() -> None:
+    with pytest.raises(CommandError, match="is not a list of steps"):
+        steps("soon", partition=5)
+
+
+@pytest.mark.parametrize("limit", [{"max_unavailable": 1}, {"max_unavailable": 4}, {"max_surge": 3}])
+@pytest.mark.parametrize("waves", [1, 2])
+@pytest.mark.parametrize("fields", [{}, {"partition": 3}, {"selector": {"track": "canary"}}])
+def test_the_rest_is_in_the_order_in_which_it_would_be_worked_out(
+    limit: dict[str, Any], waves: int, fields: dict[str, Any]
+) -> None:
+    fleet = [node(f"node-{one}", labels={"track": "canary"} if one % 2 else {}) for one in range(9)]
+    around = world(ds("v2", **limit, **fields), nodes=fleet, pods=everywhere(9))
+    part, whole = forecast(around, waves=waves), forecast(around)
+    moves = [move.node for wave in whole.waves for move in wave.moves]
+    assert [move.node for wave in part.waves for move in wave.moves] + list(part.rest) == moves
+
+
+# the pace
+
+
+def took(number: int, seconds: float, rev: str = "v2", **fields: Any) -> Pod:
+    """The larger the number, the later it was created."""
+    created = ago(1000.0 - number)
+    return pod(f"node-{number}", rev, created=created, ready=created + seconds, **fields)
+
+
+@pytest.mark.parametrize(
+    ("pods", "pace"),
+    [
+        ((), None),
+        ((pending("node-0", "v2"),), None),
+        ((took(0, 10), took(1, 40), took(2, 20)), Pace(seconds=20.0, nodes=3)),
+        ((took(0, 900), *(took(number, 30) for number in range(1, 6))), Pace(seconds=30.0, nodes=5)),
+        ((took(9, 90, rev="v1"), took(1, 30)), Pace(seconds=30.0, nodes=1)),
+        ((took(1, 90, rev="v1"), took(2, 70, rev="v1")), Pace(seconds=80.0, nodes=2)),
+        ((took(1, -5),), Pace(seconds=0.0, nodes=1)),
+    ],
+    ids=[
+        "none",
+        "none ready",
+        "median",
+        "the newest five",
+        "of the current revision",
+        "else of any",
+        "clocks differ",
+    ],
+)
+def test_the_pace_is_that_of_the_newest_pods(pods: tuple[Pod, ...], pace: Pace | None) -> None:
+    assert pace_of([detail(one) for one in pods], "v2") == pace
+
+
+def test_a_pod_that_was_started_again_tells_nothing() -> None:
+    assert pace_of([detail(took(1, 400), container(restarts=1))], "v2") is None
+
+
+# what an apply makes of it
+
+
+def live(spec: JSONObject, applied: JSONObject | None = None) -> JSONObject:
+    annotations: JSONObject = {LAST_APPLIED: msgspec.json.encode(applied).decode()} if applied else {}
+    return {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "demo", "uid": "1", "annotations": annotations},
+        "spec": spec,
+        "status": {"observedGeneration": 1},
+    }
+
+
+def wanted(spec: JSONObject, **more: Any) -> JSONObject:
+    return {
+        "apiVersion": "apps.kruise.io/v1alpha1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "demo"},
+        "spec": spec,
+        **more,
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "applied", "manifest", "after"),
+    [
+        ({"a": 1}, None, {"a": 2}, {"a": 2}),
+        ({"a": {"by hand": 1, "x": 1}}, {"a": {"x": 1}}, {"a": {"x": 2}}, {"a": {"by hand": 1, "x": 2}}),
+        ({"a": {"x": 1, "y": 1}}, {"a": {"x": 1, "y": 1}}, {"a": {"x": 1}}, {"a": {"x": 1}}),
+        ({"list": [1, 2]}, None, {"list": [3]}, {"list": [3]}),
+        ({"a": 1, "b": 1}, None, {"a": None}, {"b": 1}),
+        ({"a": 1}, None, {"a": {"x": 1}}, {"a": {"x": 1}}),
+        ({}, None, {"a": {"x": {"y": 1}}}, {"a": {"x": {"y": 1}}}),
+    ],
+    ids=["said", "by hand stays", "no more said goes", "lists whole", "null takes away", "other kind", "new"],
+)
+def test_an_apply_merges_as_kubectl_does(
+    before: JSONObject, applied: JSONObject | None, manifest: JSONObject, after: JSONObject
+) -> None:
+    merged: Any = as_applied(live(before, {"spec": applied} if applied else None), wanted(manifest, status={"x": 1}))
+    assert merged["spec"] == after
+    assert (merged["apiVersion"], merged["status"]) == ("apps.kruise.io/v1beta1", {"observedGeneration": 1})
+    assert merged["metadata"]["uid"] == "1"
+
+
+def test_a_last_apply_that_cannot_be_read_is_none() -> None:
+    broken = live({"a": 1, "b": 1})
+    broken["metadata"] = {"annotations": {LAST_APPLIED: "{"}}
+    assert as_applied(broken, wanted({"a": 2}))["spec"] == {"a": 2, "b": 1}
+
+
+# what is tried out, in words
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (ds("v1"), ds("v1"), ()),
+        (ds("v1"), ds("v2"), ("image main v1 -> v2",)),
+        (
+            ds("v1", partition=3),
+            ds("v1", partition="50%", max_unavailable=2),
+            ("partition 3 -> 50%", "maxUnavailable 1 -> 2"),
+        ),
+        (ds("v1"), ds("v1", max_surge=1), ("maxUnavailable 1 -> none", "maxSurge none -> 1")),
+        (ds("v1"), ds("v1", paused=True), ("paused false -> true",)),
+        (ds("v1"), ds("v1", hostNetwork=True), ("another pod template",)),
+        (ds("v1"), ds("v1", selector={"a": "b"}), ("another rollingUpdate.selector",)),
+        (ds("v1"), ds("v1", on_delete=True), ("RollingUpdate -> OnDelete",)),
+        (ds("v1", pods=matching(app="demo")), ds("v1", min_ready=5), ()),
+    ],
+)
+def test_differences_in_words(before: Any, after: Any, told: tuple[str, ...]) -> None:
+    assert differences(before, after) == told

@@ -1,0 +1,41 @@
+"""How a rollout stands by counts alone, where no controller of ours keeps a record."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from controller.api.daemonset import DaemonSetStatus
+from controller.api.number import IntOrPercent
+from kubectl_plugin.report.stated import stated
+from tests.beds.worlds import ds
+
+
+@pytest.mark.parametrize(
+    ("partition", "counts", "phase", "progress"),
+    [
+        (16, (24, 24, 8, 24), "Held", (8, 8)),
+        ("67%", (24, 24, 8, 24), "Held", (8, 8)),
+        (16, (24, 24, 8, 23), "Held", (8, 8)),
+        (16, (24, 24, 5, 24), "Progressing", (5, 8)),
+        (16, (24, 24, 24, 24), "Healthy", (8, 8)),
+        (16, (24, 9, 9, 8), "Progressing", (8, 24)),
+        (40, (24, 24, 0, 24), "Held", (0, 0)),
+        (0, (24, 24, 24, 24), "Healthy", (24, 24)),
+        (0, (24, 24, 24, 20), "Degraded", (20, 24)),
+        ("most", (24, 24, 8, 24), "Progressing", (8, 24)),
+    ],
+)
+def test_the_partition_is_no_part_of_the_target(
+    partition: IntOrPercent, counts: tuple[int, int, int, int], phase: str, progress: tuple[int, int]
+) -> None:
+    desired, scheduled, updated, available = counts
+    status = DaemonSetStatus(
+        observed_generation=1,
+        desired_number_scheduled=desired,
+        current_number_scheduled=scheduled,
+        updated_number_scheduled=updated,
+        number_available=available,
+    )
+    told = stated(msgspec.structs.replace(ds(partition=partition), status=status))
+    assert (told.phase, (told.done, told.target)) == (phase, progress)
