@@ -15,20 +15,22 @@
     e2e           do the installed programs work together? Processes on the real control plane.
 
 So: a rule of a rollout is a table in `unit/controller/planner`. What follows from several rules is a law in
-`properties`. What depends on the order of watches and writes is a system test on the simulator, which can delay, refuse
-and lose each of them. Only what the server decides (conflicts, validation, garbage collection, the watch protocol,
-ownership, rights) needs the real one, and only what a process does (signals, files, ports, leases) needs `e2e`.
+`properties`. What depends on the order of watches and writes is a system test on the simulator, which can delay,
+refuse and lose each of them. Only what the server decides (conflicts, validation, garbage collection, the watch
+protocol, ownership, rights) needs the real one, and only what a process does (signals, files, ports, leases) needs
+`e2e`.
 
-`beds` is what tests stand on: `worlds` and `objects` make what a test begins with, `pods` asks questions about a pod,
-`api` is the server without our own client, `virtual_time` lets hours pass in milliseconds. `simulator` is an API server
-in memory and `control_plane` a real one; `nodes` plays kubelets and scheduler for either. `controller` is our
-controller in a test's hands, `installed` the same as a process. The beds have tests of their own: `unit/beds` and
-`contract`.
+`beds` is what tests stand on: `worlds` and `objects` make what a test begins with, `pods` asks questions about a
+pod, `api` is the server without our own client, `virtual_time` lets hours pass in milliseconds. `simulator` is an
+API server in memory and `control_plane` a real one; `nodes` plays kubelets and scheduler for either. `controller`
+is our controller in a test's hands, `installed` the same as a process. The beds have tests of their own:
+`unit/beds` and `contract`.
 
-`tools` holds what is no test: the demo, the benchmarks, the fail-over table, the bundle and the krew archive, what is
-made of other files, and `tools.mutants`, which plants faults in a copy of the code and expects the tests to find them.
+`tools` holds what is no test: the demo, the benchmarks, the fail-over table, the bundle and the krew archive, what
+is made of other files, and `tools.mutants`, which plants faults in a copy of the code and expects the tests to find
+them.
 
-A test fails for one reason and names the pod or the node. None sleeps, and none asserts how fast a machine is: wait for
-what you need, or let virtual time pass. None needs another one, an order, or a fixed port. What is missing on a machine
-(a control plane, a Prometheus) is told at the end of the run, and under `CI=true` it fails.
+A test fails for one reason and names the pod or the node. None sleeps, and none asserts how fast a machine is: wait
+for what you need, or let virtual time pass. None needs another one, an order, or a fixed port. What is missing on a
+machine (a control plane, a Prometheus) is told at the end of the run, and under `CI=true` it fails.
 """
