@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup check format test test-system test-wholes test-parts test-deep test-failover test-image demo demo-real cluster bench plugin docs manifests bundle lock clean
+.PHONY: help setup check format test test-system test-wholes test-parts test-deep test-failover test-mutants test-release test-image demo demo-real cluster bench plugin docs manifests bundle lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -44,12 +44,23 @@ test-wholes: # controller and plugin as they are installed and started
 test-parts: # everything else
 	$(BIN)/python -m pytest $(APART:%=--ignore=%)
 
-test-deep: $(READY) ## the property tests again, thousands of runs of what `test` tries a hundred times
-	$(BIN)/python -m pytest tests/properties --hypothesis-profile deep
+# Random stories: new ones each time, and the same ones again with the SEED that a failure prints.
+ifndef SEED
+SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
+endif
+TESTS ?= tests/properties
+
+test-deep: $(READY) ## the property tests again, thousands of new runs of what `test` tries a hundred times
+	PYTHONHASHSEED=$(SEED) $(BIN)/python -m pytest $(TESTS) --hypothesis-profile=deep --hypothesis-seed=$(SEED)
 
 test-failover: $(READY) ## a leader that ends in mid-rollout, fifty times, in every way; a table (6 minutes)
 	$(BIN)/python -m tests.beds.control_plane fetch
-	$(BIN)/python -m tests.tools.failover
+	$(BIN)/python -m tests.tools.failover --seed=$(SEED)
+
+test-mutants: $(READY) ## plants faults in a copy of the code; the tests must find each of them
+	$(BIN)/python -m tests.tools.mutants
+
+test-release: check test test-mutants test-deep test-failover ## all of it, as before a release
 
 test-image: $(READY) ## the Containerfile's build, performed in a folder; no container engine is needed
 	$(BIN)/python -m pytest tests/tools/image/dry_build.py

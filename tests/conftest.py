@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.beds.control_plane.fixtures", "tests.beds.prometheus.fixtures"]
@@ -10,5 +11,17 @@ settings.register_profile("any machine", settings(), deadline=None, suppress_hea
 settings.load_profile("any machine")
 """Hypothesis' own, or its own for CI, but for its time limits: how fast a busy machine is says nothing about us."""
 
-settings.register_profile("deep", max_examples=3000, stateful_step_count=50, deadline=None, print_blob=True)
-"""`make test-deep`: for property tests that leave their size to the profile. Their usual one is Hypothesis' own."""
+settings.register_profile(
+    "deep", max_examples=3000, stateful_step_count=50, deadline=None, derandomize=False, print_blob=False
+)
+"""`make test-deep`: for property tests that leave their size to the profile. New examples each time, also in CI."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """After a failure with a seed: the one command that repeats it."""
+    seed = config.getoption("--hypothesis-seed", None)
+    if seed is None:
+        return
+    for report in terminalreporter.getreports("failed"):
+        terminalreporter.line(f"repeat it with: make test-deep SEED={seed} TESTS='{report.nodeid}'")

@@ -22,7 +22,6 @@ def main() -> int:
     parser.add_argument("--at-once", type=int, default=5, help="how many side by side (default 5, for two cores)")
     parser.add_argument("--seed", type=int, default=random.randrange(10_000), help="of the moments of the ends")
     options = parser.parse_args()
-    print(f"seed {options.seed}", flush=True)
     try:
         outcomes, broken = asyncio.run(_all(options.rounds, options.at_once, random.Random(options.seed)))
     except ControlPlaneUnavailable as error:
@@ -32,6 +31,8 @@ def main() -> int:
     wrong = [*broken, *failures(outcomes, WAYS)]
     for line in wrong:
         print(line, file=sys.stderr)
+    if wrong:
+        print(f"repeat it with: make test-failover SEED={options.seed}", file=sys.stderr)
     return 1 if wrong else 0
 
 

@@ -1,0 +1,14 @@
+"""Planted faults: each is a small change that breaks a promise, and the tests named beside it must then fail.
+
+`make test-mutants` applies them one after another to a copy of the repository and runs those tests. A fault that was
+once found by other means than the tests belongs here, together with the test that finds it now.
+
+The lists are in `faults`, one file per package. An entry:
+
+    [[fault]]
+    says = "one sentence: what goes wrong"
+    file = "controller/planner/slot.py"
+    was = "exact text that is in the file once"
+    now = "the same with the fault"
+    tests = "tests/unit/controller/planner/test_surge.py"
+"""
