@@ -64,10 +64,9 @@ ACCEPTED: tuple[Mapping[str, object], ...] = (
 )
 
 
-@pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])
 @pytest.mark.parametrize("changes", ACCEPTED, ids=str)
-def test_the_server_accepts(server: Server, changes: Mapping[str, object], version: str) -> None:
-    server.try_out(daemonset(changes, version=version)).accepted()
+def test_the_server_accepts(server: Server, changes: Mapping[str, object]) -> None:
+    server.try_out(daemonset(changes)).accepted()
 
 
 @pytest.mark.parametrize(
@@ -107,16 +106,13 @@ def test_no_legal_object_is_too_costly_for_the_rules(server: Server) -> None:
     server.try_out(daemonset(changes)).accepted()
 
 
-@pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
-def test_the_server_accepts_each_sample(server: Server, path: Path, version: str) -> None:
-    sample = {**yaml.safe_load(path.read_text()), "apiVersion": f"apps.kruise.io/{version}"}
-    server.try_out(sample).accepted()
+def test_the_server_accepts_each_sample(server: Server, path: Path) -> None:
+    server.try_out(yaml.safe_load(path.read_text())).accepted()
 
 
-@pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])
-def test_defaults_are_those_that_hold_whatever_else_is_set(server: Server, version: str) -> None:
-    spec = server.try_out(daemonset(version=version)).accepted().body["spec"]
+def test_defaults_are_those_that_hold_whatever_else_is_set(server: Server) -> None:
+    spec = server.try_out(daemonset()).accepted().body["spec"]
     assert isinstance(spec, dict)
     filled_in = {name: spec[name] for name in spec.keys() - {"selector", "template"}}
     assert filled_in == {
