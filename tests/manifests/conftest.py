@@ -1,25 +1,27 @@
-"""The real API server with `overlays/default` installed, once for all tests of the manifests."""
+"""Two real API servers for all tests of the manifests: one with `overlays/default` installed, and a bare one."""
 
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from controller.api.base import JSONObject
-from tests.beds.control_plane import Binaries, ControlPlane
+from tests.beds.control_plane import Binaries, ControlPlane, service_account
 from tests.beds.manifests import MANIFESTS
 from tests.manifests.server import Server, daemonsets
 
+ACCOUNT = service_account("kruise-ds-system", "kruise-ds-controller")
 SETTLED = {
-    "crd/daemonsets.apps.kruise.io": "Established",
-    "flowschemas/kruise-ds-controller": "Dangling=False",
-    "flowschemas/kruise-ds-controller-leader-election": "Dangling=False",
+    "Established": ("crd/daemonsets.apps.kruise.io",),
+    "Dangling=False": ("flowschemas/kruise-ds-controller", "flowschemas/kruise-ds-controller-leader-election"),
 }
-"""What the server itself writes into the status of what is new."""
+"""Conditions that the server itself writes into the status of what is new."""
 
 Store = Callable[[JSONObject], JSONObject]
 Kubectl = Callable[..., str]
@@ -45,8 +47,9 @@ def kubectl(control_plane: ControlPlane) -> Kubectl:
 
 @pytest.fixture(scope="session")
 def build(control_plane_binaries: Binaries) -> Callable[[str], str]:
-    """`kubectl kustomize` of a folder below manifests/."""
+    """`kubectl kustomize` of a folder below manifests/, each once for all tests."""
 
+    @cache
     def kustomize(folder: str) -> str:
         done = _run(control_plane_binaries.kubectl, "kustomize", str(MANIFESTS / folder))
         assert done.returncode == 0, done.stderr
@@ -60,11 +63,18 @@ def build(control_plane_binaries: Binaries) -> Callable[[str], str]:
 def server(control_plane: ControlPlane, kubectl: Kubectl) -> Iterator[Server]:
     """The API server with everything of `overlays/default` in it."""
     kubectl("apply", "--server-side", "--force-conflicts", "-k", str(MANIFESTS / "overlays" / "default"))
-    for what, condition in SETTLED.items():
-        kubectl("wait", f"--for=condition={condition}", "--timeout=30s", what)
+    for condition, objects in SETTLED.items():
+        kubectl("wait", f"--for=condition={condition}", "--timeout=30s", *objects)
     asked = Server(control_plane)
     yield asked
     asked.close()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def bare(control_plane_binaries: Binaries) -> AsyncIterator[ControlPlane]:
+    """A server without controllers, for tests that install and remove."""
+    async with ControlPlane(control_plane_binaries, controllers=(), users=[ACCOUNT]) as plane:
+        yield plane
 
 
 @pytest.fixture

@@ -11,15 +11,15 @@ import pytest_asyncio
 from controller.kube.config import load
 from controller.kube.transport import open_transport
 from tests.beds.api import CRDS, PODS, Api, Object, Refusal
-from tests.beds.control_plane import Binaries, ControlPlane, service_account
+from tests.beds.control_plane import ControlPlane
 from tests.beds.installed.bed import bed_on, sample
 from tests.beds.installed.process import running
 from tests.beds.manifests import MANIFESTS
 from tests.beds.objects import owner, pod
+from tests.manifests.conftest import ACCOUNT
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
 
-ACCOUNT = service_account("kruise-ds-system", "kruise-ds-controller")
 OURS: Object = {
     "apiVersion": "apps.kruise.io/v1beta1",
     "kind": "DaemonSet",
@@ -30,17 +30,18 @@ CRD = "daemonsets.apps.kruise.io"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def guarded(control_plane_binaries: Binaries) -> AsyncIterator[ControlPlane]:
-    """A server of the module's own with overlays/default and both guards."""
-    async with ControlPlane(control_plane_binaries, controllers=(), users=[ACCOUNT]) as plane:
-        await _applied(plane, "-k", "overlays/default")
-        done = await plane.run_kubectl("wait", "--for=condition=Established", f"crd/{CRD}")
-        assert done.returncode == 0, done.stderr
-        for guard in ("crd-protection", "pod-guard"):
-            await _applied(
-                plane, "-f", f"components/{guard}/policy.yaml", "-f", f"components/{guard}/policybinding.yaml"
-            )
-        yield plane
+async def guarded(bare: ControlPlane) -> ControlPlane:
+    """With overlays/default and both guards."""
+    await _applied(bare, "-k", "overlays/default")
+    done = await bare.run_kubectl("wait", "--for=condition=Established", f"crd/{CRD}")
+    assert done.returncode == 0, done.stderr
+    files = [
+        f"components/{guard}/{name}.yaml"
+        for guard in ("crd-protection", "pod-guard")
+        for name in ("policy", "policybinding")
+    ]
+    await _applied(bare, *(word for file in files for word in ("-f", file)))
+    return bare
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -1,18 +1,18 @@
-"""Every overlay on a real API server of its own: applied without a warning, and again without a change."""
+"""Every overlay on a real API server: applied without a warning, and again without a change."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from tests.beds.absence import not_to_be_had
-from tests.beds.control_plane import Binaries, ControlPlane, ControlPlaneUnavailable
-from tests.beds.manifests import MANIFESTS, SAMPLES, overlay_with
+from tests.beds.control_plane import ControlPlane, ControlPlaneUnavailable
+from tests.beds.manifests import SAMPLES, overlay_with
 from tests.manifests.conftest import SETTLED
-from tests.manifests.operator import obtain_operator_crds
+from tests.manifests.operator import KINDS, obtain_operator_crds
 from tests.tools.install_yaml import INSTALL, overlays
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
@@ -20,18 +20,17 @@ pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
 VERSIONS = "jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.resourceVersion}{'\\n'}{end}"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def bare(control_plane_binaries: Binaries) -> AsyncIterator[ControlPlane]:
-    """A server of the module's own, with the kinds of prometheus-operator and nothing of ours."""
+@pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
+async def surroundings(bare: ControlPlane) -> None:
+    """What the overlays expect to be there: the kinds of prometheus-operator, and a team's namespace."""
     try:
         kinds = obtain_operator_crds()
     except ControlPlaneUnavailable as reason:
         not_to_be_had(reason)
-    async with ControlPlane(control_plane_binaries, controllers=()) as plane:
-        await done(plane, "apply", "--server-side", "-f", str(kinds))
-        await done(plane, "wait", "--for=condition=Established", "crd", "--all")
-        await done(plane, "create", "namespace", "team-a")
-        yield plane
+    await done(bare, "apply", "--server-side", "-f", str(kinds))
+    names = [f"crd/{kind}.monitoring.coreos.com" for kind in KINDS]
+    await done(bare, "wait", "--for=condition=Established", *names)
+    await done(bare, "create", "namespace", "team-a")
 
 
 async def done(plane: ControlPlane, *words: str) -> str:
@@ -42,15 +41,18 @@ async def done(plane: ControlPlane, *words: str) -> str:
 
 
 @pytest.mark.parametrize("overlay", overlays())
-async def test_applies_without_a_warning_and_again_without_a_change(bare: ControlPlane, overlay: str) -> None:
-    folder = ("-k", str(MANIFESTS / "overlays" / overlay))
-    await done(bare, "apply", "--server-side", "--validate=strict", *folder)
-    for what, condition in SETTLED.items():
-        if not (what.startswith("crd/") and (overlay == "namespaced" or overlay.endswith("-without-crds"))):
-            await done(bare, "wait", f"--for=condition={condition}", "--timeout=30s", what)
-    before = await done(bare, "get", *folder, "-o", VERSIONS)
-    await done(bare, "apply", "--server-side", "--validate=strict", *folder)
-    after = await done(bare, "get", *folder, "-o", VERSIONS)
+async def test_applies_without_a_warning_and_again_without_a_change(
+    bare: ControlPlane, build: Callable[[str], str], overlay: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "built.yaml"
+    file.write_text(build(f"overlays/{overlay}"))
+    apply = ("apply", "--server-side", "--validate=strict", "-f", str(file))
+    await done(bare, *apply)
+    for condition, objects in SETTLED.items():
+        if condition != "Established" or "kind: CustomResourceDefinition" in file.read_text():
+            await done(bare, "wait", f"--for=condition={condition}", "--timeout=30s", *objects)
+    before = await done(bare, "get", "-f", str(file), "-o", VERSIONS)
+    after = await done(bare, *apply, "-o", VERSIONS)
     assert len(before.splitlines()) > 10, overlay
     assert sorted(set(after.splitlines()) - set(before.splitlines())) == [], f"{overlay}: written although the same"
 
@@ -63,8 +65,8 @@ async def test_an_overlay_of_one_s_own_with_protected_metrics_applies(bare: Cont
 async def test_the_one_file_and_all_samples_apply_too(bare: ControlPlane) -> None:
     await done(bare, "apply", "--server-side", "--validate=strict", "-f", str(INSTALL))
     await done(bare, "wait", "--for=condition=Established", "--timeout=30s", "crd/daemonsets.apps.kruise.io")
-    for sample in SAMPLES:
-        await done(bare, "apply", "--server-side", "--validate=strict", "--dry-run=server", "-f", str(sample))
+    samples = [word for sample in SAMPLES for word in ("-f", str(sample))]
+    await done(bare, "apply", "--server-side", "--validate=strict", "--dry-run=server", *samples)
 
 
 async def test_a_field_that_does_not_exist_would_be_noticed(bare: ControlPlane) -> None:
