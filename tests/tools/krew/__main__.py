@@ -76,7 +76,7 @@ def archive(content: Files) -> bytes:
             entry.size = len(content[name])
             entry.mode = 0o755 if name == PROGRAM else 0o644
             tar.addfile(entry, io.BytesIO(content[name]))
-    return gzip.compress(packed.getvalue(), mtime=0)
+    return gzip.compress(packed.getvalue(), compresslevel=6, mtime=0)  # 9: a hundredth less in four times the time
 
 
 def released(manifest: dict[str, Any], folder: Path, url: str = "") -> dict[str, Any]:
