@@ -1,0 +1,39 @@
+"""Values that no option takes. What the process then says and how it ends is in e2e/test_command_line.py."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+
+from controller.__main__ import cli
+
+BAD = (
+    ("--workers", "0"),
+    ("--workers", "many"),
+    ("--zone-metrics", "some"),
+    ("--metrics-bind-address", "8080"),
+    ("--metrics-bind-address", ":99999"),
+    ("--health-probe-bind-address", "localhost:http"),
+    ("--kube-api-qps", "-1"),
+    ("--kube-api-qps", "fast"),
+    ("--kube-api-burst", "-1"),
+    ("--feature-gates", "Nonsense=true"),
+    ("--feature-gates", "PreDownloadImageForDaemonSetUpdate=maybe"),
+    ("--feature-gates", "PreDownloadImageForDaemonSetUpdate=true"),
+    ("--log-level", "loud"),
+    ("--log-format", "xml"),
+)
+
+
+@pytest.mark.parametrize(("option", "value"), BAD)
+@pytest.mark.parametrize("by", ["option", "environment"])
+def test_a_bad_value_is_refused_in_the_name_of_its_option(
+    option: str, value: str, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if by == "environment":
+        monkeypatch.setenv(f"KRUISE_DS_{option.removeprefix('--').replace('-', '_').upper()}", value)
+    words = [f"{option}={value}"] if by == "option" else []
+    with pytest.raises(typer.TyperException) as refused:
+        cli(["--kubeconfig=/nonexistent/config", *words], standalone_mode=False)
+    assert refused.value.exit_code == 2
+    assert option in refused.value.format_message()
