@@ -14,37 +14,10 @@ from tests.beds.installed.process import running
 from tests.beds.installed.witness import Witness, witnessing
 from tests.beds.nodes import Behaviour
 from tests.e2e.conftest import ACCOUNT
-from tests.e2e.door import door_to
 
 pytestmark = pytest.mark.real
 
 NODES = tuple(f"tough-{number}" for number in range(6))
-
-
-async def test_pods_that_were_lost_while_the_api_server_was_down_are_replaced(
-    bed: Workspace, plane: ControlPlane
-) -> None:
-    await bed.workers(*NODES)
-    async with door_to(plane, ACCOUNT) as door, witnessing(bed.api) as witness:
-        await door.open()
-        async with running(plane.folder, door.kubeconfig) as controller:
-            await bed.apply_sample("ds.demo.yaml")
-            before = await bed.serves(*NODES)
-            await bed.settled(len(NODES))
-            await door.shut()
-            await plane.kill_apiserver()
-            await controller.says("API server not reached")
-            await plane.start_apiserver()
-            lost = [before[node]["metadata"]["name"] for node in NODES[:3]]
-            await bed.kubectl("delete", "pods", *lost, "--force", "--grace-period=0")
-            await door.open()
-            after = await bed.serves(*NODES)
-            await bed.settled(len(NODES))
-            for node in NODES[3:]:
-                assert after[node]["metadata"]["uid"] == before[node]["metadata"]["uid"], f"{node} was left alone"
-            assert len(controller.said("API server not reached")) == 1, "said once"
-            assert await controller.terminated() == 0
-    assert len(witness.ever) == len(NODES) + 3
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""200 nodes, a tenth at a time: a good image in waves, and a bad one that stops at the limit and is taken back."""
+"""60 nodes, a tenth at a time: a good image in waves, and a bad one that stops at the limit and is taken back."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from tests.e2e.conftest import ACCOUNT
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller")]
 
-NODES = tuple(f"fleet-{number:03}" for number in range(200))
+NODES = tuple(f"fleet-{number:03}" for number in range(60))
 DESCENDING = NODES[::-1]
-TENTH = 20
+TENTH = 6
 PATIENCE = 240.0
 """Seconds for what takes ten: the machine may be busy."""
 GOOD, BETTER, BAD = "agent:good", "agent:better", "agent:bad"
@@ -74,7 +74,7 @@ async def writes_nothing_but_its_status(bed: Workspace, plane: ControlPlane) -> 
 
 @pytest.mark.parametrize(
     ("rolling", "floor", "pairs"),
-    [({"maxUnavailable": "10%"}, 180, 0), ({"maxSurge": "10%", "maxUnavailable": 0}, 200, TENTH)],
+    [({"maxUnavailable": "10%"}, 54, 0), ({"maxSurge": "10%", "maxUnavailable": 0}, 60, TENTH)],
     ids=["maxUnavailable", "maxSurge"],
 )
 async def test_a_good_image_comes_in_waves_by_descending_name_and_each_pod_costs_two_writes(
@@ -95,7 +95,7 @@ async def test_a_good_image_comes_in_waves_by_descending_name_and_each_pod_costs
     made = by_kind(audit.requests())
     status, events = made.pop("patch daemonsets/status"), made.pop("create events", 0)
     once = {"create controllerrevisions": 1, "dry create pods": 1}
-    assert made == {"delete pods": 200, "create pods": 200, **once}, dict(made)
+    assert made == {"delete pods": 60, "create pods": 60, **once}, dict(made)
     assert status <= 10 + took / 2, f"in {took:.0f} s: not one for each wave of deleted, made and ready pods"
     assert events <= 25
     assert [one for one in audit.requests() if one.code >= 400] == []
@@ -110,11 +110,11 @@ async def test_a_bad_image_stops_at_the_limit_and_going_back_replaces_only_what_
         await set_image(bed, BAD)
         taken = set(DESCENDING[:TENTH])
         await witness.until(lambda: pods_with(witness, BAD).keys() == taken, "a bad pod on each of the last 20 nodes")
-        said = await bed.progressing("maxUnavailable is 20")
-        assert "20 nodes count as unavailable" in said["message"]
+        said = await bed.progressing("maxUnavailable is 6")
+        assert "6 nodes count as unavailable" in said["message"]
         await writes_nothing_but_its_status(bed, plane)
         healthy = {node: uid for node, uid in before.items() if node not in taken}
-        assert pods_with(witness, GOOD) == healthy, "180 pods are the same as before"
+        assert pods_with(witness, GOOD) == healthy, "54 pods are the same as before"
 
         bad = set(pods_with(witness, BAD).values())
         retired = len(witness.retired)
@@ -135,9 +135,9 @@ async def test_a_bad_image_with_surge_leaves_every_old_pod_where_it_is(bed: Work
         witness.floor, witness.most_pairs = len(NODES), TENTH
         await set_image(bed, BAD)
         taken = set(DESCENDING[:TENTH])
-        await witness.until(lambda: witness.pairs == taken, "a bad pod beside the good one on the last 20 nodes")
+        await witness.until(lambda: witness.pairs == taken, "a bad pod beside the good one on the last 6 nodes")
         await bed.status(numberAvailable=len(NODES), updatedNumberScheduled=0)
-        await bed.progressing("maxSurge is 20")
+        await bed.progressing("maxSurge is 6")
         await writes_nothing_but_its_status(bed, plane)
         assert pods_with(witness, GOOD) == before
         assert not witness.retired, "no pod was told to go"

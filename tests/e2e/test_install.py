@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from tests.beds.api import EVENTS, PODS, REVISIONS, Object
+from tests.beds.api import PODS, REVISIONS
 from tests.beds.audit import Audit
 from tests.beds.control_plane import ControlPlane
 from tests.beds.garbage import garbage_collector_knows
@@ -23,16 +25,6 @@ CHECKED_BY_ADMISSION = {Right("apps.kruise.io", "daemonsets/finalizers", "update
 """No request of ours: the plane's admission asks for it at each pod and revision, and refuses them without."""
 SELDOM = {Right("", "pods", "get"), Right("apps", "controllerrevisions", "get")}
 """A second look at a derived name that turns out to be taken: only where an answer was lost."""
-
-
-async def whole_story(bed: Workspace) -> None:
-    """Everything that the controller ever does: deploy, update, adopt, release, renumber, trim, report."""
-    demo = await first_life(bed)
-    await garbage_collector_knows(bed.api, PODS, REVISIONS)
-    await bed.kubectl("delete", "ads", "demo", "--cascade=orphan")
-    await second_life(bed, demo)
-    await bed.kubectl("delete", "ads", "demo")
-    await bed.serves()
 
 
 async def first_life(bed: Workspace) -> dict[str, Any]:
@@ -69,52 +61,34 @@ async def update(bed: Workspace, demo: dict[str, Any], version: str) -> None:
     await bed.settled(3)
 
 
-async def test_the_rights_of_the_manifests_are_enough_for_everything_and_all_of_them_are_used(
+@asynccontextmanager
+async def replicas(plane: ControlPlane) -> AsyncIterator[None]:
+    """A leader, and a standby that watches the Lease; the leader is ended by SIGTERM."""
+    account = plane.kubeconfig_for(ACCOUNT)
+    async with running(plane.folder, account, elect=True, secrets=(ACCOUNT.token,)) as leader:
+        await leader.leads()
+        async with running(plane.folder, account, elect=True) as standby:
+            await standby.says("standing by")
+            yield
+        assert await leader.terminated() == 0
+
+
+async def test_the_rights_of_the_manifests_are_enough_for_everything_all_are_used_and_no_write_fails(
     bed: Workspace, plane: ControlPlane
 ) -> None:
+    """Everything that the controller ever does: deploy, update, adopt, release, renumber, trim, report."""
     audit = Audit(plane, ACCOUNT)
-    account = plane.kubeconfig_for(ACCOUNT)
     await plane.run_kubectl("-n", "kruise-ds-system", "delete", "lease", "kruise-ds-controller", "--ignore-not-found")
-    async with running(plane.folder, account, elect=True, secrets=(ACCOUNT.token,)) as controller:
-        async with running(plane.folder, account, elect=True):  # a standby watches the Lease
-            await whole_story(bed)
-        assert await controller.terminated() == 0
+    async with replicas(plane):
+        demo = await first_life(bed)
+    await garbage_collector_knows(bed.api, PODS, REVISIONS)
+    await bed.kubectl("delete", "ads", "demo", "--cascade=orphan")  # not beside them: their watches are not in step
+    async with replicas(plane):
+        await second_life(bed, demo)
+        assert [one for one in audit.requests() if one.is_write and one.code >= 400] == []
+        await bed.kubectl("delete", "ads", "demo")
+        await bed.serves()
     assert audit.refused() == []
     asked, may = audit.rights(), granted(await built(plane, "overlays/default"))
     assert asked <= may
     assert may - asked - SELDOM == CHECKED_BY_ADMISSION | OLD_SERVERS, "the rights that no request needs here"
-
-
-async def test_a_run_without_faults_has_no_write_that_fails(bed: Workspace, plane: ControlPlane) -> None:
-    audit = Audit(plane, ACCOUNT)
-    async with running(plane.folder, plane.kubeconfig_for(ACCOUNT)) as controller:
-        demo = await first_life(bed)
-        assert await controller.terminated() == 0
-    await garbage_collector_knows(bed.api, PODS, REVISIONS)
-    await bed.kubectl("delete", "ads", "demo", "--cascade=orphan")  # not beside it: its watches are not in step
-    async with running(plane.folder, plane.kubeconfig_for(ACCOUNT)) as controller:
-        await second_life(bed, demo)
-        assert await controller.terminated() == 0
-    assert [one for one in audit.requests() if one.is_write and one.code >= 400] == []
-
-
-async def test_a_quiet_cluster_sees_no_writes(bed: Workspace, plane: ControlPlane) -> None:
-    await bed.workers(*NODES)
-    await bed.apply_sample("ds.demo.yaml")
-    async with running(plane.folder, plane.kubeconfig_for(ACCOUNT)) as controller:
-        await bed.serves(*NODES)
-        await bed.settled(3)
-        await bed.api.wait_for(EVENTS, _is_over, "the last event of its deployment")
-        await bed.kubectl("annotate", "ads", "demo", "--overwrite", "looked=1")
-        await bed.settled(3)
-        audit = Audit(plane, ACCOUNT)
-        for round_ in range(3):  # each of these wakes it, and none asks for anything
-            await bed.kubectl("annotate", "ads", "demo", "--overwrite", f"looked={round_}")
-            await bed.kubectl("annotate", "node", *NODES, "--overwrite", f"looked={round_}")
-        assert await controller.terminated() == 0
-        assert audit.writes() == []
-
-
-def _is_over(events: list[Object]) -> bool:
-    """Events are sent in their order, in the background; this one comes after the last status."""
-    return any(one["reason"] == "RolloutComplete" for one in events)

@@ -37,20 +37,6 @@ async def kill_at(bed: Workspace, witness: Witness, moments: list[tuple[str, Cal
             await controller.killed()
 
 
-async def test_a_deployment_that_is_killed_four_times_makes_each_pod_once(bed: Workspace) -> None:
-    await bed.workers(*NODES)
-    async with witnessing(bed.api) as witness:
-        await bed.apply_sample("ds.demo.yaml")
-        moments = [(f"{count} pods made", lambda count=count: len(witness.ever) >= count) for count in (1, 2, 4, 6)]
-        await kill_at(bed, witness, moments)  # type: ignore[arg-type]  # mypy cannot infer lambda defaults
-        async with started(bed.plane):
-            await bed.serves(*NODES)
-            await bed.settled(len(NODES))
-        assert sorted(witness.ever.values()) == sorted(NODES), "one pod for each node was ever made"
-    (revision,) = await bed.api.list(REVISIONS)
-    assert revision["revision"] == 1
-
-
 async def test_an_update_that_is_killed_five_times_keeps_its_budget_and_replaces_each_pod_once(
     bed: Workspace,
 ) -> None:
@@ -81,25 +67,6 @@ async def test_an_update_that_is_killed_five_times_keeps_its_budget_and_replaces
         assert sorted(witness.ever.values()) == sorted(NODES * 2), "one old and one new pod for each node"
         assert len(witness.retired) == len(NODES), "no new pod was told to go"
     assert sorted(one["revision"] for one in await bed.api.list(REVISIONS)) == [1, 2]
-
-
-async def test_a_controller_that_comes_back_sees_what_happened_meanwhile(bed: Workspace) -> None:
-    """While it is away: a pod deleted, a node added and one lost, a label changed, the template changed."""
-    await bed.workers(*NODES[:3])
-    await bed.apply_sample("ds.demo.yaml")
-    async with started(bed.plane) as controller:
-        pods = await bed.serves(*NODES[:3])
-        await bed.settled(3)
-        await controller.killed()
-    await bed.kubectl("delete", "pod", pods[NODES[0]]["metadata"]["name"])
-    await bed.workers(NODES[3], NODES[4])
-    await bed.kubectl("taint", "node", NODES[1], "reserved=yes:NoExecute")
-    await bed.apply_sample("ds.demo.v3.onDelete.yaml")
-    async with started(bed.plane):
-        after = await bed.serves(NODES[0], NODES[2], NODES[3], NODES[4])
-        await bed.status(desiredNumberScheduled=4, numberAvailable=4, updatedNumberScheduled=3, numberMisscheduled=0)
-    assert after[NODES[2]]["metadata"]["uid"] == pods[NODES[2]]["metadata"]["uid"]
-    assert "ver" not in after[NODES[2]]["metadata"]["labels"]
 
 
 async def test_sigterm_in_the_middle_of_work_ends_it_cleanly_and_the_next_one_goes_on(bed: Workspace) -> None:

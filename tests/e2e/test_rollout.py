@@ -21,7 +21,6 @@ pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller")]
 NODES = tuple(f"roll-{number}" for number in range(10))
 CANARIES = {"roll-3", "roll-6"}
 """In the middle: no order of names finds them by chance."""
-PROGRESSIVE = "daemonset.kruise.io/progressive-create-pod"
 HELD_UP = Behaviour(ready=None)
 """New pods run and are not ready; those that are ready stay so."""
 
@@ -97,48 +96,3 @@ async def test_canary_nodes_then_partition_walked_down_then_paused_then_resumed(
         await edit(bed, paused=False)
         await stands_at(bed, witness, "v3", {*NODES}, "RolloutComplete")
         assert Counter(witness.retired.values()) == Counter([*nine, *NODES]), "no pod went that had not to"
-
-
-async def test_surge_keeps_every_node_served_and_stops_within_its_pairs_when_paused(bed: Workspace) -> None:
-    async with deployed(bed, maxSurge="30%", maxUnavailable=0) as witness:
-        witness.floor, witness.most_pairs = len(NODES), 3
-        bed.nodes.behave("*", HELD_UP)
-        await edit(bed, "v2")
-        first = {"roll-9", "roll-8", "roll-7"}
-        await witness.until(lambda: witness.pairs == first, "a new pod beside the old one on the last three nodes")
-        await edit(bed, paused=True)
-        await bed.progressing("Paused")
-        assert not witness.retired, "an old pod stays until the new one is available"
-        bed.nodes.behave("*", INSTANT)
-        await stands_at(bed, witness, "v2", first, "Paused")
-        await witness.until(lambda: Counter(witness.retired.values()) == Counter(first), "their old pods have gone")
-
-        bed.nodes.behave("*", Behaviour(ready=0.1, terminate=0.1))
-        await edit(bed, paused=False)
-        await stands_at(bed, witness, "v2", {*NODES}, "RolloutComplete")
-        assert sorted(witness.ever.values()) == sorted(NODES * 2), "one old and one new pod for each node"
-
-
-async def test_progressive_creation_by_annotation_lets_new_nodes_wait_for_the_partition(bed: Workspace) -> None:
-    """Ten nodes are served when it begins; ten more join, and half of the twenty may have the revision."""
-    async with deployed(bed) as witness:
-        await bed.kubectl("annotate", "ads", "demo", f"{PROGRESSIVE}=true")
-        await edit(bed, partition="50%")
-        await bed.settled(len(NODES))  # the controller has seen both edits, whichever watch is quicker
-        joined = [f"join-{number}" for number in range(10)]
-        await bed.workers(*joined)
-        await bed.status(desiredNumberScheduled=20, currentNumberScheduled=10, numberAvailable=10)
-        lost = next(pod for pod in witness.now.values() if node_of(pod) == "roll-0")
-        await bed.kubectl("delete", "pod", lost["metadata"]["name"])
-        await witness.until(lambda: len(witness.ever) == 11 and "roll-0" in witness.ready, "a lost pod is replaced")
-        assert witness.ready == {*NODES}, "and none came to the new nodes"
-
-        await edit(bed, partition=7)
-        await witness.until(lambda: len(witness.ready) == 13, "three of the new nodes are served")
-        await bed.status(desiredNumberScheduled=20, currentNumberScheduled=13, numberAvailable=13)
-        assert witness.ready == {*NODES, *joined[:3]}, "the first three by name"
-
-        await bed.kubectl("annotate", "ads", "demo", f"{PROGRESSIVE}-")
-        await witness.until(lambda: witness.ready == {*NODES, *joined}, "without the annotation all are served")
-        await bed.settled(20)
-        assert [*witness.retired] == [lost["metadata"]["uid"]], "no pod was replaced for any of this"
