@@ -129,24 +129,32 @@ async def _act(
 ) -> None:
     """Fill the caches, wait for the lease, and reconcile until `stop`; then finish what is in hand."""
     caches = parts.informers.filling(parts.client, parts.triggers, parts.report, parts.on_malformed)
-    async with caches:
-        gc.collect()
-        gc.freeze()  # what fills the caches now lives long: spare the collector the walk over it
-        async with leading, parts.recorder.sending():
-            if settings.leader_elect:
-                await parts.informers.caught_up()
-            readiness.acting = True
-            for daemonset in parts.informers.caches.daemonsets.values():
-                parts.queue.add(daemonset.key, "start")
-            async with workers(
-                settings.workers,
-                parts.queue,
-                parts.handle,
-                on_outcome=parts.report.passed,
-                drain=DRAIN_SECONDS,
-            ):
-                readiness.working = True
-                await stop.wait()
+    async with caches, _spared(), leading, parts.recorder.sending():
+        if settings.leader_elect:
+            await parts.informers.caught_up()
+        readiness.acting = True
+        for daemonset in parts.informers.caches.daemonsets.values():
+            parts.queue.add(daemonset.key, "start")
+        async with workers(
+            settings.workers,
+            parts.queue,
+            parts.handle,
+            on_outcome=parts.report.passed,
+            drain=DRAIN_SECONDS,
+        ):
+            readiness.working = True
+            await stop.wait()
+
+
+@asynccontextmanager
+async def _spared() -> AsyncIterator[None]:
+    """What fills the caches now lives as long as the block runs: spare the garbage collector the walk over it."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 @asynccontextmanager

@@ -17,12 +17,10 @@ from unittest.mock import patch
 import structlog
 from structlog.typing import EventDict
 
-from controller import app
 from controller.daemonset import reconcile
 from controller.planner.actions import Plan
 from controller.planner.plan import plan
 from controller.planner.world import World
-from controller.serve import heartbeat
 from tests.beds.api import NAMESPACES, Api
 from tests.beds.controller.bed import Bed, Simulation
 from tests.beds.controller.journal import Journal, Recording
@@ -43,8 +41,6 @@ from tests.properties.rollout_scene import State
 T = TypeVar("T")
 
 NAMESPACE = "agents"
-SELDOM = 600.0
-"""Seconds between the heartbeats of the event loop, which have nothing to tell in virtual time."""
 
 
 class Broken(AssertionError):  # noqa: N818 - a verdict, not an error
@@ -130,8 +126,6 @@ class Stage:
         async with AsyncExitStack() as stack:
             stack.enter_context(patch.object(reconcile, "plan", self._planned))
             stack.enter_context(patch.object(reconcile, "perf_counter", clock))
-            stack.enter_context(patch.object(app, "gc"))  # what it freezes at each start would stay for ever
-            stack.enter_context(patch.object(heartbeat, "INTERVAL", SELDOM))
             machines = Nodes(InProcess(cluster, keep=1), clock=lambda: clock() + self.clock_ahead)
             nodes = await stack.enter_async_context(machines)
             tasks = await stack.enter_async_context(asyncio.TaskGroup())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 from unittest.mock import patch
 
@@ -11,7 +12,12 @@ from controller import app
 from controller.assembly import Parts, assemble
 from controller.kube.request import Transport
 from controller.runtime.clock import Clock, system_clock
+from controller.serve.heartbeat import Heartbeat
 from controller.settings import Settings
+from tests.beds.virtual_time import VirtualLoop
+
+patch.object(app, "gc").start()
+"""As long as this process lives: each start of a controller would walk over all that its tests keep alive."""
 
 
 class Controller:
@@ -65,9 +71,17 @@ class Controller:
         def assembled(*given: Any, **options: Any) -> Parts:
             eye.stop()
             self._parts = assemble(*given, **options)
+            if isinstance(asyncio.get_running_loop(), VirtualLoop):
+                heart.start()
             return self._parts
 
+        @asynccontextmanager
+        async def still(_: object) -> AsyncIterator[Heartbeat]:
+            heart.stop()
+            yield Heartbeat()
+
         self._elected = settings.leader_elect
+        heart = patch.object(app, "heartbeat", still)  # no loop is late in virtual time, and ten beats a second cost
         eye = patch.object(app, "assemble", assembled)
-        eye.start()  # the first step of `run` assembles, so nobody can come between
+        eye.start()  # the first step of `run` assembles and begins to beat, so nobody can come between
         await app.run(settings, self._transport, self._stop, clock=self._clock)
