@@ -63,8 +63,17 @@ class Scene:
         return BEGIN + self._runner.get_loop().time()
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` among the controller and the nodes."""
-        return self._runner.run(work)
+        """Run `work` among the controller and the nodes. The controller logs nothing."""
+        before = structlog.get_config()
+        structlog.configure(logger_factory=structlog.ReturnLoggerFactory(), cache_logger_on_first_use=False)
+        try:
+            return self._runner.run(work)
+        finally:
+            structlog.configure(**before)
+
+    def running(self) -> set[asyncio.Task[Any]]:
+        """The tasks of controller, nodes and whoever else a test has sent."""
+        return asyncio.all_tasks(self._runner.get_loop())
 
     def run(
         self,
@@ -189,27 +198,22 @@ class Scene:
 
 @contextmanager
 def opened() -> Iterator[Scene]:
-    """An empty cluster with namespace `observability`, no nodes, and the controller running. It logs nothing."""
-    before = structlog.get_config()
-    structlog.configure(logger_factory=structlog.ReturnLoggerFactory(), cache_logger_on_first_use=False)
-    try:
-        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-            ready = asyncio.Event()
-            scene = Scene(runner)
+    """An empty cluster with namespace `observability`, no nodes, and the controller running."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        ready = asyncio.Event()
+        scene = Scene(runner)
 
-            async def begin() -> asyncio.Task[None]:
-                task = asyncio.get_running_loop().create_task(scene.host(ready))
-                await asyncio.wait([task, asyncio.ensure_future(ready.wait())], return_when="FIRST_COMPLETED")
-                return task
+        async def begin() -> asyncio.Task[None]:
+            task = asyncio.get_running_loop().create_task(scene.host(ready))
+            await asyncio.wait([task, asyncio.ensure_future(ready.wait())], return_when="FIRST_COMPLETED")
+            return task
 
-            async def end() -> None:
-                scene.leave()
-                await host
+        async def end() -> None:
+            scene.leave()
+            await host
 
-            host = runner.run(begin())
-            try:
-                yield scene
-            finally:
-                runner.run(end())
-    finally:
-        structlog.configure(**before)
+        host = scene.do(begin())
+        try:
+            yield scene
+        finally:
+            scene.do(end())

@@ -3,13 +3,12 @@
     with canary() as scene:
         ran = scene.run("status", "node-agent", "-n", "observability")
 
-Each is a context manager that yields a `Scene` at the moment `NOW`, and the same in every run.
+Each is a context manager that yields a `Scene` at the moment `NOW`, and the same in every run (see `kept`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
 
@@ -20,6 +19,7 @@ from tests.beds.nodes.behaviour import Behaviour
 from tests.beds.nodes.fleet import ZONE_LABEL
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.refusal import Refused
+from tests.plugin.kept import story
 from tests.plugin.playing import NAMESPACE, NOW, Ran, Scene, opened
 
 __all__ = ["NAMESPACE", "NOW", "Ran", "Scene", "opened"]
@@ -105,22 +105,20 @@ async def _filled(scene: Scene) -> None:
     await scene.until(lambda one: one["status"].get("numberAvailable") == len(NODES))
 
 
-@contextmanager
-def settled() -> Iterator[Scene]:
+@story
+def settled(scene: Scene) -> None:
     """Revision 6 on all nodes for 12 days; of the earlier revisions 4 and 5 are kept (and 3, the limit)."""
-    with opened() as scene:
-        for number, (days, content) in enumerate(HISTORY):
-            if days < 61.0:
-                scene.go_to(NOW - days * DAY)
-            if number:
-                scene.do(scene.edit({"spec": {"template": content}}))
-            else:
-                scene.go_to(NOW - days * DAY)
-                scene.do(scene.api.create(DAEMONSETS, daemonset()))
-            scene.do(_seen(scene))
-        scene.do(join(scene))
-        scene.do(_filled(scene))
-        yield scene
+    for number, (days, content) in enumerate(HISTORY):
+        if days < 61.0:
+            scene.go_to(NOW - days * DAY)
+        if number:
+            scene.do(scene.edit({"spec": {"template": content}}))
+        else:
+            scene.go_to(NOW - days * DAY)
+            scene.do(scene.api.create(DAEMONSETS, daemonset()))
+        scene.do(_seen(scene))
+    scene.do(join(scene))
+    scene.do(_filled(scene))
 
 
 def start_canary(scene: Scene, *, at: float = STARTED, partition: int = 22) -> None:
@@ -132,133 +130,122 @@ def start_canary(scene: Scene, *, at: float = STARTED, partition: int = 22) -> N
     scene.do(scene.edit({"metadata": metadata, "spec": spec}))
 
 
-@contextmanager
-def canary() -> Iterator[Scene]:
+@story
+def canary(scene: Scene) -> None:
     """The example of the mock-ups: partition 16, c-08 to c-05 done, c-04 fails again and again, c-03 starts."""
-    with settled() as scene:
-        start_canary(scene)
-        scene.nodes.behave("c-05", replace(PACE, ready=69.0))
-        for name in ("c-04", "c-03"):
-            scene.nodes.behave(name, replace(PACE, ready=None))
-        scene.go_to(STARTED + 260.0)
-        scene.do(scene.edit({"spec": rolling(partition=16)}))
-        scene.go_to(STARTED + 313.0)
-        scene.nodes.behave("c-04", replace(PACE, ready=None, crash=4.0))
-        scene.go_to(NOW - 1.0)
-        scene.nodes.behave("c-04", replace(PACE, start=None))
-        scene.do(_last_words(scene, "c-04"))
-        scene.go_to(NOW)
-        yield scene
+    settled.play(scene)
+    start_canary(scene)
+    scene.nodes.behave("c-05", replace(PACE, ready=69.0))
+    for name in ("c-04", "c-03"):
+        scene.nodes.behave(name, replace(PACE, ready=None))
+    scene.go_to(STARTED + 260.0)
+    scene.do(scene.edit({"spec": rolling(partition=16)}))
+    scene.go_to(STARTED + 313.0)
+    scene.nodes.behave("c-04", replace(PACE, ready=None, crash=4.0))
+    scene.go_to(NOW - 1.0)
+    scene.nodes.behave("c-04", replace(PACE, start=None))
+    scene.do(_last_words(scene, "c-04"))
+    scene.go_to(NOW)
 
 
-@contextmanager
-def stalled() -> Iterator[Scene]:
+@story
+def stalled(scene: Scene) -> None:
     """The same 20 minutes later: c-02 and c-01 were updated, c-04 still fails."""
-    with canary() as scene:
-        scene.nodes.behave("c-03", PACE)
-        scene.go_to(NOW + 20 * MINUTE)
-        yield scene
+    canary.play(scene)
+    scene.nodes.behave("c-03", PACE)
+    scene.go_to(NOW + 20 * MINUTE)
 
 
-@contextmanager
-def held() -> Iterator[Scene]:
+@story
+def held(scene: Scene) -> None:
     """The second step is done, since 18 minutes: 8 nodes have revision 7, partition 16 keeps the others."""
-    with settled() as scene:
-        start_canary(scene, at=NOW - HOUR)
-        scene.go_to(NOW - 18 * MINUTE - 164.0)
-        scene.do(scene.edit({"spec": rolling(partition=16)}))
-        scene.go_to(NOW)
-        yield scene
+    settled.play(scene)
+    start_canary(scene, at=NOW - HOUR)
+    scene.go_to(NOW - 18 * MINUTE - 164.0)
+    scene.do(scene.edit({"spec": rolling(partition=16)}))
+    scene.go_to(NOW)
 
 
-@contextmanager
-def paused() -> Iterator[Scene]:
+@story
+def paused(scene: Scene) -> None:
     """Paused 3 hours ago at partition 8, when 6 nodes were done."""
-    with settled() as scene:
-        start_canary(scene, at=NOW - 3 * HOUR - 100.0, partition=8)
-        scene.go_to(NOW - 3 * HOUR)
-        action = {
-            "verb": "pause",
-            "by": "alice@example.com",
-            "at": "2025-11-20T09:04:10Z",
-            "reason": "CVE triage",
-            "client": "kubectl-kruise-ds",
-        }
-        annotations = {"kruise-ds/last-action": msgspec.json.encode(action).decode()}
-        scene.do(scene.edit({"metadata": {"annotations": annotations}, "spec": rolling(paused=True)}))
-        scene.go_to(NOW)
-        yield scene
+    settled.play(scene)
+    start_canary(scene, at=NOW - 3 * HOUR - 100.0, partition=8)
+    scene.go_to(NOW - 3 * HOUR)
+    action = {
+        "verb": "pause",
+        "by": "alice@example.com",
+        "at": "2025-11-20T09:04:10Z",
+        "reason": "CVE triage",
+        "client": "kubectl-kruise-ds",
+    }
+    annotations = {"kruise-ds/last-action": msgspec.json.encode(action).decode()}
+    scene.do(scene.edit({"metadata": {"annotations": annotations}, "spec": rolling(paused=True)}))
+    scene.go_to(NOW)
 
 
-@contextmanager
-def healthy() -> Iterator[Scene]:
+@story
+def healthy(scene: Scene) -> None:
     """Revision 7 on all nodes, for two hours."""
-    with settled() as scene:
-        start_canary(scene, at=NOW - 2 * HOUR - 492.0, partition=0)
-        scene.go_to(NOW)
-        yield scene
+    settled.play(scene)
+    start_canary(scene, at=NOW - 2 * HOUR - 492.0, partition=0)
+    scene.go_to(NOW)
 
 
-@contextmanager
-def refused() -> Iterator[Scene]:
+@story
+def refused(scene: Scene) -> None:
     """The server accepts no pod of revision 7."""
 
     def admission(attempt: Attempt) -> None:
         if attempt.kind.plural == "pods" and attempt.verb == "create" and "agent:1.9.0" in str(attempt.object):
             raise Refused(403, "Forbidden", f'pods "{attempt.name}" is forbidden: {REFUSAL}')
 
-    with settled() as scene:
-        scene.cluster.admission.append(admission)
-        start_canary(scene, partition=0)
-        scene.go_to(NOW)
-        yield scene
+    settled.play(scene)
+    scene.cluster.admission.append(admission)
+    start_canary(scene, partition=0)
+    scene.go_to(NOW)
 
 
-@contextmanager
-def on_delete() -> Iterator[Scene]:
+@story
+def on_delete(scene: Scene) -> None:
     """Pods change only when somebody deletes them: 24 old ones."""
-    with settled() as scene:
-        scene.do(scene.edit({"spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": None}}}))
-        scene.go_to(STARTED)
-        scene.do(scene.edit({"spec": {"template": template("1.9.0")}}))
-        scene.go_to(NOW)
-        yield scene
+    settled.play(scene)
+    scene.do(scene.edit({"spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": None}}}))
+    scene.go_to(STARTED)
+    scene.do(scene.edit({"spec": {"template": template("1.9.0")}}))
+    scene.go_to(NOW)
 
 
-@contextmanager
-def first_deployment() -> Iterator[Scene]:
+@story
+def first_deployment(scene: Scene) -> None:
     """Revision 1, half of the nodes have their first pod ready."""
-    with opened() as scene:
-        scene.do(join(scene))
-        scene.go_to(STARTED)
-        for name in NODES:
-            scene.nodes.behave(name, PACE if name[0] == "a" or name < "b-05" else replace(PACE, ready=None))
-        scene.do(scene.api.create(DAEMONSETS, daemonset()))
-        scene.go_to(NOW)
-        yield scene
+    scene.do(join(scene))
+    scene.go_to(STARTED)
+    for name in NODES:
+        scene.nodes.behave(name, PACE if name[0] == "a" or name < "b-05" else replace(PACE, ready=None))
+    scene.do(scene.api.create(DAEMONSETS, daemonset()))
+    scene.go_to(NOW)
 
 
-@contextmanager
-def surge() -> Iterator[Scene]:
+@story
+def surge(scene: Scene) -> None:
     """maxSurge 2 instead: c-08 to c-05 done, c-04 and c-03 have the new pod beside the old one, which serves."""
-    with settled() as scene:
-        scene.do(scene.edit({"spec": rolling(maxSurge=2, maxUnavailable=0, rollingUpdateType="Standard")}))
-        start_canary(scene, partition=16)
-        for name in ("c-04", "c-03"):
-            scene.nodes.behave(name, replace(PACE, ready=None))
-        scene.go_to(NOW)
-        yield scene
+    settled.play(scene)
+    scene.do(scene.edit({"spec": rolling(maxSurge=2, maxUnavailable=0, rollingUpdateType="Standard")}))
+    start_canary(scene, partition=16)
+    for name in ("c-04", "c-03"):
+        scene.nodes.behave(name, replace(PACE, ready=None))
+    scene.go_to(NOW)
 
 
-@contextmanager
-def abandoned() -> Iterator[Scene]:
+@story
+def abandoned(scene: Scene) -> None:
     """Revision 7 was asked for when the controller was away: its lease was last renewed 14 minutes ago."""
-    with settled() as scene:
-        scene.go_to(NOW - 14 * MINUTE)
-        scene.do(scene.controller.kill())
-        start_canary(scene, partition=0)
-        scene.go_to(NOW)
-        yield scene
+    settled.play(scene)
+    scene.go_to(NOW - 14 * MINUTE)
+    scene.do(scene.controller.kill())
+    start_canary(scene, partition=0)
+    scene.go_to(NOW)
 
 
 async def _last_words(scene: Scene, node: str) -> None:

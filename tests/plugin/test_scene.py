@@ -9,7 +9,7 @@ import pytest
 
 from tests.beds.api import DAEMONSETS, PODS, REVISIONS
 from tests.plugin import scene as scenes
-from tests.plugin.scene import NAME, Scene, canary
+from tests.plugin.scene import NAME, Scene, canary, opened
 
 PHASES: dict[Callable[[], AbstractContextManager[Scene]], str] = {
     scenes.settled: "Healthy",
@@ -25,12 +25,12 @@ PHASES: dict[Callable[[], AbstractContextManager[Scene]], str] = {
 }
 
 
-@pytest.mark.parametrize("opened", PHASES, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("shown", PHASES, ids=lambda one: one.__name__)
 def test_the_controller_says_what_the_scene_is_named_for(
-    opened: Callable[[], AbstractContextManager[Scene]],
+    shown: Callable[[], AbstractContextManager[Scene]],
 ) -> None:
-    with opened() as scene:
-        assert scene.do(scene.api.get(DAEMONSETS, NAME))["status"]["rollout"]["phase"] == PHASES[opened]
+    with shown() as scene:
+        assert scene.do(scene.api.get(DAEMONSETS, NAME))["status"]["rollout"]["phase"] == PHASES[shown]
 
 
 def test_the_canary_is_the_example_of_the_mock_ups() -> None:
@@ -50,7 +50,8 @@ def test_the_canary_is_the_example_of_the_mock_ups() -> None:
 def test_a_scene_is_the_same_in_every_run() -> None:
     pods = []
     for _ in range(2):
-        with canary() as scene:
+        with opened() as scene:
+            canary.play(scene)
             found = scene.do(scene.api.list(PODS))
             pods.append([(pod["metadata"]["name"], pod["metadata"]["uid"], pod["status"]) for pod in found])
     assert pods[0] == pods[1]

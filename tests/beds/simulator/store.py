@@ -31,6 +31,8 @@ class Store:
         self._history = history
         self._seed, self._random = seed, random.Random(seed)
         self._made = Counter[str]()
+        self.made = 0
+        """How many uids and names were given away; dry runs take some too."""
         for kind in kinds:
             self.add_kind(kind)
 
@@ -53,11 +55,13 @@ class Store:
         """
         what = f"{self._seed} {kind.resource} {'/'.join(name)}"
         self._made[what] += 1
+        self.made += 1
         digest = hashlib.blake2b(f"{what} {self._made[what]}".encode(), digest_size=16).digest()
         return str(uuid.UUID(bytes=digest, version=4))
 
     def new_name(self, base: str) -> str:
         """A name for `generateName`: the base, cut to 58 characters, and five letters."""
+        self.made += 1
         return base[:58] + "".join(self._random.choices(_SUFFIX_LETTERS, k=5))
 
     def get(self, kind: Kind, name: Name) -> Stored | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -11,7 +11,8 @@ import msgspec
 from controller.kube.request import JSON_PATCH, Request, Response, Stream
 from tests.beds.api import DAEMONSETS, Object
 from tests.plugin.door import Door
-from tests.plugin.playing import Ran, Scene, opened
+from tests.plugin.kept import story
+from tests.plugin.playing import Ran, Scene
 from tests.plugin.scene import daemonset_named, join
 
 NODES = ("a-01", "a-02", "a-03", "a-04")
@@ -19,15 +20,13 @@ HOME = ("-n", "observability")
 KIND = "daemonsets.apps.kruise.io"
 
 
-@contextmanager
-def few_nodes(*others: str, **rolling: Any) -> Iterator[Scene]:
+@story
+def few_nodes(scene: Scene, /, *others: str, **rolling: Any) -> None:
     """`node-agent`, and further DaemonSets with the names `others`, in namespace `observability`."""
-    with opened() as scene:
-        scene.do(join(scene, NODES))
-        for name in ("node-agent", *others):
-            scene.do(scene.api.create(DAEMONSETS, daemonset_named(name, **rolling)))
-            scene.do(scene.until(lambda one: (one.get("status") or {}).get("numberAvailable") == len(NODES), name))
-        yield scene
+    scene.do(join(scene, NODES))
+    for name in ("node-agent", *others):
+        scene.do(scene.api.create(DAEMONSETS, daemonset_named(name, **rolling)))
+        scene.do(scene.until(lambda one: (one.get("status") or {}).get("numberAvailable") == len(NODES), name))
 
 
 def stored(scene: Scene, name: str = "node-agent") -> Object:

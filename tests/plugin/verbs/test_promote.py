@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +10,7 @@ import msgspec
 import pytest
 
 from tests.beds.api import DAEMONSETS, PODS, Object
+from tests.plugin.kept import story
 from tests.plugin.scene import (
     NAMESPACE,
     PACE,
@@ -54,14 +53,13 @@ def written(scene: Scene) -> list[list[Object]]:
     return [msgspec.json.decode(one.request.body or b"") for one in sent]
 
 
-@contextmanager
-def under_way() -> Iterator[Scene]:
+@story
+def under_way(scene: Scene) -> None:
     """Step 2 began a moment ago: 2 of 8 nodes are done, and all will get well."""
-    with settled() as scene:
-        start_canary(scene)
-        scene.pass_time(120.0)
-        scene.do(scene.edit({"spec": rolling(partition=16)}))
-        yield scene
+    settled.play(scene)
+    start_canary(scene)
+    scene.pass_time(120.0)
+    scene.do(scene.edit({"spec": rolling(partition=16)}))
 
 
 # what it writes
