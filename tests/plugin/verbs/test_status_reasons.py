@@ -174,10 +174,11 @@ def test_who_waited_in_vain_for_writes_that_fail_is_told_why(unwritable: Scene, 
 def test_who_uses_the_budget_stands_by_name_and_what_is_waited_for_in_update_order() -> None:
     with surge() as scene:
         out = told(scene)
-        by = json.loads(scene.run(*STATUS, "-o", "json").out)["budget"]["by"]
+        document = json.loads(scene.run(*STATUS, "-o", "json").out)
     assert "both in use (c-03, c-04)" in out
     assert "Waits for  c-04, c-03 to become available" in out
-    assert by == ["c-03", "c-04"]
+    assert document["budget"]["by"] == ["c-03", "c-04"]
+    assert document["reason"] == "MaxSurgeInUse"
 
 
 def test_a_refused_template_has_one_sentence() -> None:
