@@ -11,6 +11,7 @@ Time passes only while a verb waits, or by `pass_time` and `go_to`.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any, TypeVar
@@ -43,6 +44,8 @@ BEGIN = NOW - 62 * 86_400
 PATIENCE = 3600.0
 """Seconds of virtual time for whatever is waited for."""
 
+_SILENT = structlog.make_filtering_bound_logger(logging.CRITICAL)
+
 Meanwhile = Callable[["Scene"], Awaitable[None]]
 
 
@@ -65,7 +68,9 @@ class Scene:
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` among the controller and the nodes. The controller logs nothing."""
         before = structlog.get_config()
-        structlog.configure(logger_factory=structlog.ReturnLoggerFactory(), cache_logger_on_first_use=False)
+        structlog.configure(
+            wrapper_class=_SILENT, logger_factory=structlog.ReturnLoggerFactory(), cache_logger_on_first_use=False
+        )
         try:
             return self._runner.run(work)
         finally:

@@ -29,6 +29,14 @@ NOT_READY = pod("node-0", ready=None)
             PodDetail(pod=NOT_READY, init_containers=(container("init", ready=False, waiting="CrashLoopBackOff"),)),
             "CrashLoopBackOff",
         ),
+        (
+            PodDetail(
+                pod=NOT_READY,
+                init_containers=(container("init", ready=False, waiting="CrashLoopBackOff"),),
+                containers=(container(ready=False, waiting="ErrImagePull"),),
+            ),
+            "CrashLoopBackOff",
+        ),
     ],
 )
 def test_what_is_wrong(one: PodDetail, brief: str) -> None:
