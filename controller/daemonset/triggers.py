@@ -75,8 +75,6 @@ class Triggers:
             self._wake_owner(new, self._urgency(old, new), f"pod {new.name} changed")
         elif old is None or old.owner_uid or old.labels != new.labels:
             self._wake_matching(new)
-            if old is not None and old.labels != new.labels:
-                self._wake_matching(old)
 
     def on_node(self, change: Change[Node]) -> None:
         """Only DaemonSets whose verdict about this node changes are woken.

@@ -1,0 +1,89 @@
+"""What a pass acts with, before a server that plays a script: which requests an action makes, and what is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from controller.api.base import JSONObject
+from controller.api.daemonset import DaemonSet
+from controller.daemonset.execute import carry_out
+from controller.daemonset.hands import Hands
+from controller.daemonset.memory import Memory
+from controller.daemonset.trouble import Failure
+from controller.kube.client import Client
+from controller.kube.errors import ApiError
+from controller.kube.request import Response
+from controller.kube.sender import Sender
+from controller.planner.actions import Action, Note
+from controller.runtime.backoff import failed_pod_backoff
+from controller.runtime.freshness import Ledger
+from tests.beds.scripted import Answer, Script
+from tests.beds.virtual_time import virtually
+from tests.beds.worlds import NOW, OURS, ds
+
+
+@dataclass
+class Acting:
+    """One pass after the other over one DaemonSet; `now` is its clock, and stands still unless it is moved."""
+
+    daemonset: DaemonSet = field(default_factory=ds)
+    memory: Memory = field(default_factory=Memory)
+    now: float = NOW
+    script: Script = field(default_factory=Script)
+    notes: list[Note] = field(default_factory=list)
+    did: list[tuple[Action, ApiError | None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.hands = Hands(
+            client=Client(Sender(self.script)),
+            ledger=Ledger(),
+            failed_pods=failed_pod_backoff(),
+            say=lambda _, note: self.notes.append(note),
+            clock=lambda: self.now,
+            did=lambda _, action, error: self.did.append((action, error)),
+        )
+
+    def carry_out(self, actions: Sequence[Action], *answers: Answer) -> tuple[Failure, ...]:
+        """The server answers like this, and is asked no more and no less often."""
+        self.script.answers[:] = answers
+        self.script.requests.clear()
+        failures = virtually(carry_out(actions, self.daemonset, self.memory, self.hands))
+        left = [str(answer) for answer in self.script.answers]
+        assert not left, f"nobody asked for {left}"
+        return failures
+
+    @property
+    def asked(self) -> list[str]:
+        """Method and last part of the path of each request of the last pass."""
+        return [f"{one.method} {one.path.rpartition('/')[2]}" for one in self.script.requests]
+
+
+def refusal(status: int, reason: str = "", message: str = "no", *, retry_after: float | None = None) -> Response:
+    body = {"kind": "Status", "reason": reason, "message": message}
+    return Response(status=status, body=msgspec.json.encode(body), retry_after=retry_after)
+
+
+def stored(
+    name: str, *, uid: str = "", version: str = "7", owner: str = OURS, dying: bool = False, **fields: object
+) -> Response:
+    """An object as the server has it; with an `owner`, one that an Advanced DaemonSet of this uid controls."""
+    reference: JSONObject = {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "DaemonSet",
+        "name": "demo",
+        "uid": owner,
+        "controller": True,
+    }
+    metadata: JSONObject = {
+        "namespace": "default",
+        "name": name,
+        "uid": uid or f"uid-{name}",
+        "resourceVersion": version,
+        "ownerReferences": [reference] if owner else [],
+    }
+    if dying:
+        metadata["deletionTimestamp"] = "2026-09-21T14:13:20Z"
+    return Response(status=200, body=msgspec.json.encode({"metadata": metadata, **fields}))

@@ -1,0 +1,154 @@
+"""What a look at the server, past the caches, makes of a pass."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from controller.api import revision as revisions
+from controller.api.daemonset import DaemonSetStatus
+from controller.kube.errors import AlreadyExists, Conflict, NotFound
+from controller.kube.request import NotConnected, Response
+from controller.planner.actions import Action, AdoptPod, AdoptRevision, CreatePod, CreateRevision, DeletePod, Why
+from controller.planner.world import Predecessor
+from controller.runtime.freshness import PODS
+from tests.beds.hands import Acting, refusal, stored
+from tests.beds.scripted import Answer, ok
+from tests.beds.worlds import NOW, OURS, ds, pod, revision, template
+
+ADOPTIONS: tuple[Action, ...] = (
+    AdoptPod(pod=pod("node-0", owner="").ref, owners=0),
+    AdoptRevision(revision=revision("v1", owner_uid="").ref, owners=0),
+)
+CREATE = CreatePod(node="node-0", name="demo-0", revision=revision("v1"))
+DELETE = DeletePod(pod=pod("node-0").ref, node="node-0", why=Why.OUTDATED)
+TAKEN = refusal(409, "AlreadyExists")
+NOTHING = refusal(404, "NotFound")
+LOST = ConnectionResetError("lost")
+
+
+@pytest.mark.parametrize("adoption", ADOPTIONS, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    ("live", "error"),
+    [
+        (stored("demo", uid=OURS, owner="", dying=True), Conflict),
+        (stored("demo", uid="uid-successor", owner=""), Conflict),
+        (NOTHING, NotFound),
+    ],
+    ids=["dying", "replaced", "gone"],
+)
+def test_nothing_is_adopted_by_a_daemonset_that_is_not_there_any_more(
+    adoption: Action, live: Response, error: type[Exception]
+) -> None:
+    """The cache does not show it yet. Nothing else of the pass is tried either."""
+    acting = Acting()
+    (failure,) = acting.carry_out([adoption, CREATE], live)
+    assert type(failure.error) is error
+    assert acting.asked == ["GET demo"]
+
+
+def test_one_look_is_enough_for_all_adoptions_of_a_pass() -> None:
+    acting = Acting()
+    assert acting.carry_out(ADOPTIONS, stored("demo", uid=OURS, owner=""), ok(), ok()) == ()
+    assert [one.partition(" ")[0] for one in acting.asked] == ["GET", "PATCH", "PATCH"]
+
+
+def waits(acting: Acting, *, pods_at: int, live: bool = True) -> bool:
+    """Whether a pass would have to wait, with the cache of pods at that version and the pod in it or not."""
+    return acting.hands.ledger.check(OURS, {PODS: pods_at}, lambda uid: live, NOW) is not None
+
+
+def test_a_name_that_our_own_pod_has_is_waited_for() -> None:
+    """A create without an answer that came through."""
+    acting = Acting()
+    (failure,) = acting.carry_out([CREATE], TAKEN, stored("demo-0", version="50"))
+    assert isinstance(failure.error, AlreadyExists)
+    assert waits(acting, pods_at=49)
+    assert not waits(acting, pods_at=50)
+    assert acting.memory.predecessors == {}
+
+
+@pytest.mark.parametrize("known", [None, "v1"])
+def test_a_name_that_somebody_elses_pod_has_is_not_used_again(known: str | None) -> None:
+    acting = Acting()
+    if known is not None:
+        acting.memory.predecessors["node-0"] = Predecessor(uid="uid-before", hash=known)
+    acting.carry_out([CREATE], TAKEN, stored("demo-0", owner="uid-of-another"))
+    assert acting.memory.predecessors == {"node-0": Predecessor(uid="not demo-0", hash=known)}
+    assert not waits(acting, pods_at=0)
+
+
+def test_a_name_that_is_free_again_is_tried_again() -> None:
+    acting = Acting()
+    acting.carry_out([CREATE], TAKEN, NOTHING)
+    assert acting.memory.predecessors == {}
+    assert not waits(acting, pods_at=0)
+
+
+@pytest.mark.parametrize(
+    ("found", "waited_for"),
+    [
+        (NOTHING, True),
+        (stored("node-0-v1", dying=True), True),
+        (stored("node-0-v1", uid="uid-successor"), True),
+        (stored("node-0-v1"), False),
+    ],
+    ids=["gone", "dying", "a successor has its name", "still there"],
+)
+def test_a_deletion_without_an_answer_that_came_through_is_waited_for(found: Response, waited_for: bool) -> None:
+    acting = Acting()
+    acting.carry_out([DELETE], LOST, found)
+    assert waits(acting, pods_at=0) is waited_for
+
+
+@pytest.mark.parametrize(
+    ("found", "held_back"),
+    [
+        (NOTHING, False),
+        (stored("node-0-v1", dying=True), False),
+        (stored("node-0-v1", uid="uid-successor"), False),
+        (NotConnected("refused"), False),
+        (stored("node-0-v1"), True),
+    ],
+    ids=["gone", "dying", "a successor has its name", "nobody knows", "still there"],
+)
+def test_a_pod_whose_deletion_may_have_come_through_is_not_passed_over(found: Answer, held_back: bool) -> None:
+    """Its part of the budget would go to the next node."""
+    acting = Acting()
+    for _ in range(2):
+        acting.carry_out([DELETE], refusal(403, "Forbidden"), found)
+    assert bool(acting.memory.held_back(NOW)) is held_back
+
+
+NEW = CreateRevision(name="demo-v1", hash="v1", number=1)
+
+
+def kept(rev: str, *, owner: str = OURS) -> Response:
+    """A stored revision with the content of `rev`."""
+    payload = msgspec.json.decode(revisions.encode(revisions.payload(template(rev))))
+    return stored("demo-v1", owner=owner, version="60", data=payload, revision=1)
+
+
+@pytest.mark.parametrize(
+    ("found", "collisions"),
+    [(kept("v1"), 0), (kept("v1", owner=""), 0), (kept("v2"), 1), (kept("v1", owner="uid-of-another"), 1)],
+    ids=["ours", "an orphan", "other content", "somebody else's"],
+)
+def test_a_revisions_name_that_is_taken_is_a_collision_unless_it_is_what_we_wanted(
+    found: Response, collisions: int
+) -> None:
+    acting = Acting(daemonset=ds("v1"))
+    (failure,) = acting.carry_out([NEW], TAKEN, found)
+    assert isinstance(failure.error, AlreadyExists)
+    assert acting.memory.collisions == collisions
+    behind = acting.hands.ledger.check(OURS, {}, lambda uid: False, NOW)
+    assert (behind is None) is bool(collisions)
+
+
+def test_collisions_go_on_from_those_in_the_status() -> None:
+    acting = Acting(daemonset=replace(ds("v1"), status=DaemonSetStatus(collision_count=4)))
+    acting.carry_out([NEW], TAKEN, kept("v2"))
+    assert acting.memory.collisions == 5
+    acting.carry_out([NEW], TAKEN, kept("v2"))
+    assert acting.memory.collisions == 6

@@ -1,0 +1,194 @@
+"""What becomes of an action by the server's answer: told again, left alone there, or over (D11)."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.api.wellknown import FAILED_CREATE, FAILED_DELETE, SUCCESSFUL_CREATE, SUCCESSFUL_DELETE
+from controller.daemonset.execute import ENDING_SECONDS
+from controller.daemonset.memory import FAILING_FIRST
+from controller.kube.errors import ApiError, Busy, Conflict, Forbidden, Invalid, ServerError, Unknown, Unreachable
+from controller.kube.request import NotConnected, Response
+from controller.planner.actions import CreatePod, DeletePod, ProbeTemplate, Why
+from controller.runtime.freshness import PODS
+from tests.beds.hands import Acting, refusal, stored
+from tests.beds.scripted import Answer, ok
+from tests.beds.worlds import NOW, OURS, ds, pod, revision
+
+QUOTA = refusal(403, "Forbidden", 'pods "demo-0" is forbidden: exceeded quota: pods, requested: pods=1, limited: 4')
+DENIED = refusal(403, "Forbidden", "not on this node")
+BROKEN = refusal(500, "InternalError")
+ENDING = Response(
+    status=403,
+    body=b'{"kind":"Status","reason":"Forbidden","message":"it ends","details":'
+    b'{"causes":[{"reason":"NamespaceTerminating"}]}}',
+)
+LOST = ConnectionResetError("lost")
+AWAY = NotConnected("refused")
+NOTHING = refusal(404, "NotFound")
+
+
+def create(number: int) -> CreatePod:
+    return CreatePod(node=f"node-{number}", name=f"demo-{number}", revision=revision("v1"))
+
+
+def delete(why: Why = Why.OUTDATED) -> DeletePod:
+    return DeletePod(pod=pod("node-0").ref, node="node-0", why=why)
+
+
+HELD = FAILING_FIRST
+"""Seconds for which a place is left alone after its second failure in a row."""
+
+REFUSED_CREATES: dict[str, tuple[Answer, list[Answer], type[ApiError], float]] = {
+    "admission says no": (DENIED, [NOTHING], Forbidden, HELD),
+    "the pod is invalid": (refusal(422, "Invalid"), [NOTHING], Invalid, HELD),
+    "a server error": (BROKEN, [NOTHING], ServerError, HELD),
+    "a server error, and perhaps it came through": (BROKEN, [stored("demo-0")], ServerError, 0),
+    "a server error, and nobody can look": (BROKEN, [AWAY], ServerError, 0),
+    "a full quota: no matter of the node": (QUOTA, [], Forbidden, 0),
+    "no connection: no matter of the node": (AWAY, [], Unreachable, 0),
+    "a busy server: no matter of the node": (refusal(429, retry_after=99), [], Busy, 0),
+    "no answer": (LOST, [], Unknown, 0),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED_CREATES)
+def test_a_node_is_left_alone_after_two_failures_that_are_its_own(case: str) -> None:
+    answer, looks, error, seconds = REFUSED_CREATES[case]
+    acting = Acting()
+    for _ in range(2):
+        (failure,) = acting.carry_out([create(0)], answer, *looks)
+        assert type(failure.error) is error
+        assert failure.action == create(0)
+    assert acting.memory.held_back(NOW) == ({"node-0": NOW + seconds} if seconds else {})
+
+
+def test_a_full_quota_is_told_and_holds_no_node_back() -> None:
+    acting = Acting()
+    acting.memory.proven = "v1"
+    failures = acting.carry_out([create(0), create(1)], QUOTA, QUOTA)
+    assert [failure.action for failure in failures] == [create(0), create(1)]
+    assert acting.memory.failing == {}
+    assert {note.reason for note in acting.notes} == {FAILED_CREATE}
+    assert "exceeded quota" in acting.notes[0].message
+
+
+def test_a_pod_that_cannot_be_deleted_is_left_alone_by_its_uid() -> None:
+    acting = Acting()
+    for _ in range(2):
+        (failure,) = acting.carry_out([delete()], DENIED, stored("node-0-v1"))
+        assert isinstance(failure.error, Forbidden)
+    assert acting.memory.held_back(NOW) == {pod("node-0").uid: NOW + HELD}
+    assert [note.reason for note in acting.notes] == [FAILED_DELETE] * 2
+
+
+def test_in_a_namespace_that_ends_a_node_is_left_alone_at_once_and_nothing_is_told() -> None:
+    acting = Acting()
+    assert acting.carry_out([create(0)], ENDING) == ()
+    assert acting.memory.held_back(NOW) == {"node-0": NOW + ENDING_SECONDS}
+    assert ENDING_SECONDS >= 10, "it may end for minutes, and every pass would ask again"
+    assert acting.notes == []
+
+
+def test_a_write_that_goes_through_ends_what_was_before() -> None:
+    acting = Acting()
+    for _ in range(3):
+        acting.carry_out([create(0)], DENIED, NOTHING)
+    acting.carry_out([create(0)], ok())
+    assert acting.memory.failing == {}
+    assert [note.reason for note in acting.notes][-1] == SUCCESSFUL_CREATE
+
+
+def test_what_is_gone_needs_no_deletion_and_a_place_to_create_in_that_is_gone_is_told() -> None:
+    acting = Acting()
+    assert acting.carry_out([delete()], NOTHING) == ()
+    (failure,) = acting.carry_out([create(0)], NOTHING)
+    assert failure.action == create(0)
+
+
+def test_slow_start_doubles_and_ends_with_the_first_batch_that_fails() -> None:
+    acting = Acting()
+    creates = [create(number) for number in range(10)]
+    (failure,) = acting.carry_out(creates, ok(), ok(), QUOTA)
+    assert failure.action == creates[2]
+    assert len(acting.asked) == 3, "1 and 2; the 4 after them are not tried"
+
+
+def test_a_revision_that_went_through_whole_is_made_at_once_until_something_fails() -> None:
+    acting = Acting()
+    creates = [create(number) for number in range(5)]
+    acting.carry_out(creates, *[ok()] * 5)
+    assert len(acting.carry_out(creates, *[QUOTA] * 5)) == 5, "all at once: nothing has failed before"
+    assert len(acting.carry_out(creates, QUOTA)) == 1, "one at first"
+
+
+def test_one_pod_proves_nothing_yet() -> None:
+    acting = Acting()
+    acting.carry_out([create(0)], ok())
+    assert len(acting.carry_out([create(1), create(2)], QUOTA)) == 1
+
+
+def test_only_the_deletion_of_a_failed_pod_is_a_strike_of_its_node_and_generation() -> None:
+    acting = Acting(daemonset=ds(generation=4))
+    for why in Why:
+        acting.carry_out([delete(why)], ok())
+    key = (OURS, 4, "node-0")
+    assert len(acting.hands.failed_pods) == 1
+    assert acting.hands.failed_pods.remaining(key, NOW) == 1.0
+    assert [note.reason for note in acting.notes] == [SUCCESSFUL_DELETE] * len(Why)
+
+
+PROBE = ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v1"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict", "failures"),
+    [
+        (ok(), "", 0),
+        (refusal(422, "Invalid", "no such field"), "no such field", 0),
+        (DENIED, "not on this node", 0),
+        (QUOTA, "", 0),
+        (BROKEN, None, 1),
+        (AWAY, None, 1),
+    ],
+    ids=["accepted", "invalid", "forbidden", "a full quota: the pod that goes makes room", "broken", "away"],
+)
+def test_what_a_dry_run_says_of_the_template(answer: Answer, verdict: str | None, failures: int) -> None:
+    acting = Acting()
+    assert len(acting.carry_out([PROBE], answer)) == failures
+    assert acting.memory.verdicts.get("v1") == verdict
+
+
+def test_a_template_that_is_accepted_after_all_begins_anew() -> None:
+    acting = Acting()
+    for _ in range(3):
+        acting.carry_out([PROBE], DENIED)
+    acting.carry_out([PROBE], ok())
+    acting.carry_out([PROBE], DENIED)
+    assert acting.memory.ask_at == NOW + 60
+
+
+def test_every_answer_is_told_to_those_who_count() -> None:
+    acting = Acting()
+    acting.carry_out([create(0), delete()], ok(), QUOTA)
+    assert [(action, type(error)) for action, error in acting.did] == [
+        (delete(), type(None)),
+        (create(0), Forbidden),
+    ]
+
+
+def test_a_conflict_is_tried_again_and_not_told_to_anybody() -> None:
+    acting = Acting()
+    (failure,) = acting.carry_out([delete()], refusal(409, "Conflict"))
+    assert isinstance(failure.error, Conflict)
+    assert acting.notes == []
+    assert acting.memory.failing == {}
+
+
+def test_nothing_is_planned_before_the_caches_show_what_was_written() -> None:
+    acting = Acting()
+    acting.carry_out([create(0), delete()], ok(), ok())
+    behind = acting.hands.ledger.check(OURS, {PODS: 6}, lambda uid: False, NOW)
+    assert behind is not None
+    assert behind.resource == PODS
+    assert acting.hands.ledger.check(OURS, {PODS: 7}, lambda uid: False, NOW) is None
