@@ -48,15 +48,14 @@ class Triggers:
 
     def on_daemonset(self, change: Change[DaemonSet]) -> None:
         old, new = change.old, change.new
-        if old is not None and (new is None or old.uid != new.uid):
+        if old is not None and new is None:
             self._forget(old.uid)
         if old is not None and new is not None and (rival := new.status_writers.rival_since(old.status_writers)):
             self._foreign(new, rival)
         same_wish = (
             old is not None
             and new is not None
-            and (old.uid, old.generation, old.dying, old.annotations)
-            == (new.uid, new.generation, new.dying, new.annotations)
+            and (old.generation, old.dying, old.annotations) == (new.generation, new.dying, new.annotations)
         )
         if same_wish and new is not None and new.version == str(self._memories.of(new.uid).status_version):
             return  # our own status write coming back

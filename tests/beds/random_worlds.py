@@ -12,7 +12,8 @@ from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.planner.world import Predecessor, World
-from tests.beds.worlds import NOW, OURS, ago, compile_rules, ds, node, pod, revision, tag_of, taint, template
+from tests.beds.worlds import NOW, OURS, ago, compile_rules, ds, failed, node, pod, revision, tag_of, taint, template
+from tests.beds.worlds import world as world_of
 
 REVS = ("v1", "v2", "v3")
 POOL = {"pool": "a"}
@@ -76,17 +77,20 @@ def pods(draw: st.DrawFn, name: str, on: str, *, tidy: bool, hooks: bool, owner:
 
 @st.composite
 def pods_on(draw: st.DrawFn, places: tuple[str, ...], *, tidy: bool, hooks: bool) -> tuple[Pod, ...]:
-    """One pod on most nodes, none or several on others; perhaps some on nodes that are gone or aimed at none.
+    """One pod on most nodes, none or several on others, a failed one beside some; perhaps some on nodes that are gone
+    or aimed at none.
 
     Only where placement has nothing to do the update gets its turn, so tidy worlds have little else to do.
     """
     counts = rarely(1, 2, 0) if tidy else often(1, 2, 0, 3)
     lost = NOWHERE if draw(rarely(False, True)) else ()
-    return tuple(
+    there = [
         draw(pods(f"pod-{place}-{number}", place, tidy=tidy, hooks=hooks))
         for place in (*places, *lost)
         for number in range(draw(counts))
-    )
+    ]
+    there += [failed(place, draw(st.sampled_from(REVS))) for place in places if draw(seldom(False, True))]
+    return tuple(there)
 
 
 @st.composite
@@ -149,21 +153,44 @@ def worlds(draw: st.DrawFn, *, healthy: bool = False) -> World:
         )
     )
     verdicts = dict.fromkeys(hashes, "")
+    there = draw(pods_on(tuple(one.name for one in listed), tidy=tidy, hooks=hooks))
+    failing = sorted({one.node for one in there if one.phase == "Failed"})
     return World(
         daemonset=daemonset,
         rules=compile_rules(daemonset),
         nodes=listed,
-        pods=draw(pods_on(tuple(one.name for one in listed), tidy=tidy, hooks=hooks)),
+        pods=there,
         orphans=orphans,
         revisions=revisions,
         orphan_revisions=() if tidy else (revision("v0", 0, owner_uid=""),),
         now=NOW,
         fresh=healthy or draw(seldom(True, False)),
-        not_before=draw(st.dictionaries(places, st.sampled_from([ago(1), NOW, NOW + 30]), max_size=2)),
+        not_before={name: draw(st.sampled_from([NOW + 30, NOW + 30, NOW, ago(1)])) for name in failing},
         predecessors=draw(st.dictionaries(places, st.sampled_from(REVS).map(_gone), max_size=3)),
         verdicts=verdicts if healthy else draw(seldom(verdicts, {}, dict.fromkeys(hashes, "refused"))),
         collisions=draw(seldom(0, 2)),
     )
+
+
+@st.composite
+def surges(draw: st.DrawFn) -> World:
+    """In the midst of a surge, with successors that have failed: few of the worlds above ever come so far."""
+    places = NAMES[: draw(st.integers(1, 4))]
+    there: list[Pod] = []
+    for place in places:
+        old = pod(place, "v1", ready=draw(often(ago(3600), None)))
+        match draw(st.sampled_from(["old", "failed", "failed", "paired", "updated"])):
+            case "old":
+                there.append(old)
+            case "failed":
+                there += [old, failed(place, draw(often("v2", "v1")), name=f"failed-{place}")]
+            case "paired":
+                there += [old, pod(place, "v2", ready=draw(often(ago(3600), None)))]
+            case _:
+                there.append(pod(place, "v2"))
+    waiting = {one.node: draw(st.sampled_from([NOW + 30, NOW])) for one in there if one.phase == "Failed"}
+    surge: Any = draw(st.sampled_from([1, 2, "50%", "100%"]))
+    return world_of(ds("v2", max_surge=surge), nodes=places, pods=there, not_before=waiting)
 
 
 def _gone(rev: str) -> Predecessor:

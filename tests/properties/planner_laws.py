@@ -117,6 +117,18 @@ def a_node_gets_a_pod_only_where_one_should_run_and_one_at_a_time(world: World, 
             assert not [one for one in ours(world) if one.node == node and not one.ended], f"{node} is not free yet"
 
 
+def the_node_of_a_failed_pod_waits_out_its_back_off(world: World, plan: Plan) -> None:
+    """The failed pod stays so long, and no other is made: neither in its place nor, while surging, beside the old one
+    (B-8). Beside a failed pod of an older revision the successor comes all the same."""
+    for node, moment in world.not_before.items():
+        failed = [one for one in ours(world) if one.node == node and one.phase == "Failed" and not one.dying]
+        if world.now >= moment or not failed or node not in eligible(world):
+            continue
+        assert not {one.uid for one in failed} & {one.pod.uid for one in deletes(plan)}, f"{node} waits"
+        if not live(world, node) or any(of_current(world, one) for one in failed):
+            assert node not in {one.node for one in creates(plan)}, f"{node} waits"
+
+
 def the_name_of_a_new_pod_is_free(world: World, plan: Plan) -> None:
     names = [one.name for one in creates(plan)]
     assert len(names) == len(set(names))
@@ -251,6 +263,7 @@ LAWS: tuple[Law, ...] = (
     a_pod_is_deleted_once_and_only_if_it_is_ours_and_lives,
     a_hooked_pod_is_never_deleted,
     a_node_gets_a_pod_only_where_one_should_run_and_one_at_a_time,
+    the_node_of_a_failed_pod_waits_out_its_back_off,
     the_name_of_a_new_pod_is_free,
     the_update_takes_down_no_more_than_max_unavailable,
     surging_keeps_its_limit,

@@ -15,7 +15,7 @@ from controller.planner.plan import plan
 from controller.planner.progress import advance, standing_of
 from controller.planner.world import World
 from tests.beds.picture import picture
-from tests.beds.random_worlds import worlds
+from tests.beds.random_worlds import surges, worlds
 from tests.beds.worlds import compile_rules
 from tests.properties.planner_laws import LAWS
 
@@ -25,6 +25,15 @@ T = TypeVar("T")
 @settings(max_examples=800, deadline=None)
 @given(world=worlds())
 def test_every_pass_keeps_the_laws(world: World) -> None:
+    decided = plan(world)
+    note(picture(world, decided))
+    for law in LAWS:
+        law(world, decided)
+
+
+@settings(max_examples=150, deadline=None)
+@given(world=surges())
+def test_every_pass_in_the_midst_of_a_surge_keeps_the_laws(world: World) -> None:
     decided = plan(world)
     note(picture(world, decided))
     for law in LAWS:

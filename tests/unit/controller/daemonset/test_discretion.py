@@ -60,6 +60,26 @@ def test_values_that_may_be_secrets_are_masked(words: str, told: str) -> None:
     assert discreet(words, TEMPLATE) == told
 
 
+@pytest.mark.parametrize(
+    "container",
+    [
+        {"command": ["serve", "hunter2"]},
+        {"args": ["hunter2"]},
+        {"env": [{"name": "A", "value": "hunter2"}]},
+        {"livenessProbe": {"exec": {"command": ["hunter2"]}}},
+        {"livenessProbe": {"httpGet": {"httpHeaders": [{"name": "Authorization", "value": "hunter2"}]}}},
+    ],
+    ids=["command", "args", "env", "a probe's command", "a header"],
+)
+def test_wherever_a_template_may_hold_a_secret_it_is_masked(container: JSONObject) -> None:
+    assert discreet("not hunter2", {"spec": {"containers": [container]}}) == "not (hidden)"
+
+
+def test_of_a_value_that_holds_another_nothing_is_left() -> None:
+    words = discreet("not open sesame now", {"spec": {"containers": [{"args": ["open", "open sesame now"]}]}})
+    assert words == "not (hidden)"
+
+
 def test_an_error_stays_what_it_is() -> None:
     error = Invalid("create", "pods a/b", "not --password=hunter2", status=422, reason="Invalid", name="b")
     told = discreet_error(error, TEMPLATE)

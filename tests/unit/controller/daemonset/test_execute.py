@@ -109,9 +109,9 @@ def test_what_is_gone_needs_no_deletion_and_a_place_to_create_in_that_is_gone_is
 def test_slow_start_doubles_and_ends_with_the_first_batch_that_fails() -> None:
     acting = Acting()
     creates = [create(number) for number in range(10)]
-    (failure,) = acting.carry_out(creates, ok(), ok(), QUOTA)
-    assert failure.action == creates[2]
-    assert len(acting.asked) == 3, "1 and 2; the 4 after them are not tried"
+    (failure,) = acting.carry_out(creates, ok(), ok(), ok(), QUOTA, ok(), ok(), ok())
+    assert failure.action == creates[3]
+    assert len(acting.asked) == 1 + 2 + 4, "the 3 after them are not tried"
 
 
 def test_a_revision_that_went_through_whole_is_made_at_once_until_something_fails() -> None:
@@ -131,10 +131,12 @@ def test_one_pod_proves_nothing_yet() -> None:
 def test_only_the_deletion_of_a_failed_pod_is_a_strike_of_its_node_and_generation() -> None:
     acting = Acting(daemonset=ds(generation=4))
     for why in Why:
-        acting.carry_out([delete(why)], ok())
-    key = (OURS, 4, "node-0")
-    assert len(acting.hands.failed_pods) == 1
-    assert acting.hands.failed_pods.remaining(key, NOW) == 1.0
+        if why is not Why.FAILED:
+            acting.carry_out([delete(why)], ok())
+    assert len(acting.hands.failed_pods) == 0
+    acting.carry_out([delete(Why.FAILED)], ok())
+    waits = acting.hands.failed_pods.remaining((OURS, 4, "node-0"), NOW)
+    assert (len(acting.hands.failed_pods), waits) == (1, 1.0)
     assert [note.reason for note in acting.notes] == [SUCCESSFUL_DELETE] * len(Why)
 
 

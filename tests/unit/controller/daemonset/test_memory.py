@@ -5,11 +5,20 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSetStatus
-from controller.daemonset.memory import ASK_AGAIN_AT_MOST, FAILING_AT_MOST, Memories, Memory
+from controller.api.managed import StatusWriters
+from controller.daemonset.memory import (
+    ASK_AGAIN_AT_MOST,
+    ASK_AGAIN_SECONDS,
+    FAILING_AT_MOST,
+    FAILING_KEPT,
+    Memories,
+    Memory,
+)
+from controller.daemonset.rivalry import STAND_BACK_FIRST
 from controller.daemonset.trouble import Trouble
 from controller.planner.actions import CreatePod
 from controller.planner.world import Predecessor
-from tests.beds.worlds import NOW, ds, pod
+from tests.beds.worlds import NOW, ds, pod, revision
 
 
 def test_a_place_is_left_alone_from_its_second_failure_on_and_longer_each_time() -> None:
@@ -96,3 +105,58 @@ def test_another_generation_begins_without_trouble() -> None:
     assert memory.trouble == told
     memory.rules_of(ds(generation=2))
     assert memory.trouble is None
+
+
+def test_another_generation_begins_with_a_clean_page() -> None:
+    """An edit may be the cure of all that failed."""
+    memory = Memory()
+    old = ds("v1", generation=1)
+    memory.rules_of(old)
+    for _ in range(2):
+        memory.failed("node-3", NOW)
+    memory.refused("v1", "no", NOW)
+    mold = memory.mold_of(old, revision("v1"))
+    assert memory.mold_of(old, revision("v1")) is mold
+    new = ds("v1", generation=2)
+    memory.rules_of(new)
+    assert memory.held_back(NOW) == {}
+    assert memory.ask_at == 0.0
+    memory.refused("v2", "no", NOW)
+    assert memory.ask_at == NOW + ASK_AGAIN_SECONDS
+    assert memory.mold_of(new, revision("v1")) is not mold
+
+
+def test_of_many_places_that_fail_those_that_wait_are_kept() -> None:
+    memory = Memory()
+    for number in range(FAILING_KEPT):
+        memory.failed(f"node-{number}", NOW)
+    for _ in range(2):
+        memory.failed("node-that-waits", NOW)
+    memory.failed("one-more", NOW + 0.5)
+    assert sorted(memory.failing) == ["node-that-waits", "one-more"]
+
+
+def test_a_node_that_comes_back_under_its_name_is_not_held_back() -> None:
+    memories = Memories()
+    for _ in range(2):
+        memories.of("uid-1").failed("node-3", NOW)
+    memories.forget_node("node-3")
+    assert memories.of("uid-1").held_back(NOW) == {}
+
+
+def test_a_pause_counts_from_the_first_pass_that_found_it() -> None:
+    memory = Memory()
+    since = []
+    for paused, now in ((True, 10.0), (True, 20.0), (False, 30.0), (True, 40.0), (True, 50.0)):
+        memory.saw(ds(paused=paused), None, now)
+        since.append(memory.paused_since)
+    assert since == [10.0, 10.0, 0.0, 40.0, 40.0]
+
+
+def test_a_rivals_write_of_before_is_looked_at_only_until_we_have_written() -> None:
+    """Later ones are told by the watch; else a write of the same second as ours would be answered for ever."""
+    rivals = replace(ds(), status_writers=StatusWriters(ours=NOW - 20, theirs=NOW - 10, other="kruise-manager"))
+    assert Memory().stands_back(rivals, NOW) == STAND_BACK_FIRST - 10
+    memory = Memory(status_version=12)
+    assert memory.stands_back(rivals, NOW) == 0.0
+    assert memory.rivalry is None

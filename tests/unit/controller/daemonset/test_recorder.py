@@ -6,9 +6,10 @@ import asyncio
 from contextlib import AbstractAsyncContextManager
 
 import msgspec
+from msgspec.structs import replace
 
 from controller.api.base import JSONObject
-from controller.daemonset.recorder import BURST, SAME_WORDS_SECONDS, Recorder
+from controller.daemonset.recorder import BURST, SAID_MOST, SAME_WORDS_SECONDS, WAITING_MOST, Recorder
 from controller.kube.client import Client
 from controller.kube.request import Request, Response, Stream
 from controller.kube.sender import Sender
@@ -104,3 +105,81 @@ async def test_what_does_not_get_through_in_time_at_the_end_is_counted_once() ->
         recorder(ds(), created(1))
         await asyncio.sleep(0.5)
     assert (wire.reasons(), len(dropped)) == ([], 1)
+
+
+@virtual_time
+async def test_good_news_of_pods_never_drowns_what_becomes_of_the_rollout() -> None:
+    wire = Wire()
+    recorder = Recorder(Client(Sender(wire)), clock, "me")
+    async with recorder.sending():
+        for number in range(BURST + 1):
+            recorder(ds(), created(number))
+        recorder(ds(), Note(warning=False, reason="RolloutComplete", message="done", of_rollout=True))
+    assert wire.reasons()[-1] == "RolloutComplete"
+
+
+@virtual_time
+async def test_a_quiet_week_earns_no_more_than_one_burst() -> None:
+    wire = Wire()
+    recorder = Recorder(Client(Sender(wire)), clock, "me")
+    async with recorder.sending():
+        recorder(ds(), created(0))
+        await asyncio.sleep(7 * 86400)
+        for number in range(3 * BURST):
+            recorder(ds(), created(number))
+    assert len(wire.events) == 1 + BURST
+
+
+@virtual_time
+async def test_an_event_that_the_server_refuses_is_counted_and_the_next_one_is_sent() -> None:
+    class Refusing(Wire):
+        async def exchange(self, request: Request) -> Response:
+            await super().exchange(request)
+            return Response(status=403)
+
+    wire, dropped = Refusing(), []
+    recorder = Recorder(Client(Sender(wire)), clock, "me", lambda: dropped.append(1))
+    async with recorder.sending():
+        recorder(ds(), created(1))
+        recorder(ds(), created(2))
+    assert (len(wire.events), len(dropped)) == (2, 2)
+
+
+@virtual_time
+async def test_of_events_that_pile_up_the_oldest_are_dropped_and_counted() -> None:
+    wire, dropped = Wire(), []
+    recorder = Recorder(Client(Sender(wire)), clock, "me", lambda: dropped.append(1))
+    for number in range(WAITING_MOST + 3):  # nobody sends yet
+        recorder(replace(ds(), uid=f"uid-{number}"), created(number))
+    async with recorder.sending():
+        pass
+    assert (len(wire.events), len(dropped)) == (WAITING_MOST, 3)
+    assert wire.events[0]["message"] == "Created pod: demo-3"
+
+
+@virtual_time
+async def test_of_warnings_that_were_said_only_so_many_are_remembered() -> None:
+    recorder = Recorder(Client(Sender(Wire())), clock, "me")
+    for number in range(SAID_MOST):
+        recorder(replace(ds(), uid=f"uid-{number}"), REFUSED)
+    await asyncio.sleep(SAME_WORDS_SECONDS / 2)
+    recorder(replace(ds(), uid="uid-of-one-more"), REFUSED)
+    assert len(recorder._said) == 1
+
+
+@virtual_time
+async def test_of_a_daemonset_that_is_gone_nothing_is_remembered() -> None:
+    recorder = Recorder(Client(Sender(Wire())), clock, "me")
+    recorder(ds(), REFUSED)
+    recorder(ds(), created(1))
+    recorder.forget(ds().uid)
+    assert (recorder._said, recorder._allowances) == ({}, {})
+
+
+@virtual_time
+async def test_a_message_is_no_longer_than_the_server_takes() -> None:
+    wire = Wire()
+    recorder = Recorder(Client(Sender(wire)), clock, "me")
+    async with recorder.sending():
+        recorder(ds(), Note(warning=True, reason="FailedCreate", message="x" * 5000))
+    assert wire.events[0]["message"] == "x" * 1024

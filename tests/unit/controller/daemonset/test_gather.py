@@ -1,0 +1,86 @@
+"""How memory and caches become the world of one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from msgspec.structs import replace
+
+from controller.api.daemonset import DaemonSet, DaemonSetStatus
+from controller.api.meta import Key
+from controller.api.node import Node
+from controller.api.pod import Pod
+from controller.api.revision import Revision
+from controller.daemonset.caches import Caches
+from controller.daemonset.gather import gather
+from controller.daemonset.memory import Memories, Memory
+from controller.daemonset.show import show
+from controller.kube.decode import Malformed, Seen
+from controller.planner.plan import plan
+from controller.planner.world import World
+from controller.runtime.backoff import failed_pod_backoff
+from controller.runtime.store import open_store
+from tests.beds.worlds import NOW, OURS, ds, failed, pod, world
+
+
+def caches_with(pods: Iterable[Pod] = (), *, malformed: Key | None = None) -> Caches:
+    (daemonsets, ours), (writer, theirs) = open_store(DaemonSet), open_store(Pod)
+    daemonsets.feed(Seen(key=ds().key, version="1", obj=ds()))
+    for one in pods:
+        writer.feed(Seen(key=one.key, version="1", obj=one))
+    if malformed is not None:
+        writer.feed(Malformed(key=malformed, version="2", reason="too deep"))
+    return Caches(ours, theirs, open_store(Node)[1], open_store(Revision)[1])
+
+
+def gathered(daemonset: DaemonSet, caches: Caches, memory: Memory | None = None) -> World:
+    backoff = failed_pod_backoff()
+    for _ in range(3):
+        backoff.strike((OURS, 4, "node-0"), NOW - 1)
+    return gather(daemonset, caches, memory or Memory(), backoff, lambda: NOW, fresh=True)
+
+
+@pytest.mark.parametrize(("generation", "moment"), [(4, NOW + 3), (5, NOW)], ids=["its own", "another"])
+def test_a_failed_pod_waits_for_the_rest_of_its_back_off_in_its_generation(generation: int, moment: float) -> None:
+    """4 seconds at the third time, a second ago. A new template deserves a new try."""
+    caches = caches_with([failed("node-0"), pod("node-1"), pod("node-2", phase="Succeeded")])
+    assert gathered(ds(generation=generation), caches).not_before == {"node-0": moment}
+
+
+@pytest.mark.parametrize(("remembered", "written"), [(3, 1), (1, 3), (3, None)])
+def test_collisions_are_counted_on_from_the_higher_number(remembered: int, written: int | None) -> None:
+    """A restart forgets them, and the cache may lag."""
+    status = DaemonSetStatus(collision_count=written)
+    found = gathered(replace(ds(), status=status), caches_with(), Memory(collisions=remembered))
+    assert found.collisions == 3
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        (Key("default", "demo-x"), True),
+        (Key("elsewhere", "demo-x"), False),
+        (Key("default", "demo-two-x"), False),
+        (Key("default", "demo"), False),
+    ],
+)
+def test_a_pod_that_cannot_be_read_is_told_where_it_seems_to_belong(key: Key, told: bool) -> None:
+    assert bool(gathered(ds(), caches_with(malformed=key)).unreadable) is told
+
+
+def test_a_pod_that_is_dying_is_not_waited_for_any_more() -> None:
+    is_alive = caches_with([pod("node-0"), pod("node-1", dying=True)]).aliveness(ds())
+    assert [is_alive(one.uid) for one in (pod("node-0"), pod("node-1"), pod("node-2"))] == [True, False, False]
+
+
+def test_metrics_show_what_the_last_pass_saw_but_not_of_what_is_on_its_way_out() -> None:
+    memories = Memories()
+    memories.of(OURS).saw(ds(), plan(world()).sight, NOW)
+    (daemonsets, ours) = open_store(DaemonSet)
+    caches = Caches(ours, open_store(Pod)[1], open_store(Node)[1], open_store(Revision)[1])
+    for version, dying in (("1", False), ("2", True)):
+        one = replace(ds(dying=dying), version=version)
+        daemonsets.feed(Seen(key=one.key, version=version, obj=one))
+        (found,) = show(caches, memories, NOW)
+        assert (found.sight is None) is dying

@@ -1,0 +1,246 @@
+"""One pass from the key to its outcome: when it may act, what it says, and when it comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import pytest
+from msgspec.structs import replace
+
+from controller.api.daemonset import DaemonSet
+from controller.api.node import Node
+from controller.api.pod import Pod
+from controller.api.revision import Revision
+from controller.api.wellknown import ROLLOUT_COMPLETE
+from controller.daemonset.caches import Caches
+from controller.daemonset.memory import Memories
+from controller.daemonset.reconcile import LOOK_AGAIN_SECONDS, Reconciler, Watchers
+from controller.kube.decode import Bookmark, Seen
+from controller.runtime.freshness import PODS, STALE_WARNING
+from controller.runtime.pacing import FIRST_INTERVAL, Pacer
+from controller.runtime.store import open_store
+from controller.runtime.watch import Init, InitDone
+from controller.runtime.workers import ComeBack, Done, Outcome, Retry
+from controller.runtime.workqueue import Taken
+from tests.beds.hands import Acting, refusal
+from tests.beds.scripted import Answer, ok
+from tests.beds.virtual_time import now, virtual_time
+from tests.beds.worlds import NOW, OURS, ago, ds, node, pod, revision, template
+
+CONFLICT = refusal(409, "Conflict")
+GONE = refusal(404, "NotFound")
+STATUS = "PATCH status"
+
+
+class Passes:
+    """One DaemonSet as the caches have it. `now` of its hands follows the loop's time."""
+
+    def __init__(
+        self,
+        daemonset: DaemonSet | None = None,
+        *,
+        nodes: int = 1,
+        pods: Iterable[Pod] = (),
+        revisions: Iterable[Revision] = (revision("v1"),),
+    ) -> None:
+        self.daemonset = daemonset or ds()
+        (writer, ours), (self._pods, stored_pods) = open_store(DaemonSet), open_store(Pod)
+        (node_writer, stored_nodes), (history, stored_revisions) = open_store(Node), open_store(Revision)
+        for one in (self.daemonset,):
+            writer.feed(Seen(key=one.key, version=one.version, obj=one))
+        self.pods_are(pods)
+        for number in range(nodes):
+            listed = node(f"node-{number}")
+            node_writer.feed(Seen(key=listed.key, version="1", obj=listed))
+        for stored in revisions:
+            history.feed(Seen(key=stored.key, version="1", obj=stored))
+        self.acting = Acting(daemonset=self.daemonset)
+        self.memories = Memories()
+        self.memories.of(OURS).verdicts = {one.hash: "" for one in revisions}
+        self.stale, self.overdue, self.statuses, self.written = 0, 0, list[str](), 0
+        self.reconciler = Reconciler(
+            hands=replace(self.acting.hands, clock=lambda: NOW + now()),
+            caches=Caches(ours, stored_pods, stored_nodes, stored_revisions),
+            memories=self.memories,
+            pacer=Pacer(),
+            watchers=Watchers(
+                on_plan=lambda key, plan, cost: None,
+                on_stale=lambda key, stale: self._count("stale"),
+                on_status=self.statuses.append,
+                on_written=lambda daemonset, before, after: self._count("written"),
+                on_overdue=lambda key, stale: self._count("overdue"),
+            ),
+        )
+
+    def _count(self, what: str) -> None:
+        setattr(self, what, getattr(self, what) + 1)
+
+    def pods_are(self, pods: Iterable[Pod], *, version: int = 1) -> None:
+        self._pods.feed(Init())
+        for one in pods:
+            self._pods.feed(Seen(key=one.key, version=str(version), obj=replace(one, version=str(version))))
+        self._pods.feed(InitDone(version=str(version)))
+
+    def pods_seen_until(self, version: int) -> None:
+        self._pods.feed(Bookmark(version=str(version)))
+
+    async def __call__(self, *answers: Answer) -> Outcome:
+        script = self.acting.script
+        script.answers[:] = answers
+        script.requests.clear()
+        outcome = await self.reconciler(Taken(key=self.daemonset.key, reasons=(), queued_seconds=0.0))
+        assert not script.answers, f"nobody asked for {script.answers}"
+        return outcome
+
+    async def freely(self) -> Outcome:
+        """Whatever is asked goes through."""
+        script = self.acting.script
+        script.answers[:] = [ok()] * 9
+        script.requests.clear()
+        return await self.reconciler(Taken(key=self.daemonset.key, reasons=(), queued_seconds=0.0))
+
+    @property
+    def asked(self) -> list[str]:
+        return self.acting.asked
+
+    @property
+    def said(self) -> list[str]:
+        return [note.reason for note in self.acting.notes]
+
+
+@virtual_time
+async def test_a_dying_daemonset_is_the_garbage_collectors() -> None:
+    passes = Passes(ds(dying=True))
+    assert await passes() == Done()
+    assert passes.asked == []
+
+
+@virtual_time
+async def test_a_pass_acts_and_then_says_how_it_stands() -> None:
+    passes = Passes()
+    await passes(ok(), ok())
+    assert passes.asked == ["POST pods", STATUS]
+    assert (passes.statuses, passes.written) == (["success"], 1)
+
+
+@virtual_time
+async def test_own_writes_that_are_not_seen_are_waited_for_and_after_a_second_looked_past_but_not_acted_on() -> None:
+    passes = Passes()
+    passes.acting.hands.ledger.wrote(OURS, PODS, "50")
+    assert await passes() == ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
+    assert passes.asked == []
+    await asyncio.sleep(LOOK_AGAIN_SECONDS)
+    outcome = await passes(ok())
+    assert passes.asked == [STATUS], "no pod is made from caches that may lack it"
+    assert isinstance(outcome, ComeBack)
+    assert outcome.after <= LOOK_AGAIN_SECONDS
+    passes.pods_seen_until(50)
+    await passes.freely()
+    assert passes.asked[0] == "POST pods"
+    assert passes.stale == 2
+
+
+@virtual_time
+async def test_a_cache_that_stays_behind_is_listed_again_once_each_time() -> None:
+    passes = Passes()
+    for time, version in enumerate((50, 60), start=1):
+        passes.acting.hands.ledger.wrote(OURS, PODS, str(version))
+        await passes.freely()
+        await asyncio.sleep(STALE_WARNING)
+        await passes.freely()
+        assert passes.overdue == time - 1, "not before the time is over"
+        for _ in range(3):
+            await asyncio.sleep(1.0)
+            await passes.freely()
+        assert passes.overdue == time
+        passes.pods_are([pod("node-0")], version=version)
+        await passes.freely()
+
+
+@virtual_time
+async def test_a_status_that_was_just_written_is_not_written_again_at_once() -> None:
+    """Only what nobody waits for: no generation, no condition, no end."""
+    passes = Passes(nodes=4)
+    young = [pod(f"node-{number}", ready=None) for number in range(4)]
+    passes.pods_are(young, version=2)
+    await passes(ok())
+    passes.pods_are([pod("node-0"), *young[1:]], version=8)
+    outcome = await passes()
+    assert isinstance(outcome, ComeBack)
+    assert 0 < outcome.after <= FIRST_INTERVAL
+    await asyncio.sleep(outcome.after)
+    await passes(ok())
+    passes.pods_are([pod("node-0"), pod("node-1"), *young[2:]], version=9)
+    assert isinstance(await passes(), ComeBack), "and the next one waits longer"
+
+
+@virtual_time
+async def test_what_time_alone_will_change_is_looked_at_then() -> None:
+    passes = Passes(ds(min_ready=60), pods=[pod("node-0", ready=ago(20))])
+    outcome = await passes(ok())
+    assert isinstance(outcome, ComeBack)
+    assert 40 < outcome.after < 41
+
+
+@virtual_time
+async def test_what_is_due_stays_due_after_an_error() -> None:
+    passes = Passes(ds(min_ready=60), nodes=2, pods=[pod("node-0", ready=ago(20))])
+    outcome = await passes(CONFLICT, ok())
+    assert isinstance(outcome, Retry)
+    assert outcome.at_most is not None
+    assert 40 < outcome.at_most < 41
+
+
+BUSY = refusal(429, retry_after=99)
+
+
+@pytest.mark.parametrize("answers", [(BUSY, ok()), (ok(), BUSY), (BUSY, CONFLICT)])
+@virtual_time
+async def test_a_server_that_asks_for_time_gets_it(answers: tuple[Answer, ...]) -> None:
+    outcome = await Passes()(*answers)
+    assert isinstance(outcome, Retry)
+    assert outcome.at_least == 99
+
+
+@pytest.mark.parametrize(
+    ("answer", "word"),
+    [(CONFLICT, "conflict"), (refusal(403, "Forbidden"), "error"), (refusal(500), "error")],
+    ids=["conflict", "forbidden", "broken"],
+)
+@virtual_time
+async def test_a_status_that_is_refused_is_counted_and_tried_again(answer: Answer, word: str) -> None:
+    passes = Passes()
+    assert isinstance(await passes(ok(), answer), Retry)
+    assert (passes.statuses, passes.written) == ([word], 0)
+
+
+@virtual_time
+async def test_a_daemonset_that_is_gone_when_its_status_is_written_is_done() -> None:
+    assert await Passes()(ok(), GONE) == Done()
+
+
+@virtual_time
+async def test_the_end_of_a_rollout_is_told_once_its_status_is_written() -> None:
+    passes = Passes(nodes=1)
+    await passes(ok(), ok())
+    passes.pods_are([pod("node-0")], version=8)
+    await passes(CONFLICT)
+    assert ROLLOUT_COMPLETE not in passes.said
+    await passes(ok())
+    assert passes.said.count(ROLLOUT_COMPLETE) == 1
+    await passes()
+    assert passes.said.count(ROLLOUT_COMPLETE) == 1
+
+
+@pytest.mark.parametrize("whose", [OURS, ""], ids=["a revision of ours", "an orphan"])
+@virtual_time
+async def test_what_an_older_template_held_is_not_told_either(whose: str) -> None:
+    """A pod of an older revision is refused, and the webhook quotes what it refuses."""
+    secret = template("v0")
+    secret["spec"]["containers"][0]["args"] = ["--password=hunter2"]  # type: ignore[index, call-overload]
+    passes = Passes(ds(history=0), revisions=[revision("v1"), revision("v0", of=secret, owner_uid=whose)])
+    outcome = await passes(refusal(409, "Conflict", "not --password=hunter2"), ok())
+    assert isinstance(outcome, Retry)
+    assert "(hidden)" in str(outcome.error)
+    assert "hunter2" not in str(outcome.error)

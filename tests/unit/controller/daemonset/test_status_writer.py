@@ -1,0 +1,103 @@
+"""What of a status is written: only the difference, never somebody else's conditions, urgent where somebody waits."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from controller.api.base import JSONObject
+from controller.api.daemonset import DaemonSet, DaemonSetStatus
+from controller.daemonset.memory import Memory
+from controller.daemonset.status_writer import Change, change_of
+from controller.planner.plan import plan
+from controller.planner.status import Status, refused_status
+from tests.beds.worlds import NOW, ds, everywhere, world
+
+THEIRS: JSONObject = {"type": "example.com/Checked", "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z"}
+
+
+def status_of(*, ready: int = 5) -> Status:
+    pods = [*everywhere(5)[:ready], *everywhere(5, ready=None)[ready:]]
+    status = plan(world(pods=pods)).status
+    assert status is not None
+    return status
+
+
+def shown(status: Status, *more: JSONObject) -> DaemonSet:
+    """The DaemonSet with that status, and with conditions that others have added."""
+    first = change_of(ds(), status, Memory(), NOW)
+    assert first is not None
+    result = first.result
+    return replace(ds(), status=replace(result, conditions=(*more, *(result.conditions or ()))))
+
+
+def changed(before: DaemonSet, wanted: Status, now: float = NOW) -> Change:
+    change = change_of(before, wanted, Memory(), now)
+    assert change is not None
+    return change
+
+
+def conditions(status: DaemonSetStatus) -> dict[object, JSONObject]:
+    return {one["type"]: one for one in status.conditions or ()}
+
+
+def test_nothing_is_written_that_is_there_already() -> None:
+    assert change_of(shown(status_of(), THEIRS), status_of(), Memory(), NOW + 60) is None
+
+
+def test_only_what_differs_is_written() -> None:
+    status = status_of()
+    assert status.counts is not None
+    other = replace(status, counts=replace(status.counts, number_ready=3))
+    _guard, *operations = changed(shown(status), other).patch
+    assert operations == [{"op": "add", "path": "/status/numberReady", "value": 3}]
+
+
+def test_conditions_of_others_stay_where_they_are() -> None:
+    after = changed(shown(status_of(), THEIRS), status_of(ready=3)).result
+    assert after.conditions is not None
+    assert after.conditions[0] == THEIRS
+
+
+def test_the_time_of_a_condition_moves_when_it_turns_and_only_then() -> None:
+    before = shown(status_of())
+    after = conditions(changed(before, status_of(ready=3), NOW + 60).result)
+    old = conditions(before.status or DaemonSetStatus())
+    moved = {kind for kind, one in after.items() if one["lastTransitionTime"] != old[kind]["lastTransitionTime"]}
+    turned = {kind for kind, one in after.items() if one["status"] != old[kind]["status"]}
+    assert moved == turned
+    assert "Available" in turned
+
+
+def test_a_refused_spec_says_nothing_about_pods_and_leaves_what_was_said() -> None:
+    before = shown(status_of())
+    refused = refused_status(before, "spec.selector: must not be empty", (), NOW)
+    after = changed(before, refused).result
+    assert conditions(after)["Available"] == conditions(before.status or DaemonSetStatus())["Available"]
+    assert after.number_ready == 5
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "urgent"),
+    [(5, 3, False), (3, 2, False), (3, 5, True)],
+    ids=["pods that are lost are only counted", "one more", "everything is in its place"],
+)
+def test_good_news_is_not_kept_waiting(before: int, after: int, urgent: bool) -> None:
+    known = shown(status_of(ready=before))
+    assert known.status is not None
+    wanted = status_of(ready=after)
+    same = replace(wanted, conditions=status_of(ready=before).conditions, rollout=known.status.rollout)
+    assert changed(known, same).urgent is urgent
+
+
+def test_what_somebody_waits_for_is_urgent() -> None:
+    status = status_of(ready=3)
+    assert changed(ds(), status).urgent, "the first status"
+    assert status.observed_generation is not None
+    assert changed(shown(status), replace(status, observed_generation=status.observed_generation + 1)).urgent
+    assert changed(shown(status), replace(status, revision_hash="v2")).urgent
+    progressing, *others = status.conditions
+    turned = replace(progressing, reason="ProgressDeadlineExceeded")
+    assert changed(shown(status), replace(status, conditions=(turned, *others))).urgent
+    told_anew = replace(progressing, message="4 of 5")
+    assert not changed(shown(status), replace(status, conditions=(told_anew, *others))).urgent
