@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -109,9 +110,10 @@ class Passes:
         return [note.reason for note in self.acting.notes]
 
 
+@pytest.mark.parametrize("spec", [{}, {"nodeSelector": "everywhere"}], ids=["sound", "senseless"])
 @virtual_time
-async def test_a_dying_daemonset_is_the_garbage_collectors() -> None:
-    passes = Passes(ds(dying=True))
+async def test_a_dying_daemonset_is_the_garbage_collectors(spec: dict[str, Any]) -> None:
+    passes = Passes(ds(dying=True, **spec))
     assert await passes() == Done()
     assert passes.asked == []
 

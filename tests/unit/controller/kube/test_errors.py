@@ -73,6 +73,8 @@ def test_a_terminating_namespace_is_told_from_other_refusals() -> None:
 
 def test_a_busy_server_that_names_no_time_is_given_a_second() -> None:
     assert mapped("create", 429).retry_after == errors.BUSY_WITHOUT_HINT
+    assert mapped("create", 403).retry_after is None, "others ask for nothing"
+    assert mapped("create", 500).retry_after is None
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.api.revision import Revision, new_hash
-from controller.planner.actions import CreateRevision
+from controller.planner.actions import CreateRevision, RenumberRevision
 from controller.planner.board import current_revision, lay_out
 from controller.planner.history import settle_history
 from controller.planner.plan import plan
@@ -144,3 +144,10 @@ def test_an_unlabelled_revision_is_known_by_its_name() -> None:
 
 def test_history_is_settled_when_there_is_one_current_revision_with_the_highest_number() -> None:
     assert settle_history(lay_out(world(nodes=numbered(1)))).actions == ()
+
+
+def test_of_two_revisions_with_the_highest_number_the_current_one_is_given_a_higher_one() -> None:
+    """Another controller has renumbered one meanwhile."""
+    twice = [revision("v1", 3), revision("v2", 3)]
+    [action] = plan(world(ds("v2"), nodes=1, pods=everywhere(1), revisions=twice)).actions
+    assert action == RenumberRevision(revision=twice[1].ref, number=4)

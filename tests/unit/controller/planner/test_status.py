@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import Columns, LifecycleHook
 from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
+from controller.planner.actions import Plan
 from controller.planner.counts import Counts
 from controller.planner.plan import plan
 from controller.planner.status import Status, columns_of
@@ -110,6 +111,28 @@ def test_trouble_is_told_while_a_back_off_keeps_what_failed_from_being_tried_aga
     decided = plan(waiting)
     assert (decided.actions, decided.withheld, decided.untroubled) == ((), True, False)
     assert condition(waiting, "Degraded") == ("True", "WritesFail", "no")
+
+
+def test_what_is_done_all_the_same_is_not_withheld() -> None:
+    """Nothing is left to be done at node-9."""
+    others = world(pods=served("node-0", "node-1"), held_back={"node-9": ago(-60)}, trouble="no")
+    decided = plan(others)
+    assert (len(decided.actions), decided.withheld) == (3, False)
+
+
+def test_the_first_place_whose_back_off_is_over_is_not_kept_waiting_for_the_last() -> None:
+    held_back = {"node-3": ago(-8), "node-4": ago(-300)}
+    assert plan(world(pods=everywhere(3), held_back=held_back)).wake_at == ago(-8)
+
+
+def test_nothing_is_done_or_said_for_a_daemonset_on_its_way_out() -> None:
+    assert plan(world(ds(dying=True))) == Plan()
+
+
+def test_one_silent_node_is_not_what_the_others_wait_for() -> None:
+    nodes = ["node-0", node("node-1", taint("node.kubernetes.io/unreachable", "NoExecute"))]
+    waiting = world(ds("v2"), nodes=nodes, pods=everywhere(2))
+    assert condition(waiting, "Progressing")[1] == "Updating"
 
 
 def test_trouble_is_over_where_nothing_is_left_to_be_written() -> None:

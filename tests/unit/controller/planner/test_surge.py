@@ -249,3 +249,9 @@ def test_when_surging_ends_a_ready_old_pod_is_kept_before_a_new_one_that_is_not(
     """Neither is available yet: min_ready_seconds are not over for the old one."""
     pods = [pod("node-0", ready=ago(30)), pod("node-0", "v2", ready=None)]
     check(world(ds("v2", min_ready=60), nodes=1, pods=pods), "-node-0 v2")
+
+
+def test_an_old_pod_beside_a_dying_new_one_gives_its_node_no_turn_that_it_has_not() -> None:
+    """A lost pod comes back as it was; nothing is lost where the old one still lives."""
+    there = [pod("node-0"), pod("node-0", "v2", dying=True)]
+    check(world(ds("v2", max_surge=1, selector={"track": "canary"}), nodes=1, pods=there))

@@ -29,6 +29,15 @@ def test_a_holder_that_stops_holding_is_bitten_once() -> None:
     assert "blocked past the leader lease" in bitten.words[0]
 
 
+def test_only_the_last_hold_counts() -> None:
+    bitten = Bitten()
+    watchdog = Watchdog(bitten)
+    watchdog.hold(3600.0)
+    watchdog.hold(0.02)
+    with watchdog.guarding():
+        assert bitten.happened.wait(5.0)
+
+
 def test_leaving_in_time_calls_it_off() -> None:
     bitten = Bitten()
     watchdog = Watchdog(bitten)

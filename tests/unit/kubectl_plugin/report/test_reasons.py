@@ -1,33 +1,56 @@
-"""In one word, what a rollout that is Progressing waits for."""
+"""What a rollout that gets on waits for, in a word."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from controller.api.daemonset import DaemonSet, Phase
-from controller.api.pod import Pod
+from controller.planner.world import World
 from kubectl_plugin.report.status.reasons import reason_of
 from kubectl_plugin.report.survey import survey
-from tests.beds.snapshots import snapshot
-from tests.beds.worlds import ago, ds, everywhere, pod, served
+from tests.beds.snapshots import observed, of_world
+from tests.beds.worlds import ago, ds, everywhere, failed, pod, served, world
 
-OLD = everywhere(4)
-NEW_AT_WORK = pod("node-3", "v2", ready=None, created=ago(9))
+STARTING = pod("node-2", "v2", ready=None)
+
+
+def surging(surge: int | str, *beside: Any, **more: Any) -> World:
+    return world(observed(ds("v2", max_surge=surge)), nodes=3, pods=[*everywhere(3), *beside], **more)
+
+
+def updating(unavailable: int, *pods: Any) -> World:
+    return world(observed(ds("v2", max_unavailable=unavailable)), nodes=3, pods=pods)
 
 
 @pytest.mark.parametrize(
-    ("daemonset", "pods", "word"),
+    ("case", "word"),
     [
-        (ds("v2", max_surge=1), (*OLD, NEW_AT_WORK), "MaxSurgeInUse"),
-        (ds("v2", max_surge=2), (*OLD, NEW_AT_WORK), "Updating"),
-        (ds("v2", max_surge=2), OLD, "Updating"),
-        (ds("v2"), (*everywhere(3), NEW_AT_WORK), "MaxUnavailableInUse"),
-        (ds("v2", max_unavailable=2), (*everywhere(3), NEW_AT_WORK), "Updating"),
-        (ds("v2"), OLD, "Updating"),
-        (ds("v2", max_unavailable=2), (*served("node-0", "node-1", "node-2", rev="v2"), NEW_AT_WORK), "PodsStarting"),
-        (ds("v2"), served("node-0", "node-1", "node-2", rev="v2"), "PodsMissing"),
+        (surging(1), "Updating"),
+        (surging(1, STARTING), "MaxSurgeInUse"),
+        (surging(2, STARTING), "Updating"),
+        (surging(2, STARTING, pod("node-1", "v2", ready=None)), "MaxSurgeInUse"),
+        (surging(1, failed("node-2", "v2"), not_before={"node-2": ago(-60)}), "MaxSurgeInUse"),
+        (surging("100%", *(pod(f"node-{one}", "v2", ready=None) for one in range(3))), "PodsStarting"),
+        (updating(1, *everywhere(3)), "Updating"),
+        (updating(1, *everywhere(2), STARTING), "MaxUnavailableInUse"),
+        (updating(2, *everywhere(2), STARTING), "Updating"),
+        (updating(1, *served("node-0", "node-1", rev="v2"), STARTING), "PodsStarting"),
+        (updating(1, *served("node-0", "node-1", rev="v2")), "PodsMissing"),
+    ],
+    ids=[
+        "nothing has begun",
+        "one of one has two pods",
+        "one of two has two pods",
+        "two of two have two pods",
+        "a failed new pod waits out its back-off",
+        "all have two pods",
+        "every node serves",
+        "one of one does not serve",
+        "one of two does not serve",
+        "the last one",
+        "the last one has no pod yet",
     ],
 )
-def test_what_is_in_use_or_missing(daemonset: DaemonSet, pods: tuple[Pod, ...], word: str) -> None:
-    seen = survey(snapshot(daemonset, pods=pods, nodes=4))
-    assert (seen.phase, reason_of(seen).word) == (Phase.PROGRESSING, word)
+def test_what_the_next_node_waits_for(case: World, word: str) -> None:
+    assert reason_of(survey(of_world(case))).word == word

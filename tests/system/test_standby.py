@@ -1,0 +1,114 @@
+"""Leader and follower in peace, over hours of virtual time: what is asked, and for how long the watchdog is held."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from controller import app
+from controller.runtime.leader import Timing
+from controller.runtime.watchdog import Watchdog
+from controller.settings import Settings
+from tests.beds.controller.bed import Bed
+from tests.beds.controller.opening import simulated
+from tests.beds.controller.running import Controller
+from tests.beds.objects import daemonset
+from tests.beds.simulator.faults import LoseAnswer, Rule
+from tests.beds.simulator.transport import InProcess, Seen
+from tests.beds.virtual_time import clock, now, virtual_time
+
+LEASES = "leases.coordination.k8s.io"
+HOUR = 3600.0
+
+
+def elected(bed: Bed) -> Settings:
+    """The bed's settings with a Lease in its namespace."""
+    return msgspec.structs.replace(bed.controller.settings, leader_elect=True, lease_namespace=bed.api.namespace)
+
+
+def whole_lists(link: InProcess) -> list[str]:
+    """What was read from its beginning, as a list or as a stream, since `seen` was cleared."""
+    streamed = ("sendInitialEvents", "true")
+    return [str(one.route) for one in link.seen if one.route.verb == "list" or streamed in one.request.query]
+
+
+@virtual_time
+async def test_in_an_hour_of_peace_neither_leader_nor_follower_lists_anything_again() -> None:
+    async with simulated(clock=clock) as bed, asyncio.TaskGroup() as tasks:
+        bed.patience = 10_000.0
+        await bed.add_nodes(2)
+        await bed.deploy(daemonset())
+        await bed.controller.stop()
+        bed.controller.start(elected(bed))
+        await asyncio.sleep(10)
+        link = InProcess(bed.simulator.cluster)
+        follower = Controller(link, bed.api.namespace, tasks, clock=clock)
+        follower.start(elected(bed))
+        await asyncio.sleep(10)
+        assert [one for one in link.seen if one.route.verb == "watch" and one.route.resource == LEASES], (
+            "it stands by"
+        )
+        assert len(whole_lists(link)) == 4, "one of each kind at its start"
+
+        leader = bed.simulator.link
+        for one in (link, leader):
+            one.seen.clear()
+        await asyncio.sleep(HOUR)
+        assert whole_lists(link) == []
+        assert whole_lists(leader) == []
+        assert link.writes() == [], "and a follower writes nothing"
+        assert {one.route.resource for one in leader.writes()} == {LEASES}
+        await follower.stop()
+
+
+class Held(Watchdog):
+    """Bites nobody; keeps until when it was held, in the loop's time, and whether it watched then."""
+
+    def __init__(self) -> None:
+        super().__init__(bite=lambda sentence: None)
+        self.until: list[tuple[float, bool]] = []
+        self.watches = False
+
+    def hold(self, seconds: float) -> None:
+        self.until.append((now() + seconds, self.watches))
+
+    @contextmanager
+    def guarding(self) -> Iterator[None]:
+        self.watches = True
+        yield
+        self.watches = False
+
+
+def renewals(link: InProcess) -> list[Seen]:
+    return [one for one in link.writes(LEASES) if 200 <= one.status < 300]
+
+
+@virtual_time
+async def test_the_watchdog_of_a_leader_is_held_from_renewal_to_renewal_and_never_as_long_as_its_lease() -> None:
+    """A loop that is blocked renews nothing and holds nothing: it ends after its own deadline, before others lead."""
+    latency, timing, watchdog, stop = 0.4, Timing(), Held(), asyncio.Event()
+    async with simulated(clock=clock) as bed, asyncio.TaskGroup() as tasks:
+        await bed.controller.stop()
+        link = InProcess(bed.simulator.cluster, latency=latency)
+        running = tasks.create_task(app.run(elected(bed), link, stop, clock=clock, watchdog=watchdog))
+        await asyncio.sleep(60)
+        assert watchdog.watches, "while it leads"
+        sent = [one.at - latency for one in renewals(link)]
+        assert len(sent) > 20
+        assert len(watchdog.until) == len(sent)
+        for began, (until, _) in zip(sent, watchdog.until, strict=True):
+            assert began + timing.renew_deadline < until < began + timing.duration
+        assert all(watched for _, watched in watchdog.until[1:])
+        held = len(watchdog.until)
+        unanswered = Rule(verb="patch", resource=LEASES, effect=LoseAnswer())
+        link.faults.add(unanswered)
+        await asyncio.sleep(timing.retry * 2)
+        assert len(watchdog.until) == held, "a renewal that is not answered is none"
+        link.faults.remove(unanswered)
+        await asyncio.sleep(timing.retry * 2)
+        stop.set()
+        await running
+        assert not watchdog.watches
