@@ -68,13 +68,25 @@ class Slow:
         return True
 
 
+async def turns() -> None:
+    """A few of the loop, enough for a task to begin."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
 async def test_a_plugin_that_hangs_keeps_nobody_waiting_whose_token_is_still_good() -> None:
     now = [0.0]
     loader = Slow(100.0)
     plugin = ExecPlugin(loader, None, "context one", lambda: now[0], settings={"command": "login"})
-    now[0] = 50.0
+    now[0] = 39.0
+    assert await plugin.authorization() == "old"
+    await turns()
+    assert loader.runs == 0
+    now[0] = 41.0
     assert await plugin.authorization() == "old"
     assert await plugin.authorization() == "old"
+    await turns()
+    assert loader.runs == 1, "it is renewed a minute before it expires"
     loader.ends.set()
     await plugin.refresh()
     assert await plugin.authorization() == "new"

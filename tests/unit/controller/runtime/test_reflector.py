@@ -344,6 +344,15 @@ def test_relist_from_a_listener_is_not_lost_in_what_else_the_stream_brings() -> 
     )
 
 
+def test_a_list_that_a_listener_doubts_is_not_waited_for() -> None:
+    async def see(mirror: Mirror, script: Script) -> None:
+        mirror.doubts_at = "a"
+        await mirror.reflector.synced()
+        assert asked(script) == ["watchlist", "watchlist"]
+
+    play(Watch([*FULL, QUIET]), Watch([*FULL, QUIET]), see=see)
+
+
 def test_relist_while_the_server_is_away_takes_effect_when_it_is_back() -> None:
     async def see(mirror: Mirror, script: Script) -> None:
         await when(lambda: len(script.requests) == 2, "no second request")
