@@ -1,4 +1,4 @@
-"""Ways to delete a DaemonSet, and who cleans up after each: the garbage collector, or the next DaemonSet."""
+"""A DaemonSet that is deleted without its pods: the next one that selects them takes them over, without a restart."""
 
 from __future__ import annotations
 

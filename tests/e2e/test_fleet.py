@@ -32,7 +32,7 @@ GOOD, BETTER, BAD = "agent:good", "agent:better", "agent:bad"
 
 @asynccontextmanager
 async def deployed(bed: Workspace, **rolling: Any) -> AsyncIterator[Witness]:
-    """The good image on 200 nodes; the bad one can never be pulled."""
+    """The good image on all nodes; the bad one can never be pulled."""
     bed.nodes.behave("*", Behaviour(missing_images=("*:bad",)))
     await bed.workers(*NODES)
     demo = sample("ds.demo.yaml")
