@@ -36,6 +36,7 @@ def goal(snapshot: Snapshot, to: IntOrPercent | None = None) -> Goal | None:
         pytest.param(1, "3,2,0", None, "promoted to step 3 of 3 (partition 1 -> 0)", id="from-between-two"),
         pytest.param("75%", "75%,50%", None, "promoted to step 2 of 3 (partition 75% -> 50%)", id="percentages"),
         pytest.param(3, "3,2,0", 2, "promoted to step 2 of 3 (partition 3 -> 2)", id="a-step-by-its-value"),
+        pytest.param(3, "3,60%,50%,0", 2, "promoted to step 3 of 4 (partition 3 -> 2)", id="the-last-of-equal-steps"),
         pytest.param(3, "3,2,0", 1, "promoted (partition 3 -> 1)", id="to-no-step"),
         pytest.param(3, None, "25%", "promoted (partition 3 -> 25%)", id="without-steps"),
         pytest.param(3, "3,2,0", 0, "promoted fully (partition 3 -> 0)", id="fully"),

@@ -35,6 +35,10 @@ def test_the_legend_goes_below_where_there_is_no_room_beside() -> None:
     assert drawn(nodes, width=41) == ["  a   ●✗   1 of 2", "  ● updated  ✗ failing"]
 
 
+def test_what_runs_the_new_revision_without_being_asked_is_done_too() -> None:
+    assert "2 of 3" in drawn(rows("a", NodeState.UPDATED, NodeState.UNPLANNED, NodeState.OLD))[0]
+
+
 def test_nodes_that_should_not_run_the_pod_are_left_out() -> None:
     assert drawn(rows("a", NodeState.EXCLUDED)) == []
     assert drawn(rows("a", NodeState.UPDATED, NodeState.EXCLUDED)) == ["  a   ●   1 of 1     ● updated"]
@@ -53,8 +57,9 @@ def test_one_failing_node_of_thousands_is_seen() -> None:
     assert "4999 of 5000" in line
 
 
-def test_of_many_groups_those_are_shown_where_something_happens() -> None:
-    nodes = [row for number in range(40) for row in rows(f"g{number:02}", NodeState.UPDATED)]
+@pytest.mark.parametrize("still", [NodeState.UPDATED, NodeState.UNPLANNED, NodeState.OLD])
+def test_of_many_groups_those_are_shown_where_something_happens(still: NodeState) -> None:
+    nodes = [row for number in range(40) for row in rows(f"g{number:02}", still)]
     lines = drawn([*nodes, *rows("z", NodeState.FAILING)])
     assert len(lines) <= MOST_GROUPS + 2
     assert any(line.startswith("  z  ") for line in lines)
