@@ -11,6 +11,11 @@ from controller.api import canonical, daemonset, node
 from controller.api.daemonset import DaemonSet, DaemonSetView
 from controller.api.meta import Key
 from controller.api.node import NodeView
+from controller.api.wellknown import (
+    PROGRESS_DEADLINE_ANNOTATION,
+    PROGRESS_DEADLINE_SECONDS,
+    PROGRESSIVE_ANNOTATION,
+)
 
 
 def record(spec: dict[str, Any] | None = None, **more: Any) -> DaemonSet:
@@ -65,6 +70,46 @@ def test_a_strategy_without_a_block_has_empty_settings_and_on_delete_none() -> N
 )
 def test_a_hook_that_asks_for_nothing_is_none(lifecycle: Any, asks: bool) -> None:
     assert (record({"lifecycle": lifecycle}).pre_delete is not None) is asks
+
+
+@pytest.mark.parametrize(
+    ("field", "annotation", "asked"),
+    [
+        (None, "true", True),
+        (None, "false", False),
+        (None, None, False),
+        (False, "true", False),
+        (True, None, True),
+        (True, "false", True),
+    ],
+)
+def test_decision_d1_the_annotation_counts_only_where_the_field_is_absent(
+    field: bool | None, annotation: str | None, asked: bool
+) -> None:
+    scale = {} if field is None else {"scaleStrategy": {"partitionedScaling": field}}
+    notes = {} if annotation is None else {PROGRESSIVE_ANNOTATION: annotation}
+    assert record(scale, metadata={"annotations": notes}).partitioned_scaling is asked
+
+
+@pytest.mark.parametrize(
+    ("annotation", "seconds", "unreadable"),
+    [
+        (None, PROGRESS_DEADLINE_SECONDS, None),
+        ("60", 60, None),
+        ("2147483647", 2147483647, None),
+        ("0", PROGRESS_DEADLINE_SECONDS, "0"),
+        ("2147483648", PROGRESS_DEADLINE_SECONDS, "2147483648"),
+        ("-1", PROGRESS_DEADLINE_SECONDS, "-1"),
+        ("ten", PROGRESS_DEADLINE_SECONDS, "ten"),
+        ("", PROGRESS_DEADLINE_SECONDS, ""),
+    ],
+)
+def test_the_deadline_is_the_annotations_or_ten_minutes_and_begins_after_min_ready_seconds(
+    annotation: str | None, seconds: int, unreadable: str | None
+) -> None:
+    notes = {} if annotation is None else {PROGRESS_DEADLINE_ANNOTATION: annotation}
+    found = record({"minReadySeconds": 30}, metadata={"annotations": notes})
+    assert (found.progress_deadline, found.unreadable_deadline) == (seconds + 30, unreadable)
 
 
 @pytest.mark.parametrize("wrong", [{"burstReplicas": 1.5}, {"minReadySeconds": "5"}, {"template": []}])

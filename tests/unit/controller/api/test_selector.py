@@ -82,6 +82,15 @@ def test_what_the_server_would_refuse_is_named(broken: Requirement, words: str) 
         requirement(broken)
 
 
+def test_all_requirements_have_to_hold() -> None:
+    both = (Requirement(key="color", operator="Exists"), Requirement(key="old", operator="DoesNotExist"))
+    matches = parse(LabelSelector(match_labels={"app": "demo"}, match_expressions=both))
+    assert matches({"app": "demo", "color": "blue"})
+    assert not matches({"app": "demo", "color": "blue", "old": ""})
+    assert not matches({"app": "demo"})
+    assert not matches({"color": "blue"})
+
+
 def test_gt_belongs_to_node_affinity_only() -> None:
     with pytest.raises(ValueError, match="belongs to node affinity only"):
         parse(where("cores", "Gt", "1"))
