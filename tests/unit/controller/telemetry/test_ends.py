@@ -80,3 +80,14 @@ def test_rest_counts_and_each_end_is_told_once() -> None:
         if end is not None:
             told.append((end.result, end.seconds, rest))
     assert told == [("completed", 300, 100)]
+
+
+def test_a_pause_is_counted_once_when_it_ends_and_told_with_the_end() -> None:
+    paused, course, rests = status("b", "Paused", 100, since=200), Course(), []
+    for after, now in ((paused, 250.0), (paused, 280.0), (status("b", "Progressing", 100, since=300), 300.0)):
+        course, end, rest = follow(course, paused, after, is_new=False, now=now)
+        rests.append(rest)
+        assert end is None
+    course, end, rest = follow(course, status("b", "Progressing", 100), HEALTHY, is_new=False, now=400.0)
+    assert end is not None
+    assert ([*rests, rest], end.seconds) == ([0.0, 0.0, 0.0, 100.0], 300.0)

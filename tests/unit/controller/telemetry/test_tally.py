@@ -93,3 +93,37 @@ def test_an_update_that_had_not_ended_begins_anew() -> None:
     counting.recreate("newer", 120)
     counting.seen("newer", 130, ready=True)
     assert counting.scraped(200) == (1, 15)
+
+
+def test_how_a_request_was_answered_is_counted_under_its_name() -> None:
+    counting = Counting()
+    uid = counting.daemonset.uid
+    counting.tally.operated(uid, "create", success=True)
+    counting.tally.operated(uid, "create", success=True)
+    counting.tally.operated(uid, "delete", success=False)
+    labels = {"namespace": counting.daemonset.namespace, "daemonset": counting.daemonset.name}
+    found = {
+        (operation, result): counting.registry.get_sample_value(
+            "kruise_daemonset_pod_operations_total", {**labels, "operation": operation, "result": result}
+        )
+        for operation in ("create", "delete")
+        for result in ("success", "error")
+    }
+    assert found == {
+        ("create", "success"): 2,
+        ("create", "error"): 0,
+        ("delete", "success"): 0,
+        ("delete", "error"): 1,
+    }
+
+
+def test_of_a_daemonset_that_is_gone_nothing_is_kept() -> None:
+    counting = Counting()
+    uid = counting.daemonset.uid
+    counting.rollout("v1")
+    counting.tally.operated(uid, "create", success=True)
+    counting.tally.made_revision(uid, "v2")
+    counting.tally.updates.began(uid, "node-0", "recreate", 100)
+    counting.tally.forget(uid)
+    tally = counting.tally
+    assert [tally._counts, tally._courses, tally._created, tally.updates._open] == [{}] * 4
