@@ -52,6 +52,16 @@ class Departure:
     node_uid: str
 
 
+@dataclass(frozen=True)
+class Strike:
+    """The controller has deleted a failed pod where another one comes."""
+
+    version: int
+    generation: int
+    node: str
+    at: float
+
+
 @dataclass
 class Chronicle:
     """Follows a simulated cluster from within, write by write. `on_write` is asked about each one of the controller's
@@ -79,6 +89,7 @@ class Chronicle:
     """Those that it had not been told of when it decided last."""
     beside_the_sick: set[str] = field(default_factory=set)
     """uids of pods that were created beside an old one that served nobody."""
+    strikes: list[Strike] = field(default_factory=list)
     _known: dict[str, int] = field(default_factory=dict)
     """`heard` when the controller decided last."""
     _decided_version: int = 0
@@ -112,6 +123,16 @@ class Chronicle:
             for entry in self._entries_after(self._known):
                 if entry.at < self.decided_at - PROMPT:
                     self.deaf.append(f"of a change of {entry.kind.resource} at {entry.at:.1f} it has not heard")
+
+    def backs_off_until(self, generation: int, node: str) -> float:
+        """When the next failed pod of the node may go, by what the controller surely knows of those before: the first
+        one at once, then 1 s, doubling to a quarter of an hour; half an hour of quiet forgets them."""
+        delay, last = 0.0, float("-inf")
+        for one in self.strikes:
+            if (one.generation, one.node) == (generation, node) and one.version in self.answered:
+                delay = min(delay * 2, 900.0) if delay and one.at - last <= 1800 else 1.0
+                last = one.at
+        return last + delay
 
     def now(self) -> State:
         """The server's own state."""

@@ -8,6 +8,7 @@ Strict always, whatever faults are in force, by what the server holds:
 
 Strict by what the controller had been told when it made the plan, and by what it has written itself since; without a
 fault on its watches that is what the server holds (`Chronicle`):
+- the node of a failed pod waits out its back-off (B-8);
 - a pod is created only on a free node where one should run, or beside an old one while surging (1);
 - by its hand no more than maxUnavailable nodes are without an available pod (2, D7), and no more than maxSurge nodes
   have two, other than those whose old pod served nobody (3);
@@ -27,7 +28,7 @@ from collections.abc import Iterator
 from tests.beds.api import Object
 from tests.beds.simulator.history import Change
 from tests.beds.simulator.kinds import DAEMONSETS, PODS
-from tests.properties.rollout_chronicle import Chronicle
+from tests.properties.rollout_chronicle import Chronicle, Strike
 from tests.properties.rollout_facts import Pod, is_ours, pod_of
 from tests.properties.rollout_scene import State
 
@@ -54,6 +55,18 @@ def broken(change: Change, server: Chronicle) -> Iterator[str]:
         elif before.ended and change.type == "DELETED":
             server.written_since.append("delete")
             yield from _burst("delete", told, server)
+            yield from _back_off(before, change.version, told, server)
+
+
+def _back_off(failed: Pod, version: int, told: State, server: Chronicle) -> Iterator[str]:
+    """The deletion of a pod that ended. Where none may be it goes at once."""
+    node, generation = failed.node, told.spec.generation
+    if failed.phase != "Failed" or node not in told.nodes or told.leaves(node):
+        return
+    moment = server.backs_off_until(generation, node)
+    if told.at < moment:
+        yield f"B-8: the failed {failed.name} of {node} goes {moment - told.at:.1f} s before its back-off is over"
+    server.strikes.append(Strike(version, generation, node, server.cluster.clock()))
 
 
 def _status(daemonset: Object) -> Iterator[str]:
@@ -87,6 +100,9 @@ def _creation(new: Pod, told: State, basis: State, server: Chronicle) -> Iterato
         yield f"1: a pod is created on {node}, where none should run"
         return
     live = told.live(node)
+    waiting = [pod for pod in told.on(node) if pod.phase == "Failed" and not pod.dying]
+    if any(not live or told.is_current(pod) for pod in waiting):
+        yield f"B-8: a pod is created on {node}, where {_names(waiting)} waits out its back-off"
     if live:
         yield from _beside(new, live, told, server)
     elif not told.max_surge and [pod for pod in told.on(node) if not (pod.dying and pod.ended)]:

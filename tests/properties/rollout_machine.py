@@ -25,6 +25,7 @@ WAITS = st.sampled_from([0.6, 0.0, 0.1, 3.0])
 NODE = st.sampled_from(NAMES)
 PARTITION = st.sampled_from([None, 0, 1, 2, 3, "30%", "50%", 100])
 LIMIT = st.integers(0, len(LIMITS) - 1)
+SURGES = [number for number, limits in enumerate(LIMITS) if "maxSurge" in limits]
 WISHES = st.builds(
     Wish,
     limits=LIMIT,
@@ -117,6 +118,15 @@ class Rollouts(RuleBasedStateMachine):
     @rule(image=st.sampled_from(IMAGES), partition=st.sampled_from([None, 1, 2]), paused=st.booleans(), wait=WAITS)
     def many_fields(self, image: str, partition: Number, paused: bool, wait: float) -> None:
         self.edit(wait, image=image, partition=partition, paused=paused)
+
+    @rule(image=st.sampled_from(IMAGES), name=NODE, limits=st.sampled_from(SURGES))
+    def bad_version(self, image: str, name: str, limits: int) -> None:
+        """While surging: on one node its pods never get ready, and fail."""
+        self.act(f"kubelet of {name}: never ready", self.moves.kubelet(name, "never ready"), 0.0)
+        free: dict[str, Any] = {"partition": None, "canaries_only": False, "paused": False}
+        self.edit(0.6, image=image, limits=limits, rolling=True, kind="Standard", **free)
+        for _ in range(3):
+            self.act("the new pods beside old ones fail", self.moves.fail_successors(), 0.6)
 
     def edit(self, wait: float, **changes: Any) -> None:
         after = replace(self.moves.wish, **changes)

@@ -194,6 +194,14 @@ class Moves:
             with suppress(Refusal):
                 await self.bed.nodes.fail(await self.bed.api.get(PODS, pod.name))
 
+    async def fail_successors(self) -> None:
+        """The new pods of nodes that still have an old one."""
+        for name in NAMES:
+            there = self.pods_on(name)
+            for pod in [one for one in there if len(there) > 1 and one.image == self.wish.image]:
+                with suppress(Refusal):
+                    await self.bed.nodes.fail(await self.bed.api.get(PODS, pod.name))
+
     async def delete(self, node: str) -> None:
         for pod in self.pods_on(node)[:1]:
             with suppress(Refusal):

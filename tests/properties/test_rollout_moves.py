@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from hypothesis import Phase, settings
 
+from tests.beds.objects import V2
 from tests.properties.rollout_machine import Rollouts
+from tests.properties.rollout_moves import Wish
 
 DEEP = settings.get_current_profile_name() == "deep"
 """`make test-deep` looks for new stories; `make test` tells the same hundred each time."""
@@ -14,3 +16,11 @@ TestRollouts = Rollouts.TestCase
 TestRollouts.settings = settings(
     derandomize=not DEEP, deadline=None, phases=[Phase.generate, Phase.shrink], print_blob=False
 )
+
+
+def test_a_surge_whose_new_pods_fail_again_and_again() -> None:
+    """Seldom told by chance: there is room for another surge, and the next in line waits out its back-off."""
+    story = Rollouts()
+    story.begin(count=4, wish=Wish(limits=5), how="well", troubles=(), ahead=0.0, wait=40.0)
+    story.bad_version(image=V2, name="node-2", limits=5)
+    story.teardown()
