@@ -1,97 +1,17 @@
-"""Whom a change in a store wakes, how urgently, and who is not woken."""
+"""Whom a change of a DaemonSet or of a pod wakes, how urgently, and who is not woken."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import TypeVar
 
 import pytest
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSet
 from controller.api.managed import StatusWriters
-from controller.api.meta import Key
-from controller.api.node import Node
 from controller.api.pod import Pod
-from controller.api.revision import Revision
-from controller.daemonset.caches import Caches
-from controller.daemonset.memory import Memories
-from controller.daemonset.triggers import Triggers
-from controller.kube.decode import Seen
 from controller.planner.world import Predecessor
 from controller.runtime.pacing import Urgency
-from controller.runtime.store import Change, StoreWriter, open_store
-from tests.beds.worlds import LABELS, NOW, OURS, ds, matching, node, pending, pod, revision, taint, where
-
-T = TypeVar("T", DaemonSet, Node, Pod, Revision)
-
-UNREACHABLE = taint("node.kubernetes.io/unreachable", "NoExecute")
-OTHER = replace(ds(pods=matching(app="other")), name="other", uid="uid-other")
-
-
-class Woken:
-    """The stores and what hangs on them; `told` is who was woken since the last look, with the urgency."""
-
-    def __init__(self, *daemonsets: DaemonSet) -> None:
-        (self.daemonsets, ours), (self.pods, pods) = open_store(DaemonSet), open_store(Pod)
-        (self.nodes, nodes), (self.revisions, revisions) = open_store(Node), open_store(Revision)
-        self.caches = Caches(ours, pods, nodes, revisions)
-        self.memories = Memories()
-        self.forgotten: list[str] = []
-        self.foreign: list[tuple[str, str]] = []
-        self.seen: list[str] = []
-        self._told: list[tuple[str, Urgency]] = []
-        self.triggers = Triggers(
-            self.caches,
-            self.memories,
-            self._enqueue,
-            self.forgotten.append,
-            self.forgotten.append,
-            lambda one: self.seen.append(one.name),
-            lambda one, manager: self.foreign.append((one.name, manager)),
-        )
-        for one in daemonsets or (ds(),):
-            self.daemonset(one)
-        self.told()
-
-    def _enqueue(self, key: Key, urgency: Urgency, reason: str) -> None:
-        assert reason
-        self._told.append((key.name, urgency))
-
-    def told(self) -> list[tuple[str, Urgency]]:
-        told, self._told = self._told, []
-        return told
-
-    def daemonset(self, new: DaemonSet | None, key: Key | None = None) -> None:
-        for change in _fed(self.daemonsets, new, key):
-            self.triggers.on_daemonset(change)
-
-    def pod(self, new: Pod | None, key: Key | None = None) -> None:
-        for change in _fed(self.pods, new, key):
-            self.triggers.on_pod(change)
-
-    def node(self, new: Node | None, key: Key | None = None) -> None:
-        for change in _fed(self.nodes, new, key):
-            self.triggers.on_node(change)
-
-    def revision(self, new: Revision | None, key: Key | None = None) -> None:
-        for change in _fed(self.revisions, new, key):
-            self.triggers.on_revision(change)
-
-
-_versions = iter(range(100, 10_000))
-
-
-def _fed(writer: StoreWriter[T], new: T | None, key: Key | None) -> Sequence[Change[T]]:
-    version = str(next(_versions))
-    if new is None:
-        assert key is not None
-        return writer.feed(Seen(key=key, version=version, obj=None))
-    new = replace(new, version=version)
-    return writer.feed(Seen(key=key or new.key, version=version, obj=new))
-
-
-# DaemonSets
+from controller.runtime.store import Change
+from tests.beds.worlds import NOW, OURS, ds, matching, node, pod, where
+from tests.unit.controller.daemonset.woken import OTHER, Woken
 
 
 def test_a_wish_that_changes_is_urgent_and_what_only_counts_is_not() -> None:
@@ -237,105 +157,3 @@ def test_selectors_that_are_empty_or_broken_match_no_orphan_and_hide_nobody() ->
     woken = Woken(broken, empty, ds())
     woken.pod(replace(RUNNING, owner_uid=""))
     assert woken.told() == [("demo", "urgent")]
-
-
-# nodes
-
-
-def test_a_node_wakes_those_for_whom_it_makes_a_difference() -> None:
-    picky = replace(ds(nodeSelector={"pool": "a"}), name="picky", uid="uid-picky")
-    woken = Woken(ds(), picky)
-    woken.node(node("node-0"))
-    assert woken.told() == [("demo", "urgent")]
-    woken.node(node("node-0", labels={"pool": "b"}))
-    assert woken.told() == []
-    woken.node(node("node-0", labels={"pool": "a"}))
-    assert woken.told() == [("picky", "urgent")]
-    woken.node(node("node-0", taint("x"), labels={"pool": "a"}))
-    assert woken.told() == [("demo", "urgent"), ("picky", "urgent")]
-
-
-def test_a_node_that_falls_silent_or_is_selected_makes_a_difference_too() -> None:
-    woken = Woken(ds(selector={"track": "canary"}))
-    woken.node(node("node-0"))
-    woken.told()
-    woken.node(node("node-0", UNREACHABLE))
-    assert woken.told() == [("demo", "urgent")]
-    woken.node(node("node-0", UNREACHABLE, labels={"track": "canary"}))
-    assert woken.told() == [("demo", "urgent")]
-
-
-NOBODY = taint("x", "NoExecute")
-"""No pod of ours may be there."""
-
-
-@pytest.mark.parametrize("there", [[], [RUNNING], [pending("node-0")]], ids=["no pod", "a pod", "one aimed at it"])
-def test_a_node_that_no_pod_should_be_on_makes_a_difference_where_one_is_after_all(there: list[Pod]) -> None:
-    """It counts as misscheduled while the node is there, and is deleted where the node comes back under its name."""
-    woken = Woken()
-    for one in there:
-        woken.pod(one)
-    woken.told()
-    expected: list[tuple[str, Urgency]] = [("demo", "urgent")] if there else []
-    woken.node(node("node-0", NOBODY))
-    assert woken.told() == expected
-    woken.node(None, Key("", "node-0"))
-    assert woken.told() == expected
-
-
-def test_pods_on_other_nodes_make_no_difference() -> None:
-    woken = Woken()
-    woken.pod(pod("node-1"))
-    woken.told()
-    woken.node(node("node-0", NOBODY))
-    assert woken.told() == []
-
-
-def test_the_sorted_nodes_are_the_same_until_one_changes_its_place() -> None:
-    woken = Woken()
-    woken.node(node("node-1"))
-    before = woken.caches.fleet.nodes
-    woken.node(node("node-1"))
-    assert woken.caches.fleet.nodes is before, "a heartbeat"
-    woken.node(node("node-0"))
-    assert [one.name for one in woken.caches.fleet.nodes] == ["node-0", "node-1"]
-    woken.node(None, Key("", "node-1"))
-    assert [one.name for one in woken.caches.fleet.nodes] == ["node-0"]
-
-
-def test_what_was_known_of_a_node_goes_with_it() -> None:
-    woken = Woken()
-    woken.node(node("node-0"))
-    woken.memories.of(OURS).predecessors["node-0"] = Predecessor(uid="before", hash="v1")
-    woken.node(None, Key("", "node-0"))
-    assert woken.memories.of(OURS).predecessors == {}
-    assert woken.forgotten == ["node-0"]
-
-
-def test_a_placement_that_makes_no_sense_hides_nobody() -> None:
-    senseless = replace(ds(nodeSelector="everywhere"), name="senseless", uid="uid-senseless")
-    woken = Woken(senseless, ds())
-    woken.node(node("node-0"))
-    assert woken.told() == [("demo", "urgent")]
-
-
-# revisions
-
-
-def test_a_revision_that_comes_or_goes_wakes_its_owner() -> None:
-    woken = Woken()
-    woken.revision(revision("v1"))
-    assert woken.told() == [("demo", "urgent")]
-    woken.revision(None, revision("v1").key)
-    assert woken.told() == [("demo", "urgent")]
-
-
-def test_an_orphaned_revision_wakes_its_old_owner_and_whoever_may_claim_it() -> None:
-    twin = replace(ds(), name="twin", uid="uid-twin")
-    woken = Woken(ds(), twin, OTHER)
-    orphan = revision("v1", owner_uid="")
-    assert orphan.labels.items() >= LABELS.items()
-    woken.revision(orphan)
-    assert woken.told() == [("demo", "urgent"), ("twin", "urgent")]
-    woken.revision(None, orphan.key)
-    assert woken.told() == []

@@ -1,0 +1,116 @@
+"""Whom a change of a node or of a revision wakes, and what goes with a node."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from controller.api.meta import Key
+from controller.api.pod import Pod
+from controller.planner.world import Predecessor
+from controller.runtime.pacing import Urgency
+from tests.beds.worlds import LABELS, OURS, ds, node, pending, pod, revision, taint
+from tests.unit.controller.daemonset.woken import OTHER, Woken
+
+UNREACHABLE = taint("node.kubernetes.io/unreachable", "NoExecute")
+
+
+def test_a_node_wakes_those_for_whom_it_makes_a_difference() -> None:
+    picky = replace(ds(nodeSelector={"pool": "a"}), name="picky", uid="uid-picky")
+    woken = Woken(ds(), picky)
+    woken.node(node("node-0"))
+    assert woken.told() == [("demo", "urgent")]
+    woken.node(node("node-0", labels={"pool": "b"}))
+    assert woken.told() == []
+    woken.node(node("node-0", labels={"pool": "a"}))
+    assert woken.told() == [("picky", "urgent")]
+    woken.node(node("node-0", taint("x"), labels={"pool": "a"}))
+    assert woken.told() == [("demo", "urgent"), ("picky", "urgent")]
+
+
+def test_a_node_that_falls_silent_or_is_selected_makes_a_difference_too() -> None:
+    woken = Woken(ds(selector={"track": "canary"}))
+    woken.node(node("node-0"))
+    woken.told()
+    woken.node(node("node-0", UNREACHABLE))
+    assert woken.told() == [("demo", "urgent")]
+    woken.node(node("node-0", UNREACHABLE, labels={"track": "canary"}))
+    assert woken.told() == [("demo", "urgent")]
+
+
+NOBODY = taint("x", "NoExecute")
+"""No pod of ours may be there."""
+
+
+@pytest.mark.parametrize(
+    "there", [[], [pod("node-0")], [pending("node-0")]], ids=["no pod", "a pod", "one aimed at it"]
+)
+def test_a_node_that_no_pod_should_be_on_makes_a_difference_where_one_is_after_all(there: list[Pod]) -> None:
+    """It counts as misscheduled while the node is there, and is deleted where the node comes back under its name."""
+    woken = Woken()
+    for one in there:
+        woken.pod(one)
+    woken.told()
+    expected: list[tuple[str, Urgency]] = [("demo", "urgent")] if there else []
+    woken.node(node("node-0", NOBODY))
+    assert woken.told() == expected
+    woken.node(None, Key("", "node-0"))
+    assert woken.told() == expected
+
+
+def test_pods_on_other_nodes_make_no_difference() -> None:
+    woken = Woken()
+    woken.pod(pod("node-1"))
+    woken.told()
+    woken.node(node("node-0", NOBODY))
+    assert woken.told() == []
+
+
+def test_the_sorted_nodes_are_the_same_until_one_changes_its_place() -> None:
+    woken = Woken()
+    woken.node(node("node-1"))
+    before = woken.caches.fleet.nodes
+    woken.node(node("node-1"))
+    assert woken.caches.fleet.nodes is before, "a heartbeat"
+    woken.node(node("node-0"))
+    assert [one.name for one in woken.caches.fleet.nodes] == ["node-0", "node-1"]
+    woken.node(None, Key("", "node-1"))
+    assert [one.name for one in woken.caches.fleet.nodes] == ["node-0"]
+
+
+def test_what_was_known_of_a_node_goes_with_it() -> None:
+    woken = Woken()
+    woken.node(node("node-0"))
+    woken.memories.of(OURS).predecessors["node-0"] = Predecessor(uid="before", hash="v1")
+    woken.node(None, Key("", "node-0"))
+    assert woken.memories.of(OURS).predecessors == {}
+    assert woken.forgotten == ["node-0"]
+
+
+def test_a_placement_that_makes_no_sense_hides_nobody() -> None:
+    senseless = replace(ds(nodeSelector="everywhere"), name="senseless", uid="uid-senseless")
+    woken = Woken(senseless, ds())
+    woken.node(node("node-0"))
+    assert woken.told() == [("demo", "urgent")]
+
+
+# revisions
+
+
+def test_a_revision_that_comes_or_goes_wakes_its_owner() -> None:
+    woken = Woken()
+    woken.revision(revision("v1"))
+    assert woken.told() == [("demo", "urgent")]
+    woken.revision(None, revision("v1").key)
+    assert woken.told() == [("demo", "urgent")]
+
+
+def test_an_orphaned_revision_wakes_its_old_owner_and_whoever_may_claim_it() -> None:
+    twin = replace(ds(), name="twin", uid="uid-twin")
+    woken = Woken(ds(), twin, OTHER)
+    orphan = revision("v1", owner_uid="")
+    assert orphan.labels.items() >= LABELS.items()
+    woken.revision(orphan)
+    assert woken.told() == [("demo", "urgent"), ("twin", "urgent")]
+    woken.revision(None, orphan.key)
+    assert woken.told() == []
