@@ -52,7 +52,7 @@ def broken(change: Change, server: Chronicle) -> Iterator[str]:
             server.written_since.append("delete")
             yield from _burst("delete", told, server)
             yield from _deletion(told.pods.get(before.uid, before), told, basis)
-        elif before.ended and change.type == "DELETED":
+        elif before.ended and not before.dying and (change.type == "DELETED" or after.dying):
             server.written_since.append("delete")
             yield from _burst("delete", told, server)
             yield from _back_off(before, change.version, told, server)
