@@ -6,10 +6,10 @@ say so and why.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import Iterator
 
 import pytest
-import pytest_asyncio
 
 from tests.beds.absence import not_to_be_had
 from tests.beds.control_plane import Binaries, ControlPlane, ControlPlaneUnavailable, obtain
@@ -37,14 +37,16 @@ def complete_binaries(control_plane_binaries: Binaries) -> Binaries:
     return control_plane_binaries
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def control_plane(control_plane_binaries: Binaries) -> AsyncIterator[ControlPlane]:
+@pytest.fixture(scope="session")
+def control_plane(control_plane_binaries: Binaries) -> Iterator[ControlPlane]:
     """One control plane for the whole run, without scheduler: a test takes a namespace of its own in it.
 
     A test that breaks its control plane, or counts nodes that others also add, starts its own.
     """
-    async with ControlPlane(control_plane_binaries, audit=True) as plane:
-        yield plane
+    plane = ControlPlane(control_plane_binaries, audit=True)  # it belongs to no loop: those of tests differ
+    asyncio.run(plane.__aenter__())
+    yield plane
+    asyncio.run(plane.__aexit__(None, None, None))
 
 
 @pytest.hookimpl(trylast=True)
