@@ -1,6 +1,7 @@
 """An event loop whose clock jumps to the next timer whenever every task waits: days pass in milliseconds.
 
 Only for what runs without sockets (`tests.beds.simulator.InProcess`): bytes on their way do not hold a jump back.
+Who opens one asks the loop to follow real time first; a jump with one open is an error.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import selectors
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
 
@@ -21,15 +23,35 @@ START = 1_790_000_000.0
 class _JumpingSelector(selectors.DefaultSelector):
     def __init__(self, now: float) -> None:
         super().__init__()
-        self.now = now
+        self._now = now
+        self._ahead: float | None = None
+        """Of the machine's clock, in seconds, once time is real."""
+
+    @property
+    def now(self) -> float:
+        return self._now if self._ahead is None else time.monotonic() + self._ahead
+
+    def pass_by(self, seconds: float) -> None:
+        if self._ahead is None:
+            self._now += seconds
+        else:
+            self._ahead += seconds
+
+    def follow_real_time(self) -> None:
+        if self._ahead is None:
+            self._ahead = self._now - time.monotonic()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if self._ahead is not None:
+            return super().select(timeout)
         ready: list[tuple[selectors.SelectorKey, int]] = super().select(0)
         if ready or timeout == 0:
             return ready
         if timeout is None:
             raise RuntimeError("every task waits, and there is no timer: this would never end")
-        self.now += timeout
+        if len(self.get_map()) > 1:  # one is the loop's own
+            raise RuntimeError("a socket or a pipe is open, and no jump waits for what it brings: follow_real_time()")
+        self._now += timeout
         return []
 
 
@@ -45,7 +67,18 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def freeze(self, seconds: float) -> None:
         """Time passes and nothing runs: a stopped process, a paused machine."""
-        self._jumping.now += seconds
+        self._jumping.pass_by(seconds)
+
+    def follow_real_time(self) -> None:
+        """From now on no second is left out: there are sockets or processes. Its time goes on from where it is."""
+        self._jumping.follow_real_time()
+
+
+def follow_real_time() -> None:
+    """No second is left out any more, in whatever loop this runs."""
+    loop = asyncio.get_running_loop()
+    if isinstance(loop, VirtualLoop):
+        loop.follow_real_time()
 
 
 def clock() -> float:

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.beds.controller.running import unhurried
 from tests.plugin import kept
 
 
 @pytest.fixture(scope="package", autouse=True)
-def _scenes_end() -> Iterator[None]:
-    """Those that are kept from test to test."""
-    yield
-    kept.end_all()
+def _scenes_play_in_virtual_time_and_end() -> Iterator[None]:
+    """Those too that are kept from test to test."""
+    with unhurried():
+        yield
+        kept.end_all()

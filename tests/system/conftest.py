@@ -1,10 +1,10 @@
-"""The two beds as fixtures: `bed` runs a test on both, `simulator` and `control_plane_bed` on one."""
+"""The beds as fixtures: `bed` is the simulator, with `both_beds` the real control plane too; `real_bed` only that."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -17,10 +17,15 @@ from tests.beds.control_plane import DEFAULT_CONTROLLERS, ControlPlane, User
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import in_force, install, on_control_plane, simulated
 from tests.beds.rights import token_account
+from tests.beds.virtual_time import VirtualLoop
+from tests.system.beds import SIMULATOR
 
 Open = Callable[[], AbstractAsyncContextManager[Bed]]
 
-BEDS = ["simulator", pytest.param("control-plane", marks=pytest.mark.real)]
+
+def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Virtual time; on the real control plane it follows the real one."""
+    return {"virtual": VirtualLoop}
 
 
 @pytest.fixture(autouse=True)
@@ -67,9 +72,10 @@ def account(plane: ControlPlane) -> Iterator[User]:
     assert audit.refused() == [], "requests of the controller that its roles do not cover"
 
 
-@pytest.fixture(params=BEDS)
+@pytest.fixture
 def opened(request: pytest.FixtureRequest) -> Open:
-    if request.param == "simulator":
+    """The simulator, unless `both_beds` asks for the other one."""
+    if getattr(request, "param", SIMULATOR) == SIMULATOR:
         return simulated
     plane: ControlPlane = request.getfixturevalue("plane")
     account: User = request.getfixturevalue("account")
@@ -80,12 +86,6 @@ def opened(request: pytest.FixtureRequest) -> Open:
 async def bed(opened: Open) -> AsyncIterator[Bed]:
     """A bed with the controller running, and without nodes."""
     async with hosted(opened()) as inside:
-        yield inside
-
-
-@pytest_asyncio.fixture
-async def simulator() -> AsyncIterator[Bed]:
-    async with hosted(simulated()) as inside:
         yield inside
 
 

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from controller.runtime.clock import Clock, system_clock
 from tests.beds.api import DAEMONSETS, NODES, PODS, REVISIONS, Event, Object, Resource, closing
 from tests.beds.controller.bed import Bed
 from tests.beds.pods import node_of
@@ -21,7 +20,6 @@ class Monitor:
     """What the server told, and when that arrived here. Versions count all kinds of objects together."""
 
     bed: Bed
-    clock: Clock
     first: list[tuple[Resource, Object]] = field(default_factory=list)
     events: list[tuple[int, Resource, Event, float]] = field(default_factory=list)
     _reached: dict[Resource, int] = field(default_factory=dict)
@@ -43,7 +41,7 @@ class Monitor:
             async for event in stream:
                 assert event.type != "ERROR", f"the watch of {resource.plural} ended: {event.object}"
                 reached = int(event.object["metadata"]["resourceVersion"])
-                self.events.append((reached, resource, event, self.clock()))
+                self.events.append((reached, resource, event, self.bed.clock()))
                 self._reached[resource] = reached
                 self._news.set()
 
@@ -73,15 +71,13 @@ class Monitor:
 
 
 @asynccontextmanager
-async def monitoring(
-    bed: Bed, *, name: str = "agent", most_unavailable: int | None = None, clock: Clock = system_clock
-) -> AsyncIterator[Monitor]:
+async def monitoring(bed: Bed, *, name: str = "agent", most_unavailable: int | None = None) -> AsyncIterator[Monitor]:
     """Fails at its end with every moment in which the server's objects broke a limit: see `Judge`.
 
     maxSurge, partition, selector and pause are those of the DaemonSet as the server had it at that moment;
     `most_unavailable` is the test's own. A test that edits them waits until the controller is idle before.
     """
-    monitor, began = Monitor(bed, clock), clock()
+    monitor, began = Monitor(bed), bed.clock()
     listed = {resource: asyncio.Event() for resource in WATCHED}
     tasks = [asyncio.create_task(monitor.watch(one, ready), name=one.plural) for one, ready in listed.items()]
     try:

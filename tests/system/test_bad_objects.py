@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from tests.beds.api import DAEMONSETS, PODS, Object
-from tests.beds.control_plane.ports import free_port
 from tests.beds.controller.bed import Bed, uids
-from tests.beds.controller.metrics import metric, with_metrics
+from tests.beds.controller.metrics import metric
 from tests.beds.objects import V2, daemonset, labelled, requires
 from tests.beds.pods import condition
 from tests.beds.simulator.kinds import DAEMONSETS as DAEMONSET_KIND
@@ -17,6 +16,7 @@ from tests.beds.simulator.kinds import NODES as NODE_KIND
 from tests.beds.simulator.kinds import PODS as POD_KIND
 from tests.beds.simulator.kinds import REVISIONS as REVISION_KIND
 from tests.beds.simulator.objects import Kind
+from tests.system.beds import both_beds
 
 REFUSED = [{"name": "agent", "image": V2, "volumeMounts": [{"name": "nowhere", "mountPath": "/data"}]}]
 """Containers that the CRD lets pass and the server refuses in a pod."""
@@ -45,6 +45,7 @@ def spoil(bed: Bed, kind: Kind, name: str, field: str, value: Any) -> None:
     cluster.store.put(kind, stored.name, broken)
 
 
+@both_beds
 async def test_a_template_that_the_server_refuses_costs_no_old_pod(bed: Bed) -> None:
     nodes = await bed.add_nodes(3)
     await bed.deploy(daemonset())
@@ -86,8 +87,7 @@ async def test_a_first_template_that_the_server_refuses_is_told_and_tried_seldom
     ],
     ids=["selector", "maxUnavailable", "partition"],
 )
-async def test_a_strategy_that_cannot_be_read_changes_nothing_and_is_told(simulator: Bed, rolling: Object) -> None:
-    bed = simulator
+async def test_a_strategy_that_cannot_be_read_changes_nothing_and_is_told(bed: Bed, rolling: Object) -> None:
     nodes = await bed.add_nodes(2)
     await bed.deploy(daemonset())
     before = uids(await bed.pods())
@@ -145,8 +145,7 @@ async def test_placement_that_cannot_be_read_deletes_no_pod_and_is_told(
     assert condition(await bed.daemonset(), "Degraded")["reason"] == "AsExpected"
 
 
-async def test_a_template_with_a_field_of_the_wrong_type_is_told(simulator: Bed) -> None:
-    bed = simulator
+async def test_a_template_with_a_field_of_the_wrong_type_is_told(bed: Bed) -> None:
     nodes = await bed.add_nodes(2)
     await bed.api.create(DAEMONSETS, daemonset(pod={"nodeSelector": "blue"}))
     await bed.condition("Degraded", "InvalidSpec")
@@ -155,8 +154,7 @@ async def test_a_template_with_a_field_of_the_wrong_type_is_told(simulator: Bed)
     assert await bed.pods() == {}
 
 
-async def test_a_selector_that_selects_everything_is_told_and_selects_nothing(simulator: Bed) -> None:
-    bed = simulator
+async def test_a_selector_that_selects_everything_is_told_and_selects_nothing(bed: Bed) -> None:
     nodes = await bed.add_nodes(2)
     await bed.api.create(DAEMONSETS, daemonset(selector={}))
     await bed.condition("Degraded", "InvalidSpec")
@@ -165,11 +163,7 @@ async def test_a_selector_that_selects_everything_is_told_and_selects_nothing(si
     assert await bed.pods() == {}
 
 
-async def test_a_pod_that_cannot_be_read_is_told_and_its_last_good_state_is_kept(simulator: Bed) -> None:
-    bed = simulator
-    port = free_port()
-    await bed.controller.stop()
-    bed.controller.start(with_metrics(bed, port))
+async def test_a_pod_that_cannot_be_read_is_told_and_its_last_good_state_is_kept(bed: Bed) -> None:
     nodes = await bed.add_nodes(3)
     await bed.deploy(daemonset())
     before = uids(await bed.pods())
@@ -178,7 +172,7 @@ async def test_a_pod_that_cannot_be_read_is_told_and_its_last_good_state_is_kept
     await bed.event("MalformedObject", broken)
     degraded = await bed.condition("Degraded", "WritesFail")
     assert broken in degraded["message"]
-    assert await metric(port, "kruise_ds_malformed_objects_total", resource="pods") == 1
+    assert metric(bed.controller, "kruise_ds_malformed_objects_total", resource="pods") == 1
     await bed.idle()
     assert bed.journal.of("pods") == []
     assert uids(await bed.pods()) == before
@@ -191,24 +185,19 @@ async def test_a_pod_that_cannot_be_read_is_told_and_its_last_good_state_is_kept
 
 
 @pytest.mark.parametrize("field", ["spec.minReadySeconds", "spec.selector.matchLabels"])
-async def test_a_daemonset_that_cannot_be_read_keeps_its_pods_and_is_told(simulator: Bed, field: str) -> None:
-    bed = simulator
-    port = free_port()
-    await bed.controller.stop()
-    bed.controller.start(with_metrics(bed, port))
+async def test_a_daemonset_that_cannot_be_read_keeps_its_pods_and_is_told(bed: Bed, field: str) -> None:
     nodes = await bed.add_nodes(2)
     await bed.deploy(daemonset())
     before = uids(await bed.pods())
     spoil(bed, DAEMONSET_KIND, "agent", field, "ten")
     await bed.event("MalformedObject", "agent")
-    assert await metric(port, "kruise_ds_malformed_objects_total", resource="daemonsets") == 1
+    assert metric(bed.controller, "kruise_ds_malformed_objects_total", resource="daemonsets") == 1
     await others_go_on(bed, *nodes)
     assert uids(await bed.pods()) == before
     assert [write for write in bed.journal.of("pods", failed=True) if write.name.startswith("agent-")] == []
 
 
-async def test_a_revision_or_node_that_cannot_be_read_stops_nothing(simulator: Bed) -> None:
-    bed = simulator
+async def test_a_revision_or_node_that_cannot_be_read_stops_nothing(bed: Bed) -> None:
     nodes = await bed.add_nodes(2)
     await bed.deploy(daemonset())
     before = uids(await bed.pods())

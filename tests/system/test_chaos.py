@@ -13,7 +13,6 @@ from tests.beds.controller.opening import simulated
 from tests.beds.nodes import INSTANT, Behaviour
 from tests.beds.objects import daemonset
 from tests.beds.simulator.faults import Answer, CloseWatch, ErrorEvent, LateWatch, LoseAnswer, LoseRequest, Rule
-from tests.beds.virtual_time import clock, virtual_time
 from tests.system.replay import film
 
 FAULTS = [
@@ -126,9 +125,8 @@ class Day:
 
 
 @pytest.mark.parametrize("seed", range(25))
-@virtual_time
 async def test_after_a_random_day_every_node_has_its_pod_and_nothing_else_happens(seed: int) -> None:
-    async with simulated(clock=clock, latency=0.02) as bed:
+    async with simulated(latency=0.02) as bed:
         bed.patience = 7200.0
         await bed.add_nodes(5)
         history = await film(bed)

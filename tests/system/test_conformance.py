@@ -7,6 +7,7 @@ from tests.beds.controller.bed import Bed, uids
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, daemonset
 from tests.beds.pods import condition, image_of
+from tests.system.beds import both_beds
 from tests.system.replay import film
 
 HASH = "controller-revision-hash"
@@ -16,6 +17,7 @@ def hashes(pods: dict[str, Object]) -> set[str]:
     return {pod["metadata"]["labels"][HASH] for pod in pods.values()}
 
 
+@both_beds
 async def test_c1_every_node_gets_its_pod_and_a_deleted_one_is_replaced_there(bed: Bed) -> None:
     nodes = await bed.add_nodes(3)
     await bed.deploy(daemonset())
@@ -30,6 +32,7 @@ async def test_c1_every_node_gets_its_pod_and_a_deleted_one_is_replaced_there(be
     await bed.status(desired=3, current=3, ready=3, available=3)
 
 
+@both_beds
 async def test_c2_a3_pods_follow_the_labels_of_nodes_and_the_node_selector(bed: Bed) -> None:
     await bed.add_nodes(3)
     await bed.deploy(daemonset(pod={"nodeSelector": {"color": "blue"}}))
@@ -52,6 +55,7 @@ async def test_c2_a3_pods_follow_the_labels_of_nodes_and_the_node_selector(bed: 
     assert bed.journal.deleted == ["node-1"]
 
 
+@both_beds
 async def test_c3_a_failed_pod_is_replaced_and_its_object_is_gone(bed: Bed) -> None:
     nodes = await bed.add_nodes(3)
     await bed.deploy(daemonset())
@@ -65,6 +69,7 @@ async def test_c3_a_failed_pod_is_replaced_and_its_object_is_gone(bed: Bed) -> N
     assert (bed.journal.deleted, bed.journal.created) == (["node-2"], ["node-2"])
 
 
+@both_beds
 async def test_c4_a_rolling_update_keeps_all_but_one_node_served(bed: Bed) -> None:
     nodes = await bed.add_nodes(4)
     await bed.deploy(daemonset())
@@ -83,6 +88,7 @@ async def test_c4_a_rolling_update_keeps_all_but_one_node_served(bed: Bed) -> No
     assert bed.journal.deleted == ["node-3", "node-2", "node-1", "node-0"]
 
 
+@both_beds
 async def test_c5_going_back_in_the_middle_restarts_no_pod_that_was_still_old(bed: Bed) -> None:
     nodes = await bed.add_nodes(3)
     await bed.deploy(daemonset())
@@ -103,6 +109,7 @@ async def test_c5_going_back_in_the_middle_restarts_no_pod_that_was_still_old(be
     assert min(len(served) for served in await history.served()) == 2, "maxUnavailable is 1"
 
 
+@both_beds
 async def test_c6_list_and_delete_by_label(bed: Bed) -> None:
     await bed.add_nodes(1)
     await bed.deploy(daemonset())
@@ -115,6 +122,7 @@ async def test_c6_list_and_delete_by_label(bed: Bed) -> None:
     assert rest["metadata"]["name"] == "other"
 
 
+@both_beds
 async def test_c7_conditions_that_others_write_stay(bed: Bed) -> None:
     await bed.add_nodes(1)
     found = await bed.deploy(daemonset())
@@ -134,6 +142,7 @@ async def test_c7_conditions_that_others_write_stay(bed: Bed) -> None:
     assert condition(found, "Progressing")["reason"] == "RolloutComplete", "ours are written again"
 
 
+@both_beds
 async def test_c8_revisions_can_be_relabelled_doubled_and_deleted_by_hand(bed: Bed) -> None:
     nodes = await bed.add_nodes(2)
     await bed.deploy(daemonset())

@@ -14,9 +14,10 @@ from tests.beds.control_plane.ports import free_port
 from tests.beds.control_plane.probe import get
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.controller.journal import Write
-from tests.beds.controller.metrics import metric, scrape, with_metrics
+from tests.beds.controller.metrics import metric
 from tests.beds.controller.opening import connection_to
 from tests.beds.objects import V1, V2, V3, bare_pod, daemonset
+from tests.beds.virtual_time import follow_real_time
 
 OPERATIONS = "kruise_daemonset_pod_operations_total"
 ROLLOUTS = "kruise_daemonset_rollouts_total"
@@ -24,22 +25,18 @@ IN_PLACE = "InPlaceIfPossible"
 SECONDS = "kruise_ds_node_update_duration_seconds_count"
 
 
-async def counting(bed: Bed, **spec: object) -> int:
-    """The controller with metrics, and a DaemonSet on three nodes that it has deployed. Returns the port."""
-    await bed.controller.stop()
-    port = free_port()
-    bed.controller.start(with_metrics(bed, port))
+async def counting(bed: Bed, **spec: object) -> None:
+    """A DaemonSet on three nodes that the controller has deployed."""
     await bed.add_nodes(3)
     await bed.api.create(DAEMONSETS, daemonset(**spec))  # type: ignore[arg-type]
     await bed.settled()
     await bed.phase("Healthy")
     await bed.idle()
-    return port
 
 
-async def rollouts(port: int) -> dict[str, float]:
+def rollouts(bed: Bed) -> dict[str, float]:
     return {
-        result: await metric(port, ROLLOUTS, daemonset="agent", result=result)
+        result: metric(bed.controller, ROLLOUTS, daemonset="agent", result=result)
         for result in ("completed", "rolled_back", "superseded")
     }
 
@@ -51,7 +48,7 @@ def answered(writes: list[Write]) -> tuple[float, float]:
 
 
 async def test_pod_operations_are_what_the_server_was_asked_for(bed: Bed) -> None:
-    port = await counting(bed)
+    await counting(bed)
     await bed.set_image(V2)
     await bed.settled()
     stray = bare_pod("stray", "node-0")
@@ -62,32 +59,32 @@ async def test_pod_operations_are_what_the_server_was_asked_for(bed: Bed) -> Non
     await bed.idle()
     for operation, verb in (("create", "create"), ("delete", "delete"), ("adopt", "patch")):
         told = [
-            await metric(port, OPERATIONS, daemonset="agent", operation=operation, result=result)
+            metric(bed.controller, OPERATIONS, daemonset="agent", operation=operation, result=result)
             for result in ("success", "error")
         ]
         assert tuple(told) == answered(bed.journal.of("pods", verb, failed=True)), operation
     statuses = bed.journal.of("daemonsets.apps.kruise.io/status")
-    assert await metric(port, "kruise_ds_status_updates_total", result="success") == len(statuses)
-    assert await metric(port, "kruise_ds_template_dry_runs_total", result="accepted") == len(
+    assert metric(bed.controller, "kruise_ds_status_updates_total", result="success") == len(statuses)
+    assert metric(bed.controller, "kruise_ds_template_dry_runs_total", result="accepted") == len(
         bed.journal.of("pods", "probe")
     )
-    assert await metric(port, SECONDS, method="recreate") == 3
-    assert await metric(port, SECONDS, method="surge") == 0
+    assert metric(bed.controller, SECONDS, method="recreate") == 3
+    assert metric(bed.controller, SECONDS, method="surge") == 0
 
 
 async def test_each_rollout_ends_once(bed: Bed) -> None:
-    port = await counting(bed)
-    assert await rollouts(port) == {"completed": 1, "rolled_back": 0, "superseded": 0}, "the deployment"
+    await counting(bed)
+    assert rollouts(bed) == {"completed": 1, "rolled_back": 0, "superseded": 0}, "the deployment"
     await bed.edit({"updateStrategy": {"rollingUpdate": {"partition": 2}}})
     await bed.set_image(V2)
     await bed.phase("Held")
-    assert (await rollouts(port))["completed"] == 1, "held is not the end"
+    assert rollouts(bed)["completed"] == 1, "held is not the end"
     await bed.set_image(V1)
     await bed.edit({"updateStrategy": {"rollingUpdate": {"partition": 0}}})
     await bed.settled()
     await bed.phase("Healthy")
     await bed.idle()
-    assert await rollouts(port) == {"completed": 2, "rolled_back": 1, "superseded": 0}, "V2 went, V1 is back"
+    assert rollouts(bed) == {"completed": 2, "rolled_back": 1, "superseded": 0}, "V2 went, V1 is back"
     await bed.edit({"updateStrategy": {"rollingUpdate": {"paused": True}}})
     await bed.set_image(V2)
     await bed.phase("Paused")
@@ -98,51 +95,51 @@ async def test_each_rollout_ends_once(bed: Bed) -> None:
     await bed.settled()
     await bed.phase("Healthy")
     await bed.idle()
-    assert await rollouts(port) == {"completed": 3, "rolled_back": 1, "superseded": 1}
-    assert await metric(port, "kruise_ds_rollout_duration_seconds_count") == 5
+    assert rollouts(bed) == {"completed": 3, "rolled_back": 1, "superseded": 1}
+    assert metric(bed.controller, "kruise_ds_rollout_duration_seconds_count") == 5
 
 
 async def test_a_surge_then_in_place_updates_that_are_none(bed: Bed) -> None:
-    port = await counting(bed, rolling={"maxSurge": 1, "maxUnavailable": 0})
+    await counting(bed, rolling={"maxSurge": 1, "maxUnavailable": 0})
     await bed.set_image(V2)
     await bed.settled()
     await bed.idle()
-    assert await metric(port, SECONDS, method="surge") == 3
-    assert await metric(port, SECONDS, method="recreate") == 0
+    assert metric(bed.controller, SECONDS, method="surge") == 3
+    assert metric(bed.controller, SECONDS, method="recreate") == 0
     await bed.edit(
         {"updateStrategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1, "rollingUpdateType": IN_PLACE}}}
     )
     await bed.set_image(V3)
     await bed.settled()
     await bed.idle()
-    assert await metric(port, SECONDS, method="surge") == 3
-    assert await metric(port, SECONDS, method="recreate") == 3
-    assert await metric(port, "kruise_daemonset_in_place_fallbacks_total", reason="NotSupportedYet") == 3
+    assert metric(bed.controller, SECONDS, method="surge") == 3
+    assert metric(bed.controller, SECONDS, method="recreate") == 3
+    assert metric(bed.controller, "kruise_daemonset_in_place_fallbacks_total", reason="NotSupportedYet") == 3
 
 
 async def test_what_is_counted_of_a_daemonset_starts_at_zero_and_goes_with_it(bed: Bed) -> None:
-    port = await counting(bed)
-    text = await scrape(port)
+    await counting(bed)
+    text = bed.controller.scrape()
     assert 'reason="ResizeDenied"} 0.0' in text
     assert 'operation="in_place_update",result="error"} 0.0' in text
     await bed.api.delete(DAEMONSETS, "agent", options={"propagationPolicy": "Foreground"})
     await bed.until(DAEMONSETS, lambda found: "still there" if found else "", "agent gone")
     await bed.idle()
-    assert 'daemonset="agent"' not in await scrape(port)
+    assert 'daemonset="agent"' not in bed.controller.scrape()
 
 
-async def test_watches_tasks_and_the_probe_that_looks_at_them(simulator: Bed) -> None:
-    bed = simulator
+async def test_watches_tasks_and_the_probe_that_looks_at_them(bed: Bed) -> None:
+    follow_real_time()
     await bed.controller.stop()
-    port, health = free_port(), free_port()
-    settings = msgspec.structs.replace(with_metrics(bed, port), health_address=f"127.0.0.1:{health}")
+    health = free_port()
+    settings = msgspec.structs.replace(bed.controller.settings, health_address=f"127.0.0.1:{health}")
     bed.controller.start(settings)
     await bed.add_nodes(1)
     await bed.deploy(daemonset())
     for kind, count in (("worker", settings.workers), ("reflector", 4), ("heartbeat", 1), ("events", 1)):
-        assert await metric(port, "kruise_ds_tasks", kind=kind) == count, kind
+        assert metric(bed.controller, "kruise_ds_tasks", kind=kind) == count, kind
     for resource in ("daemonsets", "pods", "nodes", "controllerrevisions"):
-        told = await metric(port, "kruise_ds_informer_last_contact_timestamp_seconds", resource=resource)
+        told = metric(bed.controller, "kruise_ds_informer_last_contact_timestamp_seconds", resource=resource)
         assert 0 <= time.time() - told < 60, resource
     assert await get(f"http://127.0.0.1:{health}/healthz?verbose") == (
         200,
@@ -160,7 +157,7 @@ async def test_another_controller_that_writes_our_status_is_counted_and_named_an
     real_bed: Bed, plane: ControlPlane
 ) -> None:
     bed = real_bed
-    port = await counting(bed)
+    await counting(bed)
     connection = connection_to(plane, plane.admin)
     async with (
         open_transport(connection, "kruise-manager") as theirs,
@@ -171,12 +168,12 @@ async def test_another_controller_that_writes_our_status_is_counted_and_named_an
         await Api(hand, bed.api.namespace).patch(DAEMONSETS, "agent", {"status": {"numberReady": 1}}, sub="status")
         await bed.status(ready=3)
         await bed.idle()
-        assert await metric(port, foreign) == 0, "a person is no controller"
+        assert metric(bed.controller, foreign) == 0, "a person is no controller"
         await asyncio.sleep(1.1)
         await Api(theirs, bed.api.namespace).patch(DAEMONSETS, "agent", {"status": {"numberReady": 2}}, sub="status")
         told = await bed.event("ForeignStatusWrite")
         assert "'kruise-manager' wrote this status too" in told["message"]
-        assert await metric(port, foreign) == 1
+        assert metric(bed.controller, foreign) == 1
         bed.journal.clear()
         before = uids(await bed.pods())
         await bed.set_image(V2)

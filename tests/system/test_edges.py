@@ -7,10 +7,12 @@ from tests.beds.controller.bed import Bed, uids
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, bare_pod, daemonset, owner
 from tests.beds.pods import controller_of, image_of, node_of
+from tests.system.beds import both_beds
 from tests.system.quota import full_quota
 from tests.system.replay import film
 
 
+@both_beds
 async def test_a_quota_that_is_just_enough_does_not_hold_up_an_update(bed: Bed) -> None:
     nodes = await bed.add_nodes(3)
     await bed.deploy(daemonset())
@@ -20,6 +22,7 @@ async def test_a_quota_that_is_just_enough_does_not_hold_up_an_update(bed: Bed) 
         await bed.runs_on(*nodes, image=V2)
 
 
+@both_beds
 async def test_a_pod_name_that_somebody_else_took_is_left_to_him(bed: Bed) -> None:
     nodes = await bed.add_nodes(2)
     await bed.deploy(daemonset())
@@ -35,6 +38,7 @@ async def test_a_pod_name_that_somebody_else_took_is_left_to_him(bed: Bed) -> No
     assert len([write for write in bed.journal.of("pods", "create", failed=True) if write.status == 409]) <= 1
 
 
+@both_beds
 async def test_a_namespace_that_ends_is_left_in_peace(bed: Bed) -> None:
     await bed.add_nodes(3)
     held = daemonset()

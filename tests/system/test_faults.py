@@ -27,7 +27,6 @@ from tests.beds.simulator.faults import (
     Rule,
     StaleList,
 )
-from tests.beds.virtual_time import clock, virtual_time
 from tests.system.replay import film
 
 STATUS = "daemonsets.apps.kruise.io/status"
@@ -112,9 +111,8 @@ async def deploy_and_update(bed: Bed) -> None:
 
 
 @pytest.mark.parametrize("cell", MATRIX)
-@virtual_time
 async def test_r_one_node_never_has_two_pods_and_ends_with_one(cell: str) -> None:
-    async with simulated(*MATRIX[cell], clock=clock, latency=LATENCY, behaviour=SLOW) as bed:
+    async with simulated(*MATRIX[cell], latency=LATENCY, behaviour=SLOW) as bed:
         bed.patience = 600.0
         await bed.add_nodes(1)
         history = await film(bed)
@@ -131,25 +129,22 @@ async def test_r_one_node_never_has_two_pods_and_ends_with_one(cell: str) -> Non
 
 
 @pytest.mark.parametrize("fault", WRITES)
-@virtual_time
 async def test_writes_that_fail_or_are_not_answered(fault: str) -> None:
-    async with simulated(WRITES[fault], clock=clock, latency=LATENCY, behaviour=SLOW) as bed:
+    async with simulated(WRITES[fault], latency=LATENCY, behaviour=SLOW) as bed:
         await deploy_and_update(bed)
 
 
 @pytest.mark.parametrize("fault", WATCHES)
-@virtual_time
 async def test_watches_that_are_late_or_end(fault: str) -> None:
-    async with simulated(WATCHES[fault], clock=clock, latency=LATENCY, behaviour=SLOW) as bed:
+    async with simulated(WATCHES[fault], latency=LATENCY, behaviour=SLOW) as bed:
         await deploy_and_update(bed)
 
 
 @pytest.mark.parametrize("resource", ["pods", REVISIONS, DAEMONSET, "nodes"])
-@virtual_time
 async def test_d11_a_late_watch_makes_nothing_be_written_twice(resource: str) -> None:
     """Nothing is decided from a cache that has not seen our own writes: no create or delete is ever refused."""
     late = Rule(verb="watch", resource=resource, effect=LateWatch(seconds=3))
-    async with simulated(late, clock=clock, latency=LATENCY, behaviour=SLOW) as bed:
+    async with simulated(late, latency=LATENCY, behaviour=SLOW) as bed:
         await deploy_and_update(bed)
     assert bed.journal.failed == []
     assert sorted(bed.journal.deleted) == ["node-0", "node-1", "node-2", "node-3"]
@@ -157,9 +152,8 @@ async def test_d11_a_late_watch_makes_nothing_be_written_twice(resource: str) ->
 
 
 @pytest.mark.parametrize("fault", ["create", "create, no answer for long", "delete", "status", "busy, everything"])
-@virtual_time
 async def test_writes_that_fail_while_surging(fault: str) -> None:
-    async with simulated(WRITES[fault], clock=clock, latency=LATENCY, behaviour=SLOW) as bed:
+    async with simulated(WRITES[fault], latency=LATENCY, behaviour=SLOW) as bed:
         bed.patience = 3600.0
         nodes = await bed.add_nodes(4)
         await bed.deploy(daemonset(rolling={"maxSurge": 2, "maxUnavailable": 0}))
@@ -175,10 +169,9 @@ async def test_writes_that_fail_while_surging(fault: str) -> None:
 @pytest.mark.parametrize(
     "effect", [Answer(409), Answer(500), Answer(429, retry_after=1), LoseAnswer(), LoseRequest()]
 )
-@virtual_time
 async def test_adoption_and_release_that_fail_are_tried_again(effect: Effect) -> None:
     fault = Rule(verb="patch", resource="pods", nth=(1, 3), effect=effect)
-    async with simulated(fault, clock=clock, latency=LATENCY, behaviour=SLOW) as bed:
+    async with simulated(fault, latency=LATENCY, behaviour=SLOW) as bed:
         bed.patience = 600.0
         nodes = await bed.add_nodes(3)
         await bed.deploy(daemonset())
@@ -196,10 +189,9 @@ async def test_adoption_and_release_that_fail_are_tried_again(effect: Effect) ->
         }
 
 
-@virtual_time
 async def test_a_controller_that_starts_with_a_list_from_the_past_does_nothing_twice() -> None:
     stale = Rule(verb="list", resource="*", times=4, effect=StaleList(seconds=5))
-    async with simulated(clock=clock, latency=LATENCY) as bed:
+    async with simulated(latency=LATENCY) as bed:
         bed.patience = 600.0
         bed.simulator.cluster.watch_list = False
         nodes = await bed.add_nodes(4)
@@ -213,9 +205,8 @@ async def test_a_controller_that_starts_with_a_list_from_the_past_does_nothing_t
         assert bed.journal.of("pods") == []
 
 
-@virtual_time
 async def test_a_server_that_is_away_for_a_while_is_waited_for() -> None:
-    async with simulated(clock=clock, latency=LATENCY) as bed:
+    async with simulated(latency=LATENCY) as bed:
         bed.patience = 600.0
         nodes = await bed.add_nodes(4)
         await bed.deploy(daemonset())
@@ -233,9 +224,8 @@ async def test_a_server_that_is_away_for_a_while_is_waited_for() -> None:
         assert bed.journal.created == ["node-2"]
 
 
-@virtual_time
 async def test_a_node_that_comes_back_under_its_old_name_gets_a_pod_of_its_own() -> None:
-    async with simulated(clock=clock, latency=LATENCY) as bed:
+    async with simulated(latency=LATENCY) as bed:
         bed.patience = 600.0
         nodes = await bed.add_nodes(2)
         await bed.deploy(daemonset())
@@ -249,10 +239,9 @@ async def test_a_node_that_comes_back_under_its_old_name_gets_a_pod_of_its_own()
         assert bed.journal.created == ["node-1"]
 
 
-@virtual_time
 async def test_a_pod_that_never_goes_uses_the_budget_and_holds_up_only_its_node() -> None:
     """A finalizer on one, a silent kubelet under the other: both are terminating for ever."""
-    async with simulated(clock=clock, latency=LATENCY) as bed:
+    async with simulated(latency=LATENCY) as bed:
         bed.patience = 600.0
         await bed.add_nodes(4)
         await bed.deploy(daemonset(rolling={"maxUnavailable": 3}))

@@ -12,6 +12,7 @@ import pytest
 
 from controller.telemetry import log
 from tests.beds.api import DAEMONSETS, EVENTS, Object
+from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated
 from tests.beds.objects import V2, daemonset
 from tests.beds.simulator.faults import Answer, Rule
@@ -91,20 +92,19 @@ async def test_what_the_server_says_about_any_request_is_logged_without_them(out
         assert "7fK2mQ9x" not in whole
 
 
-async def test_a_pass_has_one_line_and_a_quiet_one_none_at_info(out: io.BytesIO) -> None:
-    async with simulated() as bed:
-        await bed.add_nodes(3)
-        await bed.deploy(daemonset())
-        acted = lines(out, "info")
-        assert sum(line.get("CreatePod", 0) for line in acted) == 3
-        assert {line["daemonset"] for line in acted} == {"agents/agent"}
-        assert all(line["reason"] and line["outcome"] and line["seconds"] >= 0 for line in acted)
-        ids = [line["reconcile_id"] for line in lines(out)]
-        assert len(ids) == len(set(ids)), "one line a pass"
-        out.truncate(0)
-        out.seek(0)
-        note = {"metadata": {"annotations": {"example.com/seen": "yes"}}}
-        await bed.api.patch(DAEMONSETS, "agent", note)
-        await bed.idle(1.0)
-        assert [line["level"] for line in lines(out)] == ["debug"] * len(lines(out))
-        assert lines(out), "it did look"
+async def test_a_pass_has_one_line_and_a_quiet_one_none_at_info(bed: Bed, out: io.BytesIO) -> None:
+    await bed.add_nodes(3)
+    await bed.deploy(daemonset())
+    acted = lines(out, "info")
+    assert sum(line.get("CreatePod", 0) for line in acted) == 3
+    assert {line["daemonset"] for line in acted} == {"agents/agent"}
+    assert all(line["reason"] and line["outcome"] and line["seconds"] >= 0 for line in acted)
+    ids = [line["reconcile_id"] for line in lines(out)]
+    assert len(ids) == len(set(ids)), "one line a pass"
+    out.truncate(0)
+    out.seek(0)
+    note = {"metadata": {"annotations": {"example.com/seen": "yes"}}}
+    await bed.api.patch(DAEMONSETS, "agent", note)
+    await bed.idle(1.0)
+    assert [line["level"] for line in lines(out)] == ["debug"] * len(lines(out))
+    assert lines(out), "it did look"

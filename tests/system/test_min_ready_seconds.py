@@ -15,7 +15,7 @@ from tests.beds.controller.opening import simulated
 from tests.beds.controller.waves import UNREADY, layout, live
 from tests.beds.objects import V2, daemonset
 from tests.beds.pods import condition, image_of, node_of
-from tests.beds.virtual_time import START, clock, virtual_time
+from tests.beds.virtual_time import START, clock
 from tests.system.monitor import monitoring
 
 HOUR = 3600
@@ -25,7 +25,7 @@ LIMITS = [{"maxUnavailable": 1}, {"maxSurge": 1}]
 @asynccontextmanager
 async def begun(rolling: Object, wait: int, *, skew: float = 0.0) -> AsyncIterator[Bed]:
     """Two nodes with v1; node-1 has its pod of v2, which is not ready yet. Everybody waits for that."""
-    async with simulated(clock=clock, skew=skew) as bed:
+    async with simulated(skew=skew) as bed:
         bed.patience = 30.0 * HOUR
         await bed.add_nodes(2)
         await bed.deploy(daemonset(minReadySeconds=wait, rolling=rolling))
@@ -50,9 +50,8 @@ def first_deletion(bed: Bed) -> Write:
 
 
 @pytest.mark.parametrize("rolling", LIMITS)
-@virtual_time
 async def test_u31_the_next_pod_goes_at_the_very_moment(rolling: Object) -> None:
-    async with begun(rolling, HOUR) as bed, monitoring(bed, most_unavailable=1, clock=clock):
+    async with begun(rolling, HOUR) as bed, monitoring(bed, most_unavailable=1):
         since = await ready(bed)
         await bed.idle(HOUR + 60)
         gone = first_deletion(bed)
@@ -61,7 +60,6 @@ async def test_u31_the_next_pod_goes_at_the_very_moment(rolling: Object) -> None
 
 
 @pytest.mark.parametrize("rolling", LIMITS)
-@virtual_time
 async def test_u31_nothing_is_written_meanwhile(rolling: Object) -> None:
     async with begun(rolling, HOUR) as bed:
         await ready(bed)
@@ -72,7 +70,6 @@ async def test_u31_nothing_is_written_meanwhile(rolling: Object) -> None:
 
 
 @pytest.mark.parametrize("rolling", LIMITS)
-@virtual_time
 async def test_a_pod_that_loses_its_readiness_begins_anew(rolling: Object) -> None:
     async with begun(rolling, HOUR) as bed:
         await ready(bed)
@@ -86,7 +83,6 @@ async def test_a_pod_that_loses_its_readiness_begins_anew(rolling: Object) -> No
 
 
 @pytest.mark.parametrize("rolling", LIMITS)
-@virtual_time
 async def test_a_wait_that_is_shortened_ends_now(rolling: Object) -> None:
     async with begun(rolling, 24 * HOUR) as bed:
         await ready(bed)
@@ -99,7 +95,6 @@ async def test_a_wait_that_is_shortened_ends_now(rolling: Object) -> None:
 
 
 @pytest.mark.parametrize("rolling", LIMITS)
-@virtual_time
 async def test_a_node_whose_clock_is_an_hour_ahead_costs_no_hour(rolling: Object) -> None:
     """A time stamp of the future counts from when the controller saw it."""
     async with begun(rolling, 60, skew=-float(HOUR)) as bed:
@@ -113,7 +108,6 @@ async def test_a_node_whose_clock_is_an_hour_ahead_costs_no_hour(rolling: Object
 
 
 @pytest.mark.parametrize("rolling", LIMITS)
-@virtual_time
 async def test_a_restarted_controller_waits_for_the_rest(rolling: Object) -> None:
     async with begun(rolling, HOUR) as bed:
         since = await ready(bed)

@@ -45,8 +45,8 @@ async def act(bed: Bed, what: str) -> None:
         ({}, "-3:v2 -2:v2", "without an available pod: node-2, node-3"),
     ],
 )
-async def test_a_broken_moment_is_told(simulator: Bed, rolling: Object, acts: str, words: str) -> None:
-    bed = await three_revisions(simulator)
+async def test_a_broken_moment_is_told(bed: Bed, rolling: Object, acts: str, words: str) -> None:
+    await three_revisions(bed)
     if "first pod" in words:
         await bed.api.patch(DAEMONSETS, "agent", PROGRESSIVE)
     await roll(bed, **{"partition": None, **rolling})
@@ -60,8 +60,8 @@ async def test_a_broken_moment_is_told(simulator: Bed, rolling: Object, acts: st
         await watched()
 
 
-async def test_a_rollout_within_its_limits_is_left_in_peace(simulator: Bed) -> None:
-    bed = await three_revisions(simulator)
+async def test_a_rollout_within_its_limits_is_left_in_peace(bed: Bed) -> None:
+    await three_revisions(bed)
     bed.nodes.behave("*", None)
     await roll(bed, **SURGE, partition=2)
     async with monitoring(bed, most_unavailable=0):

@@ -6,10 +6,12 @@ from tests.beds.api import DAEMONSETS, DAEMONSETS_ALPHA, PODS, REVISIONS, Object
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.objects import V2, bare_pod, daemonset, owner
 from tests.beds.pods import controller_of
+from tests.system.beds import both_beds
 
 HASH = "controller-revision-hash"
 
 
+@both_beds
 async def test_a2_deleting_a_daemonset_takes_its_pods_and_orphaning_leaves_them_to_the_next_one(bed: Bed) -> None:
     nodes = await bed.add_nodes(3)
     await bed.deploy(daemonset())
@@ -30,6 +32,7 @@ async def test_a2_deleting_a_daemonset_takes_its_pods_and_orphaning_leaves_them_
     assert bed.journal.of("pods") == []
 
 
+@both_beds
 async def test_a2_deleting_in_the_foreground_waits_for_the_pods_and_makes_no_new_ones(bed: Bed) -> None:
     await bed.add_nodes(3)
     await bed.deploy(daemonset())
@@ -40,6 +43,7 @@ async def test_a2_deleting_in_the_foreground_waits_for_the_pods_and_makes_no_new
     assert bed.journal.work == []
 
 
+@both_beds
 async def test_u61_an_orphan_that_matches_is_adopted_and_one_that_ends_or_differs_is_not(bed: Bed) -> None:
     await bed.add_nodes(2)
     one = await bed.deploy(daemonset())
@@ -73,6 +77,7 @@ async def test_u61_an_orphan_becomes_ours_when_its_labels_come_to_match(bed: Bed
     assert [(write.verb, write.name) for write in bed.journal.of("pods")] == [("patch", "stray")]
 
 
+@both_beds
 async def test_u62_a_pod_that_is_relabelled_is_released_and_replaced(bed: Bed) -> None:
     nodes = await bed.add_nodes(2)
     await bed.deploy(daemonset())
@@ -99,6 +104,7 @@ async def test_u62_a_pod_whose_owner_is_taken_away_by_hand_is_adopted_again(bed:
     assert [(write.verb, write.name) for write in bed.journal.of("pods")] == [("patch", name)]
 
 
+@both_beds
 async def test_u66_revisions_of_others_are_left_alone(bed: Bed) -> None:
     await bed.add_nodes(1)
     await bed.deploy(daemonset())
@@ -128,6 +134,7 @@ async def test_u66_revisions_of_others_are_left_alone(bed: Bed) -> None:
     await bed.api.patch(REVISIONS, "owned", {"metadata": {"finalizers": None}})
 
 
+@both_beds
 async def test_i4_b1_pods_owned_through_v1alpha1_are_ours(bed: Bed) -> None:
     nodes = await bed.add_nodes(3)
     one = await bed.deploy(daemonset())

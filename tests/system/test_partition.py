@@ -10,6 +10,7 @@ from tests.beds.controller.bed import Bed
 from tests.beds.controller.waves import UNREADY, all_ready, both, built, layout, lose, roll, unready, wave
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V2, daemonset
+from tests.system.beds import both_beds
 from tests.system.monitor import monitoring
 
 CANARY = {"matchLabels": {"canary": "yes"}}
@@ -74,6 +75,7 @@ async def test_d6_percentages_round_down(bed: Bed, partition: str, count: int, m
         await wave(bed, both(*range(count - moved, count)))
 
 
+@both_beds
 async def test_d7_a_lost_pod_comes_back_old_and_the_partition_goes_on_where_it_was(bed: Bed) -> None:
     await bed.add_nodes(4)
     await bed.deploy(daemonset(rolling={"maxUnavailable": 4, "partition": 2}))

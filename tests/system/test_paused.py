@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.controller.waves import HASH, UNREADY, all_ready, both, layout, lose, roll, wave
 from tests.beds.objects import V1, V2, V3, daemonset
+from tests.system.beds import both_beds
 from tests.system.monitor import monitoring
 
 CANARY = {"matchLabels": {"canary": "yes"}}
@@ -22,6 +23,7 @@ async def test_d8_a_new_template_makes_a_revision_and_touches_no_pod(bed: Bed) -
     assert (await bed.daemonset())["status"]["updateRevision"] == newest["metadata"]["labels"][HASH]
 
 
+@both_beds
 async def test_d8_all_but_the_update_goes_on_with_old_pods(bed: Bed) -> None:
     """Added nodes, lost and failed pods, nodes that fall out; then it goes on where it stopped."""
     for number in range(4):

@@ -10,13 +10,12 @@ import pytest
 from controller.api.meta import epoch
 from tests.beds.api import DAEMONSETS, PODS, Object
 from tests.beds.controller.bed import Bed, rollout_of
-from tests.beds.controller.opening import simulated
 from tests.beds.controller.waves import UNREADY, all_ready, lose, roll, unready
 from tests.beds.kstatus import IN_PROGRESS, READ_AS, TERMINATING, kstatus
 from tests.beds.objects import V2, daemonset, on_delete
 from tests.beds.pods import condition
 from tests.beds.simulator.faults import LateWatch, Rule
-from tests.beds.virtual_time import clock, virtual_time
+from tests.system.beds import both_beds
 
 REFUSED = {"containers": [{"name": "agent", "image": V2, "volumeMounts": [{"name": "nowhere", "mountPath": "/x"}]}]}
 SETS = "daemonsets.apps.kruise.io"
@@ -58,6 +57,7 @@ async def progressing(bed: Bed) -> tuple[str, str]:
     return found["status"], found["reason"]
 
 
+@both_beds
 async def test_a_deployment_is_pending_then_progressing_then_healthy(bed: Bed) -> None:
     await bed.add_nodes(3)
     bed.nodes.behave("*", UNREADY)
@@ -164,6 +164,7 @@ async def test_stalled_when_a_new_pod_does_not_get_ready_and_back_on_progress(be
     assert await progressing(bed) == ("True", "RolloutComplete")
 
 
+@both_beds
 async def test_stalled_when_the_server_refuses_the_template(bed: Bed) -> None:
     await bed.add_nodes(2)
     await bed.deploy(daemonset())
@@ -193,6 +194,7 @@ async def test_before_any_controller_has_looked_it_is_in_progress(real_bed: Bed)
     assert kstatus(made) == kstatus(await real_bed.daemonset()) == IN_PROGRESS
 
 
+@both_beds
 async def test_terminating_is_read_off_the_deletion_alone(bed: Bed) -> None:
     await bed.add_nodes(1)
     await bed.deploy(daemonset())
@@ -243,66 +245,60 @@ async def test_a_controller_that_starts_again_goes_on_with_the_record(bed: Bed) 
     assert rollout_of(await bed.daemonset()) == held
 
 
-@virtual_time
-async def test_the_deadline_costs_one_status_and_one_event_and_time_none() -> None:
-    async with simulated(clock=clock) as bed:
-        bed.patience = 86400.0
-        await bed.add_nodes(3)
-        await bed.deploy(daemonset())
-        bed.nodes.behave("*", UNREADY)
-        await bed.set_image(V2)
-        await stands(bed, "Progressing")
-        await bed.idle(60)
-        bed.journal.clear()
-        stalled = await stands(bed, "Stalled")
-        waited = (epoch(stalled["lastTransitionTime"]) or 0) - (epoch(stalled["lastProgressTime"]) or 0)
-        assert 600 <= waited <= 601
-        await bed.idle(6 * 3600)
-        assert [write.resource for write in bed.journal.writes] == ["daemonsets.apps.kruise.io/status", "events"]
+async def test_the_deadline_costs_one_status_and_one_event_and_time_none(bed: Bed) -> None:
+    bed.patience = 86400.0
+    await bed.add_nodes(3)
+    await bed.deploy(daemonset())
+    bed.nodes.behave("*", UNREADY)
+    await bed.set_image(V2)
+    await stands(bed, "Progressing")
+    await bed.idle(60)
+    bed.journal.clear()
+    stalled = await stands(bed, "Stalled")
+    waited = (epoch(stalled["lastTransitionTime"]) or 0) - (epoch(stalled["lastProgressTime"]) or 0)
+    assert 600 <= waited <= 601
+    await bed.idle(6 * 3600)
+    assert [write.resource for write in bed.journal.writes] == ["daemonsets.apps.kruise.io/status", "events"]
 
 
-@virtual_time
-async def test_a_pod_that_gets_ready_again_and_again_does_not_hide_that_the_rollout_stalls() -> None:
-    async with simulated(clock=clock) as bed:
-        bed.patience = 86400.0
-        await bed.add_nodes(3)
-        await bed.deploy(impatient(120))
-        bed.nodes.behave("*", UNREADY)
-        await bed.set_image(V2)
-        await bed.status(updated=1, ready=2)
-        await all_ready(bed, 2)
-        await bed.status(updated=2, ready=2)
-        since = (await stands(bed, "Progressing"))["lastProgressTime"]
-        sick = (await bed.pods())["node-2"]
-        for _ in range(4):
-            await bed.idle(20)
-            await bed.nodes.ready(sick, value=False)
-            await bed.idle(20)
-            await bed.nodes.ready(sick)
-        stalled = await stands(bed, "Stalled")
-        assert stalled["lastProgressTime"] == since
+async def test_a_pod_that_gets_ready_again_and_again_does_not_hide_that_the_rollout_stalls(bed: Bed) -> None:
+    bed.patience = 86400.0
+    await bed.add_nodes(3)
+    await bed.deploy(impatient(120))
+    bed.nodes.behave("*", UNREADY)
+    await bed.set_image(V2)
+    await bed.status(updated=1, ready=2)
+    await all_ready(bed, 2)
+    await bed.status(updated=2, ready=2)
+    since = (await stands(bed, "Progressing"))["lastProgressTime"]
+    sick = (await bed.pods())["node-2"]
+    for _ in range(4):
+        await bed.idle(20)
+        await bed.nodes.ready(sick, value=False)
+        await bed.idle(20)
+        await bed.nodes.ready(sick)
+    stalled = await stands(bed, "Stalled")
+    assert stalled["lastProgressTime"] == since
 
 
-@virtual_time
-async def test_while_the_cache_does_not_show_our_own_status_the_record_stays() -> None:
-    async with simulated(clock=clock) as bed:
-        bed.patience = 86400.0
-        await bed.add_nodes(3)
-        await bed.deploy(daemonset())
-        bed.nodes.behave("*", UNREADY)
-        await bed.set_image(V2)
-        await bed.status(updated=1, ready=2)
-        await bed.idle(30)
-        link = bed.simulator.link
-        link.faults.add(Rule(verb="watch", resource=SETS, effect=LateWatch(seconds=3600)))
-        link.drop_watches(SETS)
-        await all_ready(bed)
-        await bed.status(updated=2, available=2)
-        await bed.idle(30)
-        before = rollout_of(await bed.daemonset())
-        bed.journal.clear()
-        for pod in (await bed.pods()).values():
-            await bed.api.patch(PODS, pod["metadata"]["name"], {"metadata": {"labels": {"another": "look"}}})
-        await bed.idle(30)
-        assert bed.journal.writes == []
-        assert rollout_of(await bed.daemonset()) == before
+async def test_while_the_cache_does_not_show_our_own_status_the_record_stays(bed: Bed) -> None:
+    bed.patience = 86400.0
+    await bed.add_nodes(3)
+    await bed.deploy(daemonset())
+    bed.nodes.behave("*", UNREADY)
+    await bed.set_image(V2)
+    await bed.status(updated=1, ready=2)
+    await bed.idle(30)
+    link = bed.simulator.link
+    link.faults.add(Rule(verb="watch", resource=SETS, effect=LateWatch(seconds=3600)))
+    link.drop_watches(SETS)
+    await all_ready(bed)
+    await bed.status(updated=2, available=2)
+    await bed.idle(30)
+    before = rollout_of(await bed.daemonset())
+    bed.journal.clear()
+    for pod in (await bed.pods()).values():
+        await bed.api.patch(PODS, pod["metadata"]["name"], {"metadata": {"labels": {"another": "look"}}})
+    await bed.idle(30)
+    assert bed.journal.writes == []
+    assert rollout_of(await bed.daemonset()) == before

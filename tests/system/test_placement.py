@@ -11,6 +11,7 @@ from tests.beds.api import DAEMONSETS, NODES, PODS, Object
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.objects import V2, daemonset, labelled, named, on_delete, owner, requires
 from tests.beds.pods import condition, node_of
+from tests.system.beds import both_beds
 
 NO_SCHEDULE = {"key": "reserved", "effect": "NoSchedule"}
 NO_EXECUTE = {"key": "reserved", "effect": "NoExecute"}
@@ -20,6 +21,7 @@ Make: TypeAlias = Callable[..., Object]
 STRATEGIES = pytest.mark.parametrize("make", [daemonset, on_delete])
 
 
+@both_beds
 async def test_e1_pods_follow_a_required_node_affinity(bed: Bed) -> None:
     await bed.add_nodes(3)
     await bed.deploy(daemonset(pod={"affinity": requires(labelled("color", "blue"))}))
@@ -140,6 +142,7 @@ async def test_i10_host_network_pods_go_to_nodes_that_have_no_network_yet(bed: B
     await bed.runs_on("node-0", "node-1")
 
 
+@both_beds
 async def test_a8_u26_a_node_that_goes_takes_its_unbound_pod_and_leaves_its_bound_one_to_others(bed: Bed) -> None:
     await bed.add_nodes(3)
     await bed.deploy(daemonset())
@@ -220,8 +223,7 @@ async def test_u11_a_template_that_names_its_node_runs_only_there(bed: Bed) -> N
         ("reserved", "NoExecute"),
     ],
 )
-async def test_u13_taints_that_daemon_pods_tolerate(simulator: Bed, key: str, effect: str) -> None:
-    bed = simulator
+async def test_u13_taints_that_daemon_pods_tolerate(bed: Bed, key: str, effect: str) -> None:
     await bed.nodes.add("node-0", taints=[{"key": key, "effect": effect}])
     tolerations = [{"key": "reserved", "operator": "Exists"}]
     await bed.deploy(daemonset(pod={"tolerations": tolerations}))

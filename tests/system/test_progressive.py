@@ -11,6 +11,7 @@ from tests.beds.api import DAEMONSETS, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.waves import both, built, layout, lose, roll, wave
 from tests.beds.objects import V2, daemonset
+from tests.system.beds import both_beds
 from tests.system.monitor import monitoring
 
 ANNOTATION = "daemonset.kruise.io/progressive-create-pod"
@@ -138,6 +139,7 @@ async def test_d3_who_may_not_be_updated_gets_the_older_revision_while_there_is_
     assert await layout(bed) == "v1 v1 v1"
 
 
+@both_beds
 async def test_creation_and_update_share_the_places(bed: Bed) -> None:
     """An added node is created where a place is left, and only what is left after that is updated."""
     await bed.add_nodes(3)

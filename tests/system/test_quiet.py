@@ -10,20 +10,19 @@ import pytest
 
 from controller.runtime.pacing import LONGEST_INTERVAL, RESTS
 from tests.beds.api import DAEMONSETS, NODES, PODS
-from tests.beds.control_plane.ports import free_port
 from tests.beds.controller.bed import Bed
-from tests.beds.controller.metrics import metric, with_metrics
-from tests.beds.controller.opening import simulated
+from tests.beds.controller.metrics import metric
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V2, daemonset
 from tests.beds.pods import condition
-from tests.beds.virtual_time import clock, virtual_time
+from tests.system.beds import both_beds
 
 PODS_PER_DEPLOY = 50
 LAZIEST = 2 * RESTS["lazy"].most
 """Seconds of quiet after which no pass is due any more that only counts."""
 
 
+@both_beds
 async def test_a_quiet_cluster_sees_no_writes(bed: Bed) -> None:
     nodes = await bed.add_nodes(3)
     await bed.deploy(daemonset())
@@ -39,16 +38,15 @@ async def test_a_quiet_cluster_sees_no_writes(bed: Bed) -> None:
     assert bed.journal.writes == []
 
 
-@virtual_time
-async def test_six_quiet_hours_see_no_writes() -> None:
-    async with simulated(clock=clock) as bed:
-        bed.patience = 2 * 86400.0
-        await bed.add_nodes(20)
-        await bed.deploy(daemonset(minReadySeconds=30))
-        await bed.idle(6 * 3600)
-        assert bed.journal.writes == []
+async def test_six_quiet_hours_see_no_writes(bed: Bed) -> None:
+    bed.patience = 2 * 86400.0
+    await bed.add_nodes(20)
+    await bed.deploy(daemonset(minReadySeconds=30))
+    await bed.idle(6 * 3600)
+    assert bed.journal.writes == []
 
 
+@both_beds
 async def test_a_deployment_and_an_update_fail_no_write_and_write_hardly_more_than_pods(bed: Bed) -> None:
     await bed.add_nodes(PODS_PER_DEPLOY)
     began = asyncio.get_running_loop().time()
@@ -85,8 +83,7 @@ async def test_events_of_one_daemonset_stop_at_the_spam_filter(bed: Bed) -> None
     assert told["RolloutComplete"] == 1
 
 
-async def test_statuses_come_further_and_further_apart_while_pods_get_ready(simulator: Bed) -> None:
-    bed = simulator
+async def test_statuses_come_further_and_further_apart_while_pods_get_ready(bed: Bed) -> None:
     nodes = await bed.add_nodes(30)
     began = asyncio.get_running_loop().time()
     await bed.api.create(DAEMONSETS, daemonset())
@@ -108,22 +105,18 @@ async def test_statuses_come_further_and_further_apart_while_pods_get_ready(simu
         ("a label that the update's selector asks for", True),
     ],
 )
-async def test_a9_u60_only_nodes_whose_verdict_changes_wake_a_daemonset(
-    simulator: Bed, change: str, wakes: bool
-) -> None:
-    bed = simulator
-    port = free_port()
+async def test_a9_u60_only_nodes_whose_verdict_changes_wake_a_daemonset(bed: Bed, change: str, wakes: bool) -> None:
     await bed.controller.stop()
     await bed.add_nodes(2)
-    bed.controller.start(with_metrics(bed, port))
+    bed.controller.start()
     selector = {"matchLabels": {"canary": "yes"}}
     await bed.deploy(daemonset(pod={"nodeSelector": {"kubernetes.io/os": "linux"}}, rolling={"selector": selector}))
     await bed.idle(LAZIEST)
-    before = await metric(port, "controller_runtime_reconcile_total")
+    before = metric(bed.controller, "controller_runtime_reconcile_total")
     await CHANGES[change](bed)
     await bed.nodes.add("node-2", labels={"kubernetes.io/os": "windows"})
     await bed.idle(LAZIEST)
-    assert (await metric(port, "controller_runtime_reconcile_total") > before) == wakes
+    assert (metric(bed.controller, "controller_runtime_reconcile_total") > before) == wakes
 
 
 async def a_condition(bed: Bed) -> None:
@@ -161,39 +154,35 @@ CHANGES = {
 }
 
 
-@virtual_time
-async def test_no_status_is_written_for_the_sake_of_a_condition_alone() -> None:
-    async with simulated(clock=clock) as bed:
-        bed.patience = 86400.0
-        await bed.add_nodes(40)
-        bed.nodes.behave("*", Behaviour(ready=3.0))
-        await bed.deploy(daemonset(rolling={"maxUnavailable": "10%"}))
-        await bed.set_image(V2)
-        await bed.settled()
-        await bed.idle(60)
-        for write in bed.journal.statuses:
-            assert isinstance(write.body, list)
-            paths = {str(one["path"]) for one in write.body if str(one["path"]).startswith("/status/")}
-            assert paths - {"/status/conditions"}, f"nothing but conditions is new: {write.body}"
+async def test_no_status_is_written_for_the_sake_of_a_condition_alone(bed: Bed) -> None:
+    bed.patience = 86400.0
+    await bed.add_nodes(40)
+    bed.nodes.behave("*", Behaviour(ready=3.0))
+    await bed.deploy(daemonset(rolling={"maxUnavailable": "10%"}))
+    await bed.set_image(V2)
+    await bed.settled()
+    await bed.idle(60)
+    for write in bed.journal.statuses:
+        assert isinstance(write.body, list)
+        paths = {str(one["path"]) for one in write.body if str(one["path"]).startswith("/status/")}
+        assert paths - {"/status/conditions"}, f"nothing but conditions is new: {write.body}"
 
 
-@virtual_time
-async def test_a_pod_that_turns_ready_and_the_condition_with_it_costs_few_statuses() -> None:
-    async with simulated(clock=clock) as bed:
-        bed.patience = 86400.0
-        await bed.add_nodes(2)
-        await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "partition": 1}))
-        await bed.set_image(V2)
-        await bed.phase("Held")
-        await bed.idle(60)
-        bed.journal.clear()
-        bed.nodes.behave("*", Behaviour(ready=None))
-        updated = (await bed.pods())["node-1"]
-        for _ in range(40):
-            await bed.nodes.ready(updated, value=False)
-            await asyncio.sleep(0.25)
-            await bed.nodes.ready(updated)
-            await asyncio.sleep(0.25)
-        await bed.idle(10)
-        assert 3 <= len(bed.journal.statuses) <= 15, "twenty seconds in which Held and Degraded took turns"
-        assert condition(await bed.daemonset(), "Ready")["status"] == "True"
+async def test_a_pod_that_turns_ready_and_the_condition_with_it_costs_few_statuses(bed: Bed) -> None:
+    bed.patience = 86400.0
+    await bed.add_nodes(2)
+    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "partition": 1}))
+    await bed.set_image(V2)
+    await bed.phase("Held")
+    await bed.idle(60)
+    bed.journal.clear()
+    bed.nodes.behave("*", Behaviour(ready=None))
+    updated = (await bed.pods())["node-1"]
+    for _ in range(40):
+        await bed.nodes.ready(updated, value=False)
+        await asyncio.sleep(0.25)
+        await bed.nodes.ready(updated)
+        await asyncio.sleep(0.25)
+    await bed.idle(10)
+    assert 3 <= len(bed.journal.statuses) <= 15, "twenty seconds in which Held and Degraded took turns"
+    assert condition(await bed.daemonset(), "Ready")["status"] == "True"

@@ -16,9 +16,11 @@ from tests.beds.control_plane.probe import get
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.objects import V2, daemonset
 from tests.beds.pods import image_of
+from tests.system.beds import both_beds
 from tests.system.replay import film
 
 
+@both_beds
 async def test_e5_a_restart_of_the_controller_writes_nothing(bed: Bed) -> None:
     await bed.add_nodes(4)
     await bed.deploy(daemonset())

@@ -9,6 +9,7 @@ from tests.beds.api import PODS, REVISIONS, Object
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.objects import V1, V2, V3, V4, daemonset, on_delete
 from tests.beds.pods import controller_of
+from tests.system.beds import both_beds
 
 HASH = "controller-revision-hash"
 
@@ -32,6 +33,7 @@ async def test_h1_only_the_template_makes_a_revision(bed: Bed) -> None:
     assert [one["revision"] for one in await bed.revisions()] == [1, 2]
 
 
+@both_beds
 async def test_h1_history_is_trimmed_to_its_limit_but_not_what_a_pod_still_is_of(bed: Bed) -> None:
     await bed.add_nodes(2)
     await bed.deploy(on_delete(revisionHistoryLimit=2))
@@ -62,6 +64,7 @@ async def test_h1_limit_0_leaves_only_the_current_revision(bed: Bed) -> None:
     await bed.until(REVISIONS, numbers(1, 3), "the current revision alone")
 
 
+@both_beds
 async def test_going_back_gives_the_old_revision_a_new_number(bed: Bed) -> None:
     nodes = await bed.add_nodes(2)
     await bed.deploy(daemonset())
@@ -77,6 +80,7 @@ async def test_going_back_gives_the_old_revision_a_new_number(bed: Bed) -> None:
     assert {pod["metadata"]["labels"][HASH] for pod in pods.values()} == {first["metadata"]["labels"][HASH]}
 
 
+@both_beds
 async def test_h5_i7_a_taken_name_counts_a_collision_and_the_update_goes_on(bed: Bed) -> None:
     nodes = await bed.add_nodes(2)
     one = await bed.deploy(daemonset())

@@ -9,10 +9,12 @@ from tests.beds.controller.bed import Bed, uids
 from tests.beds.controller.waves import UNREADY, all_ready, both, layout, wave
 from tests.beds.nodes import INSTANT, Behaviour
 from tests.beds.objects import V2, V3, V4, daemonset, requires
+from tests.system.beds import both_beds
 from tests.system.monitor import monitoring
 from tests.system.replay import film
 
 
+@both_beds
 async def test_b1_u40_waves_of_max_unavailable_by_descending_names(bed: Bed) -> None:
     await bed.add_nodes(5)
     await bed.deploy(daemonset(rolling={"maxUnavailable": 2}))
@@ -101,8 +103,7 @@ async def test_b6_u50_percentages_round_up(bed: Bed, limit: str, count: int, fir
     await wave(bed, both(*first))
 
 
-async def test_b6_u50_a_limit_of_nothing_that_an_older_crd_let_in_means_one(simulator: Bed) -> None:
-    bed = simulator
+async def test_b6_u50_a_limit_of_nothing_that_an_older_crd_let_in_means_one(bed: Bed) -> None:
     await bed.add_nodes(2)
     await bed.deploy(daemonset(rolling={"maxUnavailable": 0}))
     bed.nodes.behave("*", UNREADY)
@@ -110,6 +111,7 @@ async def test_b6_u50_a_limit_of_nothing_that_an_older_crd_let_in_means_one(simu
     await wave(bed, both(1))
 
 
+@both_beds
 async def test_b6_u25_a_terminating_pod_uses_budget(bed: Bed) -> None:
     await bed.add_nodes(3)
     await bed.deploy(daemonset(rolling={"maxUnavailable": "50%"}))

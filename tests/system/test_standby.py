@@ -18,7 +18,7 @@ from tests.beds.controller.running import Controller
 from tests.beds.objects import daemonset
 from tests.beds.simulator.faults import LoseAnswer, Rule
 from tests.beds.simulator.transport import InProcess, Seen
-from tests.beds.virtual_time import clock, now, virtual_time
+from tests.beds.virtual_time import clock, now
 
 LEASES = "leases.coordination.k8s.io"
 HOUR = 3600.0
@@ -35,9 +35,8 @@ def whole_lists(link: InProcess) -> list[str]:
     return [str(one.route) for one in link.seen if one.route.verb == "list" or streamed in one.request.query]
 
 
-@virtual_time
 async def test_in_an_hour_of_peace_neither_leader_nor_follower_lists_anything_again() -> None:
-    async with simulated(clock=clock) as bed, asyncio.TaskGroup() as tasks:
+    async with simulated() as bed, asyncio.TaskGroup() as tasks:
         bed.patience = 10_000.0
         await bed.add_nodes(2)
         await bed.deploy(daemonset())
@@ -86,11 +85,10 @@ def renewals(link: InProcess) -> list[Seen]:
     return [one for one in link.writes(LEASES) if 200 <= one.status < 300]
 
 
-@virtual_time
 async def test_the_watchdog_of_a_leader_is_held_from_renewal_to_renewal_and_never_as_long_as_its_lease() -> None:
     """A loop that is blocked renews nothing and holds nothing: it ends after its own deadline, before others lead."""
     latency, timing, watchdog, stop = 0.4, Timing(), Held(), asyncio.Event()
-    async with simulated(clock=clock) as bed, asyncio.TaskGroup() as tasks:
+    async with simulated() as bed, asyncio.TaskGroup() as tasks:
         await bed.controller.stop()
         link = InProcess(bed.simulator.cluster, latency=latency)
         running = tasks.create_task(app.run(elected(bed), link, stop, clock=clock, watchdog=watchdog))

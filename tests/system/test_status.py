@@ -10,9 +10,11 @@ from tests.beds.api import DAEMONSETS, DAEMONSETS_ALPHA, PODS, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V2, daemonset, on_delete
+from tests.system.beds import both_beds
 from tests.system.quota import lift_limit, limit_pods
 
 
+@both_beds
 async def test_h6_the_status_counts_nodes(bed: Bed) -> None:
     """n1 new and ready, n2 old and ready, n3 new and not ready, n4 none, n5 not eligible with a pod that is left."""
     for name in ("n1", "n2", "n3", "n4", "n5"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.beds.control_plane.ports import free_port
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.metrics import elected, filled, metric, scraped
 from tests.beds.controller.running import Controller
@@ -18,8 +17,7 @@ from tests.system.monitor import monitoring
 WRITTEN = ("pods", "controllerrevisions.apps", "daemonsets.apps.kruise.io")
 
 
-async def test_a_successor_whose_watch_lags_lists_again_before_it_writes(simulator: Bed) -> None:
-    bed = simulator
+async def test_a_successor_whose_watch_lags_lists_again_before_it_writes(bed: Bed) -> None:
     nodes = await bed.add_nodes(4)
     await bed.deploy(daemonset())
     await bed.controller.stop()
@@ -29,11 +27,10 @@ async def test_a_successor_whose_watch_lags_lists_again_before_it_writes(simulat
     )
     async with monitoring(bed, most_unavailable=1), asyncio.TaskGroup() as tasks:
         successor = Controller(late, bed.api.namespace, tasks)
-        ports = free_port(), free_port()
-        bed.controller.start(elected(bed, ports[0]))
-        await leads(bed, ports[0])
-        successor.start(elected(bed, ports[1]))
-        await filled(bed, ports[1])
+        bed.controller.start(elected(bed))
+        await leads(bed)
+        successor.start(elected(bed))
+        await filled(bed, successor)
         await bed.set_image(V2)
         await wave(bed, both(3))
         await bed.controller.stop()
@@ -48,9 +45,9 @@ async def test_a_successor_whose_watch_lags_lists_again_before_it_writes(simulat
         assert f"lists {resource}" in story[led:first_write], f"{resource}: {story}"
 
 
-async def leads(bed: Bed, port: int) -> None:
-    async def missing() -> str:
-        return "" if await metric(port, "leader_election_master_status") else "it does not lead"
+async def leads(bed: Bed) -> None:
+    def missing() -> str:
+        return "" if metric(bed.controller, "leader_election_master_status") else "it does not lead"
 
     await scraped(bed, missing)
 

@@ -12,6 +12,7 @@ from tests.beds.controller.waves import UNREADY, all_ready, both, built, layout,
 from tests.beds.nodes import INSTANT, Behaviour
 from tests.beds.objects import V2, V3, daemonset
 from tests.beds.pods import is_ready, node_of
+from tests.system.beds import both_beds
 from tests.system.monitor import monitoring
 
 RESERVED = {"key": "reserved", "effect": "NoSchedule"}
@@ -24,6 +25,7 @@ async def deployed(bed: Bed, count: int, **rolling: object) -> None:
     bed.nodes.behave("*", UNREADY)
 
 
+@both_beds
 async def test_c1_u41_waves_of_max_surge_by_descending_names(bed: Bed) -> None:
     await deployed(bed, 5, maxSurge=2)
     async with monitoring(bed, most_unavailable=0):

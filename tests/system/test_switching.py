@@ -9,6 +9,7 @@ from tests.beds.controller.bed import Bed, uids
 from tests.beds.controller.waves import UNREADY, all_ready, both, built, layout, lose, roll, wave
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, V3, daemonset
+from tests.system.beds import both_beds
 from tests.system.monitor import monitoring
 
 NO_SURGE = {"maxUnavailable": 1, "maxSurge": 0}
@@ -65,6 +66,7 @@ async def test_a_surge_whose_new_pod_does_not_serve_yet(bed: Bed, edit: Object, 
     assert await layout(bed) == after
 
 
+@both_beds
 async def test_from_none_to_surge_the_rest_gets_partners(bed: Bed) -> None:
     await begun(bed, 3, both(2), maxUnavailable=1)
     async with monitoring(bed, most_unavailable=1):
@@ -75,6 +77,7 @@ async def test_from_none_to_surge_the_rest_gets_partners(bed: Bed) -> None:
     assert await layout(bed) == "v1+v2 v2 v2"
 
 
+@both_beds
 async def test_to_on_delete_and_back(bed: Bed) -> None:
     await begun(bed, 4, both(3), maxUnavailable=1)
     async with monitoring(bed, most_unavailable=1):

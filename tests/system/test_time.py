@@ -19,7 +19,6 @@ from tests.beds.simulator.cluster import Admission, Attempt
 from tests.beds.simulator.faults import Answer, LateWatch, Rule
 from tests.beds.simulator.kinds import PODS as POD_KIND
 from tests.beds.simulator.refusal import forbidden
-from tests.beds.virtual_time import clock, virtual_time
 from tests.system.quota import lift_limit, limit_pods
 from tests.system.replay import film
 
@@ -31,7 +30,7 @@ DAYS = 3 * 86400.0
 
 @asynccontextmanager
 async def virtual(*faults: Rule, latency: float = 0.0, skew: float = 0.0) -> AsyncIterator[Bed]:
-    async with simulated(*faults, clock=clock, latency=latency, skew=skew) as bed:
+    async with simulated(*faults, latency=latency, skew=skew) as bed:
         bed.patience = DAYS
         yield bed
 
@@ -42,7 +41,6 @@ def rounds(bed: Bed) -> list[int]:
     return [answered.count(moment) for moment in sorted(set(answered))]
 
 
-@virtual_time
 async def test_a1_a_first_deployment_feels_its_way_in_doubling_batches() -> None:
     async with virtual(latency=LATENCY) as bed:
         await bed.add_nodes(5)
@@ -51,7 +49,6 @@ async def test_a1_a_first_deployment_feels_its_way_in_doubling_batches() -> None
         assert rounds(bed) == [1, 2, 2]
 
 
-@virtual_time
 async def test_u3_creates_that_are_refused_after_ten_pods_are_tried_one_by_one_from_then_on() -> None:
     async with virtual(latency=LATENCY) as bed:
         await bed.add_nodes(100)
@@ -65,7 +62,6 @@ async def test_u3_creates_that_are_refused_after_ten_pods_are_tried_one_by_one_f
         assert len(await bed.pods()) == 100
 
 
-@virtual_time
 async def test_a11_a_burst_of_ten_per_cent_is_at_least_one_and_gets_everywhere() -> None:
     async with virtual(latency=LATENCY) as bed:
         nodes = await bed.add_nodes(5)
@@ -75,7 +71,6 @@ async def test_a11_a_burst_of_ten_per_cent_is_at_least_one_and_gets_everywhere()
         assert bed.journal.created == nodes
 
 
-@virtual_time
 async def test_a11_a_burst_of_forty_per_cent_makes_two_pods_a_pass() -> None:
     async with virtual(latency=LATENCY) as bed:
         nodes = await bed.add_nodes(5)
@@ -85,89 +80,83 @@ async def test_a11_a_burst_of_forty_per_cent_makes_two_pods_a_pass() -> None:
         assert bed.journal.created == nodes
 
 
-@virtual_time
-async def test_a5_u23_a_pod_that_fails_again_and_again_is_replaced_later_and_later() -> None:
-    async with virtual() as bed:
-        await bed.nodes.add("node-0")
-        await bed.deploy(daemonset())
-        bed.nodes.behave("node-0", Behaviour(fail=0.0))
-        await bed.nodes.fail((await bed.pods())["node-0"])
-        await bed.until(PODS, lambda _: "" if len(bed.journal.deleted) >= 12 else "too few", "12 pods")
-        at = [write.at for write in bed.journal.of("pods", "delete")]
-        pauses = [round(after - before) for before, after in pairwise(at)]
-        assert pauses == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900]
+async def test_a5_u23_a_pod_that_fails_again_and_again_is_replaced_later_and_later(bed: Bed) -> None:
+    bed.patience = DAYS
+    await bed.nodes.add("node-0")
+    await bed.deploy(daemonset())
+    bed.nodes.behave("node-0", Behaviour(fail=0.0))
+    await bed.nodes.fail((await bed.pods())["node-0"])
+    await bed.until(PODS, lambda _: "" if len(bed.journal.deleted) >= 12 else "too few", "12 pods")
+    at = [write.at for write in bed.journal.of("pods", "delete")]
+    pauses = [round(after - before) for before, after in pairwise(at)]
+    assert pauses == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900]
 
-        bed.journal.clear()
-        await bed.edit({"minReadySeconds": 1})
-        await bed.until(PODS, lambda _: "" if bed.journal.deleted else "none", "a pod deleted")
-        first = bed.journal.of("pods", "delete")[0]
-        assert first.at - at[-1] < 5, "a new generation begins at once"
-
-
-@virtual_time
-async def test_b4_edits_within_min_ready_seconds_cost_no_second_node() -> None:
-    async with virtual() as bed:
-        await bed.add_nodes(5)
-        await bed.deploy(daemonset(minReadySeconds=60))
-        history = await film(bed)
-        for image in (V2, V3, V4):
-            await bed.set_image(image)
-            await bed.seen()
-            await bed.idle(10)
-        assert bed.journal.deleted == ["node-4", "node-4", "node-4"]
-        assert min(len(served) for served in await history.served()) == 4
+    bed.journal.clear()
+    await bed.edit({"minReadySeconds": 1})
+    await bed.until(PODS, lambda _: "" if bed.journal.deleted else "none", "a pod deleted")
+    first = bed.journal.of("pods", "delete")[0]
+    assert first.at - at[-1] < 5, "a new generation begins at once"
 
 
-@virtual_time
-async def test_b5_every_node_is_served_for_min_ready_seconds_before_the_next_is_touched() -> None:
-    async with virtual() as bed:
-        nodes = await bed.add_nodes(3)
-        await bed.deploy(daemonset(minReadySeconds=60))
-        await bed.set_image(V2)
-        await bed.idle(600)
-        await bed.runs_on(*nodes, image=V2)
-        deletes = bed.journal.of("pods", "delete")
-        assert [write.node for write in deletes] == ["node-2", "node-1", "node-0"]
-        for before, after in pairwise(deletes):
-            pause = after.at - before.at  # a pod says to the second only since when it is ready
+async def test_b4_edits_within_min_ready_seconds_cost_no_second_node(bed: Bed) -> None:
+    bed.patience = DAYS
+    await bed.add_nodes(5)
+    await bed.deploy(daemonset(minReadySeconds=60))
+    history = await film(bed)
+    for image in (V2, V3, V4):
+        await bed.set_image(image)
+        await bed.seen()
+        await bed.idle(10)
+    assert bed.journal.deleted == ["node-4", "node-4", "node-4"]
+    assert min(len(served) for served in await history.served()) == 4
+
+
+async def test_b5_every_node_is_served_for_min_ready_seconds_before_the_next_is_touched(bed: Bed) -> None:
+    bed.patience = DAYS
+    nodes = await bed.add_nodes(3)
+    await bed.deploy(daemonset(minReadySeconds=60))
+    await bed.set_image(V2)
+    await bed.idle(600)
+    await bed.runs_on(*nodes, image=V2)
+    deletes = bed.journal.of("pods", "delete")
+    assert [write.node for write in deletes] == ["node-2", "node-1", "node-0"]
+    for before, after in pairwise(deletes):
+        pause = after.at - before.at  # a pod says to the second only since when it is ready
         assert 59 < pause < 62, f"between {before.node} and {after.node}"
 
 
-@virtual_time
-async def test_h6_the_controller_wakes_up_by_itself_when_a_pod_becomes_available() -> None:
-    async with virtual() as bed:
-        await bed.add_nodes(2)
-        await bed.api.create(DAEMONSETS, daemonset(minReadySeconds=3600))
-        await bed.status(ready=2, available=0, unavailable=2)
-        await bed.idle(10)
-        bed.journal.clear()
-        await bed.idle(3700)
-        await bed.status(ready=2, available=2, unavailable=0)
-        wrote = [write.resource for write in bed.journal.writes]
-        assert wrote == ["daemonsets.apps.kruise.io/status", "events"], "in an hour: that it is complete"
+async def test_h6_the_controller_wakes_up_by_itself_when_a_pod_becomes_available(bed: Bed) -> None:
+    bed.patience = DAYS
+    await bed.add_nodes(2)
+    await bed.api.create(DAEMONSETS, daemonset(minReadySeconds=3600))
+    await bed.status(ready=2, available=0, unavailable=2)
+    await bed.idle(10)
+    bed.journal.clear()
+    await bed.idle(3700)
+    await bed.status(ready=2, available=2, unavailable=0)
+    wrote = [write.resource for write in bed.journal.writes]
+    assert wrote == ["daemonsets.apps.kruise.io/status", "events"], "in an hour: that it is complete"
 
 
-@virtual_time
-async def test_u9_nothing_is_adopted_for_a_daemonset_that_the_server_knows_to_be_going() -> None:
+async def test_u9_nothing_is_adopted_for_a_daemonset_that_the_server_knows_to_be_going(bed: Bed) -> None:
     """The cache still shows it as it was, because the watch is late; only a look at the server itself tells."""
-    async with virtual() as bed:
-        await bed.nodes.add("node-0", taints=[{"key": "reserved", "effect": "NoSchedule"}])
-        await bed.deploy(daemonset())
-        link = bed.simulator.link
-        link.faults.add(Rule(verb="watch", resource="daemonsets.apps.kruise.io", effect=LateWatch(seconds=600)))
-        link.drop_watches("daemonsets.apps.kruise.io")
-        await bed.idle(30)
-        await bed.api.patch(DAEMONSETS, "agent", {"metadata": {"finalizers": ["example.com/hold"]}})
-        await bed.api.delete(DAEMONSETS, "agent")
-        await bed.api.create(PODS, bare_pod("orphan", "node-0"))
-        await bed.idle(60)
-        assert link.counts()["get daemonsets.apps.kruise.io"] >= 1, "it looked"
-        assert bed.journal.of("pods", failed=True) == []
-        assert not controller_of(await bed.api.get(PODS, "orphan"))
+    bed.patience = DAYS
+    await bed.nodes.add("node-0", taints=[{"key": "reserved", "effect": "NoSchedule"}])
+    await bed.deploy(daemonset())
+    link = bed.simulator.link
+    link.faults.add(Rule(verb="watch", resource="daemonsets.apps.kruise.io", effect=LateWatch(seconds=600)))
+    link.drop_watches("daemonsets.apps.kruise.io")
+    await bed.idle(30)
+    await bed.api.patch(DAEMONSETS, "agent", {"metadata": {"finalizers": ["example.com/hold"]}})
+    await bed.api.delete(DAEMONSETS, "agent")
+    await bed.api.create(PODS, bare_pod("orphan", "node-0"))
+    await bed.idle(60)
+    assert link.counts()["get daemonsets.apps.kruise.io"] >= 1, "it looked"
+    assert bed.journal.of("pods", failed=True) == []
+    assert not controller_of(await bed.api.get(PODS, "orphan"))
 
 
 @pytest.mark.parametrize("skew", [-300.0, 300.0])
-@virtual_time
 async def test_clocks_that_differ_by_minutes_delay_availability_but_lose_nothing(skew: float) -> None:
     """kubernetes#77203: kubelet and controller do not agree about the time."""
     async with virtual(skew=skew) as bed:
@@ -181,43 +170,40 @@ async def test_clocks_that_differ_by_minutes_delay_availability_but_lose_nothing
         assert min(len(served) for served in await history.served()) == 1
 
 
-@virtual_time
-async def test_a7_of_two_bound_pods_the_older_one_stays() -> None:
-    async with virtual() as bed:
-        await bed.nodes.add("node-0", taints=[{"key": "reserved", "effect": "NoSchedule"}])
-        await bed.controller.stop()
-        for name in ("b-older", "a-younger"):
-            await bed.api.create(PODS, bare_pod(name, "node-0"))
-            await bed.idle(10)
-        await bed.taint("node-0")
-        bed.controller.start()
-        await bed.api.create(DAEMONSETS, daemonset())
-        await bed.idle(60)
-        adopted = [write.name for write in bed.journal.of("pods", "patch")]
-        deleted = [write.name for write in bed.journal.of("pods", "delete")]
-        assert adopted == ["a-younger", "b-older"]
-        assert deleted[0] == "a-younger"
+async def test_a7_of_two_bound_pods_the_older_one_stays(bed: Bed) -> None:
+    bed.patience = DAYS
+    await bed.nodes.add("node-0", taints=[{"key": "reserved", "effect": "NoSchedule"}])
+    await bed.controller.stop()
+    for name in ("b-older", "a-younger"):
+        await bed.api.create(PODS, bare_pod(name, "node-0"))
+        await bed.idle(10)
+    await bed.taint("node-0")
+    bed.controller.start()
+    await bed.api.create(DAEMONSETS, daemonset())
+    await bed.idle(60)
+    adopted = [write.name for write in bed.journal.of("pods", "patch")]
+    deleted = [write.name for write in bed.journal.of("pods", "delete")]
+    assert adopted == ["a-younger", "b-older"]
+    assert deleted[0] == "a-younger"
 
 
-@virtual_time
-async def test_u64_a_deletion_that_no_watch_told_is_found_by_the_next_list() -> None:
-    async with virtual() as bed:
-        nodes = await bed.add_nodes(3)
-        await bed.deploy(daemonset())
-        link = bed.simulator.link
-        link.up = False
-        link.drop_watches("pods")
-        gone = (await bed.pods())["node-1"]
-        await bed.api.delete(PODS, gone["metadata"]["name"])
-        link.faults.add(Rule(verb="watch", resource="pods", times=1, effect=Answer(410)))
-        await bed.idle(5)
-        link.up = True
-        await bed.idle(60)
-        await bed.runs_on(*nodes)
-        assert bed.journal.created == ["node-1"]
+async def test_u64_a_deletion_that_no_watch_told_is_found_by_the_next_list(bed: Bed) -> None:
+    bed.patience = DAYS
+    nodes = await bed.add_nodes(3)
+    await bed.deploy(daemonset())
+    link = bed.simulator.link
+    link.up = False
+    link.drop_watches("pods")
+    gone = (await bed.pods())["node-1"]
+    await bed.api.delete(PODS, gone["metadata"]["name"])
+    link.faults.add(Rule(verb="watch", resource="pods", times=1, effect=Answer(410)))
+    await bed.idle(5)
+    link.up = True
+    await bed.idle(60)
+    await bed.runs_on(*nodes)
+    assert bed.journal.created == ["node-1"]
 
 
-@virtual_time
 async def test_u65_a_status_costs_one_write_and_no_read() -> None:
     async with virtual(latency=0.01) as bed:
         await bed.add_nodes(1)
@@ -243,70 +229,67 @@ def refuse_pods(bed: Bed, *, on: str = "") -> Admission:
     return policy
 
 
-@virtual_time
-async def test_while_no_pod_can_be_created_it_is_said_once_and_until_one_can() -> None:
+async def test_while_no_pod_can_be_created_it_is_said_once_and_until_one_can(bed: Bed) -> None:
     """Between the tries a back-off leaves nothing to do; that is no success."""
-    async with virtual() as bed:
-        nodes = await bed.add_nodes(5)
-        policy = refuse_pods(bed)
-        await bed.api.create(DAEMONSETS, daemonset())
-        degraded = await bed.condition("Degraded", "WritesFail")
-        assert "PodSecurity" in degraded["message"]
-        await asyncio.sleep(10)
-        bed.journal.clear()
-        await asyncio.sleep(900)
-        assert len(bed.journal.of("pods", "create", failed=True)) > 12, "each node is tried now and then"
-        told = [write.answer["status"]["rollout"]["phase"] for write in bed.journal.statuses]
-        assert told == ["Stalled"], "after progressDeadlineSeconds; nothing else is news"
-        assert condition(await bed.daemonset(), "Degraded")["reason"] == "WritesFail"
+    bed.patience = DAYS
+    nodes = await bed.add_nodes(5)
+    policy = refuse_pods(bed)
+    await bed.api.create(DAEMONSETS, daemonset())
+    degraded = await bed.condition("Degraded", "WritesFail")
+    assert "PodSecurity" in degraded["message"]
+    await asyncio.sleep(10)
+    bed.journal.clear()
+    await asyncio.sleep(900)
+    assert len(bed.journal.of("pods", "create", failed=True)) > 12, "each node is tried now and then"
+    told = [write.answer["status"]["rollout"]["phase"] for write in bed.journal.statuses]
+    assert told == ["Stalled"], "after progressDeadlineSeconds; nothing else is news"
+    assert condition(await bed.daemonset(), "Degraded")["reason"] == "WritesFail"
 
-        bed.simulator.cluster.admission.remove(policy)
-        await bed.settled()
-        await bed.runs_on(*nodes)
-        await bed.condition("Degraded", "AsExpected")
-
-
-@virtual_time
-async def test_one_node_whose_pods_are_refused_is_told_while_the_others_go_on_and_until_it_is_gone() -> None:
-    async with virtual() as bed:
-        nodes = await bed.add_nodes(8)
-        refuse_pods(bed, on="node-3")
-        others = [node for node in nodes if node != "node-3"]
-        await bed.api.create(DAEMONSETS, daemonset(rolling={"maxUnavailable": 2}))
-        await bed.runs_on(*others)
-        await bed.condition("Degraded", "WritesFail")
-        await asyncio.sleep(30)
-        bed.journal.clear()
-        await bed.set_image(V2)
-        await bed.runs_on(*others, image=V2)
-        await asyncio.sleep(900)
-        told = [condition(write.answer, "Degraded")["reason"] for write in bed.journal.statuses]
-        changes = [after for before, after in pairwise(told) if after != before]
-        assert len(changes) <= 2, f"another generation begins without trouble, and then has some: {told}"
-        assert condition(await bed.daemonset(), "Degraded")["reason"] == "WritesFail"
-
-        await bed.api.delete(NODES, "node-3")
-        await bed.condition("Degraded", "AsExpected")
+    bed.simulator.cluster.admission.remove(policy)
+    await bed.settled()
+    await bed.runs_on(*nodes)
+    await bed.condition("Degraded", "AsExpected")
 
 
-@virtual_time
-async def test_a_template_that_was_refused_is_asked_about_again_when_the_reason_may_have_gone() -> None:
+async def test_one_node_whose_pods_are_refused_is_told_while_the_others_go_on_and_until_it_is_gone(bed: Bed) -> None:
+    bed.patience = DAYS
+    nodes = await bed.add_nodes(8)
+    refuse_pods(bed, on="node-3")
+    others = [node for node in nodes if node != "node-3"]
+    await bed.api.create(DAEMONSETS, daemonset(rolling={"maxUnavailable": 2}))
+    await bed.runs_on(*others)
+    await bed.condition("Degraded", "WritesFail")
+    await asyncio.sleep(30)
+    bed.journal.clear()
+    await bed.set_image(V2)
+    await bed.runs_on(*others, image=V2)
+    await asyncio.sleep(900)
+    told = [condition(write.answer, "Degraded")["reason"] for write in bed.journal.statuses]
+    changes = [after for before, after in pairwise(told) if after != before]
+    assert len(changes) <= 2, f"another generation begins without trouble, and then has some: {told}"
+    assert condition(await bed.daemonset(), "Degraded")["reason"] == "WritesFail"
+
+    await bed.api.delete(NODES, "node-3")
+    await bed.condition("Degraded", "AsExpected")
+
+
+async def test_a_template_that_was_refused_is_asked_about_again_when_the_reason_may_have_gone(bed: Bed) -> None:
     """A policy of the namespace, say, that somebody changes: no event tells."""
-    async with virtual() as bed:
-        nodes = await bed.add_nodes(2)
-        await bed.deploy(daemonset())
-        before = uids(await bed.pods())
+    bed.patience = DAYS
+    nodes = await bed.add_nodes(2)
+    await bed.deploy(daemonset())
+    before = uids(await bed.pods())
 
-        def policy(attempt: Attempt) -> None:
-            if attempt.kind is POD_KIND and attempt.verb == "create":
-                raise forbidden(POD_KIND, attempt.name, 'violates PodSecurity "restricted:latest"')
+    def policy(attempt: Attempt) -> None:
+        if attempt.kind is POD_KIND and attempt.verb == "create":
+            raise forbidden(POD_KIND, attempt.name, 'violates PodSecurity "restricted:latest"')
 
-        admission = bed.simulator.cluster.admission
-        admission.append(policy)
-        await bed.set_image(V2)
-        await bed.condition("Degraded", "TemplateRefused")
-        await bed.idle(30)
-        assert uids(await bed.pods()) == before
-        admission.remove(policy)
-        await bed.settled()
-        await bed.runs_on(*nodes, image=V2)
+    admission = bed.simulator.cluster.admission
+    admission.append(policy)
+    await bed.set_image(V2)
+    await bed.condition("Degraded", "TemplateRefused")
+    await bed.idle(30)
+    assert uids(await bed.pods()) == before
+    admission.remove(policy)
+    await bed.settled()
+    await bed.runs_on(*nodes, image=V2)

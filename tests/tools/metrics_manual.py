@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -13,11 +12,12 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.beds.controller.bed import Bed
-from tests.beds.controller.metrics import measured, scrape, tells
+from tests.beds.controller.metrics import tells
 from tests.beds.controller.opening import simulated
 from tests.beds.objects import daemonset
+from tests.beds.virtual_time import run
 
-PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
+PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 HEAD = """\
 # Metrics
@@ -66,12 +66,11 @@ OPEN = {"zone", "condition"}
 async def exposition(bed: Bed) -> str:
     """What is told after an update of a DaemonSet, so that whatever can be there is."""
     await bed.add_nodes(2)
-    port = await measured(bed)
     await bed.deploy(daemonset())
     await bed.set_image("registry.example/agent:v2")
     await bed.settled()
-    await tells(bed, port, status_updated_number_scheduled=2, rollout_phase={"Healthy": 1})
-    return await scrape(port)
+    await tells(bed, status_updated_number_scheduled=2, rollout_phase={"Healthy": 1})
+    return bed.controller.scrape()
 
 
 def page(text: str) -> str:
@@ -126,4 +125,4 @@ async def made() -> str:
 
 if __name__ == "__main__":
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    PAGE.write_text(asyncio.run(made()))
+    PAGE.write_text(run(made()))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from controller.runtime.clock import Clock
 from tests.beds.api import CONFIGMAPS, DAEMONSETS, EVENTS, NODES, PODS, REVISIONS, Api, Object, Resource
 from tests.beds.control_plane import ControlPlane
 from tests.beds.controller.journal import Counted, Journal
@@ -61,6 +62,8 @@ class Bed:
     nodes: Nodes
     controller: Controller
     journal: Journal
+    clock: Clock
+    """The server's and the nodes', in seconds since 1970."""
     simulation: Simulation | None = None
     plane: ControlPlane | None = None
     machines: Counted | None = None

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
-from unittest.mock import patch
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 
-from controller.daemonset import reconcile
 from controller.kube.connection import Connection, Fixed, tls_context
 from controller.kube.request import Transport
 from controller.kube.transport import open_transport
@@ -17,12 +15,13 @@ from tests.beds.api import DAEMONSETS, NAMESPACES, NODES, PODS, Api, Refusal, Re
 from tests.beds.control_plane import ControlPlane, User
 from tests.beds.controller.bed import SECONDS, Bed, Simulation
 from tests.beds.controller.journal import Counted, Journal, Recording
-from tests.beds.controller.running import Controller
+from tests.beds.controller.running import Controller, unhurried
 from tests.beds.manifests import MANIFESTS
 from tests.beds.nodes import INSTANT, Behaviour, Nodes
 from tests.beds.simulator.cluster import Cluster
 from tests.beds.simulator.faults import FaultPlan, Rule
 from tests.beds.simulator.transport import InProcess
+from tests.beds.virtual_time import clock, follow_real_time
 
 NAMESPACE = "agents"
 REVIEWS = Resource("/apis/authorization.k8s.io/v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)
@@ -31,18 +30,18 @@ REVIEWS = Resource("/apis/authorization.k8s.io/v1", "subjectaccessreviews", "Sub
 @asynccontextmanager
 async def simulated(
     *faults: Rule,
-    clock: Clock = system_clock,
     skew: float = 0.0,
     latency: float = 0.0,
     behaviour: Behaviour = INSTANT,
 ) -> AsyncIterator[Bed]:
-    """A simulated cluster. `faults` happen to the controller only, and each must have happened at the end.
+    """A simulated cluster, whose time is the loop's. `faults` happen to the controller only, and each must have
+    happened at the end.
 
     `skew`: by so many seconds the controller's clock is ahead of everybody else's.
     """
     cluster, plan = Cluster(clock, strict_namespaces=True), FaultPlan(*faults)
     link = InProcess(cluster, faults=plan, latency=latency)
-    with _same_time(clock):
+    with unhurried():
         async with _bed(
             InProcess(cluster), InProcess(cluster), link, NAMESPACE, clock=clock, skew=skew, behaviour=behaviour
         ) as bed:
@@ -57,6 +56,7 @@ async def on_control_plane(plane: ControlPlane, account: User) -> AsyncIterator[
 
     The controller is `account`, the test itself the administrator.
     """
+    follow_real_time()
     namespace = f"system-{secrets.token_hex(4)}"
     async with AsyncExitStack() as stack:
         ours = await stack.enter_async_context(open_transport(connection_to(plane, plane.admin)))
@@ -91,16 +91,9 @@ async def _bed(
             controller = Controller(recording, namespace, tasks, clock=lambda: clock() + skew)
             controller.start()
             try:
-                yield Bed(api, nodes, controller, journal, machines=counted)
+                yield Bed(api, nodes, controller, journal, clock, machines=counted)
             finally:
                 await controller.kill()
-
-
-@contextmanager
-def _same_time(clock: Clock) -> Iterator[None]:
-    """In virtual time deciding takes none, however slow the machine: else the rest after a costly pass would show."""
-    with nullcontext() if clock is system_clock else patch.object(reconcile, "perf_counter", clock):
-        yield
 
 
 @contextmanager

@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 from unittest.mock import patch
 
 from controller import app
 from controller.assembly import Parts, assemble
+from controller.daemonset import reconcile
 from controller.kube.request import Transport
 from controller.runtime.clock import Clock, system_clock
-from controller.serve.heartbeat import Heartbeat
+from controller.serve import heartbeat
 from controller.settings import Settings
-from tests.beds.virtual_time import VirtualLoop
+from tests.beds.virtual_time import clock
 
-patch.object(app, "gc").start()
-"""As long as this process lives: each start of a controller would walk over all that its tests keep alive."""
+SELDOM = 5.0
+"""Seconds between the heartbeats of the event loop, which have nothing to tell in virtual time."""
+
+
+@contextmanager
+def unhurried() -> Iterator[None]:
+    """For controllers in virtual time, however slow the machine: deciding takes none, else the rest after a costly
+    pass would show; the loop, which is never late, is looked at seldom; and none walks at its start over all that the
+    tests of this process keep alive.
+    """
+    with (
+        patch.object(reconcile, "perf_counter", clock),
+        patch.object(heartbeat, "INTERVAL", SELDOM),
+        patch.object(app, "gc"),
+    ):
+        yield
 
 
 class Controller:
@@ -52,6 +67,13 @@ class Controller:
         busy = queue.depth or queue.held_seconds()
         return not busy and all(due > now + seconds for due, _ in queue._due.values())
 
+    def scrape(self) -> str:
+        """What /metrics would say now; raises ConnectionError where nobody listens."""
+        if not self.is_running or self._parts is None:
+            raise ConnectionError("the controller does not run")
+        text, _ = self._parts.metrics.exposition()
+        return text.decode()
+
     async def stop(self) -> None:
         """As by SIGTERM: what is in hand is finished."""
         self._stop.set()
@@ -71,17 +93,9 @@ class Controller:
         def assembled(*given: Any, **options: Any) -> Parts:
             eye.stop()
             self._parts = assemble(*given, **options)
-            if isinstance(asyncio.get_running_loop(), VirtualLoop):
-                heart.start()
             return self._parts
 
-        @asynccontextmanager
-        async def still(_: object) -> AsyncIterator[Heartbeat]:
-            heart.stop()
-            yield Heartbeat()
-
         self._elected = settings.leader_elect
-        heart = patch.object(app, "heartbeat", still)  # no loop is late in virtual time, and ten beats a second cost
         eye = patch.object(app, "assemble", assembled)
-        eye.start()  # the first step of `run` assembles and begins to beat, so nobody can come between
+        eye.start()  # the first step of `run` assembles, so nobody can come between
         await app.run(settings, self._transport, self._stop, clock=self._clock)
