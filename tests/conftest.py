@@ -14,7 +14,7 @@ settings.load_profile("any machine")
 settings.register_profile(
     "deep", max_examples=3000, stateful_step_count=50, deadline=None, derandomize=False, print_blob=False
 )
-"""`make test-deep`: for property tests that leave their size to the profile. New examples each time, also in CI."""
+"""`make test-deep`: new examples each time, in CI too. How many there are every day: `tests.properties.size`."""
 
 
 @pytest.hookimpl(trylast=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.beds.virtual_time import VirtualLoop, now, virtually
+from tests.properties.size import every_day
 from tests.unit.controller.runtime.lease_board import Board, Fault
 from tests.unit.controller.runtime.test_leadership import Candidate
 
@@ -69,7 +70,7 @@ class Election:
 
 
 @given(st.lists(STEPS, max_size=12))
-@settings(max_examples=60, deadline=None)
+@every_day(60)
 def test_two_never_lead_at_once_and_in_the_end_one_does(steps: list[Step]) -> None:
     async def main() -> None:
         async with asyncio.TaskGroup() as group:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import TypeVar
 
-from hypothesis import given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -18,11 +18,12 @@ from tests.beds.picture import picture
 from tests.beds.random_worlds import surges, worlds
 from tests.beds.worlds import compile_rules
 from tests.properties.planner_laws import LAWS
+from tests.properties.size import every_day
 
 T = TypeVar("T")
 
 
-@settings(max_examples=800, deadline=None)
+@every_day(300)
 @given(world=worlds())
 def test_every_pass_keeps_the_laws(world: World) -> None:
     decided = plan(world)
@@ -31,7 +32,7 @@ def test_every_pass_keeps_the_laws(world: World) -> None:
         law(world, decided)
 
 
-@settings(max_examples=150, deadline=None)
+@every_day(100)
 @given(world=surges())
 def test_every_pass_in_the_midst_of_a_surge_keeps_the_laws(world: World) -> None:
     decided = plan(world)
@@ -40,7 +41,7 @@ def test_every_pass_in_the_midst_of_a_surge_keeps_the_laws(world: World) -> None
         law(world, decided)
 
 
-@settings(max_examples=200, deadline=None)
+@every_day(80)
 @given(world=worlds(), chance=st.randoms(use_true_random=False))
 def test_the_same_world_in_another_order_gives_the_same_plan(world: World, chance: Random) -> None:
     decided = plan(world)
@@ -55,7 +56,7 @@ def test_the_same_world_in_another_order_gives_the_same_plan(world: World, chanc
     assert plan(shuffled) == decided, "names of new pods are part of a plan"
 
 
-@settings(max_examples=100, deadline=None)
+@every_day(50)
 @given(world=worlds())
 def test_looking_changes_nothing(world: World) -> None:
     before = (world.pods, world.revisions, dict(world.verdicts), dict(world.predecessors))
@@ -63,7 +64,7 @@ def test_looking_changes_nothing(world: World) -> None:
     assert before == (world.pods, world.revisions, dict(world.verdicts), dict(world.predecessors))
 
 
-@settings(max_examples=200, deadline=None)
+@every_day(100)
 @given(world=worlds(), later=st.integers(0, 599))
 def test_the_record_of_a_rollout_moves_only_with_the_world(world: World, later: int) -> None:
     """Otherwise statuses would be written because time goes by."""

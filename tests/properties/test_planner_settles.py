@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, note, settings
+from hypothesis import given, note
 from msgspec.structs import replace
 
 from controller.planner.board import current_revision
@@ -24,6 +24,7 @@ from tests.properties.planner_laws import (
     rolling,
     updated,
 )
+from tests.properties.size import every_day
 
 ROUNDS = 80
 """More than 18 pods one by one, and each of three revisions."""
@@ -54,7 +55,7 @@ def settled(start: World) -> ToyCluster:
     raise AssertionError(f"not quiet after {ROUNDS} rounds\n{picture(cluster.world, cluster.plan)}")
 
 
-@settings(max_examples=300, deadline=None)
+@every_day(120)
 @given(start=worlds(healthy=True))
 def test_any_world_becomes_quiet_and_then_everything_is_in_its_place(start: World) -> None:
     cluster = settled(start)
@@ -120,7 +121,7 @@ def _history_is_tidy(world: World) -> None:
     assert len(idle) <= most + 1, "at most one more: the one that lost pods would come back as"
 
 
-@settings(max_examples=100, deadline=None)
+@every_day(60)
 @given(start=worlds(healthy=True))
 def test_what_was_done_is_not_done_again(start: World) -> None:
     """Invariant 9: the world that a plan makes never asks for the same pod to be made or deleted again."""
@@ -131,7 +132,7 @@ def test_what_was_done_is_not_done_again(start: World) -> None:
     assert not {repr(one) for one in done} & {repr(one) for one in cluster.plan.actions}
 
 
-@settings(max_examples=100, deadline=None)
+@every_day(60)
 @given(start=worlds(healthy=True))
 def test_a_restart_at_any_point_changes_nothing_that_follows(start: World) -> None:
     """What a controller remembers (who was where, what the server accepts) may be lost after any pass."""

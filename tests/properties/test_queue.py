@@ -7,12 +7,12 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from controller.runtime.workqueue import QueueClosed, WorkQueue
 from tests.beds.virtual_time import VirtualLoop
+from tests.properties.size import every_day
 
 KEYS = st.sampled_from("abc")
 DELAYS = st.sampled_from([0.5, 1.0, 2.0, 5.0])
@@ -198,4 +198,4 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 TestQueue = QueueMachine.TestCase
-TestQueue.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestQueue.settings = every_day(60, steps=40)

@@ -8,14 +8,13 @@ from hypothesis import Phase, settings
 from tests.beds.objects import V2
 from tests.properties.rollout_machine import Rollouts
 from tests.properties.rollout_moves import Wish
-
-DEEP = settings.get_current_profile_name() == "deep"
-"""`make test-deep` looks for new stories; `make test` tells the same hundred each time."""
+from tests.properties.size import DEEP
 
 TestRollouts = Rollouts.TestCase
 TestRollouts.settings = settings(
     derandomize=not DEEP, deadline=None, phases=[Phase.generate, Phase.shrink], print_blob=False
 )
+"""`make test-deep` looks for new stories; `make test` tells the same hundred each time."""
 
 
 def test_a_surge_whose_new_pods_fail_again_and_again() -> None:
