@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from tests.beds.api import DAEMONSETS, NAMESPACES, PODS, Object
 from tests.beds.controller.bed import Bed, uids
-from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, bare_pod, daemonset, owner
-from tests.beds.pods import controller_of, image_of, node_of
+from tests.beds.pods import controller_of, node_of
 from tests.system.beds import both_beds
 from tests.system.quota import full_quota
 from tests.system.replay import film
@@ -133,37 +132,3 @@ async def test_u20_too_many_pods_are_too_few_on_some_nodes(bed: Bed) -> None:
     assert "node-1-pod-0" in kept
     foreign = [await bed.api.get(PODS, f"foreign-{number}") for number in range(2)]
     assert [controller_of(pod) for pod in foreign] == [{}, {}], "released"
-
-
-async def test_c1_c3_surge_starts_the_new_pod_first_and_the_old_one_goes_when_it_is_available(bed: Bed) -> None:
-    nodes = await bed.add_nodes(3)
-    await bed.deploy(daemonset(rolling={"maxSurge": 1, "maxUnavailable": 0}))
-    history = await film(bed)
-    bed.nodes.behave("*", Behaviour(ready=None))
-    await bed.set_image(V2)
-    await bed.idle()
-    assert (bed.journal.created, bed.journal.deleted) == (["node-2"], [])
-    pair = [pod for pod in await bed.api.list(PODS) if node_of(pod) == "node-2"]
-    assert {image_of(pod) for pod in pair} == {V1, V2}
-    bed.nodes.behave("*", None)
-    await bed.settled()
-    await bed.runs_on(*nodes, image=V2)
-    assert bed.journal.deleted == ["node-2", "node-1", "node-0"]
-    assert min(len(served) for served in await history.served()) == 3, "nobody went without"
-
-
-async def test_d8_pause_holds_the_update_and_nothing_else(bed: Bed) -> None:
-    await bed.add_nodes(3)
-    await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "paused": True}))
-    before = uids(await bed.pods())
-    await bed.set_image(V2)
-    await bed.condition("Progressing", "Paused")
-    await bed.nodes.add("node-3")
-    await bed.api.delete(PODS, (await bed.pods())["node-1"]["metadata"]["name"])
-    await bed.idle()
-    pods = await bed.runs_on("node-0", "node-1", "node-2", "node-3")
-    assert {node for node in before if uids(pods)[node] == before[node]} == {"node-0", "node-2"}
-    assert {image_of(pod) for pod in pods.values()} == {V1}, "what comes meanwhile is of the old version"
-    await bed.edit({"updateStrategy": {"rollingUpdate": {"paused": False}}})
-    await bed.settled()
-    await bed.runs_on("node-0", "node-1", "node-2", "node-3", image=V2)
