@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Generic, Literal, NoReturn, TypeVar
 
 from controller.api.base import Value
@@ -21,10 +22,11 @@ T = TypeVar("T", bound=Record)
 
 PATIENCE = 30.0
 """Seconds for the answer to a watch request, and of silence before the initial state is complete."""
-HEALTHY = 120.0
-"""Seconds that a stream must last for its failures before to be forgotten."""
 TOO_SHORT = 1.0
-"""A stream that ends sooner without an event counts as a failure: else we would hammer a sick server."""
+"""A stream that ends sooner without an event counts as a failure to open: else we would hammer a sick server."""
+OPENED_AGAIN = 1.0
+"""Seconds within which any other stream that ended is opened again, however it ended: a load balancer that cuts
+idle connections must not leave us without one for long. A random part of it, so that not all clients come at once."""
 MISSING = 2.0
 """Seconds between two looks for a kind that is not there: somebody is probably about to install its CRD."""
 AWAY = 1.0
@@ -83,6 +85,9 @@ class Reflector(Generic[W, T]):
         self._contact: str = ""
         self._doubted = False
         self._cut: asyncio.Timeout | None = None
+        self._woken = asyncio.Event()
+        self._lasted = self._delivered = False
+        """Of the last stream, once it was complete: whether it stayed open for a while, and whether anything came."""
         self._synced = asyncio.Event()
         self._handled = 0
 
@@ -93,6 +98,7 @@ class Reflector(Generic[W, T]):
     def relist(self) -> None:
         """Somebody doubts the store: list again, now. Readers keep the old world until the new one is complete."""
         self._doubted = True
+        self._woken.set()
         self._synced.clear()
         if self._cut is not None and not self._cut.expired():
             self._cut.reschedule(asyncio.get_running_loop().time())
@@ -103,13 +109,15 @@ class Reflector(Generic[W, T]):
             pause = 0.0
             if self._doubted:
                 self._doubted = False
+                self._woken.clear()
                 self._state = watch.restart(self._state)
             try:
                 pause = await self._turn()
             except ApiError as error:
                 pause = self._failed(error)
             if pause:
-                await asyncio.sleep(pause)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._woken.wait(), pause)  # `relist` does not wait for its end
 
     async def _turn(self) -> float:
         """One page or one stream; returns the seconds to pause after it."""
@@ -138,15 +146,24 @@ class Reflector(Generic[W, T]):
             return self._gave_up()
         finally:
             self._cut = None
-            if loop.time() - began >= HEALTHY:
-                self._backoff.reset()
+            complete = isinstance(self._state, watch.Streaming)
+            self._lasted = complete and loop.time() - began >= TOO_SHORT
+            self._delivered = complete and self._handled > handled
         if isinstance(self._state, watch.Start):
             return 0.0
-        idle = self._handled == handled and loop.time() - began < TOO_SHORT
         self._on_restart("closed")
-        failed = idle or isinstance(self._state, watch.Filling)
         self._state = watch.on_end(self._state, None)
-        return self._backoff.next() if failed else 0.0
+        return self._ended()
+
+    def _ended(self) -> float:
+        """The seconds to pause after a stream that was open; one that was of use forgives the failures before it.
+
+        Where everything has to be listed again it must have lasted: a list is dear, and delivers by itself.
+        """
+        if self._lasted or (self._delivered and not isinstance(self._state, watch.Start)):
+            self._backoff.reset()
+            return OPENED_AGAIN * self._chance()
+        return self._backoff.next()
 
     async def _follow(self, query: Query) -> None:
         """Open the stream and take what comes, until the server closes it or it turns out to be of no use."""
@@ -213,7 +230,8 @@ class Reflector(Generic[W, T]):
             return MISSING * (1.0 + self._chance())
         if isinstance(error, errors.Unreachable) and not isinstance(before, watch.Filling | watch.Streaming):
             return AWAY * (1.0 + self._chance())
-        return max(self._backoff.next(), error.retry_after or 0.0)
+        pause = self._ended() if isinstance(before, watch.Filling | watch.Streaming) else self._backoff.next()
+        return max(pause, error.retry_after or 0.0)
 
     def _meet(self, contact: Contact) -> None:
         if contact.state != self._contact:

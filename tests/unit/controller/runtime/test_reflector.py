@@ -26,7 +26,7 @@ QUIET: float = 1000.0
 class Mirror:
     """A reflector under test, its store, and everything that it said."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, chance: float = 0.0) -> None:
         writer, self.store = open_store(Thing)
         self.changes: list[Change[Thing]] = []
         self.contacts: list[Contact] = []
@@ -44,7 +44,7 @@ class Mirror:
             on_heard=self._hears,
             on_restart=self.restarts.append,
             on_malformed=lambda bad: self.malformed.append(bad.key.name),
-            chance=lambda: 0.0,
+            chance=lambda: chance,
         )
 
     def _hears(self) -> None:
@@ -61,8 +61,8 @@ class Mirror:
 
 
 @asynccontextmanager
-async def mirrored(script: Script) -> AsyncIterator[Mirror]:
-    mirror = Mirror(script)
+async def mirrored(script: Script, chance: float = 0.0) -> AsyncIterator[Mirror]:
+    mirror = Mirror(script, chance)
     async with asyncio.TaskGroup() as group:
         running = group.create_task(mirror.reflector.run())
         try:
@@ -71,12 +71,12 @@ async def mirrored(script: Script) -> AsyncIterator[Mirror]:
             running.cancel()
 
 
-def play(*answers: Answer, see: Callable[[Mirror, Script], Awaitable[None]]) -> None:
-    """Run a reflector on this script while `see` looks."""
+def play(*answers: Answer, see: Callable[[Mirror, Script], Awaitable[None]], chance: float = 0.0) -> None:
+    """Run a reflector on this script while `see` looks. `chance` 0 is no jitter, 1 the most."""
 
     async def main() -> None:
         script = Script(*answers)
-        async with mirrored(script) as mirror:
+        async with mirrored(script, chance) as mirror:
             await see(mirror, script)
 
     virtually(main())
@@ -232,17 +232,46 @@ def test_streams_that_end_at_once_without_an_event_are_opened_less_and_less_ofte
     play(Watch(FULL), *[Watch([])] * 5, Watch([QUIET]), see=see)
 
 
-def test_errors_back_off_to_thirty_seconds_and_two_good_minutes_forgive_them() -> None:
+def test_errors_back_off_to_thirty_seconds_and_a_stream_that_delivers_forgives_them() -> None:
     down: list[Answer] = [Watch(status=503)] * 8
 
     async def see(mirror: Mirror, script: Script) -> None:
-        await when(lambda: len(script.requests) == 10, "too few requests", seconds=500)
+        await when(lambda: len(script.requests) == 11, "too few requests", seconds=500)
         gaps = [round(b - a, 1) for a, b in zip(script.times, script.times[1:], strict=False)]
         assert gaps[:8] == [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0]
-        assert gaps[8:] == [130.0 + 0.8], "after two good minutes the row starts again"
+        assert gaps[8:] == [0.0, 0.8], "a stream that has delivered is opened again at once, and the row starts again"
 
     reset = ConnectionResetError("reset")
-    play(*down, Watch([*FULL, 130.0, reset]), Watch([QUIET]), see=see)
+    play(*down, Watch([*FULL, reset]), Watch([reset]), Watch([QUIET]), see=see)
+
+
+@pytest.mark.parametrize("chance", [0.0, 1.0], ids=["least jitter", "most jitter"])
+@pytest.mark.parametrize("cut", [[35.0, ConnectionResetError("cut")], [35.0]], ids=["cut off", "closed"])
+def test_behind_a_balancer_that_cuts_idle_connections_there_is_nearly_always_a_stream(
+    cut: list[float | OSError], chance: float
+) -> None:
+    streams = 40
+
+    async def see(mirror: Mirror, script: Script) -> None:
+        await when(lambda: len(script.requests) == streams + 2, "too few requests", seconds=60.0 * streams)
+        took = script.times[-1] - script.times[1]
+        assert (took - 35.0 * streams) / took <= 0.03
+        assert script.times[-1] - script.times[-2] <= 36.0, "the pauses grow"
+
+    idle: list[Answer] = [Watch([*cut]) for _ in range(streams)]
+    play(Watch([*FULL, *cut]), *idle, Watch([QUIET]), see=see, chance=chance)
+
+
+@pytest.mark.parametrize("away", [Watch(status=503), Watch(status=404)], ids=["failing", "missing"])
+def test_relist_wakes_a_reflector_that_waits_for_its_next_try(away: Watch) -> None:
+    async def see(mirror: Mirror, script: Script) -> None:
+        await when(lambda: len(script.requests) == 7, "too few requests")
+        began = now()
+        mirror.reflector.relist()
+        await mirror.reflector.synced()
+        assert now() - began < 0.1
+
+    play(*[away] * 7, Watch([*FULL, QUIET]), see=see)
 
 
 def test_a_server_that_is_away_is_looked_for_every_second() -> None:
