@@ -61,20 +61,47 @@ _DEFAULTS: Final[dict[str, JSON]] = {
 _MEANINGFUL_EMPTY: Final = frozenset({"labelSelector", "namespaceSelector", "selector", "storageClassName"})
 """An empty selector selects everything, a missing one nothing; an empty storage class means "none"."""
 
-_FREE_TEXT: Final = frozenset({"labels", "annotations", "nodeSelector", "matchLabels"})
+_FREE_TEXT: Final = frozenset(
+    {"labels", "annotations", "nodeSelector", "matchLabels", "volumeAttributes", "options"}  # of CSI, of flexVolume
+)
 """Maps whose keys are the user's: nothing in them is a default."""
 
 _FIELD_PATH_VERSION: Final = "v1"
 
 
+MOST_VALUES: Final = 20_000
+"""In one template; the largest ones in use have some thousand. Beyond that an object could hold up all others."""
+
+
 def identity(template: JSONObject) -> str:
-    """A digest that two templates share exactly when they mean the same pod."""
+    """A digest that two templates share exactly when they mean the same pod.
+
+    Raises ValueError for a template with more than `MOST_VALUES` values, and RecursionError for one that nests too
+    deep to be read.
+    """
+    if _counts_beyond(template, MOST_VALUES):
+        raise ValueError(f"the pod template has more than {MOST_VALUES:,} values")
     meaning = canonical(template)
     return hashlib.sha256(msgspec.json.encode(meaning, order="sorted")).hexdigest()
 
 
 def canonical(template: JSONObject) -> JSON:
     return _object(template, "template")
+
+
+def _counts_beyond(template: JSON, most: int) -> bool:
+    """Whether there are more than `most` values in it, without the user's own maps, which are only copied."""
+    waiting: list[JSON] = [template]
+    seen = 0
+    while waiting and seen <= most:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            inner = [one for key, one in value.items() if key not in _FREE_TEXT or isinstance(one, list)]
+        else:
+            inner = value if isinstance(value, list) else []
+        seen += len(inner)
+        waiting += inner
+    return seen > most
 
 
 def _value(value: JSON, field: str) -> JSON:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import TypeAlias
 
 IntOrPercent: TypeAlias = int | str
 """A count of nodes or pods (`3`), or a share of the desired number (`"30%"`). Any other string is malformed."""
 
 _PERCENT = re.compile(r"([0-9]{1,9})%")
+_LONGEST_QUANTITY = 64
+"""Characters; no amount of anything needs more, and arithmetic on a million digits takes minutes."""
 _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(m|u|n|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei|[eE][+-]?\d{1,3})?")
 """Larger exponents are no amounts of anything; written out they would fill the memory."""
+_EXACT = Context(prec=2 * _LONGEST_QUANTITY)
+"""Enough digits that two amounts are never rounded to the same one."""
 _SUFFIX = {
     "n": Decimal("1e-9"),
     "u": Decimal("1e-6"),
@@ -53,12 +57,12 @@ def scaled(value: IntOrPercent | None, total: int, *, round_up: bool) -> int:
 def canonical_quantity(value: str | int | float) -> str:
     """One spelling per amount: `1000m`, `1.0` and `1` become `1`. What is not a quantity comes back as text."""
     text = str(value)
-    match = _QUANTITY.fullmatch(text)
+    match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST_QUANTITY else None
     if match is None:
         return text
     number, suffix = Decimal(match[1]), match[2] or ""
     if suffix[:1] in ("e", "E") and len(suffix) > 1 and suffix != "Ei":
-        amount = number.scaleb(int(suffix[1:]))
+        amount = _EXACT.scaleb(number, int(suffix[1:]))
     else:
-        amount = number * _SUFFIX.get(suffix, Decimal(1))
-    return format(amount.normalize(), "f")
+        amount = _EXACT.multiply(number, _SUFFIX.get(suffix, Decimal(1)))
+    return format(_EXACT.normalize(amount), "f")

@@ -11,6 +11,7 @@ import msgspec
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.meta import Key
+from controller.api.text import LONGEST_ITEM, shortened
 from controller.api.wellknown import INVALID_SPEC
 from controller.daemonset import status_writer
 from controller.daemonset.caches import Caches
@@ -123,8 +124,9 @@ class Reconciler:
         try:
             world = gather(daemonset, self._caches, memory, self._hands.failed_pods, self._clock, fresh=fresh)
         except (ValueError, msgspec.ValidationError) as error:
+            problem = shortened(str(error), LONGEST_ITEM)
             note = Note(
-                warning=True, reason=INVALID_SPEC, message=f"spec.template or rollingUpdate.selector: {error}"
+                warning=True, reason=INVALID_SPEC, message=f"spec.template or rollingUpdate.selector: {problem}"
             )
             return Plan(notes=(note,), status=refused_status(daemonset, note.message, (), self._clock()))
         return plan(world)

@@ -17,6 +17,7 @@ import msgspec
 from controller.api.base import JSONObject, Value, View
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import ObjectMeta, rfc3339
+from controller.api.text import shortened
 from controller.api.wellknown import API_VERSION, EVENT_SOURCE, KIND
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
@@ -68,6 +69,7 @@ class Recorder:
 
     def __call__(self, daemonset: DaemonSet, note: Note) -> None:
         now = self._clock()
+        note = msgspec.structs.replace(note, message=shortened(note.message))
         words = (daemonset.uid, note.reason, note.message)
         if now - self._said.get(words, float("-inf")) < SAME_WORDS_SECONDS:
             return
@@ -156,7 +158,7 @@ class Recorder:
             },
             "type": "Warning" if note.warning else "Normal",
             "reason": note.reason,
-            "message": note.message[:1024],
+            "message": note.message,
             "source": {"component": EVENT_SOURCE},
             "reportingComponent": EVENT_SOURCE,
             "reportingInstance": self._identity,

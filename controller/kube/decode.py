@@ -9,13 +9,14 @@ import msgspec
 
 from controller.api.base import Value, View
 from controller.api.meta import Key
+from controller.api.text import LONGEST_ITEM, shortened
 from controller.kube import nesting
 from controller.kube.resource import Resource, W
 
 T = TypeVar("T")
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
+UNREADABLE = (msgspec.MsgspecError, ValueError, ArithmeticError, RecursionError)
 """What a decoder or a projection raises for an object that is not what it should be, or nests too deep."""
 
 
@@ -160,7 +161,9 @@ class Decoder(Generic[W, T]):
             return self._seen(self._object.decode(raw))
         except UNREADABLE as error:
             meta = _meta_of(raw)
-            return Malformed(key=_key_of(meta), version=meta.resource_version, reason=str(error))
+            return Malformed(
+                key=_key_of(meta), version=meta.resource_version, reason=shortened(str(error), LONGEST_ITEM)
+            )
 
     def _careful_line(self, line: bytes) -> WatchEvent[T] | Failed:
         event = _split_line(line)
@@ -177,7 +180,9 @@ class Decoder(Generic[W, T]):
                 return Failed(status=_code_of(event.object), body=bytes(event.object))
             case unknown:
                 return Malformed(
-                    key=_key_of(meta), version=meta.resource_version, reason=f"unknown watch event {unknown!r}"
+                    key=_key_of(meta),
+                    version=meta.resource_version,
+                    reason=f"unknown watch event {shortened(unknown, LONGEST_ITEM)!r}",
                 )
 
 

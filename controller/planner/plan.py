@@ -8,6 +8,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
+from controller.api.text import listed
 from controller.api.wellknown import FEATURE_PENDING, INVALID_SPEC, SELECTING_ALL
 from controller.planner.actions import Action, Note, Plan, Step
 from controller.planner.board import Board, lay_out
@@ -102,6 +103,7 @@ def _pending_notes(daemonset: DaemonSet, pending: tuple[str, ...]) -> tuple[Note
 def _refused(world: World, found: tuple[str, ...], pending: tuple[str, ...], notes: tuple[Note, ...]) -> Plan:
     daemonset = world.daemonset
     empty = daemonset.spec.selector.empty
-    text = "This DaemonSet is selecting all pods. A non-empty selector is required." if empty else "; ".join(found)
+    problem = listed(found)
+    text = "This DaemonSet is selecting all pods. A non-empty selector is required." if empty else problem
     note = Note(warning=True, reason=SELECTING_ALL if empty else INVALID_SPEC, message=text)
-    return Plan(notes=(*notes, note), status=refused_status(daemonset, "; ".join(found), pending, world.now))
+    return Plan(notes=(*notes, note), status=refused_status(daemonset, problem, pending, world.now))

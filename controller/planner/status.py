@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from controller.api import selector
 from controller.api.base import JSON, Value
 from controller.api.daemonset import Columns, DaemonSet, Rollout
+from controller.api.text import shortened
 from controller.planner.board import Board
 from controller.planner.conditions import Blocker, conditions_of, refused_conditions
 from controller.planner.counts import Counts, count
@@ -64,7 +65,7 @@ def status_of(board: Board, *, observed: bool, pending: tuple[str, ...], blocker
         collision_count=world.collisions or None,
         columns=columns_of(daemonset),
         rollout=rollout,
-        conditions=conditions_of(board, counts, known, Phase(rollout.phase), blocker, pending),
+        conditions=_bounded(conditions_of(board, counts, known, Phase(rollout.phase), blocker, pending)),
     )
 
 
@@ -77,7 +78,7 @@ def refused_status(daemonset: DaemonSet, problem: str, pending: tuple[str, ...],
         collision_count=None,
         columns=columns_of(daemonset),
         rollout=halted(daemonset.status, now),
-        conditions=refused_conditions(problem, pending),
+        conditions=_bounded(refused_conditions(problem, pending)),
     )
 
 
@@ -93,8 +94,13 @@ def columns_of(daemonset: DaemonSet) -> Columns:
         node_selector=_joined(f"{key}={value}" for key, value in sorted(labels.items())),
         containers=_joined(_field(one, "name") for one in listed),
         images=_joined(_field(one, "image") for one in listed),
-        selector=selector.as_text(daemonset.spec.selector),
+        selector=shortened(selector.as_text(daemonset.spec.selector)),
     )
+
+
+def _bounded(conditions: Iterable[Verdict]) -> tuple[Verdict, ...]:
+    """Words of users and of the server are in them, and etcd takes no object beyond 1.5 MiB."""
+    return tuple(replace(one, message=shortened(one.message)) for one in conditions)
 
 
 def _field(container: JSON, name: str) -> str:
@@ -103,4 +109,4 @@ def _field(container: JSON, name: str) -> str:
 
 
 def _joined(parts: Iterable[str]) -> str:
-    return ",".join(parts) or "<none>"
+    return shortened(",".join(parts)) or "<none>"

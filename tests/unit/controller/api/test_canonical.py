@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from controller.api.canonical import canonical, identity
+from controller.api.base import JSON
+from controller.api.canonical import MOST_VALUES, canonical, identity
 
 Change = Callable[[dict[str, Any]], None]
 
@@ -268,6 +269,14 @@ DIFFERENT: dict[str, tuple[Any, Any]] = {
     "a new field": ({"fieldOfTheYear2040": 1}, {}),
     "path outside a probe": ({"volumes": [{"hostPath": {"path": "/"}}]}, {"volumes": [{"hostPath": {}}]}),
     "another service account": ({"serviceAccountName": "net"}, {}),
+    "an attribute of a CSI volume": (
+        {"volumes": [{"csi": {"driver": "d", "volumeAttributes": {"protocol": "TCP"}}}]},
+        {"volumes": [{"csi": {"driver": "d", "volumeAttributes": {}}}]},
+    ),
+    "an empty option of a flexVolume": (
+        {"volumes": [{"flexVolume": {"driver": "d", "options": {"share": ""}}}]},
+        {"volumes": [{"flexVolume": {"driver": "d", "options": {}}}]},
+    ),
     "args": ({"containers": [{"args": ["a", ""]}]}, {"containers": [{"args": ["a"]}]}),
 }
 
@@ -281,3 +290,15 @@ def test_a_real_change_is_not_lost(change: str) -> None:
 def test_annotations_and_labels_of_the_pod_are_part_of_it() -> None:
     assert identity({"metadata": {"annotations": {"restartedAt": "1"}}}) != identity({"metadata": {}})
     assert identity({"metadata": {"labels": {"a": ""}}}) != identity({"metadata": {}})
+
+
+@pytest.mark.parametrize(
+    "values", [[1] * MOST_VALUES, [{}] * MOST_VALUES, {f"k{number}": 1 for number in range(MOST_VALUES)}]
+)
+def test_a_template_of_more_values_than_anybody_needs_is_refused(values: JSON) -> None:
+    with pytest.raises(ValueError, match="more than 20,000 values"):
+        identity({"spec": {"anything": values}})
+
+
+def test_a_long_text_counts_as_one_value() -> None:
+    assert identity({"spec": {"anything": "x" * 1_500_000}})

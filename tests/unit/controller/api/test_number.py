@@ -67,3 +67,13 @@ def test_giga_and_gibi_are_not_the_same() -> None:
 @pytest.mark.parametrize("text", ["", "one", "1 Gi", "1gi", "m", "1e", "1e999999999", "0x10"])
 def test_what_is_no_quantity_comes_back_as_it_was(text: str) -> None:
     assert canonical_quantity(text) == text
+
+
+@pytest.mark.parametrize("text", ["1" * 1_000_000, "1" * 1_000_000 + "x", "0." + "0" * 1_000_000 + "1Gi"])
+def test_what_is_too_long_for_a_quantity_comes_back_as_it_was(text: str) -> None:
+    """Arithmetic on it overflows, and a pattern that tries every way to split its digits does not end."""
+    assert canonical_quantity(text) == text
+
+
+def test_amounts_that_differ_in_their_last_digit_are_not_the_same() -> None:
+    assert canonical_quantity("1" * 40 + "1Ki") != canonical_quantity("1" * 40 + "2Ki")

@@ -9,7 +9,9 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet, ScaleStrategy
 from controller.api.selector import LabelSelector
+from controller.api.text import LONGEST_TEXT
 from controller.api.wellknown import INVALID_SPEC, PROGRESSIVE_ANNOTATION
+from controller.planner.plan import plan
 from controller.planner.validation import pending_features, problems
 from tests.beds.picture import check
 from tests.beds.worlds import ds, everywhere, matching, where, world
@@ -196,3 +198,19 @@ def test_decision_d1_partitioned_scaling_is_the_field_and_only_without_it_the_an
     silent = replace(annotated, spec=replace(annotated.spec, scale_strategy=ScaleStrategy()))
     assert silent.partitioned_scaling
     assert not ds(annotations={PROGRESSIVE_ANNOTATION: "yes"}).partitioned_scaling
+
+
+def test_thousands_of_problems_are_told_in_few_words_with_their_number() -> None:
+    wrong = {f"bad key {number:05}": "x" for number in range(30_000)}
+    decided = plan(world(ds(nodeSelector=wrong)))
+    assert decided.status is not None
+    told = [note.message for note in decided.notes] + [one.message for one in decided.status.conditions]
+    assert all(len(text) <= LONGEST_TEXT for text in told), [len(text) for text in told]
+    assert any("bad key 00000" in text and "and 29,995 more" in text for text in told)
+    assert len(decided.status.columns.node_selector) <= LONGEST_TEXT
+
+
+def test_one_endless_key_is_told_in_few_words() -> None:
+    decided = plan(world(ds(nodeSelector={"bad key " * 100_000: "x"})))
+    assert decided.status is not None
+    assert max(len(one.message) for one in decided.status.conditions) <= LONGEST_TEXT
