@@ -33,7 +33,7 @@ from controller.kube.throttle import Throttle
 from controller.planner.actions import Note
 from controller.report import Report
 from controller.runtime.backoff import failed_pod_backoff
-from controller.runtime.clock import Clock
+from controller.runtime.clock import Clock, elapsed
 from controller.runtime.freshness import Ledger, Stale
 from controller.runtime.pacing import Pacer, Urgency
 from controller.runtime.workers import Outcome
@@ -112,7 +112,7 @@ def assemble(
             report.saw(owner, pod, clock())
 
     def foreign(daemonset: DaemonSet, manager: str) -> None:
-        memories.of(daemonset.uid).stand_back(clock())
+        memories.of(daemonset.uid).stand_back(elapsed())
         if fence.is_open:
             metrics.tally.foreign()
             say(daemonset, Note(warning=True, reason=FOREIGN_STATUS, message=FOREIGN_WORDS.format(manager=manager)))

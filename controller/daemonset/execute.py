@@ -50,6 +50,7 @@ from controller.planner.actions import (
     RenumberRevision,
     Why,
 )
+from controller.runtime.clock import elapsed
 
 EXCEEDED_QUOTA = "exceeded quota"
 """In the message of the ResourceQuota admission; it has no reason of its own."""
@@ -157,9 +158,9 @@ class _Turn:
         if not place or passing or EXCEEDED_QUOTA in error.message:
             return
         if error.is_terminating_namespace:
-            self._memory.leave_alone(place, ENDING_SECONDS, self._hands.clock())
+            self._memory.leave_alone(place, ENDING_SECONDS, elapsed())
         elif not await may_have_come_through(action, self._daemonset, self._hands):
-            self._memory.failed(place, self._hands.clock())
+            self._memory.failed(place, elapsed())
 
     async def _attempt(self, action: Action) -> None:
         writes, uid = self._writes, self._daemonset.uid
@@ -203,7 +204,7 @@ class _Turn:
         if action.why is Why.FAILED:
             daemonset = self._daemonset
             key = (daemonset.uid, daemonset.generation, action.node)
-            self._hands.failed_pods.strike(key, self._hands.clock())
+            self._hands.failed_pods.strike(key, elapsed())
         self._tell(SUCCESSFUL_DELETE, f"Deleted pod: {action.pod.name}")
 
     async def _verdict(self, action: Action, error: ApiError) -> ApiError | None:
@@ -213,7 +214,7 @@ class _Turn:
                 return None  # somebody else was quicker
             case ProbeTemplate(), Invalid() | Forbidden():
                 if is_refusal(error):
-                    self._memory.refused(action.revision.hash, error.message, self._hands.clock())
+                    self._memory.refused(action.revision.hash, error.message, elapsed())
                 else:
                     self._memory.verdicts[action.revision.hash] = ""
                 return None

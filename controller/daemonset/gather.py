@@ -8,18 +8,26 @@ from controller.daemonset.caches import Caches
 from controller.daemonset.hands import FailedPods
 from controller.daemonset.memory import Memory
 from controller.planner.world import World
-from controller.runtime.clock import Clock
 
 
 def gather(
-    daemonset: DaemonSet, caches: Caches, memory: Memory, failed_pods: FailedPods, clock: Clock, *, fresh: bool
+    daemonset: DaemonSet,
+    caches: Caches,
+    memory: Memory,
+    failed_pods: FailedPods,
+    now: float,
+    moment: float,
+    *,
+    fresh: bool,
 ) -> World:
     """Give the DaemonSet with the newest status that is known: the next one is worked out from it.
+
+    `now` is in seconds since 1970; `moment` is `elapsed` now, by which everything that lasts was remembered. The
+    world gets both in seconds since 1970, worked out anew in each pass: a clock that is set changes no duration.
 
     Raises ValueError for placement fields that cannot be compiled.
     """
     rules = memory.rules_of(daemonset)
-    now = clock()
     pods = caches.pods_of(daemonset)
     collisions = (daemonset.status.collision_count or 0) if daemonset.status is not None else 0
     return World(
@@ -32,22 +40,24 @@ def gather(
         orphan_revisions=caches.orphan_revisions_in(daemonset.namespace),
         now=now,
         fresh=fresh,
-        not_before=_not_before(daemonset, pods, failed_pods, now),
+        not_before=_not_before(daemonset, pods, failed_pods, now, moment),
         predecessors=memory.predecessors,
         ready_seen=memory.ready_seen(pods, now),
         verdicts=memory.verdicts,
-        ask_at=memory.ask_at,
-        held_back=memory.held_back(now),
+        ask_at=now + memory.ask_at - moment,
+        held_back={what: now + until - moment for what, until in memory.held_back(moment).items()},
         trouble=memory.trouble.words if memory.trouble is not None else "",
         unreadable=_unreadable(daemonset, caches),
         collisions=max(memory.collisions, collisions),
     )
 
 
-def _not_before(daemonset: DaemonSet, pods: tuple[Pod, ...], failed_pods: FailedPods, now: float) -> dict[str, float]:
+def _not_before(
+    daemonset: DaemonSet, pods: tuple[Pod, ...], failed_pods: FailedPods, now: float, moment: float
+) -> dict[str, float]:
     """For each node with a failed pod: when it may be replaced (seconds since 1970)."""
     return {
-        pod.node: now + failed_pods.remaining((daemonset.uid, daemonset.generation, pod.node), now)
+        pod.node: now + failed_pods.remaining((daemonset.uid, daemonset.generation, pod.node), moment)
         for pod in pods
         if pod.phase == "Failed"
     }

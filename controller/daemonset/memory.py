@@ -32,7 +32,7 @@ FAILING_KEPT = 1000
 
 
 class Failing(Value):
-    """Something that failed, in seconds: until when it is left alone, and for how long that was."""
+    """Something that failed: until when it is left alone (`elapsed`), and for how many seconds that was."""
 
     until: float
     delay: float
@@ -59,7 +59,7 @@ class Memory(msgspec.Struct):
     verdicts: dict[str, str] = msgspec.field(default_factory=dict)
     """Revision hash to what the server's dry run said; "" is yes. After a while a "no" is asked again."""
     ask_at: float = 0.0
-    """Seconds since 1970: when a "no" is asked again."""
+    """By `elapsed`: when a "no" is asked again."""
     refusals: int = 0
     """How often in a row the dry run was refused: each time the next question waits twice as long."""
     failing: dict[str, Failing] = msgspec.field(default_factory=dict)
@@ -128,43 +128,44 @@ class Memory(msgspec.Struct):
         self.sight = sight
         self.paused_since = (self.paused_since or now) if rolling is not None and rolling.paused else 0.0
 
-    def stand_back(self, now: float) -> None:
+    def stand_back(self, moment: float) -> None:
         """Another controller has written the status."""
-        self.rivalry = rivalry_after(self.rivalry, now)
+        self.rivalry = rivalry_after(self.rivalry, moment)
 
-    def stands_back(self, daemonset: DaemonSet, now: float) -> float:
+    def stands_back(self, daemonset: DaemonSet, now: float, moment: float) -> float:
         """The seconds for which the DaemonSet is still left to another controller; 0: it is ours.
 
-        Its last write may be older than this process, which has not written anything yet then.
+        Its last write may be older than this process, which has not written anything yet then: only that is told by
+        the API, in seconds since 1970 as `now` is. `moment` is `elapsed` now.
         """
         if self.rivalry is None and not self.status_version:
-            self.rivalry = rivalry_found(daemonset.status_writers.rival_wrote, now)
-        return 0.0 if self.rivalry is None else max(self.rivalry.until - now, 0.0)
+            self.rivalry = rivalry_found(now - daemonset.status_writers.rival_wrote, moment)
+        return 0.0 if self.rivalry is None else max(self.rivalry.until - moment, 0.0)
 
-    def refused(self, revision_hash: str, words: str, now: float) -> None:
+    def refused(self, revision_hash: str, words: str, moment: float) -> None:
         """The dry run was refused."""
         self.verdicts[revision_hash] = words
-        self.ask_at = now + min(ASK_AGAIN_SECONDS * 2**self.refusals, ASK_AGAIN_AT_MOST)
+        self.ask_at = moment + min(ASK_AGAIN_SECONDS * 2**self.refusals, ASK_AGAIN_AT_MOST)
         self.refusals = min(self.refusals + 1, 10)
 
-    def failed(self, what: str, now: float) -> None:
+    def failed(self, what: str, moment: float) -> None:
         """A create on this node, or a write to this uid, failed. After the first time it may be tried at once."""
         known = self.failing.get(what)
         if len(self.failing) > FAILING_KEPT:
-            self.failing = {place: one for place, one in self.failing.items() if one.until > now}
+            self.failing = {place: one for place, one in self.failing.items() if one.until > moment}
         if known is None:
-            self.failing[what] = Failing(until=now, delay=0.0)
+            self.failing[what] = Failing(until=moment, delay=0.0)
         else:
             delay = min(max(known.delay * 2, FAILING_FIRST), FAILING_AT_MOST)
-            self.failing[what] = Failing(until=now + delay, delay=delay)
+            self.failing[what] = Failing(until=moment + delay, delay=delay)
 
-    def leave_alone(self, what: str, seconds: float, now: float) -> None:
+    def leave_alone(self, what: str, seconds: float, moment: float) -> None:
         """Nothing is tried there for so long, however often it failed before."""
-        self.failing[what] = Failing(until=now + seconds, delay=seconds)
+        self.failing[what] = Failing(until=moment + seconds, delay=seconds)
 
-    def held_back(self, now: float) -> dict[str, float]:
-        """What is to be left alone now, and until when (seconds since 1970)."""
-        return {what: one.until for what, one in self.failing.items() if one.until > now}
+    def held_back(self, moment: float) -> dict[str, float]:
+        """What is to be left alone now, and until when (`elapsed`)."""
+        return {what: one.until for what, one in self.failing.items() if one.until > moment}
 
     def mold_of(self, daemonset: DaemonSet, revision: Revision) -> Mold:
         mold = self.molds.get(revision.hash)

@@ -26,6 +26,7 @@ from controller.kube.errors import ApiError, Conflict, NotFound
 from controller.planner.actions import Note, Plan
 from controller.planner.plan import plan
 from controller.planner.status import refused_status
+from controller.runtime.clock import elapsed
 from controller.runtime.freshness import STALE_WARNING, Stale
 from controller.runtime.pacing import Pacer, StatusPacer
 from controller.runtime.workers import ComeBack, Done, Outcome, Retry
@@ -74,10 +75,10 @@ class Reconciler:
         if daemonset is None or daemonset.dying:
             self._pacer.forget(key)
             return Done()
-        if (rest := self._memories.of(daemonset.uid).stands_back(daemonset, self._clock())) > 0:
+        if (rest := self._memories.of(daemonset.uid).stands_back(daemonset, self._clock(), elapsed())) > 0:
             return ComeBack(rest, "another controller wrote the status")
         stale = self._stale(daemonset)
-        if stale is not None and self._clock() - stale.since < LOOK_AGAIN_SECONDS:
+        if stale is not None and elapsed() - stale.since < LOOK_AGAIN_SECONDS:
             return ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
         return await self._pass(daemonset, fresh=stale is None)
 
@@ -89,10 +90,11 @@ class Reconciler:
     async def _pass(self, daemonset: DaemonSet, *, fresh: bool) -> Outcome:
         key, memory, hands = daemonset.key, self._memories.of(daemonset.uid), self._discreet_hands(daemonset)
         self._pacer.began(key)
+        now, since = self._clock(), elapsed()
         began = perf_counter()
-        decided = self._decide(daemonset, memory, fresh=fresh)
+        decided = self._decide(daemonset, memory, now, fresh=fresh)
         cost = perf_counter() - began
-        memory.saw(daemonset, decided.sight, self._clock())
+        memory.saw(daemonset, decided.sight, now)
         self._watchers.on_plan(key, decided, cost)
         try:
             for note in decided.notes:
@@ -101,7 +103,10 @@ class Reconciler:
             failures = await carry_out(decided.actions, daemonset, memory, hands)
             memory.trouble = trouble_after(memory.trouble, decided, failures)
             errors = tuple(failure.error for failure in failures)
-            return await self._conclude(daemonset, memory, decided, errors, hands.client, fresh=fresh)
+            wake_in = None if decided.wake_at is None else max(decided.wake_at - now - (elapsed() - since), 0.001)
+            if not fresh:
+                wake_in = min(wake_in or LOOK_AGAIN_SECONDS, LOOK_AGAIN_SECONDS)
+            return await self._conclude(daemonset, memory, decided, errors, hands.client, wake_in)
         finally:
             self._pacer.passed(key, cost, asyncio.get_running_loop().time())
 
@@ -118,17 +123,17 @@ class Reconciler:
 
         return msgspec.structs.replace(self._hands, client=self._hands.client.retelling(retell))
 
-    def _decide(self, daemonset: DaemonSet, memory: Memory, *, fresh: bool) -> Plan:
+    def _decide(self, daemonset: DaemonSet, memory: Memory, now: float, *, fresh: bool) -> Plan:
         _, status = memory.latest_status(daemonset)
         daemonset = msgspec.structs.replace(daemonset, status=status)  # the cache may not show our last one yet
         try:
-            world = gather(daemonset, self._caches, memory, self._hands.failed_pods, self._clock, fresh=fresh)
+            world = gather(daemonset, self._caches, memory, self._hands.failed_pods, now, elapsed(), fresh=fresh)
         except (ValueError, msgspec.ValidationError) as error:
             problem = shortened(str(error), LONGEST_ITEM)
             note = Note(
                 warning=True, reason=INVALID_SPEC, message=f"spec.template or rollingUpdate.selector: {problem}"
             )
-            return Plan(notes=(note,), status=refused_status(daemonset, note.message, (), self._clock()))
+            return Plan(notes=(note,), status=refused_status(daemonset, note.message, (), now))
         return plan(world)
 
     async def _conclude(
@@ -138,21 +143,20 @@ class Reconciler:
         decided: Plan,
         errors: tuple[ApiError, ...],
         client: Client,
-        *,
-        fresh: bool,
+        wake_in: float | None,
     ) -> Outcome:
-        """The status is attempted also after errors (D10); the error of the actions comes first."""
-        come_back = None if decided.wake_at is None else max(decided.wake_at - self._clock(), 0.001)
-        if not fresh:
-            come_back = min(come_back or LOOK_AGAIN_SECONDS, LOOK_AGAIN_SECONDS)
+        """The status is attempted also after errors (D10); the error of the actions comes first.
+
+        `wake_in`: the seconds after which time alone changes what is to be done.
+        """
         try:
             later = await self._write_status(daemonset, memory, decided, client)
         except NotFound:
             return Done()
         except ApiError as error:
             first = errors[0] if errors else error
-            return Retry(first, first.retry_after or 0.0, come_back)
-        due = min((delay for delay in (come_back, later) if delay is not None), default=None)
+            return Retry(first, first.retry_after or 0.0, wake_in)
+        due = min((delay for delay in (wake_in, later) if delay is not None), default=None)
         if errors:
             return Retry(errors[0], errors[0].retry_after or 0.0, due)
         return Done() if due is None else ComeBack(due, "time passed")
@@ -185,13 +189,13 @@ class Reconciler:
     def _stale(self, daemonset: DaemonSet) -> Stale | None:
         caches = self._caches
         stale = self._ledger.check(
-            daemonset.uid, caches.versions_for(daemonset), caches.aliveness(daemonset), self._clock()
+            daemonset.uid, caches.versions_for(daemonset), caches.aliveness(daemonset), elapsed()
         )
         if stale is None:
             self._overdue.discard(daemonset.uid)
             return None
         self._watchers.on_stale(daemonset.key, stale)
-        if self._clock() - stale.since > STALE_WARNING and daemonset.uid not in self._overdue:
+        if elapsed() - stale.since > STALE_WARNING and daemonset.uid not in self._overdue:
             self._overdue.add(daemonset.uid)
             self._watchers.on_overdue(daemonset.key, stale)
         return stale

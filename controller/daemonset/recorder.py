@@ -23,7 +23,7 @@ from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.kube.resource import Resource
 from controller.planner.actions import Note
-from controller.runtime.clock import Clock
+from controller.runtime.clock import Clock, elapsed
 
 BURST = 25
 REFILL_SECONDS = 300.0
@@ -68,7 +68,7 @@ class Recorder:
         self._number = 0
 
     def __call__(self, daemonset: DaemonSet, note: Note) -> None:
-        now = self._clock()
+        now = elapsed()
         note = msgspec.structs.replace(note, message=shortened(note.message))
         words = (daemonset.uid, note.reason, note.message)
         if now - self._said.get(words, float("-inf")) < SAME_WORDS_SECONDS:
@@ -83,7 +83,7 @@ class Recorder:
         if len(self._waiting) >= WAITING_MOST:
             self._waiting.popleft()
             self._on_drop()
-        self._waiting.append(self._event(daemonset, note, now))
+        self._waiting.append(self._event(daemonset, note, self._clock()))
         self._work.set()
 
     def forget(self, uid: str) -> None:

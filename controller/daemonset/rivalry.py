@@ -12,7 +12,7 @@ STAND_BACK_AT_MOST = 900.0
 
 
 class Rivalry(Value):
-    """Both in seconds; `until` since 1970."""
+    """Both in seconds; `until` by `runtime.clock.elapsed`."""
 
     until: float
     """We do nothing before."""
@@ -35,7 +35,10 @@ def rivalry_after(known: Rivalry | None, now: float) -> Rivalry:
     return Rivalry(until=now + pause, pause=pause)
 
 
-def rivalry_found(written: float, now: float) -> Rivalry | None:
-    """For a process that has just begun, and finds the other's write of `written`; None: long ago, or never (0)."""
-    until = min(written, now) + STAND_BACK_FIRST
-    return Rivalry(until=until, pause=STAND_BACK_FIRST) if until > now else None
+def rivalry_found(ago: float, now: float) -> Rivalry | None:
+    """For a process that has just begun and finds the other's write of so many seconds ago; None: it was long ago.
+
+    By the clock of whoever wrote it that may be yet to come.
+    """
+    left = STAND_BACK_FIRST - max(ago, 0.0)
+    return Rivalry(until=now + left, pause=STAND_BACK_FIRST) if left > 0 else None

@@ -1,7 +1,9 @@
-"""Wall-clock time as a value that is handed in. Durations never use it: they use the running loop's time."""
+"""Two kinds of time. A moment that the API gives or is given is wall-clock time, which may jump when the machine's
+clock is set; every duration is measured by `elapsed`, which never does."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import TypeAlias
@@ -10,3 +12,8 @@ Clock: TypeAlias = Callable[[], float]
 """Seconds since 1970 (UTC), now. It may jump when the machine's clock is set."""
 
 system_clock: Clock = time.time
+
+
+def elapsed() -> float:
+    """Seconds of the running event loop's time; only the difference of two of them means anything."""
+    return asyncio.get_running_loop().time()

@@ -30,12 +30,12 @@ def test_after_as_long_in_peace_as_we_stood_back_it_begins_from_the_start() -> N
 
 
 def test_a_process_that_has_just_begun_waits_for_the_rest_of_the_minute() -> None:
-    assert rivalry_found(written=1000.0, now=1020.0) == Rivalry(until=1060.0, pause=60.0)
+    assert rivalry_found(ago=20.0, now=1020.0) == Rivalry(until=1060.0, pause=60.0)
 
 
 def test_a_write_of_more_than_a_minute_ago_is_taken_over_at_once() -> None:
-    assert rivalry_found(written=1000.0, now=1060.0) is None
+    assert rivalry_found(ago=60.0, now=1060.0) is None
 
 
 def test_where_the_servers_clock_is_ahead_it_is_a_minute_all_the_same() -> None:
-    assert rivalry_found(written=5000.0, now=1000.0) == Rivalry(until=1060.0, pause=60.0)
+    assert rivalry_found(ago=-4000.0, now=1000.0) == Rivalry(until=1060.0, pause=60.0)
