@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left, insort
 from collections.abc import Iterator
 
 from controller.api.base import JSON, JSONObject
-from controller.kube.errors import ApiError
+from controller.kube.errors import LONGEST_MESSAGE, ApiError
 
 MASK = "(hidden)"
 SHORTEST = 4
@@ -22,20 +23,73 @@ _FIELD = re.compile(
     r"(\.(?:env|args|command|httpHeaders)\b[\w.\[\]]*: [A-Z][a-z]+ (?:value|found): )"
     r'("(?:[^"\\]|\\.)*"?|\{.*?\}(?=[:,;]|$)|[^\s,;:]+)'
 )
+_INSIDE = re.compile(r"[\w-]")
+"""A value with one of these beside it stands in the midst of another word, such as a pod's name."""
 
 
-def discreet(words: str, *templates: JSONObject) -> str:
-    """`words` without the values that these templates hold, and without any value that is quoted for such a field."""
+class Secrets:
+    """The values of one template that may be secrets, ready to be looked for: what is asked of it takes as long as
+    the words that it is asked about, however many values there are."""
+
+    def __init__(self) -> None:
+        self._whole: set[str] = set()
+        self._sorted: list[str] = []
+        self._lengths: dict[str, list[int]] = {}
+        """The first characters of values to their lengths, longest first."""
+
+    def add(self, value: str) -> None:
+        """`value` is not to be repeated. What is longer than any error is looked for only by its beginning."""
+        for form in _forms(value):
+            if form in self._whole:
+                continue
+            self._whole.add(form)
+            insort(self._sorted, form)
+            lengths = self._lengths.setdefault(form[:SHORTEST], [])
+            if -len(form) not in lengths:
+                insort(lengths, -len(form))
+
+    def longest_at(self, words: str, start: int) -> int:
+        """How many characters of `words` from `start` on are a value that ends there; 0 for none."""
+        for negative in self._lengths.get(words[start : start + SHORTEST], ()):
+            end = start - negative
+            if words[start:end] in self._whole and not _INSIDE.match(words, end):
+                return -negative
+        return 0
+
+    def begins_with(self, text: str) -> bool:
+        """Whether a value begins with `text` and goes on."""
+        place = bisect_left(self._sorted, text)
+        after = self._sorted[place : place + 2]
+        return any(one.startswith(text) and one != text for one in after)
+
+
+def secret_values(template: JSONObject) -> Iterator[str]:
+    """What `Secrets` of this template are made of; a caller may do something else between two of them."""
+    return _values(template, secret=False)
+
+
+def secrets_of(template: JSONObject) -> Secrets:
+    """All in one step; only for templates of which it is known that they are small."""
+    secrets = Secrets()
+    for value in secret_values(template):
+        secrets.add(value)
+    return secrets
+
+
+def discreet(words: str, *secrets: Secrets) -> str:
+    """`words` without what these secrets hold, and without any value that is quoted for such a field."""
     words = _FIELD.sub(rf"\1{MASK}", words)
-    known = {form for template in templates for value in _values(template, secret=False) for form in _forms(value)}
-    for value in sorted(known, key=len, reverse=True):
-        words = _without(words, value)
-    return words
+    told, end = [], 0
+    for start, length in sorted(_found(words, secrets)):
+        if start >= end:
+            told += [words[end:start], MASK]
+        end = max(end, start + length)
+    return "".join([*told, words[end:]])
 
 
-def discreet_error(error: ApiError, *templates: JSONObject) -> ApiError:
+def discreet_error(error: ApiError, *secrets: Secrets) -> ApiError:
     """The same error, in words that may be repeated."""
-    message = discreet(error.message, *templates)
+    message = discreet(error.message, *secrets)
     if message == error.message:
         return error
     return type(error)(
@@ -48,6 +102,24 @@ def discreet_error(error: ApiError, *templates: JSONObject) -> ApiError:
         causes=error.causes,
         retry_after=error.retry_after,
     )
+
+
+def _found(words: str, secrets: tuple[Secrets, ...]) -> Iterator[tuple[int, int]]:
+    """Where secrets begin and how long they are; they may overlap."""
+    if not secrets:
+        return
+    for start in range(len(words) - SHORTEST + 1):
+        if start and _INSIDE.match(words, start - 1):
+            continue
+        length = max(one.longest_at(words, start) for one in secrets)
+        if length:
+            yield start, length
+    if words.endswith("…"):  # cut off, perhaps in the middle of one
+        cut = len(words) - 1
+        for start in range(cut - SHORTEST + 1):
+            if any(one.begins_with(words[start:cut]) for one in secrets):
+                yield start, cut - start
+                return
 
 
 def _values(value: JSON, *, secret: bool) -> Iterator[str]:
@@ -64,15 +136,7 @@ def _values(value: JSON, *, secret: bool) -> Iterator[str]:
 
 
 def _forms(value: str) -> set[str]:
-    """As it is, as JSON or Go quote it, and with its white space as one line."""
+    """As it is, as JSON or Go quote it, and with its white space as one line; no more of it than an error has."""
     plain = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
-    return {form for form in plain | {" ".join(one.split()) for one in plain} if len(form) >= SHORTEST}
-
-
-def _without(words: str, value: str) -> str:
-    words = re.sub(rf"(?<![\w-]){re.escape(value)}(?![\w-])", MASK, words)  # not in the midst of a pod's name
-    if words.endswith("…"):  # cut off, perhaps in the middle of it
-        for length in range(min(len(value), len(words)) - 1, SHORTEST - 1, -1):
-            if words.endswith(value[:length] + "…"):
-                return f"{words[: -length - 1]}{MASK}…"
-    return words
+    forms = plain | {" ".join(one.split()) for one in plain}
+    return {form[: LONGEST_MESSAGE + 1] for form in forms if len(form) >= SHORTEST}

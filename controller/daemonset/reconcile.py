@@ -19,6 +19,7 @@ from controller.daemonset.discretion import discreet_error
 from controller.daemonset.execute import carry_out
 from controller.daemonset.gather import gather
 from controller.daemonset.hands import Hands
+from controller.daemonset.known_secrets import KnownSecrets
 from controller.daemonset.memory import Memories, Memory
 from controller.daemonset.trouble import trouble_after
 from controller.kube.client import Client
@@ -68,6 +69,7 @@ class Reconciler:
         self._pacer, self._watchers = pacer, watchers
         self._status_pacer: StatusPacer[str] = StatusPacer()
         self._overdue: set[str] = set()
+        self._secrets = KnownSecrets()
 
     async def __call__(self, taken: Taken[Key]) -> Outcome:
         key = taken.key
@@ -86,9 +88,10 @@ class Reconciler:
         """The DaemonSet is gone."""
         self._status_pacer.forget(uid)
         self._overdue.discard(uid)
+        self._secrets.forget(uid)
 
     async def _pass(self, daemonset: DaemonSet, *, fresh: bool) -> Outcome:
-        key, memory, hands = daemonset.key, self._memories.of(daemonset.uid), self._discreet_hands(daemonset)
+        key, memory, hands = daemonset.key, self._memories.of(daemonset.uid), await self._discreet_hands(daemonset)
         self._pacer.began(key)
         now, since = self._clock(), elapsed()
         began = perf_counter()
@@ -110,18 +113,17 @@ class Reconciler:
         finally:
             self._pacer.passed(key, cost, asyncio.get_running_loop().time())
 
-    def _discreet_hands(self, daemonset: DaemonSet) -> Hands:
+    async def _discreet_hands(self, daemonset: DaemonSet) -> Hands:
         """Ours for one pass: whatever the server says in it may be repeated in log, event and status.
 
         That goes for every request: a webhook that judges the status is shown the template too.
         """
         caches = self._caches
-
-        def retell(error: ApiError) -> ApiError:
-            revisions = (*caches.revisions_of(daemonset), *caches.orphan_revisions_in(daemonset.namespace))
-            return discreet_error(error, daemonset.spec.template, *(revision.template for revision in revisions))
-
-        return msgspec.structs.replace(self._hands, client=self._hands.client.retelling(retell))
+        revisions = (*caches.revisions_of(daemonset), *caches.orphan_revisions_in(daemonset.namespace))
+        templates = {revision.identity: revision.template for revision in revisions}
+        secrets = await self._secrets.of(daemonset.uid, templates | {daemonset.identity: daemonset.spec.template})
+        client = self._hands.client.retelling(lambda error: discreet_error(error, secrets))
+        return msgspec.structs.replace(self._hands, client=client)
 
     def _decide(self, daemonset: DaemonSet, memory: Memory, now: float, *, fresh: bool) -> Plan:
         _, status = memory.latest_status(daemonset)
