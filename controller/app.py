@@ -35,7 +35,6 @@ from controller.runtime.watchdog import Watchdog
 from controller.runtime.workers import workers
 from controller.serve.address import parse_address
 from controller.serve.certificate import Certificate
-from controller.serve.guard import BearerGuard
 from controller.serve.heartbeat import Heartbeat, heartbeat
 from controller.serve.probes import probe
 from controller.serve.scrape import scrape
@@ -217,7 +216,7 @@ async def _served(settings: Settings, parts: Parts, readiness: _Readiness, heart
         "/readyz": probe("readyz", {"caches": readiness.caches, "stopping": readiness.stopping}),
     }
     metrics = {"/metrics": scrape(parts.metrics.exposition)}
-    guard = BearerGuard(parts.reviews, parts.report.unreviewed) if settings.metrics_auth else None
+    guard = parts.guard if settings.metrics_auth else None
     health_address, metrics_address = parse_address(settings.health_address), parse_address(settings.metrics_address)
     async with (
         serving(health_address, pages, option="--health-probe-bind-address"),

@@ -38,11 +38,14 @@ from controller.runtime.freshness import Ledger, Stale
 from controller.runtime.pacing import Pacer, Urgency
 from controller.runtime.workers import Outcome
 from controller.runtime.workqueue import Taken, WorkQueue
+from controller.serve.guard import BearerGuard
 from controller.settings import Settings
 from controller.telemetry.metrics import Metrics
 
 REVIEWS_QPS = 10
 """Requests per second: whoever knocks with tokens of their own making shall not drown the API server."""
+REVIEW_SECONDS = 5.0
+"""For one of them, with the wait for its turn. Prometheus gives up after 10 s."""
 FOREIGN_STATUS = "ForeignStatusWrite"
 FOREIGN_WORDS = (
     "{manager!r} wrote this status too. This DaemonSet is left to that controller until it has not written for a "
@@ -61,7 +64,8 @@ class Parts(msgspec.Struct, frozen=True):
     triggers: Triggers
     queue: WorkQueue[Key]
     recorder: Recorder
-    reviews: Reviews
+    guard: BearerGuard
+    """Of /metrics, where it is asked for."""
     handle: Callable[[Taken[Key]], Awaitable[Outcome]]
     """One pass over the DaemonSet of a key."""
     on_malformed: Callable[[str, Malformed], None]
@@ -159,10 +163,16 @@ def assemble(
         ),
         queue=queue,
         recorder=recorder,
-        reviews=Reviews(Sender(transport, throttle=Throttle(qps=REVIEWS_QPS, burst=REVIEWS_QPS), refresh=refresh)),
+        guard=BearerGuard(_reviews(transport, refresh), _reviews(transport, refresh), report.unreviewed),
         handle=partial(report.in_context, reconciler),
         on_malformed=on_malformed,
     )
+
+
+def _reviews(transport: Transport, refresh: Callable[[], Awaitable[None]] | None) -> Reviews:
+    """A way to ask with a rate of its own: who comes on another one never waits behind these."""
+    throttle = Throttle(qps=REVIEWS_QPS, burst=REVIEWS_QPS)
+    return Reviews(Sender(transport, throttle=throttle, refresh=refresh, call_seconds=REVIEW_SECONDS))
 
 
 def suspects(caches: Caches, plural: str, key: Key) -> list[DaemonSet]:

@@ -14,7 +14,7 @@ from controller.kube import errors
 from controller.kube.errors import ApiError, Busy, ConfigError, Unauthorized
 from controller.kube.ndjson import Lines
 from controller.kube.request import Request, Response, Stream, Transport
-from controller.kube.throttle import Throttle
+from controller.kube.throttle import NoTurn, Throttle
 
 CALL_SECONDS = 30.0
 """A call ends within this time, waiting for a turn and for a busy server included."""
@@ -128,7 +128,10 @@ class Sender:
 
     async def _exchange(self, call: Call, request: Request, deadline: float) -> Response:
         loop = asyncio.get_running_loop()
-        await self._throttle.enter()
+        try:
+            await self._throttle.enter(within=deadline - loop.time())
+        except NoTurn:
+            raise Busy(call.verb, call.what, f"no turn within {self._call_seconds:g} s") from None
         began = loop.time()
         status = 0
         try:

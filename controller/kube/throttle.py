@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
+
+
+class NoTurn(TimeoutError):  # noqa: N818 - an answer, not a fault
+    """The turn would come too late to be of use; nothing was booked."""
+
 
 CEILING = 50
 """Requests in flight, at most. Beyond some tens, an API server only queues them."""
@@ -39,10 +45,14 @@ class Throttle:
     def in_flight(self) -> int:
         return self._in_flight
 
-    async def enter(self) -> None:
-        """Wait for a turn. When cancelled meanwhile, no turn was taken and no `leave` is due."""
+    async def enter(self, within: float = math.inf) -> None:
+        """Wait for a turn. When cancelled meanwhile, no turn was taken and no `leave` is due.
+
+        Raises NoTurn at once where the rate alone puts the turn off for more than `within` seconds: so the number of
+        those who wait for a token is bounded.
+        """
         if self._interval:
-            await self._take_token()
+            await self._take_token(within)
         if self._in_flight < self._places:  # then nobody waits: whoever leaves admits
             self._in_flight += 1
             return
@@ -77,10 +87,12 @@ class Throttle:
                 self._in_flight += 1
                 turn.set_result(None)
 
-    async def _take_token(self) -> None:
+    async def _take_token(self, within: float) -> None:
         """Tokens are handed out by the time at which each falls due, so that order and rate need no clock tick."""
         now = asyncio.get_running_loop().time()
         due = max(self._next_token, now - self._saved)
+        if due - now > within:
+            raise NoTurn
         self._next_token = due + self._interval
         if due > now:
             await asyncio.sleep(due - now)

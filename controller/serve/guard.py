@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from hashlib import sha256
-from typing import Protocol
+from typing import Protocol, TypeAlias, TypeVar
 
-from controller.kube.errors import ApiError
+from controller.kube.errors import ApiError, Busy
 from controller.kube.reviews import Reviewed
 from controller.serve.server import Page, text
 
+T = TypeVar("T")
+
 REMEMBERED_SECONDS = 60.0
 REMEMBERED = 100
-"""Answers; beyond that the oldest is forgotten."""
+"""Answers of each kind, to tokens that are let in and to others; beyond that the oldest is forgotten."""
 
 
 class Reviews(Protocol):
@@ -24,16 +26,25 @@ class Reviews(Protocol):
     async def may_get(self, user: Reviewed, path: str) -> bool: ...
 
 
+Key: TypeAlias = tuple[bytes, str]
+"""The digest of a token, and a path."""
+
+
 class BearerGuard:
     """A `Guard`. An answer is kept for `REMEMBERED_SECONDS`: so long a right that was taken away still counts.
+
+    Whoever was let in the last time is asked about through `known`, everybody else through `unknown`, which may
+    refuse to ask (`Busy`): a flood of made-up tokens gets 429, and never stands before a scraper that is known. A
+    scraper whose token is new is among the unknown, and comes through when it tries again.
 
     Of tokens only digests are kept. `on_failure` is told, synchronously, why the API server could not be asked;
     who asks for the page is not.
     """
 
-    def __init__(self, reviews: Reviews, on_failure: Callable[[ApiError], None]) -> None:
-        self._reviews, self._on_failure = reviews, on_failure
-        self._known: dict[tuple[bytes, str], tuple[float, Page | None]] = {}
+    def __init__(self, known: Reviews, unknown: Reviews, on_failure: Callable[[ApiError], None]) -> None:
+        self._known, self._unknown, self._on_failure = known, unknown, on_failure
+        self._let_in: dict[Key, float] = {}
+        self._refused: dict[Key, tuple[float, Page]] = {}
 
     async def __call__(self, authorization: str, path: str) -> Page | None:
         scheme, _, token = authorization.partition(" ")
@@ -41,24 +52,39 @@ class BearerGuard:
         if scheme.lower() != "bearer" or not token:
             return text("a bearer token is needed\n", 401)
         key, now = (sha256(token.encode()).digest(), path), asyncio.get_running_loop().time()
-        answered, answer = self._known.get(key, (-REMEMBERED_SECONDS, None))
+        answered, refusal = self._refused.get(key, (-REMEMBERED_SECONDS, None))
+        answered = self._let_in.get(key, answered)
         if now - answered < REMEMBERED_SECONDS:
-            return answer
+            return refusal
+        reviews = self._known if key in self._let_in else self._unknown
         try:
-            answer = await self._review(token, path)
+            refusal = await _review(reviews, token, path)
+        except Busy as error:
+            if reviews is self._known:
+                self._on_failure(error)
+            return text("too many tokens that are not known yet; try again in a second\n", 429)
         except ApiError as error:
             self._on_failure(error)
             return text("the API server could not be asked who you are; the log of this pod says why\n", 503)
-        self._known.pop(key, None)
-        if len(self._known) >= REMEMBERED:
-            del self._known[next(iter(self._known))]
-        self._known[key] = now, answer
-        return answer
+        self._let_in.pop(key, None)
+        self._refused.pop(key, None)
+        if refusal is None:
+            _keep(self._let_in, key, now)
+        else:
+            _keep(self._refused, key, (now, refusal))
+        return refusal
 
-    async def _review(self, token: str, path: str) -> Page | None:
-        user = await self._reviews.user_of(token)
-        if user is None:
-            return text("the API server does not take this token\n", 401)
-        if not await self._reviews.may_get(user, path):
-            return text(f'{user.username} may not get nonResourceURL "{path}"\n', 403)
-        return None
+
+def _keep(answers: dict[Key, T], key: Key, answer: T) -> None:
+    if len(answers) >= REMEMBERED:
+        del answers[next(iter(answers))]
+    answers[key] = answer
+
+
+async def _review(reviews: Reviews, token: str, path: str) -> Page | None:
+    user = await reviews.user_of(token)
+    if user is None:
+        return text("the API server does not take this token\n", 401)
+    if not await reviews.may_get(user, path):
+        return text(f'{user.username} may not get nonResourceURL "{path}"\n', 403)
+    return None
