@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from controller.api.selector import is_label
 from controller.serve.address import parse_address
 from controller.settings import LogFormat, Settings, parse_gates
 
@@ -47,6 +48,16 @@ def _check_metrics(certificate: str, key: str, *, auth: bool) -> None:
         raise typer.BadParameter("--metrics-auth needs --metrics-tls-cert-file: tokens would travel in the open")
 
 
+def _namespace(value: str) -> str:
+    if not is_label(value):
+        raise typer.BadParameter(f"{value!r} is not the name of a namespace: a-z, 0-9 and -, at most 63 characters")
+    return value
+
+
+def _namespaces(values: list[str] | None) -> list[str] | None:
+    return None if values is None else [_namespace(value) for value in values]
+
+
 def _boolean(value: str) -> str:
     return _one_of(("true", "false"), value.lower())
 
@@ -71,7 +82,11 @@ def run(
     ] = None,
     namespace: Annotated[
         list[str] | None,
-        typer.Option(envvar="KRUISE_DS_NAMESPACE", help="Look after this namespace only; repeatable. Default: all."),
+        typer.Option(
+            callback=_namespaces,
+            envvar="KRUISE_DS_NAMESPACE",
+            help="Look after this namespace only; repeatable. Default: all.",
+        ),
     ] = None,
     workers: Annotated[
         int, typer.Option(min=1, max=100, envvar="KRUISE_DS_WORKERS", help="DaemonSets reconciled at the same time.")
@@ -80,7 +95,8 @@ def run(
         bool, typer.Option(envvar="KRUISE_DS_LEADER_ELECT", help="Act only while holding the Lease.")
     ] = True,
     leader_elect_namespace: Annotated[
-        str, typer.Option(envvar="KRUISE_DS_LEADER_ELECT_NAMESPACE", help="Namespace of the Lease.")
+        str,
+        typer.Option(callback=_namespace, envvar="KRUISE_DS_LEADER_ELECT_NAMESPACE", help="Namespace of the Lease."),
     ] = "kruise-ds-system",
     metrics_bind_address: Annotated[
         str,

@@ -16,6 +16,7 @@ Labels: TypeAlias = Mapping[str, str]
 Matcher: TypeAlias = Callable[[Labels], bool]
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
 """Stricter than int(), which also reads `1_000`, a fine label value that Kubernetes does not take for a number."""
@@ -44,6 +45,11 @@ def is_label_key(key: str) -> bool:
 
 def is_label_value(value: str) -> bool:
     return not value or _NAME.fullmatch(value) is not None
+
+
+def is_label(name: str) -> bool:
+    """Whether it has the form of a namespace's name: a label of DNS (RFC 1123)."""
+    return len(name) <= 63 and _LABEL.fullmatch(name) is not None
 
 
 def is_subdomain(name: str) -> bool:

@@ -15,7 +15,7 @@ import os
 import ssl
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -60,7 +60,7 @@ async def connection_for(
     Raises ConfigError, whose one line names the file or context. May run the kubeconfig's exec plugin.
     """
     paths = access.kubeconfig or environ.get("KUBECONFIG") or "~/.kube/config"
-    existing = _existing(paths)
+    existing = kubeconfigs(access.kubeconfig, environ)
     filled = [path for path in existing if not _is_empty(Path(path))]
     in_pod = not filled and not access.chooses and environ.get(HOST)
     hint = "choose another file with --kubeconfig or $KUBECONFIG, or a server with --server"
@@ -77,9 +77,21 @@ async def connection_for(
         raise ConfigError(f"{where}: {_words(error)}") from error
 
 
-def _existing(paths: str) -> list[str]:
-    candidates = [Path(path).expanduser() for path in paths.split(os.pathsep) if path]
+def kubeconfigs(flag: str | None, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """The files that are there, the most important first: that of --kubeconfig, else those of $KUBECONFIG, else
+    ~/.kube/config. Only the variable is a list; the flag names one file, colons and all, as for kubectl."""
+    named = [flag] if flag else (environ.get("KUBECONFIG") or "~/.kube/config").split(os.pathsep)
+    candidates = [Path(path).expanduser() for path in named if path]
     return [str(path) for path in candidates if path.exists()]
+
+
+def read_files(paths: Iterable[str]) -> Files:
+    """Each parsed. Raises whatever the reader does for what is no kubeconfig."""
+    merger = kubeconfig_reader().KubeConfigMerger("")  # one by one: given a path, it takes a colon for a separator
+    for path in paths:
+        merger.load_config(path)
+    found: Files = merger.config_files
+    return found
 
 
 def _is_empty(path: Path) -> bool:
@@ -113,8 +125,7 @@ def _with_flags(pod: Connection, access: Access) -> Connection:
 
 async def _chosen(existing: list[str], access: Access, clock: Callable[[], float]) -> Connection:
     reader = kubeconfig_reader()
-    files: Files = reader.KubeConfigMerger(os.pathsep.join(existing)).config_files if existing else {}
-    chosen = choose(files, access)
+    chosen = choose(read_files(existing), access)
     headers = impersonation(chosen.user, access)
     _settle_auth_provider(chosen.user, chosen.source, clock)
     loader = reader.KubeConfigLoader(_one_context(chosen), active_context="chosen")

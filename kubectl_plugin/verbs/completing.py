@@ -7,16 +7,14 @@ A person waits with a half-typed line, so nothing takes longer than `PATIENCE`. 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any, Final
 
 import typer
 
 from controller.api.base import JSONObject
 from controller.api.wellknown import GROUP, KIND
-from controller.kube.config import kubeconfig_reader
+from controller.kube.config import kubeconfigs, read_files
 from controller.kube.kinds import DAEMONSETS
 from kubectl_plugin.cluster.questions import ask
 from kubectl_plugin.cluster.session import Session, access_of, open_session
@@ -69,9 +67,7 @@ def revisions(ctx: typer.Context) -> list[str]:
 
 def contexts(ctx: typer.Context) -> list[str]:
     """With the cluster of each, from all files that kubectl would read."""
-    paths = _flags(ctx).kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
-    existing = [path for text in paths.split(os.pathsep) if text and (path := Path(text).expanduser()).exists()]
-    files = kubeconfig_reader().KubeConfigMerger(os.pathsep.join(map(str, existing))).config_files
+    files = read_files(kubeconfigs(_flags(ctx).kubeconfig))
     entries = [entry for file in files.values() for entry in file.get("contexts") or ()]
     return [_line(str(entry["name"]), str(entry["context"]["cluster"])) for entry in entries]
 

@@ -242,3 +242,14 @@ async def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     connection = await config.connection_for(Access(kubeconfig=str(pipe)), environ={})
     await written
     assert await connection.credentials.authorization() == "Bearer t0ken"
+
+
+async def test_a_colon_is_part_of_the_files_name_but_separates_those_of_the_variable(tmp_path: Path) -> None:
+    """As for kubectl: its flag names one file."""
+    odd = kubeconfig(tmp_path / "a:b", {"token": "odd"})
+    plain = kubeconfig(tmp_path / "plain", {"token": "plain"}, name="two")
+    assert (await config.load(odd, environ={})).source == f"context one of {odd}"
+    environ = {"KUBECONFIG": f"{tmp_path / 'missing'}:{plain}"}
+    assert (await config.load(environ=environ)).source == f"context two of {plain}"
+    with pytest.raises(ConfigError, match="does not exist"):
+        await config.load(f"{plain}:{plain}", environ={})
