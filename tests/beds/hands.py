@@ -21,13 +21,16 @@ from controller.planner.actions import Action, Note
 from controller.runtime.backoff import failed_pod_backoff
 from controller.runtime.freshness import Ledger
 from tests.beds.scripted import Answer, Script
-from tests.beds.virtual_time import virtually
+from tests.beds.virtual_time import run
 from tests.beds.worlds import NOW, OURS, ds
 
 
 @dataclass
 class Acting:
-    """One pass after the other over one DaemonSet; `now` is its clock, and stands still unless it is moved."""
+    """One pass after the other over one DaemonSet.
+
+    `now` is its clock and what has elapsed; it stands still unless it is moved.
+    """
 
     daemonset: DaemonSet = field(default_factory=ds)
     memory: Memory = field(default_factory=Memory)
@@ -50,7 +53,7 @@ class Acting:
         """The server answers like this, and is asked no more and no less often."""
         self.script.answers[:] = answers
         self.script.requests.clear()
-        failures = virtually(carry_out(actions, self.daemonset, self.memory, self.hands))
+        failures = run(carry_out(actions, self.daemonset, self.memory, self.hands), start=self.now)
         left = [str(answer) for answer in self.script.answers]
         assert not left, f"nobody asked for {left}"
         return failures

@@ -75,11 +75,11 @@ def test_values_that_may_be_secrets_are_masked(words: str, told: str) -> None:
     ids=["command", "args", "env", "a probe's command", "a header"],
 )
 def test_wherever_a_template_may_hold_a_secret_it_is_masked(container: JSONObject) -> None:
-    assert discreet("not hunter2", {"spec": {"containers": [container]}}) == "not (hidden)"
+    assert discreet("not hunter2", secrets_of({"spec": {"containers": [container]}})) == "not (hidden)"
 
 
 def test_of_a_value_that_holds_another_nothing_is_left() -> None:
-    words = discreet("not open sesame now", {"spec": {"containers": [{"args": ["open", "open sesame now"]}]}})
+    words = discreet("not open sesame now", secrets_of({"spec": {"args": ["open", "open sesame now"]}}))
     assert words == "not (hidden)"
 
 

@@ -38,7 +38,7 @@ def gathered(daemonset: DaemonSet, caches: Caches, memory: Memory | None = None)
     backoff = failed_pod_backoff()
     for _ in range(3):
         backoff.strike((OURS, 4, "node-0"), NOW - 1)
-    return gather(daemonset, caches, memory or Memory(), backoff, lambda: NOW, fresh=True)
+    return gather(daemonset, caches, memory or Memory(), backoff, NOW, NOW, fresh=True)
 
 
 @pytest.mark.parametrize(("generation", "moment"), [(4, NOW + 3), (5, NOW)], ids=["its own", "another"])

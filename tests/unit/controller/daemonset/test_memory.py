@@ -156,7 +156,7 @@ def test_a_pause_counts_from_the_first_pass_that_found_it() -> None:
 def test_a_rivals_write_of_before_is_looked_at_only_until_we_have_written() -> None:
     """Later ones are told by the watch; else a write of the same second as ours would be answered for ever."""
     rivals = replace(ds(), status_writers=StatusWriters(ours=NOW - 20, theirs=NOW - 10, other="kruise-manager"))
-    assert Memory().stands_back(rivals, NOW) == STAND_BACK_FIRST - 10
+    assert Memory().stands_back(rivals, NOW, 0.0) == STAND_BACK_FIRST - 10
     memory = Memory(status_version=12)
-    assert memory.stands_back(rivals, NOW) == 0.0
+    assert memory.stands_back(rivals, NOW, 0.0) == 0.0
     assert memory.rivalry is None

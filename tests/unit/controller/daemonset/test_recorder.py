@@ -182,4 +182,6 @@ async def test_a_message_is_no_longer_than_the_server_takes() -> None:
     recorder = Recorder(Client(Sender(wire)), clock, "me")
     async with recorder.sending():
         recorder(ds(), Note(warning=True, reason="FailedCreate", message="x" * 5000))
-    assert wire.events[0]["message"] == "x" * 1024
+    message = str(wire.events[0]["message"])
+    assert len(message) == 1024
+    assert message.endswith("x… (5,000 characters)")
