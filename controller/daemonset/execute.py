@@ -36,6 +36,7 @@ from controller.kube.errors import (
 )
 from controller.kube.kinds import PODS, REVISIONS
 from controller.planner.actions import (
+    ROOM,
     Action,
     AdoptPod,
     AdoptRevision,
@@ -49,6 +50,7 @@ from controller.planner.actions import (
     ReleasePod,
     RenumberRevision,
     Why,
+    place_of,
 )
 from controller.runtime.clock import elapsed
 
@@ -86,17 +88,6 @@ async def _side_by_side(attempts: Sequence[Coroutine[None, None, Failure | None]
     return [failure for task in tasks if (failure := task.result()) is not None]
 
 
-def _place_of(action: Action) -> str:
-    """Where a failure of this action would come again: a node, or an object by its uid; "" for the others."""
-    match action:
-        case CreatePod(node=node):
-            return node
-        case DeletePod(pod=ref) | AdoptPod(pod=ref) | ReleasePod(pod=ref) | AdoptRevision(revision=ref):
-            return ref.uid
-        case _:
-            return ""
-
-
 def is_refusal(error: ApiError) -> bool:
     """Whether the server refuses the template that was probed. A quota does not: the pod that goes makes room."""
     return isinstance(error, Invalid | Forbidden) and EXCEEDED_QUOTA not in error.message
@@ -109,6 +100,8 @@ class _Turn:
         self._daemonset, self._memory, self._hands = daemonset, memory, hands
         self._ledger = hands.ledger
         self._writes = Writes(hands.client, daemonset, memory)
+        self._noted: set[str] = set()
+        """Places that have failed in this pass: once is enough, however many creates a full quota has refused."""
 
     async def create_slowly(self, creates: Sequence[CreatePod]) -> list[Failure]:
         """Batches of 1, 2, 4 … pods; a batch with an error is the last one of this pass.
@@ -133,7 +126,7 @@ class _Turn:
 
     async def carry_out(self, action: Action) -> Failure | None:
         """Try one action. None: done, or there is nothing left to do."""
-        place = _place_of(action)
+        place = place_of(action)
         try:
             await self._attempt(action)
         except ApiError as error:
@@ -147,17 +140,25 @@ class _Turn:
         self._hands.did(self._daemonset, action, None)
         if self._memory.failing:
             self._memory.failing.pop(place, None)
+            if isinstance(action, CreatePod):
+                self._memory.failing.pop(ROOM, None)
         return None
 
     async def _note(self, place: str, action: Action, error: ApiError) -> None:
         """What fails again and again in one place is left alone there, so that the rest goes on (D11).
 
-        A full quota or a server that is away is no matter of the place: every other node would be told the same.
+        A server that is away is no matter of the place, and a full quota is one of all pods that are to be created.
         """
-        passing = isinstance(error, Conflict | AlreadyExists | NotFound | Unknown | Unreachable | Busy)
-        if not place or passing or EXCEEDED_QUOTA in error.message:
+        if isinstance(error, Conflict | AlreadyExists | NotFound | Unknown | Unreachable | Busy):
             return
-        if error.is_terminating_namespace:
+        if isinstance(action, CreatePod) and EXCEEDED_QUOTA in error.message:
+            place = ROOM
+        if place in self._noted:
+            return
+        self._noted.add(place)
+        if place == ROOM:
+            self._memory.failed(place, elapsed())
+        elif error.is_terminating_namespace:
             self._memory.leave_alone(place, ENDING_SECONDS, elapsed())
         elif not await may_have_come_through(action, self._daemonset, self._hands):
             self._memory.failed(place, elapsed())

@@ -33,6 +33,8 @@ from controller.runtime.pacing import Pacer, StatusPacer
 from controller.runtime.workers import ComeBack, Done, Outcome, Retry
 from controller.runtime.workqueue import Taken
 
+AT_ONCE = 0.001
+"""Seconds, so that others who wait in the queue come first."""
 LOOK_AGAIN_SECONDS = 1.0
 """How long a stale pass waits for the event that makes it fresh before it looks by itself."""
 
@@ -106,7 +108,9 @@ class Reconciler:
             failures = await carry_out(decided.actions, daemonset, memory, hands)
             memory.trouble = trouble_after(memory.trouble, decided, failures)
             errors = tuple(failure.error for failure in failures)
-            wake_in = None if decided.wake_at is None else max(decided.wake_at - now - (elapsed() - since), 0.001)
+            wake_in = None if decided.wake_at is None else max(decided.wake_at - now - (elapsed() - since), AT_ONCE)
+            if decided.again and not errors:
+                wake_in = AT_ONCE
             if not fresh:
                 wake_in = min(wake_in or LOOK_AGAIN_SECONDS, LOOK_AGAIN_SECONDS)
             return await self._conclude(daemonset, memory, decided, errors, hands.client, wake_in)

@@ -16,6 +16,7 @@ from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.daemonset.caches import Caches
 from controller.daemonset.memory import Memories
+from controller.planner.actions import ROOM
 from controller.planner.eligibility import Fit, Rules
 from controller.planner.world import Predecessor
 from controller.runtime.pacing import Urgency
@@ -138,6 +139,7 @@ class Triggers:
         if known and self._caches.daemonset_of(gone.owner_uid) is not None:
             memory = self._memories.of(gone.owner_uid)
             memory.predecessors[gone.node] = Predecessor(uid=gone.uid, hash=gone.hash)
+            memory.failing.pop(ROOM, None)  # whatever quota was full has room for one now
 
 
 Verdict: TypeAlias = tuple[Fit | None, bool, bool]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from controller.api.base import Value
 from controller.api.meta import Ref
@@ -98,6 +98,28 @@ Action: TypeAlias = (
 )
 
 
+ROOM = "pods/room"
+"""The place of every create of a pod while a ResourceQuota is full: what one is refused, the next would be too."""
+
+
+def place_of(action: Action) -> str:
+    """Where a failure of this action would come again, as `World.held_back` names it (D11): a node, the uid of an
+    object, or what it is about to store. No name of a node has a slash in it."""
+    match action:
+        case CreatePod(node=node):
+            return node
+        case DeletePod(pod=ref) | AdoptPod(pod=ref) | ReleasePod(pod=ref) | RelabelPod(pod=ref):
+            return ref.uid
+        case AdoptRevision(revision=ref) | RenumberRevision(revision=ref) | DeleteRevision(revision=ref):
+            return ref.uid
+        case CreateRevision():
+            return f"revision/{action.hash}"
+        case ProbeTemplate():
+            return f"template/{action.revision.hash}"
+        case _:
+            assert_never(action)
+
+
 class Note(Value):
     """Something that a user should read: it becomes an Event on the DaemonSet."""
 
@@ -117,6 +139,8 @@ class Step(Value):
     """Seconds since 1970: look again then, even if nothing happens."""
     more: bool = False
     """There is more to do once the caches show what these actions did, or once more pods are available."""
+    again: bool = False
+    """What these actions do brings no event: once they went well, the next pass goes on at once."""
 
 
 class Plan(Value):
@@ -126,6 +150,7 @@ class Plan(Value):
     notes: tuple[Note, ...] = ()
     wake_at: float | None = None
     more: bool = False
+    again: bool = False
     withheld: bool = False
     """While writes fail: some are left out because they failed before, and will be tried later."""
     untroubled: bool = False

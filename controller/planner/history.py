@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from controller.planner.actions import (
+    Action,
     CreateRevision,
     DeleteRevision,
     RelabelPod,
     RenumberRevision,
     Step,
+    place_of,
 )
 from controller.planner.board import Board
 
 DEFAULT_HISTORY_LIMIT = 10
+
+
+def _unless_held_back(board: Board, actions: Iterable[Action], *, more: bool) -> Step:
+    """Those that did not fail before; what is held back keeps nothing else waiting (D11)."""
+    free = tuple(action for action in actions if place_of(action) not in board.world.held_back)
+    return Step(actions=free, more=more and bool(free))
 
 
 def settle_history(board: Board) -> Step:
@@ -23,18 +33,19 @@ def settle_history(board: Board) -> Step:
     revision = board.revision
     if not revision.uid:
         create = CreateRevision(name=revision.name, hash=revision.hash, number=revision.number)
-        return Step(actions=(create,), more=True)
+        return _unless_held_back(board, (create,), more=True)
     newest = board.older[0].number if board.older else 0
     if revision.number <= newest:
-        return Step(actions=(RenumberRevision(revision=revision.ref, number=newest + 1),), more=True)
+        return _unless_held_back(board, (RenumberRevision(revision=revision.ref, number=newest + 1),), more=True)
     twins = [one for one in board.older if one.identity == revision.identity and not one.dying]
     if not twins:
         return Step()
     hashes = {one.hash for one in twins} - {revision.hash}
     pods = sorted((pod for pod in board.world.pods if pod.hash in hashes), key=lambda pod: pod.name)
     if pods:
-        return Step(actions=tuple(RelabelPod(pod=pod.ref, hash=revision.hash) for pod in pods), more=True)
-    return Step(actions=tuple(DeleteRevision(revision=one.ref) for one in twins), more=True)
+        relabels = (RelabelPod(pod=pod.ref, hash=revision.hash) for pod in pods)
+        return _unless_held_back(board, relabels, more=True)
+    return _unless_held_back(board, (DeleteRevision(revision=one.ref) for one in twins), more=True)
 
 
 def trim_history(board: Board) -> Step:
@@ -51,4 +62,4 @@ def trim_history(board: Board) -> Step:
     if board.holds_back:
         in_use.add(board.older[0].hash)
     idle = [one for one in reversed(board.older) if one.hash not in in_use and not one.dying]
-    return Step(actions=tuple(DeleteRevision(revision=one.ref) for one in idle[:surplus]))
+    return _unless_held_back(board, (DeleteRevision(revision=one.ref) for one in idle[:surplus]), more=False)

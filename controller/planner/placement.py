@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.api.pod import Pod
 from controller.api.wellknown import FAILED_DAEMON_POD, SUCCEEDED_DAEMON_POD
-from controller.planner.actions import DeletePod, Note, Step, Why
+from controller.planner.actions import ROOM, DeletePod, Note, Step, Why
 from controller.planner.board import Board
 from controller.planner.creation import creations
 from controller.planner.eligibility import Fit
@@ -48,7 +48,7 @@ def place(board: Board) -> Step:
         else:
             _place_slot(slot, needs)
     burst = board.budget.burst
-    creates, left_out = creations(board, needs.empty)
+    creates, left_out = creations(board, needs.empty if ROOM not in board.world.held_back else ())
     return Step(
         actions=(*needs.deletes[:burst], *creates),
         notes=tuple(needs.notes[:burst]),

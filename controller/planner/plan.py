@@ -68,6 +68,7 @@ def plan(world: World) -> Plan:
         notes=(*notes, *(note for step in steps for note in step.notes)),
         wake_at=min(wakes, default=None),
         more=any(step.more for step in steps) or (acted is place and not paused(board) and bool(board.outdated)),
+        again=any(step.again for step in steps),
         withheld=withheld,
         untroubled=untroubled,
         status=status,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from controller.api.wellknown import HELD_BY_HOOK, TEMPLATE_REFUSED
-from controller.planner.actions import DeletePod, Note, ProbeTemplate, Step, Why
+from controller.planner.actions import ROOM, DeletePod, Note, ProbeTemplate, Step, Why, place_of
 from controller.planner.board import Board
 from controller.planner.conditions import Blocker, some
 from controller.planner.creation import new_pod
@@ -21,8 +21,11 @@ KEEPING = (Fit.STAY, Fit.RUN)
 
 
 def roll_out(board: Board) -> Step:
-    """Replace old pods within the budget; nothing when paused or OnDelete."""
-    if paused(board) or not board.quota:
+    """Replace old pods within the budget; nothing when paused or OnDelete.
+
+    Nothing either while the revision is not stored: nobody could go back from the one after it.
+    """
+    if paused(board) or not board.quota or not board.revision.uid:
         return Step()
     candidates = [slot for slot in board.outdated if not _fails(board, slot)]
     chosen = _surge_within(board, candidates) if board.surging else _replace_within(board, candidates)
@@ -88,13 +91,14 @@ def _probed(board: Board, chosen: list[Slot]) -> Step:
         node = chosen[0].node
         name = pod_name(board.world.daemonset, node, ("dry-run",), None)
         probe = ProbeTemplate(node=node, name=name, revision=board.revision)
-        return Step(actions=(probe,), wake_at=board.world.now)  # it stores nothing, so no event brings the next pass
+        return Step() if place_of(probe) in board.world.held_back else Step(actions=(probe,), again=True)
     if verdict:
         text = f"The server refuses pods of the new template; no old pod is replaced: {verdict}"
         note = Note(warning=True, reason=TEMPLATE_REFUSED, message=text)
         return Step(notes=(note,), wake_at=board.world.ask_at)
     if board.surging:
-        beside = tuple(new_pod(board, slot, board.revision) for slot in chosen)
+        room = ROOM not in board.world.held_back
+        beside = tuple(new_pod(board, slot, board.revision) for slot in chosen if room)
         return Step(actions=(*beside, *_retire_surplus(board)))
     return Step(actions=_retire(board, chosen, Why.OUTDATED))
 

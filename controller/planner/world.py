@@ -52,8 +52,8 @@ class World(Value):
     ask_at: float = 0.0
     """Seconds since 1970: when a refused dry run is tried again."""
     held_back: Mapping[str, float] = {}
-    """Node name, or uid of a pod or revision, to the moment (seconds since 1970) until which it is left alone: what
-    was tried there failed more than once, and must not keep the others waiting (D11)."""
+    """Place (`actions.place_of`, `actions.ROOM`) to the moment (seconds since 1970) until which it is left alone:
+    what was tried there failed more than once, and must not keep the others waiting (D11)."""
     trouble: str = ""
     """What writes that are still needed were told by the server; empty when none fails."""
     unreadable: str = ""

@@ -9,7 +9,19 @@ from controller.daemonset.execute import ENDING_SECONDS
 from controller.daemonset.memory import FAILING_FIRST
 from controller.kube.errors import ApiError, Busy, Conflict, Forbidden, Invalid, ServerError, Unknown, Unreachable
 from controller.kube.request import NotConnected, Response
-from controller.planner.actions import CreatePod, DeletePod, ProbeTemplate, Why
+from controller.planner.actions import (
+    ROOM,
+    Action,
+    CreatePod,
+    CreateRevision,
+    DeletePod,
+    DeleteRevision,
+    ProbeTemplate,
+    RelabelPod,
+    RenumberRevision,
+    Why,
+    place_of,
+)
 from controller.runtime.freshness import PODS
 from tests.beds.hands import Acting, refusal, stored
 from tests.beds.scripted import Answer, ok
@@ -45,7 +57,6 @@ REFUSED_CREATES: dict[str, tuple[Answer, list[Answer], type[ApiError], float]] =
     "a server error": (BROKEN, [NOTHING], ServerError, HELD),
     "a server error, and perhaps it came through": (BROKEN, [stored("demo-0")], ServerError, 0),
     "a server error, and nobody can look": (BROKEN, [AWAY], ServerError, 0),
-    "a full quota: no matter of the node": (QUOTA, [], Forbidden, 0),
     "no connection: no matter of the node": (AWAY, [], Unreachable, 0),
     "a busy server: no matter of the node": (refusal(429, retry_after=99), [], Busy, 0),
     "no answer": (LOST, [], Unknown, 0),
@@ -63,14 +74,46 @@ def test_a_node_is_left_alone_after_two_failures_that_are_its_own(case: str) -> 
     assert acting.memory.held_back(NOW) == ({"node-0": NOW + seconds} if seconds else {})
 
 
-def test_a_full_quota_is_told_and_holds_no_node_back() -> None:
+def test_a_full_quota_is_told_and_is_a_matter_of_all_pods_once_a_pass() -> None:
+    """Many creates that are refused at once are one failure: else the next try would be minutes away."""
     acting = Acting()
-    acting.memory.proven = "v1"
-    failures = acting.carry_out([create(0), create(1)], QUOTA, QUOTA)
-    assert [failure.action for failure in failures] == [create(0), create(1)]
-    assert acting.memory.failing == {}
+    for _ in range(2):
+        acting.memory.proven = "v1"
+        failures = acting.carry_out([create(0), create(1)], QUOTA, QUOTA)
+        assert [failure.action for failure in failures] == [create(0), create(1)]
+    assert acting.memory.held_back(NOW) == {ROOM: NOW + HELD}
     assert {note.reason for note in acting.notes} == {FAILED_CREATE}
     assert "exceeded quota" in acting.notes[0].message
+
+
+def test_a_pod_that_was_created_shows_that_there_is_room() -> None:
+    acting = Acting()
+    acting.carry_out([create(0)], QUOTA)
+    acting.carry_out([create(0)], ok())
+    assert acting.memory.failing == {}
+
+
+OLDER = revision("v0")
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        CreateRevision(name="demo-v1", hash="v1", number=1),
+        RenumberRevision(revision=OLDER.ref, number=3),
+        DeleteRevision(revision=OLDER.ref),
+        RelabelPod(pod=pod("node-0").ref, hash="v1"),
+        ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v1")),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_a_write_of_any_kind_that_fails_again_is_left_alone_at_its_place(action: Action) -> None:
+    acting = Acting()
+    for _ in range(2):
+        assert len(acting.carry_out([action], BROKEN)) == 1
+    assert acting.memory.held_back(NOW) == {place_of(action): NOW + HELD}
+    acting.carry_out([action], ok())
+    assert acting.memory.failing == {}
 
 
 def test_a_pod_that_cannot_be_deleted_is_left_alone_by_its_uid() -> None:

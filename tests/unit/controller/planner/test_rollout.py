@@ -188,7 +188,7 @@ def test_on_delete_never_replaces_a_pod_and_a_lost_one_comes_back_new() -> None:
 def test_decision_d2_the_first_pod_of_a_new_template_is_tried_by_a_dry_run_before_any_old_pod_goes() -> None:
     cluster = ToyCluster(world(ds("v2"), nodes=2, pods=everywhere(2), verdicts={}))
     cluster.expect("probe v2 on node-1")
-    assert cluster.plan.wake_at == NOW, "a dry run stores nothing, so no event would bring the next pass"
+    assert cluster.plan.again, "a dry run stores nothing, so no event would bring the next pass"
     cluster.expect("-node-1 v1", "+node-1 v2")
 
 

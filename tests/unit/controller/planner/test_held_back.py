@@ -1,0 +1,88 @@
+"""What failed is left alone for a while and nothing waits for it (D11): every kind of write, and a full quota."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.planner.actions import ROOM, CreatePod, ProbeTemplate, place_of
+from controller.planner.plan import plan
+from controller.planner.world import World
+from tests.beds.picture import check
+from tests.beds.worlds import NOW, ago, ds, everywhere, pod, revision, served, template, world
+
+UNTIL = NOW + 60
+
+
+def held(case: World, *places: str) -> World:
+    """The same while these places are left alone."""
+    return World(
+        **{name: getattr(case, name) for name in case.__struct_fields__} | {"held_back": dict.fromkeys(places, UNTIL)}
+    )
+
+
+def kinds(case: World) -> list[str]:
+    return [type(action).__name__ for action in plan(case).actions]
+
+
+def test_a_revision_that_cannot_be_stored_keeps_no_lost_pod_waiting() -> None:
+    """The new template waits, for nobody could go back to it; the lost pod does not."""
+    lost = world(ds("v2", partition=5), pods=everywhere(4), revisions=[revision("v1")], verdicts={})
+    (create,) = plan(lost).actions
+    decided = check(held(lost, place_of(create)), "+node-4 v1")
+    assert decided.wake_at == UNTIL
+
+
+def test_while_its_revision_is_not_stored_no_old_pod_is_replaced() -> None:
+    case = world(ds("v2"), pods=everywhere(5), revisions=[revision("v1")])
+    (create,) = plan(case).actions
+    assert kinds(held(case, place_of(create))) == []
+
+
+def test_a_first_deployment_needs_no_stored_revision() -> None:
+    case = world(ds("v1"), nodes=3, revisions=[])
+    (create,) = plan(case).actions
+    assert kinds(held(case, place_of(create))) == ["CreatePod"] * 3
+
+
+def test_a_pod_that_cannot_be_relabelled_keeps_no_lost_pod_waiting_and_its_revision_is_kept() -> None:
+    twin = revision("v0", 1, of=template("v1"))
+    pods = [pod("node-0", "v0"), *served("node-1", "node-2", "node-3")]
+    case = world(ds("v1"), pods=pods, revisions=[twin, revision("v1", 2)])
+    assert kinds(case) == ["RelabelPod"]
+    assert kinds(held(case, pods[0].uid)) == ["CreatePod"], "the node without a pod; the twin is still in use"
+
+
+@pytest.mark.parametrize("number", [1, 2], ids=["renumber", "delete the twin"])
+def test_a_revision_that_cannot_be_changed_keeps_nothing_waiting(number: int) -> None:
+    if number == 1:
+        case = world(ds("v1"), pods=everywhere(4), revisions=[revision("v1", 1), revision("v2", 2)])
+    else:
+        case = world(
+            ds("v1"), pods=everywhere(4), revisions=[revision("v0", 1, of=template("v1")), revision("v1", 2)]
+        )
+    (action,) = plan(case).actions
+    assert not isinstance(action, CreatePod)
+    assert kinds(held(case, place_of(action))) == ["CreatePod"]
+
+
+def test_a_dry_run_that_fails_is_not_tried_again_before_its_time() -> None:
+    case = world(ds("v2"), pods=everywhere(5), verdicts={})
+    (probe,) = plan(case).actions
+    assert isinstance(probe, ProbeTemplate)
+    decided = plan(held(case, place_of(probe)))
+    assert (decided.actions, decided.wake_at, decided.again) == ((), UNTIL, False)
+
+
+def test_a_full_quota_stops_no_update() -> None:
+    """Five nodes, room for four pods: the doomed create does not end every pass, and the update goes on."""
+    case = world(ds("v2", max_unavailable=2), pods=everywhere(4))
+    assert kinds(case) == ["CreatePod"]
+    check(held(case, ROOM), "-node-3 v1")
+
+
+def test_a_full_quota_makes_no_partner_and_still_lets_old_pods_go_whose_partner_serves() -> None:
+    beside = pod("node-4", "v2", created=ago(9))
+    case = world(ds("v2", max_surge=2), pods=[*everywhere(5), beside])
+    assert "DeletePod" in kinds(case)
+    assert kinds(held(case, ROOM)) == ["DeletePod"]
+    assert kinds(held(world(ds("v2", max_surge=2), pods=everywhere(5)), ROOM)) == []
