@@ -1,4 +1,4 @@
-"""The machine's clock is set while something waits: every wait lasts as long as it would have (virtual time)."""
+"""The clock of the controller's machine is set while something waits: every wait lasts as long as it would have."""
 
 from __future__ import annotations
 
@@ -10,50 +10,36 @@ from tests.beds.api import DAEMONSETS
 from tests.beds.controller.opening import simulated
 from tests.beds.objects import V2, daemonset
 from tests.beds.simulator.faults import Answer, Rule
-from tests.beds.virtual_time import clock, now, virtual_time
+from tests.beds.virtual_time import now
 
 HOUR = 3600.0
 FORBIDDEN = Answer(403, reason="Forbidden", message="the webhook says no")
 
 
-class Wall:
-    """A clock that can be set."""
-
-    def __init__(self) -> None:
-        self.ahead = 0.0
-
-    def __call__(self) -> float:
-        return clock() + self.ahead
-
-
 @pytest.mark.parametrize("by", [-HOUR, HOUR], ids=["back", "ahead"])
-@virtual_time
 async def test_a_refused_create_is_tried_again_as_soon_as_otherwise(by: float) -> None:
     """Four refusals are worth 0, 1, 2 and 4 seconds; then the node gets its pod."""
-    wall = Wall()
     refused = Rule(verb="create", resource="pods", nth=(1, 2, 3, 4), effect=FORBIDDEN)
-    async with simulated(refused, clock=wall, latency=0.01) as bed:
+    async with simulated(refused, latency=0.01) as bed:
         await bed.add_nodes(1)
         began = now()
         await bed.api.create(DAEMONSETS, daemonset())
         await asyncio.sleep(2.0)  # of virtual time: in the middle of a wait
-        wall.ahead = by
+        bed.controller.ahead = by
         await bed.settled()
         assert 7.0 <= now() - began < 15.0
 
 
 @pytest.mark.parametrize("by", [-HOUR, HOUR], ids=["back", "ahead"])
-@virtual_time
 async def test_a_refused_template_is_asked_about_again_after_a_minute(by: float) -> None:
-    wall = Wall()
     refused = Rule(verb="create", resource="pods", nth=(3,), effect=FORBIDDEN)
-    async with simulated(refused, clock=wall, latency=0.01) as bed:
+    async with simulated(refused, latency=0.01) as bed:
         await bed.add_nodes(2)
         bed.patience = 600.0
         await bed.deploy(daemonset())
         began = now()
         await bed.set_image(V2)
         await bed.event("TemplateRefused")
-        wall.ahead = by
+        bed.controller.ahead = by
         await bed.runs_on("node-0", "node-1", image=V2)
         assert 60.0 <= now() - began < 75.0

@@ -11,7 +11,7 @@ from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, daemonset
 from tests.beds.pods import image_of
 from tests.beds.simulator.faults import Answer, Effect, NoConnection, Rule
-from tests.beds.virtual_time import clock, now, virtual_time
+from tests.beds.virtual_time import now
 from tests.system.quota import full_quota
 
 MINUTE, HOUR = 60.0, 3600.0
@@ -21,10 +21,9 @@ COUNTED = Answer(403, reason="Forbidden", message="exceeded quota: objects, used
 
 
 @pytest.mark.parametrize("answer", [WEBHOOK, NoConnection()], ids=["a webhook is down", "nobody answers"])
-@virtual_time
 async def test_a_dry_run_that_fails_is_tried_again_ever_later(answer: Effect) -> None:
     broken = Rule(verb="create", resource="pods", effect=answer)
-    async with simulated(clock=clock, latency=0.02) as bed:
+    async with simulated(latency=0.02) as bed:
         bed.patience = HOUR
         await bed.add_nodes(3)
         await bed.deploy(daemonset())
@@ -38,10 +37,9 @@ async def test_a_dry_run_that_fails_is_tried_again_ever_later(answer: Effect) ->
         await bed.runs_on("node-0", "node-1", "node-2", image=V2)
 
 
-@virtual_time
 async def test_a_revision_that_cannot_be_stored_keeps_no_lost_pod_waiting() -> None:
     refused = Rule(verb="create", resource="controllerrevisions.apps", nth=tuple(range(2, 1000)), effect=COUNTED)
-    async with simulated(refused, clock=clock, latency=0.02) as bed:
+    async with simulated(refused, latency=0.02) as bed:
         bed.patience = HOUR
         nodes = await bed.add_nodes(3)
         await bed.deploy(daemonset())
@@ -54,11 +52,10 @@ async def test_a_revision_that_cannot_be_stored_keeps_no_lost_pod_waiting() -> N
         assert image_of(pods["node-0"]) == image_of(pods["node-2"]) == V1, "nothing is updated meanwhile"
 
 
-@virtual_time
 async def test_a_full_quota_stops_no_update() -> None:
     """Five nodes and room for four pods: the fifth create is refused for ever, and the four are updated."""
 
-    async with simulated(clock=clock, latency=0.02, behaviour=SLOW) as bed:
+    async with simulated(latency=0.02, behaviour=SLOW) as bed:
         bed.patience = HOUR
         await bed.add_nodes(5)
         async with full_quota(bed, 4):

@@ -88,7 +88,8 @@ async def _bed(
     with _alone():
         async with asyncio.TaskGroup() as tasks, Nodes(counted, clock=clock, behaviour=behaviour) as nodes:
             recording = Recording(controllers, journal)
-            controller = Controller(recording, namespace, tasks, clock=lambda: clock() + skew)
+            controller = Controller(recording, namespace, tasks, clock=clock)
+            controller.ahead = skew
             controller.start()
             try:
                 yield Bed(api, nodes, controller, journal, clock, machines=counted)

@@ -47,6 +47,8 @@ class Controller:
         self._stop = asyncio.Event()
         self._parts: Parts | None = None
         self._elected = False
+        self.ahead = 0.0
+        """Seconds by which its machine's clock is ahead of everybody else's; may be set at any time."""
 
     @property
     def is_running(self) -> bool:
@@ -98,4 +100,4 @@ class Controller:
         self._elected = settings.leader_elect
         eye = patch.object(app, "assemble", assembled)
         eye.start()  # the first step of `run` assembles, so nobody can come between
-        await app.run(settings, self._transport, self._stop, clock=self._clock)
+        await app.run(settings, self._transport, self._stop, clock=lambda: self._clock() + self.ahead)

@@ -89,7 +89,7 @@ async def test_who_is_let_in(authorization: str, answer: tuple[int, str]) -> Non
 
 @virtual_time
 async def test_the_right_to_one_page_says_nothing_about_another() -> None:
-    guard = BearerGuard(Cluster(), lambda error: None)
+    guard = guarding(Cluster(), lambda error: None)
     assert await guard(f"Bearer {READER}", "/metrics") is None
     refused = await guard(f"Bearer {READER}", "/secrets")
     assert refused is not None
