@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup check format test test-system test-wholes test-parts test-deep test-failover test-mutants test-release test-image demo demo-real cluster bench plugin docs manifests bundle lock clean
+.PHONY: help setup check format test test-unit test-system test-wholes test-parts test-deep test-failover test-mutants test-release test-image demo demo-real cluster bench plugin docs manifests bundle lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -32,14 +32,19 @@ test: $(READY) ## unit, property and system tests, and the same contracts on a r
 	$(BIN)/python -m tests.beds.prometheus || [ -z "$(CI)" ]
 	$(MAKE) --jobs=3 --output-sync=target --no-print-directory test-system test-wholes test-parts
 
-# Three processes, because much of their time is spent waiting. Each prints its results when it is through.
+# Three processes, because much of their time is spent waiting. Each prints its results when it is through. Those of e2e
+# that start a control plane of their own anyway go with the shortest.
 APART := tests/system tests/e2e
+OWN_PLANE := $(patsubst %,tests/e2e/test_%.py,demo_real demo_story metrics_auth rotation start)
+
+test-unit: $(READY) ## the unit tests alone: with `check` beside them, what to run while working (a minute)
+	$(BIN)/python -m pytest tests/unit
 
 test-system: # the controller on the simulator and on the real control plane, as both beds see it
-	$(BIN)/python -m pytest tests/system
+	$(BIN)/python -m pytest tests/system $(OWN_PLANE)
 
 test-wholes: # controller and plugin as they are installed and started
-	$(BIN)/python -m pytest tests/e2e
+	$(BIN)/python -m pytest tests/e2e $(OWN_PLANE:%=--ignore=%)
 
 test-parts: # everything else
 	$(BIN)/python -m pytest $(APART:%=--ignore=%)
