@@ -37,7 +37,9 @@ async def look_at_taken_pod(action: CreatePod, daemonset: DaemonSet, memory: Mem
     else:
         before = memory.predecessors.get(action.node)
         memory.predecessors[action.node] = Predecessor(
-            uid=f"not {action.name}", hash=before.hash if before is not None else None
+            uid=f"not {action.name}",
+            hash=before.hash if before is not None else None,
+            created=before.created if before is not None else 0.0,
         )
 
 

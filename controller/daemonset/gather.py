@@ -28,7 +28,7 @@ def gather(
     Raises ValueError for placement fields that cannot be compiled.
     """
     rules = memory.rules_of(daemonset)
-    pods = caches.pods_of(daemonset)
+    pods, revisions = caches.pods_of(daemonset), caches.revisions_of(daemonset)
     collisions = (daemonset.status.collision_count or 0) if daemonset.status is not None else 0
     return World(
         daemonset=daemonset,
@@ -36,7 +36,8 @@ def gather(
         nodes=caches.fleet.nodes,
         pods=pods,
         orphans=caches.orphans_in(daemonset.namespace),
-        revisions=caches.revisions_of(daemonset),
+        revisions=revisions,
+        placements=memory.placements_of(revisions),
         orphan_revisions=caches.orphan_revisions_in(daemonset.namespace),
         now=now,
         fresh=fresh,

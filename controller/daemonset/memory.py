@@ -17,6 +17,7 @@ from controller.api.revision import Revision
 from controller.daemonset.rivalry import Rivalry, rivalry_after, rivalry_found
 from controller.daemonset.trouble import Trouble
 from controller.planner.eligibility import Rules
+from controller.planner.fallback import placements_of
 from controller.planner.manifest import Mold
 from controller.planner.sight import Sight
 from controller.planner.world import Predecessor
@@ -50,6 +51,8 @@ class Memory(msgspec.Struct):
 
     generation: int = -1
     rules: Rules | None = None
+    placements: dict[str, Rules | None] = msgspec.field(default_factory=dict)
+    """Revision uid to its own compiled placement; None where it cannot be compiled."""
     molds: dict[str, Mold] = msgspec.field(default_factory=dict)
     """Revision hash to the mold of its pods, for this generation."""
     predecessors: dict[str, Predecessor] = msgspec.field(default_factory=dict)
@@ -101,6 +104,11 @@ class Memory(msgspec.Struct):
             self.failing.clear()
             self.trouble = None
         return self.rules
+
+    def placements_of(self, revisions: Iterable[Revision]) -> dict[str, Rules | None]:
+        """The compiled placement of each stored revision: done once, and forgotten with it."""
+        self.placements = placements_of(revisions, self.placements)
+        return self.placements
 
     def ready_seen(self, pods: Iterable[Pod], now: float) -> dict[str, float]:
         """Uid to the moment at which a pod was first seen ready, where it says that this lies in the future.

@@ -138,7 +138,7 @@ class Triggers:
         known = self._caches.nodes.get(Key("", gone.node)) is not None
         if known and self._caches.daemonset_of(gone.owner_uid) is not None:
             memory = self._memories.of(gone.owner_uid)
-            memory.predecessors[gone.node] = Predecessor(uid=gone.uid, hash=gone.hash)
+            memory.predecessors[gone.node] = Predecessor(uid=gone.uid, hash=gone.hash, created=gone.created)
             memory.failing.pop(ROOM, None)  # whatever quota was full has room for one now
 
 

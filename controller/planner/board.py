@@ -6,32 +6,23 @@ look up a member of an enumeration once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import msgspec
 
-from controller.api import number, selector
+from controller.api import selector
 from controller.api.base import Value
-from controller.api.daemonset import DaemonSet, RollingUpdate
+from controller.api.daemonset import RollingUpdate
 from controller.api.pod import Pod
 from controller.api.revision import Revision, new_hash
+from controller.planner.budget import Budget, budget_of
 from controller.planner.eligibility import Fit
-from controller.planner.quota import nodes_for_current
+from controller.planner.fallback import Fallback
+from controller.planner.quota import is_frozen, nodes_for_current
 from controller.planner.slot import Slot, SlotReader
+from controller.planner.surplus import surplus_of
 from controller.planner.world import World
-
-DEFAULT_BURST = 250
-
-
-class Budget(Value):
-    """All limits of the pass in nodes or pods, resolved against one freshly counted desired number (D6)."""
-
-    desired: int
-    max_unavailable: int
-    max_surge: int
-    partition: int
-    burst: int
 
 
 class Board(Value, dict=True, gc=True):
@@ -92,14 +83,48 @@ class Board(Value, dict=True, gc=True):
     def unserved(self) -> int:
         """Eligible nodes that use the budget of maxUnavailable (D7): without an available pod, whatever the reason.
 
-        An unreachable one counts even while its pod's last word was "ready" (D23).
+        An unreachable one counts even while its pod's last word was "ready" (D23). One that stays empty does not:
+        nobody is to wait for it.
         """
+        return len(self._lacking) - len(self.barred)
+
+    @cached_property
+    def _lacking(self) -> list[Slot]:
         run = Fit.RUN
-        return sum(
-            1
+        return [
+            slot
             for slot in self.slots
             if slot.fit is run and (slot.unreachable or not (slot.current_available or slot.old_available))
-        )
+        ]
+
+    @cached_property
+    def fallback(self) -> Fallback:
+        return Fallback(world=self.world, current=self.revision, older=self.older, slots=self.slots, quota=self.quota)
+
+    @cached_property
+    def barred(self) -> Mapping[str, Revision]:
+        """Eligible nodes that stay empty, each with the older revision that it would get, which does not run there.
+
+        They may not hold the current one. A new node that waits for its turn to get that is none of them.
+        """
+        empty = [slot for slot in self._lacking if not slot.pods]
+        if not empty or not self.holds_back:
+            return {}
+        may_hold = {slot.node for slot in self.may_hold_current}
+        if self.progressive and not self.frozen:
+            may_hold |= {slot.node for slot in empty if slot.selected and slot.last is None}
+        wanted = [(slot.node, self.fallback.revision(slot)) for slot in empty if slot.node not in may_hold]
+        return {node: older for node, older in wanted if not self.fallback.accepts(node, older)}
+
+    @cached_property
+    def surplus(self) -> tuple[Slot, ...]:
+        """Nodes that may only keep their old pod, and that lose it now; see `surplus_of`."""
+        return surplus_of(self.slots, self.budget.desired) if self.surging else ()
+
+    @property
+    def frozen(self) -> bool:
+        """Whether a pause keeps nodes that have no pod from the current revision."""
+        return self.rolling_update is not None and is_frozen(self.slots, self.rolling_update)
 
     @cached_property
     def surge_in_use(self) -> int:
@@ -193,32 +218,6 @@ def current_revision(world: World) -> tuple[Revision, tuple[Revision, ...]]:
         identity=daemonset.identity,
     )
     return future, tuple(stored)
-
-
-def budget_of(daemonset: DaemonSet, desired: int) -> Budget:
-    """maxUnavailable and maxSurge round up, partition and burst down; a burst is never 0 (D6).
-
-    Neither limit given means maxUnavailable 1; `Surging` means maxSurge 1. Both resolving to 0 means
-    maxUnavailable 1, so that a rollout can always move.
-    """
-    rolling = daemonset.rolling_update or RollingUpdate()
-    surge, unavailable = rolling.max_surge, rolling.max_unavailable
-    if rolling.rolling_update_type == "Surging" and surge is None:
-        surge = 1
-    max_surge = number.scaled(surge, desired, round_up=True)
-    max_unavailable = number.scaled(unavailable, desired, round_up=True)
-    if daemonset.rolling_update is None:
-        max_surge = 0
-    if desired and not max_surge and not max_unavailable:
-        max_unavailable = 1
-    burst = DEFAULT_BURST if daemonset.spec.burst_replicas is None else daemonset.spec.burst_replicas
-    return Budget(
-        desired=desired,
-        max_unavailable=max_unavailable,
-        max_surge=max_surge,
-        partition=max(number.scaled(rolling.partition, desired, round_up=False), 0),
-        burst=max(number.scaled(burst, desired, round_up=False), 1),
-    )
 
 
 def _split_strangers(world: World) -> tuple[Sequence[Pod], tuple[Pod, ...]]:

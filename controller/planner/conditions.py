@@ -75,7 +75,7 @@ def refused_conditions(problem: str, pending: tuple[str, ...]) -> tuple[Verdict,
 def _sentence(board: Board, counts: Counts, standing: Standing, phase: Phase, blocker: Blocker | None) -> str:
     """How it stands, in one sentence for a person: what it waits for and how many nodes do.
 
-    It follows from the record and the counts, so it is never the only thing that is new in a status.
+    It follows from the record, the counts and what the nodes may run, so it is never new because time went by.
     """
     revision = f"an available pod of revision {board.revision.hash}"
     waiting, unserved = standing.target - standing.done, counts.number_unavailable
@@ -100,9 +100,21 @@ def _sentence(board: Board, counts: Counts, standing: Standing, phase: Phase, bl
             parts = [f"{waiting} of {standing.target} nodes no longer have {revision}"]
         case _:
             generation = f"generation {board.world.daemonset.generation} is being taken in"
-            parts = [f"{waiting} of {standing.target} nodes still wait for {revision}" if waiting else generation]
+            going = f"{standing.leaving} old pods leave nodes where no new one may start" if standing.leaving else ""
+            waits = f"{waiting} of {standing.target} nodes still wait for {revision}" if waiting else ""
+            parts = [waits, going] if waits or going else [generation]
             parts += [blocker.text] if blocker is not None else []
-    return "; ".join(filter(None, parts))
+    return "; ".join(filter(None, (*parts, staying_empty(board))))
+
+
+def staying_empty(board: Board) -> str:
+    """How many nodes have no pod and get none yet, and why; empty where there are none."""
+    if not board.barred:
+        return ""
+    hashes = sorted({older.hash for older in board.barred.values()})
+    nodes = "1 node stays" if len(board.barred) == 1 else f"{len(board.barred)} nodes stay"
+    revisions = f"revision {hashes[0]} does" if len(hashes) == 1 else f"revisions {some(hashes)} do"
+    return f"{nodes} empty: {revisions} not run there"
 
 
 def unreadable_deadline(daemonset: DaemonSet) -> str:
@@ -128,7 +140,8 @@ def _progressing(board: Board, counts: Counts, standing: Standing, blocker: Bloc
     updated, desired = counts.updated_number_scheduled, counts.desired_number_scheduled
     status, reason, why = _how_it_stands(board, counts, standing, blocker)
     text = f"{updated} of {desired} nodes have a pod of revision {board.revision.hash}"
-    return Verdict(type=PROGRESSING, status=status, reason=reason, message="; ".join(filter(None, (text, why))))
+    words = "; ".join(filter(None, (text, why, staying_empty(board))))
+    return Verdict(type=PROGRESSING, status=status, reason=reason, message=words)
 
 
 def _how_it_stands(board: Board, counts: Counts, standing: Standing, blocker: Blocker | None) -> tuple[str, str, str]:

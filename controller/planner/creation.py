@@ -9,7 +9,6 @@ from controller.planner.actions import CreatePod
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from controller.planner.manifest import pod_name
-from controller.planner.quota import is_frozen
 from controller.planner.slot import Slot
 
 
@@ -22,19 +21,20 @@ def new_pod(board: Board, slot: Slot, revision: Revision) -> CreatePod:
 def creations(board: Board, empty: Sequence[Slot]) -> tuple[list[CreatePod], bool]:
     """Pods for `empty`, the nodes that should run one and may get it, ascending; and whether the burst left some out.
 
-    Each is of the revision that its node may hold (D9), else of the newest older one. With partitionedScaling, nodes
-    that never had a pod wait for their turn.
+    Each is of the current revision where its node may hold that, else as `Fallback` says (D9); where that revision
+    does not run, the node stays empty. With partitionedScaling, nodes that never had a pod wait for their turn.
     """
     if not empty:
         return [], False
-    fallback = board.older[0] if board.older else board.revision
     may_hold = {slot.node for slot in board.may_hold_current}
     burst = board.budget.burst
     if board.progressive:
         empty, started = _in_turn(board, empty, may_hold)
         may_hold |= started
-    made = [new_pod(board, slot, board.revision if slot.node in may_hold else fallback) for slot in empty[:burst]]
-    return made, len(empty) > burst
+    fallback = board.fallback
+    wanted = [(slot, board.revision if slot.node in may_hold else fallback.revision(slot)) for slot in empty]
+    accepted = [(slot, revision) for slot, revision in wanted if fallback.accepts(slot.node, revision)]
+    return [new_pod(board, slot, revision) for slot, revision in accepted[:burst]], len(accepted) > burst
 
 
 def _in_turn(board: Board, empty: Sequence[Slot], may_hold: Container[str]) -> tuple[list[Slot], set[str]]:
@@ -47,8 +47,7 @@ def _in_turn(board: Board, empty: Sequence[Slot], may_hold: Container[str]) -> t
     eligible = [slot for slot in board.slots if slot.fit is Fit.RUN]
     returning = [slot for slot in eligible if _is_bare(slot) and slot.had_old and slot.node in may_hold]
     room = board.quota - sum(1 for slot in eligible if slot.had_current) - len(returning)
-    rolling = board.rolling_update
-    frozen = rolling is not None and is_frozen(eligible, rolling)
+    frozen = board.frozen
     chosen: list[Slot] = []
     started: set[str] = set()
     for slot in empty:

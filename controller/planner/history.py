@@ -14,6 +14,7 @@ from controller.planner.actions import (
     place_of,
 )
 from controller.planner.board import Board
+from controller.planner.eligibility import Fit
 
 DEFAULT_HISTORY_LIMIT = 10
 
@@ -51,8 +52,8 @@ def settle_history(board: Board) -> Step:
 def trim_history(board: Board) -> Step:
     """Delete the oldest revisions beyond revisionHistoryLimit, never one that a pod still carries.
 
-    The newest older one also stays while partition, selector or pause keep pods on it (D9): the next lost pod there
-    is made from it.
+    While partition, selector or pause keep nodes on older ones, those also stay from which the next pod there would
+    be made (D9): the one that most run, and the last one of each empty node.
     """
     limit = board.world.daemonset.spec.revision_history_limit
     surplus = len(board.older) - (DEFAULT_HISTORY_LIMIT if limit is None else limit)
@@ -60,6 +61,8 @@ def trim_history(board: Board) -> Step:
         return Step()
     in_use = {pod.hash for pod in board.world.pods}
     if board.holds_back:
-        in_use.add(board.older[0].hash)
+        in_use |= {slot.last for slot in board.slots if slot.fit is Fit.RUN and slot.last is not None}
+        if board.fallback.most_run is not None:
+            in_use.add(board.fallback.most_run.hash)
     idle = [one for one in reversed(board.older) if one.hash not in in_use and not one.dying]
     return _unless_held_back(board, (DeleteRevision(revision=one.ref) for one in idle[:surplus]), more=False)

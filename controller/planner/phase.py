@@ -29,7 +29,9 @@ class Standing(Value):
     available: int = 0
     """Nodes with an available pod of any revision."""
     outdated: int = 0
-    """Of the target, nodes with only an old pod: what is left to update."""
+    """Of the target, nodes with only an old pod, or that a pause keeps empty: what is left to update."""
+    leaving: int = 0
+    """Old pods that go now from nodes where no new one may start."""
     kept: int = 0
     """Nodes outside the target without a pod of the current revision: partition or selector keeps it from them."""
     completed: bool = False
@@ -46,7 +48,7 @@ def phase_of(standing: Standing) -> Phase:
         return Phase.PENDING
     if standing.outdated and standing.on_delete:
         return Phase.MANUAL
-    if standing.outdated and standing.paused:
+    if (standing.outdated or standing.leaving) and standing.paused:
         return Phase.PAUSED
     if standing.refused or standing.overdue:
         return Phase.STALLED

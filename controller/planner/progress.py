@@ -21,7 +21,7 @@ CLOCK_RUNS = (Phase.PROGRESSING, Phase.STALLED)
 def standing_of(board: Board, *, observed: bool) -> Standing:
     """What the pods say. Whether it was completed or is overdue only the record tells; see `advance`."""
     without = available = outdated = done = waiting = 0
-    run = Fit.RUN
+    run, barred = Fit.RUN, board.barred
     for slot in board.slots:
         if slot.fit is run:
             without += slot.current is None
@@ -29,7 +29,7 @@ def standing_of(board: Board, *, observed: bool) -> Standing:
     for slot in board.target:
         if slot.current is None:
             waiting += 1
-            outdated += slot.old is not None
+            outdated += slot.old is not None or slot.node in barred
         elif slot.current_available and slot.old is None:
             done += 1
     daemonset, rolling = board.world.daemonset, board.rolling_update
@@ -45,6 +45,7 @@ def standing_of(board: Board, *, observed: bool) -> Standing:
         done=done,
         available=available,
         outdated=outdated,
+        leaving=len(board.surplus),
         kept=without - waiting,
     )
 
@@ -61,7 +62,8 @@ def advance(
     stamp = rfc3339(now)
     if before is None or before.update_revision != revision_hash or not last.start_time:
         last = Rollout(phase=last.phase, last_transition_time=last.last_transition_time, start_time=stamp)
-    completed = last.completion_time or (stamp if standing.done >= standing.target else None)
+    done = standing.done >= standing.target and not standing.leaving
+    completed = last.completion_time or (stamp if done else None)
     record = replace(
         last,
         completion_time=None if standing.outdated else completed,

@@ -14,8 +14,8 @@ def nodes_for_current(slots: Sequence[Slot], rolling: RollingUpdate | None, quot
 
     `quota` is the desired number less the partition, in nodes. Nodes that have the current revision come first, then
     those whose last pod had it, so that a lost pod comes back as it was and moves no other node; selected nodes fill
-    the rest, unless an incomplete rollout is paused. What is lost or added elsewhere comes from the newest older
-    revision. OnDelete (`rolling` is None) knows no quota.
+    the rest, unless an incomplete rollout is paused. What is lost or added elsewhere comes as `Fallback` says.
+    OnDelete (`rolling` is None) knows no quota.
     """
     run = Fit.RUN
     eligible = [slot for slot in reversed(slots) if slot.fit is run]

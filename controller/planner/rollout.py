@@ -11,13 +11,10 @@ from controller.planner.actions import ROOM, DeletePod, Note, ProbeTemplate, Ste
 from controller.planner.board import Board
 from controller.planner.conditions import Blocker, some
 from controller.planner.creation import new_pod
-from controller.planner.eligibility import Fit
 from controller.planner.lifecycle import hooked, retire
 from controller.planner.manifest import pod_name
 from controller.planner.slot import Slot
-
-KEEPING = (Fit.STAY, Fit.RUN)
-"""Nodes on which a pod that is there may go on."""
+from controller.planner.surplus import by_urgency
 
 
 def roll_out(board: Board) -> Step:
@@ -25,7 +22,7 @@ def roll_out(board: Board) -> Step:
 
     Nothing either while the revision is not stored: nobody could go back from the one after it.
     """
-    if paused(board) or not board.quota or not board.revision.uid:
+    if paused(board) or not board.revision.uid:
         return Step()
     candidates = [slot for slot in board.outdated if not _fails(board, slot)]
     chosen = _surge_within(board, candidates) if board.surging else _replace_within(board, candidates)
@@ -65,23 +62,14 @@ def _replace_within(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
 
     On an unreachable node nothing would come of a deletion, so it only counts (D23).
     """
-    at_once, within = _by_urgency(candidates)
+    at_once, within = by_urgency(candidates)
     return at_once + within[: max(board.budget.max_unavailable - board.unserved, 0)]
 
 
 def _surge_within(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
     """New pods beside unavailable old ones at once; beside others as many as keep maxSurge (D7)."""
-    at_once, within = _by_urgency([slot for slot in candidates if not board.awaits_retry(slot)])
+    at_once, within = by_urgency([slot for slot in candidates if not board.awaits_retry(slot)])
     return at_once + within[: max(board.budget.max_surge - board.surge_in_use, 0)]
-
-
-def _by_urgency(candidates: Sequence[Slot]) -> tuple[list[Slot], list[Slot]]:
-    """Nodes whose old pod serves nobody, and nodes whose old pod does; without the unreachable ones (D23)."""
-    reachable = [slot for slot in candidates if not slot.unreachable]
-    return (
-        [slot for slot in reachable if not slot.old_available],
-        [slot for slot in reachable if slot.old_available],
-    )
 
 
 def _probed(board: Board, chosen: list[Slot]) -> Step:
@@ -104,20 +92,8 @@ def _probed(board: Board, chosen: list[Slot]) -> Step:
 
 
 def _retire_surplus(board: Board) -> tuple[DeletePod, ...]:
-    """While surging: old pods on nodes that may only keep one, as far as others serve in their place (U42).
-
-    Such a node gets no new pod. Its old one goes when it serves nobody, or when more pods are available than desired:
-    an application that moves from one set of nodes to another is never without. Without surge it stays.
-    """
-    if not board.surging:
-        return ()
-    leaving = [slot for slot in reversed(board.slots) if slot.fit is Fit.STAY and slot.only_old and slot.selected]
-    if not leaving:
-        return ()
-    available = sum(1 for slot in board.slots if slot.fit in KEEPING and slot.serves)
-    at_once, spare = _by_urgency(leaving)
-    going = at_once + spare[: max(available - board.budget.desired, 0)]
-    return _retire(board, going[: board.budget.burst], Why.SURPLUS)
+    """Whatever the quota is: these nodes get no new pod."""
+    return _retire(board, board.surplus[: board.budget.burst], Why.SURPLUS)
 
 
 def _retire(board: Board, slots: Iterable[Slot], why: Why) -> tuple[DeletePod, ...]:

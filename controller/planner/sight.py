@@ -16,7 +16,8 @@ from controller.api.ailment import Ailment
 from controller.api.base import Value
 from controller.api.pod import Pod
 from controller.api.wellknown import HELD_BY_HOOK
-from controller.planner.board import Board, Budget
+from controller.planner.board import Board
+from controller.planner.budget import Budget
 from controller.planner.conditions import Blocker
 from controller.planner.eligibility import Fit
 from controller.planner.slot import Slot
@@ -127,7 +128,7 @@ class _Walk:
 
     def along(self) -> None:
         everybody, lacking = self._targeted()
-        rules, nodes = self._board.world.rules, self._board.world.nodes
+        rules, nodes, barred = self._board.world.rules, self._board.world.nodes, self._board.barred
         run, updating, old = Fit.RUN, self._updating, self._old
         waiting: list[Slot] = []
         for zone, slot in zip(rules.zones(nodes), self._board.slots, strict=False):  # vanished nodes come last
@@ -140,7 +141,7 @@ class _Walk:
             targeted = everybody or slot.node in lacking
             if not targeted:
                 self._keep(slot)
-            if slot.old is not None:
+            if slot.old is not None or slot.node in barred:
                 old.append(zone)
                 if targeted:
                     waiting.append(slot)

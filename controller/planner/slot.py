@@ -33,6 +33,8 @@ class Slot(Value):
     """A pod of the current revision is here, live or not; or none is, and the last one seen here was."""
     had_old: bool
     """The same for pods of other revisions. Neither: as far as we know there never was a pod."""
+    last: str | None
+    """Without a live pod: revision hash of the last one, which is dying, has ended or is gone. None: not known."""
 
     @property
     def serves(self) -> bool:
@@ -68,7 +70,7 @@ class SlotReader:
         self._now = world.now
         self._min_ready = world.daemonset.spec.min_ready_seconds
         self._ready_seen = world.ready_seen
-        self._last_hash = {node: gone.hash for node, gone in world.predecessors.items() if gone.hash is not None}
+        self._gone = {node: gone for node, gone in world.predecessors.items() if gone.hash is not None}
         self.next_available: float | None = None
         """Seconds since 1970: when the next pod that is ready now will have been so for minReadySeconds."""
 
@@ -93,9 +95,12 @@ class SlotReader:
                     old_available = self._is_available(pod)
                     if old is None or old_available:
                         old = pod
-        if not pods and node in self._last_hash:
-            had_current = self._last_hash[node] == self._hash
-            had_old = not had_current
+        last: str | None = None
+        if current is None and old is None:
+            last = self._last(node, pods, ghosts)
+            if not pods and last is not None:
+                had_current = last == self._hash
+                had_old = not had_current
         return Slot(
             node=node,
             fit=fit,
@@ -109,7 +114,16 @@ class SlotReader:
             old_available=old_available,
             had_current=had_current,
             had_old=had_old,
+            last=last,
         )
+
+    def _last(self, node: str, pods: Sequence[Pod], ghosts: Sequence[Pod]) -> str | None:
+        """Of those that are there, or of the one that is gone if it was younger than a ghost."""
+        youngest = max(pods or ghosts, key=lambda pod: (pod.created, pod.name), default=None)
+        gone = None if pods else self._gone.get(node)
+        if gone is not None and (youngest is None or gone.created > youngest.created):
+            return gone.hash
+        return youngest.hash if youngest is not None else None
 
     def _is_available(self, live: Pod) -> bool:
         """With minReadySeconds a pod is available *after* the moment at which it has been ready for so long: the

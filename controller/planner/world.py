@@ -18,6 +18,8 @@ class Predecessor(Value):
     uid: str
     hash: str | None
     """Of its revision, "" for a pod without one. None: it never was a pod of ours, only its name was in the way."""
+    created: float = 0.0
+    """Seconds since 1970."""
 
 
 class World(Value):
@@ -36,6 +38,8 @@ class World(Value):
     """Pods of the namespace that nobody controls."""
     revisions: tuple[Revision, ...] = ()
     """Revisions that this DaemonSet controls."""
+    placements: Mapping[str, Rules | None] = {}
+    """Revision uid to where its own template lets pods run; None, or absent: nowhere, it cannot be compiled."""
     orphan_revisions: tuple[Revision, ...] = ()
     """Revisions of the namespace that nobody controls."""
     fresh: bool = True

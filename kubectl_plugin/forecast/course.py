@@ -31,6 +31,7 @@ from controller.planner.actions import (
     RenumberRevision,
 )
 from controller.planner.board import current_revision
+from controller.planner.fallback import placements_of
 from controller.planner.status import Status
 from controller.planner.world import Predecessor, World
 
@@ -66,7 +67,7 @@ def come_to_pass(world: World, hopeless: Hopeless, pace: float) -> tuple[World, 
     ready: list[str] = []
     for pod in world.pods:
         if pod.dying and pod.node not in silent:
-            gone[pod.node] = Predecessor(uid=pod.uid, hash=pod.hash)
+            gone[pod.node] = Predecessor(uid=pod.uid, hash=pod.hash, created=pod.created)
         elif pod.bound and pod.node not in known:
             continue  # the cluster's garbage collector takes it
         elif pod.node in hearing and _may_get_ready(pod, hopeless):
@@ -103,11 +104,13 @@ class _Hand:
         self._silent = {node.name for node in world.nodes if node.unreachable}
 
     def world(self) -> World:
+        revisions = tuple(self._revisions.values())
         return replace(
             self._world,
             pods=tuple(self._pods.values()),
             orphans=tuple(self._orphans.values()),
-            revisions=tuple(self._revisions.values()),
+            revisions=revisions,
+            placements=placements_of(revisions, self._world.placements),
             orphan_revisions=tuple(self._orphan_revisions.values()),
             predecessors=self._predecessors,
             verdicts=self._verdicts,
@@ -123,7 +126,7 @@ class _Hand:
                 if action.node in self._silent:
                     self._pods[pod.uid] = replace(pod, dying=True)
                 else:
-                    self._predecessors[action.node] = Predecessor(uid=pod.uid, hash=pod.hash)
+                    self._predecessors[action.node] = Predecessor(uid=pod.uid, hash=pod.hash, created=pod.created)
             case ProbeTemplate():
                 self._verdicts[action.revision.hash] = ""
             case AdoptPod():

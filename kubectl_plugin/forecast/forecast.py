@@ -139,7 +139,7 @@ class _Foreseeing:
         self._surged |= {move.node for move in moves if move.how is How.SURGE}
         wave = self._open
         if wave is None:
-            idle = tuple(slot.node for slot in reversed(board.slots) if uses_budget(slot))
+            idle = tuple(slot.node for slot in reversed(board.slots) if uses_budget(board, slot))
             wave = Wave(moves=(), after=self._after, holding=idle, begins=self._world.now - self._began)
         self._open = replace(wave, moves=(*wave.moves, *moves))
 

@@ -20,6 +20,8 @@ class Kept(Value):
     on_delete: tuple[str, ...] = ()
     scaling: tuple[str, ...] = ()
     """New nodes that partitionedScaling keeps without a pod."""
+    placement: tuple[str, ...] = ()
+    """They stay empty: the older revision that they would get does not run there."""
     hook: tuple[str, ...] = ()
     """The preDelete hook holds their old pods."""
     unreachable: tuple[str, ...] = ()
@@ -47,9 +49,9 @@ def kept_on(board: Board) -> Kept:
     return Kept(**{what: tuple(nodes) for what, nodes in found.items()})
 
 
-def uses_budget(slot: Slot) -> bool:
+def uses_budget(board: Board, slot: Slot) -> bool:
     """Whether it counts against maxUnavailable: it should have an available pod and has none (D7, D23)."""
-    return slot.fit is Fit.RUN and (slot.unreachable or not slot.serves)
+    return slot.fit is Fit.RUN and (slot.unreachable or not slot.serves) and slot.node not in board.barred
 
 
 def left_to_update(board: Board) -> tuple[str, ...]:
@@ -64,6 +66,8 @@ def _by_what(board: Board, slot: Slot, may_hold: bool, wanted: bool) -> str:
     rolling = board.rolling_update
     if slot.old is None and slot.node in board.world.held_back:
         return "refused"
+    if slot.node in board.barred:
+        return "placement"
     if slot.old is None:
         return "scaling" if board.progressive and not slot.pods else ""
     if rolling is None:

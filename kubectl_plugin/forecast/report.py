@@ -89,7 +89,7 @@ class RolloutPlan(Value, gc=True):
     @property
     def unavailable(self) -> tuple[NodeRow, ...]:
         """The nodes that have no available pod now, in update order."""
-        idle = {slot.node for slot in self.forecast.start.slots if uses_budget(slot)}
+        idle = {slot.node for slot in self.forecast.start.slots if uses_budget(self.forecast.start, slot)}
         return tuple(row for row in reversed(self.survey.rows) if row.node in idle)
 
     @property

@@ -144,7 +144,7 @@ def _hook(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
 def _not_ready(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
     board = found.start
     silent = {node.name for node in board.world.nodes if is_not_ready(node)}
-    using = [slot.node for slot in reversed(board.slots) if slot.node in silent and uses_budget(slot)]
+    using = [slot.node for slot in reversed(board.slots) if slot.node in silent and uses_budget(board, slot)]
     if using and board.rolling_update is not None and not board.surging:
         verb = "is" if len(using) == 1 else "are"
         use = "uses" if len(using) == 1 else "use"

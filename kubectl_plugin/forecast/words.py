@@ -137,6 +137,7 @@ class PlanWords:
                 "paused": f"paused: resume updates {who}",
                 "on_delete": f"OnDelete: each gets it when its pod is deleted, {who}",
                 "scaling": f"partitionedScaling keeps without a pod {who}",
+                "placement": f"the older revision does not run on {who}, which get no pod yet",
                 "hook": f"the preDelete hook holds {who}",
                 "refused": f"the server refuses its pods: nothing moves on {who}",
                 "unreachable": f"not before it can be reached, {who}",

@@ -104,6 +104,8 @@ class RowReader:
         may_get = slot.node in self._target
         if slot.pods:
             return (NodeState.UPDATING if may_get else NodeState.DELETING), "old pod is terminating"
+        if (older := self._board.barred.get(slot.node)) is not None:
+            return NodeState.MISSING, f"stays empty: revision {older.number or older.hash} does not run there"
         return NodeState.MISSING, "no pod yet"
 
     def _with_current(

@@ -14,6 +14,7 @@ from controller.api.revision import Revision
 from controller.api.wellknown import HASH_LABEL, INVALID_SPEC
 from controller.planner.board import Board, lay_out
 from controller.planner.eligibility import Rules
+from controller.planner.fallback import placements_of
 from controller.planner.phase import Phase, Standing
 from controller.planner.progress import advance, standing_of
 from controller.planner.world import World
@@ -151,12 +152,14 @@ def world_of(snapshot: Snapshot, daemonset: DaemonSet | None = None) -> World:
     rolling = daemonset.rolling_update
     nodes = snapshot.nodes
     template = daemonset.spec.template if nodes is not None else {}
+    revisions = _revisions(snapshot)
     return World(
         daemonset=daemonset,
         rules=Rules(template, rolling.selector if rolling and nodes is not None else None),
         nodes=nodes if nodes is not None else _stand_ins(snapshot),
         pods=tuple(one.pod for one in snapshot.pods),
-        revisions=_revisions(snapshot),
+        revisions=revisions,
+        placements=placements_of(revisions, {}) if nodes is not None else {one.uid: Rules({}) for one in revisions},
         now=snapshot.now,
         collisions=(daemonset.status.collision_count or 0) if daemonset.status else 0,
     )

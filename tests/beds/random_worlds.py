@@ -11,6 +11,7 @@ from controller.api.daemonset import DaemonSet, LifecycleHook
 from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
+from controller.planner.fallback import placements_of
 from controller.planner.world import Predecessor, World
 from tests.beds.worlds import NOW, OURS, ago, compile_rules, ds, failed, node, pod, revision, tag_of, taint, template
 from tests.beds.worlds import world as world_of
@@ -122,14 +123,19 @@ def daemonsets(draw: st.DrawFn, *, hooks: bool) -> DaemonSet:
 
 @st.composite
 def histories(draw: st.DrawFn, current: str, *, tidy: bool) -> tuple[Revision, ...]:
-    """Some of v1 … v3; untidy ones have twins, any order of numbers, and perhaps not the current one."""
+    """Some of v1 … v3; untidy ones have twins, any order of numbers, and perhaps not the current one.
+
+    Some run in one pool only, and some have a placement that nobody can read.
+    """
+    placements = seldom({}, {"nodeSelector": POOL}, {"nodeSelector": "a"})
     if tidy:
         older = draw(st.lists(st.sampled_from([one for one in REVS if one != current]), unique=True))
-        return tuple(revision(tag, number) for number, tag in enumerate([*older, current], start=1))
+        kept = [revision(tag, n, of=template(tag, **draw(placements))) for n, tag in enumerate(older, start=1)]
+        return (*kept, revision(current, len(kept) + 1))
     tags = draw(st.lists(st.sampled_from((*REVS, "v11", "v12")), unique=True))
     numbers = draw(st.permutations(range(1, len(tags) + 1)))
     return tuple(
-        revision(tag, number, of=template(tag if tag in REVS else f"v{tag[-1]}"))
+        revision(tag, number, of=template(tag if tag in REVS else f"v{tag[-1]}", **draw(placements)))
         for tag, number in zip(tags, numbers, strict=True)
     )
 
@@ -162,6 +168,7 @@ def worlds(draw: st.DrawFn, *, healthy: bool = False) -> World:
         pods=there,
         orphans=orphans,
         revisions=revisions,
+        placements=placements_of(revisions, {}),
         orphan_revisions=() if tidy else (revision("v0", 0, owner_uid=""),),
         now=NOW,
         fresh=healthy or draw(seldom(True, False)),

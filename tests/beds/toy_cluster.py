@@ -30,6 +30,7 @@ from controller.planner.actions import (
     ReleasePod,
     RenumberRevision,
 )
+from controller.planner.fallback import placements_of
 from controller.planner.plan import plan
 from controller.planner.world import Predecessor, World
 from tests.beds.picture import picture, words
@@ -42,7 +43,6 @@ class ToyCluster:
         self.plan = Plan()
         self.dead = set(dead)
         """Nodes on which a deleted pod stays terminating, and from which nothing is heard."""
-        self._serial = 0
 
     # what the controller does
 
@@ -106,8 +106,8 @@ class ToyCluster:
             case AdoptRevision():
                 found = next(one for one in world.orphan_revisions if one.uid == action.revision.uid)
                 rest = tuple(one for one in world.orphan_revisions if one is not found)
-                kept = (*world.revisions, replace(found, owner_uid=OURS))
-                self.world = replace(world, orphan_revisions=rest, revisions=kept)
+                self.world = replace(world, orphan_revisions=rest)
+                self._store(replace(found, owner_uid=OURS))
             case CreateRevision():
                 assert action.name not in {one.name for one in world.revisions}, f"{action.name} is taken"
                 pod_template = world.daemonset.spec.template
@@ -125,13 +125,13 @@ class ToyCluster:
     def _create(self, action: CreatePod) -> None:
         names = {one.name for one in (*self.world.pods, *self.world.orphans)}
         assert action.name not in names, f"{action.name} is taken\n{picture(self.world, self.plan)}"
-        self._serial += 1
-        uid = f"uid-created-{self._serial:03}"
+        uid = f"uid-created-{action.name}"
         created = pending(action.node, action.revision.hash, name=action.name, created=self.world.now)
         self.world = replace(self.world, pods=(*self.world.pods, replace(created, uid=uid)))
 
     def _store(self, stored: Revision) -> None:
-        self.world = replace(self.world, revisions=(*self.world.revisions, stored))
+        revisions = (*self.world.revisions, stored)
+        self.world = replace(self.world, revisions=revisions, placements=placements_of(revisions, {}))
 
     def _keep_status(self) -> None:
         status = self.plan.status
@@ -174,7 +174,7 @@ class ToyCluster:
         """The pod is gone, and the cluster remembers what it was."""
         gone = self.pod(name)
         rest = tuple(one for one in self.world.pods if one is not gone)
-        seen = {**self.world.predecessors, gone.node: Predecessor(uid=gone.uid, hash=gone.hash)}
+        seen = {**self.world.predecessors, gone.node: Predecessor(uid=gone.uid, hash=gone.hash, created=gone.created)}
         self.world = replace(self.world, pods=rest, predecessors=seen)
 
     def ready(self, *nodes: str) -> None:

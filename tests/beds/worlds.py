@@ -29,6 +29,7 @@ from controller.api.revision import Revision
 from controller.api.selector import LabelSelector, Requirement
 from controller.api.wellknown import HASH_LABEL
 from controller.planner.eligibility import Rules
+from controller.planner.fallback import placements_of
 from controller.planner.world import Predecessor, World
 
 NOW = 1_800_000_000.0
@@ -247,6 +248,7 @@ def world(
         pods=pods,
         now=fields.pop("now", NOW),
         revisions=revisions,
+        placements=placements_of(revisions, {}),
         verdicts={one.hash: "" for one in revisions} if verdicts is None else verdicts,
         **fields,
     )

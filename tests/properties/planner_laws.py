@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+import msgspec
+
 from controller.api.daemonset import RollingUpdate
 from controller.api.number import scaled
 from controller.api.pod import Pod
+from controller.api.revision import Revision
 from controller.api.selector import parse
 from controller.planner.actions import CreatePod, DeletePod, Plan, ProbeTemplate, Why
 from controller.planner.board import current_revision
-from controller.planner.eligibility import Fit
+from controller.planner.eligibility import Fit, Rules
 from controller.planner.lifecycle import hooked
 from controller.planner.world import World
 
@@ -53,6 +56,55 @@ def of_current(world: World, pod: Pod) -> bool:
 def empty(world: World) -> set[str]:
     """Eligible nodes without any pod."""
     return eligible(world) - {one.node for one in ours(world)}
+
+
+def last_hash(world: World, node: str) -> str | None:
+    """Of the last pod on an empty node: it is on its way out, has ended, or is gone. None: nobody knows."""
+    there = [one for one in ours(world) if one.node == node]
+    gone = world.predecessors.get(node)
+    if not there:
+        return gone.hash if gone else None
+    staying = [one for one in there if not (one.dying and one.ended)]
+    youngest = max(staying or there, key=lambda one: (one.created, one.name))
+    if not staying and gone and gone.hash is not None and gone.created > youngest.created:
+        return gone.hash
+    return youngest.hash
+
+
+def promised(world: World, node: str) -> Revision:
+    """What an empty node gets that may not hold the current revision (D9, amended)."""
+    current, stored = current_revision(world)
+    older = [one for one in stored if one.identity != current.identity]
+    known = {one.hash: one for one in (*reversed(older), current)}.get(last_hash(world, node) or "unknown")
+    if known or not older:
+        return known or current
+    if len(updated(world)) > quota(world):
+        return current
+    alive = [one.hash for one in ours(world) if not one.dying and not one.ended and one.node]
+    most = max(alive.count(one.hash) for one in older)
+    return next(one for one in older if alive.count(one.hash) == most)
+
+
+def runs_on(world: World, revision: Revision, node: str) -> bool:
+    """By the placement of that very revision."""
+    if revision.identity == world.daemonset.identity:
+        return True
+    place = next(one for one in world.nodes if one.name == node)
+    try:
+        return Rules(revision.template).fit(place) is Fit.RUN
+    except (ValueError, msgspec.ValidationError):
+        return False
+
+
+def unfit(world: World) -> set[str]:
+    """Eligible nodes without a pod on which the older revision that they would get does not run."""
+    if world.daemonset.rolling_update is None:
+        return set()
+    return {node for node in empty(world) if not runs_on(world, promised(world, node), node)}
+
+
+def quota(world: World) -> int:
+    return max(len(eligible(world)) - limit(world, rolling(world).partition, round_up=False), 0)
 
 
 def is_progressive(world: World) -> bool:
@@ -138,7 +190,7 @@ def the_name_of_a_new_pod_is_free(world: World, plan: Plan) -> None:
 def the_update_takes_down_no_more_than_max_unavailable(world: World, plan: Plan) -> None:
     taken = {one.node for one in deletes(plan, Why.OUTDATED)} & served(world)
     most = limit(world, rolling(world).max_unavailable, round_up=True) or 1
-    gone_already = len(eligible(world)) - len(served(world))
+    gone_already = len(eligible(world) - served(world) - unfit(world))
     assert len(taken) <= max(most - gone_already, 0)
 
 
@@ -206,9 +258,19 @@ def the_partition_is_kept(world: World, plan: Plan) -> None:
         return
     current, older = current_revision(world)
     new = {one.node for one in creates(plan) if one.revision.hash == current.hash} if older else set()
-    most = len(eligible(world)) - limit(world, rolling(world).partition, round_up=False)
-    moved = update_moves(world, plan) | new
-    assert not moved or len(moved | updated(world)) <= most
+    back = {node for node in new - update_moves(world, plan) if last_hash(world, node) == current.hash}
+    moved = update_moves(world, plan) | (new - back)
+    if len(updated(world)) > quota(world):  # the current one is the stable one then
+        moved -= {node for node in new if promised(world, node).hash == current.hash}
+    assert not moved or len(moved | back | updated(world)) <= quota(world)
+
+
+def a_pod_of_an_older_revision_is_the_one_that_was_promised_and_runs_there(world: World, plan: Plan) -> None:
+    current, _ = current_revision(world)
+    for one in creates(plan):
+        if one.revision.hash != current.hash:
+            assert one.revision.hash == promised(world, one.node).hash, f"{one.node} was {last_hash(world, one.node)}"
+            assert runs_on(world, one.revision, one.node), f"{one.revision.hash} does not run on {one.node}"
 
 
 def an_unavailable_pod_is_not_waited_for(world: World, plan: Plan) -> None:
@@ -272,6 +334,7 @@ LAWS: tuple[Law, ...] = (
     with_partitioned_scaling_a_new_node_waits_for_room,
     only_selected_and_reachable_nodes_are_updated,
     the_partition_is_kept,
+    a_pod_of_an_older_revision_is_the_one_that_was_promised_and_runs_there,
     an_unavailable_pod_is_not_waited_for,
     creation_goes_up_the_nodes,
     the_alarm_is_not_set_for_the_past,

@@ -162,7 +162,9 @@ class Chronicle:
         images = [image for _, image in sorted(self.revisions.values(), reverse=True)]
         older = tuple(dict.fromkeys(image for image in images if image != spec.image))
         slack = LATE if at <= self.hindered_until else PROMPT
-        return State(at, spec, nodes, pods, older, self._gone(known, nodes), self.life_began, slack)
+        unheard = self._entries_after({PODS.resource: known.get(PODS.resource, 0)}, PODS)
+        sure = all(entry.version in self.answered for entry in unheard if entry.ours and entry.version <= own)
+        return State(at, spec, nodes, pods, older, self._gone(known, nodes), self.life_began, slack, sure)
 
     def _pods_at(self, version: int, own: int) -> dict[str, Pod]:
         """As the server had them at `version`, and as the controller has left them since, until `own`.
@@ -200,12 +202,14 @@ class Chronicle:
         return found
 
     def _gone(self, known: dict[str, int], nodes: dict[str, Node]) -> dict[str, Gone]:
-        found = {}
+        found: dict[str, Gone] = {}
         for one in self._departures:
             node = nodes.get(one.pod.node)
             if one.version <= known.get(PODS.resource, 0) and node is not None:
                 remembered = one.pod.uid in self._seen and node.uid == one.node_uid
-                found[node.name] = Gone(one.pod.image, remembered)
+                before = found.get(node.name)
+                earlier = before.earlier | {before.image} if before is not None else frozenset[str]()
+                found[node.name] = Gone(one.pod.image, remembered, earlier)
         return found
 
     def _happened(self, change: Change) -> None:

@@ -7,9 +7,12 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from tests.beds.api import Object
+from tests.beds.objects import V3
 from tests.beds.pods import controller_of, image_of, node_of
 
 CANARY = {"track": "canary"}
+CHOOSY = V3
+"""The image whose template runs on canaries only."""
 UNREACHABLE = "node.kubernetes.io/unreachable"
 
 Number: TypeAlias = int | str | None

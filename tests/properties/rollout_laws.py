@@ -13,7 +13,8 @@ fault on its watches that is what the server holds (`Chronicle`):
 - by its hand no more than maxUnavailable nodes are without an available pod (2, D7), and no more than maxSurge nodes
   have two, other than those whose old pod served nobody (3);
 - the update moves selected nodes within `desired - partition`, by name descending, and none while paused or OnDelete
-  (4, 5, D8); a created pod is of the revision that its node may hold (D9).
+  (4, 5, D8); a created pod is of the revision that its node may hold (D9): beyond the quota it comes back as it was,
+  and an older one comes only where its own placement lets it run.
 
 Lenient: a write that was not answered, and which a late watch does not show either, has not happened for the
 controller (`UNANSWERED_COUNTS`); and where the answer hangs on what a restarted controller cannot know (which pod was
@@ -117,12 +118,21 @@ def _creation(new: Pod, told: State, basis: State, server: Chronicle) -> Iterato
 def _revision(new: Pod, basis: State) -> Iterator[str]:
     node, current = new.node, basis.is_current(new)
     allowed = basis.may_hold_current(node)
-    if current and allowed is False:
+    if current and allowed is False and new.image not in basis.promised(node):
         yield f"4, D9: a pod of the current revision on {node}, which may not hold it"
     if not current and (not basis.older or allowed):
         yield f"D9: a pod of an older revision on {node}, which may hold the current one"
-    if not current and basis.older and new.image != basis.older[0]:
-        yield f"D9: {new.image} on {node} is not the newest older revision, that is {basis.older[0]}"
+    if not current and basis.older:
+        yield from _promised(new, basis)
+
+
+def _promised(new: Pod, basis: State) -> Iterator[str]:
+    """Of an older revision."""
+    promised = basis.promised(new.node)
+    if new.image not in promised:
+        yield f"D9: {new.image} on {new.node} is not what should come there, that is {sorted(promised)}"
+    if not basis.runs(new.image, new.node):
+        yield f"D9: {new.image} does not run on {new.node}, by its own placement"
 
 
 def _step_by_step(new: Pod, told: State, basis: State) -> Iterator[str]:
@@ -132,6 +142,8 @@ def _step_by_step(new: Pod, told: State, basis: State) -> Iterator[str]:
         yield f"7.4: {node} gets its first pod although {sorted(told.holders())} of {told.quota} have the current one"
     frozen = basis.incomplete() if told.spec.paused else False
     excluded = bool(told.older) and (not told.selected(node) or bool(frozen))
+    if not told.is_current(new):
+        yield from _promised(new, basis)
     if frozen is not None and told.is_current(new) is excluded:
         yield f"7.4: selector and pause {'exclude' if excluded else 'admit'} {node}, but its first pod is {new.image}"
 

@@ -83,6 +83,12 @@ class Rollouts(RuleBasedStateMachine):
     def template(self, image: str, wait: float) -> None:
         self.edit(wait, image=image)
 
+    @precondition(lambda self: self.moves.former)
+    @rule(wait=WAITS)
+    def revert(self, wait: float) -> None:
+        """The template goes back, and everything else stays: partition, pause, selector."""
+        self.edit(wait, image=self.moves.former)
+
     @rule(partition=PARTITION, wait=WAITS)
     def partition(self, partition: Number, wait: float) -> None:
         self.edit(wait, partition=partition)

@@ -15,7 +15,7 @@ from tests.beds.simulator.faults import Answer, CloseWatch, ErrorEvent, LateWatc
 from tests.beds.virtual_time import clock
 from tests.properties.rollout_bed import Stage
 from tests.properties.rollout_chronicle import KINDS
-from tests.properties.rollout_facts import CANARY, UNREACHABLE, Number, Pod
+from tests.properties.rollout_facts import CANARY, CHOOSY, UNREACHABLE, Number, Pod
 
 NAMES = tuple(f"node-{number}" for number in range(6))
 IMAGES = (V1, V2, V3)
@@ -84,6 +84,7 @@ class Wish:
     def spec(self) -> Object:
         """As a merge patch."""
         new: Object = daemonset(image=self.image)["spec"]
+        new["template"]["spec"]["nodeSelector"] = CANARY if self.image == CHOOSY else None
         scale = {"partitionedScaling": self.partitioned_scaling}
         more = {"minReadySeconds": self.min_ready, "burstReplicas": self.burst, "scaleStrategy": scale}
         return {"template": new["template"], "updateStrategy": self.strategy(), **more}
@@ -95,6 +96,8 @@ class Moves:
     def __init__(self, stage: Stage) -> None:
         self.stage, self.bed = stage, stage.bed
         self.wish = Wish()
+        self.former = ""
+        """The image before the last edit of the template."""
         self.troubles: dict[str, Rule] = {}
         """One with watches and one with writes may go on at the same time."""
         self.lost: set[str] = set()
@@ -112,7 +115,9 @@ class Moves:
         await self.bed.api.create(DAEMONSETS, new)
 
     async def edit(self, **changes: Any) -> None:
-        self.wish = replace(self.wish, **changes)
+        before, self.wish = self.wish, replace(self.wish, **changes)
+        if before.image != self.wish.image:
+            self.former = before.image
         await self.bed.edit(self.wish.spec())
 
     # nodes

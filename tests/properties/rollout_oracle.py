@@ -11,14 +11,14 @@ from tests.properties.rollout_scene import State
 
 def missing(begun: State, now: State, status: Object) -> list[str]:
     """What is not as it should be, in words. `begun`: the world when the last move had been made."""
-    return [*_places(now), *_pace(begun, now), *_status(now, status)]
+    return [*_places(now), *_surplus(now), *_pace(begun, now), *_status(now, status)]
 
 
 def _places(now: State) -> Iterator[str]:
     """Which nodes have a pod."""
     for node in now.eligible:
         there = now.on(node)
-        if not there and may_wait(now):
+        if not there and (may_wait(now) or now.may_stay_empty(node)):
             continue
         if len(there) != 1 or not now.available(there[0]):
             yield f"{node} should have one available pod, there is: {_names(there)}"
@@ -36,6 +36,16 @@ def may_wait(now: State) -> bool:
     return now.progressive and len(now.holders()) >= now.quota
 
 
+def _surplus(now: State) -> Iterator[str]:
+    """While surging: an old pod that may merely stay goes when enough others serve, whatever the partition (U42)."""
+    staying = [node for node in now.nodes if not now.leaves(node)]
+    serving = [node for node in staying if now.served(node)]
+    leaving = [node for node in staying if node not in now.eligible and now.old(node) and not now.current(node)]
+    leaving = [node for node in leaving if now.selected(node)]
+    if now.max_surge and now.spec.rolling and not now.spec.paused and leaving and len(serving) > now.desired:
+        yield f"old pods stay on {leaving}, {len(serving)} nodes serve where {now.desired} should"
+
+
 def _pace(begun: State, now: State) -> Iterator[str]:
     """How many nodes have the current revision. Which of them gained it is judged at each creation."""
     holders = now.holders()
@@ -47,7 +57,8 @@ def _pace(begun: State, now: State) -> Iterator[str]:
     waiting = [node for node in old if now.selected(node)]
     if waiting and len(holders) < now.quota:
         yield f"{waiting} wait for the update, {len(holders)} of {now.quota} have it"
-    if len(holders) > max(now.quota, len(begun.holders())):
+    back = {node for node in holders if not begun.live(node) and now.spec.image in begun.promised(node)}
+    if len(holders) > max(now.quota, len(begun.holders() | back)):
         yield f"{sorted(holders)} have the current revision, that is more than {now.quota}"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tests.properties.rollout_facts import Node, Pod, Spec, share
+from tests.properties.rollout_facts import CHOOSY, Node, Pod, Spec, share
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,8 @@ class Gone:
     image: str
     surely_known: bool
     """Whether the controller must remember it: it has seen the pod, and the pod go, without a restart since."""
+    earlier: frozenset[str] = frozenset()
+    """Images of those before: it may remember one of these where it did not see the last one."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +39,15 @@ class State:
     """When the controller process was started."""
     slack: float
     """Seconds by which the news of a pod may have been late."""
+    sure: bool = True
+    """Whether the controller has been told of all these pods: no write of its own went unanswered and unheard."""
 
     # nodes
 
     @property
     def eligible(self) -> list[str]:
         """By name."""
-        return sorted(name for name, node in self.nodes.items() if not node.effects)
+        return sorted(name for name in self.nodes if self.runs(self.spec.image, name))
 
     @property
     def desired(self) -> int:
@@ -54,7 +58,14 @@ class State:
 
     def leaves(self, node: str) -> bool:
         """Whether no daemon pod may be there."""
-        return "NoExecute" in self.nodes[node].effects
+        return "NoExecute" in self.nodes[node].effects or not self.placed(self.spec.image, node)
+
+    def placed(self, image: str, node: str) -> bool:
+        """Whether the template with that image chooses the node."""
+        return image != CHOOSY or self.nodes[node].canary
+
+    def runs(self, image: str, node: str) -> bool:
+        return self.placed(image, node) and not self.nodes[node].effects
 
     # pods
 
@@ -93,13 +104,16 @@ class State:
 
     def down(self) -> set[str]:
         """Eligible nodes that surely count against maxUnavailable: nobody serves, or nobody hears of it (D7, D23)."""
-        return {node for node in self.eligible if self.nodes[node].unreachable or self.served(node) is False}
+        silent_or_idle = {
+            node for node in self.eligible if self.nodes[node].unreachable or self.served(node) is False
+        }
+        return {node for node in silent_or_idle if not self.may_stay_empty(node)}
 
     # limits
 
     @property
     def max_surge(self) -> int:
-        return share(self.spec.max_surge, self.desired, up=True)
+        return share(self.spec.max_surge, max(self.desired, 1), up=True)
 
     @property
     def max_unavailable(self) -> int:
@@ -134,8 +148,9 @@ class State:
         Perhaps, where an old one lives beside it: the template went back to what was just replaced.
         """
         there = self.on(node)
-        if any(self.is_current(pod) and not pod.live for pod in there):
-            return None if self.old(node) else True
+        images = {pod.image for pod in there if not pod.live}
+        if self.spec.image in images:
+            return None if self.old(node) or len(images) > 1 or node in self.gone else True
         gone = self.gone.get(node)
         if gone is None or gone.image != self.spec.image:
             return False
@@ -200,6 +215,40 @@ class State:
     def _answers(self, node: str) -> Iterator[bool]:
         had = self.had_current(node)
         yield from (True, False) if had is None else (had,)
+
+    # what a node gets that may not hold the current revision (D9)
+
+    def promised(self, node: str) -> set[str]:
+        """Images of which one is right: that of the last pod where it is known and stored, else the usual one."""
+        answers: set[str] = set()
+        for image in self._last(node):
+            answers |= {image} if image in (*self.older, self.spec.image) else self._usual()
+        return answers
+
+    def may_stay_empty(self, node: str) -> bool:
+        """Whether it has no pod, and perhaps the older revision that it would get does not run there."""
+        if self.on(node) or not self.older or self.may_hold_current(node):
+            return False
+        return not all(self.runs(image, node) for image in self.promised(node))
+
+    def _last(self, node: str) -> set[str | None]:
+        """Images that the last pod may have had, as far as the controller may know; None: it does not know."""
+        gone = self.gone.get(node)
+        found: set[str | None] = {pod.image for pod in self.on(node) if not pod.live}
+        if gone is not None:
+            found.add(gone.image)
+            found |= set() if gone.surely_known else {None, *gone.earlier}
+        return found or {None}
+
+    def _usual(self) -> set[str]:
+        if not self.older:
+            return {self.spec.image}
+        if not self.sure:
+            return {*self.older, self.spec.image}
+        if len(self.holders()) > self.quota:
+            return {self.spec.image}
+        alive = [pod.image for pod in self.pods.values() if pod.live]
+        return {max(self.older, key=alive.count)}
 
     def table(self) -> str:
         """For a person: one line a node."""

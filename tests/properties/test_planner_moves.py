@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
-from tests.beds.random_worlds import CANARY
+from controller.planner.board import current_revision, lay_out
+from controller.planner.world import World
+from tests.beds.random_worlds import CANARY, POOL
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import ds, everywhere, node, taint, world
-from tests.properties.planner_laws import LAWS, eligible, limit, rolling, served
+from tests.properties.planner_laws import LAWS, eligible, limit, rolling, served, unfit
 from tests.properties.test_planner_settles import settled
 
 COUNT = 5
+PLACED: dict[int, dict[str, Any]] = {4: {"nodeSelector": POOL}}
+"""Revisions that do not run everywhere."""
 NAMES = st.sampled_from([f"node-{number}" for number in range(COUNT)])
+
+
+def down(world: World) -> set[str]:
+    """Nodes that use maxUnavailable."""
+    return eligible(world) - served(world) - unfit(world)
 
 
 class Moves(RuleBasedStateMachine):
@@ -29,7 +40,8 @@ class Moves(RuleBasedStateMachine):
         self.partition: int | str | None = None
         self.canaries_only = False
         self.paused = self.on_delete = self.partitioned_scaling = False
-        self.cluster = ToyCluster(world(self.daemonset(), nodes=COUNT, pods=everywhere(COUNT)))
+        nodes = [node(f"node-{number}", labels=POOL if number % 2 else None) for number in range(COUNT)]
+        self.cluster = ToyCluster(world(self.daemonset(), nodes=nodes, pods=everywhere(COUNT)))
 
     def daemonset(self) -> DaemonSet:
         return ds(
@@ -43,6 +55,7 @@ class Moves(RuleBasedStateMachine):
             history=1,
             max_unavailable=self.limits.get("max_unavailable"),
             max_surge=self.limits.get("max_surge"),
+            **PLACED.get(self.rev, {}),
         )
 
     @property
@@ -54,14 +67,13 @@ class Moves(RuleBasedStateMachine):
     @rule()
     def a_pass(self) -> None:
         before = self.cluster.world
-        down_before = len(eligible(before)) - len(served(before))
+        down_before = len(eligible(before) - served(before))
         self.cluster.step()
         for law in LAWS:
             law(before, self.cluster.plan)
         after = self.cluster.world
-        down = len(eligible(after)) - len(served(after))
         most = max(limit(after, rolling(after).max_unavailable, round_up=True), 0 if self.surging else 1)
-        assert down <= max(down_before, most), f"{down} nodes without an available pod, by our hand"
+        assert len(down(after)) <= max(down_before, most), f"{down(after)} without an available pod, by our hand"
 
     @rule()
     def the_controller_restarts(self) -> None:
@@ -73,6 +85,13 @@ class Moves(RuleBasedStateMachine):
     def a_template_is_applied(self, rev: int) -> None:
         self.rev = rev
         self.cluster.edit(self.daemonset())
+
+    @rule()
+    def the_template_goes_back(self) -> None:
+        """To the revision before, and the partition stays."""
+        older = [int(one.hash[1:]) for one in current_revision(self.cluster.world)[1]]
+        if older:
+            self.a_template_is_applied(older[0])
 
     @rule(partition=st.sampled_from([None, 0, 1, 3, "50%", 100]))
     def the_partition_is_set(self, partition: int | str | None) -> None:
@@ -140,10 +159,11 @@ class Moves(RuleBasedStateMachine):
         for one in [one for one in self.cluster.world.pods if one.dying]:
             self.cluster.lose(one.name)
 
-    @rule(name=NAMES, tainted=st.booleans(), canary=st.booleans())
-    def a_node_is_changed(self, name: str, tainted: bool, canary: bool) -> None:
+    @rule(name=NAMES, tainted=st.booleans(), canary=st.booleans(), pooled=st.booleans())
+    def a_node_is_changed(self, name: str, tainted: bool, canary: bool, pooled: bool) -> None:
         taints = (taint("x"),) if tainted else ()
-        self.cluster.set_nodes(node(name, *taints, labels=CANARY if canary else None))
+        labels = {**(CANARY if canary else {}), **(POOL if pooled else {})}
+        self.cluster.set_nodes(node(name, *taints, labels=labels))
 
     @rule(name=NAMES)
     def a_node_is_removed(self, name: str) -> None:
@@ -165,3 +185,42 @@ class Moves(RuleBasedStateMachine):
 
 TestMoves = Moves.TestCase
 TestMoves.settings = settings(deadline=None)
+
+
+def begun(partition: int) -> Moves:
+    moves = Moves()
+    moves.begin(surge=False, limit=3, min_ready=0)
+    moves.the_partition_is_set(partition)
+    return moves
+
+
+def passes(moves: Moves, count: int = 6) -> None:
+    for _ in range(count):
+        moves.a_pass()
+        moves.pods_get_ready()
+
+
+def test_the_moves_can_leave_a_node_empty_on_which_the_older_revision_does_not_run() -> None:
+    moves = begun(0)
+    moves.a_template_is_applied(4)
+    passes(moves)
+    moves.the_controller_restarts()
+    moves.the_partition_is_set(100)
+    moves.a_template_is_applied(2)
+    passes(moves)
+    assert set(lay_out(moves.cluster.world).barred) == {"node-0", "node-2", "node-4"}
+    moves.teardown()
+
+
+def test_the_moves_can_revert_under_a_partition_and_lose_a_pod_then() -> None:
+    moves = begun(4)
+    moves.a_template_is_applied(2)
+    passes(moves)
+    moves.the_template_goes_back()
+    passes(moves)
+    assert moves.rev == 1
+    moves.a_pod_is_lost("node-0")
+    moves.the_controller_restarts()
+    passes(moves)
+    assert moves.cluster.revisions() == {f"node-{n}": "v1" if n < 4 else "v2" for n in range(COUNT)}
+    moves.teardown()

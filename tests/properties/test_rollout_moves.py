@@ -3,9 +3,11 @@ everything is in place and it falls silent."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import Phase, settings
 
-from tests.beds.objects import V2
+from tests.beds.objects import V2, V3
 from tests.properties.rollout_machine import Rollouts
 from tests.properties.rollout_moves import Wish
 from tests.properties.size import DEEP
@@ -23,3 +25,40 @@ def test_a_surge_whose_new_pods_fail_again_and_again() -> None:
     story.begin(count=4, wish=Wish(limits=5), how="well", troubles=(), ahead=0.0, wait=40.0)
     story.bad_version(image=V2, name="node-2", limits=5)
     story.teardown()
+
+
+def story(**wish: Any) -> Rollouts:
+    """Five nodes with V1."""
+    told = Rollouts()
+    told.begin(5, Wish(**wish), "well", (), 0.0, 40.0)
+    return told
+
+
+def images(told: Rollouts) -> list[str]:
+    """By node, v1 … v3; "" is no pod."""
+    assert told.stage is not None
+    scene = told.stage.look()
+    return [" ".join(pod.image.rpartition(":")[2] for pod in scene.live(node)) for node in sorted(scene.nodes)]
+
+
+def test_among_the_moves_is_a_revert_under_a_partition_after_which_a_pod_is_lost() -> None:
+    told = story(partition=3)
+    told.template(V2, 40.0)
+    assert images(told) == ["v1", "v1", "v1", "v2", "v2"]
+    told.revert(3.0)
+    told.pod_lost("node-0", 3.0)
+    assert images(told) == ["v1", "v1", "v1", "v2", "v2"]
+    told.teardown()
+
+
+def test_among_the_moves_is_a_template_with_another_placement_that_leaves_nodes_empty() -> None:
+    told = story()
+    told.template(V3, 40.0)
+    assert images(told) == ["", "v3", "", "v3", ""]
+    told.restart(0.0, 3.0)
+    told.many_fields(V2, 5, False, 40.0)
+    assert told.stage is not None
+    scene = told.stage.look()
+    assert [node for node in scene.eligible if scene.may_stay_empty(node)] == ["node-0", "node-2", "node-4"]
+    assert images(told) == ["", "v3", "", "v3", ""]
+    told.teardown()

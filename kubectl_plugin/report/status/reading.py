@@ -9,7 +9,7 @@ import msgspec
 
 from controller.api.base import JSON
 from controller.api.daemonset import Phase, Rollout
-from controller.planner.board import Budget
+from controller.planner.budget import Budget
 from controller.planner.eligibility import Fit
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.documents import API_VERSION

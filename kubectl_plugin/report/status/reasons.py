@@ -16,6 +16,7 @@ from controller.api.wellknown import (
     PROGRESSING,
     TEMPLATE_REFUSED,
 )
+from controller.planner.conditions import staying_empty
 from controller.planner.eligibility import Fit
 from controller.planner.rollout import blocker
 from kubectl_plugin.durations import short
@@ -54,7 +55,8 @@ def reason_of(survey: Survey) -> Reason:
             board = survey.board
             by_selector = not board.budget.partition or standing.target < board.quota
             word = SELECTOR_REACHED if by_selector else PARTITION_REACHED
-            return _held(word, board.budget.partition, standing.kept)
+            held = _held(word, board.budget.partition, standing.kept)
+            return Reason(word=word, text="; ".join(filter(None, (held.text, staying_empty(board)))))
         case Phase.DEGRADED:
             return Reason(word="PodsUnavailable", text=_waiting_for(survey))
         case Phase.PROGRESSING:
@@ -116,13 +118,9 @@ def left_out(survey: Survey) -> str:
 
 
 def newcomers(survey: Survey) -> str:
-    """What pods are of that come while it is paused: the newest older revision (D9), whatever others have."""
-    board = survey.board
-    newest = (board.older[0] if board.older else board.revision).number
-    old = {row.revision for row in rows_in(survey, NodeState.NEXT, NodeState.OLD)}
-    if old <= {newest, None}:
-        return f"lost pods come back as they were; new nodes get revision {newest}"
-    return f"lost old pods and new nodes get revision {newest}"
+    """What pods are of that come while it is paused (D9)."""
+    words = f"lost pods come back as they were; new nodes get revision {survey.board.fallback.usual.number}"
+    return "; ".join(filter(None, (words, staying_empty(survey.board))))
 
 
 def rows_in(survey: Survey, *states: NodeState) -> list[NodeRow]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.api.daemonset import DaemonSetStatus, Phase
-from controller.planner.board import Budget, budget_of
+from controller.planner.budget import Budget, budget_of
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.documents import API_VERSION
 from kubectl_plugin.report.overview import Line, line_of

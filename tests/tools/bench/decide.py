@@ -17,7 +17,7 @@ from controller.api.daemonset import DaemonSet
 from controller.kube.decode import Decoder
 from controller.kube.kinds import PODS
 from controller.planner.actions import Plan
-from controller.planner.board import DEFAULT_BURST
+from controller.planner.budget import DEFAULT_BURST
 from controller.planner.eligibility import Rules
 from controller.planner.plan import plan
 from controller.planner.world import World

@@ -10,7 +10,7 @@ from controller.planner.plan import plan
 from controller.planner.world import World
 from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import ds, everywhere, node, numbered, pod, revision, served, template, world
+from tests.beds.worlds import before, ds, everywhere, node, numbered, pod, revision, served, template, world
 
 
 def stored(*revs: str) -> list[Revision]:
@@ -71,6 +71,15 @@ def test_h1_decision_d9_the_revision_that_lost_pods_would_come_back_as_is_kept()
     nodes = [node("node-0", labels={"track": "canary"})]
     old = stored("v1", "v2", "v3")
     check(world(held_back, nodes=nodes, pods=served("node-0", rev="v3"), revisions=old), "forget demo-v1")
+
+
+def test_h1_decision_d9_the_last_revision_of_a_node_that_stays_empty_is_kept() -> None:
+    """v1 runs in the pool only, and the only node has left it; it would come back as v1 if it joined again."""
+    old = [revision("v1", of=template("v1", nodeSelector={"pool": "a"})), revision("v2"), revision("v3")]
+    held = ds("v3", history=0, partition=1)
+    of = world(held, nodes=1, revisions=old, predecessors=before("node-0", "v1"))
+    check(of)
+    check(world(held, nodes=1, pods=served("node-0", rev="v3"), revisions=old), "forget demo-v1")
 
 
 def test_h1_nothing_is_trimmed_while_pods_are_being_replaced() -> None:

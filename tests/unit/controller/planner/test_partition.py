@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from controller.api.node import Node
 from controller.api.number import IntOrPercent
 from controller.api.pod import Pod
 from controller.planner.board import lay_out
-from controller.planner.world import World
+from controller.planner.world import Predecessor, World
 from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import before, ds, everywhere, node, pod, revision, served, world
+from tests.beds.worlds import NOW, ago, before, ds, everywhere, failed, node, pod, revision, served, world
 
 CANARY = {"track": "canary"}
 
@@ -142,9 +143,9 @@ def test_d7_a_current_pod_lost_far_down_the_order_comes_back_and_moves_no_other_
     )
 
 
-def test_d7_decision_d9_beyond_the_quota_a_lost_current_pod_comes_back_old() -> None:
-    """The partition was raised after the rollout: running pods stay, what is lost obeys the promise."""
-    check(lost("n1", "v2", [*served("n2", "n3", "n4", rev="v2")], partition=2), "+n1 v1")
+def test_d7_decision_d9_beyond_the_quota_a_lost_current_pod_comes_back_as_it_was() -> None:
+    """The partition was raised after the rollout: what runs stays, also through the loss of a pod."""
+    check(lost("n1", "v2", [*served("n2", "n3", "n4", rev="v2")], partition=2), "+n1 v2")
 
 
 def test_d7_decision_d9_a_node_added_below_the_quota_gets_the_older_revision() -> None:
@@ -152,9 +153,63 @@ def test_d7_decision_d9_a_node_added_below_the_quota_gets_the_older_revision() -
     check(world(ds("v2", partition=3), nodes=["n1", "n2", "n3", "n4"], pods=pods), "+n1 v1")
 
 
-def test_d7_decision_d9_the_newest_of_the_older_revisions_is_taken() -> None:
+def test_d7_decision_d9_a_new_node_gets_the_older_revision_that_most_run_and_of_equals_the_newest() -> None:
+    every = ["n1", "n2", "n3", "n4"]
     pods = [pod("n2", "v1"), pod("n3", "v2"), pod("n4", "v3")]
-    check(world(ds("v3", partition=3), nodes=["n1", "n2", "n3", "n4"], pods=pods), "+n1 v2")
+    check(world(ds("v3", partition=3), nodes=every, pods=pods), "+n1 v2")
+    three = [revision("v1"), revision("v2"), revision("v3")]
+    check(world(ds("v3", partition=4), nodes=every, pods=served("n2", "n3", "n4"), revisions=three), "+n1 v1")
+    nobody = world(ds("v3", partition=4), nodes=["n1"], revisions=three)
+    check(nobody, "+n1 v2")
+
+
+def test_d7_decision_d9_a_dying_pod_and_one_that_ended_do_not_say_what_most_run() -> None:
+    every = ["n1", "n2", "n3", "n4", "n5"]
+    pods = [pod("n2", dying=True), failed("n3"), failed("n4"), pod("n5", "v2")]
+    of = world(ds("v3", partition=5), nodes=every, pods=pods, not_before={"n3": NOW + 9, "n4": NOW + 9})
+    check(of, "+n1 v2")
+
+
+def test_d7_decision_d9_a_lost_pod_comes_back_as_it_was_and_not_as_an_abandoned_revision() -> None:
+    """All run v1; v2 was pushed and held, then v3."""
+    three = [revision("v1"), revision("v2"), revision("v3")]
+    rest = served("n2", "n3", "n4")
+    held_back = world(ds("v3", partition=4), nodes=["n1", *(one.node for one in rest)], pods=rest, revisions=three)
+    check(held_back, "+n1 v1")
+    check(msgspec.structs.replace(held_back, predecessors=before("n1", "v1")), "+n1 v1")
+    check(msgspec.structs.replace(held_back, predecessors=before("n1", "v2")), "+n1 v2")
+    check(msgspec.structs.replace(held_back, predecessors=before("n1", "v0")), "+n1 v1")
+
+
+def test_d7_decision_d9_a_pod_that_is_gone_but_for_a_finalizer_is_known() -> None:
+    ghost = failed("n1", "v1", dying=True, created=ago(9))
+    pods = [ghost, *served("n2", "n3", rev="v2")]
+    three = [revision("v1"), revision("v2"), revision("v3")]
+    of = world(ds("v3", partition=3), nodes=["n1", "n2", "n3"], pods=pods, revisions=three)
+    check(of, "+n1 v1")
+    younger = {"n1": Predecessor(uid="b", hash="v2", created=ago(5))}
+    check(msgspec.structs.replace(of, predecessors=younger), "+n1 v2")
+
+
+def reverted(lost_pod: str = "", **fields: Any) -> World:
+    """v1 is current again, v2 was the canary on n5; partition 4 of 5 is still there."""
+    pods = [*served("n2", "n3", "n4"), pod("n5", "v2")]
+    gone = before("n1", lost_pod) if lost_pod else {}
+    nodes = ["n1", "n2", "n3", "n4", "n5"]
+    back = [revision("v2", 2), revision("v1", 3)]
+    return world(ds("v1", partition=4, **fields), nodes=nodes, pods=pods, revisions=back, predecessors=gone)
+
+
+def test_d7_decision_d9_after_a_revert_under_a_partition_a_lost_pod_is_not_the_canary() -> None:
+    check(reverted(lost_pod="v1"), "+n1 v1")
+    check(reverted(), "+n1 v1")
+    check(reverted(lost_pod="v2"), "+n1 v2")
+
+
+def test_d7_decision_d9_of_an_older_revision_as_many_as_may_hold_the_current_one_new_nodes_are_old() -> None:
+    """No more nodes run the current revision than may: it is an ordinary rollout."""
+    pods = [pod("n5", "v2"), *served("n2", "n3", "n4")]
+    check(world(ds("v2", partition=4), nodes=["n1", "n2", "n3", "n4", "n5"], pods=pods), "+n1 v1")
 
 
 def test_d7_decision_d9_a_first_deployment_uses_the_current_revision_whatever_partition_selector_and_pause_say() -> (

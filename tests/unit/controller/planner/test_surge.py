@@ -11,6 +11,7 @@ from typing import Any
 from controller.api.daemonset import LifecycleHook
 from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
 from controller.planner.actions import DeletePod, Why
+from controller.planner.phase import Phase
 from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import NOW, ago, ds, everywhere, failed, node, pending, pod, served, taint, world
@@ -66,8 +67,39 @@ def test_u42_such_a_pod_that_serves_nobody_goes_at_once() -> None:
 
 def test_u42_such_a_pod_stays_where_nothing_may_be_updated() -> None:
     tainted(paused=True).expect("")
-    tainted(partition=2).expect("")
     tainted(selector={"track": "canary"}).expect("")
+
+
+def test_u42_such_a_pod_goes_whatever_the_partition_is() -> None:
+    tainted(partition=2).expect("-node-3 v1, -node-2 v1", "")
+
+
+def nowhere(**fields: Any) -> ToyCluster:
+    """Every node has a taint that the new template does not tolerate."""
+    nodes = [node(f"node-{number}", taint("x")) for number in range(3)]
+    return ToyCluster(world(ds("v2", max_surge=1, **fields), nodes=nodes, pods=everywhere(3)))
+
+
+def phase(cluster: ToyCluster) -> str:
+    assert cluster.plan.status is not None
+    return cluster.plan.status.rollout.phase
+
+
+def test_u42_of_a_template_that_no_node_runs_all_old_pods_go_and_only_then_it_is_complete() -> None:
+    cluster = nowhere()
+    cluster.expect("-node-2 v1, -node-1 v1, -node-0 v1")
+    assert phase(cluster) == Phase.PROGRESSING
+    assert cluster.plan.status is not None
+    [ready] = [one for one in cluster.plan.status.conditions if one.type == "Ready"]
+    assert ready.message == "3 old pods leave nodes where no new one may start"
+    cluster.expect("")
+    assert phase(cluster) == Phase.HEALTHY
+
+
+def test_u42_while_paused_they_stay_and_it_is_not_complete() -> None:
+    cluster = nowhere(paused=True)
+    cluster.expect("")
+    assert phase(cluster) == Phase.PAUSED
 
 
 def test_u42_without_surge_such_a_pod_stays() -> None:

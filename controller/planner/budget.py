@@ -1,0 +1,45 @@
+"""The limits of one pass as numbers (D6)."""
+
+from __future__ import annotations
+
+from controller.api import number
+from controller.api.base import Value
+from controller.api.daemonset import DaemonSet, RollingUpdate
+
+DEFAULT_BURST = 250
+
+
+class Budget(Value):
+    """All limits of the pass in nodes or pods, resolved against one freshly counted desired number (D6)."""
+
+    desired: int
+    max_unavailable: int
+    max_surge: int
+    partition: int
+    burst: int
+
+
+def budget_of(daemonset: DaemonSet, desired: int) -> Budget:
+    """maxUnavailable and maxSurge round up, partition and burst down; a burst is never 0 (D6).
+
+    Neither limit given means maxUnavailable 1; `Surging` means maxSurge 1. Both resolving to 0 means
+    maxUnavailable 1, so that a rollout can always move. A share of no node at all still says whether it surges.
+    """
+    rolling = daemonset.rolling_update or RollingUpdate()
+    surge, unavailable = rolling.max_surge, rolling.max_unavailable
+    if rolling.rolling_update_type == "Surging" and surge is None:
+        surge = 1
+    max_surge = number.scaled(surge, max(desired, 1), round_up=True)
+    max_unavailable = number.scaled(unavailable, desired, round_up=True)
+    if daemonset.rolling_update is None:
+        max_surge = 0
+    if desired and not max_surge and not max_unavailable:
+        max_unavailable = 1
+    burst = DEFAULT_BURST if daemonset.spec.burst_replicas is None else daemonset.spec.burst_replicas
+    return Budget(
+        desired=desired,
+        max_unavailable=max_unavailable,
+        max_surge=max_surge,
+        partition=max(number.scaled(rolling.partition, desired, round_up=False), 0),
+        burst=max(number.scaled(burst, desired, round_up=False), 1),
+    )
