@@ -160,15 +160,18 @@ class Judge:
         if not scene.is_current(pod):
             self._is_kept(event, before)
         elif before not in scene.hashes(current=True):
-            self._moves(event)
+            self._moves(event, before)
 
-    def _moves(self, event: Event) -> None:
-        """A node gets its first pod of the current revision."""
+    def _moves(self, event: Event, before: str | None) -> None:
+        """A node gets its first pod of the current revision.
+
+        A new one does so too where more nodes have it than may, as after a revert under a partition.
+        """
         scene, node = self.scene, node_of(event.object)
         rolling, older = scene.rolling, scene.hashes(current=False)
         if rolling is None or not (older or self._progressive):
             return
-        if len(scene.moved) > self._places:
+        if len(scene.moved) > self._places and not (before is None and len(scene.moved) - 1 > self._places):
             self._tell(event, f"{node} is one more than the {self._places} that the partition allows", scene.moved)
         if older and not scene.selected(node):
             self._tell(event, f"{node} is not selected", {node})
@@ -179,10 +182,18 @@ class Judge:
     def _is_kept(self, event: Event, before: str | None) -> None:
         """A node gets a pod of an older revision."""
         scene, node = self.scene, node_of(event.object)
-        if hash_of(event.object) not in scene.hashes(current=False)[:1]:
-            self._tell(event, f"{node} gets a pod that is not of the newest older revision", {node})
+        older = scene.hashes(current=False)
+        if before is not None and before != hash_of(event.object) and before in (*older, *scene.hashes(current=True)):
+            self._tell(event, f"{node} gets a pod of another older revision than it had", {node})
+        if before is None and hash_of(event.object) not in self._most_run(older):
+            self._tell(event, f"{node} gets a pod that is not of the older revision that most run", {node})
         if before is None and self._progressive and len(scene.moved) >= self._places:
             self._tell(event, f"{node} gets its first pod although the partition leaves no room", {node})
+
+    def _most_run(self, older: list[str]) -> list[str]:
+        """The newest of those that most live pods are of; nobody's pods count that came just now."""
+        alive = [hash_of(pod) for pod in self.scene.live[:-1]]
+        return [max(older, key=alive.count)] if older else []
 
     @property
     def _places(self) -> int:

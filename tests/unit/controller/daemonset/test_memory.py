@@ -18,7 +18,7 @@ from controller.daemonset.rivalry import STAND_BACK_FIRST
 from controller.daemonset.trouble import Trouble
 from controller.planner.actions import CreatePod
 from controller.planner.world import Predecessor
-from tests.beds.worlds import NOW, ds, pod, revision
+from tests.beds.worlds import NOW, ds, pod, revision, template
 
 
 def test_a_place_is_left_alone_from_its_second_failure_on_and_longer_each_time() -> None:
@@ -45,6 +45,17 @@ def test_a_refused_template_is_asked_about_ever_more_seldom() -> None:
         now = memory.ask_at
     assert asked == [60.0, 120.0, 240.0, 480.0, ASK_AGAIN_AT_MOST, ASK_AGAIN_AT_MOST]
     assert memory.verdicts == {"v2": "no"}
+
+
+def test_the_placement_of_a_revision_is_compiled_once_and_forgotten_with_it() -> None:
+    memory = Memory()
+    first, broken = revision("v1"), revision("v2", of=template("v2", nodeSelector="a"))
+    compiled = memory.placements_of([first, broken])
+    assert compiled[first.uid] is not None
+    assert compiled[broken.uid] is None, "nothing is known of where it runs: nowhere"
+    again = memory.placements_of([first, broken, revision("v3")])
+    assert again[first.uid] is compiled[first.uid]
+    assert set(memory.placements_of([broken])) == {broken.uid}
 
 
 def test_a_node_that_is_gone_leaves_nothing_behind() -> None:

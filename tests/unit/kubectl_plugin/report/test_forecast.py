@@ -29,8 +29,10 @@ from tests.beds.worlds import (
     numbered,
     pending,
     pod,
+    revision,
     served,
     taint,
+    template,
     world,
 )
 
@@ -97,10 +99,39 @@ def test_of_a_refused_revision_no_pod_is_created_not_even_where_there_is_none(st
 
 
 def test_of_an_older_revision_pods_are_created_all_the_same() -> None:
-    """D9: what the partition keeps old gets the newest older revision, which the server has accepted before."""
+    """D9: what the partition keeps old gets an older revision, which the server has accepted before."""
     pods = served("node-0", "node-1", "node-2", "node-4")
     found = forecast(world(ds("v2", partition=5), pods=pods, verdicts={"v2": "not here"}, ask_at=inf))
     assert told(found) == ["+3"]
+
+
+def test_nodes_on_which_the_older_revision_does_not_run_stay_empty_and_hold_nothing_up() -> None:
+    pool = {"pool": "a"}
+    nodes = [node("node-0"), node("node-1"), node("node-2", labels=pool), node("node-3", labels=pool)]
+    stored = [revision("v1", of=template("v1", nodeSelector=pool)), revision("v2")]
+    pods = served("node-2", "node-3")
+    found = forecast(world(ds("v2", partition=2), nodes=nodes, pods=pods, revisions=stored))
+    assert told(found) == ["3", "2"]
+    assert (found.kept.placement, found.kept.partition) == (("node-1", "node-0"), ())
+    assert found.phase is Phase.HELD
+    assert [one.holding for one in found.waves] == [(), ()]
+    open_now = forecast(world(ds("v2"), nodes=nodes, pods=pods, revisions=stored))
+    assert told(open_now) == ["+0 +1", "3", "2"]
+
+
+def test_what_is_lost_comes_back_as_most_are_and_after_a_revert_as_the_current_one() -> None:
+    three = [revision("v1"), revision("v2"), revision("v3")]
+    given_up = forecast(world(ds("v3", partition=5), pods=everywhere(5)[1:], revisions=three))
+    assert (told(given_up), hashes(given_up)) == (["+0"], ["v1"] * 5)
+    back = [revision("v2", 2), revision("v1", 3)]
+    pods = [*served("node-1", "node-2", "node-3"), pod("node-4", "v2")]
+    reverted = forecast(world(ds("v1", partition=4), pods=pods, revisions=back))
+    assert (told(reverted), hashes(reverted)) == (["+0"], ["v1"] * 4 + ["v2"])
+
+
+def hashes(found: Forecast) -> list[str]:
+    """In the end, by node."""
+    return [one.pods[0].hash for one in found.end.slots]
 
 
 def test_a_wave_begins_when_the_one_before_is_available() -> None:
