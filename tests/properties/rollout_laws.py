@@ -59,13 +59,17 @@ def broken(change: Change, server: Chronicle) -> Iterator[str]:
             yield from _back_off(before, change.version, told, server)
 
 
+CLOCK_GRAIN = 0.001
+"""Seconds: two kinds of time, one of them counted from 1970, do not agree to the last digit."""
+
+
 def _back_off(failed: Pod, version: int, told: State, server: Chronicle) -> Iterator[str]:
     """The deletion of a pod that ended. Where none may be it goes at once."""
     node, generation = failed.node, told.spec.generation
     if failed.phase != "Failed" or node not in told.nodes or told.leaves(node):
         return
     moment = server.backs_off_until(generation, node)
-    if told.at < moment:
+    if told.at < moment - CLOCK_GRAIN:
         yield f"B-8: the failed {failed.name} of {node} goes {moment - told.at:.1f} s before its back-off is over"
     server.strikes.append(Strike(version, generation, node, server.cluster.clock()))
 

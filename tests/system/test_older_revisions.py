@@ -12,7 +12,6 @@ from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated
 from tests.beds.controller.waves import layout, lose, roll
 from tests.beds.objects import V1, V2, V3, daemonset
-from tests.beds.virtual_time import clock, virtual_time
 
 POOL = {"pool": "a"}
 RESERVED = {"key": "reserved", "effect": "NoSchedule"}
@@ -32,9 +31,8 @@ async def message(bed: Bed, kind: str) -> str:
     return str(next(one["message"] for one in conditions if one["type"] == kind))
 
 
-@virtual_time
 async def test_nodes_that_the_older_revision_excludes_hold_nothing_up_and_get_the_new_one_in_their_turn() -> None:
-    async with simulated(clock=clock) as bed:
+    async with simulated() as bed:
         bed.patience = 3600.0
         for number in range(5):
             await bed.nodes.add(f"node-{number}", labels=POOL if number > 1 else {})
@@ -57,9 +55,8 @@ async def test_nodes_that_the_older_revision_excludes_hold_nothing_up_and_get_th
 
 
 @pytest.mark.parametrize("watched", [True, False], ids=["seen", "while no controller ran"])
-@virtual_time
 async def test_a_lost_pod_does_not_come_back_as_a_revision_that_was_held_and_given_up(watched: bool) -> None:
-    async with simulated(clock=clock) as bed:
+    async with simulated() as bed:
         await running(bed)
         await roll(bed, partition=4)
         for image in (V2, V3):
@@ -70,9 +67,8 @@ async def test_a_lost_pod_does_not_come_back_as_a_revision_that_was_held_and_giv
 
 
 @pytest.mark.parametrize("watched", [True, False], ids=["seen", "while no controller ran"])
-@virtual_time
 async def test_after_a_revert_under_a_partition_lost_pods_and_new_nodes_are_not_canaries(watched: bool) -> None:
-    async with simulated(clock=clock) as bed:
+    async with simulated() as bed:
         await running(bed)
         await roll(bed, partition=3)
         await bed.set_image(V2)
@@ -87,9 +83,8 @@ async def test_after_a_revert_under_a_partition_lost_pods_and_new_nodes_are_not_
 
 
 @pytest.mark.parametrize("surge", [1, "50%"])
-@virtual_time
 async def test_of_a_template_that_no_node_runs_any_more_surging_leaves_no_old_pod(surge: int | str) -> None:
-    async with simulated(clock=clock) as bed:
+    async with simulated() as bed:
         await running(bed, maxSurge=surge, maxUnavailable=0)
         for name in bed.nodes.names:
             await bed.taint(name, RESERVED)

@@ -101,7 +101,9 @@ def test_a_pod_that_is_gone_is_urgent_and_remembered() -> None:
     woken.told()
     woken.pod(None, RUNNING.key)
     assert woken.told() == [("demo", "urgent")]
-    assert woken.memories.of(OURS).predecessors == {"node-0": Predecessor(uid=RUNNING.uid, hash="v1")}
+    assert woken.memories.of(OURS).predecessors == {
+        "node-0": Predecessor(uid=RUNNING.uid, hash="v1", created=RUNNING.created)
+    }
     assert woken.seen == [RUNNING.name]
 
 
