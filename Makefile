@@ -53,16 +53,18 @@ test-parts: # everything else
 ifndef SEED
 SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 endif
-TESTS ?= tests/properties
+TESTS ?= tests/properties tests/system/test_chaos.py
 
-test-deep: $(READY) ## the property tests again, thousands of new runs of what `test` tries a hundred times
-	PYTHONHASHSEED=$(SEED) $(BIN)/python -m pytest $(TESTS) --hypothesis-profile=deep --hypothesis-seed=$(SEED)
+test-deep: $(READY) ## property tests and chaos again, thousands of new runs of what `test` tries a hundred times
+	PYTHONHASHSEED=$(SEED) $(BIN)/python -m pytest $(foreach test,$(TESTS),'$(test)') --hypothesis-profile=deep --hypothesis-seed=$(SEED)
 
 test-failover: $(READY) ## a leader that ends in mid-rollout, fifty times, in every way; a table (6 minutes)
 	$(BIN)/python -m tests.beds.control_plane fetch
 	$(BIN)/python -m tests.tools.failover --seed=$(SEED)
 
 test-mutants: $(READY) ## plants faults in a copy of the code; the tests must find each of them
+	$(BIN)/python -m tests.beds.control_plane fetch
+	$(BIN)/python -m tests.beds.prometheus
 	$(BIN)/python -m tests.tools.mutants
 
 test-release: check test test-mutants test-deep test-failover ## all of it, as before a release

@@ -5,14 +5,14 @@
     unit          does this module do what it says, case by case? Laid out as the code is. Values only.
     properties    does this law hold in every world and through every story? On random worlds, and on the
                   simulator in virtual time.
-    contract      does the simulator answer as the API server does? Each test runs on both.
+    contract      does the simulator answer as the API server does? Each test of the API runs on both.
     system        does the controller write the right thing, when, and how often? On the simulator in virtual
                   time; where the server itself decides, on the real one too.
     plugin        what does a verb print, write and return? On the scenes of `plugin.scene`; screens are in
-                  `plugin/golden`.
+                  `plugin/golden`; what a server decides is in `plugin/real`.
     manifests, monitoring, packaging
                   do those for whom we make it accept what we ship? kubectl, the API server, Prometheus.
-    e2e           do the installed programs work together? Processes on the real control plane.
+    e2e           do the installed programs work together? Processes, nearly always on the real control plane.
 
 So: a rule of a rollout is a table in `unit/controller/planner`. What follows from several rules is a law in
 `properties`. What depends on the order of watches and writes is a system test on the simulator, which can delay,
@@ -30,7 +30,7 @@ is our controller in a test's hands, `installed` the same as a process. The beds
 is made of other files, and `tools.mutants`, which plants faults in a copy of the code and expects the tests to find
 them.
 
-A test fails for one reason and names the pod or the node. None sleeps, and none asserts how fast a machine is: wait
-for what you need, or let virtual time pass. None needs another one, an order, or a fixed port. What is missing on a
-machine (a control plane, a Prometheus) is told at the end of the run, and under `CI=true` it fails.
+A test fails for one reason and names the pod or the node. None waits for a guessed time, and none asserts how fast
+a machine is: wait for what you need, or let virtual time pass. None needs another one, an order, or a fixed port.
+What is missing on a machine (a control plane, a Prometheus) is told at the end of the run; under `CI=true` it fails.
 """

@@ -23,5 +23,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     seed = config.getoption("--hypothesis-seed", None)
     if seed is None:
         return
-    for report in terminalreporter.getreports("failed"):
+    for report in (*terminalreporter.getreports("failed"), *terminalreporter.getreports("error")):
         terminalreporter.line(f"repeat it with: make test-deep SEED={seed} TESTS='{report.nodeid}'")

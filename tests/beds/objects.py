@@ -119,3 +119,7 @@ def labelled(key: str, *values: str) -> Object:
 
 def named(*names: str) -> Object:
     return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": list(names)}]}
+
+
+def names(found: list[Object]) -> list[str]:
+    return [one["metadata"]["name"] for one in found]

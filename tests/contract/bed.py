@@ -27,7 +27,7 @@ from tests.beds.api import (
 from tests.beds.control_plane import ControlPlane
 from tests.beds.garbage import garbage_collector_knows
 from tests.beds.nodes import INSTANT, Behaviour, Nodes
-from tests.beds.objects import configmap, demo, owner
+from tests.beds.objects import configmap, demo, names, owner
 from tests.beds.simulator import Cluster
 
 WAIT_SECONDS = 20.0
@@ -190,10 +190,6 @@ async def next_events(events: AsyncIterator[Event], count: int) -> list[Event]:
 def is_initial_end(event: Event) -> bool:
     notes = event.object["metadata"].get("annotations") or {}
     return event.type == "BOOKMARK" and notes.get("k8s.io/initial-events-end") == "true"
-
-
-def names(found: list[Object]) -> list[str]:
-    return [item["metadata"]["name"] for item in found]
 
 
 def version_of(found: Object) -> int:

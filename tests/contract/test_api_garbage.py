@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.beds.api import CONFIGMAPS, DAEMONSETS, PODS, REVISIONS, Object, Resource
 from tests.beds.garbage import NO_UID
-from tests.beds.objects import configmap, demo, owner, pod
-from tests.contract.bed import ApiServer, names
+from tests.beds.objects import configmap, demo, names, owner, pod
+from tests.contract.bed import ApiServer
 
 
 async def family(bed: ApiServer) -> Object:

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from tests.beds.api import CONFIGMAPS, DAEMONSETS, NODES, PODS
-from tests.beds.objects import configmap, demo, pod
-from tests.contract.bed import ApiServer, names, refused, version_of
+from tests.beds.objects import configmap, demo, names, pod
+from tests.contract.bed import ApiServer, refused, version_of
 
 
 async def test_a_list_is_sorted_by_name_and_has_a_version(bed: ApiServer) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from tests.beds.api import CONFIGMAPS, DAEMONSETS, DAEMONSETS_ALPHA, PODS, Event
-from tests.beds.objects import configmap, demo, pod
-from tests.contract.bed import WAIT_SECONDS, ApiServer, is_initial_end, names, next_events, refused, version_of
+from tests.beds.objects import configmap, demo, names, pod
+from tests.contract.bed import WAIT_SECONDS, ApiServer, is_initial_end, next_events, refused, version_of
 
 STREAMING = {
     "sendInitialEvents": "true",

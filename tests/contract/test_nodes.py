@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from tests.beds.api import LEASES, NODES, PODS, STRATEGIC_MERGE_PATCH, Api, Object, Predicate
 from tests.beds.nodes import DEAD, MANUAL, Behaviour, Nodes
-from tests.beds.objects import pod
+from tests.beds.objects import names, pod
 from tests.beds.pods import condition, is_ready
-from tests.contract.bed import ApiServer, names
+from tests.contract.bed import ApiServer
 
 HARD_TAINT = {"key": "test", "value": "x", "effect": "NoSchedule"}
 

@@ -9,8 +9,8 @@ import pytest_asyncio
 
 from tests.beds.audit import Audit
 from tests.beds.control_plane import DEFAULT_CONTROLLERS, Binaries, ControlPlane, User, service_account
-from tests.beds.installed.bed import Workspace, bed_on, built
 from tests.beds.installed.process import Controller, running
+from tests.beds.installed.workspace import Workspace, bed_on, built
 from tests.beds.manifests import MANIFESTS
 from tests.beds.rights import granted
 from tests.e2e.site import SITE_CONTROLLERS

@@ -9,8 +9,8 @@ from typing import Any
 
 from tests.beds.api import Object
 from tests.beds.control_plane import ControlPlane
-from tests.beds.installed.bed import Workspace, bed_on, sample
 from tests.beds.installed.process import Controller, running
+from tests.beds.installed.workspace import Workspace, bed_on, sample
 from tests.beds.nodes import Behaviour
 from tests.beds.prometheus import Binaries
 from tests.beds.prometheus.server import INSTALLED_IN, Prometheus, scraping

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.beds.api import DAEMONSETS_ALPHA, NAMESPACES, PODS, REVISIONS, Api, Object
 from tests.beds.control_plane import ControlPlane
-from tests.beds.installed.bed import Workspace
+from tests.beds.installed.workspace import Workspace
 
 SYSTEM = "kruise-system"
 NAME = "agent"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.beds.api import PODS, Object
 from tests.beds.control_plane import DEFAULT_CONTROLLERS, ControlPlane
-from tests.beds.installed.bed import Workspace, bed_on
+from tests.beds.installed.workspace import Workspace, bed_on
 from tests.beds.manifests import MANIFESTS
 from tests.beds.pods import is_live
 from tests.beds.rights import NAMESPACE

@@ -8,8 +8,8 @@ from datetime import datetime
 import pytest
 
 from tests.beds.api import DAEMONSETS, EVENTS, Object
-from tests.beds.installed.bed import Workspace, sample
 from tests.beds.installed.witness import witnessing
+from tests.beds.installed.workspace import Workspace, sample
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller")]
 

@@ -17,8 +17,8 @@ from tests.beds.control_plane import ControlPlane, Process
 from tests.beds.control_plane.commands import LOOPBACK
 from tests.beds.control_plane.ports import free_port
 from tests.beds.control_plane.probe import get
-from tests.beds.installed.bed import Workspace, sample
 from tests.beds.installed.process import COMMAND, PATIENCE, Controller, running
+from tests.beds.installed.workspace import Workspace, sample
 from tests.e2e.conftest import ACCOUNT
 
 pytestmark = pytest.mark.real

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.beds.control_plane import ControlPlane
-from tests.beds.installed.bed import Workspace
 from tests.beds.installed.process import Controller, running
+from tests.beds.installed.workspace import Workspace
 from tests.e2e.conftest import ACCOUNT
 
 pytestmark = pytest.mark.real

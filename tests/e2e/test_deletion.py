@@ -6,7 +6,7 @@ import pytest
 
 from tests.beds.api import PODS, REVISIONS
 from tests.beds.garbage import garbage_collector_knows
-from tests.beds.installed.bed import Workspace, sample
+from tests.beds.installed.workspace import Workspace, sample
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller")]
 

@@ -17,8 +17,8 @@ import pytest
 from tests.beds.api import PODS
 from tests.beds.control_plane import ControlPlane
 from tests.beds.control_plane.ports import free_port
-from tests.beds.installed.bed import Workspace
 from tests.beds.installed.process import PATIENCE, Controller, running
+from tests.beds.installed.workspace import Workspace
 from tests.e2e.conftest import ACCOUNT
 from tests.e2e.door import door_to
 from tests.e2e.tokens import end, fresh_token

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.beds.control_plane import ControlPlane
-from tests.beds.installed.bed import Workspace, sample
 from tests.beds.installed.process import running
 from tests.beds.installed.witness import Witness, witnessing
+from tests.beds.installed.workspace import Workspace, sample
 from tests.beds.nodes import Behaviour
 from tests.e2e.conftest import ACCOUNT
 

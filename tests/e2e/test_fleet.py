@@ -14,8 +14,8 @@ import pytest
 from tests.beds.api import Object
 from tests.beds.audit import Asked, Audit
 from tests.beds.control_plane import ControlPlane
-from tests.beds.installed.bed import Workspace, sample
 from tests.beds.installed.witness import Witness, witnessing
+from tests.beds.installed.workspace import Workspace, sample
 from tests.beds.nodes import Behaviour
 from tests.beds.pods import is_live, node_of, serves
 from tests.e2e.conftest import ACCOUNT

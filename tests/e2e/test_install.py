@@ -12,8 +12,8 @@ from tests.beds.api import PODS, REVISIONS
 from tests.beds.audit import Audit
 from tests.beds.control_plane import ControlPlane
 from tests.beds.garbage import garbage_collector_knows
-from tests.beds.installed.bed import Workspace, built, sample
 from tests.beds.installed.process import running
+from tests.beds.installed.workspace import Workspace, built, sample
 from tests.beds.nodes import INSTANT, Behaviour
 from tests.beds.rights import OLD_SERVERS, Right, granted
 from tests.e2e.conftest import ACCOUNT

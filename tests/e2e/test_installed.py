@@ -9,7 +9,7 @@ import pytest
 from tests.beds.api import DAEMONSETS, Api
 from tests.beds.audit import Audit
 from tests.beds.control_plane import ControlPlane
-from tests.beds.installed.bed import built, sample
+from tests.beds.installed.workspace import built, sample
 from tests.beds.rights import NAMESPACE, granted
 from tests.e2e.conftest import ACCOUNT
 from tests.e2e.guide import commands

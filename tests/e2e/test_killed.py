@@ -10,9 +10,9 @@ import pytest
 
 from tests.beds.api import REVISIONS
 from tests.beds.control_plane import ControlPlane
-from tests.beds.installed.bed import Workspace, sample
 from tests.beds.installed.process import Controller, running
 from tests.beds.installed.witness import Witness, witnessing
+from tests.beds.installed.workspace import Workspace, sample
 from tests.beds.nodes import Behaviour
 from tests.e2e.conftest import ACCOUNT
 

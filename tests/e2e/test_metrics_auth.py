@@ -14,8 +14,8 @@ import trustme
 from tests.beds.audit import Audit
 from tests.beds.control_plane import Binaries, ControlPlane
 from tests.beds.control_plane.commands import LOOPBACK
-from tests.beds.installed.bed import built
 from tests.beds.installed.process import Controller, running
+from tests.beds.installed.workspace import built
 from tests.beds.manifests import overlay_with
 from tests.beds.rights import Right, granted
 from tests.e2e.conftest import ACCOUNT, bare_plane

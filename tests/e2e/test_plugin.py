@@ -12,9 +12,9 @@ import pytest
 
 from tests.beds.api import DAEMONSETS
 from tests.beds.control_plane import ControlPlane
-from tests.beds.installed.bed import Workspace, sample
 from tests.beds.installed.plugin import Plugin
 from tests.beds.installed.witness import Witness, witnessing
+from tests.beds.installed.workspace import Workspace, sample
 from tests.beds.nodes import Behaviour
 from tests.beds.pods import is_live, node_of
 from tests.e2e.conftest import OPERATOR, VIEWER

@@ -7,8 +7,8 @@ import pytest
 from tests.beds.api import DAEMONSETS, NAMESPACES, PODS, REVISIONS, Object
 from tests.beds.control_plane import ControlPlane
 from tests.beds.garbage import garbage_collector_knows
-from tests.beds.installed.bed import sample
 from tests.beds.installed.witness import witnessing
+from tests.beds.installed.workspace import sample
 from tests.beds.nodes import Behaviour
 from tests.beds.rights import NAMESPACE
 from tests.e2e.site import site_on

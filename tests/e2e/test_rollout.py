@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.beds.api import Object
-from tests.beds.installed.bed import Workspace, sample
 from tests.beds.installed.witness import Witness, witnessing
+from tests.beds.installed.workspace import Workspace, sample
 from tests.beds.nodes import INSTANT, Behaviour
 from tests.beds.pods import is_live, node_of
 

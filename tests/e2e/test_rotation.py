@@ -17,7 +17,7 @@ from controller.kube.transport import open_transport
 from controller.settings import Settings
 from tests.beds.api import DAEMONSETS, NODES, PODS
 from tests.beds.control_plane import Binaries, ControlPlane
-from tests.beds.installed.bed import sample
+from tests.beds.installed.workspace import sample
 from tests.beds.nodes.machine import node_manifest
 from tests.e2e.conftest import ACCOUNT, bare_plane, installed
 from tests.e2e.tokens import HOME, administrator, end, fresh_token

@@ -9,8 +9,8 @@ import pytest_asyncio
 
 from tests.beds.audit import Audit
 from tests.beds.control_plane import DEFAULT_CONTROLLERS, Binaries, ControlPlane
-from tests.beds.installed.bed import bed_on, built, sample
 from tests.beds.installed.process import Controller, running
+from tests.beds.installed.workspace import bed_on, built, sample
 from tests.beds.manifests import MANIFESTS
 from tests.beds.rights import OLD_SERVERS, granted
 from tests.e2e.conftest import ACCOUNT, bare_plane, installed

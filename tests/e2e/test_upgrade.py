@@ -11,8 +11,8 @@ import yaml
 from tests.beds.api import DAEMONSETS, REVISIONS, Object
 from tests.beds.audit import Audit
 from tests.beds.control_plane import ControlPlane
-from tests.beds.installed.bed import sample
 from tests.beds.installed.witness import witnessing
+from tests.beds.installed.workspace import sample
 from tests.beds.nodes import Behaviour
 from tests.e2e.conftest import ACCOUNT
 from tests.e2e.site import HERE, Site, release, site_on

@@ -16,8 +16,8 @@ import msgspec
 import pytest
 
 from tests.beds.api import DAEMONSETS, EVENTS, Object
-from tests.beds.installed.bed import Workspace, sample
 from tests.beds.installed.process import Controller
+from tests.beds.installed.workspace import Workspace, sample
 from tests.beds.kstatus import CURRENT, FAILED, IN_PROGRESS, kstatus
 from tests.beds.manifests import MANIFESTS
 from tests.beds.nodes import INSTANT, Behaviour

@@ -12,8 +12,8 @@ from controller.kube.config import load
 from controller.kube.transport import open_transport
 from tests.beds.api import CRDS, PODS, Api, Object, Refusal
 from tests.beds.control_plane import ControlPlane
-from tests.beds.installed.bed import bed_on, sample
 from tests.beds.installed.process import running
+from tests.beds.installed.workspace import bed_on, sample
 from tests.beds.manifests import MANIFESTS
 from tests.beds.objects import owner, pod
 from tests.manifests.conftest import ACCOUNT

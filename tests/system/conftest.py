@@ -18,7 +18,7 @@ from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import in_force, install, on_control_plane, simulated
 from tests.beds.rights import token_account
 from tests.beds.virtual_time import VirtualLoop
-from tests.system.beds import SIMULATOR
+from tests.system.both import SIMULATOR
 
 Open = Callable[[], AbstractAsyncContextManager[Bed]]
 

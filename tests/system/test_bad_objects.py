@@ -16,7 +16,7 @@ from tests.beds.simulator.kinds import NODES as NODE_KIND
 from tests.beds.simulator.kinds import PODS as POD_KIND
 from tests.beds.simulator.kinds import REVISIONS as REVISION_KIND
 from tests.beds.simulator.objects import Kind
-from tests.system.beds import both_beds
+from tests.system.both import both_beds
 
 REFUSED = [{"name": "agent", "image": V2, "volumeMounts": [{"name": "nowhere", "mountPath": "/data"}]}]
 """Containers that the CRD lets pass and the server refuses in a pod."""

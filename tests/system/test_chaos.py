@@ -124,7 +124,13 @@ class Day:
         await self.bed.edit({"updateStrategy": {"rollingUpdate": LAST}, "minReadySeconds": 0})
 
 
-@pytest.mark.parametrize("seed", range(25))
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """25 days that are always the same; under `make test-deep`, which gives a seed, new ones."""
+    given = metafunc.config.getoption("--hypothesis-seed", None)
+    if "seed" in metafunc.fixturenames:
+        metafunc.parametrize("seed", range(25) if given is None else range(int(given), int(given) + 200))
+
+
 async def test_after_a_random_day_every_node_has_its_pod_and_nothing_else_happens(seed: int) -> None:
     async with simulated(latency=0.02) as bed:
         bed.patience = 7200.0

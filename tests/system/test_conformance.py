@@ -7,7 +7,7 @@ from tests.beds.controller.bed import Bed, uids
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, daemonset
 from tests.beds.pods import condition, image_of
-from tests.system.beds import both_beds
+from tests.system.both import both_beds
 from tests.system.replay import film
 
 HASH = "controller-revision-hash"

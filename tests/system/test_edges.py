@@ -6,7 +6,7 @@ from tests.beds.api import DAEMONSETS, NAMESPACES, PODS, Object
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.objects import V1, V2, bare_pod, daemonset, owner
 from tests.beds.pods import controller_of, node_of
-from tests.system.beds import both_beds
+from tests.system.both import both_beds
 from tests.system.quota import full_quota
 from tests.system.replay import film
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.beds.api import DAEMONSETS, DAEMONSETS_ALPHA, PODS, REVISIONS, Object
 from tests.beds.controller.bed import Bed, uids
-from tests.beds.objects import V2, bare_pod, daemonset, owner
+from tests.beds.objects import V2, bare_pod, daemonset, names, owner
 from tests.beds.pods import controller_of
-from tests.system.beds import both_beds
+from tests.system.both import both_beds
 
 HASH = "controller-revision-hash"
 
@@ -29,6 +29,7 @@ async def test_a2_deleting_a_daemonset_takes_its_pods_and_orphaning_leaves_them_
 
     await bed.api.delete(DAEMONSETS, "agent", options={"propagationPolicy": "Background"})
     await bed.until(PODS, lambda found: f"{len(found)} pods" if found else "", "the pods collected")
+    await bed.until(REVISIONS, lambda found: f"{len(found)} left" if found else "", "the history collected")
     assert bed.journal.of("pods") == []
 
 
@@ -181,10 +182,6 @@ async def test_same_names_in_two_namespaces_and_two_daemonsets_keep_apart(bed: B
     await bed.until(PODS, lambda found: "" if len(found) == 2 else f"{len(found)} pods", "the pods of other gone")
     await bed.runs_on(*nodes)
     assert bed.journal.of("pods") == []
-
-
-def names(found: list[Object]) -> list[str]:
-    return [one["metadata"]["name"] for one in found]
 
 
 def by_name(found: list[Object], name: str) -> Object:

@@ -10,7 +10,7 @@ from tests.beds.controller.bed import Bed
 from tests.beds.controller.waves import UNREADY, all_ready, both, built, layout, lose, roll, unready, wave
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V2, daemonset
-from tests.system.beds import both_beds
+from tests.system.both import both_beds
 from tests.system.monitor import monitoring
 
 CANARY = {"matchLabels": {"canary": "yes"}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.controller.waves import HASH, UNREADY, all_ready, both, layout, lose, roll, wave
 from tests.beds.objects import V1, V2, V3, daemonset
-from tests.system.beds import both_beds
+from tests.system.both import both_beds
 from tests.system.monitor import monitoring
 
 CANARY = {"matchLabels": {"canary": "yes"}}

@@ -15,7 +15,7 @@ from tests.beds.kstatus import IN_PROGRESS, READ_AS, TERMINATING, kstatus
 from tests.beds.objects import V2, daemonset, on_delete
 from tests.beds.pods import condition
 from tests.beds.simulator.faults import LateWatch, Rule
-from tests.system.beds import both_beds
+from tests.system.both import both_beds
 
 REFUSED = {"containers": [{"name": "agent", "image": V2, "volumeMounts": [{"name": "nowhere", "mountPath": "/x"}]}]}
 SETS = "daemonsets.apps.kruise.io"

@@ -11,7 +11,7 @@ from tests.beds.api import DAEMONSETS, NODES, PODS, Object
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.objects import V2, daemonset, labelled, named, on_delete, owner, requires
 from tests.beds.pods import condition, node_of
-from tests.system.beds import both_beds
+from tests.system.both import both_beds
 
 NO_SCHEDULE = {"key": "reserved", "effect": "NoSchedule"}
 NO_EXECUTE = {"key": "reserved", "effect": "NoExecute"}
@@ -64,6 +64,7 @@ async def test_i3_u27_a10_a_pod_that_ended_is_replaced(bed: Bed, ending: str, ma
     await bed.until(PODS, replaced, "three running pods, on node-1 another one")
     await bed.status(desired=3, current=3, ready=3, available=3)
     assert bed.journal.created == ["node-1"]
+    await bed.event("FailedDaemonPod" if ending == "Failed" else "SucceededDaemonPod", ended["metadata"]["name"])
     if "finalizer" in ending:
         still = await bed.api.get(PODS, ended["metadata"]["name"])
         assert still["metadata"]["deletionTimestamp"], "it was not waited for"

@@ -11,7 +11,7 @@ from tests.beds.api import DAEMONSETS, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.waves import both, built, layout, lose, roll, wave
 from tests.beds.objects import V2, daemonset
-from tests.system.beds import both_beds
+from tests.system.both import both_beds
 from tests.system.monitor import monitoring
 
 ANNOTATION = "daemonset.kruise.io/progressive-create-pod"

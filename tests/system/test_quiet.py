@@ -15,7 +15,7 @@ from tests.beds.controller.metrics import metric
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V2, daemonset
 from tests.beds.pods import condition
-from tests.system.beds import both_beds
+from tests.system.both import both_beds
 
 PODS_PER_DEPLOY = 50
 LAZIEST = 2 * RESTS["lazy"].most

@@ -16,7 +16,7 @@ from tests.beds.control_plane.probe import get
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.objects import V2, daemonset
 from tests.beds.pods import image_of
-from tests.system.beds import both_beds
+from tests.system.both import both_beds
 from tests.system.replay import film
 
 
@@ -52,6 +52,24 @@ async def test_a_controller_cut_off_in_the_middle_of_an_update_is_carried_on_whe
     assert min(len(served) for served in await history.served()) >= 2
     everybody = {pod["metadata"]["uid"] for state in await history.states() for pod in state}
     assert len(everybody) == 2 * len(nodes), "each replaced once"
+
+
+@pytest.mark.parametrize("writes", [1, 2, 3, 5, 6])
+async def test_a_controller_cut_off_in_the_middle_of_a_first_deployment_makes_each_pod_once(
+    bed: Bed, writes: int
+) -> None:
+    nodes = await bed.add_nodes(6)
+    history = await film(bed)
+    await bed.api.create(DAEMONSETS, daemonset())
+    while len(bed.journal.work) < writes:
+        assert await bed.journal.news(bed.patience), str(bed.journal)
+    await bed.controller.kill()
+    bed.controller.start()
+    await bed.settled()
+    await bed.runs_on(*nodes)
+    everybody = {pod["metadata"]["uid"] for state in await history.states() for pod in state}
+    assert len(everybody) == len(nodes), "one for each node"
+    assert [one["revision"] for one in await bed.revisions()] == [1]
 
 
 async def test_what_happens_while_no_controller_runs_is_made_up_for(bed: Bed) -> None:

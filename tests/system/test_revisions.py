@@ -9,7 +9,7 @@ from tests.beds.api import PODS, REVISIONS, Object
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.objects import V1, V2, V3, V4, daemonset, on_delete
 from tests.beds.pods import controller_of
-from tests.system.beds import both_beds
+from tests.system.both import both_beds
 
 HASH = "controller-revision-hash"
 

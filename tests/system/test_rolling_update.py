@@ -9,7 +9,7 @@ from tests.beds.controller.bed import Bed, uids
 from tests.beds.controller.waves import UNREADY, all_ready, both, layout, wave
 from tests.beds.nodes import INSTANT, Behaviour
 from tests.beds.objects import V2, V3, V4, daemonset, requires
-from tests.system.beds import both_beds
+from tests.system.both import both_beds
 from tests.system.monitor import monitoring
 from tests.system.replay import film
 

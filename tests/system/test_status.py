@@ -10,7 +10,7 @@ from tests.beds.api import DAEMONSETS, DAEMONSETS_ALPHA, PODS, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V2, daemonset, on_delete
-from tests.system.beds import both_beds
+from tests.system.both import both_beds
 from tests.system.quota import lift_limit, limit_pods
 
 

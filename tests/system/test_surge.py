@@ -12,7 +12,7 @@ from tests.beds.controller.waves import UNREADY, all_ready, both, built, layout,
 from tests.beds.nodes import INSTANT, Behaviour
 from tests.beds.objects import V2, V3, daemonset
 from tests.beds.pods import is_ready, node_of
-from tests.system.beds import both_beds
+from tests.system.both import both_beds
 from tests.system.monitor import monitoring
 
 RESERVED = {"key": "reserved", "effect": "NoSchedule"}

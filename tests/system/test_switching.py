@@ -9,7 +9,7 @@ from tests.beds.controller.bed import Bed, uids
 from tests.beds.controller.waves import UNREADY, all_ready, both, built, layout, lose, roll, wave
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, V3, daemonset
-from tests.system.beds import both_beds
+from tests.system.both import both_beds
 from tests.system.monitor import monitoring
 
 NO_SURGE = {"maxUnavailable": 1, "maxSurge": 0}

@@ -133,16 +133,6 @@ def expired(message: str, *, token: str = "") -> Refused:
     return Refused(410, "Expired", message, metadata={"continue": token} if token else None)
 
 
-def too_many(retry_after: float) -> Refused:
-    return Refused(
-        429,
-        "TooManyRequests",
-        "the server has received too many requests and has asked us to try again later",
-        {"retryAfterSeconds": int(retry_after)},
-        retry_after=retry_after,
-    )
-
-
 def internal(message: str) -> Refused:
     return Refused(
         500,

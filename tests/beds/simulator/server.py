@@ -12,7 +12,6 @@ from controller.kube.request import JSON, Request, Transport
 from tests.beds.simulator.route import route
 
 LOOPBACK = "127.0.0.1"
-LARGEST_BODY = 3 * 1024 * 1024
 
 
 @asynccontextmanager

@@ -76,6 +76,11 @@ def test_documents_one_a_line() -> None:
     assert [documents[0]["phase"], documents[-1]["phase"]] == ["Progressing", "Held"]
     assert len(documents) >= 5
     assert (ran.code, ran.err) == (0, "")
+    nodes = [one["nodes"] for one in documents]
+    parts = ("updated", "updating", "failing", "next", "old", "missing")
+    assert [sum(one[part] for part in parts) for one in nodes] == [one["desired"] for one in nodes]
+    updated = [one["updated"] for one in nodes]
+    assert updated == sorted(updated), "it never goes back"
 
 
 ENDINGS: list[tuple[Callable[[], AbstractContextManager[Scene]], tuple[str, ...], int, str]] = [

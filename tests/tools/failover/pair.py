@@ -10,9 +10,9 @@ from controller.kube.config import load
 from controller.kube.transport import open_transport
 from tests.beds.api import DAEMONSETS, NAMESPACES, PODS, Api, Object, Refusal, Resource
 from tests.beds.control_plane import ControlPlane, User
-from tests.beds.installed.bed import Clocks, Workspace, sample
 from tests.beds.installed.process import Controller, running
 from tests.beds.installed.witness import Witness, witnessing
+from tests.beds.installed.workspace import Clocks, Workspace, sample
 from tests.beds.nodes import Behaviour, Nodes
 from tests.e2e.conftest import ACCOUNT, RIVAL
 from tests.e2e.door import Door, door_to

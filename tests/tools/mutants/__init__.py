@@ -3,7 +3,7 @@
 `make test-mutants` applies them one after another to a copy of the repository and runs those tests. A fault that was
 once found by other means than the tests belongs here, together with the test that finds it now.
 
-The lists are in `faults`, one file per package. An entry:
+The entries are in `lists`, a file for each top folder. An entry:
 
     [[fault]]
     says = "one sentence: what goes wrong"

@@ -16,6 +16,9 @@ from queue import SimpleQueue
 from tests.tools.mutants.faults import Fault, faults
 from tests.tools.mutants.plant import Outcome, copied, outcome, tried
 
+HEALTHY = 3600.0
+"""Seconds for all of the tests together, without a fault."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """0: every fault was caught. 1: one was not, or the tests fail without any."""
@@ -24,6 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--at-once", type=int, default=2, help="how many side by side (default 2)")
     options = parser.parse_args(arguments)
     chosen = [one for one in faults() if all(word in f"{one.file} {one.says}" for word in options.words)]
+    if misfits := [words for one in chosen if (words := one.misfit())]:
+        print("\n".join(misfits), file=sys.stderr)
+        return 1
     with ExitStack() as stack:
         folders: SimpleQueue[Path] = SimpleQueue()
         for _ in range(options.at_once):
@@ -38,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _is_healthy(chosen: Sequence[Fault], folders: SimpleQueue[Path]) -> bool:
     """Whether all of the tests pass without any fault: otherwise to fail would mean nothing."""
     folder = folders.get()
-    verdict, said = outcome(sorted({test for one in chosen for test in one.tests.split()}), folder)
+    verdict, said = outcome(sorted({test for one in chosen for test in one.tests.split()}), folder, HEALTHY)
     folders.put(folder)
     if verdict is not Outcome.SURVIVED:
         print(f"the tests do not pass without a fault:\n{said}", file=sys.stderr)

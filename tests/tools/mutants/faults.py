@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 ROOT: Final = Path(__file__).parents[3]
-LISTS: Final = Path(__file__).parent / "faults"
+LISTS: Final = Path(__file__).parent / "lists"
 
 
 class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -26,6 +26,15 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         parts = Path(self.file).parts
         return parts[0] if parts[0] == "manifests" else "/".join(parts[:-1][:2])
 
+    def misfit(self) -> str:
+        """Why it cannot be tried on the repository as it is; empty when it can."""
+        try:
+            self.planted((ROOT / self.file).read_text())
+        except (OSError, ValueError) as error:
+            return str(error)
+        missing = [test for test in self.tests.split() if not _is_there(test)]
+        return f"{self.file}: no such tests: {', '.join(missing)}" if missing else ""
+
     def planted(self, text: str) -> str:
         """`text` of the file with the fault in it. Raises ValueError where the entry does not fit the file."""
         if (count := text.count(self.was)) != 1:
@@ -33,6 +42,11 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.was == self.now:
             raise ValueError(f"{self.file}: the fault changes nothing: {self.was!r}")
         return text.replace(self.was, self.now)
+
+
+def _is_there(test: str) -> bool:
+    file, _, name = test.partition("::")
+    return (ROOT / file).exists() and (not name or f"def {name}(" in (ROOT / file).read_text())
 
 
 class _List(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
