@@ -41,13 +41,14 @@ def images(told: Rollouts) -> list[str]:
     return [" ".join(pod.image.rpartition(":")[2] for pod in scene.live(node)) for node in sorted(scene.nodes)]
 
 
-def test_among_the_moves_is_a_revert_under_a_partition_after_which_a_pod_is_lost() -> None:
-    told = story(partition=3)
+def test_among_the_moves_is_a_revert_under_a_partition_after_which_a_pod_is_lost_and_a_node_joins() -> None:
+    told = story(partition=4)
     told.template(V2, 40.0)
-    assert images(told) == ["v1", "v1", "v1", "v2", "v2"]
+    assert images(told) == ["v1", "v1", "v1", "v1", "v2"]
     told.revert(3.0)
     told.pod_lost("node-0", 3.0)
-    assert images(told) == ["v1", "v1", "v1", "v2", "v2"]
+    told.node_joins("node-5", False, 40.0)
+    assert images(told) == ["v1", "v1", "v1", "v1", "v2", "v1"]
     told.teardown()
 
 
