@@ -24,7 +24,7 @@ COUNTED = Answer(403, reason="Forbidden", message="exceeded quota: objects, used
 async def test_a_dry_run_that_fails_is_tried_again_ever_later(answer: Effect) -> None:
     broken = Rule(verb="create", resource="pods", effect=answer)
     async with simulated(latency=0.02) as bed:
-        bed.patience = 2 * MINUTE
+        bed.patience = 10 * MINUTE
         await bed.add_nodes(3)
         await bed.deploy(daemonset())
         bed.simulator.link.faults.add(broken)
