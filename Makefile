@@ -34,14 +34,14 @@ test: $(READY) ## unit, property and system tests, and the same contracts on a r
 
 # Three processes, because much of their time is spent waiting. Each prints its results when it is through. Those of e2e
 # that start a control plane of their own anyway go with the shortest.
-APART := tests/system tests/e2e
+APART := tests/system tests/properties tests/e2e
 OWN_PLANE := $(patsubst %,tests/e2e/test_%.py,demo_real demo_story metrics_auth rotation start)
 
 test-unit: $(READY) ## the unit tests alone: with `check` beside them, what to run while working (a minute)
 	$(BIN)/python -m pytest tests/unit
 
-test-system: # the controller on the simulator and on the real control plane, as both beds see it
-	$(BIN)/python -m pytest tests/system $(OWN_PLANE)
+test-system: # the controller on the simulator and on the real control plane, and the laws
+	$(BIN)/python -m pytest tests/system tests/properties $(OWN_PLANE)
 
 test-wholes: # controller and plugin as they are installed and started
 	$(BIN)/python -m pytest tests/e2e $(OWN_PLANE:%=--ignore=%)
