@@ -68,7 +68,7 @@ def _replace_within(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
 
 def _surge_within(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
     """New pods beside unavailable old ones at once; beside others as many as keep maxSurge (D7)."""
-    at_once, within = by_urgency([slot for slot in candidates if not board.awaits_retry(slot)])
+    at_once, within = by_urgency([slot for slot in candidates if slot.single and not board.awaits_retry(slot)])
     return at_once + within[: max(board.budget.max_surge - board.surge_in_use, 0)]
 
 

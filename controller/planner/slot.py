@@ -52,6 +52,11 @@ class Slot(Value):
         return self.current is not None and self.old is not None
 
     @property
+    def single(self) -> bool:
+        """Whether one live pod at most is here: an old one too many, held by a hook, leaves no room for a third."""
+        return sum(1 for pod in self.pods if not pod.dying and not pod.ended) <= 1
+
+    @property
     def uids(self) -> tuple[str, ...]:
         """Of all our pods here, ghosts too: they go into the name of the next one."""
         return tuple(pod.uid for pod in (*self.pods, *self.ghosts))

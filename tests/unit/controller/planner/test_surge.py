@@ -172,6 +172,16 @@ def test_c5_defect_b15_a_node_whose_old_pod_is_held_by_a_hook_keeps_its_surge_sl
     cluster.expect("-node-4 v1", "+node-3 v2", "")
 
 
+def test_beside_two_old_pods_of_which_a_hook_holds_one_there_comes_no_third() -> None:
+    """Found by chance: the one too many is to go, and cannot."""
+    hook = LifecycleHook(labels_handler={"drain": "wait"})
+    held = [pod("node-1", name=f"twin-{number}", labels={"drain": "wait"}) for number in range(2)]
+    cluster = ToyCluster(world(ds("v2", max_surge=1, hook=hook), nodes=2, pods=[pod("node-0", "v2"), *held]))
+    cluster.expect("")
+    cluster.change(held[1].uid, labels=pod("node-1").labels)
+    cluster.expect("-node-1 v1 twin-1", "+node-1 v2")
+
+
 def test_decision_d7_beside_an_unavailable_old_pod_the_new_one_is_made_at_once() -> None:
     pods = [*everywhere(3), pod("node-3", ready=None), pod("node-4", ready=None)]
     surging = world(ds("v2", max_surge=1), pods=pods)
