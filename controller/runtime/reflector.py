@@ -88,6 +88,8 @@ class Reflector(Generic[W, T]):
         self._woken = asyncio.Event()
         self._lasted = self._delivered = False
         """Of the last stream, once it was complete: whether it stayed open for a while, and whether anything came."""
+        self._went_back = False
+        """Whether the last event showed that the server's versions are older than those we know."""
         self._synced = asyncio.Event()
         self._handled = 0
 
@@ -150,9 +152,17 @@ class Reflector(Generic[W, T]):
             self._lasted = complete and loop.time() - began >= TOO_SHORT
             self._delivered = complete and self._handled > handled
         if isinstance(self._state, watch.Start):
-            return 0.0
+            return self._of_no_use()
         self._on_restart("closed")
         self._state = watch.on_end(self._state, None)
+        return self._ended()
+
+    def _of_no_use(self) -> float:
+        """The seconds to pause after a stream that turned out to be of no use: none where there is another way to
+        list. A server whose versions go back again and again is not listed all the time."""
+        if not self._went_back:
+            return 0.0
+        self._on_restart("gone")
         return self._ended()
 
     def _ended(self) -> float:
@@ -176,7 +186,9 @@ class Reflector(Generic[W, T]):
             async for bunch in bunches:
                 self._on_heard()
                 for event in bunch:
-                    self._state, news = watch.on_event(self._state, event)
+                    before = self._state
+                    self._state, news = watch.on_event(before, event)
+                    self._went_back = isinstance(before, watch.Streaming) and isinstance(self._state, watch.Start)
                     if news is not None:
                         await self._tell(news)
                 if isinstance(self._state, watch.Start):

@@ -262,6 +262,16 @@ def test_behind_a_balancer_that_cuts_idle_connections_there_is_nearly_always_a_s
     play(Watch([*FULL, *cut]), *idle, Watch([QUIET]), see=see, chance=chance)
 
 
+def test_a_server_whose_versions_go_back_again_and_again_is_not_listed_all_the_time() -> None:
+    async def see(mirror: Mirror, script: Script) -> None:
+        await asyncio.sleep(60)
+        assert 3 <= len(script.requests) <= 8
+        assert set(mirror.restarts) == {"gone"}
+
+    backwards: list[Answer] = [Watch([*FULL, bookmark(9)]) for _ in range(500)]
+    play(*backwards, see=see)
+
+
 @pytest.mark.parametrize("away", [Watch(status=503), Watch(status=404)], ids=["failing", "missing"])
 def test_relist_wakes_a_reflector_that_waits_for_its_next_try(away: Watch) -> None:
     async def see(mirror: Mirror, script: Script) -> None:
