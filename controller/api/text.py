@@ -13,7 +13,7 @@ MOST_ITEMS = 5
 
 
 def shortened(text: str, most: int = LONGEST_TEXT) -> str:
-    """`text` in at most `most` characters; where that cuts it off, the end tells how many are left out."""
+    """`text` in at most `most` characters; where that cuts it off, the end tells how many it had."""
     if len(text) <= most:
         return text
     tail = f"… ({len(text):,} characters)"

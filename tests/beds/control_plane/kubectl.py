@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,9 +26,21 @@ async def run_kubectl(
 
     Raises TimeoutError after `seconds`; the process is gone then, as when the caller is cancelled.
     """
+    command = (str(kubectl), "--kubeconfig", str(kubeconfig), "--cache-dir", str(cache), *args)
+    env = {**os.environ, "KUBECTL_KUBERC": "false"}
+    return KubectlResult(args, *await run_to_end(command, env, stdin=stdin, seconds=seconds))
+
+
+async def run_to_end(
+    command: Sequence[str], env: Mapping[str, str], *, stdin: str | None = None, seconds: float = 60.0
+) -> tuple[int, str, str]:
+    """Run any program without a terminal: its return code, what it wrote, and what it wrote to stderr.
+
+    Raises TimeoutError after `seconds`; the process is gone then, as when the caller is cancelled.
+    """
     process = await asyncio.create_subprocess_exec(
-        *(str(kubectl), "--kubeconfig", str(kubeconfig), "--cache-dir", str(cache), *args),
-        env={**os.environ, "KUBECTL_KUBERC": "false"},
+        *command,
+        env=env,
         stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -39,4 +52,4 @@ async def run_kubectl(
         if process.returncode is None:
             process.kill()
             await process.wait()
-    return KubectlResult(args, process.returncode or 0, out.decode(), err.decode())
+    return process.returncode or 0, out.decode(), err.decode()

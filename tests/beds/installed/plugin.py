@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.beds.control_plane.kubectl import run_to_end
 
 PROGRAMS = Path(sys.executable).parent
 """Where `kubectl-kruise_ds` is installed."""
@@ -46,24 +47,8 @@ class Plugin:
             "COLUMNS": "120",
             **(env or {}),
         }
-        process = await asyncio.create_subprocess_exec(
-            str(self.kubectl),
-            "kruise-ds",
-            *words,
-            f"--namespace={self.namespace}",
-            env=whole,
-            stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        try:
-            async with asyncio.timeout(seconds):
-                out, err = await process.communicate(None if stdin is None else stdin.encode())
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        return Ran(words, process.returncode or 0, out.decode(), err.decode())
+        command = (str(self.kubectl), "kruise-ds", *words, f"--namespace={self.namespace}")
+        return Ran(words, *await run_to_end(command, whole, stdin=stdin, seconds=seconds))
 
     async def ok(self, *words: str, stdin: str | None = None, seconds: float = 90.0) -> str:
         """The same; it must succeed, and no traceback may have been printed. Returns stdout."""

@@ -17,6 +17,7 @@ import pytest
 from kubectl_plugin.forecast.wish import as_applied
 from tests.beds.api import DAEMONSETS, PODS, Object, closing
 from tests.beds.control_plane import ControlPlane
+from tests.beds.control_plane.kubectl import run_to_end
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.waves import UNREADY, all_ready
 from tests.beds.nodes import Behaviour
@@ -93,11 +94,7 @@ async def refused(bed: Bed, plane: ControlPlane, *words: str) -> tuple[int, str]
 async def _ran(bed: Bed, plane: ControlPlane, *words: str) -> tuple[int, str, str]:
     arguments = ("-m", "kubectl_plugin", "plan", "agent", *words, "-n", bed.api.namespace)
     environ = {**os.environ, "KUBECONFIG": str(plane.kubeconfig)}
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(sys.executable, *arguments, stdout=pipe, stderr=pipe, env=environ)
-    out, err = await asyncio.wait_for(process.communicate(), 60.0)
-    assert process.returncode is not None
-    return process.returncode, out.decode(), err.decode()
+    return await run_to_end((sys.executable, *arguments), environ)
 
 
 def waves_in(plan: Object) -> list[set[str]]:

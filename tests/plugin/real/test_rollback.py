@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from typing import NamedTuple
@@ -11,6 +10,7 @@ import pytest
 
 from tests.beds.api import DAEMONSETS, PODS, Object
 from tests.beds.control_plane import ControlPlane
+from tests.beds.control_plane.kubectl import run_to_end
 from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, daemonset
@@ -33,11 +33,7 @@ async def kruise_ds(bed: Bed, plane: ControlPlane, *words: str) -> Ran:
     """The program as kubectl would start it, without a terminal."""
     environ = {**os.environ, "KUBECONFIG": str(plane.kubeconfig), "COLUMNS": "200"}
     arguments = ("-m", "kubectl_plugin", *words, "-n", bed.api.namespace)
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(sys.executable, *arguments, stdout=pipe, stderr=pipe, env=environ)
-    out, err = await asyncio.wait_for(process.communicate(), 60.0)
-    assert process.returncode is not None
-    return Ran(process.returncode, out.decode(), err.decode())
+    return Ran(*await run_to_end((sys.executable, *arguments), environ))
 
 
 def identities(pods: dict[str, Object]) -> dict[str, tuple[str, str]]:
