@@ -3,16 +3,34 @@ we derived turns out to be taken, and when the answer to a deletion was lost."""
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+from controller.api import selector
 from controller.api.daemonset import DaemonSet
-from controller.api.meta import Key
-from controller.api.pod import Pod
+from controller.api.meta import Key, Named, Ref
+from controller.api.revision import Revision
 from controller.daemonset.hands import Hands
 from controller.daemonset.memory import Memory
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Conflict, NotFound
 from controller.kube.kinds import DAEMONSETS, PODS, REVISIONS
-from controller.planner.actions import Action, CreatePod, CreateRevision, DeletePod
+from controller.kube.resource import Resource, Wire
+from controller.planner.actions import (
+    Action,
+    AdoptPod,
+    AdoptRevision,
+    CreatePod,
+    CreateRevision,
+    DeletePod,
+    DeleteRevision,
+    RelabelPod,
+    ReleasePod,
+    RenumberRevision,
+)
 from controller.planner.world import Predecessor
+
+W = TypeVar("W", bound=Wire)
+N = TypeVar("N", bound=Named)
 
 
 async def confirm(client: Client, daemonset: DaemonSet) -> None:
@@ -45,7 +63,7 @@ async def look_at_taken_pod(action: CreatePod, daemonset: DaemonSet, memory: Mem
 
 async def look_at_deleted_pod(action: DeletePod, daemonset: DaemonSet, hands: Hands) -> None:
     """The answer to its deletion was lost. If it is going, nothing is decided before the caches show that (D24)."""
-    found = await _left_of(action, hands)
+    found = await _left_of(action.pod, PODS, hands)
     if found is None:
         hands.ledger.deleted(daemonset.uid, action.pod.uid)
     elif found.dying:
@@ -60,10 +78,10 @@ async def may_have_come_through(action: Action, daemonset: DaemonSet, hands: Han
     try:
         match action:
             case CreatePod():
-                await hands.client.get(PODS, Key(daemonset.namespace, action.name))
-                return True
+                made = await hands.client.get(PODS, Key(daemonset.namespace, action.name))
+                return made is not None and made.owner_uid == daemonset.uid
             case DeletePod():
-                found = await _left_of(action, hands)
+                found = await _left_of(action.pod, PODS, hands)
                 return found is None or found.dying
             case _:
                 return False
@@ -73,26 +91,45 @@ async def may_have_come_through(action: Action, daemonset: DaemonSet, hands: Han
         return True
 
 
-async def _left_of(action: DeletePod, hands: Hands) -> Pod | None:
-    """The pod as the server has it; None: it is gone, whoever has its name now."""
-    ref = action.pod
+async def is_still_there(action: Action, hands: Hands) -> bool:
+    """Whether the object of a write that was answered by "not found" exists: a webhook can answer so too."""
+    match action:
+        case DeletePod(pod=ref) | AdoptPod(pod=ref) | ReleasePod(pod=ref) | RelabelPod(pod=ref):
+            found = await _left_of(ref, PODS, hands)
+            return found is not None and not found.dying
+        case AdoptRevision(revision=ref) | RenumberRevision(revision=ref) | DeleteRevision(revision=ref):
+            kept = await _left_of(ref, REVISIONS, hands)
+            return kept is not None and not kept.dying
+        case _:
+            return False
+
+
+async def _left_of(ref: Ref, kind: Resource[W, N], hands: Hands) -> N | None:
+    """The object as the server has it; None: it is gone, whoever has its name now."""
     try:
-        found = await hands.client.get(PODS, Key(ref.namespace, ref.name))
+        found = await hands.client.get(kind, Key(ref.namespace, ref.name))
     except NotFound:
         return None
     return found if found is not None and found.uid == ref.uid else None
 
 
 async def look_at_taken_revision(action: CreateRevision, daemonset: DaemonSet, memory: Memory, hands: Hands) -> None:
-    """The computed name exists. Same content: the cache is behind. Other content: count a collision (B-41)."""
+    """The computed name exists. Same content: the cache is behind. Other content, or what cannot become ours because
+    it is on its way out, or an orphan without our labels: count a collision (B-41)."""
     try:
         found = await hands.client.get(REVISIONS, Key(daemonset.namespace, action.name))
     except NotFound:
         return
-    ours = found is not None and found.owner_uid in ("", daemonset.uid)
-    if found is not None and ours and found.identity == daemonset.identity:
+    if found is not None and _will_be_ours(found, daemonset) and found.identity == daemonset.identity:
         hands.ledger.wrote(daemonset.uid, REVISIONS.name, found.version)
         return
     status = daemonset.status
     known = (status.collision_count or 0) if status is not None else 0
     memory.collisions = max(memory.collisions, known) + 1
+
+
+def _will_be_ours(found: Revision, daemonset: DaemonSet) -> bool:
+    if found.dying:
+        return False
+    orphaned = not found.owner_uid and selector.parse(daemonset.spec.selector)(found.labels)
+    return orphaned or found.owner_uid == daemonset.uid

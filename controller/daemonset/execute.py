@@ -14,13 +14,14 @@ from controller.api.daemonset import DaemonSet
 from controller.api.wellknown import FAILED_CREATE, FAILED_DELETE, SUCCESSFUL_CREATE, SUCCESSFUL_DELETE
 from controller.daemonset.claims import (
     confirm,
+    is_still_there,
     look_at_deleted_pod,
     look_at_taken_pod,
     look_at_taken_revision,
     may_have_come_through,
 )
 from controller.daemonset.hands import Hands
-from controller.daemonset.memory import Memory
+from controller.daemonset.memory import ROOM_AT_MOST, Memory
 from controller.daemonset.trouble import Failure
 from controller.daemonset.writes import Writes
 from controller.kube.errors import (
@@ -104,25 +105,28 @@ class _Turn:
         """Places that have failed in this pass: once is enough, however many creates a full quota has refused."""
 
     async def create_slowly(self, creates: Sequence[CreatePod]) -> list[Failure]:
-        """Batches of 1, 2, 4 … pods; a batch with an error is the last one of this pass.
+        """Batches of 1, 2, 4 … pods; a batch with an error is the last one of this pass. Then those that failed
+        before, which are few: they say nothing about the others.
 
-        Once a batch of this revision went through whole, later passes start with everything: the doubling is
-        there to find out cheaply that a template is refused.
+        Once some of this revision were accepted, later passes start with everything, until a quota is full or a pass
+        has all refused that it tries: the doubling is there to find out cheaply that a template is.
         """
+        again = [action for action in creates if place_of(action) in self._memory.failing]
+        first = [action for action in creates if action not in again] if again else creates
         done, size = 0, 1
         revision_hash = creates[0].revision.hash if creates else ""
         if creates and self._memory.proven == revision_hash:
             size = len(creates)
-        while done < len(creates):
-            batch = creates[done : done + size]
+        failures: list[Failure] = []
+        while done < len(first) and not failures:
+            batch = first[done : done + size]
             failures = await _side_by_side([self.carry_out(action) for action in batch])
-            if failures:
-                self._memory.proven = ""
-                return failures
             done, size = done + len(batch), size * 2
-        if done > 1:
+        if first and (done == len(failures) or ROOM in self._noted):
+            self._memory.proven = ""
+        elif done > 1:
             self._memory.proven = revision_hash
-        return []
+        return [*failures, *await _side_by_side([self.carry_out(action) for action in again])]
 
     async def carry_out(self, action: Action) -> Failure | None:
         """Try one action. None: done, or there is nothing left to do."""
@@ -136,12 +140,13 @@ class _Turn:
                 left = await self._verdict(action, error)
             except ApiError as second:  # the look at the server failed too
                 left = second
-            return None if left is None else Failure(action=action, error=left)
+            if left is None:
+                return None
+            return Failure(action=action, error=left, repeated=place in self._memory.failing)
         self._hands.did(self._daemonset, action, None)
-        if self._memory.failing:
-            self._memory.failing.pop(place, None)
-            if isinstance(action, CreatePod):
-                self._memory.failing.pop(ROOM, None)
+        self._memory.went_well(place)
+        if isinstance(action, CreatePod):
+            self._memory.went_well(ROOM)
         return None
 
     async def _note(self, place: str, action: Action, error: ApiError) -> None:
@@ -149,7 +154,8 @@ class _Turn:
 
         A server that is away is no matter of the place, and a full quota is one of all pods that are to be created.
         """
-        if isinstance(error, Conflict | AlreadyExists | NotFound | Unknown | Unreachable | Busy):
+        passing = isinstance(error, Conflict | AlreadyExists | NotFound | Unknown | Unreachable | Busy)
+        if passing and not self._memory.doubted(place):
             return
         if isinstance(action, CreatePod) and EXCEEDED_QUOTA in error.message:
             place = ROOM
@@ -157,7 +163,7 @@ class _Turn:
             return
         self._noted.add(place)
         if place == ROOM:
-            self._memory.failed(place, elapsed())
+            self._memory.failed(place, elapsed(), ROOM_AT_MOST)
         elif error.is_terminating_namespace:
             self._memory.leave_alone(place, ENDING_SECONDS, elapsed())
         elif not await may_have_come_through(action, self._daemonset, self._hands):
@@ -174,8 +180,7 @@ class _Turn:
                 await self._delete_pod(action)
             case ProbeTemplate():
                 await writes.probe(action)
-                self._memory.verdicts[action.revision.hash] = ""
-                self._memory.refusals = 0
+                self._memory.accepted(action.revision.hash)
             case AdoptPod():
                 written = await writes.adopt(PODS, action.pod, action.owners)
                 self._ledger.wrote(uid, PODS.name, written.version)
@@ -212,12 +217,16 @@ class _Turn:
         """What an error means for this action (architecture.md §10)."""
         match action, error:
             case (_, NotFound()) if not isinstance(action, CreatePod | CreateRevision | ProbeTemplate):
-                return None  # somebody else was quicker
+                return error if await is_still_there(action, self._hands) else None  # else somebody was quicker
+            case ProbeTemplate(), AlreadyExists():
+                self._memory.accepted(action.revision.hash)  # the name is the last thing that a server looks at
+                return None
             case ProbeTemplate(), Invalid() | Forbidden():
                 if is_refusal(error):
-                    self._memory.refused(action.revision.hash, error.message, elapsed())
+                    of_node = isinstance(error, Forbidden)
+                    self._memory.refused(action.revision.hash, error.message, elapsed(), perhaps_of_node=of_node)
                 else:
-                    self._memory.verdicts[action.revision.hash] = ""
+                    self._memory.accepted(action.revision.hash)
                 return None
             case (_, _) if error.is_terminating_namespace:
                 return None

@@ -28,7 +28,12 @@ ASK_AGAIN_AT_MOST = 900.0
 FAILING_FIRST = 1.0
 FAILING_AT_MOST = 300.0
 """Seconds for which a node or an orphan is left alone after its second failure in a row, and at most."""
-FAILING_KEPT = 1000
+DOUBTS = 3
+"""Answers in a row, to a write in one place, that say nothing of that place (a conflict, a busy server, none at all):
+from this one on it is a failure of the place nevertheless, since a webhook or a proxy can give any answer."""
+ROOM_AT_MOST = 30.0
+"""Seconds at most until it is seen that a quota was raised: nobody tells."""
+FAILING_KEPT = 10_000
 """Places that are remembered; beyond that those that may be tried again are forgotten."""
 
 
@@ -64,9 +69,12 @@ class Memory(msgspec.Struct):
     ask_at: float = 0.0
     """By `elapsed`: when a "no" is asked again."""
     refusals: int = 0
-    """How often in a row the dry run was refused: each time the next question waits twice as long."""
+    """How often in a row the dry run was refused: each time the next question waits twice as long, and is about the
+    pod of another node."""
     failing: dict[str, Failing] = msgspec.field(default_factory=dict)
     """Node, or uid of a pod or revision, to how a write there failed."""
+    doubts: dict[str, int] = msgspec.field(default_factory=dict)
+    """The same places to how many writes in a row were answered by something that says nothing of the place."""
     proven: str = ""
     """Hash of the revision of which the server has accepted a whole batch: no slow start for it any more."""
     collisions: int = 0
@@ -102,6 +110,7 @@ class Memory(msgspec.Struct):
             self.molds.clear()
             self.ask_at, self.refusals = 0.0, 0
             self.failing.clear()
+            self.doubts.clear()
             self.trouble = None
         return self.rules
 
@@ -150,13 +159,20 @@ class Memory(msgspec.Struct):
             self.rivalry = rivalry_found(now - daemonset.status_writers.rival_wrote, moment)
         return 0.0 if self.rivalry is None else max(self.rivalry.until - moment, 0.0)
 
-    def refused(self, revision_hash: str, words: str, moment: float) -> None:
-        """The dry run was refused."""
-        self.verdicts[revision_hash] = words
-        self.ask_at = moment + min(ASK_AGAIN_SECONDS * 2**self.refusals, ASK_AGAIN_AT_MOST)
-        self.refusals = min(self.refusals + 1, 10)
+    def accepted(self, revision_hash: str) -> None:
+        """The dry run went well, or would have but for what says nothing of the template."""
+        self.verdicts[revision_hash] = ""
+        self.refusals = 0
 
-    def failed(self, what: str, moment: float) -> None:
+    def refused(self, revision_hash: str, words: str, moment: float, *, perhaps_of_node: bool) -> None:
+        """The dry run was refused. Where that may have been for the pod's node, another one is asked about first."""
+        self.refusals += 1
+        told = self.refusals - (1 if perhaps_of_node else 0)
+        if told > 0:
+            self.verdicts[revision_hash] = words
+            self.ask_at = moment + min(ASK_AGAIN_SECONDS * 2 ** min(told - 1, 9), ASK_AGAIN_AT_MOST)
+
+    def failed(self, what: str, moment: float, at_most: float = FAILING_AT_MOST) -> None:
         """A create on this node, or a write to this uid, failed. After the first time it may be tried at once."""
         known = self.failing.get(what)
         if len(self.failing) > FAILING_KEPT:
@@ -164,8 +180,21 @@ class Memory(msgspec.Struct):
         if known is None:
             self.failing[what] = Failing(until=moment, delay=0.0)
         else:
-            delay = min(max(known.delay * 2, FAILING_FIRST), FAILING_AT_MOST)
+            delay = min(max(known.delay * 2, FAILING_FIRST), at_most)
             self.failing[what] = Failing(until=moment + delay, delay=delay)
+
+    def doubted(self, what: str) -> bool:
+        """A write there was answered by something that says nothing of the place. Returns whether that has gone on
+        for so long that it counts as a failure of the place."""
+        if len(self.doubts) > FAILING_KEPT:
+            self.doubts.clear()
+        self.doubts[what] = self.doubts.get(what, 0) + 1
+        return self.doubts[what] >= DOUBTS
+
+    def went_well(self, what: str) -> None:
+        """A write there went through: it did not fail there, whatever was before."""
+        self.failing.pop(what, None)
+        self.doubts.pop(what, None)
 
     def leave_alone(self, what: str, seconds: float, moment: float) -> None:
         """Nothing is tried there for so long, however often it failed before."""
@@ -174,6 +203,10 @@ class Memory(msgspec.Struct):
     def held_back(self, moment: float) -> dict[str, float]:
         """What is to be left alone now, and until when (`elapsed`)."""
         return {what: one.until for what, one in self.failing.items() if one.until > moment}
+
+    def due_again(self, moment: float) -> dict[str, float]:
+        """Where writes failed and may be tried again now, and since when (`elapsed`)."""
+        return {what: one.until for what, one in self.failing.items() if one.until <= moment}
 
     def mold_of(self, daemonset: DaemonSet, revision: Revision) -> Mold:
         mold = self.molds.get(revision.hash)
@@ -198,7 +231,7 @@ class Memories:
         """The node is gone, and names of pods on a successor need not differ from those of long ago."""
         for memory in self._by_uid.values():
             memory.predecessors.pop(name, None)
-            memory.failing.pop(name, None)
+            memory.went_well(name)
 
     def forget(self, uid: str) -> None:
         self._by_uid.pop(uid, None)

@@ -23,7 +23,8 @@ from controller.planner.actions import (
 )
 
 PASSING = (Conflict, AlreadyExists, Unknown)
-"""Errors that the next pass settles by itself; they are no trouble to be told."""
+"""Errors that the next pass settles by itself, nearly always; they are no trouble to be told before they come again
+and again in one place."""
 
 
 class Failure(Value, gc=True):
@@ -31,6 +32,8 @@ class Failure(Value, gc=True):
 
     action: Action
     error: ApiError
+    repeated: bool = False
+    """Writes in that place failed before."""
 
 
 class Trouble(Value):
@@ -47,7 +50,7 @@ def trouble_after(before: Trouble | None, decided: Plan, failures: Sequence[Fail
     A pass that tried nothing of the kind proves nothing: a back-off may have kept it from trying. The words stay
     while only the name in them would change; each change would be written.
     """
-    told = next((_trouble(one) for one in failures if not isinstance(one.error, PASSING)), None)
+    told = next((_trouble(one) for one in failures if one.repeated or not isinstance(one.error, PASSING)), None)
     if told is not None:
         same = before is not None and (before.kind, before.gist) == (told.kind, told.gist)
         return before if same else told

@@ -9,6 +9,7 @@ from controller.planner.actions import CreatePod
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from controller.planner.manifest import pod_name
+from controller.planner.retries import others_first
 from controller.planner.slot import Slot
 
 
@@ -19,7 +20,8 @@ def new_pod(board: Board, slot: Slot, revision: Revision) -> CreatePod:
 
 
 def creations(board: Board, empty: Sequence[Slot]) -> tuple[list[CreatePod], bool]:
-    """Pods for `empty`, the nodes that should run one and may get it, ascending; and whether the burst left some out.
+    """Pods for `empty`, the nodes that should run one and may get it, ascending; and whether some are left out (by
+    burst, or by `others_first`).
 
     Each is of the current revision where its node may hold that, else as `Fallback` says (D9); where that revision
     does not run, the node stays empty. With partitionedScaling, nodes that never had a pod wait for their turn.
@@ -28,13 +30,16 @@ def creations(board: Board, empty: Sequence[Slot]) -> tuple[list[CreatePod], boo
         return [], False
     may_hold = {slot.node for slot in board.may_hold_current}
     burst = board.budget.burst
+    chosen = others_first(board.world, empty, lambda slot: slot.node, scattered=True)
+    left_out = len(chosen) < len(empty)
     if board.progressive:
-        empty, started = _in_turn(board, empty, may_hold)
+        chosen, started = _in_turn(board, chosen, may_hold)
         may_hold |= started
     fallback = board.fallback
-    wanted = [(slot, board.revision if slot.node in may_hold else fallback.revision(slot)) for slot in empty]
+    wanted = [(slot, board.revision if slot.node in may_hold else fallback.revision(slot)) for slot in chosen]
     accepted = [(slot, revision) for slot, revision in wanted if fallback.accepts(slot.node, revision)]
-    return [new_pod(board, slot, revision) for slot, revision in accepted[:burst]], len(accepted) > burst
+    left_out |= len(accepted) > burst
+    return [new_pod(board, slot, revision) for slot, revision in accepted[:burst]], left_out
 
 
 def _in_turn(board: Board, empty: Sequence[Slot], may_hold: Container[str]) -> tuple[list[Slot], set[str]]:

@@ -29,7 +29,8 @@ def settle_history(board: Board) -> Step:
     """Make the current revision exist once, with the highest number.
 
     A rollback is recorded by giving the old revision a new number. Of several revisions with the same meaning the
-    newest is kept: pods of the others are relabelled, without a restart, before the others are deleted (B-40).
+    newest is kept: pods of the others are relabelled, without a restart, before the others are deleted (B-40). So are
+    those of one that is on its way out already, held by a finalizer: its name and hash are taken until it is gone.
     """
     revision = board.revision
     if not revision.uid:
@@ -38,7 +39,7 @@ def settle_history(board: Board) -> Step:
     newest = board.older[0].number if board.older else 0
     if revision.number <= newest:
         return _unless_held_back(board, (RenumberRevision(revision=revision.ref, number=newest + 1),), more=True)
-    twins = [one for one in board.older if one.identity == revision.identity and not one.dying]
+    twins = [one for one in board.older if one.identity == revision.identity]
     if not twins:
         return Step()
     hashes = {one.hash for one in twins} - {revision.hash}
@@ -46,7 +47,7 @@ def settle_history(board: Board) -> Step:
     if pods:
         relabels = (RelabelPod(pod=pod.ref, hash=revision.hash) for pod in pods)
         return _unless_held_back(board, relabels, more=True)
-    return _unless_held_back(board, (DeleteRevision(revision=one.ref) for one in twins), more=True)
+    return _unless_held_back(board, (DeleteRevision(revision=one.ref) for one in twins if not one.dying), more=True)
 
 
 def trim_history(board: Board) -> Step:

@@ -6,6 +6,7 @@ from controller.api.daemonset import LifecycleHook
 from controller.api.pod import Pod
 from controller.planner.actions import DeletePod, Why
 from controller.planner.board import Board
+from controller.planner.retries import is_held
 
 
 def hooked(pod: Pod, hook: LifecycleHook | None) -> bool:
@@ -19,7 +20,7 @@ def hooked(pod: Pod, hook: LifecycleHook | None) -> bool:
 
 def retire(pod: Pod, why: Why, board: Board) -> DeletePod | None:
     """The deletion of `pod`, or None while a preDelete hook holds it: it is never deleted past its hook."""
-    if pod.uid in board.world.held_back:
+    if is_held(board.world, pod.uid):
         return None
     if hooked(pod, board.world.daemonset.pre_delete):
         return None

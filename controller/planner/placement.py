@@ -9,6 +9,7 @@ from controller.planner.board import Board
 from controller.planner.creation import creations
 from controller.planner.eligibility import Fit
 from controller.planner.lifecycle import retire
+from controller.planner.retries import NEXT_RETRIES, has_failed, is_held
 from controller.planner.slot import Slot
 
 
@@ -49,6 +50,8 @@ def place(board: Board) -> Step:
             _place_slot(slot, needs)
     burst = board.budget.burst
     creates, left_out = creations(board, needs.empty if ROOM not in board.world.held_back else ())
+    if creates and has_failed(board.world):
+        needs.wake(board.world.now + NEXT_RETRIES)  # the executor may get no further than to one that is refused
     return Step(
         actions=(*needs.deletes[:burst], *creates),
         notes=tuple(needs.notes[:burst]),
@@ -69,7 +72,7 @@ def _place_slot(slot: Slot, needs: _Needs) -> None:
     live = [pod for pod in slot.pods if not pod.dying and not pod.ended]
     if len(live) > 1:
         _settle_several(slot, live, needs)
-    if live or waiting or slot.fit is not Fit.RUN or slot.node in needs.board.world.held_back:
+    if live or waiting or slot.fit is not Fit.RUN or is_held(needs.board.world, slot.node):
         return
     if needs.board.surging or not slot.pods:
         needs.empty.append(slot)

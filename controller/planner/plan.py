@@ -18,6 +18,7 @@ from controller.planner.news import news_of
 from controller.planner.phase import Phase
 from controller.planner.placement import place
 from controller.planner.progress import due_at
+from controller.planner.retries import has_failed, next_retry
 from controller.planner.rollout import blocker, paused, roll_out
 from controller.planner.sight import see
 from controller.planner.status import refused_status, status_of
@@ -55,8 +56,8 @@ def plan(world: World) -> Plan:
         board = replace(board, world=world)
     observed = world.fresh and (acted not in BEFORE_UPDATE or bool(world.trouble or world.unreadable))
     wakes = [step.wake_at for step in steps if step.wake_at is not None]
-    if world.held_back:
-        wakes.append(min(world.held_back.values()))
+    if (moment := next_retry(world)) is not None:
+        wakes.append(moment)
     if board.next_available is not None:
         wakes.append(board.next_available + _CLOCK_GRAIN)
     waits_for = blocker(board)
@@ -89,9 +90,9 @@ def _staged(board: Board) -> tuple[Stage | None, list[Step]]:
 
 def _withheld(world: World, actions: tuple[Action, ...]) -> bool:
     """Whether more would be done if nothing had failed before; only asked while writes fail."""
-    if not (world.fresh and world.trouble and world.held_back):
+    if not (world.fresh and world.trouble and has_failed(world)):
         return False
-    _, free = _staged(lay_out(replace(world, held_back={})))
+    _, free = _staged(lay_out(replace(world, held_back={}, due_again={})))
     return any(action not in actions for action in free[-1].actions)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
+from zlib import crc32
 
 import msgspec
 
@@ -13,6 +15,7 @@ from controller.planner.conditions import Blocker, some
 from controller.planner.creation import new_pod
 from controller.planner.lifecycle import hooked, retire
 from controller.planner.manifest import pod_name
+from controller.planner.retries import is_held, others_first
 from controller.planner.slot import Slot
 from controller.planner.surplus import by_urgency
 
@@ -24,17 +27,18 @@ def roll_out(board: Board) -> Step:
     """
     if paused(board) or not board.revision.uid:
         return Step()
-    candidates = [slot for slot in board.outdated if not _fails(board, slot)]
+    world = board.world
+    free = [slot for slot in board.outdated if not is_held(world, slot.node, _leaving(board, slot))]
+    candidates = others_first(world, free, partial(_leaving, board))
     chosen = _surge_within(board, candidates) if board.surging else _replace_within(board, candidates)
     chosen = chosen[: board.budget.burst]
-    step = _probed(board, chosen) if chosen else Step(actions=_retire_surplus(board))
-    return msgspec.structs.replace(step, more=len(candidates) > len(chosen))
+    step = _probed(board, chosen, candidates) if chosen else Step(actions=_retire_surplus(board))
+    return msgspec.structs.replace(step, more=len(free) > len(chosen))
 
 
-def _fails(board: Board, slot: Slot) -> bool:
-    """Whether writes there failed more than once: it is tried again later, and the others go on meanwhile (D11)."""
-    held_back = board.world.held_back
-    return bool(held_back) and (slot.node in held_back or (slot.old is not None and slot.old.uid in held_back))
+def _leaving(board: Board, slot: Slot) -> str:
+    """The place of the write that this node's update begins with: a pod beside the old one, or the old one's end."""
+    return slot.node if board.surging or slot.old is None else slot.old.uid
 
 
 def paused(board: Board) -> bool:
@@ -72,11 +76,11 @@ def _surge_within(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
     return at_once + within[: max(board.budget.max_surge - board.surge_in_use, 0)]
 
 
-def _probed(board: Board, chosen: list[Slot]) -> Step:
+def _probed(board: Board, chosen: list[Slot], candidates: Sequence[Slot]) -> Step:
     """Act on the chosen nodes, but only with a template that the server's dry run accepted (D2)."""
     verdict = board.world.verdicts.get(board.revision.hash)
     if verdict is None or (verdict and board.world.now >= board.world.ask_at):
-        node = chosen[0].node
+        node = _asked_about(board, chosen[0], candidates)
         name = pod_name(board.world.daemonset, node, ("dry-run",), None)
         probe = ProbeTemplate(node=node, name=name, revision=board.revision)
         return Step() if place_of(probe) in board.world.held_back else Step(actions=(probe,), again=True)
@@ -89,6 +93,13 @@ def _probed(board: Board, chosen: list[Slot]) -> Step:
         beside = tuple(new_pod(board, slot, board.revision) for slot in chosen if room)
         return Step(actions=(*beside, *_retire_surplus(board)))
     return Step(actions=_retire(board, chosen, Why.OUTDATED))
+
+
+def _asked_about(board: Board, first: Slot, candidates: Sequence[Slot]) -> str:
+    """The node for which the dry run makes a pod: after a refusal another one, which may have been for the node."""
+    asked = board.world.refusals
+    others = [slot.node for slot in candidates if slot is not first] if asked else []
+    return min(others, key=lambda node: crc32(f"{asked} {node}".encode()), default=first.node)
 
 
 def _retire_surplus(board: Board) -> tuple[DeletePod, ...]:

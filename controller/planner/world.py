@@ -53,11 +53,15 @@ class World(Value):
     later than that: its node's clock is ahead of ours."""
     verdicts: Mapping[str, str] = {}
     """Revision hash to what the server's dry run said of it: "" accepted, else the server's words."""
+    refusals: int = 0
+    """How often in a row it said no to one of them: each time another node's pod is tried."""
     ask_at: float = 0.0
     """Seconds since 1970: when a refused dry run is tried again."""
     held_back: Mapping[str, float] = {}
     """Place (`actions.place_of`, `actions.ROOM`) to the moment (seconds since 1970) until which it is left alone:
     what was tried there failed more than once, and must not keep the others waiting (D11)."""
+    due_again: Mapping[str, float] = {}
+    """The same places once that moment has come, and those that have failed once: since when (seconds since 1970)."""
     trouble: str = ""
     """What writes that are still needed were told by the server; empty when none fails."""
     unreadable: str = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -70,7 +70,14 @@ def refusal(status: int, reason: str = "", message: str = "no", *, retry_after: 
 
 
 def stored(
-    name: str, *, uid: str = "", version: str = "7", owner: str = OURS, dying: bool = False, **fields: object
+    name: str,
+    *,
+    uid: str = "",
+    version: str = "7",
+    owner: str = OURS,
+    dying: bool = False,
+    labels: Mapping[str, str] = {},
+    **fields: object,
 ) -> Response:
     """An object as the server has it; with an `owner`, one that an Advanced DaemonSet of this uid controls."""
     reference: JSONObject = {
@@ -86,6 +93,7 @@ def stored(
         "uid": uid or f"uid-{name}",
         "resourceVersion": version,
         "ownerReferences": [reference] if owner else [],
+        "labels": dict(labels),
     }
     if dying:
         metadata["deletionTimestamp"] = "2026-09-21T14:13:20Z"

@@ -32,7 +32,7 @@ async def test_a_refused_create_is_tried_again_as_soon_as_otherwise(by: float) -
 
 @pytest.mark.parametrize("by", [-HOUR, HOUR], ids=["back", "ahead"])
 async def test_a_refused_template_is_asked_about_again_after_a_minute(by: float) -> None:
-    refused = Rule(verb="create", resource="pods", nth=(3,), effect=FORBIDDEN)
+    refused = Rule(verb="create", resource="pods", nth=(3, 4), effect=FORBIDDEN)
     async with simulated(refused, latency=0.01) as bed:
         await bed.add_nodes(2)
         bed.patience = 600.0

@@ -15,7 +15,7 @@ from controller.planner.world import Predecessor
 from controller.runtime.freshness import PODS
 from tests.beds.hands import Acting, refusal, stored
 from tests.beds.scripted import Answer, ok
-from tests.beds.worlds import NOW, OURS, ds, pod, revision, template
+from tests.beds.worlds import LABELS, NOW, OURS, ds, pod, revision, template
 
 ADOPTIONS: tuple[Action, ...] = (
     AdoptPod(pod=pod("node-0", owner="").ref, owners=0),
@@ -124,16 +124,24 @@ def test_a_pod_whose_deletion_may_have_come_through_is_not_passed_over(found: An
 NEW = CreateRevision(name="demo-v1", hash="v1", number=1)
 
 
-def kept(rev: str, *, owner: str = OURS) -> Response:
+def kept(rev: str, *, owner: str = OURS, labelled: bool = True, dying: bool = False) -> Response:
     """A stored revision with the content of `rev`."""
     payload = msgspec.json.decode(revisions.encode(revisions.payload(template(rev))))
-    return stored("demo-v1", owner=owner, version="60", data=payload, revision=1)
+    labels = LABELS if labelled else {}
+    return stored("demo-v1", owner=owner, version="60", dying=dying, labels=labels, data=payload, revision=1)
 
 
 @pytest.mark.parametrize(
     ("found", "collisions"),
-    [(kept("v1"), 0), (kept("v1", owner=""), 0), (kept("v2"), 1), (kept("v1", owner="uid-of-another"), 1)],
-    ids=["ours", "an orphan", "other content", "somebody else's"],
+    [
+        (kept("v1"), 0),
+        (kept("v1", owner=""), 0),
+        (kept("v2"), 1),
+        (kept("v1", owner="uid-of-another"), 1),
+        (kept("v1", owner="", labelled=False), 1),
+        (kept("v1", dying=True), 1),
+    ],
+    ids=["ours", "an orphan", "other content", "somebody else's", "an orphan without our labels", "on its way out"],
 )
 def test_a_revisions_name_that_is_taken_is_a_collision_unless_it_is_what_we_wanted(
     found: Response, collisions: int

@@ -144,7 +144,7 @@ def test_a_write_that_goes_through_ends_what_was_before() -> None:
 
 def test_what_is_gone_needs_no_deletion_and_a_place_to_create_in_that_is_gone_is_told() -> None:
     acting = Acting()
-    assert acting.carry_out([delete()], NOTHING) == ()
+    assert acting.carry_out([delete()], NOTHING, NOTHING) == ()
     (failure,) = acting.carry_out([create(0)], NOTHING)
     assert failure.action == create(0)
 
@@ -191,12 +191,19 @@ PROBE = ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v1"))
     [
         (ok(), "", 0),
         (refusal(422, "Invalid", "no such field"), "no such field", 0),
-        (DENIED, "not on this node", 0),
+        (DENIED, None, 0),
         (QUOTA, "", 0),
         (BROKEN, None, 1),
         (AWAY, None, 1),
     ],
-    ids=["accepted", "invalid", "forbidden", "a full quota: the pod that goes makes room", "broken", "away"],
+    ids=[
+        "accepted",
+        "invalid",
+        "forbidden, perhaps for the node",
+        "a full quota: the pod that goes makes room",
+        "broken",
+        "away",
+    ],
 )
 def test_what_a_dry_run_says_of_the_template(answer: Answer, verdict: str | None, failures: int) -> None:
     acting = Acting()
@@ -204,13 +211,58 @@ def test_what_a_dry_run_says_of_the_template(answer: Answer, verdict: str | None
     assert acting.memory.verdicts.get("v1") == verdict
 
 
+def test_a_name_that_is_taken_is_no_matter_of_the_template() -> None:
+    """A server looks for it when everything else has passed."""
+    acting = Acting()
+    assert acting.carry_out([PROBE], refusal(409, "AlreadyExists")) == ()
+    assert acting.memory.verdicts == {"v1": ""}
+
+
+def test_a_template_counts_as_refused_when_two_nodes_may_not_have_it() -> None:
+    acting = Acting()
+    acting.carry_out([PROBE], DENIED)
+    acting.carry_out([PROBE], DENIED)
+    assert acting.memory.verdicts == {"v1": "not on this node"}
+    assert acting.memory.ask_at == NOW + 60
+
+
 def test_a_template_that_is_accepted_after_all_begins_anew() -> None:
     acting = Acting()
-    for _ in range(3):
+    for _ in range(4):
         acting.carry_out([PROBE], DENIED)
     acting.carry_out([PROBE], ok())
-    acting.carry_out([PROBE], DENIED)
+    for _ in range(2):
+        acting.carry_out([PROBE], DENIED)
     assert acting.memory.ask_at == NOW + 60
+
+
+@pytest.mark.parametrize("answer", [refusal(409, "Conflict"), refusal(404, "NotFound"), LOST], ids=str)
+def test_an_answer_that_says_nothing_of_the_place_does_when_it_comes_again_and_again(answer: Answer) -> None:
+    """A webhook may give any. From the third in a row on the place has failed, and it is told."""
+    acting, told = Acting(), []
+    for looks in [[], [], [NOTHING], [NOTHING]]:
+        (failure,) = acting.carry_out([create(0)], answer, *looks)
+        told.append(failure.repeated)
+    assert told == [False, False, True, True]
+    assert acting.memory.held_back(NOW) == {"node-0": NOW + HELD}
+    acting.carry_out([create(0)], ok())
+    assert (acting.memory.failing, acting.memory.doubts) == ({}, {})
+
+
+def test_not_found_for_a_pod_that_is_there_is_a_failure() -> None:
+    acting = Acting()
+    (failure,) = acting.carry_out([delete()], NOTHING, stored("node-0-v1"))
+    assert failure.action == delete()
+
+
+def test_what_failed_before_neither_stops_the_others_nor_makes_them_start_slowly() -> None:
+    acting = Acting()
+    acting.carry_out([create(number) for number in range(1, 3)], ok(), ok())
+    acting.carry_out([create(0)], DENIED, NOTHING)
+    creates = [create(number) for number in range(6)]
+    (failure,) = acting.carry_out(creates, *[ok()] * 5, DENIED, NOTHING)
+    assert failure.action == create(0), "the last one to be tried"
+    assert len(acting.carry_out([create(0), create(7), create(8)], ok(), ok(), DENIED, NOTHING)) == 1
 
 
 def test_every_answer_is_told_to_those_who_count() -> None:

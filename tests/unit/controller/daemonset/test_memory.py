@@ -40,7 +40,7 @@ def test_a_refused_template_is_asked_about_ever_more_seldom() -> None:
     asked = []
     now = 0.0
     for _ in range(6):
-        memory.refused("v2", "no", now)
+        memory.refused("v2", "no", now, perhaps_of_node=False)
         asked.append(memory.ask_at - now)
         now = memory.ask_at
     assert asked == [60.0, 120.0, 240.0, 480.0, ASK_AGAIN_AT_MOST, ASK_AGAIN_AT_MOST]
@@ -125,14 +125,14 @@ def test_another_generation_begins_with_a_clean_page() -> None:
     memory.rules_of(old)
     for _ in range(2):
         memory.failed("node-3", NOW)
-    memory.refused("v1", "no", NOW)
+    memory.refused("v1", "no", NOW, perhaps_of_node=False)
     mold = memory.mold_of(old, revision("v1"))
     assert memory.mold_of(old, revision("v1")) is mold
     new = ds("v1", generation=2)
     memory.rules_of(new)
     assert memory.held_back(NOW) == {}
     assert memory.ask_at == 0.0
-    memory.refused("v2", "no", NOW)
+    memory.refused("v2", "no", NOW, perhaps_of_node=False)
     assert memory.ask_at == NOW + ASK_AGAIN_SECONDS
     assert memory.mold_of(new, revision("v1")) is not mold
 
