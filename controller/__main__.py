@@ -89,7 +89,13 @@ def run(
         ),
     ] = None,
     workers: Annotated[
-        int, typer.Option(min=1, max=100, envvar="KRUISE_DS_WORKERS", help="DaemonSets reconciled at the same time.")
+        int,
+        typer.Option(
+            min=1,
+            max=100,
+            envvar="KRUISE_DS_WORKERS",
+            help="DaemonSets decided about at the same time; one that waits for the API server does not count.",
+        ),
     ] = 3,
     leader_elect: Annotated[
         bool, typer.Option(envvar="KRUISE_DS_LEADER_ELECT", help="Act only while holding the Lease.")

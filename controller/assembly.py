@@ -36,8 +36,8 @@ from controller.runtime.backoff import failed_pod_backoff
 from controller.runtime.clock import Clock, elapsed
 from controller.runtime.freshness import Ledger, Stale
 from controller.runtime.pacing import Pacer, Urgency
-from controller.runtime.workers import Outcome
-from controller.runtime.workqueue import Taken, WorkQueue
+from controller.runtime.workers import Handle
+from controller.runtime.workqueue import WorkQueue
 from controller.serve.guard import BearerGuard
 from controller.settings import Settings
 from controller.telemetry.metrics import Metrics
@@ -66,7 +66,7 @@ class Parts(msgspec.Struct, frozen=True):
     recorder: Recorder
     guard: BearerGuard
     """Of /metrics, where it is asked for."""
-    handle: Callable[[Taken[Key]], Awaitable[Outcome]]
+    handle: Handle[Key]
     """One pass over the DaemonSet of a key."""
     on_malformed: Callable[[str, Malformed], None]
 
@@ -90,7 +90,7 @@ def assemble(
     informers = Informers(settings.namespaces)
     memories, ledger = Memories(), Ledger()
     queue, pacer = WorkQueue[Key](), Pacer[Key]()
-    recorder = Recorder(client, clock, identity, report.event_dropped)
+    recorder = Recorder(client.apart(), clock, identity, report.event_dropped)
 
     def enqueue(key: Key, urgency: Urgency, reason: str) -> None:
         queue.add_after(key, pacer.delay(key, urgency, asyncio.get_running_loop().time()), reason)

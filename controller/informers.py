@@ -100,7 +100,7 @@ class Informers:
             for namespace, writer in writers.items():
                 name = f"{what.name} in {namespace}" if namespace else what.name
                 reflector = Reflector(
-                    client,
+                    client.apart(),
                     what,
                     writer,
                     namespace=namespace,

@@ -7,7 +7,7 @@ after it (D11, behaviour.md §7.3).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from typing import assert_never
 
 from controller.api.daemonset import DaemonSet
@@ -36,6 +36,7 @@ from controller.kube.errors import (
     Unreachable,
 )
 from controller.kube.kinds import PODS, REVISIONS
+from controller.kube.throttle import CEILING
 from controller.planner.actions import (
     ROOM,
     Action,
@@ -76,17 +77,8 @@ async def carry_out(
             return (Failure(action=adoptions[0], error=error),)
     creates = [action for action in actions if isinstance(action, CreatePod)]
     others = [action for action in actions if not isinstance(action, CreatePod)]
-    failures = await _side_by_side([turn.carry_out(action) for action in others])
+    failures = await turn.side_by_side(others)
     return (*failures, *await turn.create_slowly(creates))
-
-
-async def _side_by_side(attempts: Sequence[Coroutine[None, None, Failure | None]]) -> list[Failure]:
-    if len(attempts) == 1:
-        failure = await attempts[0]
-        return [] if failure is None else [failure]
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(attempt) for attempt in attempts]
-    return [failure for task in tasks if (failure := task.result()) is not None]
 
 
 def is_refusal(error: ApiError) -> bool:
@@ -104,6 +96,21 @@ class _Turn:
         self._noted: set[str] = set()
         """Places that have failed in this pass: once is enough, however many creates a full quota has refused."""
 
+    async def side_by_side(self, actions: Sequence[Action]) -> list[Failure]:
+        """Try them all, so many at once as there are places at the server: what all passes together wait with is
+        bounded, however many pods they want."""
+        failures: list[Failure | None] = [None] * len(actions)
+        left = iter(enumerate(actions))
+
+        async def one_after_the_other() -> None:
+            for number, action in left:
+                failures[number] = await self.carry_out(action)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(len(actions), CEILING)):
+                group.create_task(one_after_the_other())
+        return [failure for failure in failures if failure is not None]
+
     async def create_slowly(self, creates: Sequence[CreatePod]) -> list[Failure]:
         """Batches of 1, 2, 4 … pods; a batch with an error is the last one of this pass. Then those that failed
         before, which are few: they say nothing about the others.
@@ -120,13 +127,13 @@ class _Turn:
         failures: list[Failure] = []
         while done < len(first) and not failures:
             batch = first[done : done + size]
-            failures = await _side_by_side([self.carry_out(action) for action in batch])
+            failures = await self.side_by_side(batch)
             done, size = done + len(batch), size * 2
         if first and (done == len(failures) or ROOM in self._noted):
             self._memory.proven = ""
         elif done > 1:
             self._memory.proven = revision_hash
-        return [*failures, *await _side_by_side([self.carry_out(action) for action in again])]
+        return [*failures, *await self.side_by_side(again)]
 
     async def carry_out(self, action: Action) -> Failure | None:
         """Try one action. None: done, or there is nothing left to do."""

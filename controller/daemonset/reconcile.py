@@ -73,7 +73,8 @@ class Reconciler:
         self._overdue: set[str] = set()
         self._secrets = KnownSecrets()
 
-    async def __call__(self, taken: Taken[Key]) -> Outcome:
+    async def __call__(self, taken: Taken[Key], only_waits: Callable[[], None]) -> Outcome:
+        """`only_waits` is told when all is decided: from then on the pass waits for the server."""
         key = taken.key
         daemonset = self._caches.daemonsets.get(key)
         if daemonset is None or daemonset.dying:
@@ -84,7 +85,7 @@ class Reconciler:
         stale = self._stale(daemonset)
         if stale is not None and elapsed() - stale.since < LOOK_AGAIN_SECONDS:
             return ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
-        return await self._pass(daemonset, fresh=stale is None)
+        return await self._pass(daemonset, only_waits, fresh=stale is None)
 
     def forget(self, uid: str) -> None:
         """The DaemonSet is gone."""
@@ -92,7 +93,7 @@ class Reconciler:
         self._overdue.discard(uid)
         self._secrets.forget(uid)
 
-    async def _pass(self, daemonset: DaemonSet, *, fresh: bool) -> Outcome:
+    async def _pass(self, daemonset: DaemonSet, only_waits: Callable[[], None], *, fresh: bool) -> Outcome:
         key, memory, hands = daemonset.key, self._memories.of(daemonset.uid), await self._discreet_hands(daemonset)
         self._pacer.began(key)
         now, since = self._clock(), elapsed()
@@ -105,6 +106,7 @@ class Reconciler:
             for note in decided.notes:
                 self._hands.say(daemonset, note)
             memory.eager = decided.more
+            only_waits()
             failures = await carry_out(decided.actions, daemonset, memory, hands)
             memory.trouble = trouble_after(memory.trouble, decided, failures)
             errors = tuple(failure.error for failure in failures)
@@ -118,15 +120,16 @@ class Reconciler:
             self._pacer.passed(key, cost, asyncio.get_running_loop().time())
 
     async def _discreet_hands(self, daemonset: DaemonSet) -> Hands:
-        """Ours for one pass: whatever the server says in it may be repeated in log, event and status.
+        """Ours for one pass, with a turn of its own at the server: whatever others wait for, it need not.
 
-        That goes for every request: a webhook that judges the status is shown the template too.
+        Whatever the server says in it may be repeated in log, event and status. That goes for every request: a
+        webhook that judges the status is shown the template too.
         """
         caches = self._caches
         revisions = (*caches.revisions_of(daemonset), *caches.orphan_revisions_in(daemonset.namespace))
         templates = {revision.identity: revision.template for revision in revisions}
         secrets = await self._secrets.of(daemonset.uid, templates | {daemonset.identity: daemonset.spec.template})
-        client = self._hands.client.retelling(lambda error: discreet_error(error, secrets))
+        client = self._hands.client.apart().retelling(lambda error: discreet_error(error, secrets))
         return msgspec.structs.replace(self._hands, client=client)
 
     def _decide(self, daemonset: DaemonSet, memory: Memory, now: float, *, fresh: bool) -> Plan:

@@ -75,6 +75,12 @@ class Client:
         other._retell = retell
         return other
 
+    def apart(self) -> Client:
+        """The same client with a place of its own: one request of it at a time waits for nobody else's."""
+        other = copy(self)
+        other._sender = self._sender.apart()
+        return other
+
     def decoder(self, resource: Resource[W, T]) -> Decoder[W, T]:
         """The one decoder of `resource`, made at the first call."""
         decoder = self._decoders.get(resource)

@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from copy import copy
 
 import msgspec
 
@@ -14,7 +15,7 @@ from controller.kube import errors
 from controller.kube.errors import ApiError, Busy, ConfigError, Unauthorized
 from controller.kube.ndjson import Lines
 from controller.kube.request import Request, Response, Stream, Transport
-from controller.kube.throttle import NoTurn, Throttle
+from controller.kube.throttle import Lane, NoTurn, Throttle
 
 CALL_SECONDS = 30.0
 """A call ends within this time, waiting for a turn and for a busy server included."""
@@ -64,10 +65,17 @@ class Sender:
         """
         self._transport = transport
         self._throttle = throttle or Throttle()
+        self._lane = Lane(self._throttle)
         self._on_response = on_response
         self._refresh = refresh
         self._call_seconds = call_seconds
         self._request_seconds = request_seconds
+
+    def apart(self) -> Sender:
+        """The same, with a place of its own besides those that all share."""
+        other = copy(self)
+        other._lane = Lane(self._throttle, own=1)
+        return other
 
     async def send(self, call: Call, request: Request) -> Response:
         """The answer, if it is a 2xx; otherwise an ApiError."""
@@ -129,7 +137,7 @@ class Sender:
     async def _exchange(self, call: Call, request: Request, deadline: float) -> Response:
         loop = asyncio.get_running_loop()
         try:
-            await self._throttle.enter(within=deadline - loop.time())
+            await self._lane.enter(within=deadline - loop.time())
         except NoTurn:
             raise Busy(call.verb, call.what, f"no turn within {self._call_seconds:g} s") from None
         began = loop.time()
@@ -148,7 +156,7 @@ class Sender:
         except (OSError, TimeoutError) as error:
             raise errors.unanswered(call.verb, call.what, error) from error
         finally:
-            self._throttle.leave(busy=status == 429)
+            self._lane.leave(busy=status == 429)
             self._report(call, status, began)
 
     def _report(self, call: Call, status: int, began: float) -> None:

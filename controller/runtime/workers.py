@@ -1,4 +1,4 @@
-"""Hands that take keys from the queue, and the one policy for what happens to a key afterwards."""
+"""Workers that take keys from the queue, and the one policy for what happens to a key afterwards."""
 
 from __future__ import annotations
 
@@ -39,6 +39,10 @@ class Retry(msgspec.Struct, frozen=True):
 
 Outcome: TypeAlias = Done | ComeBack | Retry
 
+Handle: TypeAlias = Callable[[Taken[K], Callable[[], None]], Awaitable[Outcome]]
+"""Makes one pass. It calls what it is given once it has only answers to wait for: from then on it is in no worker's
+way, however long they take. Its key stays in its hand until it ends."""
+
 
 class Pass(msgspec.Struct, Generic[K], frozen=True):
     """One finished pass over a key: what logs and metrics are made of."""
@@ -70,15 +74,18 @@ def settle(queue: WorkQueue[K], key: K, outcome: Outcome) -> None:
 async def workers(
     count: int,
     queue: WorkQueue[K],
-    handle: Callable[[Taken[K]], Awaitable[Outcome]],
+    handle: Handle[K],
     *,
     on_outcome: Callable[[Pass[K]], None],
     drain: float = DRAIN_SECONDS,
 ) -> AsyncIterator[None]:
     """While the block runs, `count` workers process keys. It closes the queue when it is left.
 
-    Left in peace, the workers finish the keys in their hands within `drain` seconds and are then cancelled.
-    Left by an exception or by cancellation (leadership lost), they are cancelled at once.
+    A pass that only waits for answers is carried on beside the workers: so there may be one for every key, and none
+    keeps another one waiting. What is sent meanwhile is bounded elsewhere (`controller.kube.throttle`).
+
+    Left in peace, the passes end within `drain` seconds and are then cancelled. Left by an exception or by
+    cancellation (leadership lost), they are cancelled at once.
 
     An exception from `handle` ends that pass and not the worker: it is told to `on_outcome` and retried.
     `LeadershipLost` is the exception to that: nobody may go on, so it leaves this block, inside an
@@ -86,41 +93,70 @@ async def workers(
     """
     try:
         async with asyncio.TaskGroup() as group:
-            crew = [
-                group.create_task(_work(queue, handle, on_outcome), name=f"worker-{number}")
-                for number in range(count)
-            ]
+            crew = _Crew(group, queue, handle, on_outcome)
+            for number in range(count):
+                crew.hire(f"worker-{number}")
             yield
             queue.close()
-            if crew:
-                _, late = await asyncio.wait(crew, timeout=drain)
-                for worker in late:
-                    worker.cancel()
+            if crew.tasks:
+                _, late = await asyncio.wait(crew.tasks, timeout=drain)
+                for task in late:
+                    task.cancel()
     finally:
         queue.close()
 
 
-async def _work(
-    queue: WorkQueue[K],
-    handle: Callable[[Taken[K]], Awaitable[Outcome]],
-    on_outcome: Callable[[Pass[K]], None],
-) -> None:
-    loop = asyncio.get_running_loop()
-    while True:
+class _Crew(Generic[K]):
+    """The workers, and the passes that were handed on by one."""
+
+    def __init__(
+        self,
+        group: asyncio.TaskGroup,
+        queue: WorkQueue[K],
+        handle: Handle[K],
+        on_outcome: Callable[[Pass[K]], None],
+    ) -> None:
+        self._group, self._queue, self._handle, self._on_outcome = group, queue, handle, on_outcome
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    def hire(self, name: str) -> None:
+        task = self._group.create_task(self._work(name), name=name)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def _work(self, name: str) -> None:
+        """Pass after pass, until one only waits for answers: then another worker of that name goes on."""
+        relieved = False
+
+        def relieve() -> None:
+            nonlocal relieved
+            if relieved:
+                return
+            relieved = True
+            if (task := asyncio.current_task()) is not None:
+                task.set_name("pass")
+            self.hire(name)
+
+        while not relieved:
+            try:
+                async with self._queue.take() as taken:
+                    await self._pass(taken, relieve)
+            except QueueClosed:
+                return
+
+    async def _pass(self, taken: Taken[K], relieve: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        crashed = False
+        outcome: Outcome
         try:
-            async with queue.take() as taken:
-                began = loop.time()
-                crashed = False
-                try:
-                    outcome = await handle(taken)
-                except Exception as error:
-                    if _means_leadership_lost(error):
-                        raise
-                    outcome, crashed = Retry(error), True
-                settle(queue, taken.key, outcome)
-                on_outcome(Pass(taken, outcome, loop.time() - began, crashed))
-        except QueueClosed:
-            return
+            outcome = await self._handle(taken, relieve)
+        except Exception as error:
+            if _means_leadership_lost(error):
+                raise
+            outcome, crashed = Retry(error), True
+        settle(self._queue, taken.key, outcome)
+        self._on_outcome(Pass(taken, outcome, loop.time() - began, crashed))
 
 
 def _means_leadership_lost(error: Exception) -> bool:

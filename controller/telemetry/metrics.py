@@ -99,7 +99,10 @@ class Metrics:
             "controller_runtime_reconcile_time_seconds", "Length of a pass, writes included", PASSES
         )
         self._active = Gauge(
-            "controller_runtime_active_workers", "Passes now", ("controller",), registry=self.registry
+            "controller_runtime_active_workers",
+            "Passes now; one that waits for the API server takes no worker",
+            ("controller",),
+            registry=self.registry,
         ).labels(CONTROLLER)
         Gauge(
             "controller_runtime_max_concurrent_reconciles",

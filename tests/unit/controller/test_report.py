@@ -6,7 +6,7 @@ import asyncio
 import io
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -136,7 +136,7 @@ async def test_a_crashed_pass_has_one_line_that_carries_the_id_of_the_pass(out: 
     report, queue, over = Report(Metrics(version="0")), WorkQueue[Key](), asyncio.Event()
     tries: list[Key] = []
 
-    async def handle(taken: Taken[Key]) -> Outcome:
+    async def handle(taken: Taken[Key], only_waits: Callable[[], None]) -> Outcome:
         tries.append(taken.key)
         structlog.get_logger().info("inside")
         if len(tries) == 1:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from controller.api.wellknown import FAILED_CREATE, FAILED_DELETE, SUCCESSFUL_CREATE, SUCCESSFUL_DELETE
 from controller.daemonset.execute import ENDING_SECONDS
 from controller.daemonset.memory import FAILING_FIRST
 from controller.kube.errors import ApiError, Busy, Conflict, Forbidden, Invalid, ServerError, Unknown, Unreachable
-from controller.kube.request import NotConnected, Response
+from controller.kube.request import NotConnected, Request, Response
+from controller.kube.throttle import CEILING
 from controller.planner.actions import (
     ROOM,
     Action,
@@ -24,7 +27,7 @@ from controller.planner.actions import (
 )
 from controller.runtime.freshness import PODS
 from tests.beds.hands import Acting, refusal, stored
-from tests.beds.scripted import Answer, ok
+from tests.beds.scripted import Answer, Script, ok
 from tests.beds.worlds import NOW, OURS, ds, pod, revision
 
 QUOTA = refusal(403, "Forbidden", 'pods "demo-0" is forbidden: exceeded quota: pods, requested: pods=1, limited: 4')
@@ -289,3 +292,23 @@ def test_nothing_is_planned_before_the_caches_show_what_was_written() -> None:
     assert behind is not None
     assert behind.resource == PODS
     assert acting.hands.ledger.check(OURS, {PODS: 7}, lambda uid: False, NOW) is None
+
+
+def test_of_very_many_actions_only_so_many_are_under_way_as_there_are_places() -> None:
+    """What waits costs memory, and there may be a pass of every DaemonSet that waits."""
+    acting = Acting()
+    acting.memory.proven = "v1"
+    most = 0
+    creates = [create(number) for number in range(3 * CEILING)]
+
+    class Watched(Script):
+        async def exchange(self, request: Request) -> Response:
+            nonlocal most
+            most = max(most, len(asyncio.all_tasks()) - 1)
+            return await super().exchange(request)
+
+    acting.script = Watched()
+    acting.__post_init__()
+    assert acting.carry_out(creates, *[ok()] * len(creates)) == ()
+    assert len(acting.asked) == len(creates)
+    assert most == CEILING

@@ -74,6 +74,10 @@ class Passes:
             ),
         )
 
+    def _waits(self) -> None:
+        """From now on the pass only waits for the server: it has asked for nothing before."""
+        assert not self.acting.script.requests
+
     def _count(self, what: str) -> None:
         setattr(self, what, getattr(self, what) + 1)
 
@@ -90,7 +94,7 @@ class Passes:
         script = self.acting.script
         script.answers[:] = answers
         script.requests.clear()
-        outcome = await self.reconciler(Taken(key=self.daemonset.key, reasons=(), queued_seconds=0.0))
+        outcome = await self.reconciler(Taken(key=self.daemonset.key, reasons=(), queued_seconds=0.0), self._waits)
         assert not script.answers, f"nobody asked for {script.answers}"
         return outcome
 
@@ -99,7 +103,7 @@ class Passes:
         script = self.acting.script
         script.answers[:] = [ok()] * 9
         script.requests.clear()
-        return await self.reconciler(Taken(key=self.daemonset.key, reasons=(), queued_seconds=0.0))
+        return await self.reconciler(Taken(key=self.daemonset.key, reasons=(), queued_seconds=0.0), self._waits)
 
     @property
     def asked(self) -> list[str]:

@@ -122,7 +122,7 @@ def test_a_429_narrows_the_throttle_and_leaves_it_empty() -> None:
         throttle = Throttle(ceiling=8)
         await Client(Sender(Script(BUSY, ok()), throttle=throttle)).create(THINGS, "default", b"{}")
         assert throttle.places == 5  # halved to 4, and one more after the good seconds that followed
-        assert throttle.in_flight == 0
+        assert throttle.taken == 0
 
     virtually(main())
 
@@ -136,7 +136,7 @@ def test_a_call_that_gets_no_turn_in_time_is_refused_unsent() -> None:
         with pytest.raises(errors.Busy, match="no turn within 30 s"):
             await client.create(THINGS, "default", b"{}")
         assert len(script.requests) == 1
-        assert throttle.in_flight == 0
+        assert throttle.taken == 0
 
     virtually(main())
 

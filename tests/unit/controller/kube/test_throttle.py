@@ -2,38 +2,39 @@ from __future__ import annotations
 
 import asyncio
 
-from controller.kube.throttle import Throttle
+from controller.kube.throttle import Lane, Throttle
 from tests.beds.virtual_time import now, virtually
 
 
-async def worked(throttle: Throttle, seconds: float, *, busy: bool = False) -> float:
+async def worked(lane: Lane, seconds: float, *, busy: bool = False) -> float:
     """When the turn came."""
-    await throttle.enter()
+    await lane.enter()
     came = now()
     await asyncio.sleep(seconds)
-    throttle.leave(busy=busy)
+    lane.leave(busy=busy)
     return came
 
 
-async def crowd(throttle: Throttle, size: int, seconds: float = 10.0) -> list[float]:
+async def crowd(lane: Lane, size: int, seconds: float = 10.0) -> list[float]:
     began = now()
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(worked(throttle, seconds)) for _ in range(size)]
+        tasks = [group.create_task(worked(lane, seconds)) for _ in range(size)]
     return [task.result() - began for task in tasks]
 
 
 def test_no_more_than_the_ceiling_are_in_flight_and_the_rest_wait_in_order() -> None:
-    assert virtually(crowd(Throttle(ceiling=2), 5)) == [0, 0, 10, 10, 20]
+    assert virtually(crowd(Lane(Throttle(ceiling=2)), 5)) == [0, 0, 10, 10, 20]
 
 
 def test_a_429_halves_the_places_and_a_burst_of_them_counts_once() -> None:
     async def main() -> None:
         throttle = Throttle(ceiling=8)
+        lane = Lane(throttle)
         async with asyncio.TaskGroup() as group:
             for _ in range(8):
-                group.create_task(worked(throttle, 0.5, busy=True))
+                group.create_task(worked(lane, 0.5, busy=True))
         assert throttle.places == 4
-        await worked(throttle, 2.0, busy=True)
+        await worked(lane, 2.0, busy=True)
         assert throttle.places == 2
 
     virtually(main())
@@ -42,28 +43,29 @@ def test_a_429_halves_the_places_and_a_burst_of_them_counts_once() -> None:
 def test_places_never_fall_below_one_and_come_back_one_a_good_second() -> None:
     async def main() -> None:
         throttle = Throttle(ceiling=3)
+        lane = Lane(throttle)
         for _ in range(4):
-            await worked(throttle, 2.0, busy=True)
+            await worked(lane, 2.0, busy=True)
         assert throttle.places == 1
         for expected in (2, 3, 3):
-            await worked(throttle, 0.2)
-            await worked(throttle, 0.9)
+            await worked(lane, 0.2)
+            await worked(lane, 0.9)
             assert throttle.places == expected
 
     virtually(main())
 
 
 def test_a_bucket_lets_the_burst_through_and_then_its_rate() -> None:
-    came = virtually(crowd(Throttle(qps=10, burst=3), 6, seconds=0.0))
+    came = virtually(crowd(Lane(Throttle(qps=10, burst=3)), 6, seconds=0.0))
     assert [round(moment, 6) for moment in came] == [0, 0, 0, 0.1, 0.2, 0.3]
 
 
 def test_an_idle_bucket_fills_no_higher_than_the_burst() -> None:
     async def main() -> list[float]:
-        throttle = Throttle(qps=10, burst=2)
-        await crowd(throttle, 2, seconds=0.0)
+        lane = Lane(Throttle(qps=10, burst=2))
+        await crowd(lane, 2, seconds=0.0)
         await asyncio.sleep(100)
-        return await crowd(throttle, 3, seconds=0.0)
+        return await crowd(lane, 3, seconds=0.0)
 
     assert [round(moment, 6) for moment in virtually(main())] == [0, 0, 0.1]
 
@@ -71,14 +73,15 @@ def test_an_idle_bucket_fills_no_higher_than_the_burst() -> None:
 def test_whoever_is_cancelled_while_waiting_leaves_no_gap() -> None:
     async def main() -> list[float]:
         throttle = Throttle(ceiling=1)
+        lane = Lane(throttle)
         async with asyncio.TaskGroup() as group:
-            group.create_task(worked(throttle, 5.0))
+            group.create_task(worked(lane, 5.0))
             await asyncio.sleep(0)
-            waiting = group.create_task(worked(throttle, 5.0))
+            waiting = group.create_task(worked(lane, 5.0))
             await asyncio.sleep(1)
             waiting.cancel()
-        assert throttle.in_flight == 0
-        return await crowd(throttle, 2)
+        assert throttle.taken == 0
+        return await crowd(lane, 2)
 
     assert virtually(main()) == [0, 10]
 
@@ -86,16 +89,89 @@ def test_whoever_is_cancelled_while_waiting_leaves_no_gap() -> None:
 def test_whoever_is_cancelled_at_its_turn_passes_it_on() -> None:
     async def main() -> None:
         throttle = Throttle(ceiling=1)
-        await throttle.enter()
+        lane = Lane(throttle)
+        await lane.enter()
         async with asyncio.TaskGroup() as group:
-            first = group.create_task(worked(throttle, 5.0))
-            second = group.create_task(worked(throttle, 5.0))
+            first = group.create_task(worked(lane, 5.0))
+            second = group.create_task(worked(lane, 5.0))
             await asyncio.sleep(0)
-            throttle.leave()  # gives the turn to `first`, which …
+            lane.leave()  # gives the turn to `first`, which …
             first.cancel()  # … is cancelled before it runs again
         assert first.cancelled()
         assert second.done()
         assert not second.cancelled()
-        assert throttle.in_flight == 0
+        assert throttle.taken == 0
 
     virtually(main())
+
+
+async def stuck(lane: Lane, size: int, group: asyncio.TaskGroup) -> list[asyncio.Task[float]]:
+    """So many requests that nobody answers."""
+    tasks = [group.create_task(worked(lane, 1e6)) for _ in range(size)]
+    await asyncio.sleep(1)
+    return tasks
+
+
+def test_with_a_place_of_its_own_a_lane_waits_for_no_others_however_many_hang() -> None:
+    async def main() -> tuple[list[float], int]:
+        throttle = Throttle(ceiling=5)
+        async with asyncio.TaskGroup() as group:
+            hanging = [task for _ in range(60) for task in await stuck(Lane(throttle, own=1), 20, group)]
+            came = await crowd(Lane(throttle, own=1), 4, seconds=0.02)
+            taken = throttle.taken
+            for task in hanging:
+                task.cancel()
+        return came, taken
+
+    came, taken = virtually(main())
+    assert [round(moment, 6) for moment in came] == [0, 0.02, 0.04, 0.06]
+    assert taken == 5
+
+
+def test_a_place_of_its_own_is_one_more_and_is_given_back() -> None:
+    async def main() -> list[float]:
+        throttle = Throttle(ceiling=2)
+        lane = Lane(throttle, own=1)
+        first = await crowd(lane, 4)
+        assert throttle.taken == 0
+        return [*first, *await crowd(lane, 3)]
+
+    assert virtually(main()) == [0, 0, 0, 10, 0, 0, 0]
+
+
+def test_what_goes_beyond_that_is_shared_in_turns() -> None:
+    """A lane with very many requests does not keep the one behind it waiting for all of them."""
+
+    async def main() -> float:
+        throttle = Throttle(ceiling=1)
+        many, few = Lane(throttle, own=1), Lane(throttle, own=1)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(worked(many, 1e6))
+            for _ in range(50):
+                group.create_task(worked(many, 10.0))
+            group.create_task(worked(few, 1e6))
+            await asyncio.sleep(1)
+            began = now()
+            came = await worked(few, 0.0)
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+        return came - began
+
+    assert virtually(main()) <= 20.0
+
+
+def test_a_request_that_is_cancelled_gives_the_lane_its_own_place_back() -> None:
+    async def main() -> list[float]:
+        throttle = Throttle(ceiling=1)
+        other, lane = Lane(throttle), Lane(throttle, own=1)
+        await other.enter()
+        await lane.enter()
+        async with asyncio.TaskGroup() as group:
+            first, second = (group.create_task(worked(lane, 5.0)) for _ in range(2))
+            await asyncio.sleep(1)
+            lane.leave()  # gives the turn to `first`, which …
+            first.cancel()  # … is cancelled before it runs again
+        assert (throttle.taken, second.result()) == (1, 1001.0)
+        return await crowd(lane, 2)
+
+    assert virtually(main())[0] == 0

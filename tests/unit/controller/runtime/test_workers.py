@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import pytest
 
@@ -10,22 +10,25 @@ from controller.runtime.workers import ComeBack, Done, Outcome, Pass, Retry, wor
 from controller.runtime.workqueue import Taken, WorkQueue
 from tests.beds.virtual_time import now, virtually
 
-Handler = Callable[[Taken[str]], Awaitable[Outcome]]
-
 
 class Diary:
     """Handles keys by script, and remembers when."""
 
-    def __init__(self, *script: Outcome | Exception, busy: float = 0.0) -> None:
-        self.script, self.busy = list(script), busy
+    def __init__(self, *script: Outcome | Exception, busy: float = 0.0, answers: float = 0.0) -> None:
+        """A pass works for `busy` seconds and then only waits for answers, for `answers` seconds."""
+        self.script, self.busy, self.answers = list(script), busy, answers
         self.begun: list[tuple[str, float]] = []
         self.passes: list[Pass[str]] = []
         self.cancelled = 0
 
-    async def handle(self, taken: Taken[str]) -> Outcome:
+    async def handle(self, taken: Taken[str], only_waits: Callable[[], None]) -> Outcome:
         self.begun.append((taken.key, round(now() - 1000.0, 3)))
         try:
             await asyncio.sleep(self.busy)
+            if self.answers:
+                only_waits()
+                only_waits()  # nothing new
+                await asyncio.sleep(self.answers)
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
@@ -83,6 +86,27 @@ def test_several_keys_at_once_but_never_one_key_twice() -> None:
     assert diary.begun == [("a", 0.0), ("b", 0.0), ("c", 10.0)]
 
 
+def test_a_pass_that_only_waits_for_answers_is_in_no_others_way_and_stays_the_only_one_of_its_key() -> None:
+    diary = Diary(busy=0.5, answers=100.0)
+    run_for(99, diary, "a", "b", "c", "a")
+    assert diary.begun == [("a", 0.0), ("b", 0.5), ("c", 1.0)]
+
+
+def test_after_passes_that_only_waited_there_are_as_many_workers_as_before() -> None:
+    diary = Diary(busy=1.0, answers=0.5)
+    run_for(60, diary, *"abcdefg", count=2)
+    assert [at for _, at in diary.begun] == [0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 3.0]
+
+
+def test_passes_that_only_wait_are_drained_like_the_others() -> None:
+    diary = Diary(answers=10.0)
+    gone = run_for(5, diary, "a", "b", "c")
+    assert (gone, len(diary.passes), diary.cancelled) == (10.0, 3, 0)
+    diary = Diary(answers=1000.0)
+    gone = run_for(5, diary, "a", "b", "c")
+    assert (gone, len(diary.passes), diary.cancelled) == (25.0, 0, 3)
+
+
 def test_leaving_in_peace_lets_running_keys_finish_and_starts_no_other() -> None:
     diary = Diary(busy=10.0)
     gone = run_for(5, diary, "a", "b")
@@ -97,8 +121,8 @@ def test_a_key_that_takes_too_long_is_cancelled_after_the_drain_time() -> None:
     assert (diary.cancelled, gone) == (2, 25.0)
 
 
-def test_leaving_by_an_exception_cancels_at_once() -> None:
-    diary = Diary(busy=1000.0)
+@pytest.mark.parametrize("diary", [Diary(busy=1000.0), Diary(answers=1000.0)], ids=["at work", "waiting"])
+def test_leaving_by_an_exception_cancels_at_once(diary: Diary) -> None:
 
     async def main() -> None:
         queue: WorkQueue[str] = WorkQueue()
