@@ -1,4 +1,5 @@
-"""The four stores and the questions asked of them. One pass reads them without an await in between."""
+"""The four stores and the questions asked of them. One pass reads them without an await in between, when they are
+whole."""
 
 from __future__ import annotations
 
@@ -28,9 +29,18 @@ class Caches:
         self._by_uid = daemonsets.index(lambda ds: ds.uid)
         self._by_namespace = daemonsets.index(lambda ds: ds.namespace)
         self._pods_by_owner = pods.index(lambda pod: pod.owner_uid or None)
+        self._pods_by_node = pods.index(lambda pod: pod.node if pod.owner_uid else None)
         self._orphans = pods.index(lambda pod: None if pod.owner_uid else pod.namespace)
         self._revisions_by_owner = revisions.index(lambda revision: revision.owner_uid or None)
         self._orphan_revisions = revisions.index(lambda revision: None if revision.owner_uid else revision.namespace)
+
+    async def whole(self) -> None:
+        """Wait until no list is half taken in: until the next await each store is as the server was at one moment."""
+        stores: tuple[Store[DaemonSet] | Store[Pod] | Store[Node] | Store[Revision], ...]
+        stores = (self.daemonsets, self.pods, self.nodes, self.revisions)
+        while not all(store.is_whole for store in stores):
+            for store in stores:
+                await store.whole()
 
     def daemonset_of(self, uid: str) -> DaemonSet | None:
         """The DaemonSet with this uid, whatever its name or the API version that a reference to it used (D4)."""
@@ -49,9 +59,9 @@ class Caches:
     def pods_of(self, daemonset: DaemonSet) -> tuple[Pod, ...]:
         return tuple(self._pods_by_owner.get(daemonset.uid).values())
 
-    def has_pod_on(self, daemonset: DaemonSet, node: str) -> bool:
-        """Whether one of its pods is on the node, or aimed at it."""
-        return any(pod.node == node for pod in self._pods_by_owner.get(daemonset.uid).values())
+    def owners_on(self, node: str) -> set[str]:
+        """The uids of those who have a pod on the node, or one that is aimed at it."""
+        return {pod.owner_uid for pod in self._pods_by_node.get(node).values()}
 
     def orphans_in(self, namespace: str) -> tuple[Pod, ...]:
         return tuple(self._orphans.get(namespace).values())

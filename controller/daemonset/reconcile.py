@@ -95,6 +95,9 @@ class Reconciler:
 
     async def _pass(self, daemonset: DaemonSet, only_waits: Callable[[], None], *, fresh: bool) -> Outcome:
         key, memory, hands = daemonset.key, self._memories.of(daemonset.uid), await self._discreet_hands(daemonset)
+        await self._caches.whole()
+        if self._caches.daemonsets.get(key) is not daemonset:
+            return ComeBack(AT_ONCE, "changed before anything was decided")
         self._pacer.began(key)
         now, since = self._clock(), elapsed()
         began = perf_counter()

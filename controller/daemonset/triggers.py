@@ -85,6 +85,7 @@ class Triggers:
         if old is not None and new is not None and old.same_placement(new):
             return
         self._caches.fleet.changed()
+        owners = self._caches.owners_on(change.key.name)
         for daemonset in self._caches.daemonsets.values():
             try:
                 rules = self._memories.of(daemonset.uid).rules_of(daemonset)
@@ -93,7 +94,7 @@ class Triggers:
             before, after = _verdict(rules, old), _verdict(rules, new)
             if before == after:
                 continue
-            if {before, after} <= UNWANTED and not self._caches.has_pod_on(daemonset, change.key.name):
+            if {before, after} <= UNWANTED and daemonset.uid not in owners:
                 continue
             self._enqueue(daemonset.key, "urgent", f"node {change.key.name} changed")
         if new is None:

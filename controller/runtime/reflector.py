@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Generic, Literal, NoReturn, TypeVar
 
@@ -32,7 +32,9 @@ MISSING = 2.0
 AWAY = 1.0
 """Seconds between two looks for a server that does not answer: it feels none of them, and work waits for it."""
 TURN = 128
-"""Events and changes after which the other tasks get their turn (some milliseconds), never amid one event's."""
+"""Events, and objects of a list, after which the other tasks get their turn (some milliseconds)."""
+CHANGE = 8
+"""For how many of them a change counts: it has to be told, and a node's is judged for each DaemonSet."""
 
 
 RestartReason = Literal["closed", "gone", "error", "timeout"]
@@ -50,8 +52,9 @@ class Contact(Value):
 class Reflector(Generic[W, T]):
     """Lists and watches one resource (in one namespace, or in all) and writes what it sees into one store.
 
-    `on_change` is called for every change of an event in the very step that made them, with store and indexes up to
-    date, so that nobody can see a change before its listener has; all changes that a list brings are one such step.
+    `on_change` is called for every change in the very step that made it, with store and indexes up to date, so that
+    nobody can see a change before its listener has. A list is told object by object, and others get their turn in
+    between; `relist` never cuts that short, so the store is never half told for longer than telling takes.
     `on_contact` says when the server goes or comes, once each.
     Callbacks must be quick and must not raise: an error in one is a bug and ends `run`, because a cache that
     silently misses a change is worse than none.
@@ -85,6 +88,7 @@ class Reflector(Generic[W, T]):
         self._contact: str = ""
         self._doubted = False
         self._cut: asyncio.Timeout | None = None
+        self._swapping = False
         self._woken = asyncio.Event()
         self._lasted = self._delivered = False
         """Of the last stream, once it was complete: whether it stayed open for a while, and whether anything came."""
@@ -102,8 +106,7 @@ class Reflector(Generic[W, T]):
         self._doubted = True
         self._woken.set()
         self._synced.clear()
-        if self._cut is not None and not self._cut.expired():
-            self._cut.reschedule(asyncio.get_running_loop().time())
+        self._cut_short()
 
     async def run(self) -> NoReturn:
         """Never returns; raises only for a bug. Cancel it to stop."""
@@ -204,17 +207,37 @@ class Reflector(Generic[W, T]):
         elif self._cut.when() is not None:
             self._cut.reschedule(None)
 
+    def _cut_short(self) -> None:
+        """End the stream, if there is one; a list that is being told is told to its end first."""
+        if self._cut is not None and not self._cut.expired() and not self._swapping:
+            self._cut.reschedule(asyncio.get_running_loop().time())
+
     async def _tell(self, event: watch.StoreEvent[T]) -> None:
-        """Store, indexes, listeners: one step without an await, however many changes the event brings."""
+        if isinstance(event, watch.InitDone):
+            await self._tell_list(event.version)
+            return
         if isinstance(event, Malformed):
             self._on_malformed(event)
-        changes = self._writer.feed(event)
+        await self._told(self._writer.feed(event))
+
+    async def _tell_list(self, version: str) -> None:
+        self._swapping = True
+        if self._cut is not None and not self._cut.expired():
+            self._cut.reschedule(None)
+        for changes in self._writer.swap(version):
+            await self._told(changes)
+        self._swapping = False
+        if self._doubted:
+            self._cut_short()
+        else:
+            self._synced.set()
+
+    async def _told(self, changes: Sequence[Change[T]]) -> None:
+        """Tell the listeners in the same step; after `TURN` the others get theirs."""
         for change in changes:
             self._on_change(change)
-        if isinstance(event, watch.InitDone) and not self._doubted:
-            self._synced.set()
         before = self._handled
-        self._handled += 1 + len(changes)
+        self._handled += 1 + CHANGE * len(changes)
         if before // TURN != self._handled // TURN:
             await asyncio.sleep(0)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, ItemsView, Mapping, Sequence, ValuesView
+import asyncio
+from collections.abc import Callable, Hashable, ItemsView, Iterator, Mapping, Sequence, ValuesView
 from typing import Generic, Protocol, TypeVar
 
 from controller.api.base import Value
 from controller.api.meta import Key
 from controller.kube.decode import Bookmark, Malformed, Seen
 from controller.runtime.index import Index
-from controller.runtime.watch import Init, InitDone, StoreEvent
+from controller.runtime.watch import Init
 
 
 class Record(Protocol):
@@ -42,12 +43,14 @@ class Store(Generic[T]):
 
     - Of one object you see a subsequence of its states, in order. Across objects no order is promised.
     - A value is frozen, and may be old. What you have just written is not there yet: see `version`.
-    - After a list, readers go from the old world to the new one in one step; nobody sees half a list.
-      An object that vanished unseen is then told as a deletion.
+    - A list that is not complete changes nothing. A complete one is taken in object by object, and others get their
+      turn in between: who needs all objects as of one moment waits for `whole`. An object that vanished unseen is
+      told as a deletion, and `version` is that of the list when all of it has been told.
     - A malformed object keeps its last good state and its key is in `malformed` until it reads again.
 
-    Store, indexes and listeners need no locks because nothing awaits between a change and its last consequence;
-    likewise do not keep what `values`, `items` or an index return across an await.
+    Store, indexes and listeners need no locks because nothing awaits between a change and its last consequence: no
+    reader finds a change of which its listener has not heard. Likewise do not keep what `values`, `items` or an index
+    return across an await.
     """
 
     def __init__(self) -> None:
@@ -56,6 +59,8 @@ class Store(Generic[T]):
         self._versions: dict[str, int] = {}
         self._unfilled: set[str] = set()
         self._malformed: dict[Key, str] = {}
+        self._swapping: set[str] = set()
+        self._swapped = asyncio.Event()
 
     @property
     def version(self) -> int:
@@ -74,6 +79,17 @@ class Store(Generic[T]):
     def filled(self) -> bool:
         """Whether the first list is complete, in every namespace."""
         return not self._unfilled
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no list is half taken in."""
+        return not self._swapping
+
+    async def whole(self) -> None:
+        """Wait until `is_whole`: it is so until the next await. Never long, for no request is part of it."""
+        while self._swapping:
+            self._swapped.clear()
+            await self._swapped.wait()
 
     @property
     def malformed(self) -> Mapping[Key, str]:
@@ -126,8 +142,8 @@ class StoreWriter(Generic[T]):
         store._versions[namespace] = 0
         store._unfilled.add(namespace)
 
-    def feed(self, event: StoreEvent[T]) -> Sequence[Change[T]]:
-        """Take in one event; returns what it changed. Between Init and InitDone nothing changes for readers."""
+    def feed(self, event: Init | Seen[T] | Malformed | Bookmark) -> Sequence[Change[T]]:
+        """Take in one event; returns what it changed. Between Init and `swap` nothing changes for readers."""
         match event:
             case Seen():
                 if self._filling is None:
@@ -152,8 +168,31 @@ class StoreWriter(Generic[T]):
             case Init():
                 self._filling = {}
                 return ()
-            case InitDone(version=version):
-                return self._swap(version)
+
+    def swap(self, version: str) -> Iterator[Sequence[Change[T]]]:
+        """Take in the list that is complete, as of `version`. Walk through to the end: each step takes in one object
+        and gives what that changed, mostly nothing. Others may run between two steps, see `Store.whole`.
+        """
+        told, self._filling = self._filling or {}, None
+        store, namespace = self._store, self._namespace
+        store._swapping.add(namespace)
+        for key in tuple(store._objects):
+            if key not in told and (not namespace or key.namespace == namespace):
+                yield self._settle(key, None)
+            else:
+                yield ()
+        for key in [key for key in store._malformed if not namespace or key.namespace == namespace]:
+            del store._malformed[key]
+        for key, item in told.items():
+            if isinstance(item, Malformed):
+                store._malformed[key] = item.reason
+            else:
+                yield self._settle(key, item.obj)
+        store._versions[namespace] = 0  # a list may also lead back, after a restored backup
+        store._unfilled.discard(namespace)
+        self._advance(version)
+        store._swapping.remove(namespace)
+        store._swapped.set()
 
     def _settle(self, key: Key, new: T | None) -> Sequence[Change[T]]:
         store = self._store
@@ -171,26 +210,6 @@ class StoreWriter(Generic[T]):
                 return ()
         store._replace(key, old, new)
         return (Change(key=key, old=old, new=new),)
-
-    def _swap(self, version: str) -> Sequence[Change[T]]:
-        told, self._filling = self._filling or {}, None
-        changes: list[Change[T]] = []
-        store, namespace = self._store, self._namespace
-        mine = [key for key in store._objects if not namespace or key.namespace == namespace]
-        for key in mine:
-            if key not in told:
-                changes.extend(self._settle(key, None))
-        for key in [key for key in store._malformed if not namespace or key.namespace == namespace]:
-            del store._malformed[key]
-        for key, item in told.items():
-            if isinstance(item, Malformed):
-                store._malformed[key] = item.reason
-            else:
-                changes.extend(self._settle(key, item.obj))
-        store._versions[namespace] = 0  # a list may also lead back, after a restored backup
-        store._unfilled.discard(namespace)
-        self._advance(version)
-        return changes
 
     def _advance(self, version: str) -> None:
         if version.isdigit():

@@ -26,22 +26,23 @@ class NodeUpdates:
     def __init__(self, ended: Callable[[Method, float], None]) -> None:
         """`ended` is told the method and the seconds of each update that is through, once."""
         self._ended = ended
-        self._open: dict[tuple[str, str], _Update] = {}
+        self._open: dict[str, dict[str, _Update]] = {}
+        """By node, then by uid: nodes go by the thousand."""
 
     def began(self, uid: str, node: str, method: Method, now: float) -> None:
         """The node's old pod was deleted, or a pod was put beside it; a later decision begins anew."""
-        self._settle((uid, node), now)
-        self._open[uid, node] = _Update(method, now)
+        self._settle(uid, node, now)
+        self._open.setdefault(node, {})[uid] = _Update(method, now)
 
     def created(self, uid: str, node: str, pod: str) -> None:
-        update = self._open.get((uid, node))
+        update = self._of(uid, node)
         if update is not None:
             update.pod = pod
 
     def seen(self, uid: str, node: str, pod: str, *, ready: bool, min_ready: int, now: float) -> None:
         """The cache shows a pod; most are of no update."""
-        self._settle((uid, node), now)
-        update = self._open.get((uid, node))
+        self._settle(uid, node, now)
+        update = self._of(uid, node)
         if update is None or update.pod != pod:
             return
         if not ready:
@@ -51,22 +52,32 @@ class NodeUpdates:
 
     def settle(self, now: float) -> None:
         """Tell of all that are through."""
-        for key in tuple(self._open):
-            self._settle(key, now)
+        for node, updates in tuple(self._open.items()):
+            for uid in tuple(updates):
+                self._settle(uid, node, now)
 
     def drop(self, uid: str, node: str) -> None:
-        self._open.pop((uid, node), None)
+        updates = self._open.get(node)
+        if updates is not None:
+            updates.pop(uid, None)
+            if not updates:
+                del self._open[node]
 
     def forget_node(self, node: str) -> None:
-        """The node is gone, and its update with it."""
-        self._open = {key: one for key, one in self._open.items() if key[1] != node}
+        """The node is gone, and its updates with it."""
+        self._open.pop(node, None)
 
     def forget(self, uid: str) -> None:
-        self._open = {key: one for key, one in self._open.items() if key[0] != uid}
+        for node in tuple(self._open):
+            self.drop(uid, node)
 
-    def _settle(self, key: tuple[str, str], now: float) -> None:
+    def _of(self, uid: str, node: str) -> _Update | None:
+        updates = self._open.get(node)
+        return None if updates is None else updates.get(uid)
+
+    def _settle(self, uid: str, node: str, now: float) -> None:
         """Whatever comes later, a new pod that was available by now has ended its update."""
-        update = self._open.get(key)
+        update = self._of(uid, node)
         if update is not None and update.available_at is not None and update.available_at <= now:
-            del self._open[key]
+            self.drop(uid, node)
             self._ended(update.method, update.available_at - update.began)

@@ -24,7 +24,7 @@ from controller.kube.decode import Decoder, Failed
 from controller.kube.kinds import NODES, PODS
 from controller.kube.resource import W
 from controller.runtime.store import Record, StoreWriter, open_store
-from controller.runtime.watch import Init, InitDone
+from controller.runtime.watch import Init
 from tests.tools.bench import wire
 from tests.tools.bench.api import JSON
 from tests.tools.bench.proc import resident_mebibytes
@@ -67,7 +67,8 @@ def _fill(writer: StoreWriter[R], decoder: Decoder[W, R], found: Iterator[JSON])
         if isinstance(seen, Failed):
             raise TypeError(f"an error instead of an event: {seen.body!r}")
         writer.feed(seen)
-    writer.feed(InitDone(version="1000000"))
+    for _ in writer.swap("1000000"):
+        pass
 
 
 if __name__ == "__main__":

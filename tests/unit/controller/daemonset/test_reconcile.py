@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -21,7 +21,7 @@ from controller.kube.decode import Bookmark, Seen
 from controller.runtime.freshness import PODS, STALE_WARNING
 from controller.runtime.pacing import FIRST_INTERVAL, Pacer
 from controller.runtime.store import open_store
-from controller.runtime.watch import Init, InitDone
+from controller.runtime.watch import Init
 from controller.runtime.workers import ComeBack, Done, Outcome, Retry
 from controller.runtime.workqueue import Taken
 from tests.beds.hands import Acting, refusal
@@ -46,10 +46,9 @@ class Passes:
         revisions: Iterable[Revision] = (revision("v1"),),
     ) -> None:
         self.daemonset = daemonset or ds()
-        (writer, ours), (self._pods, stored_pods) = open_store(DaemonSet), open_store(Pod)
+        (self._ours, ours), (self._pods, stored_pods) = open_store(DaemonSet), open_store(Pod)
         (node_writer, stored_nodes), (history, stored_revisions) = open_store(Node), open_store(Revision)
-        for one in (self.daemonset,):
-            writer.feed(Seen(key=one.key, version=one.version, obj=one))
+        self.stored(self.daemonset)
         self.pods_are(pods)
         for number in range(nodes):
             listed = node(f"node-{number}")
@@ -81,11 +80,19 @@ class Passes:
     def _count(self, what: str) -> None:
         setattr(self, what, getattr(self, what) + 1)
 
+    def stored(self, daemonset: DaemonSet) -> None:
+        self._ours.feed(Seen(key=daemonset.key, version=daemonset.version, obj=daemonset))
+
     def pods_are(self, pods: Iterable[Pod], *, version: int = 1) -> None:
+        for _ in self.pods_become(pods, version=version):
+            pass
+
+    def pods_become(self, pods: Iterable[Pod], *, version: int) -> Iterator[object]:
+        """The list is complete; it is taken in while you walk through it."""
         self._pods.feed(Init())
         for one in pods:
             self._pods.feed(Seen(key=one.key, version=str(version), obj=replace(one, version=str(version))))
-        self._pods.feed(InitDone(version=str(version)))
+        return self._pods.swap(str(version))
 
     def pods_seen_until(self, version: int) -> None:
         self._pods.feed(Bookmark(version=str(version)))
@@ -128,6 +135,36 @@ async def test_a_pass_acts_and_then_says_how_it_stands() -> None:
     await passes(ok(), ok())
     assert passes.asked == ["POST pods", STATUS]
     assert (passes.statuses, passes.written) == (["success"], 1)
+
+
+@virtual_time
+async def test_a_pass_waits_while_a_list_is_half_taken_in() -> None:
+    """Half of it lacks pods that are there: nothing may be decided from it."""
+    there = [pod("node-0"), pod("node-1")]
+    passes = Passes(pods=there, nodes=2)
+    steps = passes.pods_become([replace(one, name=f"{one.name}-2") for one in there], version=9)
+    next(steps)
+    waiting = asyncio.ensure_future(passes(ok()))
+    for _ in steps:
+        await asyncio.sleep(0.1)
+        assert passes.asked == []
+        assert not waiting.done()
+    await waiting
+    assert passes.asked == [STATUS], "each node has its pod"
+
+
+@virtual_time
+async def test_a_daemonset_that_changes_while_a_pass_waits_is_looked_at_anew() -> None:
+    passes = Passes(pods=[pod("node-0")])
+    steps = passes.pods_become([], version=9)
+    next(steps)
+    waiting = asyncio.ensure_future(passes())
+    await asyncio.sleep(0.1)
+    passes.stored(replace(passes.daemonset, generation=2, version="7"))
+    for _ in steps:
+        pass
+    assert isinstance(await waiting, ComeBack)
+    assert passes.asked == []
 
 
 @virtual_time

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -11,7 +12,7 @@ import pytest
 from controller.kube.client import Client
 from controller.kube.request import NotConnected, Response
 from controller.kube.sender import Sender
-from controller.runtime.reflector import TURN, Contact, Reflector
+from controller.runtime.reflector import CHANGE, TURN, Contact, Reflector
 from controller.runtime.store import Change, Store, open_store
 from tests.beds.scripted import Answer, Script, Watch, ok
 from tests.beds.things import THINGS, Thing, ThingView, bookmark, error_line, line, page, status, thing
@@ -466,22 +467,55 @@ def test_a_listener_finds_store_and_index_as_the_change_says() -> None:
     virtually(main())
 
 
-def test_nobody_finds_a_new_world_in_the_store_before_the_listener_was_told_of_all_of_it() -> None:
-    async def main() -> None:
-        writer, store = open_store(Thing)
-        told: list[Change[Thing]] = []
-        script = Script(
-            Watch([*(line("ADDED", thing(f"t{n}", 3)) for n in range(300)), bookmark(10, end=True), QUIET])
-        )
-        reflector = Reflector(Client(Sender(script)), THINGS, writer, on_change=told.append)
-        async with asyncio.TaskGroup() as group:
-            running = group.create_task(reflector.run())
-            while not len(store):  # noqa: ASYNC110 - looks in every gap that there is
-                await asyncio.sleep(0)
-            assert (len(store), len(told)) == (300, 300), "the first look that finds anything finds all of it told"
-            running.cancel()
+def test_a_list_is_told_in_slices_and_nobody_finds_more_of_it_than_was_told() -> None:
+    many = [line("ADDED", thing(f"t{n}", 3)) for n in range(300)]
 
-    virtually(main())
+    async def see(mirror: Mirror, script: Script) -> None:
+        found = [0]
+        while not mirror.store.filled:
+            await asyncio.sleep(0)
+            assert len(mirror.store) == len(mirror.changes), "found, and not told"
+            assert mirror.store.is_whole is (len(mirror.store) in (0, 300))
+            found.append(len(mirror.store))
+        assert max(b - a for a, b in itertools.pairwise(found)) <= TURN / CHANGE, "too much for one turn"
+        assert found[-1] == 300
+
+    play(Watch([b"".join(many), bookmark(10, end=True), QUIET]), see=see)
+
+
+def test_whoever_waits_for_the_whole_finds_the_list_as_it_was_at_the_server() -> None:
+    many = [f"t{n}" for n in range(300)]
+
+    async def see(mirror: Mirror, script: Script) -> None:
+        await mirror.reflector.synced()
+        looked = 0
+        while len(script.requests) < 2 or not looked:
+            await asyncio.sleep(0.05) if mirror.store.is_whole else await mirror.store.whole()
+            versions = {thing.version for thing in mirror.store.values()}
+            assert len(versions) == 1, "the old world and the new one at once"
+            looked += versions == {"12"}
+
+    play(
+        Watch([*(line("ADDED", thing(name, 3)) for name in many), bookmark(10, end=True), 5.0, error_line(410)]),
+        Watch([*(line("ADDED", thing(name, 12)) for name in many), bookmark(12, end=True), QUIET]),
+        see=see,
+    )
+
+
+def test_relist_amid_the_telling_of_a_list_does_not_leave_half_of_it() -> None:
+    many = [line("ADDED", thing(f"t{n}", 3)) for n in range(300)]
+
+    async def see(mirror: Mirror, script: Script) -> None:
+        mirror.doubts_at = "t150"
+        while not mirror.changes:  # noqa: ASYNC110 - looks in every gap that there is
+            await asyncio.sleep(0)
+        await mirror.store.whole()
+        assert (len(mirror.store), len(mirror.changes)) == (300, 300)
+        await mirror.reflector.synced()
+        assert asked(script) == ["watchlist", "watchlist"]
+        assert mirror.names == "ab"
+
+    play(Watch([*many, bookmark(10, end=True), QUIET]), Watch([3.0, *FULL, QUIET]), see=see)
 
 
 def _agrees(store: Store[Thing], change: Change[Thing]) -> bool:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
@@ -7,8 +8,9 @@ import pytest
 from controller.api.meta import Key
 from controller.kube.decode import Bookmark, Malformed, Seen
 from controller.runtime.store import Change, Store, StoreWriter, open_scoped_store, open_store
-from controller.runtime.watch import Init, InitDone
+from controller.runtime.watch import Init
 from tests.beds.things import Thing
+from tests.beds.virtual_time import virtually
 
 
 def at(name: str, version: int | str, *, uid: str = "", color: str = "", namespace: str = "default") -> Seen[Thing]:
@@ -24,11 +26,16 @@ def bad(name: str, version: int) -> Malformed:
     return Malformed(key=Key("default", name), version=str(version), reason="size")
 
 
+def taken(writer: StoreWriter[Thing], version: int | str) -> list[Change[Thing]]:
+    """Everything that the list changes, as of `version`."""
+    return [change for changes in writer.swap(str(version)) for change in changes]
+
+
 def listed(writer: StoreWriter[Thing], *items: Seen[Thing] | Malformed, version: int | str) -> list[Change[Thing]]:
     writer.feed(Init())
     for item in items:
         assert writer.feed(item) == (), "readers must not see half a list"
-    return list(writer.feed(InitDone(version=str(version))))
+    return taken(writer, version)
 
 
 @pytest.fixture
@@ -57,7 +64,7 @@ def test_nothing_is_known_before_the_first_list_is_complete() -> None:
     writer.feed(Init())
     writer.feed(at("a", 3))
     assert (store.version, store.filled, len(store)) == (0, False, 0)
-    assert words(writer.feed(InitDone(version="10"))) == ["a: - -> 3"]
+    assert words(taken(writer, 10)) == ["a: - -> 3"]
     assert (store.version, store.filled, A in store) == (10, True, True)
 
 
@@ -124,7 +131,7 @@ def test_an_object_deleted_while_the_list_fills_is_not_in_it() -> None:
     writer.feed(Init())
     writer.feed(at("a", 3))
     writer.feed(gone("a", 5))
-    assert words(writer.feed(InitDone(version="6"))) == []
+    assert words(taken(writer, 6)) == []
     assert len(store) == 0
 
 
@@ -170,6 +177,57 @@ def test_a_list_from_a_restored_backup_may_lead_back(writer_and_store: Both) -> 
     writer, store = writer_and_store
     listed(writer, at("a", 2), version=5)
     assert store.version == 5
+
+
+def test_a_list_is_taken_in_object_by_object_and_whoever_needs_all_of_it_waits(writer_and_store: Both) -> None:
+    writer, store = writer_and_store
+    by_uid = store.index(lambda thing: thing.uid)
+
+    async def main() -> None:
+        writer.feed(Init())
+        for name, version in (("b", 15), ("c", 16)):
+            writer.feed(at(name, version))
+        await store.whole()  # readers have the old world until the list is complete
+        waiting = asyncio.ensure_future(store.whole())
+        told = set(by_uid.values())
+        for changes in writer.swap("20"):
+            assert len(changes) <= 1, "each step is about one object"
+            for change in changes:
+                assert store.get(change.key) is change.new
+                told -= {change.old.uid} if change.old else set()
+                told |= {change.new.uid} if change.new else set()
+            assert set(by_uid.values()) == told, "nobody finds a change that was not told"
+            assert store.version == 10, "a pass that waits for its own writes goes on waiting"
+            waiting = asyncio.ensure_future(store.whole()) if waiting.done() else waiting
+            await asyncio.sleep(0)
+            assert not waiting.done()
+        await waiting
+        assert (told, store.version) == ({"uid-b", "uid-c"}, 20)
+
+    virtually(main())
+
+
+def test_a_store_is_whole_when_the_lists_of_all_namespaces_are() -> None:
+    writers, store = open_scoped_store(Thing, ("x", "y"))
+
+    async def main() -> None:
+        steps = []
+        for namespace, writer in writers.items():
+            writer.feed(Init())
+            writer.feed(at("a", 3, namespace=namespace))
+            steps.append(writer.swap("10"))
+        for step in steps:
+            next(step)
+        waiting = asyncio.ensure_future(store.whole())
+        for step in steps:
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            assert not store.is_whole
+            for _ in step:
+                pass
+        await waiting
+
+    virtually(main())
 
 
 def test_an_index_follows_every_change(writer_and_store: Both) -> None:
