@@ -1,4 +1,4 @@
-"""A namespace that admits only so many pods, on both beds."""
+"""A namespace that admits only so many pods, or no more revisions, on both beds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from tests.beds.api import Object, Resource
 from tests.beds.controller.bed import Bed
 from tests.beds.simulator.cluster import Attempt
-from tests.beds.simulator.kinds import PODS
+from tests.beds.simulator.kinds import PODS, REVISIONS
 from tests.beds.simulator.refusal import forbidden
 
 RESOURCE_QUOTAS = Resource("/api/v1", "resourcequotas", "ResourceQuota")
@@ -36,6 +36,28 @@ async def limit_pods(bed: Bed, count: int) -> None:
 
 
 @asynccontextmanager
+async def no_more_revisions(bed: Bed) -> AsyncIterator[None]:
+    """While the block runs a quota of objects refuses every new ControllerRevision; on the real server we count."""
+    if bed.simulation is not None:
+
+        def admit(attempt: Attempt) -> None:
+            if attempt.kind is REVISIONS and attempt.verb == "create":
+                raise forbidden(REVISIONS, attempt.name, "exceeded quota: revisions")
+
+        bed.simulation.cluster.admission.append(admit)
+        yield
+        bed.simulation.cluster.admission.remove(admit)
+        return
+    path, hard = QUOTA.format(namespace=bed.api.namespace), {"count/controllerrevisions.apps": "1"}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "revisions"}, "spec": {"hard": hard}}
+    await bed.api.send("POST", path, quota)
+    status = {"status": {"hard": hard, "used": hard}}
+    await bed.api.send("PATCH", f"{path}/revisions/status", status, "application/merge-patch+json")
+    yield
+    await bed.api.send("DELETE", f"{path}/revisions")
+
+
+@asynccontextmanager
 async def full_quota(bed: Bed, count: int) -> AsyncIterator[None]:
     """No more than that many pods at a time, while the block runs; on the real server its own controller counts."""
     if bed.simulation is not None:
@@ -56,7 +78,8 @@ async def full_quota(bed: Bed, count: int) -> AsyncIterator[None]:
         path = QUOTA.format(namespace=bed.api.namespace)
         quota = {"metadata": {"name": "pods"}, "spec": {"hard": {"pods": str(count)}}}
         await bed.api.send("POST", path, {"apiVersion": "v1", "kind": "ResourceQuota", **quota})
-        await bed.until(RESOURCE_QUOTAS, lambda found: "" if is_counted(found, count) else f"{found}", "pods counted")
+        there = len(await bed.pods())
+        await bed.until(RESOURCE_QUOTAS, lambda found: "" if is_counted(found, there) else f"{found}", "pods counted")
         yield
         await bed.api.send("DELETE", f"{path}/pods")
     finally:

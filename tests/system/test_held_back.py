@@ -1,23 +1,59 @@
-"""A write that the server refuses again and again, whichever it is: the rest goes on (D11; virtual time)."""
+"""A write that the server refuses again and again, whichever it is: the rest goes on (D11, D27)."""
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from tests.beds.api import DAEMONSETS, PODS
-from tests.beds.controller.bed import uids
+from tests.beds.api import DAEMONSETS, PODS, REVISIONS, Object
+from tests.beds.controller.bed import Bed, uids
+from tests.beds.controller.journal import Write
 from tests.beds.controller.opening import simulated
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, daemonset
 from tests.beds.pods import image_of
 from tests.beds.simulator.faults import Answer, Effect, NoConnection, Rule
-from tests.beds.virtual_time import now
-from tests.system.quota import full_quota
+from tests.system.both import both_beds
+from tests.system.quota import full_quota, no_more_revisions
+from tests.system.webhook import webhook_down
 
 MINUTE, HOUR = 60.0, 3600.0
-SLOW = Behaviour(start=0.3, ready=0.2, terminate=0.3)
 WEBHOOK = Answer(500, reason="InternalError", message='failed calling webhook "policy.example.com": no endpoints')
-COUNTED = Answer(403, reason="Forbidden", message="exceeded quota: objects, used: count/controllerrevisions=1")
+SLOW = Behaviour(start=0.3, ready=0.2, terminate=0.3)
+HASH = "controller-revision-hash"
+
+
+def probes(bed: Bed) -> list[Write]:
+    return bed.journal.of("pods", "probe", failed=True)
+
+
+async def refused(bed: Bed, verb: str, times: int) -> None:
+    """Wait until so many of these writes of pods were answered by the webhook."""
+
+    def count() -> int:
+        return len([write for write in bed.journal.of("pods", verb, failed=True) if write.status == 500])
+
+    async with asyncio.timeout(bed.patience):
+        while count() < times:
+            await bed.journal.news(bed.patience)
+
+
+def missing_label(found: list[Object]) -> str:
+    hashes = {pod["metadata"]["labels"][HASH] for pod in found}
+    return "" if hashes == {"twin"} else f"the hashes are {hashes}"
+
+
+async def lose_a_pod(bed: Bed, *nodes: str) -> dict[str, Object]:
+    """Of the node-1, and wait for another one; returns all pods."""
+    lost = (await bed.pods())["node-1"]["metadata"]
+    await bed.api.delete(PODS, lost["name"])
+
+    def missing(found: list[Object]) -> str:
+        return f"{lost['name']} is there" if lost["uid"] in {pod["metadata"]["uid"] for pod in found} else ""
+
+    await bed.until(PODS, missing, "the lost pod has gone")
+    return await bed.runs_on(*nodes)
 
 
 @pytest.mark.parametrize("answer", [WEBHOOK, NoConnection()], ids=["a webhook is down", "nobody answers"])
@@ -31,41 +67,77 @@ async def test_a_dry_run_that_fails_is_tried_again_ever_later(answer: Effect) ->
         await bed.set_image(V2)
         await bed.seen()
         await bed.idle(MINUTE)
-        tried = [write for write in bed.journal.writes if write.verb == "probe"]
-        assert 2 <= len(tried) <= 20, "in a minute"
+        assert 2 <= len(probes(bed)) <= 20, "in a minute"
         bed.simulator.link.faults.remove(broken)
         bed.patience = HOUR
         await bed.runs_on("node-0", "node-1", "node-2", image=V2)
 
 
-async def test_a_revision_that_cannot_be_stored_keeps_no_lost_pod_waiting() -> None:
-    refused = Rule(verb="create", resource="controllerrevisions.apps", nth=tuple(range(2, 1000)), effect=COUNTED)
-    async with simulated(refused, latency=0.02) as bed:
-        bed.patience = HOUR
-        nodes = await bed.add_nodes(3)
-        await bed.deploy(daemonset())
+@pytest.mark.real
+async def test_a_dry_run_waits_for_a_webhook_that_is_down(real_bed: Bed) -> None:
+    """It is tried again at once, then after a second."""
+    bed = real_bed
+    nodes = await bed.add_nodes(3)
+    await bed.deploy(daemonset())
+    async with webhook_down(bed, "create"):
+        await bed.set_image(V2)
+        await refused(bed, "probe", 3)
+        first, *_, third = bed.journal.of("pods", "probe", failed=True)
+        assert "failed calling webhook" in first.answer["message"]
+        assert third.began - first.at >= 1.0
+    await bed.runs_on(*nodes, image=V2)
+
+
+@both_beds
+async def test_a_revision_that_cannot_be_stored_keeps_no_lost_pod_waiting(bed: Bed) -> None:
+    nodes = await bed.add_nodes(3)
+    await bed.deploy(daemonset())
+    async with no_more_revisions(bed):
         await bed.set_image(V2)
         await bed.seen()
-        began = now()
-        await bed.api.delete(PODS, (await bed.pods())["node-1"]["metadata"]["name"])
-        pods = await bed.runs_on(*nodes)
-        assert now() - began < 10.0
+        assert {write.status for write in bed.journal.of("controllerrevisions.apps", failed=True)} == {403}
+        pods = await lose_a_pod(bed, *nodes)
         assert image_of(pods["node-0"]) == image_of(pods["node-2"]) == V1, "nothing is updated meanwhile"
+    await bed.runs_on(*nodes, image=V2)
 
 
-async def test_a_full_quota_stops_no_update() -> None:
-    """Five nodes and room for four pods: the fifth create is refused for ever, and the four are updated."""
+@both_beds
+async def test_pods_that_cannot_be_relabelled_keep_no_lost_pod_waiting(bed: Bed) -> None:
+    """Of two revisions that mean the same the newer one is kept, and pods of the other one are relabelled."""
+    nodes = await bed.add_nodes(3)
+    await bed.deploy(daemonset())
+    (first,) = await bed.revisions()
+    metadata = {key: first["metadata"][key] for key in ("labels", "ownerReferences")}
+    metadata = {**metadata, "name": "agent-twin", "labels": {**metadata["labels"], HASH: "twin"}}
+    async with webhook_down(bed, "update"):
+        before = uids(await bed.pods())
+        await bed.api.create(REVISIONS, {"metadata": metadata, "data": first["data"], "revision": 2})
+        await refused(bed, "patch", 3)
+        after = uids(await lose_a_pod(bed, *nodes))
+        assert {node for node in nodes if after[node] != before[node]} == {"node-1"}
+    await bed.until(PODS, missing_label, "all pods relabelled")
+    assert {node for node in nodes if uids(await bed.pods())[node] != after[node]} == set()
 
-    async with simulated(latency=0.02, behaviour=SLOW) as bed:
-        bed.patience = HOUR
-        await bed.add_nodes(5)
-        async with full_quota(bed, 4):
-            await bed.api.create(DAEMONSETS, daemonset(rolling={"maxUnavailable": 2}))
-            await bed.status(desired=5, available=4)
-            before = set(uids(await bed.pods()).values())
-            await bed.set_image(V2)
-            await bed.status(observed=2, desired=5, available=4, updated=4)
-            after = await bed.pods()
-            assert len(after) == 4
-            assert before.isdisjoint(uids(after).values())
-        await bed.runs_on(*(f"node-{number}" for number in range(5)), image=V2)
+
+@both_beds
+async def test_a_full_quota_stops_no_update(bed: Bed) -> None:
+    """Five nodes and room for four pods: the fifth create is refused for ever, and the four are updated.
+
+    So they are by the edit that cures the shortage: a placement on fewer nodes.
+    """
+    nodes = await bed.add_nodes(5)
+    bed.nodes.behave("*", SLOW)
+    async with full_quota(bed, 4):
+        await bed.api.create(DAEMONSETS, daemonset(rolling={"maxUnavailable": 2}))
+        await bed.status(desired=5, available=4)
+        before = set(uids(await bed.pods()).values())
+        await bed.set_image(V2)
+        await bed.status(observed=2, desired=5, available=4, updated=4)
+        after = await bed.pods()
+        assert len(after) == 4
+        assert before.isdisjoint(uids(after).values())
+        for node in nodes[:4]:
+            await bed.label_node(node, few="yes")
+        await bed.edit({"template": {"spec": {"nodeSelector": {"few": "yes"}}}})
+        await bed.settled()
+        await bed.runs_on(*nodes[:4], image=V2)

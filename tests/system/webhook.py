@@ -1,0 +1,85 @@
+"""An admission webhook that is down: what it is to judge is refused, on both beds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from tests.beds.api import CONFIGMAPS, Object, Refusal, Resource
+from tests.beds.control_plane.commands import LOOPBACK
+from tests.beds.control_plane.ports import free_port
+from tests.beds.controller.bed import Bed
+from tests.beds.simulator.cluster import Attempt
+from tests.beds.simulator.kinds import PODS
+from tests.beds.simulator.refusal import Refused
+
+WEBHOOKS = Resource(
+    "/apis/admissionregistration.k8s.io/v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
+)
+NAME = "policy.example.com"
+POLL = 0.02
+
+
+@asynccontextmanager
+async def webhook_down(bed: Bed, verb: str) -> AsyncIterator[None]:
+    """While the block runs every write of a pod in the namespace by `verb`, create or update, is refused with 500.
+
+    Dry runs too, and no others: kubelets write the status.
+    """
+    if bed.simulation is not None:
+        admission = bed.simulation.cluster.admission
+
+        def admit(attempt: Attempt) -> None:
+            if (attempt.kind, attempt.verb, attempt.subresource) == (PODS, verb, ""):
+                raise Refused(500, "InternalError", f'Internal error occurred: failed calling webhook "{NAME}"')
+
+        admission.append(admit)
+        yield
+        admission.remove(admit)
+        return
+    await bed.api.create(WEBHOOKS, configuration(bed.api.namespace, verb.upper()))
+    try:
+        await _until(bed, refused=True)
+        yield
+    finally:
+        await bed.api.delete(WEBHOOKS, bed.api.namespace)
+    await _until(bed, refused=False)
+
+
+def configuration(namespace: str, operation: str) -> Object:
+    """Asked about ConfigMaps too, by which a test sees whether the server has taken notice of it."""
+    rules = [
+        {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": [operation]},
+        {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"]},
+    ]
+    webhook = {
+        "name": NAME,
+        "rules": rules,
+        "clientConfig": {"url": f"https://{LOOPBACK}:{free_port()}/"},
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    return {"metadata": {"name": namespace}, "webhooks": [webhook]}
+
+
+async def _until(bed: Bed, *, refused: bool) -> None:
+    """The server takes notice of a configuration after it has stored it, and nothing tells when."""
+    async with asyncio.timeout(bed.patience):
+        while await _refuses(bed) is not refused:  # noqa: ASYNC110
+            await asyncio.sleep(POLL)
+
+
+async def _refuses(bed: Bed) -> bool:
+    try:
+        await bed.api.create(CONFIGMAPS, {"metadata": {"name": "asked"}}, dryRun="All")
+        return False
+    except Refusal as refusal:
+        if refusal.status != 500:
+            raise
+        return True
