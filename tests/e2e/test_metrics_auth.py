@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
@@ -21,6 +23,7 @@ from tests.beds.rights import Right, granted
 from tests.e2e.conftest import ACCOUNT, bare_plane
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
+FLOOD = 200
 REVIEWS = {
     Right("authentication.k8s.io", "tokenreviews", "create"),
     Right("authorization.k8s.io", "subjectaccessreviews", "create"),
@@ -104,6 +107,18 @@ async def test_who_is_known_but_may_not_get_it_is_told_what_is_missing(guarded: 
         403,
         'system:serviceaccount:default:stranger may not get nonResourceURL "/metrics"\n',
     )
+
+
+async def test_a_flood_of_made_up_tokens_is_told_at_once_to_come_again_and_holds_up_no_scraper(
+    guarded: Guarded,
+) -> None:
+    """Ten reviews in a second, and no more than five seconds' worth of them wait."""
+    await guarded.scrape(f"Bearer {guarded.reader}")
+    flood = (guarded.scrape(f"Bearer made-up {number}") for number in range(FLOOD))
+    told = [(await one)[0] for one in asyncio.as_completed([*flood, guarded.scrape(f"Bearer {guarded.reader}")])]
+    assert Counter(told).keys() == {200, 401, 429}
+    assert told.count(429) > told.count(401)
+    assert 401 in told[told.index(429) :], "before those whose turn comes are answered"
 
 
 async def test_the_probes_stay_open_to_the_kubelet_and_plain(guarded: Guarded) -> None:
