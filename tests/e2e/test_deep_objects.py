@@ -1,18 +1,23 @@
-"""The API server takes objects that nest thousands of levels deep; the controller survives the sight of them."""
+"""The API server takes objects that nest thousands of levels deep, and numbers of a million digits; the controller
+survives the sight of them."""
 
 from __future__ import annotations
 
 import pytest
 
+from tests.beds.api import DAEMONSETS, REVISIONS, Object
 from tests.beds.control_plane import ControlPlane
 from tests.beds.installed.process import Controller, running
 from tests.beds.installed.workspace import Workspace
+from tests.beds.objects import demo
+from tests.beds.pods import controller_of
 from tests.e2e.conftest import ACCOUNT
 
 pytestmark = pytest.mark.real
 
 NODES = ("deep-0", "deep-1")
 LEVELS = 2_500
+DIGITS = "1" * 1_000_000 + "Gi"
 
 
 def deep(name: str) -> str:
@@ -52,4 +57,28 @@ async def test_a_daemonset_that_nests_too_deep_is_told_and_the_others_go_on(
         await bed.kubectl("delete", "pods", "--all", "--force", "--grace-period=0")
         await bed.serves(*NODES)
         await bed.kubectl("delete", "--raw", f"{collection}/abyss")
+        assert await controller.terminated() == 0
+
+
+def endless(name: str) -> Object:
+    """A DaemonSet whose pods ask for very much memory. For no node: a pod like that occupies the server for long."""
+    found = demo(name)
+    pod = found["spec"]["template"]["spec"]
+    pod["containers"][0]["resources"] = {"requests": {"memory": DIGITS}}
+    pod["nodeSelector"] = {"kubernetes.io/hostname": "nowhere"}
+    return found
+
+
+async def test_a_quantity_of_a_million_digits_troubles_nobody(bed: Workspace, plane: ControlPlane) -> None:
+    """In a template, and in that of a revision which a DaemonSet adopts."""
+    await bed.workers(*NODES)
+    async with running(plane.folder, plane.kubeconfig_for(ACCOUNT)) as controller:
+        await bed.api.create(DAEMONSETS, endless("endless"))
+        revision = {"metadata": {"name": "orphan", "labels": {"app": "demo"}}, "revision": 7}
+        data = {"spec": {"template": {**endless("demo")["spec"]["template"], "$patch": "replace"}}}
+        await bed.api.create(REVISIONS, {**revision, "data": data})
+        await bed.apply_sample("ds.demo.yaml")
+        await bed.serves(*NODES)
+        await bed.status("endless", desiredNumberScheduled=0)
+        assert controller_of(await bed.api.get(REVISIONS, "orphan"))["name"] == "demo"
         assert await controller.terminated() == 0
