@@ -25,7 +25,7 @@ APART: Final = 0.25
 """Seconds between two looks at the least."""
 NODES_EVERY: Final = 60.0
 NODES_AGAIN: Final = 5.0
-"""Seconds until nodes are listed again when a pod is on one that is not known."""
+"""Seconds until they are listed again when the controller counts others."""
 
 
 class Following:
@@ -36,11 +36,10 @@ class Following:
         self._news = asyncio.Event()
         self._last = 0.0
         self._nodes: tuple[Node, ...] | None = ()
-        self._names = frozenset[str]()
-        self._strange = asyncio.Event()
+        self._doubted = asyncio.Event()
         self.upkeep = Upkeep()
         self.objects = [WatchedObject(invocation, one, self._news.set) for one in first]
-        self.pods = [WatchedPods(invocation.session.client, one.daemonset, self._pod_seen) for one in first]
+        self.pods = [WatchedPods(invocation.session.client, one.daemonset, self._news.set) for one in first]
 
     @property
     def trouble(self) -> str:
@@ -66,6 +65,10 @@ class Following:
         self._news.clear()
         return True
 
+    def doubt_the_nodes(self) -> None:
+        """They are listed again soon."""
+        self._doubted.set()
+
     async def load(self) -> None:
         """The first state of all. Raises ApiError."""
         await self._list_nodes()
@@ -76,7 +79,7 @@ class Following:
         while True:
             try:
                 async with asyncio.timeout(NODES_EVERY):
-                    await self._strange.wait()
+                    await self._doubted.wait()
                 await asyncio.sleep(NODES_AGAIN)
             except TimeoutError:
                 pass
@@ -92,14 +95,8 @@ class Following:
             self._nodes = await reads.nodes_of(self._invocation)
         except Forbidden:
             self._nodes = None
-        self._names = frozenset(node.name for node in self._nodes or ())
-        self._strange.clear()
+        self._doubted.clear()
         self._news.set()
-
-    def _pod_seen(self, node: str) -> None:
-        self._news.set()
-        if node and self._nodes is not None and node not in self._names:
-            self._strange.set()
 
     def _snapshot(self, watched: WatchedObject, pods: WatchedPods) -> Snapshot:
         lacking = [("nodes", self._nodes is None), ("controllerrevisions", watched.revisions is None)]

@@ -93,9 +93,9 @@ class WatchedObject:
 
 
 class WatchedPods:
-    """`found` are the pods that the DaemonSet controls, by uid. `on_news` is told the node of each that changed."""
+    """`found` are the pods that the DaemonSet controls, by uid."""
 
-    def __init__(self, client: Client, daemonset: DaemonSet, on_news: Callable[[str], None]) -> None:
+    def __init__(self, client: Client, daemonset: DaemonSet, on_news: Callable[[], None]) -> None:
         self.name = f"pods of {daemonset.key}"
         self.found: dict[str, PodDetail] = {}
         self.forbidden = False
@@ -128,7 +128,7 @@ class WatchedPods:
                 break
         self.found, self._version = found, page.version
         self._uids = {Key(self._namespace, one.pod.name): uid for uid, one in found.items()}
-        self._on_news("")
+        self._on_news()
 
     async def watch(self) -> None:
         query = (*self._query, ("resourceVersion", self._version), *_LASTING)
@@ -147,9 +147,9 @@ class WatchedPods:
         if detail is not None and detail.pod.owner_uid == self._owner:
             self.found[detail.pod.uid] = detail
             self._uids[event.key] = detail.pod.uid
-            self._on_news(detail.pod.node)
-        elif before is not None:
-            self._on_news("")
+        elif before is None:
+            return
+        self._on_news()
 
 
 def _revised(daemonset: DaemonSet) -> tuple[object, ...]:

@@ -62,6 +62,8 @@ def closed(seen: Survey, steps: Steps | None, *, soak: float) -> Closed | None:
         return Closed(why=Why.UNFINISHED, text=unfinished)
     if failing:
         return Closed(why=Why.FAILING, text=f"{step} is finished, but not well: {', '.join(failing)}")
+    if not seen.agreed:
+        return Closed(why=Why.UNFINISHED, text=f"{step} looks finished, but the controller does not say so yet")
     quiet = seen.snapshot.now - quiet_since(seen)
     if quiet < soak:
         return Closed(why=Why.SOAKING, text=f"{step} is finished, and quiet for {short(quiet)} of {short(soak)}")

@@ -21,7 +21,7 @@ from controller.planner.world import World
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.node_row import NodeRow, NodeState, RowReader
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
-from kubectl_plugin.report.stated import is_observed, refusal_of
+from kubectl_plugin.report.stated import is_observed, refusal_of, stated
 
 
 class UnreadableSpecError(CommandError):
@@ -85,18 +85,47 @@ class Survey(Value, dict=True, gc=True):
         tally = dict.fromkeys(NodeState, 0)
         for row in self.rows:
             tally[row.state] += 1
+        unseen = self.standing.desired - self.board.budget.desired
         return Counts(
-            desired=self.board.budget.desired,
+            desired=self.standing.desired,
             target=self.standing.target,
             updated=tally[NodeState.UPDATED] + tally[NodeState.UNPLANNED],
             updating=tally[NodeState.UPDATING],
             failing=tally[NodeState.FAILING],
             next=tally[NodeState.NEXT],
             old=tally[NodeState.OLD],
-            missing=tally[NodeState.MISSING] + tally[NodeState.DELETING],
+            missing=tally[NodeState.MISSING] + tally[NodeState.DELETING] + unseen,
             available=self.standing.available,
             unplanned=tally[NodeState.UNPLANNED],
         )
+
+    @property
+    def recorded(self) -> Rollout:
+        """The controller's own record of the current revision, with times that do not depend on when one looks; empty
+        while it has made none.
+        """
+        status = self.daemonset.status
+        if status is None or status.rollout is None or status.update_revision != self.board.revision.hash:
+            return Rollout()
+        return status.rollout
+
+    @property
+    def agreed(self) -> bool:
+        """Whether the controller says the same: it may know of nodes that we have not seen. Where it keeps no record,
+        we say it alone.
+        """
+        status = self.daemonset.status
+        keeps_one = status is not None and status.rollout is not None and status.rollout.phase
+        return not keeps_one or self.recorded.phase == self.rollout.phase
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the controller counts other nodes than we do, though it has seen the newest spec."""
+        status, rollout = self.daemonset.status, self.recorded
+        if status is None or not self.standing.observed or self.snapshot.nodes is None:
+            return False
+        counted = (status.desired_number_scheduled, rollout.target if rollout.phase else self.standing.target)
+        return counted != (self.standing.desired, self.standing.target)
 
     @cached_property
     def in_update_order(self) -> tuple[NodeRow, ...]:
@@ -108,6 +137,7 @@ class Survey(Value, dict=True, gc=True):
 def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
     """`by`: how nodes are grouped, see `grouping.group_of`.
 
+    Who may not list nodes sees only those with a pod: how many there are, and how far, is the controller's word.
     Raises UnreadableSpecError.
     """
     try:
@@ -126,6 +156,10 @@ def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
         deadline=daemonset.progress_deadline,
         now=snapshot.now,
     )
+    if snapshot.nodes is None and status is not None and standing.observed:
+        rollout = stated(daemonset)
+        desired = max(status.desired_number_scheduled, standing.desired)
+        standing = replace(standing, desired=desired, target=rollout.target, done=rollout.done)
     reader = RowReader(snapshot, board, by)
     return Survey(
         snapshot=snapshot,

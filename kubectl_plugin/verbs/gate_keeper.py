@@ -69,7 +69,10 @@ class Keeper:
                 hints=(f"kubectl kruise-ds status {self._where}",),
                 exit_code=ExitCode.REFUSED,
             )
-        return survey(snapshot)
+        seen = survey(snapshot)
+        if seen.doubtful:
+            self._follow.doubt_the_nodes()
+        return seen
 
     def _closed(self, seen: Survey, soak: float) -> Closed | None:
         if seen.daemonset.generation < self._generation:

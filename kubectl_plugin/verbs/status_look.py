@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from controller.api.daemonset import Phase
 from controller.api.meta import Key
@@ -84,6 +85,10 @@ class Look:
         return progress(self.survey)
 
     @property
+    def doubtful(self) -> bool:
+        return self.survey.doubtful
+
+    @property
     def milestone(self) -> str:
         """Changes when `line` is worth printing again."""
         return milestone(self.survey)
@@ -106,6 +111,7 @@ class Outline:
     obstacle: str
     """Why they cannot."""
     absence: str = ""
+    doubtful: ClassVar = False
 
     @property
     def phase(self) -> Phase:

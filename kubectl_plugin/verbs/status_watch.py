@@ -81,6 +81,8 @@ class _Watch:
             began = loop.time()
             looks = [await self._look(one) for one in self._follow.snapshots()]
             seen = [one for one in looks if one is not None]
+            if any(one.doubtful for one in seen):
+                self._follow.doubt_the_nodes()
             endings = [self._ending(key.name, one) for key, one in zip(keys, looks, strict=True)]
             late = loop.time() >= self._ends_at
             if late or _decided(endings, fail_fast=self._asked.fail_fast):

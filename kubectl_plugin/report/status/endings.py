@@ -10,7 +10,6 @@ from controller.api.daemonset import Phase
 from controller.planner.progress import due_at
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.node_row import NodeState
-from kubectl_plugin.report.status.reading import recorded
 from kubectl_plugin.report.status.reasons import failing, refusal, rows_in, writes_fail
 from kubectl_plugin.report.survey import Survey
 
@@ -41,6 +40,8 @@ def ending_of(survey: Survey, wanted: Wanted) -> Ending | None:
         words = f"revision {wanted.revision} of {name} is not the one that is rolled out: it is {survey.current} now"
         return _failed(ExitCode.REFUSED, words)
     match survey.phase:
+        case Phase.HEALTHY | Phase.HELD | Phase.PAUSED | Phase.MANUAL if not survey.agreed:
+            return None
         case Phase.HEALTHY:
             return Ending(code=ExitCode.DONE)
         case Phase.HELD if not wanted.require_full:
@@ -90,7 +91,7 @@ def named_apart(endings: Sequence[Ending], namespaces: Sequence[str]) -> list[En
 
 def is_certain(survey: Survey) -> bool:
     """Whether the controller says so too, or would have by now: this machine's clock may be ahead of its own."""
-    rollout = recorded(survey)
+    rollout = survey.recorded
     overdue = survey.snapshot.now - due_at(rollout, survey.daemonset.progress_deadline)
     return rollout.phase == Phase.STALLED or overdue >= GRACE
 

@@ -38,7 +38,7 @@ PAUSE: Final = "pause"
 
 def rollout_status(survey: Survey) -> RolloutStatus:
     """The record of one look."""
-    daemonset, counts, rollout = survey.daemonset, survey.counts, recorded(survey)
+    daemonset, counts, rollout = survey.daemonset, survey.counts, survey.recorded
     reason = reason_of(survey)
     return RolloutStatus(
         api_version=API_VERSION,
@@ -61,19 +61,9 @@ def rollout_status(survey: Survey) -> RolloutStatus:
         started_at=rollout.start_time,
         last_progress_at=rollout.last_progress_time,
         completed_at=rollout.completion_time,
-        paused=paused_by(survey.snapshot, recorded(survey)),
+        paused=paused_by(survey.snapshot, rollout),
         unreadable=survey.snapshot.missing_rights,
     )
-
-
-def recorded(survey: Survey) -> Rollout:
-    """The controller's own record of the current revision, with times that do not depend on when one looks; empty
-    while it has made none.
-    """
-    status = survey.daemonset.status
-    if status is None or status.rollout is None or status.update_revision != survey.board.revision.hash:
-        return Rollout()
-    return status.rollout
 
 
 def _budget(survey: Survey) -> BudgetUse:

@@ -23,13 +23,21 @@ MINUTE = 60.0
 
 
 def canary(
-    *new: Pod, progress: float = 5 * MINUTE, details: Mapping[str, PodDetail] | None = None, **spec: Any
+    *new: Pod,
+    progress: float = 5 * MINUTE,
+    details: Mapping[str, PodDetail] | None = None,
+    phase: Phase | None = None,
+    **spec: Any,
 ) -> Survey:
-    """Four nodes, partition 2: `new` are the pods of v2, the other nodes have v1."""
+    """Four nodes, partition 2: `new` are the pods of v2, the other nodes have v1.
+
+    `phase` is what the controller says; if not given, what it would say.
+    """
+    ready = {one.node for one in new if one.ready_since is not None}
     left = [f"node-{number}" for number in range(4) if f"node-{number}" not in {one.node for one in new}]
     stamp = rfc3339(ago(progress))
     record = Rollout(
-        phase=Phase.PROGRESSING,
+        phase=phase or (Phase.HELD if {"node-3", "node-2"} <= ready else Phase.PROGRESSING),
         start_time=stamp,
         last_progress_time=stamp,
         target=2,
@@ -59,6 +67,11 @@ def failing(*nodes: str, ready: float | None = None) -> dict[str, Any]:
 
 def test_it_is_open_when_the_target_is_done_and_well() -> None:
     assert why(canary(*done())) is None
+
+
+def test_it_is_closed_while_the_controller_does_not_say_so() -> None:
+    words = "step 2 looks finished, but the controller does not say so yet"
+    assert why(canary(*done(), phase=Phase.PROGRESSING)) == Closed(why=Why.UNFINISHED, text=words)
 
 
 def test_a_step_that_is_not_finished_is_told_by_its_number() -> None:
