@@ -35,10 +35,10 @@ class Wish(Value):
 
 def target_of(snapshot: Snapshot, to_revision: int | None) -> RevisionDetail:
     """The revision to go back to: the one with that number; else, of those with another meaning than the live
-    template (D4), the one that most nodes still run, and where they run none, the newest.
+    template (D4), the one before, unless most of the nodes that are left to update run another one.
 
-    A revision that never got beyond a few nodes is not what people want to go back to. Raises CommandError (1) where
-    there is none, or no longer.
+    Then the one before never got beyond a few nodes: people do not want to go back to that. Raises CommandError (1)
+    where there is none, or no longer.
     """
     daemonset = snapshot.daemonset
     kept = kept_revisions(snapshot)
@@ -50,9 +50,33 @@ def target_of(snapshot: Snapshot, to_revision: int | None) -> RevisionDetail:
     older = [one for one in kept if one.revision.identity != daemonset.identity]
     if not older:
         raise _nothing_earlier(daemonset, kept)
-    pods = (pod for slot in _running(snapshot) for pod in (slot.old, slot.current) if pod is not None)
-    nodes = Counter(pod.hash for pod in pods)
-    return max(older, key=lambda one: nodes[one.revision.hash])  # of equals the first, which is the newest
+    left = _left(snapshot)
+    return next((one for one in older if left[one.revision.hash] * 2 > left.total()), older[0])
+
+
+def choice_explained(snapshot: Snapshot, target: RevisionDetail) -> str:
+    """Why `target_of` chose this one; empty where nobody would have expected another."""
+    left, number = _left(snapshot), target.revision.number
+    between = [
+        one.revision.number
+        for one in kept_revisions(snapshot)
+        if one.revision.identity != snapshot.daemonset.identity and one.revision.number > number
+    ]
+    if between:
+        run = "nodes left to update runs it" if left.total() == 1 else "nodes left to update run it"
+        return f"{left[target.revision.hash]} of {left.total()} {run}, not revision {max(between)}"
+    older = len(forward(snapshot, target))
+    run = "1 node runs an older one" if older == 1 else f"{older} nodes run older ones"
+    return f"it is the one before; {run}" if older else ""
+
+
+def _left(snapshot: Snapshot) -> Counter[str]:
+    """The nodes that this update may move and has not moved yet, by the hash of what they run."""
+    rolling = snapshot.daemonset.rolling_update
+    if snapshot.nodes is None and rolling is not None and rolling.selector is not None:
+        return Counter()
+    free = (slot for slot in _running(snapshot) if slot.only_old and slot.selected and not slot.unreachable)
+    return Counter(slot.old.hash for slot in free if slot.old is not None)
 
 
 def already_back(snapshot: Snapshot) -> RevisionDetail | None:

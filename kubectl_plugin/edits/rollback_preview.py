@@ -12,7 +12,7 @@ from controller.api.daemonset import DaemonSet
 from kubectl_plugin.durations import short as short_time
 from kubectl_plugin.edits.edit import Caution, Edit
 from kubectl_plugin.edits.outlook import board_after
-from kubectl_plugin.edits.rollback import Wish, forward, roll_back
+from kubectl_plugin.edits.rollback import Wish, choice_explained, forward, roll_back
 from kubectl_plugin.report.moves import Moves, Obstacle, moves_of
 from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
@@ -56,8 +56,14 @@ def preview(snapshot: Snapshot, target: RevisionDetail, wish: Wish, edit: Edit, 
         *_paths(moves, forward(snapshot, target)),
         *_settings(snapshot, target, wish, after, moves),
         *_held(moves, after),
+        *_choice(snapshot, target, wish),
     )
     return tuple(line for label, text in rows for line in _row(label, text, width))
+
+
+def _choice(snapshot: Snapshot, target: RevisionDetail, wish: Wish) -> Iterator[tuple[str, str]]:
+    if wish.to_revision is None and (words := choice_explained(snapshot, target)):
+        yield "why", words
 
 
 def still_kept(snapshot: Snapshot, target: RevisionDetail) -> tuple[Caution, ...]:

@@ -78,7 +78,7 @@ def rollback(
         int | None,
         typer.Option(
             "--to-revision",
-            help="Back to this one; else to that which most nodes still run.",
+            help="Back to this one; else to the one before.",
             autocompletion=candidates.revisions,
         ),
     ] = None,

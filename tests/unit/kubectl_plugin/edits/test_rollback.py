@@ -9,13 +9,14 @@ import pytest
 
 from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSetView, project
+from controller.api.node import Node
 from controller.api.revision import Revision
 from kubectl_plugin.edits.applying import applied
-from kubectl_plugin.edits.rollback import Wish, roll_back, target_of
+from kubectl_plugin.edits.rollback import Wish, choice_explained, roll_back, target_of
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
-from tests.beds.snapshots import observed, of_world
-from tests.beds.worlds import NOW, OURS, ds, pod, revision, template, world
+from tests.beds.worlds import NOW, OURS, node, pod, revision, taint, template
+from tests.unit.kubectl_plugin.edits.documents import seen
 
 
 def live(rev: str = "v7", *, history: int | None = None, on_delete: bool = False, **rolling: Any) -> JSONObject:
@@ -138,11 +139,40 @@ def test_message_10_a_revision_that_is_not_kept(history: int | None, limit: int)
         "as many: the newer",
     ],
 )
-def test_it_is_the_one_that_most_nodes_still_run(nodes: dict[str, int], number: int) -> None:
-    names = iter(f"node-{place}" for place in range(5))
-    pods = [pod(next(names), tag) for tag, count in nodes.items() for _ in range(count)]
-    stored = [revision(tag) for tag in ("v1", "v2", "v3")]
-    assert target(of_world(world(observed(ds("v3")), pods=pods, revisions=stored))) == number
+def test_it_is_the_one_that_most_of_the_nodes_left_to_update_run(nodes: dict[str, int], number: int) -> None:
+    assert target(running(nodes)) == number
+
+
+def running(nodes: dict[str, int], *straggling: Node, selected: bool = False, readable: bool = True) -> Snapshot:
+    """v3 is rolled out: so many nodes run each; `straggling` ones run v1, and are not among the `selected` ones."""
+    names = [f"node-{place}" for place in range(sum(nodes.values()))]
+    tags = iter(names)
+    pods = [pod(next(tags), tag) for tag, count in nodes.items() for _ in range(count)]
+    pods += [pod(one.name, "v1") for one in straggling]
+    fleet = (*(node(name, labels={"track": "canary"}) for name in names), *straggling)
+    settings: Any = {"selector": {"matchLabels": {"track": "canary"}}} if selected else {}
+    found = seen(live("v3", **settings), pods=pods, revisions=("v3", "v2", "v1"))
+    return msgspec.structs.replace(found, nodes=fleet if readable else None)
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_a_node_that_the_update_may_not_move_has_no_say(readable: bool) -> None:
+    assert target(running({"v3": 5}, node("z"), selected=True, readable=readable)) == 2
+
+
+def test_neither_has_one_that_cannot_be_reached() -> None:
+    gone = node("z", taint("node.kubernetes.io/unreachable", "NoExecute"))
+    assert target(running({"v3": 5}, gone)) == 2
+
+
+def test_why_it_is_this_one_is_told_where_another_might_be_expected() -> None:
+    fixed, straggling = running({"v1": 3, "v2": 1, "v3": 1}), running({"v2": 3, "v3": 1, "v1": 1})
+    assert choice_explained(fixed, target_of(fixed, None)) == "3 of 4 nodes left to update run it, not revision 2"
+    assert (
+        choice_explained(straggling, target_of(straggling, None)) == "it is the one before; 1 node runs an older one"
+    )
+    plain = running({"v2": 3, "v3": 2})
+    assert choice_explained(plain, target_of(plain, None)) == ""
 
 
 # what is written
