@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from controller.api import canonical
 from controller.api.base import JSONObject
-from kubectl_plugin.edits.applying import Draft
-from kubectl_plugin.report.last_action import LAST_ACTION, Action, last_action
+from kubectl_plugin.edits.applying import Draft, applied, found
+from kubectl_plugin.edits.rolling import ROLLING
+from kubectl_plugin.report.last_action import LAST_ACTION, PAUSE, Action, last_action, noted_pause
 from kubectl_plugin.report.snapshot import Snapshot
 
 CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
@@ -27,11 +28,13 @@ _TEMPLATE: Final = "/spec/template"
 def recorded(document: JSONObject, change: tuple[JSONObject, ...], done: Action) -> tuple[JSONObject, ...]:
     """Operations that note `done` on `document` beside the operations of `change`, and why, as `caused` does.
 
-    A rollback also notes where it went.
+    A rollback also notes where it went. Who paused it, and why, is kept until it is no longer paused.
     """
     draft = Draft(document)
     if done.verb == ROLLBACK:
         done = replace(done, template=_new_template(change))
+    if done.verb != PAUSE and found(applied(document, change), *ROLLING, "paused"):
+        done = replace(done, pause=noted_pause(_annotations(document)))
     draft.set(msgspec.json.encode(done).decode(), "metadata", "annotations", LAST_ACTION)
     _give_cause(draft, change, done.reason)
     return draft.operations
@@ -71,3 +74,8 @@ def _new_template(change: tuple[JSONObject, ...]) -> str:
 
 def _in_template(path: str) -> bool:
     return path == _TEMPLATE or path.startswith(f"{_TEMPLATE}/")
+
+
+def _annotations(document: JSONObject) -> dict[str, str]:
+    given = found(document, "metadata", "annotations")
+    return {name: text for name, text in given.items() if isinstance(text, str)} if isinstance(given, dict) else {}

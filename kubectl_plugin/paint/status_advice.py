@@ -22,12 +22,12 @@ _WHO_REFUSES: Final = r"^(server dry-run of the new pod|unusable spec):"
 
 
 def rest(sight: Sight) -> Iterator[Text]:
-    """For phases that end only when a person does something."""
+    """For phases that end only when a person does something. A pause does in any."""
+    if sight.status.strategy.paused:
+        yield from _paused(sight)
     match sight.survey.phase:
-        case Phase.HELD:
+        case Phase.HELD if not sight.status.strategy.paused:
             yield from _held(sight)
-        case Phase.PAUSED:
-            yield from _paused(sight)
         case Phase.MANUAL:
             yield line("Waits for", waits(sight.survey))
             pod = next((row.pod.pod.name for row in rows_in(sight.survey, NodeState.NEXT) if row.pod), "POD")
@@ -66,7 +66,10 @@ def _paused(sight: Sight) -> Iterator[Text]:
         who = f" by {pause.by}" if pause.by else ""
         why = f': "{pause.reason}"' if pause.reason else ""
         yield line("Paused", f"{ago(pause.at, sight.survey.snapshot.now)}{who}{why}")
-    yield line("Still", newcomers(sight.survey))
+    elif sight.survey.phase is not Phase.PAUSED:
+        yield line("Paused", "nothing more is rolled out before resume")
+    if sight.survey.phase is Phase.PAUSED:
+        yield line("Still", newcomers(sight.survey))
     yield line("Next", sight.command("resume"))
 
 

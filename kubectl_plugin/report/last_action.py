@@ -8,10 +8,13 @@ from typing import Final
 import msgspec
 
 from controller.api.base import Value
+from controller.api.daemonset import DaemonSet
 from controller.api.meta import epoch, rfc3339
 
 LAST_ACTION: Final = "kruise-ds/last-action"
-"""Compact JSON, see `Action`; only the newest one is kept."""
+"""Compact JSON, see `Action`; only the newest one is kept, and the pause that still holds."""
+PAUSE: Final = "pause"
+"""The verb, as the note of it has it."""
 
 
 class Action(Value, kw_only=True, omit_defaults=True):
@@ -27,6 +30,8 @@ class Action(Value, kw_only=True, omit_defaults=True):
     """Program and version."""
     template: str = ""
     """Of a rollback: the meaning of the template that it went back to (`canonical.identity`)."""
+    pause: Action | None = None
+    """Of an earlier use, where the rollout is still paused by it."""
 
 
 def action(verb: str, *, by: str, now: float, reason: str | None, client: str) -> Action:
@@ -42,3 +47,25 @@ def last_action(annotations: Mapping[str, str]) -> Action | None:
     except (msgspec.MsgspecError, ValueError):
         return None
     return found
+
+
+def pause_of(daemonset: DaemonSet) -> Action | None:
+    """The use of `pause` that still holds; None where it is not paused, or nobody noted by whom."""
+    rolling = daemonset.rolling_update
+    return noted_pause(daemonset.annotations) if rolling is not None and rolling.paused else None
+
+
+def noted_pause(annotations: Mapping[str, str]) -> Action | None:
+    """The same, for what is known to be paused."""
+    last = last_action(annotations)
+    return last if last is None or last.verb == PAUSE else last.pause
+
+
+def paused_words(daemonset: DaemonSet) -> str:
+    """`paused by alice: "CVE triage"`; empty where it is not."""
+    rolling, pause = daemonset.rolling_update, pause_of(daemonset)
+    if rolling is None or not rolling.paused:
+        return ""
+    if pause is None:
+        return "paused"
+    return f"paused by {pause.by or 'somebody'}" + (f': "{pause.reason}"' if pause.reason else "")

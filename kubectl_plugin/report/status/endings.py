@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from controller.api.base import Value
-from controller.api.daemonset import Phase
+from controller.api.daemonset import DaemonSet, Phase
 from controller.planner.progress import due_at
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.node_row import NodeState
@@ -47,7 +47,7 @@ def ending_of(survey: Survey, wanted: Wanted) -> Ending | None:
         case Phase.HELD if not wanted.require_full:
             return Ending(code=ExitCode.DONE)
         case Phase.HELD:
-            return _ended(survey, ExitCode.WAITING, f"is held at {_on_it(survey)}", "promote")
+            return _ended(survey, ExitCode.WAITING, f"is held at {_on_it(survey)}", go_on(survey.daemonset))
         case Phase.PAUSED:
             return _ended(survey, ExitCode.WAITING, f"is paused at {_on_it(survey)}", "resume")
         case Phase.MANUAL:
@@ -87,6 +87,12 @@ def named_apart(endings: Sequence[Ending], namespaces: Sequence[str]) -> list[En
     if len(set(namespaces)) < 2:
         return list(endings)
     return [_in_namespace(ending, namespace) for ending, namespace in zip(endings, namespaces, strict=True)]
+
+
+def go_on(daemonset: DaemonSet) -> str:
+    """The verb that lets a rollout go on which is held."""
+    rolling = daemonset.rolling_update
+    return "resume" if rolling is not None and rolling.paused else "promote"
 
 
 def is_certain(survey: Survey) -> bool:

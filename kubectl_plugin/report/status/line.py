@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from controller.api.daemonset import Phase
+from kubectl_plugin.report.last_action import paused_words
 from kubectl_plugin.report.node_row import NodeState
 from kubectl_plugin.report.status.reasons import failing, reason_of, rows_in, writes_fail
 from kubectl_plugin.report.survey import Survey
@@ -27,7 +28,8 @@ def status_line(survey: Survey) -> str:
     """
     if survey.phase is Phase.PROGRESSING:
         return _moving(survey)
-    text = reason_of(survey).text
+    paused = paused_words(survey.daemonset) if survey.phase is not Phase.PAUSED else ""
+    text = "; ".join(filter(None, (reason_of(survey).text, paused)))
     return f"{progress(survey)}: {text}" if text else progress(survey)
 
 
@@ -37,5 +39,5 @@ def _moving(survey: Survey) -> str:
     parts += [f"{counts.missing} missing"] if counts.missing else []
     rows = rows_in(survey, NodeState.FAILING)
     parts += [f"{len(rows)} failing ({failing(rows)})"] if rows else []
-    words = writes_fail(survey.daemonset)
+    words = writes_fail(survey.daemonset) or paused_words(survey.daemonset)
     return ", ".join(parts) + (f": {words}" if words else "")

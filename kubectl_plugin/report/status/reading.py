@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 import msgspec
 
@@ -13,7 +12,7 @@ from controller.planner.budget import Budget
 from controller.planner.eligibility import Fit
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.documents import API_VERSION
-from kubectl_plugin.report.last_action import last_action
+from kubectl_plugin.report.last_action import pause_of
 from kubectl_plugin.report.node_row import NodeRow, NodeState
 from kubectl_plugin.report.revisions.images import images_of
 from kubectl_plugin.report.snapshot import Snapshot
@@ -32,8 +31,6 @@ from kubectl_plugin.report.status.document import (
 from kubectl_plugin.report.status.reasons import WRITES_FAIL, reason_of, writes_fail
 from kubectl_plugin.report.steps import steps_of
 from kubectl_plugin.report.survey import Survey
-
-PAUSE: Final = "pause"
 
 
 def rollout_status(survey: Survey) -> RolloutStatus:
@@ -168,8 +165,8 @@ def paused_by(snapshot: Snapshot, rollout: Rollout) -> Pause | None:
     rolling = snapshot.daemonset.rolling_update
     if rolling is None or not rolling.paused:
         return None
-    action = last_action(snapshot.daemonset.annotations)
-    if action is None or action.verb != PAUSE:
+    action = pause_of(snapshot.daemonset)
+    if action is None:
         since = rollout.last_transition_time if rollout.phase == Phase.PAUSED else None
         return Pause(at=since or "", by="", reason="")
     return Pause(at=action.at, by=action.by, reason=action.reason)

@@ -21,7 +21,7 @@ from controller.planner.eligibility import Fit
 from controller.planner.rollout import blocker
 from kubectl_plugin.durations import short
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.report.last_action import last_action
+from kubectl_plugin.report.last_action import pause_of, paused_words
 from kubectl_plugin.report.node_row import NodeRow, NodeState
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.stated import refusal_of, stated
@@ -74,11 +74,14 @@ def stated_why(snapshot: Snapshot) -> str:
     match Phase(rollout.phase):
         case Phase.PROGRESSING | Phase.STALLED | Phase.DEGRADED as phase:
             return _stated_trouble(snapshot, phase, status)
+        case Phase.PAUSED as phase if pause_of(daemonset) is None:
+            return _plain(phase, daemonset, max(rollout.target - status.updated_number_scheduled, 0)).text
+        case Phase.PAUSED:
+            return paused_words(daemonset).removeprefix("paused ")
+        case Phase.HELD | Phase.HEALTHY if words := paused_words(daemonset):
+            return words
         case Phase.HELD:
             return _stated_hold(daemonset, status)
-        case Phase.PAUSED as phase:
-            left = max(rollout.target - status.updated_number_scheduled, 0)
-            return _who_paused(daemonset) or _plain(phase, daemonset, left).text
         case phase:
             left = max(status.desired_number_scheduled - status.updated_number_scheduled, 0)
             return _plain(phase, daemonset, left).text
@@ -255,13 +258,6 @@ def _stated_hold(daemonset: DaemonSet, status: DaemonSetStatus) -> str:
         return "waiting for promote"
     partition = number.scaled(written, desired, round_up=False)
     return _held(PARTITION_REACHED, partition, desired - status.updated_number_scheduled).text
-
-
-def _who_paused(daemonset: DaemonSet) -> str:
-    action = last_action(daemonset.annotations)
-    if action is None or action.verb != "pause":
-        return ""
-    return f"by {action.by or 'somebody'}" + (f': "{action.reason}"' if action.reason else "")
 
 
 def _condition(daemonset: DaemonSet, kind: str) -> dict[str, JSON]:

@@ -10,7 +10,7 @@ from kubectl_plugin.report.overview import Line, line_of
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.stated import refusal_of, stated
 from kubectl_plugin.report.status.document import BudgetUse, NodeCounts, RevisionNumbers, RolloutStatus
-from kubectl_plugin.report.status.endings import Ending, Wanted, gone
+from kubectl_plugin.report.status.endings import Ending, Wanted, go_on, gone
 from kubectl_plugin.report.status.reading import paused_by, steps_now, strategy_of
 
 
@@ -72,7 +72,7 @@ def stated_ending(snapshot: Snapshot, status: RolloutStatus, wanted: Wanted) -> 
         case Phase.HELD if not wanted.require_full:
             return Ending(code=ExitCode.DONE)
         case Phase.HELD:
-            return _ended(status, ExitCode.WAITING, f"is held at {_on_it(status)}", "promote")
+            return _ended(status, ExitCode.WAITING, f"is held at {_on_it(status)}", go_on(snapshot.daemonset))
         case Phase.PAUSED:
             return _ended(status, ExitCode.WAITING, f"is paused at {_on_it(status)}", "resume")
         case Phase.MANUAL:
