@@ -84,6 +84,9 @@ def rollback(
     ] = None,
     keep_partition: Annotated[bool, typer.Option("--keep-partition", help="Do not set the partition to 0.")] = False,
     keep_paused: Annotated[bool, typer.Option("--keep-paused", help="Do not lift the pause.")] = False,
+    lift_pause: Annotated[
+        bool, typer.Option("--lift-pause", help="Where nobody is asked: also a pause that is not your own.")
+    ] = False,
     drop_selector: Annotated[
         bool, typer.Option("--drop-selector", help="Lift rollingUpdate.selector too, where it would keep nodes bad.")
     ] = False,
@@ -102,6 +105,7 @@ def rollback(
         keep_partition=keep_partition,
         keep_paused=keep_paused,
         drop_selector=drop_selector,
+        lift_pause=lift_pause,
     )
     run(flags, lambda invocation: verb.rollback(invocation, asked, acting), outputs=_DOCUMENT, check=chosen.check)
 

@@ -96,7 +96,7 @@ class Hand:
     async def _action(self) -> Action:
         session = self._invocation.session
         if self._by is None:
-            self._by = await _who_am_i(session)
+            self._by = await who_am_i(session)
         return action(
             self._verb,
             by=self._by,
@@ -146,7 +146,7 @@ def legible(terminal: Terminal, text: str) -> str:
     return text.replace("…", "...") if terminal.ascii else text
 
 
-async def _who_am_i(session: Session) -> str:
+async def who_am_i(session: Session) -> str:
     """Empty when the server does not say: that must not keep anybody from a pause."""
     try:
         return await documents.who_am_i(session)

@@ -11,10 +11,12 @@ from kubectl_plugin.cluster.reads import revisions_of
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.edits.rollback import Wish, already_back, roll_back, target_of
 from kubectl_plugin.edits.rollback_preview import headline, preview, still_kept
-from kubectl_plugin.failures import CommandError
+from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Acting, Many
+from kubectl_plugin.report.last_action import pause_of, paused_words
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 from kubectl_plugin.verbs.acting import Change, Chosen, carry_out_all, choose, will_ask
+from kubectl_plugin.verbs.carrying_out import who_am_i, writes
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class Asked:
     keep_partition: bool
     keep_paused: bool
     drop_selector: bool
+    lift_pause: bool
 
 
 async def rollback(invocation: Invocation, asked: Asked, acting: Acting) -> int:
@@ -39,9 +42,27 @@ async def rollback(invocation: Invocation, asked: Asked, acting: Acting) -> int:
         drop_selector=asked.drop_selector,
     )
     found = [await _with_revisions(invocation, one) for one in await choose(invocation, chosen, acting)]
-    return await carry_out_all(
-        invocation, found, lambda one: _change(invocation, one, wish, acting), acting, verb="rollback"
-    )
+    alone = writes(acting) and not will_ask(invocation, acting) and not (asked.lift_pause or asked.keep_paused)
+    me = await who_am_i(invocation.session) if alone and any(paused_words(one.daemonset) for one in found) else ""
+
+    def change(snapshot: Snapshot) -> Change:
+        made = _change(invocation, snapshot, wish, acting)
+        if alone and made.edit.operations:
+            _refuse_to_lift(snapshot, me)
+        return made
+
+    return await carry_out_all(invocation, found, change, acting, verb="rollback")
+
+
+def _refuse_to_lift(snapshot: Snapshot, me: str) -> None:
+    """Another person's pause, where nobody is asked: a pipeline must not undo it. Raises CommandError (6)."""
+    words, pause = paused_words(snapshot.daemonset), pause_of(snapshot.daemonset)
+    if words and (pause is None or not me or pause.by != me):
+        raise CommandError(
+            f"{snapshot.key.name} is {words}; a rollback would lift that",
+            hints=("--lift-pause lifts it all the same; with --keep-paused nothing moves before resume",),
+            exit_code=ExitCode.REFUSED,
+        )
 
 
 async def _with_revisions(invocation: Invocation, snapshot: Snapshot) -> Snapshot:

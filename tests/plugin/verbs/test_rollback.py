@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import subprocess
 from typing import Any, NamedTuple
 
 import msgspec
 import pytest
 
 from tests.beds.api import DAEMONSETS, NODES, PODS, REVISIONS, Object
+from tests.beds.manifests import MANIFESTS
 from tests.plugin.scene import (
     NAMESPACE,
     PACE,
@@ -455,3 +457,57 @@ def test_the_question(columns: int) -> None:
 def test_what_is_told_where_nobody_is_asked(columns: int) -> None:
     with canary() as scene:
         scene.check(f"rollback/told-{columns}", "undo", NAME, "-n", NAMESPACE, columns=columns)
+
+
+@pytest.mark.parametrize("yes", [True, False], ids=["-y", "no terminal"])
+def test_the_pause_of_another_person_is_not_lifted_where_nobody_is_asked(yes: bool) -> None:
+    more = ("-y",) if yes else ()
+    with paused() as scene:
+        scene.door.user = "pipeline"
+        refused = rollback(scene, *more)
+        assert (refused.code, written(scene)) == (6, [])
+        assert 'node-agent is paused by alice@example.com: "CVE triage"; a rollback would lift that' in refused.err
+        assert rollback(scene, *more, "--dry-run=server").code == 0
+        assert live(scene)["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is True
+        assert rollback(scene, *more, "--lift-pause").code == 0
+        assert live(scene)["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is False
+
+
+def test_neither_is_one_that_nobody_noted_nor_any_by_somebody_unknown() -> None:
+    with held() as scene:
+        scene.do(scene.edit({"spec": rolling(paused=True)}))
+        assert rollback(scene, "-y").code == 6
+    with paused() as scene:
+        scene.door.user = ""
+        assert rollback(scene, "-y").code == 6
+        assert written(scene) == []
+
+
+def test_who_sees_the_question_or_keeps_the_pause_is_not_refused() -> None:
+    with paused() as scene:
+        scene.door.user = "bob@example.com"
+        ran = rollback(scene, terminal=True, typed="y\n")
+        assert ran.code == 0
+        assert "paused true -> false" in ran.err
+    with paused() as scene:
+        scene.door.user = "pipeline"
+        assert rollback(scene, "-y", "--keep-paused").code == 0
+        assert live(scene)["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is True
+
+
+def recipe(status: int) -> tuple[int, list[str]]:
+    """The last line of the README's recipe, where `status` ends so: its exit code, and the verbs that it called."""
+    readme = (MANIFESTS.parent / "README.md").read_text()
+    line = next(
+        one for one in readme.splitlines() if one.startswith("kubectl kruise-ds status") and "rollback" in one
+    )
+    fake = f'kubectl() {{ echo "$2"; [ "$2" != status ] || return {status}; }}'
+    ended = subprocess.run(["sh", "-ec", f"{fake}\n{line}"], capture_output=True, text=True, check=False, timeout=60)
+    return ended.returncode, ended.stdout.split()
+
+
+def test_the_recipe_for_pipelines_rolls_back_only_what_will_not_finish_by_itself() -> None:
+    for code in (1, 2, 3, 5, 6, 130):
+        assert recipe(code) == (code, ["status"])
+    assert recipe(4) == (4, ["status", "rollback"])
+    assert recipe(0) == (0, ["status"])
