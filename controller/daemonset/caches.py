@@ -13,6 +13,7 @@ from controller.api.revision import Revision
 from controller.api.selector import Labels
 from controller.daemonset.fleet import Fleet
 from controller.kube.kinds import PODS, REVISIONS
+from controller.runtime.freshness import Reach
 from controller.runtime.store import Store
 
 
@@ -86,10 +87,10 @@ class Caches:
 
         return shows_alive
 
-    def versions_for(self, daemonset: DaemonSet) -> dict[str, int]:
+    def reached_for(self, daemonset: DaemonSet) -> dict[str, Reach]:
         """How far each cache has come in this DaemonSet's namespace, by resource."""
         namespace = daemonset.namespace
         return {
-            PODS.name: self.pods.version_in(namespace),
-            REVISIONS.name: self.revisions.version_in(namespace),
+            PODS.name: self.pods.reach_in(namespace),
+            REVISIONS.name: self.revisions.reach_in(namespace),
         }

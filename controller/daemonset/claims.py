@@ -28,6 +28,7 @@ from controller.planner.actions import (
     RenumberRevision,
 )
 from controller.planner.world import Predecessor
+from controller.runtime.clock import elapsed
 
 W = TypeVar("W", bound=Wire)
 N = TypeVar("N", bound=Named)
@@ -51,7 +52,7 @@ async def look_at_taken_pod(action: CreatePod, daemonset: DaemonSet, memory: Mem
     except NotFound:
         return
     if found is not None and found.owner_uid == daemonset.uid:
-        hands.ledger.wrote(daemonset.uid, PODS.name, found.version)
+        hands.ledger.wrote(daemonset.uid, PODS.name, found.version, elapsed())
     else:
         before = memory.predecessors.get(action.node)
         memory.predecessors[action.node] = Predecessor(
@@ -65,9 +66,9 @@ async def look_at_deleted_pod(action: DeletePod, daemonset: DaemonSet, hands: Ha
     """The answer to its deletion was lost. If it is going, nothing is decided before the caches show that (D24)."""
     found = await _left_of(action.pod, PODS, hands)
     if found is None:
-        hands.ledger.deleted(daemonset.uid, action.pod.uid)
+        hands.ledger.deleted(daemonset.uid, action.pod.uid, elapsed())
     elif found.dying:
-        hands.ledger.deleted(daemonset.uid, action.pod.uid, found.version)
+        hands.ledger.deleted(daemonset.uid, action.pod.uid, elapsed(), found.version)
 
 
 async def may_have_come_through(action: Action, daemonset: DaemonSet, hands: Hands) -> bool:
@@ -121,7 +122,7 @@ async def look_at_taken_revision(action: CreateRevision, daemonset: DaemonSet, m
     except NotFound:
         return
     if found is not None and _will_be_ours(found, daemonset) and found.identity == daemonset.identity:
-        hands.ledger.wrote(daemonset.uid, REVISIONS.name, found.version)
+        hands.ledger.wrote(daemonset.uid, REVISIONS.name, found.version, elapsed())
         return
     status = daemonset.status
     known = (status.collision_count or 0) if status is not None else 0

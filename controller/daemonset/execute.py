@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import assert_never
+from typing import Any, assert_never
 
 from controller.api.daemonset import DaemonSet
 from controller.api.wellknown import FAILED_CREATE, FAILED_DELETE, SUCCESSFUL_CREATE, SUCCESSFUL_DELETE
@@ -24,6 +24,7 @@ from controller.daemonset.hands import Hands
 from controller.daemonset.memory import ROOM_AT_MOST, Memory
 from controller.daemonset.trouble import Failure
 from controller.daemonset.writes import Writes
+from controller.kube.client import Written
 from controller.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -36,6 +37,7 @@ from controller.kube.errors import (
     Unreachable,
 )
 from controller.kube.kinds import PODS, REVISIONS
+from controller.kube.resource import Resource
 from controller.kube.throttle import CEILING
 from controller.planner.actions import (
     ROOM,
@@ -177,11 +179,11 @@ class _Turn:
             self._memory.failed(place, elapsed())
 
     async def _attempt(self, action: Action) -> None:
-        writes, uid = self._writes, self._daemonset.uid
+        writes = self._writes
         match action:
             case CreatePod():
                 written = await writes.create_pod(action)
-                self._ledger.wrote(uid, PODS.name, written.version)
+                self._wrote(PODS, written)
                 self._tell(SUCCESSFUL_CREATE, f"Created pod: {action.name}")
             case DeletePod():
                 await self._delete_pod(action)
@@ -190,30 +192,33 @@ class _Turn:
                 self._memory.accepted(action.revision.hash)
             case AdoptPod():
                 written = await writes.adopt(PODS, action.pod, action.owners)
-                self._ledger.wrote(uid, PODS.name, written.version)
+                self._wrote(PODS, written)
             case ReleasePod():
                 written = await writes.release(action.pod, action.owner_index)
-                self._ledger.wrote(uid, PODS.name, written.version)
+                self._wrote(PODS, written)
             case RelabelPod():
                 written = await writes.relabel(action.pod, action.hash)
-                self._ledger.wrote(uid, PODS.name, written.version)
+                self._wrote(PODS, written)
             case AdoptRevision():
                 written = await writes.adopt(REVISIONS, action.revision, action.owners)
-                self._ledger.wrote(uid, REVISIONS.name, written.version)
+                self._wrote(REVISIONS, written)
             case CreateRevision():
                 written = await writes.create_revision(action)
-                self._ledger.wrote(uid, REVISIONS.name, written.version)
+                self._wrote(REVISIONS, written)
             case RenumberRevision():
                 written = await writes.renumber(action.revision, action.number)
-                self._ledger.wrote(uid, REVISIONS.name, written.version)
+                self._wrote(REVISIONS, written)
             case DeleteRevision():
                 await writes.delete_revision(action.revision)
             case _:
                 assert_never(action)
 
+    def _wrote(self, resource: Resource[Any, Any], written: Written) -> None:
+        self._ledger.wrote(self._daemonset.uid, resource.name, written.version, elapsed())
+
     async def _delete_pod(self, action: DeletePod) -> None:
         version = await self._writes.delete_pod(action)
-        self._ledger.deleted(self._daemonset.uid, action.pod.uid, version)
+        self._ledger.deleted(self._daemonset.uid, action.pod.uid, elapsed(), version)
         if action.why is Why.FAILED:
             daemonset = self._daemonset
             key = (daemonset.uid, daemonset.generation, action.node)

@@ -21,6 +21,7 @@ from controller.planner.fallback import placements_of
 from controller.planner.manifest import Mold
 from controller.planner.sight import Sight
 from controller.planner.world import Predecessor
+from controller.runtime.freshness import Reach
 
 ASK_AGAIN_SECONDS = 60.0
 ASK_AGAIN_AT_MOST = 900.0
@@ -89,9 +90,16 @@ class Memory(msgspec.Struct):
     paused_since: float = 0.0
     """Seconds since 1970: the first pass that found it paused, as all since did; 0 = the last one did not."""
     status: DaemonSetStatus | None = None
-    """The status as we wrote it last …"""
+    """The status as we wrote it last, as long as the cache may not show it …"""
     status_version: int = 0
-    """… and the version at which the server stored it; 0 = not written yet."""
+    """… the version at which the server stored it; 0 = not written yet …"""
+    status_at: float = 0.0
+    """… and when it answered (`elapsed`)."""
+
+    def shown(self, reach: Reach) -> None:
+        """The cache of DaemonSets has come so far: it knows better what became of our last status."""
+        if self.status is not None and reach.covers(self.status_version, self.status_at):
+            self.status = None
 
     def latest_status(self, daemonset: DaemonSet) -> tuple[str, DaemonSetStatus | None]:
         """The newest status that is known, and the version of the object that carries it: our own last one, until the

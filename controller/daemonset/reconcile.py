@@ -101,6 +101,7 @@ class Reconciler:
         self._pacer.began(key)
         now, since = self._clock(), elapsed()
         began = perf_counter()
+        memory.shown(self._caches.daemonsets.reach_in(daemonset.namespace))
         decided = self._decide(daemonset, memory, now, fresh=fresh)
         cost = perf_counter() - began
         memory.saw(daemonset, decided.sight, now)
@@ -201,7 +202,7 @@ class Reconciler:
     def _stale(self, daemonset: DaemonSet) -> Stale | None:
         caches = self._caches
         stale = self._ledger.check(
-            daemonset.uid, caches.versions_for(daemonset), caches.aliveness(daemonset), elapsed()
+            daemonset.uid, caches.reached_for(daemonset), caches.aliveness(daemonset), elapsed()
         )
         if stale is None:
             self._overdue.discard(daemonset.uid)

@@ -21,6 +21,7 @@ from controller.kube.client import Client
 from controller.kube.kinds import DAEMONSETS
 from controller.planner.readiness import Verdict
 from controller.planner.status import Status
+from controller.runtime.clock import elapsed
 
 Conditions: TypeAlias = tuple[JSONObject, ...]
 
@@ -60,7 +61,7 @@ async def write(client: Client, daemonset: DaemonSet, change: Change, memory: Me
     ref = Ref(namespace=daemonset.namespace, name=daemonset.name, uid=daemonset.uid)
     written = await client.patch(DAEMONSETS, ref, change.patch, sub="status")
     if written.version.isdigit():
-        memory.status, memory.status_version = change.result, int(written.version)
+        memory.status, memory.status_version, memory.status_at = change.result, int(written.version), elapsed()
 
 
 def _merged(before: DaemonSetStatus, wanted: Status, generation: int, now: float) -> DaemonSetStatus:

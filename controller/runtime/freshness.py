@@ -1,13 +1,16 @@
 """Read your own writes: what each owner has to see in the caches before it may decide again.
 
 Pure bookkeeping, no I/O. Versions are resourceVersions: integers that the server compares per resource, so a
-cache whose version has reached ours has seen our write. A create or patch without an answer needs no entry: derived
+cache whose version has reached ours has seen our write. So has one that was listed after the server had answered,
+whatever its version: where such a list is older than the write, the server's storage was restored from a backup, and
+the write never was. A create or patch without an answer needs no entry: derived
 names and guards on every write make it safe to try again. Owners are uids: a DaemonSet that was deleted and
 created again under the same name starts with a clean page.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -15,6 +18,19 @@ import msgspec
 from controller.api.base import Value
 
 PODS = "pods"
+
+
+class Reach(Value):
+    """How far a cache has come."""
+
+    version: int = 0
+    """Everything up to this resourceVersion is known; 0: nothing yet."""
+    listed: float = float("-inf")
+    """When the list was asked for from which it has come so far (`elapsed`)."""
+
+    def covers(self, version: float, moment: float) -> bool:
+        """Whether a write is known that the server answered at `moment` with this version, or that it was undone."""
+        return self.version >= version or self.listed > moment
 
 
 class Stale(Value):
@@ -32,9 +48,16 @@ STALE_WARNING = 30.0
 """Seconds of being stale after which it is worth a warning and a relist."""
 
 
+class _Write(msgspec.Struct, frozen=True):
+    version: int | None
+    """None: the server sent none."""
+    at: float
+    """When it answered."""
+
+
 class _Page(msgspec.Struct):
-    versions: dict[str, int]
-    deleted: dict[str, int | None]
+    written: dict[str, _Write]
+    deleted: dict[str, _Write]
     stale_since: float | None = None
 
 
@@ -49,31 +72,34 @@ class Ledger:
         self._pages: dict[str, _Page] = {}
         self._unordered: set[str] = set()
 
-    def wrote(self, owner_uid: str, resource: str, version: str) -> None:
+    def wrote(self, owner_uid: str, resource: str, version: str, now: float) -> None:
         """The server answered a create or patch of ours with this resourceVersion."""
         number = self._number(resource, version)
         if number is not None:
             page = self._page(owner_uid)
-            page.versions[resource] = max(number, page.versions.get(resource, 0))
+            known = page.written.get(resource)
+            if known is not None and known.version is not None:
+                number = max(number, known.version)
+            page.written[resource] = _Write(number, now)
 
-    def deleted(self, owner_uid: str, pod_uid: str, version: str | None = None) -> None:
+    def deleted(self, owner_uid: str, pod_uid: str, now: float, version: str | None = None) -> None:
         """The server accepted our delete of a pod. `version`: that of the dying pod, where it sent one."""
         number = self._number(PODS, version) if version else None
-        self._page(owner_uid).deleted[pod_uid] = number
+        self._page(owner_uid).deleted[pod_uid] = _Write(number, now)
 
     def check(
-        self, owner_uid: str, versions: Mapping[str, int], is_live: Callable[[str], bool], now: float
+        self, owner_uid: str, reached: Mapping[str, Reach], is_live: Callable[[str], bool], now: float
     ) -> Stale | None:
         """None when the caches have seen everything that this owner wrote.
 
-        `versions`: for each resource, how far its cache has come. `is_live`: does the cache show the pod of
+        `reached`: for each resource, how far its cache has come. `is_live`: does the cache show the pod of
         this uid, and not deleting? Asking also drops what has been seen, and notes since when it is stale.
         """
         page = self._pages.get(owner_uid)
         if page is None:
             return None
-        self._drop_seen(page, versions, is_live)
-        waiting = _waiting_for(page, versions)
+        self._drop_seen(page, reached, is_live)
+        waiting = _waiting_for(page, reached)
         if waiting is None:
             del self._pages[owner_uid]
             return None
@@ -103,24 +129,26 @@ class Ledger:
             self._unordered.add(resource)
         return None
 
-    def _drop_seen(self, page: _Page, versions: Mapping[str, int], is_live: Callable[[str], bool]) -> None:
-        page.versions = {
-            resource: version
-            for resource, version in page.versions.items()
-            if resource not in self._unordered and versions.get(resource, 0) < version
+    def _drop_seen(self, page: _Page, reached: Mapping[str, Reach], is_live: Callable[[str], bool]) -> None:
+        page.written = {
+            resource: write
+            for resource, write in page.written.items()
+            if resource not in self._unordered and not _covers(reached, resource, write)
         }
-        pods_at = versions.get(PODS, 0)
         page.deleted = {
-            uid: version
-            for uid, version in page.deleted.items()
-            if is_live(uid) and (version is None or pods_at < version)
+            uid: write for uid, write in page.deleted.items() if is_live(uid) and not _covers(reached, PODS, write)
         }
 
 
-def _waiting_for(page: _Page, versions: Mapping[str, int]) -> tuple[str, str] | None:
+def _covers(reached: Mapping[str, Reach], resource: str, write: _Write) -> bool:
+    version = math.inf if write.version is None else write.version
+    return reached.get(resource, Reach()).covers(version, write.at)
+
+
+def _waiting_for(page: _Page, reached: Mapping[str, Reach]) -> tuple[str, str] | None:
     """The resource that is behind and a sentence about it, in a fixed order."""
-    for resource, version in sorted(page.versions.items()):
-        return resource, f"{resource} at version {version}, have {versions.get(resource, 0)}"
+    for resource, write in sorted(page.written.items()):
+        return resource, f"{resource} at version {write.version}, have {reached.get(resource, Reach()).version}"
     for uid in sorted(page.deleted):
         return PODS, f"the deletion of pod uid {uid}"
     return None

@@ -16,6 +16,7 @@ from controller.kube.errors import ApiError
 from controller.kube.resource import Resource, W
 from controller.runtime import watch
 from controller.runtime.backoff import Backoff
+from controller.runtime.clock import elapsed
 from controller.runtime.store import Change, Record, StoreWriter
 
 T = TypeVar("T", bound=Record)
@@ -126,6 +127,8 @@ class Reflector(Generic[W, T]):
 
     async def _turn(self) -> float:
         """One page or one stream; returns the seconds to pause after it."""
+        if isinstance(self._state, watch.Start):
+            self._writer.asked(elapsed())
         wanted = watch.ask(self._state, timeout_seconds=300 + int(300 * self._chance()))
         if isinstance(wanted, watch.OpenWatch):
             return await self._stream(wanted.query)

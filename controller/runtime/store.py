@@ -9,6 +9,7 @@ from typing import Generic, Protocol, TypeVar
 from controller.api.base import Value
 from controller.api.meta import Key
 from controller.kube.decode import Bookmark, Malformed, Seen
+from controller.runtime.freshness import Reach
 from controller.runtime.index import Index
 from controller.runtime.watch import Init
 
@@ -56,7 +57,7 @@ class Store(Generic[T]):
     def __init__(self) -> None:
         self._objects: dict[Key, T] = {}
         self._movers: list[Callable[[Key, T | None, T | None], None]] = []
-        self._versions: dict[str, int] = {}
+        self._reached: dict[str, Reach] = {}
         self._unfilled: set[str] = set()
         self._malformed: dict[Key, str] = {}
         self._swapping: set[str] = set()
@@ -66,14 +67,14 @@ class Store(Generic[T]):
     def version(self) -> int:
         """The resourceVersion up to which everything is known, 0 before the first list is complete.
 
-        With several namespaces, that of the one which is furthest behind; see `version_in`.
+        With several namespaces, that of the one which is furthest behind; see `reach_in`.
         """
-        return min(self._versions.values(), default=0)
+        return min((reach.version for reach in self._reached.values()), default=0)
 
-    def version_in(self, namespace: str) -> int:
-        """`version` as far as objects of this namespace go."""
-        versions = self._versions
-        return versions[namespace] if namespace in versions else versions.get("", 0)
+    def reach_in(self, namespace: str) -> Reach:
+        """How far it has come as far as objects of this namespace go."""
+        reached = self._reached
+        return reached[namespace] if namespace in reached else reached.get("", Reach())
 
     @property
     def filled(self) -> bool:
@@ -139,8 +140,13 @@ class StoreWriter(Generic[T]):
         self._store = store
         self._namespace = namespace
         self._filling: dict[Key, Seen[T] | Malformed] | None = None
-        store._versions[namespace] = 0
+        self._asked = float("-inf")
+        store._reached[namespace] = Reach()
         store._unfilled.add(namespace)
+
+    def asked(self, moment: float) -> None:
+        """A list was asked for (`elapsed`): what comes between the next Init and its `swap`."""
+        self._asked = moment
 
     def feed(self, event: Init | Seen[T] | Malformed | Bookmark) -> Sequence[Change[T]]:
         """Take in one event; returns what it changed. Between Init and `swap` nothing changes for readers."""
@@ -188,7 +194,7 @@ class StoreWriter(Generic[T]):
                 store._malformed[key] = item.reason
             else:
                 yield self._settle(key, item.obj)
-        store._versions[namespace] = 0  # a list may also lead back, after a restored backup
+        store._reached[namespace] = Reach(listed=self._asked)  # a list may also lead back, after a restored backup
         store._unfilled.discard(namespace)
         self._advance(version)
         store._swapping.remove(namespace)
@@ -213,10 +219,10 @@ class StoreWriter(Generic[T]):
 
     def _advance(self, version: str) -> None:
         if version.isdigit():
-            store = self._store
-            number = int(version)
-            if number > store._versions[self._namespace]:
-                store._versions[self._namespace] = number
+            reached, number = self._store._reached, int(version)
+            before = reached[self._namespace]
+            if number > before.version:
+                reached[self._namespace] = Reach(version=number, listed=before.listed)
 
 
 def open_store(of: type[T]) -> tuple[StoreWriter[T], Store[T]]:

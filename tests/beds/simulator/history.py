@@ -59,6 +59,11 @@ class History:
             self._changes.popleft()
         self.forgotten = max(self.forgotten, version)
 
+    def begin_at(self, version: int) -> None:
+        """Nothing has ever happened after `version`, and nobody can resume from before it."""
+        self._changes.clear()
+        self.forgotten = version
+
     def since(self, version: int) -> list[Change]:
         """All changes after `version`, oldest first. Ask `forgotten` first."""
         newer = list(takewhile(lambda change: change.version > version, reversed(self._changes)))

@@ -6,7 +6,8 @@ import hashlib
 import random
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from controller.runtime.clock import Clock
 from tests.beds.simulator.history import Change, History
@@ -14,6 +15,14 @@ from tests.beds.simulator.objects import Kind, Name, Object, Stored
 from tests.beds.simulator.watching import Watch
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+
+
+@dataclass(frozen=True)
+class Backup:
+    """What an etcd held at a version."""
+
+    version: int
+    objects: Mapping[Kind, Mapping[Name, Stored]]
 
 
 class Store:
@@ -49,6 +58,22 @@ class Store:
         for watch in self.watches.pop(kind):
             watch.close()
 
+    def backup(self) -> Backup:
+        return Backup(self.version, {kind: dict(found) for kind, found in self.objects.items()})
+
+    def restore(self, backup: Backup) -> None:
+        """The server begins again with what there was then: versions go back, and all watches end."""
+        self.version = backup.version
+        self.by_uid.clear()
+        self.dependents.clear()
+        for kind in self.objects:
+            self.objects[kind] = dict(backup.objects.get(kind, {}))
+            self.histories[kind].begin_at(backup.version)
+            for found in self.objects[kind].values():
+                self._know(found)
+            for watch in tuple(self.watches[kind]):
+                watch.close()
+
     def new_uid(self, kind: Kind, name: Name) -> str:
         """Never twice the same; each depends on the seed, on what it is for and on how often that name was there,
         not on who else was made before.
@@ -74,9 +99,7 @@ class Store:
         self.objects[kind][name] = after
         if before is not None:
             self._forget(before)
-        self.by_uid[after.uid] = after
-        for owner in after.metadata.get("ownerReferences") or ():
-            self.dependents[owner["uid"]][after.uid] = None
+        self._know(after)
         self._tell(Change("ADDED" if before is None else "MODIFIED", after, before, self.clock()))
         return after
 
@@ -102,6 +125,11 @@ class Store:
         metadata = new["metadata"]
         metadata["resourceVersion"] = str(self.version)
         return Stored(kind, name, metadata["uid"], self.version, new)
+
+    def _know(self, new: Stored) -> None:
+        self.by_uid[new.uid] = new
+        for owner in new.metadata.get("ownerReferences") or ():
+            self.dependents[owner["uid"]][new.uid] = None
 
     def _forget(self, old: Stored) -> None:
         self.by_uid.pop(old.uid, None)

@@ -138,6 +138,23 @@ def test_what_is_stored_never_changes_in_place() -> None:
     assert after.metadata["labels"] == {"a": "2"}
 
 
+def test_a_restored_backup_brings_back_what_there_was_and_its_version() -> None:
+    cluster = cluster_at_noon()
+    store = cluster.store
+    one = cluster.create(PODS, "default", pod("one"))
+    backup = store.backup()
+    cluster.create(PODS, "default", pod("two"))
+    cluster.delete(PODS, "default", "one", DeleteOptions())
+    watch = api.watch(cluster, Request(method="GET", path="/api/v1/pods", query=(("watch", "1"),)))
+    store.restore(backup)
+    assert watch.closed
+    assert (store.version, store.objects[PODS]) == (one.version, {("default", "one"): one})
+    assert store.by_uid[one.uid] is one
+    with pytest.raises(Refused, match="Too large resource version"):
+        lines(cluster, resourceVersion=str(one.version + 1))
+    assert int(cluster.create(PODS, "default", pod("three")).metadata["resourceVersion"]) == one.version + 1
+
+
 def test_a_create_takes_a_fraction_of_a_millisecond() -> None:
     cluster = cluster_at_noon()
     watch = api.watch(cluster, Request(method="GET", path="/api/v1/pods", query=(("watch", "1"),)))

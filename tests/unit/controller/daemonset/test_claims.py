@@ -12,7 +12,7 @@ from controller.kube.errors import AlreadyExists, Conflict, NotFound
 from controller.kube.request import NotConnected, Response
 from controller.planner.actions import Action, AdoptPod, AdoptRevision, CreatePod, CreateRevision, DeletePod, Why
 from controller.planner.world import Predecessor
-from controller.runtime.freshness import PODS
+from controller.runtime.freshness import PODS, Reach
 from tests.beds.hands import Acting, refusal, stored
 from tests.beds.scripted import Answer, ok
 from tests.beds.worlds import LABELS, NOW, OURS, ds, pod, revision, template
@@ -56,7 +56,7 @@ def test_one_look_is_enough_for_all_adoptions_of_a_pass() -> None:
 
 def waits(acting: Acting, *, pods_at: int, live: bool = True) -> bool:
     """Whether a pass would have to wait, with the cache of pods at that version and the pod in it or not."""
-    return acting.hands.ledger.check(OURS, {PODS: pods_at}, lambda uid: live, NOW) is not None
+    return acting.hands.ledger.check(OURS, {PODS: Reach(version=pods_at)}, lambda uid: live, NOW) is not None
 
 
 def test_a_name_that_our_own_pod_has_is_waited_for() -> None:

@@ -25,7 +25,7 @@ from controller.planner.actions import (
     Why,
     place_of,
 )
-from controller.runtime.freshness import PODS
+from controller.runtime.freshness import PODS, Reach
 from tests.beds.hands import Acting, refusal, stored
 from tests.beds.scripted import Answer, Script, ok
 from tests.beds.worlds import NOW, OURS, ds, pod, revision
@@ -288,10 +288,10 @@ def test_a_conflict_is_tried_again_and_not_told_to_anybody() -> None:
 def test_nothing_is_planned_before_the_caches_show_what_was_written() -> None:
     acting = Acting()
     acting.carry_out([create(0), delete()], ok(), ok())
-    behind = acting.hands.ledger.check(OURS, {PODS: 6}, lambda uid: False, NOW)
+    behind = acting.hands.ledger.check(OURS, {PODS: Reach(version=6)}, lambda uid: False, NOW)
     assert behind is not None
     assert behind.resource == PODS
-    assert acting.hands.ledger.check(OURS, {PODS: 7}, lambda uid: False, NOW) is None
+    assert acting.hands.ledger.check(OURS, {PODS: Reach(version=7)}, lambda uid: False, NOW) is None
 
 
 def test_of_very_many_actions_only_so_many_are_under_way_as_there_are_places() -> None:

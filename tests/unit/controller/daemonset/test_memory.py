@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSetStatus
@@ -18,6 +19,7 @@ from controller.daemonset.rivalry import STAND_BACK_FIRST
 from controller.daemonset.trouble import Trouble
 from controller.planner.actions import CreatePod
 from controller.planner.world import Predecessor
+from controller.runtime.freshness import Reach
 from tests.beds.worlds import NOW, ds, pod, revision, template
 
 
@@ -106,6 +108,22 @@ def test_our_own_status_counts_until_the_cache_shows_it_or_a_later_one() -> None
     for version in ("12", "13"):
         shown = replace(cached, version=version)
         assert memory.latest_status(shown) == (version, cached.status)
+
+
+@pytest.mark.parametrize(
+    ("reach", "forgotten"),
+    [
+        (Reach(version=11, listed=4.0), False),
+        (Reach(version=12, listed=4.0), True),
+        (Reach(version=5, listed=6.0), True),
+    ],
+    ids=["it has not come so far", "it has", "it was listed since: the storage was restored from a backup"],
+)
+def test_our_own_status_is_forgotten_once_the_cache_knows_better(reach: Reach, forgotten: bool) -> None:
+    memory = Memory(status=DaemonSetStatus(number_ready=2), status_version=12, status_at=5.0)
+    memory.shown(reach)
+    cached = replace(ds(), version="3", status=DaemonSetStatus(number_ready=1))
+    assert memory.latest_status(cached) == (("3", cached.status) if forgotten else ("12", memory.status))
 
 
 def test_another_generation_begins_without_trouble() -> None:

@@ -170,7 +170,7 @@ async def test_a_daemonset_that_changes_while_a_pass_waits_is_looked_at_anew() -
 @virtual_time
 async def test_own_writes_that_are_not_seen_are_waited_for_and_after_a_second_looked_past_but_not_acted_on() -> None:
     passes = Passes()
-    passes.acting.hands.ledger.wrote(OURS, PODS, "50")
+    passes.acting.hands.ledger.wrote(OURS, PODS, "50", now())
     assert await passes() == ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
     assert passes.asked == []
     await asyncio.sleep(LOOK_AGAIN_SECONDS)
@@ -188,7 +188,7 @@ async def test_own_writes_that_are_not_seen_are_waited_for_and_after_a_second_lo
 async def test_a_cache_that_stays_behind_is_listed_again_once_each_time() -> None:
     passes = Passes()
     for time, version in enumerate((50, 60), start=1):
-        passes.acting.hands.ledger.wrote(OURS, PODS, str(version))
+        passes.acting.hands.ledger.wrote(OURS, PODS, str(version), now())
         await passes.freely()
         await asyncio.sleep(STALE_WARNING)
         await passes.freely()

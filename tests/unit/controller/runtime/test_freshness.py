@@ -2,16 +2,23 @@ from __future__ import annotations
 
 import pytest
 
-from controller.runtime.freshness import Ledger, Stale
+from controller.runtime.freshness import Ledger, Reach, Stale
 
 LIVE = {"pod-1", "pod-2"}
 
 
 def look(
-    ledger: Ledger, *, pods: int = 0, revisions: int = 0, live: set[str] | None = None, at: float = 0.0
+    ledger: Ledger,
+    *,
+    pods: int = 0,
+    revisions: int = 0,
+    live: set[str] | None = None,
+    at: float = 0.0,
+    listed: float = -1.0,
 ) -> Stale | None:
     shown = LIVE if live is None else live
-    return ledger.check("ds", {"pods": pods, "controllerrevisions": revisions}, shown.__contains__, at)
+    reached = {"pods": Reach(version=pods, listed=listed), "controllerrevisions": Reach(version=revisions)}
+    return ledger.check("ds", reached, shown.__contains__, at)
 
 
 def test_an_owner_that_wrote_nothing_is_fresh() -> None:
@@ -20,10 +27,10 @@ def test_an_owner_that_wrote_nothing_is_fresh() -> None:
 
 def test_fresh_once_every_cache_has_reached_our_highest_write() -> None:
     ledger = Ledger()
-    ledger.wrote("ds", "pods", "41")
-    ledger.wrote("ds", "pods", "43")
-    ledger.wrote("ds", "pods", "42")
-    ledger.wrote("ds", "controllerrevisions", "40")
+    ledger.wrote("ds", "pods", "41", 0.0)
+    ledger.wrote("ds", "pods", "43", 0.0)
+    ledger.wrote("ds", "pods", "42", 0.0)
+    ledger.wrote("ds", "controllerrevisions", "40", 0.0)
     stale = look(ledger, pods=42, revisions=40)
     assert stale is not None
     assert (stale.resource, stale.waiting_for) == ("pods", "pods at version 43, have 42")
@@ -33,15 +40,15 @@ def test_fresh_once_every_cache_has_reached_our_highest_write() -> None:
 
 def test_what_was_seen_once_is_not_asked_again() -> None:
     ledger = Ledger()
-    ledger.wrote("ds", "pods", "43")
-    ledger.wrote("ds", "controllerrevisions", "50")
+    ledger.wrote("ds", "pods", "43", 0.0)
+    ledger.wrote("ds", "controllerrevisions", "50", 0.0)
     assert look(ledger, pods=43, revisions=49) is not None
     assert look(ledger, pods=0, revisions=50) is None, "a cache that was lost and is filled again was ahead"
 
 
 def test_owners_do_not_wait_for_each_other() -> None:
     ledger = Ledger()
-    ledger.wrote("other", "pods", "43")
+    ledger.wrote("other", "pods", "43", 0.0)
     assert look(ledger) is None
     assert len(ledger) == 1
 
@@ -49,7 +56,7 @@ def test_owners_do_not_wait_for_each_other() -> None:
 @pytest.mark.parametrize("live", [{"pod-2"}, set[str]()])
 def test_a_deleted_pod_is_waited_for_until_the_cache_shows_it_dying_or_gone(live: set[str]) -> None:
     ledger = Ledger()
-    ledger.deleted("ds", "pod-1")
+    ledger.deleted("ds", "pod-1", 0.0)
     stale = look(ledger, pods=10**6)
     assert stale is not None
     assert stale.waiting_for == "the deletion of pod uid pod-1"
@@ -58,30 +65,30 @@ def test_a_deleted_pod_is_waited_for_until_the_cache_shows_it_dying_or_gone(live
 
 def test_a_deletion_with_a_version_is_settled_by_the_version_too() -> None:
     ledger = Ledger()
-    ledger.deleted("ds", "pod-1", "77")
+    ledger.deleted("ds", "pod-1", 0.0, "77")
     assert look(ledger, pods=76) is not None
     assert look(ledger, pods=77) is None
 
 
 def test_versions_that_are_no_integers_switch_the_gate_off_for_that_resource_only() -> None:
     ledger = Ledger()
-    ledger.wrote("ds", "pods", "43")
-    ledger.wrote("ds", "pods", "v1:abc")
-    ledger.wrote("ds", "pods", "99")
+    ledger.wrote("ds", "pods", "43", 0.0)
+    ledger.wrote("ds", "pods", "v1:abc", 0.0)
+    ledger.wrote("ds", "pods", "99", 0.0)
     assert look(ledger) is None
-    ledger.wrote("ds", "controllerrevisions", "5")
+    ledger.wrote("ds", "controllerrevisions", "5", 0.0)
     assert look(ledger) is not None
 
 
 def test_stale_since_is_when_it_was_first_seen_without_a_break() -> None:
     ledger = Ledger()
-    ledger.wrote("ds", "pods", "43")
+    ledger.wrote("ds", "pods", "43", 0.0)
     for at in (10.0, 25.0, 40.1):
         stale = look(ledger, at=at)
         assert stale is not None
         assert stale.since == 10.0
     assert look(ledger, pods=43, at=41.0) is None
-    ledger.wrote("ds", "pods", "44")
+    ledger.wrote("ds", "pods", "44", 0.0)
     stale = look(ledger, pods=43, at=50.0)
     assert stale is not None
     assert stale.since == 50.0
@@ -89,7 +96,20 @@ def test_stale_since_is_when_it_was_first_seen_without_a_break() -> None:
 
 def test_a_forgotten_owner_is_fresh() -> None:
     ledger = Ledger()
-    ledger.wrote("ds", "pods", "43")
-    ledger.deleted("ds", "pod-1")
+    ledger.wrote("ds", "pods", "43", 0.0)
+    ledger.deleted("ds", "pod-1", 0.0)
     ledger.forget("ds")
     assert look(ledger) is None
+
+
+def test_a_list_that_was_asked_for_after_the_answer_has_the_last_word_whatever_its_version() -> None:
+    """After a restored backup versions go back, and what was written beyond them never was."""
+    ledger = Ledger()
+    ledger.wrote("ds", "pods", "990", 10.0)
+    ledger.deleted("ds", "pod-1", 10.0)
+    ledger.deleted("ds", "pod-2", 10.0, "991")
+    assert look(ledger, pods=500, listed=10.0) is not None, "it may have been read before"
+    assert look(ledger, pods=500, listed=10.1) is None
+    ledger.wrote("ds", "pods", "501", 11.0)
+    assert look(ledger, pods=500, listed=10.1) is not None
+    assert look(ledger, pods=501, listed=10.1) is None

@@ -275,9 +275,9 @@ def test_a_list_of_one_namespace_leaves_the_others_alone() -> None:
     assert (store.filled, store.version) == (True, 10)
     assert words(listed(writers["x"], at("c", 15, namespace="x"), version=20)) == ["a: 3 -> -", "c: - -> 15"]
     assert {str(key) for key, _ in store.items()} == {"x/c", "y/b"}
-    assert (store.version_in("x"), store.version_in("y"), store.version) == (20, 12, 12)
+    assert (store.reach_in("x").version, store.reach_in("y").version, store.version) == (20, 12, 12)
 
 
 def test_without_namespaces_every_namespace_has_the_one_version(writer_and_store: Both) -> None:
     _, store = writer_and_store
-    assert store.version_in("anywhere") == 10
+    assert store.reach_in("anywhere").version == 10
