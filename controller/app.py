@@ -41,6 +41,7 @@ from controller.serve.scrape import scrape
 from controller.serve.server import CannotListen, serving
 from controller.settings import Settings
 from controller.telemetry import log
+from controller.telemetry.exposition import Exposition
 from controller.telemetry.tasks import living
 
 DRAIN_SECONDS = 14.0
@@ -215,7 +216,7 @@ async def _served(settings: Settings, parts: Parts, readiness: _Readiness, heart
         "/healthz": probe("healthz", {"event-loop": heart.check, "tasks": readiness.tasks}),
         "/readyz": probe("readyz", {"caches": readiness.caches, "stopping": readiness.stopping}),
     }
-    metrics = {"/metrics": scrape(parts.metrics.exposition)}
+    metrics = {"/metrics": scrape(Exposition(parts.metrics.families))}
     guard = parts.guard if settings.metrics_auth else None
     health_address, metrics_address = parse_address(settings.health_address), parse_address(settings.metrics_address)
     async with (

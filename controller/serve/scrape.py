@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
-from controller.serve.server import Asked, Page, Route
+from controller.serve.server import Asked, Page, Route, text
+
+MOST_WAITING = 50
+"""Scrapes that are answered at once: a second has one page for all of them, but each has to be sent."""
 
 
-def scrape(exposition: Callable[[str], tuple[bytes, str]]) -> Route:
-    """`exposition` turns the `Accept` header into the text and its content type. It runs on the event loop,
-    because queue and caches may only be read there."""
+def scrape(exposition: Callable[[str], Awaitable[tuple[bytes, str]]]) -> Route:
+    """`exposition` turns the `Accept` header into the text and its content type."""
+    waiting = 0
 
-    def page(asked: Asked) -> Page:
-        body, content_type = exposition(asked.accept)
+    async def page(asked: Asked) -> Page:
+        nonlocal waiting
+        if waiting >= MOST_WAITING:
+            return text(f"{waiting} scrapes wait already; try again in a second\n", 503)
+        waiting += 1
+        try:
+            body, content_type = await exposition(asked.accept)
+        finally:
+            waiting -= 1
         return Page(body=body, content_type=content_type)
 
     return page

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from controller.api.base import Value
 from controller.serve.address import Address
+from controller.serve.connections import Bounded
 
 TEXT = "text/plain; charset=utf-8"
 
@@ -42,7 +43,7 @@ class Page(Value):
     content_type: str = TEXT
 
 
-Route: TypeAlias = Callable[[Asked], Page]
+Route: TypeAlias = Callable[[Asked], Page | Awaitable[Page]]
 Guard: TypeAlias = Callable[[str, str], Awaitable[Page | None]]
 """The `Authorization` header and the path to a refusal, or to None."""
 
@@ -68,9 +69,7 @@ async def serving(
     if address is None:
         yield None
         return
-    runner = web.ServerRunner(
-        web.Server(_answering(routes, guard), access_log=None), shutdown_timeout=SHUTDOWN_SECONDS
-    )
+    runner = web.ServerRunner(Bounded(_answering(routes, guard)), shutdown_timeout=SHUTDOWN_SECONDS)
     await runner.setup()
     try:
         site = web.TCPSite(runner, address.host or None, address.port, ssl_context=tls)
@@ -91,7 +90,7 @@ def _answering(
         refusal = None
         if guard is not None and request.path in routes:
             refusal = await guard(request.headers.get("Authorization", ""), request.path)
-        page = refusal or _page(request, routes)
+        page = refusal or await _page(request, routes)
         headers = {"Content-Type": page.content_type, **MORE_HEADERS.get(page.status, {})}
         response = web.Response(status=page.status, body=page.body, headers=headers, zlib_executor_size=ZIP_APART)
         if len(page.body) >= ZIP_FROM and _takes_gzip(request.headers.get("Accept-Encoding", "")):
@@ -101,13 +100,14 @@ def _answering(
     return answer
 
 
-def _page(request: web.BaseRequest, routes: Mapping[str, Route]) -> Page:
+async def _page(request: web.BaseRequest, routes: Mapping[str, Route]) -> Page:
     route = routes.get(request.path)
     if route is None:
         return text(f"not here; there is {', '.join(routes)}\n", 404)
     if request.method not in METHODS:
         return text("only GET and HEAD\n", 405)
-    return route(Asked(verbose="verbose" in request.query, accept=request.headers.get("Accept", "")))
+    page = route(Asked(verbose="verbose" in request.query, accept=request.headers.get("Accept", "")))
+    return page if isinstance(page, Page) else await page
 
 
 def _takes_gzip(accepted: str) -> bool:

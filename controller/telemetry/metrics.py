@@ -10,7 +10,7 @@ pod or an image. Children that are used often are bound once, and everything kno
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 from prometheus_client import (
@@ -23,7 +23,7 @@ from prometheus_client import (
     ProcessCollector,
     disable_created_metrics,
 )
-from prometheus_client.exposition import choose_encoder
+from prometheus_client.core import Metric
 
 from controller.api.wellknown import LEASE_NAME
 from controller.telemetry.collectors import Cache, CacheCollector, Queue, QueueCollector
@@ -252,11 +252,10 @@ class Metrics:
     def leads(self, leading: bool) -> None:
         self._master.set(1 if leading else 0)
 
-    def exposition(self, accept: str = "") -> tuple[bytes, str]:
-        """The text for a scraper, and its content type; OpenMetrics where `accept` asks for it."""
+    def families(self) -> Iterator[Metric]:
+        """Everything as it is now, each metric read when it is asked for."""
         self.tally.settle()
-        encode, content_type = choose_encoder(accept)
-        return encode(self.registry), content_type
+        yield from self.registry.collect()
 
     def _counter(self, name: str, meaning: str, controller: str) -> Counter:
         return Counter(name, meaning, ("controller",), registry=self.registry).labels(controller)

@@ -15,6 +15,7 @@ from controller.kube.request import Transport
 from controller.runtime.clock import Clock, system_clock
 from controller.serve import heartbeat
 from controller.settings import Settings
+from controller.telemetry.exposition import encoded
 from tests.beds.virtual_time import clock
 
 SELDOM = 5.0
@@ -73,7 +74,7 @@ class Controller:
         """What /metrics would say now; raises ConnectionError where nobody listens."""
         if not self.is_running or self._parts is None:
             raise ConnectionError("the controller does not run")
-        text, _ = self._parts.metrics.exposition()
+        text, _ = encoded(tuple(self._parts.metrics.families()))
         return text.decode()
 
     async def stop(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from controller.assembly import assemble
 from controller.runtime.clock import system_clock
 from controller.settings import Settings
+from controller.telemetry.exposition import encoded
 from tests.beds.scripted import Script
 
 
@@ -12,5 +13,5 @@ async def test_build_info_names_the_commit_that_the_image_was_built_from() -> No
     parts = assemble(
         Settings(revision="4f2d1c0"), Script(), server="", identity="me", refresh=None, clock=system_clock
     )
-    text, _ = parts.metrics.exposition()
+    text, _ = encoded(tuple(parts.metrics.families()))
     assert b'revision="4f2d1c0"' in text

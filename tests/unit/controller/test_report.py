@@ -70,8 +70,7 @@ class Office:
 
     def count(self, name: str, **labels: str) -> float:
         """The sum over all children that have these labels."""
-        self.parts.metrics.exposition()
-        samples = (one for family in self.parts.metrics.registry.collect() for one in family.samples)
+        samples = (one for family in self.parts.metrics.families() for one in family.samples)
         return sum(one.value for one in samples if one.name == name and labels.items() <= one.labels.items())
 
     def updated(self, daemonset: DaemonSet) -> float:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+from collections.abc import Awaitable
 from functools import partial
 
 import aiohttp
 import pytest
 
 from controller.serve.address import Address
+from controller.serve.connections import IDLE_SECONDS, MOST_IDLE
 from controller.serve.heartbeat import heartbeat
 from controller.serve.probes import probe
-from controller.serve.scrape import scrape
-from controller.serve.server import CannotListen, Page, Route, serving
+from controller.serve.scrape import MOST_WAITING, scrape
+from controller.serve.server import Asked, CannotListen, Page, Route, serving
+from controller.telemetry.exposition import Exposition
 from controller.telemetry.metrics import Metrics
 from tests.beds.control_plane.ports import free_port
 from tests.beds.virtual_time import VirtualLoop, virtually
@@ -84,14 +88,60 @@ async def test_turned_off_means_no_port() -> None:
 
 
 async def test_metrics_as_text_and_as_openmetrics() -> None:
-    metrics = Metrics(version="0.1.0")
-    async with serving(ANYWHERE, {"/metrics": scrape(metrics.exposition)}, option=OPTION) as port:
-        _, plain, plain_type = await ask(port, "/metrics")
-        _, modern, modern_type = await ask(port, "/metrics", accept="application/openmetrics-text; version=1.0.0")
-    assert plain_type.startswith("text/plain")
+    routes = {f"/{n}": scrape(Exposition(Metrics(version="0.1.0").families)) for n in range(2)}
+    async with serving(ANYWHERE, routes, option=OPTION) as port:
+        _, plain, plain_type = await ask(port, "/0")
+        _, modern, modern_type = await ask(port, "/1", accept="application/openmetrics-text; version=1.0.0")
+    assert plain_type.startswith("text/plain; version=0.0.4")
     assert 'kruise_ds_build_info{python_version="' in plain
-    assert modern_type.startswith("application/openmetrics-text")
+    assert modern_type.startswith("application/openmetrics-text; version=1.0.0")
     assert modern.endswith("# EOF\n")
+
+
+async def test_more_scrapes_than_can_wait_are_told_so() -> None:
+    go_on = asyncio.Event()
+
+    async def slowly(accept: str) -> tuple[bytes, str]:
+        await go_on.wait()
+        return b"well", "text/plain"
+
+    asked = itertools.count(1)
+    page = scrape(slowly)
+
+    def counted(request: Asked) -> Page | Awaitable[Page]:
+        if next(asked) > MOST_WAITING:
+            go_on.set()
+        return page(request)
+
+    async with serving(ANYWHERE, {"/metrics": counted}, option=OPTION) as port:
+        answers = await asyncio.gather(*(ask(port, "/metrics") for _ in range(MOST_WAITING + 1)))
+        assert sorted(status for status, _, _ in answers) == [200] * MOST_WAITING + [503]
+        assert f"{MOST_WAITING} scrapes wait already; try again in a second\n" in [body for _, body, _ in answers]
+        assert (await ask(port, "/metrics"))[0] == 200, "those that were answered wait no more"
+
+
+async def test_idle_connections_are_bounded_and_keep_nobody_out() -> None:
+    go_on = asyncio.Event()
+
+    async def slowly(accept: str) -> tuple[bytes, str]:
+        await go_on.wait()
+        return b"well", "text/plain"
+
+    async with serving(ANYWHERE, {"/metrics": scrape(slowly), **readyz(caches="")}, option=OPTION) as port:
+        waiting, sender = await asyncio.open_connection("127.0.0.1", port)
+        sender.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        await ask(port, "/readyz")
+        idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2 * MOST_IDLE)]
+        assert (await ask(port, "/readyz"))[0] == 200
+        for reader, _ in idle[:MOST_IDLE]:
+            async with asyncio.timeout(IDLE_SECONDS / 3):
+                assert await reader.read() == b"", "the oldest make room"
+        idle[-1][1].write(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert await idle[-1][0].readline() == b"HTTP/1.1 200 OK\r\n"
+        go_on.set()
+        assert await waiting.readline() == b"HTTP/1.1 200 OK\r\n", "whoever waits for an answer is not idle"
+        for _, writer in (*idle, (waiting, sender)):
+            writer.close()
 
 
 def test_the_heart_beats_on_time_and_tells_how_late_it_was() -> None:

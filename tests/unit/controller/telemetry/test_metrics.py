@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 
 from controller.runtime.workqueue import WorkQueue
+from controller.telemetry.exposition import encoded
 from controller.telemetry.metrics import Metrics
 from tests.beds.virtual_time import virtually
 
@@ -17,7 +18,7 @@ DAEMONSET = {"controller": "daemonset"}
 
 def test_what_is_known_in_advance_starts_at_zero() -> None:
     metrics = Metrics(version="0.1.0", workers=3, host="api:6443")
-    text = metrics.exposition()[0].decode()
+    text = encoded(tuple(metrics.families()))[0].decode()
     for line in (
         'controller_runtime_reconcile_total{controller="daemonset",result="error"} 0.0',
         'controller_runtime_reconcile_panics_total{controller="daemonset"} 0.0',
