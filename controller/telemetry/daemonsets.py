@@ -1,7 +1,8 @@
 """The metrics that tell the state of every DaemonSet, read off at a scrape: they cost nothing until somebody asks.
 
 Names are those of kruise-state-metrics where it has them, so that its dashboards keep working. Two of its series hold
-their number in a label; ours hold it in the value. An enumeration has a series for each of its values, 0 or 1.
+their number in a label; ours hold it in the value. An enumeration has a series for each of its values, 0 or 1. What
+another series says has none: conditions are in the phase and the reasons, the type of the strategy is in `info`.
 
 What the status says is there at once. What only a pass knows (limits as numbers, failures, blocks, zones) appears
 with the first pass of this process, and is gone while a spec has no meaning or the DaemonSet is being deleted: no
@@ -24,6 +25,9 @@ from controller.telemetry.shown import Shown, Sight
 OF_DAEMONSET = ("namespace", "daemonset")
 WITHOUT_ZONE = "none"
 """What nodes without a zone label are counted under."""
+
+TOLD = ("OnDelete",)
+"""What blocks and is told by `info`: the type of the strategy."""
 
 Samples: TypeAlias = Iterable[tuple[tuple[str, ...], float]]
 """Values of the labels beyond `OF_DAEMONSET`, and the number."""
@@ -59,22 +63,10 @@ def _strategy_type(daemonset: DaemonSet) -> str:
     return daemonset.spec.update_strategy.type or "RollingUpdate"
 
 
-def _strategy_types(shown: Shown) -> Samples:
-    now = _strategy_type(shown.daemonset)
-    return [((one,), float(one == now)) for one in ("RollingUpdate", "OnDelete")]
-
-
 def _info(shown: Shown) -> Samples:
     rolling = shown.daemonset.rolling_update
     how = (rolling.rolling_update_type or "Standard") if rolling is not None else ""
     return [((_strategy_type(shown.daemonset), how, shown.status.update_revision), 1.0)]
-
-
-def _conditions(shown: Shown) -> Samples:
-    for condition in shown.status.conditions or ():
-        kind, now = str(condition.get("type", "")), str(condition.get("status", "")).lower()
-        for value in ("true", "false", "unknown"):
-            yield (kind, value), float(now == value)
 
 
 def _phases(shown: Shown) -> Samples:
@@ -131,18 +123,6 @@ STATE: tuple[Family, ...] = (
         "status_updated_number_scheduled",
         "Nodes that should run the pod and run the update revision",
         lambda shown: shown.status.updated_number_scheduled,
-    ),
-    Family(
-        name="status_condition",
-        meaning="1 for the current status of each condition that is there",
-        read=_conditions,
-        labels=("condition", "status"),
-    ),
-    Family(
-        name="spec_strategy_type",
-        meaning="1 for the type of the update strategy",
-        read=_strategy_types,
-        labels=("strategy_type",),
     ),
     Family(
         name="info",
@@ -210,7 +190,7 @@ STATE: tuple[Family, ...] = (
     _seen(
         "rollout_blocked",
         "1 while this keeps nodes from the update revision",
-        lambda sight: [((reason,), float(there)) for reason, there in sight.blocks.items()],
+        lambda sight: [((reason,), float(there)) for reason, there in sight.blocks.items() if reason not in TOLD],
         ("reason",),
     ),
     _seen(

@@ -15,10 +15,10 @@ from controller.telemetry.daemonsets import OF_DAEMONSET
 from controller.telemetry.ends import RESULTS, Course, follow
 from controller.telemetry.node_updates import METHODS, NodeUpdates
 
-Operation = Literal["create", "delete", "in_place_update", "adopt", "orphan"]
-OPERATIONS: tuple[Operation, ...] = ("create", "delete", "in_place_update", "adopt", "orphan")
+Operation = Literal["create", "delete", "adopt", "orphan"]
+OPERATIONS: tuple[Operation, ...] = ("create", "delete", "adopt", "orphan")
 OUTCOMES = ("success", "error")
-FALLBACKS = ("NoReadinessGate", "FieldNotSupported", "UnknownRevision", "ResizeDenied", "NotSupportedYet")
+FALLBACKS = ("NotSupportedYet",)
 VERDICTS = ("accepted", "refused", "error")
 
 ROLLOUTS = (30, 60, 120, 300, 600, 1200, 2400, 3600, 7200, 14400, 28800, 86400)

@@ -120,8 +120,8 @@ async def test_a_surge_then_in_place_updates_that_are_none(bed: Bed) -> None:
 async def test_what_is_counted_of_a_daemonset_starts_at_zero_and_goes_with_it(bed: Bed) -> None:
     await counting(bed)
     text = bed.controller.scrape()
-    assert 'reason="ResizeDenied"} 0.0' in text
-    assert 'operation="in_place_update",result="error"} 0.0' in text
+    assert 'reason="NotSupportedYet"} 0.0' in text
+    assert 'operation="orphan",result="error"} 0.0' in text
     await bed.api.delete(DAEMONSETS, "agent", options={"propagationPolicy": "Foreground"})
     await bed.until(DAEMONSETS, lambda found: "still there" if found else "", "agent gone")
     await bed.idle()

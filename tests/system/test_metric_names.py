@@ -5,6 +5,8 @@ The gauges of each DaemonSet are in tests/unit/controller/telemetry/test_daemons
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest_asyncio
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
@@ -84,6 +86,15 @@ async def test_names_labels_and_buckets_are_the_documented_ones(families: dict[s
         assert (family.type, labels(family)) == ("histogram", names), name
         bounds = sorted({float(one.labels["le"]) for one in family.samples if one.name.endswith("_bucket")})
         assert not buckets or tuple(bounds[:-1]) == buckets, name
+
+
+async def test_of_one_daemonset_there_are_at_most_sixty_series(families: dict[str, Metric]) -> None:
+    """And four more for each zone after the first. Thousands of DaemonSets are scraped from one process."""
+    there = [sample for family in families.values() for sample in family.samples if "daemonset" in sample.labels]
+    assert {sample.labels["daemonset"] for sample in there} == {"agent"}
+    assert len({sample.labels["zone"] for sample in there if "zone" in sample.labels}) == 1
+    by_name = Counter(sample.name for sample in there)
+    assert by_name.total() <= 60, by_name.most_common()
 
 
 async def test_the_dashboards_of_every_process_find_what_they_know(families: dict[str, Metric]) -> None:

@@ -38,8 +38,6 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "status_number_unavailable": (),
     "status_number_misscheduled": (),
     "status_updated_number_scheduled": (),
-    "status_condition": ("condition", "status"),
-    "spec_strategy_type": ("strategy_type",),
     "spec_strategy_partition": (),
     "spec_strategy_rollingupdate_max_surge": (),
     "spec_strategy_rollingupdate_max_unavailable": (),
@@ -66,11 +64,9 @@ ENUMERATIONS = {
         "CrashLoopBackOff", "ImagePull", "Config", "Unschedulable", "NotReady", "Evicted", "Other",
     },
     ("rollout_blocked", "reason"): {
-        "Paused", "Partition", "Selector", "Budget", "PreDeleteHook", "Expectations", "TemplateRefused", "OnDelete",
+        "Paused", "Partition", "Selector", "Budget", "PreDeleteHook", "Expectations", "TemplateRefused",
     },
     ("rollout_zone_nodes", "state"): {"updated", "updating", "failed", "old"},
-    ("spec_strategy_type", "strategy_type"): {"RollingUpdate", "OnDelete"},
-    ("status_condition", "status"): {"true", "false", "unknown"},
 }  # fmt: skip
 
 ONLY_BY_A_PASS = {
@@ -89,7 +85,6 @@ STATUS = msgspec.convert(
         "observedGeneration": 2,
         "desiredNumberScheduled": 7,
         "updateRevision": "v2",
-        "conditions": [{"type": "Progressing", "status": "True"}],
         "rollout": {
             "phase": "Held",
             "target": 4,
@@ -157,9 +152,6 @@ def test_what_the_object_and_its_status_say() -> None:
     }
     assert {name: value(found, name) for name in numbers} == numbers
     assert nonzero(found, "rollout_phase", "phase") == {"Held": 1}
-    assert value(found, "status_condition", condition="Progressing", status="true") == 1
-    assert value(found, "status_condition", condition="Progressing", status="false") == 0
-    assert nonzero(found, "spec_strategy_type", "strategy_type") == {"RollingUpdate": 1}
     info = {"strategy_type": "RollingUpdate", "rolling_update_type": "Standard", "update_revision": "v2"}
     assert value(found, "info", **info) == 1
 
@@ -182,16 +174,14 @@ def test_what_only_a_pass_knows() -> None:
 
 def test_before_the_first_pass_there_is_what_the_status_says_and_nothing_else() -> None:
     found = exposed(Shown(daemonset=ds()))
-    assert {name for name in FAMILIES if found[name].samples} == FAMILIES.keys() - ONLY_BY_A_PASS - {
-        "status_condition"
-    }
+    assert {name for name in FAMILIES if found[name].samples} == FAMILIES.keys() - ONLY_BY_A_PASS
     assert nonzero(found, "rollout_phase", "phase") == {"Pending": 1}
     assert value(found, "rollout_started_timestamp_seconds") == 0
 
 
 def test_on_delete_has_no_way_of_rolling() -> None:
     found = exposed(shown(ds(on_delete=True)))
-    assert nonzero(found, "spec_strategy_type", "strategy_type") == {"OnDelete": 1}
+    assert nonzero(found, "rollout_blocked", "reason") == {}, "that is what `info` says"
     assert value(found, "info", strategy_type="OnDelete", rolling_update_type="", update_revision="") == 1
 
 
