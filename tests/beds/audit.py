@@ -16,7 +16,7 @@ WRITES = ("create", "update", "patch", "delete", "deletecollection")
 
 @dataclass(frozen=True)
 class Asked:
-    """One finished request. `resource` has the subresource behind a slash."""
+    """One answered request. `resource` has the subresource behind a slash."""
 
     verb: str
     group: str
@@ -25,7 +25,11 @@ class Asked:
     name: str
     code: int
     dry: bool
+    began: str
     at: str
+    """When it was answered; both in UTC, to the microsecond."""
+    ended: bool
+    """False: it is a stream, and this is its beginning."""
     allowed: bool
     """Whether RBAC let it through; a quota or a policy may still have refused it."""
 
@@ -88,6 +92,8 @@ def _asked(event: dict[str, Any]) -> Asked:
         name=what.get("name", ""),
         code=code,
         dry="dryRun=" in event.get("requestURI", ""),
+        began=event["requestReceivedTimestamp"],
         at=event["stageTimestamp"],
+        ended=event["stage"] != "ResponseStarted",
         allowed=code != 401 and (event.get("annotations") or {}).get("authorization.k8s.io/decision") != "forbid",
     )

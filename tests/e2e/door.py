@@ -15,9 +15,12 @@ from tests.beds.control_plane.ports import free_port
 
 
 class Door:
-    """Shut at first: connections are refused. Shutting it again cuts those that are open."""
+    """Shut at first: connections are refused. Shutting it again cuts those that are open.
 
-    def __init__(self, plane: ControlPlane, user: User, name: str) -> None:
+    `idle`: a connection is cut after so many seconds without a byte, as by a load balancer.
+    """
+
+    def __init__(self, plane: ControlPlane, user: User, name: str, idle: float | None = None) -> None:
         self._port, self._behind = free_port(), urlsplit(plane.url).port
         self.kubeconfig: Path = plane.folder / f"kubeconfig-{name}"
         url = f"https://{LOOPBACK}:{self._port}"
@@ -25,6 +28,7 @@ class Door:
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
         self._silent = False
+        self._idle = idle
 
     async def open(self) -> None:
         """Let everything pass. Connections that were swallowed meanwhile are cut: a gap is not healed."""
@@ -57,18 +61,20 @@ class Door:
             back_reader, back_writer = await asyncio.open_connection(LOOPBACK, self._behind)
             self._open.add(back_writer)
             try:
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(self._pour(reader, back_writer))
-                    group.create_task(self._pour(back_reader, writer))
+                async with asyncio.timeout(self._idle) as cut, asyncio.TaskGroup() as group:
+                    group.create_task(self._pour(reader, back_writer, cut))
+                    group.create_task(self._pour(back_reader, writer, cut))
             finally:
                 self._open.discard(back_writer)
                 back_writer.transport.abort()
         self._open.discard(writer)
         writer.transport.abort()
 
-    async def _pour(self, source: asyncio.StreamReader, into: asyncio.StreamWriter) -> None:
+    async def _pour(self, source: asyncio.StreamReader, into: asyncio.StreamWriter, cut: asyncio.Timeout) -> None:
         with suppress(OSError):
             while chunk := await source.read(65_536):
+                if self._idle is not None and not cut.expired():
+                    cut.reschedule(asyncio.get_running_loop().time() + self._idle)
                 if not self._silent:
                     into.write(chunk)
                     await into.drain()
@@ -76,8 +82,10 @@ class Door:
 
 
 @asynccontextmanager
-async def door_to(plane: ControlPlane, user: User, name: str = "door") -> AsyncIterator[Door]:
-    door = Door(plane, user, name)
+async def door_to(
+    plane: ControlPlane, user: User, name: str = "door", *, idle: float | None = None
+) -> AsyncIterator[Door]:
+    door = Door(plane, user, name, idle)
     try:
         yield door
     finally:
