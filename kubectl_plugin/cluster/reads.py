@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -15,7 +15,7 @@ from controller.api.meta import Key, ObjectMeta, epoch
 from controller.api.node import Node
 from controller.kube.client import Query
 from controller.kube.decode import Seen
-from controller.kube.errors import Forbidden, NotFound, Unreadable
+from controller.kube.errors import ApiError, Forbidden, NotFound, Unreadable
 from controller.kube.kinds import DAEMONSETS, NODES
 from controller.kube.resource import Resource, W
 from kubectl_plugin.cluster import documents
@@ -27,6 +27,9 @@ from kubectl_plugin.flags import Many
 from kubectl_plugin.report.snapshot import PodDetail, RevisionDetail, Snapshot
 
 T = TypeVar("T")
+
+HURRY: Final = 1.0
+"""Seconds for whatever is not needed by a write that cannot wait."""
 
 PREFIXES = {"ads", "ds", "daemon", "daemonset", "daemonsets", "daemonset.apps.kruise.io", DAEMONSETS.name}
 """What may stand before `/NAME`."""
@@ -87,10 +90,12 @@ async def snapshots(
     everything: bool = True,
     nodes: bool = True,
     pods: bool = True,
+    hurry: bool = False,
 ) -> tuple[Snapshot, ...]:
     """Those with `names`; else those that `-l` selects, in all namespaces with `-A`; else, where `everything`, all.
 
-    By namespace and name. CommandError (2) for names together with `-l` or `-A`, and for nothing where it is needed.
+    By namespace and name. In a `hurry` what surrounds them is left out unless it is read at once.
+    CommandError (2) for names together with `-l` or `-A`, and for nothing where it is needed.
     """
     if names and (many.selector or many.all_namespaces):
         raise CommandError("give names, or -l and -A, not both", exit_code=ExitCode.USAGE)
@@ -101,7 +106,7 @@ async def snapshots(
         found = [await _document(invocation, key) for key in keys]
     else:
         found = await _listed(invocation, many)
-    return await _completed(invocation, found, nodes=nodes, pods=pods)
+    return await _completed(invocation, found, nodes=nodes, pods=pods, hurry=hurry)
 
 
 async def _document(invocation: Invocation, key: Key) -> JSONObject:
@@ -119,15 +124,15 @@ async def _listed(invocation: Invocation, many: Many) -> list[JSONObject]:
 
 
 async def _completed(
-    invocation: Invocation, found: Sequence[JSONObject], *, nodes: bool, pods: bool
+    invocation: Invocation, found: Sequence[JSONObject], *, nodes: bool, pods: bool, hurry: bool = False
 ) -> tuple[Snapshot, ...]:
     """Nodes are read once for all; everything is read at the same time."""
     views = [_view(document) for document in found]
     daemonsets = [api.project(view) for view in views]
     fleet, *rest = await _together(
-        _or_none(nodes_of(invocation) if nodes and found else _nothing()),
-        *(_or_none(revisions_of(invocation, one)) for one in daemonsets),
-        *(_or_none(pods_of(invocation, one) if pods else _nothing()) for one in daemonsets),
+        _or_words(nodes_of(invocation) if nodes and found else _nothing(), hurry=hurry),
+        *(_or_words(revisions_of(invocation, one), hurry=hurry) for one in daemonsets),
+        *(_or_words(pods_of(invocation, one) if pods else _nothing(), hurry=hurry) for one in daemonsets),
     )
     histories, owned = rest[: len(daemonsets)], rest[len(daemonsets) :]
     now = invocation.terminal.now()
@@ -138,9 +143,9 @@ async def _completed(
             created=epoch(view.metadata.creation_timestamp) or 0.0,
             labels=view.metadata.labels or {},
             owners=view.metadata.owner_references or (),
-            revisions=revisions or (),
-            pods=its_pods or (),
-            nodes=fleet if nodes else None,
+            revisions=_read(revisions) or (),
+            pods=_read(its_pods) or (),
+            nodes=_read(fleet) if nodes else None,
             now=now,
             missing_rights=_refused(nodes=fleet, controllerrevisions=revisions, pods=its_pods),
         )
@@ -160,12 +165,21 @@ async def _together(*reads: Coroutine[Any, Any, Any]) -> list[Any]:
     return [task.result() for task in tasks]
 
 
-async def _or_none(read: Coroutine[Any, Any, T]) -> T | None:
-    """None without the right to read it: a report can do without."""
+async def _or_words(read: Coroutine[Any, Any, T], *, hurry: bool) -> T | str:
+    """Why not, without the right to read it: a report can do without. In a `hurry` also whatever else fails."""
     try:
-        return await read
+        async with asyncio.timeout(HURRY if hurry else None):
+            return await read
     except Forbidden:
-        return None
+        return "forbidden"
+    except (ApiError, TimeoutError) as error:
+        if not hurry:
+            raise
+        return error.message if isinstance(error, ApiError) else f"no answer within {HURRY:g}s"
+
+
+def _read(answer: T | str) -> T | None:
+    return None if isinstance(answer, str) else answer
 
 
 async def _nothing() -> tuple[()]:
@@ -173,7 +187,7 @@ async def _nothing() -> tuple[()]:
 
 
 def _refused(**read: object) -> tuple[str, ...]:
-    return tuple(f"{what}: forbidden" for what, answer in read.items() if answer is None)
+    return tuple(f"{what}: {answer}" for what, answer in read.items() if isinstance(answer, str))
 
 
 async def nodes_of(invocation: Invocation) -> tuple[Node, ...]:

@@ -139,7 +139,7 @@ def _guessed(snapshot: Snapshot, target: RevisionDetail, wish: Wish) -> Caution 
         return None
     number = target.revision.number
     return Caution(
-        text=f"no right to list pods: revision {number} is the newest older one, nodes may never have run it",
+        text=f"the pods cannot be listed: revision {number} is the newest older one, nodes may never have run it",
         hints=("--to-revision names another one",),
     )
 

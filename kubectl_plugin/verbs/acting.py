@@ -43,13 +43,19 @@ class Chosen:
 
 
 async def choose(
-    invocation: Invocation, chosen: Chosen, acting: Acting, *, nodes: bool = True, pods: bool = True
+    invocation: Invocation, chosen: Chosen, acting: Acting, *, hurry: bool = False
 ) -> tuple[Snapshot, ...]:
-    """The objects, at least one. Raises CommandError: (2) when nothing was chosen, (6) for `-A` without `--yes`."""
+    """The objects, at least one. In a `hurry` nothing but the objects themselves is waited for.
+
+    Raises CommandError: (2) when nothing was chosen, (6) for `-A` without `--yes`.
+    """
     chosen.check()
-    found = await reads.snapshots(
-        invocation, chosen.names, chosen.many, everything=chosen.everything, nodes=nodes, pods=pods
+    found = await reads.snapshots(invocation, chosen.names, chosen.many, everything=chosen.everything, hurry=hurry)
+    missing = dict.fromkeys(
+        words for one in found for words in one.missing_rights if not words.endswith(": forbidden")
     )
+    for words in missing:
+        invocation.terminal.note(f"less can be said: {words}")
     if not found:
         where = "" if chosen.many.all_namespaces else f" in namespace {invocation.session.namespace}"
         raise CommandError(f"no Advanced DaemonSet was found{where}")

@@ -11,7 +11,7 @@ from controller.api import patch
 from controller.api.base import JSONObject
 from controller.kube.errors import ApiError
 from controller.kube.kinds import DAEMONSETS
-from kubectl_plugin.cluster import controller, documents, events, writing
+from kubectl_plugin.cluster import controller, documents, events, reads, writing
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.edits.annotations import caused, recorded
@@ -86,10 +86,14 @@ class Hand:
         self._print(change, document)
         if dry_run:
             return
-        _, absence = await asyncio.gather(
-            events.tell(invocation.session, change.snapshot, change.edit.result, done),
-            controller.absence(invocation.session, invocation.terminal.now()),
-        )
+        try:
+            async with asyncio.timeout(reads.HURRY):
+                _, absence = await asyncio.gather(
+                    events.tell(invocation.session, change.snapshot, change.edit.result, done),
+                    controller.absence(invocation.session, invocation.terminal.now()),
+                )
+        except TimeoutError:
+            return
         if absence is not None:
             invocation.terminal.warn(f"patched, but {absence}")
 
@@ -147,10 +151,11 @@ def legible(terminal: Terminal, text: str) -> str:
 
 
 async def who_am_i(session: Session) -> str:
-    """Empty when the server does not say: that must not keep anybody from a pause."""
+    """Empty when the server does not say at once: that must not keep anybody from a pause."""
     try:
-        return await documents.who_am_i(session)
-    except ApiError:
+        async with asyncio.timeout(reads.HURRY):
+            return await documents.who_am_i(session)
+    except (ApiError, TimeoutError):
         return ""
 
 

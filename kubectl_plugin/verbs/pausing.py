@@ -12,10 +12,10 @@ __all__ = ["Chosen", "pause", "resume"]
 
 async def pause(invocation: Invocation, chosen: Chosen, acting: Acting) -> int:
     """Without a question: it is what one types in a hurry, and `resume` takes it back."""
-    found = await choose(invocation, chosen, acting)
+    found = await choose(invocation, chosen, acting, hurry=True)
     return await carry_out_all(invocation, found, lambda one: Change(one, pausing.pause(one)), acting, verb="pause")
 
 
 async def resume(invocation: Invocation, chosen: Chosen, acting: Acting) -> int:
-    found = await choose(invocation, chosen, acting)
+    found = await choose(invocation, chosen, acting, hurry=True)
     return await carry_out_all(invocation, found, lambda one: Change(one, pausing.resume(one)), acting, verb="resume")

@@ -41,7 +41,7 @@ async def rollback(invocation: Invocation, asked: Asked, acting: Acting) -> int:
         keep_paused=asked.keep_paused,
         drop_selector=asked.drop_selector,
     )
-    found = [await _with_revisions(invocation, one) for one in await choose(invocation, chosen, acting)]
+    found = [await _with_revisions(invocation, one) for one in await choose(invocation, chosen, acting, hurry=True)]
     alone = writes(acting) and not will_ask(invocation, acting) and not (asked.lift_pause or asked.keep_paused)
     me = await who_am_i(invocation.session) if alone and any(paused_words(one.daemonset) for one in found) else ""
 
@@ -69,7 +69,9 @@ async def _with_revisions(invocation: Invocation, snapshot: Snapshot) -> Snapsho
     """What other verbs can do without is all of this one. Raises Forbidden, with the server's own words."""
     if snapshot.revisions_readable:
         return snapshot
-    return replace(snapshot, revisions=await revisions_of(invocation, snapshot.daemonset))
+    lacking = tuple(one for one in snapshot.missing_rights if not one.startswith("controllerrevisions:"))
+    revisions = await revisions_of(invocation, snapshot.daemonset)
+    return replace(snapshot, revisions=revisions, missing_rights=lacking)
 
 
 def _change(invocation: Invocation, snapshot: Snapshot, wish: Wish, acting: Acting) -> Change:

@@ -32,7 +32,7 @@ class Door:
 
     async def exchange(self, request: Request) -> Response:
         where = route(request)
-        if where.plural == "selfsubjectreviews":
+        if where.plural == "selfsubjectreviews" and self.link.faults.effect_on(where) is None:
             return _answer(201, {"kind": "SelfSubjectReview", "status": {"userInfo": {"username": self.user}}})
         if (where.plural, where.subresource) == ("pods", "log") and self.link.faults.effect_on(where) is None:
             return self._log(where)

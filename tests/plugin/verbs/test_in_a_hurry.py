@@ -1,0 +1,75 @@
+"""pause, resume and rollback write at once, whatever else of the server hangs or fails; what is not shown is said."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.beds.simulator.faults import Answer, Hang, Rule
+from tests.plugin.scene import Scene, canary, paused
+from tests.plugin.verbs.few_nodes import KIND, acted, rolling_of, stored
+
+SECONDS = 2.5
+"""Until the write at the most."""
+VERBS = (("pause",), ("resume",), ("rollback", "-y", "--to-revision=6"))
+NODES_HANG = Rule(Hang(), verb="list", resource="nodes")
+
+
+def written_after(scene: Scene, *words: str) -> tuple[float, float, str]:
+    """Seconds until the write, seconds until the end, and what was said on stderr."""
+    began = scene.now()
+    offset = began - scene.do(_loop_time())
+    scene.door.link.seen.clear()
+    ran = acted(scene, *words)
+    assert ran.code == 0, ran.err
+    (write,) = (one for one in scene.door.link.writes(KIND) if one.status == 200)
+    return write.at + offset - began, scene.now() - began, ran.err
+
+
+async def _loop_time() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda words: words[0])
+@pytest.mark.parametrize(
+    ("rules", "told"),
+    [
+        ((NODES_HANG,), ("nodes: no answer within 1s",)),
+        ((Rule(Hang(), verb="list", resource="pods"),), ("pods: no answer within 1s",)),
+        ((Rule(Answer(500, message="etcd is away"), verb="list", resource="nodes"),), ("nodes: etcd is away",)),
+        ((Rule(Hang(), resource="selfsubjectreviews*"),), ()),
+        ((Rule(Hang(), resource="events"), Rule(Hang(), resource="leases*")), ()),
+        ((NODES_HANG, Rule(Hang(), verb="list", resource="pods"), Rule(Hang(), resource="selfsubjectreviews*")), ()),
+    ],
+    ids=["nodes hang", "pods hang", "nodes fail", "who I am hangs", "event and lease hang", "all that is listed"],
+)
+def test_it_is_written_within_two_seconds(
+    verb: tuple[str, ...], rules: tuple[Rule, ...], told: tuple[str, ...]
+) -> None:
+    with paused() if verb[0] == "resume" else canary() as scene:
+        for rule in rules:
+            scene.door.link.faults.add(rule)
+        until_written, until_end, err = written_after(scene, *verb)
+        assert rolling_of(stored(scene)).get("paused", False) is (verb[0] == "pause")
+    assert until_written <= SECONDS
+    assert until_end <= SECONDS + 1.0
+    for words in told:
+        assert f"note: less can be said: {words}\n" in err
+
+
+def test_pause_does_not_wait_for_the_revisions_either() -> None:
+    with canary() as scene:
+        scene.door.link.faults.add(Rule(Hang(), verb="list", resource="*"))
+        until_written, _, err = written_after(scene, "pause")
+    assert until_written <= SECONDS
+    assert "controllerrevisions: no answer within 1s" in err
+
+
+def test_a_rollback_that_is_not_told_where_to_go_takes_the_one_before_where_no_pods_are_seen() -> None:
+    with canary() as scene:
+        scene.door.link.faults.add(Rule(Hang(), verb="list", resource="pods"))
+        _, _, err = written_after(scene, "rollback", "-y")
+        image = stored(scene)["spec"]["template"]["spec"]["containers"][0]["image"]
+    assert image.endswith(":1.8.4")
+    assert "the pods cannot be listed: revision 6 is the newest older one" in err
