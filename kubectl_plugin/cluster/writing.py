@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
 
 from controller.api import patch
 from controller.api.base import JSONObject
@@ -20,18 +21,27 @@ from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import world_of
 
+Judge: TypeAlias = Callable[[], Awaitable[None]]
+"""Looks again whether something may be written still. Raises CommandError where it may not."""
 ATTEMPTS: Final = 5
 """The controller writes status all the time during a rollout, and each of its writes makes our version stale."""
 
 
 async def write(
-    invocation: Invocation, snapshot: Snapshot, edit: Edit, done: Action, *, dry_run: bool, field_manager: str
+    invocation: Invocation,
+    snapshot: Snapshot,
+    edit: Edit,
+    done: Action,
+    *,
+    dry_run: bool,
+    field_manager: str,
+    judge: Judge | None = None,
 ) -> JSONObject:
     """The object as the server has it afterwards, or with `dry_run` would have it.
 
     When only status or metadata changed meanwhile it is tried again; the notes of `done` then fit the annotations
     that are there now. Raises CommandError (6) when the spec did: what a person has seen or agreed to is not what
-    would be changed.
+    would be changed. Before it is tried again `judge` has the last word.
     """
     session, document, last = invocation.session, snapshot.document, None
     for _ in range(ATTEMPTS):
@@ -49,6 +59,8 @@ async def write(
         document = await documents.get(session, DAEMONSETS, snapshot.key)
         if _identity(document) != _identity(snapshot.document):
             raise await _changed(invocation, snapshot, document)
+        if judge is not None:
+            await judge()
     assert last is not None
     raise last
 

@@ -15,7 +15,8 @@ from controller.kube.errors import ApiError
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.explain import explained
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.edits.edit import Caution, Edit
+from kubectl_plugin.cluster.writing import Judge
+from kubectl_plugin.edits.edit import Caution
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Acting, Many
 from kubectl_plugin.report import gitops
@@ -73,15 +74,13 @@ def will_ask(invocation: Invocation, acting: Acting) -> bool:
     return invocation.terminal.may_ask and writes(acting) and not acting.yes
 
 
-async def carry_out(
-    invocation: Invocation, snapshot: Snapshot, edit: Edit, acting: Acting, *, verb: str, ask: str | None = None
-) -> int:
+async def carry_out(invocation: Invocation, change: Change, acting: Acting, *, verb: str) -> int:
     """One change, from its cautions to its last line; returns the exit code.
 
     An edit without operations is told and not written. The edit's operations must keep to the spec: annotations may
     change meanwhile, and those of the verb itself are added here. Raises CommandError and ApiError.
     """
-    return await carry_out_all(invocation, (snapshot,), lambda one: Change(one, edit, ask), acting, verb=verb)
+    return await carry_out_all(invocation, (change.snapshot,), lambda _: change, acting, verb=verb)
 
 
 async def carry_out_all(
@@ -104,9 +103,9 @@ async def carry_out_all(
     for change in changes:
         _caution(invocation, change)
     if len(snapshots) > 1:
-        changes = _agreed_to_all(invocation, changes, acting)
+        changes = await _agreed_to_all(invocation, changes, acting)
     elif changes[0].ask is not None and changes[0].edit.operations:
-        _agree(invocation, changes[0].ask, acting)
+        await _agree(invocation, changes[0].ask, acting, changes[0].judge)
     hand = Hand(invocation, acting, verb, several=len(snapshots) > 1)
     try:
         for change in changes:
@@ -149,14 +148,20 @@ def _caution(invocation: Invocation, change: Change) -> None:
         invocation.terminal.warn(legible(invocation.terminal, caution.text), *caution.hints)
 
 
-def _agree(invocation: Invocation, question: str, acting: Acting) -> None:
-    """Raises CommandError (6) for a no. Nobody there, or nothing to be written: no question."""
+async def _agree(invocation: Invocation, question: str, acting: Acting, judge: Judge | None = None) -> None:
+    """Raises CommandError (6) for a no, and what `judge` says after a yes. Nobody there, or nothing to be written: no
+    question.
+    """
     terminal = invocation.terminal
-    if will_ask(invocation, acting) and not terminal.ask(legible(terminal, question)):
+    if not will_ask(invocation, acting):
+        return
+    if not terminal.ask(legible(terminal, question)):
         raise CommandError("nothing was changed", exit_code=ExitCode.REFUSED, prefix="")
+    if judge is not None:
+        await judge()
 
 
-def _agreed_to_all(invocation: Invocation, changes: Sequence[Change], acting: Acting) -> list[Change]:
+async def _agreed_to_all(invocation: Invocation, changes: Sequence[Change], acting: Acting) -> list[Change]:
     """The changes that are to be carried out: what was told in the question is not told again."""
     terminal = invocation.terminal
     if not any(change.edit.operations for change in changes):
@@ -170,7 +175,7 @@ def _agreed_to_all(invocation: Invocation, changes: Sequence[Change], acting: Ac
     if not will_ask(invocation, acting):
         return [*changes]
     lines = (line for change in changes for line in _outlook(change, quiet=terminal.quiet))
-    _agree(invocation, "\n".join((f"{_count(changes)}:", *lines, "Continue?")), acting)
+    await _agree(invocation, "\n".join((f"{_count(changes)}:", *lines, "Continue?")), acting)
     return [with_fields(change, edit=replace(change.edit, details=())) for change in changes]
 
 

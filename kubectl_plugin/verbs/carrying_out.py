@@ -35,6 +35,8 @@ class Change:
     edit: Edit
     ask: str | None = None
     """The question in its last line; it may have a preview in the lines before. None: goes ahead."""
+    judge: writing.Judge | None = None
+    """Asked after the answer, and before a write is tried again."""
 
 
 class Hand:
@@ -82,6 +84,7 @@ class Hand:
             done,
             dry_run=dry_run,
             field_manager=self._acting.field_manager,
+            judge=change.judge,
         )
         self._print(change, document)
         if dry_run:

@@ -19,7 +19,7 @@ from kubectl_plugin.flags import Acting, DryRun
 from kubectl_plugin.report.gate import Closed, Why, closed
 from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.report.values import int_or_percent
-from kubectl_plugin.verbs.acting import carry_out, will_ask
+from kubectl_plugin.verbs.acting import Change, carry_out, will_ask
 from kubectl_plugin.verbs.carrying_out import legible
 from kubectl_plugin.verbs.gate_keeper import keeping
 
@@ -41,19 +41,26 @@ async def promote(invocation: Invocation, asked: Asked, acting: Acting) -> int:
     _check(asked, acting)
     soak, timeout = seconds_of(asked.soak, "--soak"), seconds_of(asked.timeout, "--timeout")
     seen = survey(await reads.snapshot(invocation, asked.name))
+
+    async def judge() -> None:
+        """Canaries may have crashed since."""
+        if not asked.force:
+            _refuse_if_closed(survey(await reads.snapshot(invocation, asked.name)), soak)
+
     if asked.wait and seen.snapshot.missing_rights:
         _refuse_if_closed(seen, soak)  # with --force neither: nobody could tell when to stop waiting
     if not asked.wait:
         if not asked.force:
             _refuse_if_closed(seen, soak)
-        return await _carry_out(invocation, seen, _edit(seen, asked), _question(seen, asked), acting)
+        change = Change(seen.snapshot, _edit(seen, asked), _question(seen, asked), judge)
+        return await _carry_out(invocation, change, acting)
     acting = _agreed(invocation, _question(seen, asked), acting)
     async with keeping(invocation, seen, timeout) as keeper:
         if not asked.force:
             seen = await keeper.until_open(soak)
-        edit = _edit(seen, asked)
-        code = await _carry_out(invocation, seen, edit, None, acting)
-        if edit.operations:
+        change = Change(seen.snapshot, _edit(seen, asked), judge=judge)
+        code = await _carry_out(invocation, change, acting)
+        if change.edit.operations:
             keeper.expect_a_change()
             keeper.tell_the_end(await keeper.until_open(0.0))
     return code
@@ -114,10 +121,10 @@ def _otherwise(seen: Survey, shut: Closed) -> str:
     return f"kubectl kruise-ds rollback {where} goes back" if seen.former is not None else ""
 
 
-async def _carry_out(invocation: Invocation, seen: Survey, edit: Edit, ask: str | None, acting: Acting) -> int:
-    if ask is not None and will_ask(invocation, acting):
-        edit = replace(edit, details=())
-    return await carry_out(invocation, seen.snapshot, edit, acting, verb="promote", ask=ask)
+async def _carry_out(invocation: Invocation, change: Change, acting: Acting) -> int:
+    if change.ask is not None and will_ask(invocation, acting):
+        change = with_fields(change, edit=replace(change.edit, details=()))
+    return await carry_out(invocation, change, acting, verb="promote")
 
 
 def _agreed(invocation: Invocation, question: str | None, acting: Acting) -> Acting:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -10,6 +10,7 @@ import msgspec
 
 from controller.kube.request import JSON_PATCH, Request, Response, Stream
 from tests.beds.api import DAEMONSETS, Object
+from tests.beds.simulator.route import route
 from tests.plugin.door import Door
 from tests.plugin.kept import story
 from tests.plugin.playing import Ran, Scene
@@ -58,16 +59,18 @@ def queries(scene: Scene) -> list[dict[str, str]]:
 
 
 class Between(Door):
-    """Before each of the first `times` patches of the user, `step` happens."""
+    """`step` happens before those of the user's requests like `asked` whose numbers, from 1 on, are in `which`."""
 
-    def __init__(self, door: Door, step: Callable[[], Awaitable[Any]], times: int) -> None:
+    def __init__(self, door: Door, step: Callable[[], Awaitable[Any]], asked: str, which: Collection[int]) -> None:
         self.user, self.logs, self.link = door.user, door.logs, door.link
-        self._step, self._left = step, times
+        self._step, self._asked, self._which, self._met = step, asked, which, 0
 
     async def exchange(self, request: Request) -> Response:
-        if request.method == "PATCH" and self._left:
-            self._left -= 1
-            await self._step()
+        where = route(request)
+        if f"{where.verb} {where.resource}" == self._asked:
+            self._met += 1
+            if self._met in self._which:
+                await self._step()
         return await super().exchange(request)
 
     @asynccontextmanager
@@ -77,7 +80,13 @@ class Between(Door):
 
 
 def get_between(scene: Scene, step: Callable[[], Awaitable[Any]], times: int = 1) -> None:
-    scene.door = Between(scene.door, step, times)
+    """Before each of the first `times` patches of the user."""
+    scene.door = Between(scene.door, step, f"patch {KIND}", range(1, times + 1))
+
+
+def before_request(scene: Scene, asked: str, number: int, step: Callable[[], Awaitable[Any]]) -> None:
+    """Before the user's request of that number like `asked`, such as `list pods`."""
+    scene.door = Between(scene.door, step, asked, (number,))
 
 
 def acted(scene: Scene, *words: str, **options: Any) -> Ran:

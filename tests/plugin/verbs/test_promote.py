@@ -29,6 +29,7 @@ from tests.plugin.scene import (
     stalled,
     start_canary,
 )
+from tests.plugin.verbs.few_nodes import KIND, before_request
 
 NAME = "node-agent"
 WHERE = f"{NAME} -n {NAMESPACE}"
@@ -98,6 +99,41 @@ def test_a_dry_run_changes_nothing() -> None:
         ran = promote(scene, "--dry-run=server", "-o", "json")
         assert msgspec.json.decode(ran.out)["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 8
         assert partition(scene) == 16
+
+
+async def two_canaries_crash(scene: Scene) -> None:
+    for node in ("c-08", "c-07"):
+        await scene.nodes.crash(await scene.pod_on(node))
+
+
+def test_health_is_judged_again_after_the_answer() -> None:
+    """They crash while the question is open: before the pods are listed for the second time."""
+    with held() as scene:
+        before_request(scene, "list pods", 2, lambda: two_canaries_crash(scene))
+        ran = promote(scene, "--full", terminal=True, typed="y\n")
+        assert (ran.code, ran.out, written(scene)) == (6, "", [])
+        assert "Promote node-agent fully?" in ran.err
+        assert "error: step 2 is not finished: 6 of 8 nodes updated" in ran.err
+
+
+@pytest.mark.parametrize("more", [("--full",), ("--wait", "--full")])
+def test_health_is_judged_again_before_a_write_is_repeated(more: tuple[str, ...]) -> None:
+    async def crash() -> None:
+        await two_canaries_crash(scene)
+        await scene.until(lambda one: one["status"]["numberAvailable"] == 22)
+
+    with held() as scene:
+        before_request(scene, f"patch {KIND}", 1, crash)
+        ran = promote(scene, *more)
+        assert (ran.code, partition(scene)) == (6, 16)
+        assert "error: step 2 is not finished: 6 of 8 nodes updated" in ran.err
+
+
+def test_with_force_it_is_not_judged_again_either() -> None:
+    with held() as scene:
+        before_request(scene, f"patch {KIND}", 1, lambda: two_canaries_crash(scene))
+        assert promote(scene, "--full", "--force", terminal=True, typed="y\n").code == 0
+        assert partition(scene) == 0
 
 
 # when it refuses, or has nothing to do
