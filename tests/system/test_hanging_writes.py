@@ -22,6 +22,7 @@ from tests.beds.virtual_time import now
 STUCK = "stuck"
 """A namespace whose every request hangs: its webhook takes all and answers none."""
 HANGS = Rule(verb="create,patch,delete,get", resource="*", namespace=STUCK, effect=Hang())
+TOO_OLD = Rule(verb="watch", resource="pods", times=1, effect=ErrorEvent())
 NODES = 12
 LATENCY = 0.02
 DRAIN = 20.0
@@ -42,7 +43,8 @@ async def deploy_beside(bed: Bed, count: int) -> None:
     await all_run(bed, count)
     await bed.idle(60)
     bed.simulator.link.faults.add(HANGS)
-    bed.simulator.link.drop_watches("pods")  # they are found lost at once, so that all creates of a pass hang
+    bed.simulator.link.faults.add(TOO_OLD)  # a list shows them lost at once, so that all creates of a pass hang
+    bed.simulator.link.drop_watches("pods")
     for pod in await bed.api.list(PODS, namespace=STUCK):
         await bed.api.delete(PODS, pod["metadata"]["name"], namespace=STUCK)
 
@@ -68,7 +70,7 @@ async def lose_a_pod(bed: Bed, node: str) -> float:
 async def test_requests_of_others_that_hang_keep_no_lost_pod_waiting(count: int) -> None:
     async with simulated(latency=LATENCY) as bed:
         await deploy_beside(bed, count)
-        for wait in (0.0, 1.0, 10.0, 19.1, 30.2, 45.0):  # the requests end after 30 s, and are tried again
+        for wait in (3.0, 1.0, 10.0, 19.1, 30.2, 45.0):  # the watch is back; requests end after 30 s, and come again
             await asyncio.sleep(wait)
             assert await lose_a_pod(bed, "node-1") <= 1.0
         assert bed.simulator.link.faults.fired(HANGS) >= min(count * NODES, CEILING), "many of each"

@@ -19,6 +19,7 @@ RESERVED = {"key": "reserved", "effect": "NoSchedule"}
 
 async def running(bed: Bed, count: int = 4, **rolling: object) -> None:
     """v1 on so many nodes."""
+    bed.patience = 600.0
     await bed.add_nodes(count)
     new = daemonset()
     new["spec"]["updateStrategy"]["rollingUpdate"] = rolling
