@@ -128,7 +128,7 @@ async def _act(
     stop: asyncio.Event,
 ) -> None:
     """Fill the caches, wait for the lease, and reconcile until `stop`; then finish what is in hand."""
-    caches = parts.informers.filling(parts.client, parts.triggers, parts.report, parts.on_malformed)
+    caches = parts.informers.filling(parts.client, parts.triggers, parts.report, parts.triggers.on_malformed)
     async with caches, _spared(), leading, parts.recorder.sending():
         if settings.leader_elect:
             await parts.informers.caught_up()

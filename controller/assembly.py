@@ -11,21 +11,17 @@ import msgspec
 
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key
-from controller.api.pod import Pod
-from controller.api.wellknown import MALFORMED_OBJECT
-from controller.daemonset.caches import Caches
+from controller.daemonset.compiled import Compilations
 from controller.daemonset.discretion import discreet_error
 from controller.daemonset.hands import Hands
 from controller.daemonset.memory import Memories
 from controller.daemonset.reconcile import Reconciler, Watchers
 from controller.daemonset.recorder import Recorder
 from controller.daemonset.show import show
-from controller.daemonset.triggers import Triggers
+from controller.daemonset.triggers import Listeners, Triggers
 from controller.fence import Fence
 from controller.informers import Informers
 from controller.kube.client import Client
-from controller.kube.decode import Malformed
-from controller.kube.kinds import PODS
 from controller.kube.request import Transport
 from controller.kube.reviews import Reviews
 from controller.kube.sender import Sender
@@ -33,8 +29,8 @@ from controller.kube.throttle import Throttle
 from controller.planner.actions import Note
 from controller.report import Report
 from controller.runtime.backoff import failed_pod_backoff
-from controller.runtime.clock import Clock, elapsed
-from controller.runtime.freshness import Ledger, Stale
+from controller.runtime.clock import Clock
+from controller.runtime.freshness import Ledger
 from controller.runtime.pacing import Pacer, Urgency
 from controller.runtime.workers import Handle
 from controller.runtime.workqueue import WorkQueue
@@ -46,11 +42,6 @@ REVIEWS_QPS = 10
 """Requests per second: whoever knocks with tokens of their own making shall not drown the API server."""
 REVIEW_SECONDS = 5.0
 """For one of them, with the wait for its turn. Prometheus gives up after 10 s."""
-FOREIGN_STATUS = "ForeignStatusWrite"
-FOREIGN_WORDS = (
-    "{manager!r} wrote this status too. This DaemonSet is left to that controller until it has not written for a "
-    "minute, later for up to 15. Stop one of the two, for example OpenKruise's kruise-controller-manager"
-)
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -68,7 +59,6 @@ class Parts(msgspec.Struct, frozen=True):
     """Of /metrics, where it is asked for."""
     handle: Handle[Key]
     """One pass over the DaemonSet of a key."""
-    on_malformed: Callable[[str, Malformed], None]
 
 
 def assemble(
@@ -88,7 +78,7 @@ def assemble(
     sender = Sender(fence, throttle=throttle, on_response=report.answered, refresh=refresh)
     client = Client(sender).retelling(discreet_error)
     informers = Informers(settings.namespaces)
-    memories, ledger = Memories(), Ledger()
+    memories, compilations, ledger = Memories(), Compilations(), Ledger()
     queue, pacer = WorkQueue[Key](), Pacer[Key]()
     recorder = Recorder(client.apart(), clock, identity, report.event_dropped)
 
@@ -98,28 +88,6 @@ def assemble(
     def say(daemonset: DaemonSet, note: Note) -> None:
         report.noted(daemonset, note)
         recorder(daemonset, note)
-
-    def overdue(key: Key, stale: Stale) -> None:
-        report.overdue(key, stale)
-        informers.relist(stale.resource)
-
-    def on_malformed(plural: str, malformed: Malformed) -> None:
-        report.malformed(plural, malformed)
-        for daemonset in suspects(informers.caches, plural, malformed.key):
-            text = f"{plural} {malformed.key} cannot be read: {malformed.reason}"
-            say(daemonset, Note(warning=True, reason=MALFORMED_OBJECT, message=text))
-            enqueue(daemonset.key, "urgent", "malformed object")
-
-    def see(pod: Pod) -> None:
-        owner = informers.caches.daemonset_of(pod.owner_uid)
-        if owner is not None:
-            report.saw(owner, pod, clock())
-
-    def foreign(daemonset: DaemonSet, manager: str) -> None:
-        memories.of(daemonset.uid).stand_back(elapsed())
-        if fence.is_open:
-            metrics.tally.foreign()
-            say(daemonset, Note(warning=True, reason=FOREIGN_STATUS, message=FOREIGN_WORDS.format(manager=manager)))
 
     reconciler = Reconciler(
         hands=Hands(
@@ -132,19 +100,27 @@ def assemble(
         ),
         caches=informers.caches,
         memories=memories,
+        compilations=compilations,
         pacer=pacer,
         watchers=Watchers(
             on_plan=report.planned,
             on_stale=report.stale,
-            on_overdue=overdue,
+            on_overdue=report.overdue,
             on_status=report.status_written,
             on_written=partial(report.status_changed, caches=informers.caches),
+            on_foreign=metrics.tally.foreign,
         ),
+        relist=informers.relist,
+        leads=lambda: fence.is_open,
     )
 
-    def forget(uid: str) -> None:
-        for keeper in (memories, ledger, recorder, reconciler, metrics.tally):
+    def daemonset_gone(uid: str) -> None:
+        for keeper in (reconciler, recorder, metrics.tally):
             keeper.forget(uid)
+
+    def node_gone(name: str) -> None:
+        reconciler.node_gone(name)
+        metrics.tally.updates.forget_node(name)
 
     metrics.watch_queue(queue)
     metrics.watch_caches(dict(informers.stores))
@@ -159,13 +135,24 @@ def assemble(
         client=client,
         informers=informers,
         triggers=Triggers(
-            informers.caches, memories, enqueue, forget, metrics.tally.updates.forget_node, see, foreign
+            informers.caches,
+            memories,
+            compilations,
+            enqueue,
+            Listeners(
+                daemonset_gone=daemonset_gone,
+                node_gone=node_gone,
+                pod_gone=reconciler.pod_gone,
+                pod_seen=lambda owner, pod: report.saw(owner, pod, clock()),
+                foreign_status=reconciler.foreign_status,
+                malformed=report.malformed,
+                say=say,
+            ),
         ),
         queue=queue,
         recorder=recorder,
         guard=BearerGuard(_reviews(transport, refresh), _reviews(transport, refresh), report.unreviewed),
         handle=partial(report.in_context, reconciler),
-        on_malformed=on_malformed,
     )
 
 
@@ -173,14 +160,3 @@ def _reviews(transport: Transport, refresh: Callable[[], Awaitable[None]] | None
     """A way to ask with a rate of its own: who comes on another one never waits behind these."""
     throttle = Throttle(qps=REVIEWS_QPS, burst=REVIEWS_QPS)
     return Reviews(Sender(transport, throttle=throttle, refresh=refresh, call_seconds=REVIEW_SECONDS))
-
-
-def suspects(caches: Caches, plural: str, key: Key) -> list[DaemonSet]:
-    """The DaemonSets that an unreadable object probably belongs to: by its last good state, else by its name."""
-    pod = caches.pods.get(key) if plural == PODS.plural else None
-    owner = caches.daemonset_of(pod.owner_uid) if pod is not None else None
-    if owner is not None:
-        return [owner]
-    name = key.name if plural == "daemonsets" else key.name.rpartition("-")[0]
-    found = caches.daemonsets.get(Key(key.namespace, name))
-    return [] if found is None else [found]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
 from typing import Literal
 
 import structlog
@@ -13,8 +12,8 @@ from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.meta import Key
 from controller.api.pod import Pod
 from controller.api.wellknown import LEASE_NAME
+from controller.daemonset.answers import is_refusal
 from controller.daemonset.caches import Caches
-from controller.daemonset.execute import is_refusal
 from controller.kube.decode import Malformed
 from controller.kube.errors import AlreadyExists, ApiError
 from controller.kube.kinds import DAEMONSETS
@@ -34,7 +33,7 @@ from controller.planner.actions import (
 from controller.runtime.clock import Clock
 from controller.runtime.freshness import Stale
 from controller.runtime.reflector import Contact, RestartReason
-from controller.runtime.workers import ComeBack, Done, Handle, Outcome, Pass, Retry
+from controller.runtime.workers import ComeBack, Done, Handle, Outcome, Pass, Retry, Turn
 from controller.runtime.workqueue import Taken
 from controller.telemetry.log import about
 from controller.telemetry.metrics import Metrics, Result
@@ -103,13 +102,13 @@ class Report:
             why=malformed.reason,
         )
 
-    async def in_context(self, handle: Handle[Key], taken: Taken[Key], only_waits: Callable[[], None]) -> Outcome:
+    async def in_context(self, handle: Handle[Key], taken: Taken[Key], turn: Turn) -> Outcome:
         """One pass: everything logged inside carries its DaemonSet, its id and why it was made."""
         self._passes += 1
         line = self._lines[taken.key] = _Line(f"{self._passes:x}")
         began = asyncio.get_running_loop().time()
         with about(str(taken.key), line.id, taken.reasons):
-            outcome = await handle(taken, only_waits)
+            outcome = await handle(taken, turn)
             self._reconciled(line, outcome, asyncio.get_running_loop().time() - began)
             return outcome
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from controller.api import selector
 from controller.api.daemonset import DaemonSet
 from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
-from controller.api.selector import Labels
 from controller.daemonset.fleet import Fleet
 from controller.kube.kinds import PODS, REVISIONS
 from controller.runtime.freshness import Reach
@@ -47,15 +45,8 @@ class Caches:
         """The DaemonSet with this uid, whatever its name or the API version that a reference to it used (D4)."""
         return next(iter(self._by_uid.get(uid).values()), None)
 
-    def matching(self, namespace: str, labels: Labels) -> Iterable[DaemonSet]:
-        """DaemonSets whose selector matches these pod labels. Broken and empty selectors match nothing."""
-        for daemonset in self._by_namespace.get(namespace).values():
-            wanted = daemonset.spec.selector
-            try:
-                if not wanted.empty and selector.parse(wanted)(labels):
-                    yield daemonset
-            except ValueError:
-                continue
+    def daemonsets_in(self, namespace: str) -> Iterable[DaemonSet]:
+        return self._by_namespace.get(namespace).values()
 
     def pods_of(self, daemonset: DaemonSet) -> tuple[Pod, ...]:
         return tuple(self._pods_by_owner.get(daemonset.uid).values())

@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from controller.api import selector
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key, Named, Ref
-from controller.api.revision import Revision
+from controller.daemonset.answers import Briefing
 from controller.daemonset.hands import Hands
-from controller.daemonset.memory import Memory
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Conflict, NotFound
 from controller.kube.kinds import DAEMONSETS, PODS, REVISIONS
@@ -27,7 +25,6 @@ from controller.planner.actions import (
     ReleasePod,
     RenumberRevision,
 )
-from controller.planner.world import Predecessor
 from controller.runtime.clock import elapsed
 
 W = TypeVar("W", bound=Wire)
@@ -45,21 +42,16 @@ async def confirm(client: Client, daemonset: DaemonSet) -> None:
         raise Conflict("get", DAEMONSETS.describe(daemonset.key), words)
 
 
-async def look_at_taken_pod(action: CreatePod, daemonset: DaemonSet, memory: Memory, hands: Hands) -> None:
+async def is_taken_by_a_stranger(action: CreatePod, daemonset: DaemonSet, hands: Hands) -> bool:
     """The derived name exists. Ours: the cache is behind, wait for it. Somebody else's: choose another name."""
     try:
         found = await hands.client.get(PODS, Key(daemonset.namespace, action.name))
     except NotFound:
-        return
+        return False
     if found is not None and found.owner_uid == daemonset.uid:
         hands.ledger.wrote(daemonset.uid, PODS.name, found.version, elapsed())
-    else:
-        before = memory.predecessors.get(action.node)
-        memory.predecessors[action.node] = Predecessor(
-            uid=f"not {action.name}",
-            hash=before.hash if before is not None else None,
-            created=before.created if before is not None else 0.0,
-        )
+        return False
+    return True
 
 
 async def look_at_deleted_pod(action: DeletePod, daemonset: DaemonSet, hands: Hands) -> None:
@@ -114,23 +106,18 @@ async def _left_of(ref: Ref, kind: Resource[W, N], hands: Hands) -> N | None:
     return found if found is not None and found.uid == ref.uid else None
 
 
-async def look_at_taken_revision(action: CreateRevision, daemonset: DaemonSet, memory: Memory, hands: Hands) -> None:
+async def revision_collides(action: CreateRevision, briefing: Briefing, hands: Hands) -> bool:
     """The computed name exists. Same content: the cache is behind. Other content, or what cannot become ours because
-    it is on its way out, or an orphan without our labels: count a collision (B-41)."""
+    it is on its way out, or an orphan without our labels: a collision (B-41)."""
+    daemonset = briefing.daemonset
     try:
         found = await hands.client.get(REVISIONS, Key(daemonset.namespace, action.name))
     except NotFound:
-        return
-    if found is not None and _will_be_ours(found, daemonset) and found.identity == daemonset.identity:
-        hands.ledger.wrote(daemonset.uid, REVISIONS.name, found.version, elapsed())
-        return
-    status = daemonset.status
-    known = (status.collision_count or 0) if status is not None else 0
-    memory.collisions = max(memory.collisions, known) + 1
-
-
-def _will_be_ours(found: Revision, daemonset: DaemonSet) -> bool:
-    if found.dying:
         return False
-    orphaned = not found.owner_uid and selector.parse(daemonset.spec.selector)(found.labels)
-    return orphaned or found.owner_uid == daemonset.uid
+    if found is None or found.dying or found.identity != daemonset.identity:
+        return True
+    orphaned = not found.owner_uid and briefing.compiled.rules.owns(found.labels)
+    if not orphaned and found.owner_uid != daemonset.uid:
+        return True
+    hands.ledger.wrote(daemonset.uid, REVISIONS.name, found.version, elapsed())
+    return False

@@ -1,4 +1,4 @@
-"""Carries out the actions of a plan: slow start for creates, everything else side by side, one verdict per action.
+"""Carries out the actions of a plan: slow start for creates, everything else side by side, one answer per action.
 
 A failure on one pod never keeps the others from being tried, except that a bad batch of creates stops the batches
 after it (D11, behaviour.md §7.3).
@@ -7,40 +7,27 @@ after it (D11, behaviour.md §7.3).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, assert_never
 
-from controller.api.daemonset import DaemonSet
 from controller.api.wellknown import FAILED_CREATE, FAILED_DELETE, SUCCESSFUL_CREATE, SUCCESSFUL_DELETE
+from controller.daemonset.answers import Answer, Briefing, is_full_quota, says_nothing_of_the_place
 from controller.daemonset.claims import (
     confirm,
     is_still_there,
+    is_taken_by_a_stranger,
     look_at_deleted_pod,
-    look_at_taken_pod,
-    look_at_taken_revision,
     may_have_come_through,
+    revision_collides,
 )
 from controller.daemonset.hands import Hands
-from controller.daemonset.memory import ROOM_AT_MOST, Memory
-from controller.daemonset.trouble import Failure
 from controller.daemonset.writes import Writes
 from controller.kube.client import Written
-from controller.kube.errors import (
-    AlreadyExists,
-    ApiError,
-    Busy,
-    Conflict,
-    Forbidden,
-    Invalid,
-    NotFound,
-    Unknown,
-    Unreachable,
-)
+from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound, Unknown
 from controller.kube.kinds import PODS, REVISIONS
 from controller.kube.resource import Resource
 from controller.kube.throttle import CEILING
 from controller.planner.actions import (
-    ROOM,
     Action,
     AdoptPod,
     AdoptRevision,
@@ -58,125 +45,116 @@ from controller.planner.actions import (
 )
 from controller.runtime.clock import elapsed
 
-EXCEEDED_QUOTA = "exceeded quota"
-"""In the message of the ResourceQuota admission; it has no reason of its own."""
-ENDING_SECONDS = 30.0
-"""For which a node is left alone when the namespace is on its way out: the DaemonSet goes with it."""
 
+class CarryingOut:
+    """The actions of one plan. `run` it once; what is answered and what is not can be read meanwhile."""
 
-async def carry_out(
-    actions: Sequence[Action], daemonset: DaemonSet, memory: Memory, hands: Hands
-) -> tuple[Failure, ...]:
-    """Try every action; returns what went wrong and has to be tried again, in the order of the actions."""
-    if not actions:
-        return ()
-    turn = _Turn(daemonset, memory, hands)
-    adoptions = [action for action in actions if isinstance(action, AdoptPod | AdoptRevision)]
-    if adoptions:
-        try:
-            await confirm(hands.client, daemonset)
-        except ApiError as error:
-            return (Failure(action=adoptions[0], error=error),)
-    creates = [action for action in actions if isinstance(action, CreatePod)]
-    others = [action for action in actions if not isinstance(action, CreatePod)]
-    failures = await turn.side_by_side(others)
-    return (*failures, *await turn.create_slowly(creates))
+    def __init__(self, actions: Sequence[Action], briefing: Briefing, hands: Hands) -> None:
+        self._actions, self._briefing, self._hands = actions, briefing, hands
+        self._daemonset, self._ledger = briefing.daemonset, hands.ledger
+        self._writes = Writes(hands.client, briefing.daemonset, briefing.compiled)
+        self.answers: list[Answer] = []
+        """In the order in which they came."""
+        self.underway: dict[str, Action] = {}
+        """Begun and not answered, by place."""
+        self._late: Callable[[Answer], None] | None = None
 
+    def leave(self, tell: Callable[[Answer], None]) -> None:
+        """Nobody waits any longer. Nothing more is begun, for the plan gets old; answers are told as they come."""
+        self._late = tell
 
-def is_refusal(error: ApiError) -> bool:
-    """Whether the server refuses the template that was probed. A quota does not: the pod that goes makes room."""
-    return isinstance(error, Invalid | Forbidden) and EXCEEDED_QUOTA not in error.message
+    async def run(self) -> None:
+        """Try every action, as far as it comes."""
+        actions = self._actions
+        adoptions = [action for action in actions if isinstance(action, AdoptPod | AdoptRevision)]
+        if adoptions:
+            try:
+                await confirm(self._hands.client, self._daemonset)
+            except ApiError as error:
+                self.answers.append(Answer(action=adoptions[0], error=error, left=error))
+                return
+        await self._side_by_side([action for action in actions if not isinstance(action, CreatePod)])
+        await self._create_slowly([action for action in actions if isinstance(action, CreatePod)])
 
-
-class _Turn:
-    """One pass over one DaemonSet."""
-
-    def __init__(self, daemonset: DaemonSet, memory: Memory, hands: Hands) -> None:
-        self._daemonset, self._memory, self._hands = daemonset, memory, hands
-        self._ledger = hands.ledger
-        self._writes = Writes(hands.client, daemonset, memory)
-        self._noted: set[str] = set()
-        """Places that have failed in this pass: once is enough, however many creates a full quota has refused."""
-
-    async def side_by_side(self, actions: Sequence[Action]) -> list[Failure]:
+    async def _side_by_side(self, actions: Sequence[Action]) -> list[Answer]:
         """Try them all, so many at once as there are places at the server: what all passes together wait with is
         bounded, however many pods they want."""
-        failures: list[Failure | None] = [None] * len(actions)
-        left = iter(enumerate(actions))
+        came = len(self.answers)
+        waiting = iter(actions)
 
         async def one_after_the_other() -> None:
-            for number, action in left:
-                failures[number] = await self.carry_out(action)
+            for action in waiting:
+                if self._late is not None:
+                    return
+                await self._carry_out(action)
 
         async with asyncio.TaskGroup() as group:
             for _ in range(min(len(actions), CEILING)):
                 group.create_task(one_after_the_other())
-        return [failure for failure in failures if failure is not None]
+        return self.answers[came:]
 
-    async def create_slowly(self, creates: Sequence[CreatePod]) -> list[Failure]:
+    async def _create_slowly(self, creates: Sequence[CreatePod]) -> None:
         """Batches of 1, 2, 4 … pods; a batch with an error is the last one of this pass. Then those that failed
         before, which are few: they say nothing about the others.
 
-        Once some of this revision were accepted, later passes start with everything, until a quota is full or a pass
-        has all refused that it tries: the doubling is there to find out cheaply that a template is.
+        Of a revision of which some were accepted, all at once: the doubling is there to find out cheaply that a
+        template is refused.
         """
-        again = [action for action in creates if place_of(action) in self._memory.failing]
+        known = self._briefing
+        again = [action for action in creates if place_of(action) in known.failing]
         first = [action for action in creates if action not in again] if again else creates
-        done, size = 0, 1
-        revision_hash = creates[0].revision.hash if creates else ""
-        if creates and self._memory.proven == revision_hash:
-            size = len(creates)
-        failures: list[Failure] = []
-        while done < len(first) and not failures:
-            batch = first[done : done + size]
-            failures = await self.side_by_side(batch)
-            done, size = done + len(batch), size * 2
-        if first and (done == len(failures) or ROOM in self._noted):
-            self._memory.proven = ""
-        elif done > 1:
-            self._memory.proven = revision_hash
-        return [*failures, *await self.side_by_side(again)]
+        size = len(first) if first and first[0].revision.hash == known.proven else 1
+        done = 0
+        while done < len(first) and self._late is None:
+            answers = await self._side_by_side(first[done : done + size])
+            done, size = done + size, size * 2
+            if any(answer.left is not None for answer in answers):
+                break
+        await self._side_by_side(again)
 
-    async def carry_out(self, action: Action) -> Failure | None:
-        """Try one action. None: done, or there is nothing left to do."""
+    async def _carry_out(self, action: Action) -> None:
         place = place_of(action)
+        self.underway[place] = action
+        try:
+            answer = await self._answer(action)
+        finally:
+            del self.underway[place]
+        self.answers.append(answer)
+        if self._late is not None:
+            self._late(answer)
+
+    async def _answer(self, action: Action) -> Answer:
         try:
             await self._attempt(action)
         except ApiError as error:
             self._hands.did(self._daemonset, action, error)
-            await self._note(place, action, error)
+            counts = await self._counts(action, error)
+            taken = False
             try:
-                left = await self._verdict(action, error)
+                taken = isinstance(error, AlreadyExists) and await self._is_taken(action)
+                left = await self._left_to_do(action, error)
             except ApiError as second:  # the look at the server failed too
                 left = second
-            if left is None:
-                return None
-            return Failure(action=action, error=left, repeated=place in self._memory.failing)
+            return Answer(action=action, error=error, left=left, counts=counts, taken=taken)
         self._hands.did(self._daemonset, action, None)
-        self._memory.went_well(place)
-        if isinstance(action, CreatePod):
-            self._memory.went_well(ROOM)
-        return None
+        return Answer(action=action)
 
-    async def _note(self, place: str, action: Action, error: ApiError) -> None:
-        """What fails again and again in one place is left alone there, so that the rest goes on (D11).
+    async def _counts(self, action: Action, error: ApiError) -> bool:
+        """What fails again and again in one place is left alone there, so that the rest goes on (D11)."""
+        if says_nothing_of_the_place(error) and not self._briefing.is_suspect(place_of(action)):
+            return False
+        if error.is_terminating_namespace or (isinstance(action, CreatePod) and is_full_quota(error)):
+            return True
+        return not await may_have_come_through(action, self._daemonset, self._hands)
 
-        A server that is away is no matter of the place, and a full quota is one of all pods that are to be created.
-        """
-        passing = isinstance(error, Conflict | AlreadyExists | NotFound | Unknown | Unreachable | Busy)
-        if passing and not self._memory.doubted(place):
-            return
-        if isinstance(action, CreatePod) and EXCEEDED_QUOTA in error.message:
-            place = ROOM
-        if place in self._noted:
-            return
-        self._noted.add(place)
-        if place == ROOM:
-            self._memory.failed(place, elapsed(), ROOM_AT_MOST)
-        elif error.is_terminating_namespace:
-            self._memory.leave_alone(place, ENDING_SECONDS, elapsed())
-        elif not await may_have_come_through(action, self._daemonset, self._hands):
-            self._memory.failed(place, elapsed())
+    async def _is_taken(self, action: Action) -> bool:
+        match action:
+            case CreatePod():
+                return await is_taken_by_a_stranger(action, self._daemonset, self._hands)
+            case CreateRevision():
+                return await revision_collides(action, self._briefing, self._hands)
+            case _:
+                return False
 
     async def _attempt(self, action: Action) -> None:
         writes = self._writes
@@ -189,7 +167,6 @@ class _Turn:
                 await self._delete_pod(action)
             case ProbeTemplate():
                 await writes.probe(action)
-                self._memory.accepted(action.revision.hash)
             case AdoptPod():
                 written = await writes.adopt(PODS, action.pod, action.owners)
                 self._wrote(PODS, written)
@@ -225,33 +202,19 @@ class _Turn:
             self._hands.failed_pods.strike(key, elapsed())
         self._tell(SUCCESSFUL_DELETE, f"Deleted pod: {action.pod.name}")
 
-    async def _verdict(self, action: Action, error: ApiError) -> ApiError | None:
+    async def _left_to_do(self, action: Action, error: ApiError) -> ApiError | None:
         """What an error means for this action (architecture.md §10)."""
         match action, error:
             case (_, NotFound()) if not isinstance(action, CreatePod | CreateRevision | ProbeTemplate):
                 return error if await is_still_there(action, self._hands) else None  # else somebody was quicker
-            case ProbeTemplate(), AlreadyExists():
-                self._memory.accepted(action.revision.hash)  # the name is the last thing that a server looks at
-                return None
-            case ProbeTemplate(), Invalid() | Forbidden():
-                if is_refusal(error):
-                    of_node = isinstance(error, Forbidden)
-                    self._memory.refused(action.revision.hash, error.message, elapsed(), perhaps_of_node=of_node)
-                else:
-                    self._memory.accepted(action.revision.hash)
-                return None
+            case ProbeTemplate(), AlreadyExists() | Invalid() | Forbidden():
+                return None  # that is what was asked
             case (_, _) if error.is_terminating_namespace:
                 return None
-            case CreatePod(), AlreadyExists():
-                await look_at_taken_pod(action, self._daemonset, self._memory, self._hands)
-                return error
-            case CreateRevision(), AlreadyExists():
-                await look_at_taken_revision(action, self._daemonset, self._memory, self._hands)
-                return error
             case DeletePod(), Unknown():
                 await look_at_deleted_pod(action, self._daemonset, self._hands)
                 return error
-            case _, Conflict() | Unknown():
+            case _, Conflict() | Unknown() | AlreadyExists():
                 return error  # derived names and guards make every write safe to try again
             case CreatePod(), _:
                 self._warn(FAILED_CREATE, f"Error creating: {error.message}")

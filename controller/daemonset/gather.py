@@ -1,20 +1,30 @@
-"""The caches' view of one DaemonSet, frozen into a World. The only reader of the stores on behalf of the planner."""
+"""The caches' view of one DaemonSet, frozen into a World. The only reader of the stores on behalf of the planner; it
+changes nothing."""
 
 from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from math import inf
+
+from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
 from controller.api.pod import Pod
 from controller.daemonset.caches import Caches
+from controller.daemonset.compiled import Compiled
 from controller.daemonset.hands import FailedPods
 from controller.daemonset.memory import Memory
-from controller.planner.world import World
+from controller.planner.actions import Action, CreatePod, DeletePod, place_of
+from controller.planner.world import Predecessor, World
 
 
 def gather(
     daemonset: DaemonSet,
+    compiled: Compiled,
     caches: Caches,
     memory: Memory,
     failed_pods: FailedPods,
+    awaited: Collection[Action],
     now: float,
     moment: float,
     *,
@@ -22,37 +32,56 @@ def gather(
 ) -> World:
     """Give the DaemonSet with the newest status that is known: the next one is worked out from it.
 
-    `now` is in seconds since 1970; `moment` is `elapsed` now, by which everything that lasts was remembered. The
-    world gets both in seconds since 1970, worked out anew in each pass: a clock that is set changes no duration.
-
-    Raises ValueError for placement fields that cannot be compiled.
+    `awaited` are actions that the server has not answered. `now` is in seconds since 1970; `moment` is `elapsed` now,
+    by which everything that lasts was remembered. The world gets both in seconds since 1970, worked out anew in each
+    pass: a clock that is set changes no duration.
     """
-    rules = memory.rules_of(daemonset)
     pods, revisions = caches.pods_of(daemonset), caches.revisions_of(daemonset)
     collisions = (daemonset.status.collision_count or 0) if daemonset.status is not None else 0
+    held_back = {what: now + until - moment for what, until in memory.places.held_back(moment).items()}
+    predecessors: Mapping[str, Predecessor] = memory.predecessors
+    if awaited:
+        held_back |= {place_of(action): inf for action in awaited}
+        pods = _going(pods, {action.pod.uid for action in awaited if isinstance(action, DeletePod)})
+        predecessors = _coming(predecessors, [action for action in awaited if isinstance(action, CreatePod)], now)
     return World(
         daemonset=daemonset,
-        rules=rules,
+        rules=compiled.rules,
         nodes=caches.fleet.nodes,
         pods=pods,
         orphans=caches.orphans_in(daemonset.namespace),
         revisions=revisions,
-        placements=memory.placements_of(revisions),
+        placements=compiled.placements(revisions),
         orphan_revisions=caches.orphan_revisions_in(daemonset.namespace),
         now=now,
         fresh=fresh,
         not_before=_not_before(daemonset, pods, failed_pods, now, moment),
-        predecessors=memory.predecessors,
-        ready_seen=memory.ready_seen(pods, now),
+        predecessors=predecessors,
+        awaited=frozenset(action.node for action in awaited if isinstance(action, CreatePod)),
+        ready_seen=memory.ready_seen.since(now, moment),
         verdicts=memory.verdicts,
         refusals=memory.refusals,
         ask_at=now + memory.ask_at - moment,
-        held_back={what: now + until - moment for what, until in memory.held_back(moment).items()},
-        due_again={what: now + since - moment for what, since in memory.due_again(moment).items()},
+        held_back=held_back,
+        due_again={what: now + since - moment for what, since in memory.places.due_again(moment).items()},
         trouble=memory.trouble.words if memory.trouble is not None else "",
         unreadable=_unreadable(daemonset, caches),
         collisions=max(memory.collisions, collisions),
     )
+
+
+def _going(pods: tuple[Pod, ...], uids: Collection[str]) -> tuple[Pod, ...]:
+    """Those that we may have deleted count as unavailable from then on (D24)."""
+    return tuple([replace(pod, dying=True) if pod.uid in uids else pod for pod in pods]) if uids else pods
+
+
+def _coming(
+    known: Mapping[str, Predecessor], creates: Collection[CreatePod], now: float
+) -> Mapping[str, Predecessor]:
+    """A node whose pod we may have created counts as one that had a pod of that revision."""
+    nobody = Predecessor(uid="", hash=None)
+    coming = {one.node: replace(known.get(one.node, nobody), hash=one.revision.hash, created=now) for one in creates}
+    return {**known, **coming} if coming else known
 
 
 def _not_before(

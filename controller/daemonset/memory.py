@@ -1,4 +1,4 @@
-"""What the controller remembers about one DaemonSet between passes.
+"""What the controller remembers about one DaemonSet between passes. The reconciler alone writes it.
 
 Nothing here is needed to keep the limits, only to be quick or polite: after a restart it starts empty, and the
 cluster's own state says the rest. One thing is lost then: which revision a missing pod was of (`predecessors`).
@@ -6,19 +6,19 @@ cluster's own state says the rest. One thing is lost then: which revision a miss
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import msgspec
 
-from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.pod import Pod
-from controller.api.revision import Revision
+from controller.daemonset.answers import Answer, is_refusal, says_nothing_of_the_place
+from controller.daemonset.places import FAILING_AT_MOST, Places
+from controller.daemonset.ready_seen import ReadySeen
 from controller.daemonset.rivalry import Rivalry, rivalry_after, rivalry_found
-from controller.daemonset.trouble import Trouble
-from controller.planner.eligibility import Rules
-from controller.planner.fallback import placements_of
-from controller.planner.manifest import Mold
+from controller.daemonset.trouble import Trouble, trouble_after
+from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid
+from controller.planner.actions import ROOM, CreatePod, CreateRevision, Plan, ProbeTemplate
 from controller.planner.sight import Sight
 from controller.planner.world import Predecessor
 from controller.runtime.freshness import Reach
@@ -26,45 +26,19 @@ from controller.runtime.freshness import Reach
 ASK_AGAIN_SECONDS = 60.0
 ASK_AGAIN_AT_MOST = 900.0
 """A refused template is tried again after a minute, then ever later: policies change without a word to us."""
-FAILING_FIRST = 1.0
-FAILING_AT_MOST = 300.0
-"""Seconds for which a node or an orphan is left alone after its second failure in a row, and at most."""
-DOUBTS = 3
-"""Answers in a row, to a write in one place, that say nothing of that place (a conflict, a busy server, none at all):
-from this one on it is a failure of the place nevertheless, since a webhook or a proxy can give any answer."""
 ROOM_AT_MOST = 30.0
 """Seconds at most until it is seen that a quota was raised: nobody tells."""
-FAILING_KEPT = 10_000
-"""Places that are remembered; beyond that those that may be tried again are forgotten."""
-
-
-class Failing(Value):
-    """Something that failed: until when it is left alone (`elapsed`), and for how many seconds that was."""
-
-    until: float
-    delay: float
-
-
-class FutureReady(Value):
-    """A pod that said it would become ready later than it was seen so; both in seconds since 1970."""
-
-    said: float
-    seen: float
+ENDING_SECONDS = 30.0
+"""For which a node is left alone when the namespace is on its way out: the DaemonSet goes with it."""
 
 
 class Memory(msgspec.Struct):
     """Of one DaemonSet uid."""
 
     generation: int = -1
-    rules: Rules | None = None
-    placements: dict[str, Rules | None] = msgspec.field(default_factory=dict)
-    """Revision uid to its own compiled placement; None where it cannot be compiled."""
-    molds: dict[str, Mold] = msgspec.field(default_factory=dict)
-    """Revision hash to the mold of its pods, for this generation."""
     predecessors: dict[str, Predecessor] = msgspec.field(default_factory=dict)
     """Node to the pod that was seen there last and is gone."""
-    future_ready: dict[str, FutureReady] | None = None
-    """By uid: pods on nodes whose clock is ahead of ours. None: nobody has looked yet."""
+    ready_seen: ReadySeen = msgspec.field(default_factory=ReadySeen)
     verdicts: dict[str, str] = msgspec.field(default_factory=dict)
     """Revision hash to what the server's dry run said; "" is yes. After a while a "no" is asked again."""
     ask_at: float = 0.0
@@ -72,12 +46,10 @@ class Memory(msgspec.Struct):
     refusals: int = 0
     """How often in a row the dry run was refused: each time the next question waits twice as long, and is about the
     pod of another node."""
-    failing: dict[str, Failing] = msgspec.field(default_factory=dict)
-    """Node, or uid of a pod or revision, to how a write there failed."""
-    doubts: dict[str, int] = msgspec.field(default_factory=dict)
-    """The same places to how many writes in a row were answered by something that says nothing of the place."""
+    places: Places = msgspec.field(default_factory=Places)
+    """Where writes failed."""
     proven: str = ""
-    """Hash of the revision of which the server has accepted a whole batch: no slow start for it any more."""
+    """Hash of the revision of which the server has accepted several pods: no slow start for it any more."""
     collisions: int = 0
     eager: bool = False
     """The last pass left more to do, now or once pods are available: what it waits for is looked at soon."""
@@ -96,10 +68,48 @@ class Memory(msgspec.Struct):
     status_at: float = 0.0
     """… and when it answered (`elapsed`)."""
 
-    def shown(self, reach: Reach) -> None:
-        """The cache of DaemonSets has come so far: it knows better what became of our last status."""
+    def begin(self, generation: int, reach: Reach) -> None:
+        """A pass begins, over this generation; the cache of DaemonSets has come so far.
+
+        An edit may be the cure of all that failed.
+        """
         if self.status is not None and reach.covers(self.status_version, self.status_at):
             self.status = None
+        if generation != self.generation:
+            self.generation = generation
+            self.ask_at, self.refusals = 0.0, 0
+            self.places.clear()
+            self.trouble = None
+
+    def decided(self, daemonset: DaemonSet, decided: Plan, now: float) -> None:
+        """`now` in seconds since 1970."""
+        rolling = daemonset.rolling_update
+        self.sight, self.eager = decided.sight, decided.more
+        self.paused_since = (self.paused_since or now) if rolling is not None and rolling.paused else 0.0
+
+    def learn(self, answers: Sequence[Answer], daemonset: DaemonSet, moment: float) -> None:
+        """What carrying out a plan has taught, some of it or all; `moment` is `elapsed` now."""
+        first = [one for one in answers if isinstance(one.action, CreatePod) and not self._failed_before(one)]
+        if first and (all(one.error is not None for one in first) or any(one.is_full_quota for one in first)):
+            self.proven = ""
+        elif len(first) > 1 and isinstance(first[0].action, CreatePod):
+            self.proven = first[0].action.revision.hash
+        if any(one.is_full_quota for one in answers):  # once, however many creates it refused
+            self.places.failed(ROOM, moment, ROOM_AT_MOST)
+        for answer in answers:
+            if not answer.is_full_quota:
+                self._learn_of_place(answer, moment)
+            self._learn_of_names(answer, daemonset)
+            if isinstance(answer.action, ProbeTemplate):
+                self._learn_of_template(answer.action.revision.hash, answer.error, moment)
+
+    def concluded(self, decided: Plan, answers: Sequence[Answer]) -> None:
+        """What there is to tell, once these were learnt."""
+        self.trouble = trouble_after(self.trouble, decided, answers, self.places.failing)
+
+    def wrote_status(self, status: DaemonSetStatus, version: str, moment: float) -> None:
+        if version.isdigit():
+            self.status, self.status_version, self.status_at = status, int(version), moment
 
     def latest_status(self, daemonset: DaemonSet) -> tuple[str, DaemonSetStatus | None]:
         """The newest status that is known, and the version of the object that carries it: our own last one, until the
@@ -109,49 +119,15 @@ class Memory(msgspec.Struct):
             return str(self.status_version), self.status
         return version, daemonset.status
 
-    def rules_of(self, daemonset: DaemonSet) -> Rules:
-        """The compiled placement rules of this generation. Raises ValueError for what cannot be compiled."""
-        if self.rules is None or self.generation != daemonset.generation:
-            rolling = daemonset.rolling_update
-            self.rules = Rules(daemonset.spec.template, rolling.selector if rolling else None)
-            self.generation = daemonset.generation
-            self.molds.clear()
-            self.ask_at, self.refusals = 0.0, 0
-            self.failing.clear()
-            self.doubts.clear()
-            self.trouble = None
-        return self.rules
+    def lost(self, pod: Pod) -> None:
+        """A pod is gone from its node: whatever quota was full has room for one now."""
+        self.predecessors[pod.node] = Predecessor(uid=pod.uid, hash=pod.hash, created=pod.created)
+        self.places.went_well(ROOM)
 
-    def placements_of(self, revisions: Iterable[Revision]) -> dict[str, Rules | None]:
-        """The compiled placement of each stored revision: done once, and forgotten with it."""
-        self.placements = placements_of(revisions, self.placements)
-        return self.placements
-
-    def ready_seen(self, pods: Iterable[Pod], now: float) -> dict[str, float]:
-        """Uid to the moment at which a pod was first seen ready, where it says that this lies in the future.
-
-        Without it such a pod would be available only when our clock has caught up with its node's. Ask in every pass:
-        at the first one nobody knows since when, so its age is taken; old pods must not all count as unavailable
-        because the controller has restarted.
-        """
-        known, ahead = self.future_ready, {}
-        for pod in pods:
-            said = pod.ready_since
-            if said is None or (said <= now and not known):
-                continue
-            before = known.get(pod.uid) if known else None
-            if before is not None and before.said == said:
-                ahead[pod.uid] = before
-            elif said > now:
-                ahead[pod.uid] = FutureReady(said=said, seen=min(pod.created, now) if known is None else now)
-        self.future_ready = ahead
-        return {uid: one.seen for uid, one in ahead.items()}
-
-    def saw(self, daemonset: DaemonSet, sight: Sight | None, now: float) -> None:
-        """A pass has looked at it; `sight` None: it could make no sense of the spec."""
-        rolling = daemonset.rolling_update
-        self.sight = sight
-        self.paused_since = (self.paused_since or now) if rolling is not None and rolling.paused else 0.0
+    def forget_node(self, name: str) -> None:
+        """The node is gone, and names of pods on a successor need not differ from those of long ago."""
+        self.predecessors.pop(name, None)
+        self.places.went_well(name)
 
     def stand_back(self, moment: float) -> None:
         """Another controller has written the status."""
@@ -167,60 +143,49 @@ class Memory(msgspec.Struct):
             self.rivalry = rivalry_found(now - daemonset.status_writers.rival_wrote, moment)
         return 0.0 if self.rivalry is None else max(self.rivalry.until - moment, 0.0)
 
-    def accepted(self, revision_hash: str) -> None:
-        """The dry run went well, or would have but for what says nothing of the template."""
-        self.verdicts[revision_hash] = ""
-        self.refusals = 0
+    def _failed_before(self, answer: Answer) -> bool:
+        return answer.place in self.places.failing and not answer.is_full_quota
 
-    def refused(self, revision_hash: str, words: str, moment: float, *, perhaps_of_node: bool) -> None:
-        """The dry run was refused. Where that may have been for the pod's node, another one is asked about first."""
-        self.refusals += 1
-        told = self.refusals - (1 if perhaps_of_node else 0)
-        if told > 0:
-            self.verdicts[revision_hash] = words
-            self.ask_at = moment + min(ASK_AGAIN_SECONDS * 2 ** min(told - 1, 9), ASK_AGAIN_AT_MOST)
+    def _learn_of_place(self, answer: Answer, moment: float) -> None:
+        place, error = answer.place, answer.error
+        if error is None:
+            self.places.went_well(place)
+            if isinstance(answer.action, CreatePod):
+                self.places.went_well(ROOM)
+            return
+        if says_nothing_of_the_place(error):
+            self.places.doubted(place)
+        if answer.counts and error.is_terminating_namespace:
+            self.places.leave_alone(place, ENDING_SECONDS, moment)
+        elif answer.counts:
+            self.places.failed(place, moment, FAILING_AT_MOST)
 
-    def failed(self, what: str, moment: float, at_most: float = FAILING_AT_MOST) -> None:
-        """A create on this node, or a write to this uid, failed. After the first time it may be tried at once."""
-        known = self.failing.get(what)
-        if len(self.failing) > FAILING_KEPT:
-            self.failing = {place: one for place, one in self.failing.items() if one.until > moment}
-        if known is None:
-            self.failing[what] = Failing(until=moment, delay=0.0)
-        else:
-            delay = min(max(known.delay * 2, FAILING_FIRST), at_most)
-            self.failing[what] = Failing(until=moment + delay, delay=delay)
+    def _learn_of_names(self, answer: Answer, daemonset: DaemonSet) -> None:
+        """A name that is taken is not tried again."""
+        if not answer.taken:
+            return
+        match answer.action:
+            case CreatePod(node=node, name=name):
+                before = self.predecessors.get(node, Predecessor(uid="", hash=None))
+                self.predecessors[node] = msgspec.structs.replace(before, uid=f"not {name}")
+            case CreateRevision():
+                known = (daemonset.status.collision_count or 0) if daemonset.status is not None else 0
+                self.collisions = max(self.collisions, known) + 1
 
-    def doubted(self, what: str) -> bool:
-        """A write there was answered by something that says nothing of the place. Returns whether that has gone on
-        for so long that it counts as a failure of the place."""
-        if len(self.doubts) > FAILING_KEPT:
-            self.doubts.clear()
-        self.doubts[what] = self.doubts.get(what, 0) + 1
-        return self.doubts[what] >= DOUBTS
+    def _learn_of_template(self, revision_hash: str, error: ApiError | None, moment: float) -> None:
+        """What the dry run said. A name that is taken is the last thing that a server looks at.
 
-    def went_well(self, what: str) -> None:
-        """A write there went through: it did not fail there, whatever was before."""
-        self.failing.pop(what, None)
-        self.doubts.pop(what, None)
-
-    def leave_alone(self, what: str, seconds: float, moment: float) -> None:
-        """Nothing is tried there for so long, however often it failed before."""
-        self.failing[what] = Failing(until=moment + seconds, delay=seconds)
-
-    def held_back(self, moment: float) -> dict[str, float]:
-        """What is to be left alone now, and until when (`elapsed`)."""
-        return {what: one.until for what, one in self.failing.items() if one.until > moment}
-
-    def due_again(self, moment: float) -> dict[str, float]:
-        """Where writes failed and may be tried again now, and since when (`elapsed`)."""
-        return {what: one.until for what, one in self.failing.items() if one.until <= moment}
-
-    def mold_of(self, daemonset: DaemonSet, revision: Revision) -> Mold:
-        mold = self.molds.get(revision.hash)
-        if mold is None:
-            mold = self.molds[revision.hash] = Mold(daemonset, revision)
-        return mold
+        Where a refusal may have been for the pod's node, another one is asked about first.
+        """
+        if isinstance(error, Invalid | Forbidden) and is_refusal(error):
+            self.refusals += 1
+            told = self.refusals - isinstance(error, Forbidden)
+            if told > 0:
+                self.verdicts[revision_hash] = error.message
+                self.ask_at = moment + min(ASK_AGAIN_SECONDS * 2 ** min(told - 1, 9), ASK_AGAIN_AT_MOST)
+        elif error is None or isinstance(error, AlreadyExists | Invalid | Forbidden):
+            self.verdicts[revision_hash] = ""
+            self.refusals = 0
 
 
 class Memories:
@@ -236,10 +201,9 @@ class Memories:
         return memory
 
     def forget_node(self, name: str) -> None:
-        """The node is gone, and names of pods on a successor need not differ from those of long ago."""
+        """The node is gone."""
         for memory in self._by_uid.values():
-            memory.predecessors.pop(name, None)
-            memory.went_well(name)
+            memory.forget_node(name)
 
     def forget(self, uid: str) -> None:
         self._by_uid.pop(uid, None)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Literal
 
@@ -11,32 +12,36 @@ import msgspec
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.meta import Key
-from controller.api.text import LONGEST_ITEM, shortened
-from controller.api.wellknown import INVALID_SPEC
+from controller.api.pod import Pod
 from controller.daemonset import status_writer
+from controller.daemonset.answers import Answer, Briefing
 from controller.daemonset.caches import Caches
+from controller.daemonset.compiled import Compilations
 from controller.daemonset.discretion import discreet_error
-from controller.daemonset.execute import carry_out
+from controller.daemonset.execute import CarryingOut
 from controller.daemonset.gather import gather
 from controller.daemonset.hands import Hands
 from controller.daemonset.known_secrets import KnownSecrets
 from controller.daemonset.memory import Memories, Memory
-from controller.daemonset.trouble import trouble_after
+from controller.daemonset.rivalry import foreign_note
+from controller.daemonset.unanswered import Unanswered
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Conflict, NotFound
-from controller.planner.actions import Note, Plan
+from controller.planner.actions import Plan
 from controller.planner.plan import plan
-from controller.planner.status import refused_status
 from controller.runtime.clock import elapsed
 from controller.runtime.freshness import STALE_WARNING, Stale
 from controller.runtime.pacing import Pacer, StatusPacer
-from controller.runtime.workers import ComeBack, Done, Outcome, Retry
+from controller.runtime.workers import ComeBack, Done, Outcome, Retry, Turn
 from controller.runtime.workqueue import Taken
 
 AT_ONCE = 0.001
 """Seconds, so that others who wait in the queue come first."""
 LOOK_AGAIN_SECONDS = 1.0
 """How long a stale pass waits for the event that makes it fresh before it looks by itself."""
+PATIENCE = 2.0
+"""Seconds for which a pass waits for the server. What is not answered by then is left to itself, and the rest of the
+DaemonSet is looked after meanwhile (D27)."""
 
 
 class Watchers(msgspec.Struct, frozen=True):
@@ -52,6 +57,8 @@ class Watchers(msgspec.Struct, frozen=True):
     """The status as it was before a write that went through, and as it is now."""
     on_overdue: Callable[[Key, Stale], None]
     """The same, after 30 seconds: the resource is listed again."""
+    on_foreign: Callable[[], None]
+    """Another controller wrote a status."""
 
 
 class Reconciler:
@@ -63,37 +70,63 @@ class Reconciler:
         hands: Hands,
         caches: Caches,
         memories: Memories,
+        compilations: Compilations,
         pacer: Pacer[Key],
         watchers: Watchers,
+        relist: Callable[[str], None] = lambda resource: None,
+        leads: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`relist` has the cache of a resource listed again. `leads`: whether this process may write and tell."""
         self._hands, self._clock, self._ledger = hands, hands.clock, hands.ledger
-        self._caches, self._memories = caches, memories
-        self._pacer, self._watchers = pacer, watchers
+        self._caches, self._memories, self._compilations = caches, memories, compilations
+        self._unanswered = Unanswered()
+        self._pacer, self._watchers, self._relist, self._leads = pacer, watchers, relist, leads
         self._status_pacer: StatusPacer[str] = StatusPacer()
         self._overdue: set[str] = set()
         self._secrets = KnownSecrets()
 
-    async def __call__(self, taken: Taken[Key], only_waits: Callable[[], None]) -> Outcome:
-        """`only_waits` is told when all is decided: from then on the pass waits for the server."""
+    async def __call__(self, taken: Taken[Key], turn: Turn) -> Outcome:
         key = taken.key
         daemonset = self._caches.daemonsets.get(key)
         if daemonset is None or daemonset.dying:
             self._pacer.forget(key)
             return Done()
+        if (crash := self._unanswered.crash(daemonset.uid)) is not None:
+            raise crash
         if (rest := self._memories.of(daemonset.uid).stands_back(daemonset, self._clock(), elapsed())) > 0:
             return ComeBack(rest, "another controller wrote the status")
         stale = self._stale(daemonset)
         if stale is not None and elapsed() - stale.since < LOOK_AGAIN_SECONDS:
             return ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
-        return await self._pass(daemonset, only_waits, fresh=stale is None)
+        return await self._pass(daemonset, turn, fresh=stale is None)
+
+    def pod_gone(self, pod: Pod) -> None:
+        """A pod of ours is not on its node any more, or not ours."""
+        known = self._caches.nodes.get(Key("", pod.node)) is not None
+        if known and self._caches.daemonset_of(pod.owner_uid) is not None:
+            self._memories.of(pod.owner_uid).lost(pod)
+
+    def node_gone(self, name: str) -> None:
+        self._memories.forget_node(name)
+
+    def foreign_status(self, daemonset: DaemonSet, manager: str) -> None:
+        """Another controller has written the status."""
+        self._memories.of(daemonset.uid).stand_back(elapsed())
+        if self._leads():
+            self._watchers.on_foreign()
+            self._hands.say(daemonset, foreign_note(manager))
 
     def forget(self, uid: str) -> None:
         """The DaemonSet is gone."""
+        self._memories.forget(uid)
+        self._compilations.forget(uid)
+        self._ledger.forget(uid)
+        self._unanswered.crash(uid)
         self._status_pacer.forget(uid)
         self._overdue.discard(uid)
         self._secrets.forget(uid)
 
-    async def _pass(self, daemonset: DaemonSet, only_waits: Callable[[], None], *, fresh: bool) -> Outcome:
+    async def _pass(self, daemonset: DaemonSet, turn: Turn, *, fresh: bool) -> Outcome:
         key, memory, hands = daemonset.key, self._memories.of(daemonset.uid), await self._discreet_hands(daemonset)
         await self._caches.whole()
         if self._caches.daemonsets.get(key) is not daemonset:
@@ -101,27 +134,58 @@ class Reconciler:
         self._pacer.began(key)
         now, since = self._clock(), elapsed()
         began = perf_counter()
-        memory.shown(self._caches.daemonsets.reach_in(daemonset.namespace))
         decided = self._decide(daemonset, memory, now, fresh=fresh)
         cost = perf_counter() - began
-        memory.saw(daemonset, decided.sight, now)
         self._watchers.on_plan(key, decided, cost)
         try:
             for note in decided.notes:
                 self._hands.say(daemonset, note)
-            memory.eager = decided.more
-            only_waits()
-            failures = await carry_out(decided.actions, daemonset, memory, hands)
-            memory.trouble = trouble_after(memory.trouble, decided, failures)
-            errors = tuple(failure.error for failure in failures)
+            turn.only_waits()
+            answers, unanswered = await self._carry_out(decided, daemonset, memory, hands, turn)
+            errors = tuple(answer.left for answer in answers if answer.left is not None)
             wake_in = None if decided.wake_at is None else max(decided.wake_at - now - (elapsed() - since), AT_ONCE)
-            if decided.again and not errors:
+            if unanswered or (decided.again and not errors):
                 wake_in = AT_ONCE
             if not fresh:
                 wake_in = min(wake_in or LOOK_AGAIN_SECONDS, LOOK_AGAIN_SECONDS)
             return await self._conclude(daemonset, memory, decided, errors, hands.client, wake_in)
         finally:
             self._pacer.passed(key, cost, asyncio.get_running_loop().time())
+
+    async def _carry_out(
+        self, decided: Plan, daemonset: DaemonSet, memory: Memory, hands: Hands, turn: Turn
+    ) -> tuple[Sequence[Answer], bool]:
+        """What the server has answered within `PATIENCE`, and whether more was asked of it."""
+        work = CarryingOut(decided.actions, self._briefing(daemonset, memory), hands)
+        if decided.actions:
+            task = turn.begin(work.run())
+            await asyncio.wait((task,), timeout=PATIENCE)
+            if not task.done():
+                late = partial(self._learn_late, daemonset)
+                self._unanswered.leave(daemonset.uid, work, task, turn, late)
+            elif (crash := task.result()) is not None:
+                raise crash
+        answers = tuple(work.answers)
+        memory.learn(answers, daemonset, elapsed())
+        memory.concluded(decided, answers)
+        return answers, bool(work.underway)
+
+    def _learn_late(self, daemonset: DaemonSet, answer: Answer) -> None:
+        if self._caches.daemonset_of(daemonset.uid) is None:
+            return
+        memory = self._memories.of(daemonset.uid)
+        memory.learn((answer,), daemonset, elapsed())
+        if answer.left is not None:
+            memory.concluded(Plan(), (answer,))
+
+    def _briefing(self, daemonset: DaemonSet, memory: Memory) -> Briefing:
+        return Briefing(
+            daemonset=daemonset,
+            compiled=self._compilations.of(daemonset),
+            failing=frozenset(memory.places.failing),
+            is_suspect=memory.places.is_suspect,
+            proven=memory.proven,
+        )
 
     async def _discreet_hands(self, daemonset: DaemonSet) -> Hands:
         """Ours for one pass, with a turn of its own at the server: whatever others wait for, it need not.
@@ -137,17 +201,24 @@ class Reconciler:
         return msgspec.structs.replace(self._hands, client=client)
 
     def _decide(self, daemonset: DaemonSet, memory: Memory, now: float, *, fresh: bool) -> Plan:
+        caches, moment = self._caches, elapsed()
+        memory.begin(daemonset.generation, caches.daemonsets.reach_in(daemonset.namespace))
+        memory.ready_seen.look(caches.pods_of(daemonset), now, moment)
         _, status = memory.latest_status(daemonset)
-        daemonset = msgspec.structs.replace(daemonset, status=status)  # the cache may not show our last one yet
-        try:
-            world = gather(daemonset, self._caches, memory, self._hands.failed_pods, now, elapsed(), fresh=fresh)
-        except (ValueError, msgspec.ValidationError) as error:
-            problem = shortened(str(error), LONGEST_ITEM)
-            note = Note(
-                warning=True, reason=INVALID_SPEC, message=f"spec.template or rollingUpdate.selector: {problem}"
-            )
-            return Plan(notes=(note,), status=refused_status(daemonset, note.message, (), now))
-        return plan(world)
+        world = gather(
+            msgspec.structs.replace(daemonset, status=status),  # the cache may not show our last one yet
+            self._compilations.of(daemonset),
+            caches,
+            memory,
+            self._hands.failed_pods,
+            self._unanswered.actions(daemonset.uid),
+            now,
+            moment,
+            fresh=fresh,
+        )
+        decided = plan(world)
+        memory.decided(daemonset, decided, now)
+        return decided
 
     async def _conclude(
         self,
@@ -179,21 +250,22 @@ class Reconciler:
     ) -> float | None:
         """Returns the seconds after which the rest may be written, where it is too early now."""
         wanted = decided.status
-        change = None if wanted is None else status_writer.change_of(daemonset, wanted, memory, self._clock())
+        latest = memory.latest_status(daemonset)
+        change = None if wanted is None else status_writer.change_of(daemonset, wanted, latest, self._clock())
         if change is None:
             return None
         loop = asyncio.get_running_loop()
-        _, before = memory.latest_status(daemonset)
         delay = self._status_pacer.delay(daemonset.uid, loop.time(), urgent=change.urgent)
         if delay > 0:
             return delay
         try:
-            await status_writer.write(client, daemonset, change, memory)
+            version = await status_writer.write(client, daemonset, change)
         except ApiError as error:
             self._watchers.on_status("conflict" if isinstance(error, Conflict) else "error")
             raise
+        memory.wrote_status(change.result, version, elapsed())
         self._watchers.on_status("success")
-        self._watchers.on_written(daemonset, before, change.result)
+        self._watchers.on_written(daemonset, latest[1], change.result)
         self._status_pacer.wrote(daemonset.uid, loop.time())
         for note in decided.news:
             self._hands.say(daemonset, note)
@@ -211,4 +283,5 @@ class Reconciler:
         if elapsed() - stale.since > STALE_WARNING and daemonset.uid not in self._overdue:
             self._overdue.add(daemonset.uid)
             self._watchers.on_overdue(daemonset.key, stale)
+            self._relist(stale.resource)
         return stale

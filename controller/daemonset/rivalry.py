@@ -6,7 +6,9 @@ Never for ever: the other one may be gone, and then nobody would look after the 
 from __future__ import annotations
 
 from controller.api.base import Value
+from controller.planner.actions import Note
 
+FOREIGN_STATUS = "ForeignStatusWrite"
 STAND_BACK_FIRST = 60.0
 STAND_BACK_AT_MOST = 900.0
 
@@ -18,6 +20,14 @@ class Rivalry(Value):
     """We do nothing before."""
     pause: float
     """So long after the other's last write."""
+
+
+def foreign_note(manager: str) -> Note:
+    text = (
+        f"{manager!r} wrote this status too. This DaemonSet is left to that controller until it has not written for "
+        "a minute, later for up to 15. Stop one of the two, for example OpenKruise's kruise-controller-manager"
+    )
+    return Note(warning=True, reason=FOREIGN_STATUS, message=text)
 
 
 def rivalry_after(known: Rivalry | None, now: float) -> Rivalry:

@@ -16,12 +16,10 @@ from controller.api.base import JSON, JSONObject
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.meta import Ref, rfc3339
 from controller.api.wellknown import AVAILABLE, CONDITION_TYPES, READY, RECONCILING
-from controller.daemonset.memory import Memory
 from controller.kube.client import Client
 from controller.kube.kinds import DAEMONSETS
 from controller.planner.readiness import Verdict
 from controller.planner.status import Status
-from controller.runtime.clock import elapsed
 
 Conditions: TypeAlias = tuple[JSONObject, ...]
 
@@ -39,9 +37,12 @@ class Change(msgspec.Struct, frozen=True):
     """Somebody waits for this: a generation was observed, a condition turned, or the rollout is complete."""
 
 
-def change_of(daemonset: DaemonSet, wanted: Status, memory: Memory, now: float) -> Change | None:
-    """What has to be written so that the status reads as wanted; None when it does."""
-    version, known = memory.latest_status(daemonset)
+def change_of(
+    daemonset: DaemonSet, wanted: Status, latest: tuple[str, DaemonSetStatus | None], now: float
+) -> Change | None:
+    """What has to be written so that the status reads as wanted; None when it does. `latest`: the newest status that
+    is known, and the version of the object that carries it."""
+    version, known = latest
     before = known if known is not None else DaemonSetStatus()
     after = _merged(before, wanted, daemonset.generation, now)
     if known is not None and after == before:
@@ -56,12 +57,12 @@ def change_of(daemonset: DaemonSet, wanted: Status, memory: Memory, now: float) 
     return Change(patch.guarded_by_uid(daemonset.uid, *operations), after, urgent)
 
 
-async def write(client: Client, daemonset: DaemonSet, change: Change, memory: Memory) -> None:
-    """Raises ApiError; a Conflict only means that the DaemonSet changed meanwhile."""
+async def write(client: Client, daemonset: DaemonSet, change: Change) -> str:
+    """Returns the version at which the server stored it. Raises ApiError; a Conflict only means that the DaemonSet
+    changed meanwhile."""
     ref = Ref(namespace=daemonset.namespace, name=daemonset.name, uid=daemonset.uid)
     written = await client.patch(DAEMONSETS, ref, change.patch, sub="status")
-    if written.version.isdigit():
-        memory.status, memory.status_version, memory.status_at = change.result, int(written.version), elapsed()
+    return written.version
 
 
 def _merged(before: DaemonSetStatus, wanted: Status, generation: int, now: float) -> DaemonSetStatus:

@@ -9,16 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
+import msgspec
+
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key
 from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
+from controller.api.selector import Labels
+from controller.api.wellknown import MALFORMED_OBJECT
 from controller.daemonset.caches import Caches
+from controller.daemonset.compiled import Compilations
+from controller.daemonset.hands import Say
 from controller.daemonset.memory import Memories
-from controller.planner.actions import ROOM
+from controller.kube.decode import Malformed
+from controller.kube.kinds import DAEMONSETS, PODS
+from controller.planner.actions import Note
 from controller.planner.eligibility import Fit, Rules
-from controller.planner.world import Predecessor
 from controller.runtime.pacing import Urgency
 from controller.runtime.store import Change
 
@@ -29,30 +36,43 @@ class Enqueue(Protocol):
     def __call__(self, key: Key, urgency: Urgency, reason: str) -> None: ...
 
 
+class Listeners(msgspec.Struct, frozen=True):
+    """Who has to know what the stores are told, besides the DaemonSets that are woken."""
+
+    daemonset_gone: Callable[[str], None]
+    """Its uid."""
+    node_gone: Callable[[str], None]
+    """Its name."""
+    pod_gone: Callable[[Pod], None]
+    """An owned pod is gone, or is not its owner's any more."""
+    pod_seen: Callable[[DaemonSet, Pod], None]
+    """An owned pod came or changed."""
+    foreign_status: Callable[[DaemonSet, str], None]
+    """Who else has written a status."""
+    malformed: Callable[[str, Malformed], None]
+    """An object, by the plural of its kind, cannot be read."""
+    say: Say
+
+
 class Triggers:
     def __init__(
         self,
         caches: Caches,
         memories: Memories,
+        compilations: Compilations,
         enqueue: Enqueue,
-        forget: Callable[[str], None],
-        forget_node: Callable[[str], None],
-        see: Callable[[Pod], None] = lambda pod: None,
-        foreign: Callable[[DaemonSet, str], None] = lambda daemonset, manager: None,
+        listeners: Listeners,
     ) -> None:
-        """`forget` is told the uid of every DaemonSet that is gone, `forget_node` the name of every node that
-        is; `see` every change of an owned pod; `foreign` who else has written a status.
-        """
-        self._forget_node = forget_node
-        self._see, self._foreign = see, foreign
-        self._caches, self._memories, self._enqueue, self._forget = caches, memories, enqueue, forget
+        """`memories` are only read."""
+        self._caches, self._memories, self._compilations = caches, memories, compilations
+        self._enqueue, self._listeners = enqueue, listeners
 
     def on_daemonset(self, change: Change[DaemonSet]) -> None:
         old, new = change.old, change.new
         if old is not None and new is None:
-            self._forget(old.uid)
+            self._listeners.daemonset_gone(old.uid)
         if old is not None and new is not None and (rival := new.status_writers.rival_since(old.status_writers)):
-            self._foreign(new, rival)
+            self._listeners.foreign_status(new, rival)
         same_wish = (
             old is not None
             and new is not None
@@ -66,15 +86,17 @@ class Triggers:
         """Owned pods wake their owner, old and new; pods that lost their owner wake whoever matches them."""
         old, new = change.old, change.new
         if old is not None and old.owner_uid and (new is None or new.owner_uid != old.owner_uid):
-            self._remember(old)
+            self._listeners.pod_gone(old)
             self._wake_owner(old, "urgent", f"pod {old.name} gone")
         if new is None:
             return
         if new.owner_uid:
-            self._see(new)
-            self._wake_owner(new, self._urgency(old, new), f"pod {new.name} changed")
+            owner = self._caches.daemonset_of(new.owner_uid)
+            if owner is not None:
+                self._listeners.pod_seen(owner, new)
+                self._enqueue(owner.key, self._urgency(old, new, owner), f"pod {new.name} changed")
         elif old is None or old.owner_uid or old.labels != new.labels:
-            self._wake_matching(new)
+            self._wake_matching(new.namespace, new.labels, f"orphan pod {new.name}")
 
     def on_node(self, change: Change[Node]) -> None:
         """Only DaemonSets whose verdict about this node changes are woken.
@@ -87,9 +109,8 @@ class Triggers:
         self._caches.fleet.changed()
         owners = self._caches.owners_on(change.key.name)
         for daemonset in self._caches.daemonsets.values():
-            try:
-                rules = self._memories.of(daemonset.uid).rules_of(daemonset)
-            except ValueError:
+            rules = self._compilations.of(daemonset).rules
+            if rules.problems:
                 continue  # reported by its own pass
             before, after = _verdict(rules, old), _verdict(rules, new)
             if before == after:
@@ -98,8 +119,7 @@ class Triggers:
                 continue
             self._enqueue(daemonset.key, "urgent", f"node {change.key.name} changed")
         if new is None:
-            self._memories.forget_node(change.key.name)
-            self._forget_node(change.key.name)
+            self._listeners.node_gone(change.key.name)
 
     def on_revision(self, change: Change[Revision]) -> None:
         """A revision that vanished or appeared from elsewhere may have to be made or claimed."""
@@ -109,38 +129,48 @@ class Triggers:
                 if owner is not None:
                     self._enqueue(owner.key, "urgent", f"revision {revision.name} changed")
             elif change.new is not None:
-                for daemonset in self._caches.matching(revision.namespace, revision.labels):
-                    self._enqueue(daemonset.key, "urgent", f"orphan revision {revision.name}")
+                self._wake_matching(revision.namespace, revision.labels, f"orphan revision {revision.name}")
+
+    def on_malformed(self, plural: str, malformed: Malformed) -> None:
+        self._listeners.malformed(plural, malformed)
+        for daemonset in self._suspects(plural, malformed.key):
+            text = f"{plural} {malformed.key} cannot be read: {malformed.reason}"
+            self._listeners.say(daemonset, Note(warning=True, reason=MALFORMED_OBJECT, message=text))
+            self._enqueue(daemonset.key, "urgent", "malformed object")
 
     def on_server_back(self) -> None:
         """Whoever failed while the server was away need not wait for the end of a long back-off."""
         for daemonset in self._caches.daemonsets.values():
             self._enqueue(daemonset.key, "urgent", "server back")
 
-    def _urgency(self, old: Pod | None, new: Pod) -> Urgency:
+    def _suspects(self, plural: str, key: Key) -> list[DaemonSet]:
+        """The DaemonSets that an unreadable object probably belongs to: by its last good state, else by its name."""
+        caches = self._caches
+        pod = caches.pods.get(key) if plural == PODS.plural else None
+        owner = caches.daemonset_of(pod.owner_uid) if pod is not None else None
+        if owner is not None:
+            return [owner]
+        name = key.name if plural == DAEMONSETS.plural else key.name.rpartition("-")[0]
+        found = caches.daemonsets.get(Key(key.namespace, name))
+        return [] if found is None else [found]
+
+    def _urgency(self, old: Pod | None, new: Pod, owner: DaemonSet) -> Urgency:
         """Our own pod coming back is no news, unless the pass that made it left more to do."""
         if new.dying:
             return "lazy"
         if old is not None and (new.ended or new.labels is not old.labels):
             return "urgent"
-        owner = self._caches.daemonset_of(new.owner_uid)
-        return "soon" if owner is not None and self._memories.of(owner.uid).eager else "lazy"
+        return "soon" if self._memories.of(owner.uid).eager else "lazy"
 
     def _wake_owner(self, pod: Pod, urgency: Urgency, reason: str) -> None:
         owner = self._caches.daemonset_of(pod.owner_uid)
         if owner is not None:
             self._enqueue(owner.key, urgency, reason)
 
-    def _wake_matching(self, pod: Pod) -> None:
-        for daemonset in self._caches.matching(pod.namespace, pod.labels):
-            self._enqueue(daemonset.key, "urgent", f"orphan pod {pod.name}")
-
-    def _remember(self, gone: Pod) -> None:
-        known = self._caches.nodes.get(Key("", gone.node)) is not None
-        if known and self._caches.daemonset_of(gone.owner_uid) is not None:
-            memory = self._memories.of(gone.owner_uid)
-            memory.predecessors[gone.node] = Predecessor(uid=gone.uid, hash=gone.hash, created=gone.created)
-            memory.failing.pop(ROOM, None)  # whatever quota was full has room for one now
+    def _wake_matching(self, namespace: str, labels: Labels, reason: str) -> None:
+        for daemonset in self._caches.daemonsets_in(namespace):
+            if self._compilations.of(daemonset).rules.owns(labels):
+                self._enqueue(daemonset.key, "urgent", reason)
 
 
 Verdict: TypeAlias = tuple[Fit | None, bool, bool]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import assert_never
 
 from controller.api.base import Value
+from controller.daemonset.answers import Answer
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, Unknown
 from controller.planner.actions import (
     Action,
@@ -20,20 +21,12 @@ from controller.planner.actions import (
     RelabelPod,
     ReleasePod,
     RenumberRevision,
+    place_of,
 )
 
 PASSING = (Conflict, AlreadyExists, Unknown)
 """Errors that the next pass settles by itself, nearly always; they are no trouble to be told before they come again
 and again in one place."""
-
-
-class Failure(Value, gc=True):
-    """A write that went wrong and has to be tried again."""
-
-    action: Action
-    error: ApiError
-    repeated: bool = False
-    """Writes in that place failed before."""
 
 
 class Trouble(Value):
@@ -44,25 +37,32 @@ class Trouble(Value):
     kind: type[Action]
 
 
-def trouble_after(before: Trouble | None, decided: Plan, failures: Sequence[Failure]) -> Trouble | None:
-    """What there is to tell after a pass: the first failure, else what was told before and is not over.
+def trouble_after(
+    before: Trouble | None, decided: Plan, answers: Sequence[Answer], failing: Container[str]
+) -> Trouble | None:
+    """What there is to tell after a pass: the first failure, else what was told before and is not over. `failing` are
+    the places where writes have failed.
 
     A pass that tried nothing of the kind proves nothing: a back-off may have kept it from trying. The words stay
     while only the name in them would change; each change would be written.
     """
-    told = next((_trouble(one) for one in failures if one.repeated or not isinstance(one.error, PASSING)), None)
-    if told is not None:
+    failures = [(one.action, one.left) for one in answers if one.left is not None]
+    lasting = [
+        (action, error) for action, error in failures if not isinstance(error, PASSING) or place_of(action) in failing
+    ]
+    if lasting:
+        told = _trouble(*lasting[0])
         same = before is not None and (before.kind, before.gist) == (told.kind, told.gist)
         return before if same else told
     if before is None or decided.untroubled:
         return None
-    went_through = {type(action) for action in decided.actions} - {type(one.action) for one in failures}
+    went_through = {type(one.action) for one in answers} - {type(action) for action, _ in failures}
     return None if before.kind in went_through and not decided.withheld else before
 
 
-def _trouble(failure: Failure) -> Trouble:
-    words = str(failure.error)
-    return Trouble(words=words, gist=words.replace(_name_of(failure.action), ""), kind=type(failure.action))
+def _trouble(action: Action, error: ApiError) -> Trouble:
+    words = str(error)
+    return Trouble(words=words, gist=words.replace(_name_of(action), ""), kind=type(action))
 
 
 def _name_of(action: Action) -> str:

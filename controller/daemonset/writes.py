@@ -7,7 +7,7 @@ from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import Ref
 from controller.api.wellknown import HASH_LABEL
-from controller.daemonset.memory import Memory
+from controller.daemonset.compiled import Compiled
 from controller.kube.client import Client, Written
 from controller.kube.kinds import PODS, REVISIONS
 from controller.kube.resource import Resource, T, W
@@ -18,16 +18,16 @@ from controller.planner.manifest import owner_reference
 class Writes:
     """The requests of one pass, on behalf of one DaemonSet."""
 
-    def __init__(self, client: Client, daemonset: DaemonSet, memory: Memory) -> None:
-        self._client, self._daemonset, self._memory = client, daemonset, memory
+    def __init__(self, client: Client, daemonset: DaemonSet, compiled: Compiled) -> None:
+        self._client, self._daemonset, self._compiled = client, daemonset, compiled
 
     async def create_pod(self, action: CreatePod) -> Written:
-        body = self._memory.mold_of(self._daemonset, action.revision).body(action.name, action.node)
+        body = self._compiled.mold(self._daemonset, action.revision).body(action.name, action.node)
         return await self._client.create(PODS, self._daemonset.namespace, body, name=action.name)
 
     async def probe(self, action: ProbeTemplate) -> None:
         """A dry run: the server checks everything and stores nothing."""
-        body = self._memory.mold_of(self._daemonset, action.revision).body(action.name, action.node)
+        body = self._compiled.mold(self._daemonset, action.revision).body(action.name, action.node)
         await self._client.create(PODS, self._daemonset.namespace, body, name=action.name, dry_run=True)
 
     async def delete_pod(self, action: DeletePod) -> str | None:

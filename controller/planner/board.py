@@ -11,7 +11,6 @@ from functools import cached_property
 
 import msgspec
 
-from controller.api import selector
 from controller.api.base import Value
 from controller.api.daemonset import RollingUpdate
 from controller.api.pod import Pod
@@ -128,8 +127,15 @@ class Board(Value, dict=True, gc=True):
 
     @cached_property
     def surge_in_use(self) -> int:
-        """Nodes that use maxSurge: two live pods, or an old one while the new one waits for its back-off (B-8)."""
-        return sum(1 for slot in self.slots if slot.fit is not None and (slot.paired or self.awaits_retry(slot)))
+        """Nodes that use maxSurge: two live pods, or an old one while the new one waits for its back-off (B-8) or may
+        have been created."""
+        awaited = self.world.awaited
+        return sum(
+            1
+            for slot in self.slots
+            if slot.fit is not None
+            and (slot.paired or self.awaits_retry(slot) or (slot.only_old and slot.node in awaited))
+        )
 
     def awaits_retry(self, slot: Slot) -> bool:
         """Whether the new pod beside a live old one has failed and is kept until its back-off is over."""
@@ -168,7 +174,7 @@ class Board(Value, dict=True, gc=True):
 
 
 def lay_out(world: World) -> Board:
-    """Raises ValueError for a malformed selector or number; `validation.problems` finds these first."""
+    """Raises ValueError for a malformed number; `Rules.problems` tells of it first."""
     revision, older = current_revision(world)
     owned, strangers = _split_strangers(world)
     by_node: dict[str, list[Pod]] = {}
@@ -221,7 +227,7 @@ def current_revision(world: World) -> tuple[Revision, tuple[Revision, ...]]:
 
 
 def _split_strangers(world: World) -> tuple[Sequence[Pod], tuple[Pod, ...]]:
-    matches = selector.parse(world.daemonset.spec.selector)
+    matches = world.rules.owns
     known: dict[int, bool] = {}  # label sets are shared between pods: ask once per set
     strangers = []
     for pod in world.pods:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from controller.api import selector
 from controller.planner.actions import Action, AdoptPod, AdoptRevision, ReleasePod, Step
 from controller.planner.board import Board
 
@@ -14,7 +13,7 @@ def claim(board: Board) -> Step:
     server before the first adoption.
     """
     world = board.world
-    matches = selector.parse(world.daemonset.spec.selector)
+    matches = world.rules.owns
     strangers = [pod for pod in board.strangers if pod.uid not in world.held_back]
     releases = [ReleasePod(pod=pod.ref, owner_index=pod.owner_index) for pod in strangers if not pod.dying]
     adopted = [

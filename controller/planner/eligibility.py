@@ -17,7 +17,7 @@ from controller.api import selector
 from controller.api.base import JSONObject, View
 from controller.api.node import ZONE_LABELS, Node, Taint
 from controller.api.pod import AffinityView, NodeTerm
-from controller.api.selector import LabelSelector, Matcher
+from controller.api.selector import Labels, LabelSelector, Matcher
 from controller.api.wellknown import (
     TAINT_DISK_PRESSURE,
     TAINT_MEMORY_PRESSURE,
@@ -80,11 +80,20 @@ class Rules:
 
     What takes a tuple of nodes remembers the answer for the last one by identity: hand in the very same tuple while
     no node has changed. Raises ValueError or msgspec.ValidationError for placement fields of a wrong type
-    and for a broken `rollingUpdate.selector`; a broken affinity term merely matches no node, so ask
-    `placement_problems` before any pod is deleted for it.
+    and for a broken selector; a broken affinity term merely matches no node. So have a whole DaemonSet compiled by
+    `validation.compiled`.
     """
 
-    def __init__(self, template: JSONObject, nodes_to_update: LabelSelector | None = None) -> None:
+    def __init__(
+        self,
+        template: JSONObject,
+        nodes_to_update: LabelSelector | None = None,
+        pods: LabelSelector | None = None,
+        problems: tuple[str, ...] = (),
+    ) -> None:
+        """`pods`: the DaemonSet's selector. `problems`: why nothing can be done with its spec."""
+        self.problems = problems
+        self._owns = selector.parse(pods) if pods is not None and not pods.empty else None
         spec = msgspec.convert(template, Placement).spec
         self._name = spec.node_name
         self._labels = tuple((spec.node_selector or {}).items())
@@ -95,6 +104,10 @@ class Rules:
         self._selected: tuple[tuple[Node, ...], tuple[bool, ...]] = ((), ())
         self._zones: tuple[tuple[Node, ...], tuple[str, ...]] = ((), ())
         self._eligible: tuple[tuple[Node, ...], Mapping[str, int]] = ((), {})
+
+    def owns(self, labels: Labels) -> bool:
+        """Whether the DaemonSet's selector matches these labels; an empty or broken one matches nothing."""
+        return self._owns is not None and self._owns(labels)
 
     def fit(self, node: Node) -> Fit:
         if self._name and self._name != node.name:

@@ -22,7 +22,7 @@ from controller.planner.retries import has_failed, next_retry
 from controller.planner.rollout import blocker, paused, roll_out
 from controller.planner.sight import see
 from controller.planner.status import refused_status, status_of
-from controller.planner.validation import pending_features, problems
+from controller.planner.validation import pending_features
 from controller.planner.world import World
 
 Stage: TypeAlias = Callable[[Board], Step]
@@ -44,8 +44,8 @@ def plan(world: World) -> Plan:
         return Plan()  # the garbage collector's turn
     pending = pending_features(daemonset)
     notes = _pending_notes(daemonset, pending)
-    if found := problems(daemonset):
-        return _refused(world, found, pending, notes)
+    if world.rules.problems:
+        return _refused(world, world.rules.problems, pending, notes)
     board = lay_out(world)
     acted, steps = _staged(board) if world.fresh else (None, [])
     actions = steps[-1].actions if steps else ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from math import inf
 from zlib import crc32
 
 from controller.planner.slot import Slot
@@ -47,4 +48,5 @@ def others_first(
 
 def next_retry(world: World) -> float | None:
     """When the next place that is left alone may be tried again, in seconds since 1970; None: there is none."""
-    return max(min(world.held_back.values()), world.now + NEXT_RETRIES) if world.held_back else None
+    moments = [until for until in world.held_back.values() if until < inf]
+    return max(min(moments), world.now + NEXT_RETRIES) if moments else None

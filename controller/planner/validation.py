@@ -6,9 +6,24 @@ it could only misread.
 
 from __future__ import annotations
 
+import msgspec
+
 from controller.api import number, selector
 from controller.api.daemonset import DaemonSet
+from controller.api.text import LONGEST_ITEM, shortened
+from controller.planner.eligibility import Rules
 from controller.planner.placement_fields import placement_problems
+
+
+def compiled(daemonset: DaemonSet) -> Rules:
+    """Of this generation. Where nothing can be done with the spec, rules that say why."""
+    found, spec, rolling = problems(daemonset), daemonset.spec, daemonset.rolling_update
+    if not found:
+        try:
+            return Rules(spec.template, rolling.selector if rolling is not None else None, spec.selector)
+        except (ValueError, msgspec.ValidationError) as error:
+            found = (f"spec.template: {shortened(str(error), LONGEST_ITEM)}",)
+    return Rules({}, problems=found)
 
 
 def problems(daemonset: DaemonSet) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ class World(Value):
 
     daemonset: DaemonSet
     rules: Rules
-    """Compiled from this very generation of the DaemonSet."""
+    """Compiled from this very generation of the DaemonSet, and its problems where nothing can be done with it."""
     nodes: tuple[Node, ...]
     """All nodes, sorted by name: the order of creation (D8)."""
     pods: tuple[Pod, ...]
@@ -48,6 +48,8 @@ class World(Value):
     """Node name to the moment (seconds since 1970) before which its failed pod is not replaced."""
     predecessors: Mapping[str, Predecessor] = {}
     """Node name to the pod that was there last; it goes into the next pod's name."""
+    awaited: frozenset[str] = frozenset()
+    """Nodes for which a pod may have been created: the server has not answered yet."""
     ready_seen: Mapping[str, float] = {}
     """Uid to the moment (seconds since 1970) at which a pod was first seen ready that by its own account became so
     later than that: its node's clock is ahead of ours."""
@@ -59,7 +61,8 @@ class World(Value):
     """Seconds since 1970: when a refused dry run is tried again."""
     held_back: Mapping[str, float] = {}
     """Place (`actions.place_of`, `actions.ROOM`) to the moment (seconds since 1970) until which it is left alone:
-    what was tried there failed more than once, and must not keep the others waiting (D11)."""
+    what was tried there failed more than once, or is not answered yet (for ever, then), and must not keep the others
+    waiting (D11)."""
     due_again: Mapping[str, float] = {}
     """The same places once that moment has come, and those that have failed once: since when (seconds since 1970)."""
     trouble: str = ""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable
 from contextlib import asynccontextmanager
-from typing import Generic, TypeAlias, TypeVar, assert_never
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, assert_never
 
 import msgspec
 
@@ -39,9 +39,24 @@ class Retry(msgspec.Struct, frozen=True):
 
 Outcome: TypeAlias = Done | ComeBack | Retry
 
-Handle: TypeAlias = Callable[[Taken[K], Callable[[], None]], Awaitable[Outcome]]
-"""Makes one pass. It calls what it is given once it has only answers to wait for: from then on it is in no worker's
-way, however long they take. Its key stays in its hand until it ends."""
+
+class Turn(Protocol):
+    """What a pass may ask of those who run it."""
+
+    def only_waits(self) -> None:
+        """From now on it only waits for answers: it is in no worker's way, however long they take. Its key stays in
+        its hand until it ends."""
+
+    def begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[Exception | None]:
+        """Work that may outlast the pass. The task's result is what it raised, other than that leadership is lost,
+        which ends everything."""
+
+    def wake(self, reason: str) -> None:
+        """The key needs work again: for what such work finds out after the pass."""
+
+
+Handle: TypeAlias = Callable[[Taken[K], Turn], Awaitable[Outcome]]
+"""Makes one pass."""
 
 
 class Pass(msgspec.Struct, Generic[K], frozen=True):
@@ -98,10 +113,7 @@ async def workers(
                 crew.hire(f"worker-{number}")
             yield
             queue.close()
-            if crew.tasks:
-                _, late = await asyncio.wait(crew.tasks, timeout=drain)
-                for task in late:
-                    task.cancel()
+            await crew.end(drain)
     finally:
         queue.close()
 
@@ -117,46 +129,83 @@ class _Crew(Generic[K]):
         on_outcome: Callable[[Pass[K]], None],
     ) -> None:
         self._group, self._queue, self._handle, self._on_outcome = group, queue, handle, on_outcome
-        self.tasks: set[asyncio.Task[None]] = set()
+        self.tasks: set[asyncio.Task[Any]] = set()
 
     def hire(self, name: str) -> None:
-        task = self._group.create_task(self._work(name), name=name)
+        self._own(self._group.create_task(self._work(name), name=name))
+
+    def begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[Exception | None]:
+        task = self._group.create_task(_guarded(work), name="pass")
+        self._own(task)
+        return task
+
+    def _own(self, task: asyncio.Task[Any]) -> None:
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
+    async def end(self, drain: float) -> None:
+        """Wait until all is done, what passes begin meanwhile too; cancel the rest after `drain` seconds."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + drain
+        while self.tasks and loop.time() < until:
+            await asyncio.wait(self.tasks, timeout=until - loop.time())
+        for task in self.tasks:
+            task.cancel()
+
     async def _work(self, name: str) -> None:
         """Pass after pass, until one only waits for answers: then another worker of that name goes on."""
-        relieved = False
-
-        def relieve() -> None:
-            nonlocal relieved
-            if relieved:
-                return
-            relieved = True
-            if (task := asyncio.current_task()) is not None:
-                task.set_name("pass")
-            self.hire(name)
-
-        while not relieved:
+        turn: _Turn[K] | None = None
+        while turn is None or not turn.relieved:
             try:
                 async with self._queue.take() as taken:
-                    await self._pass(taken, relieve)
+                    turn = _Turn(self, name, self._queue, taken.key)
+                    await self._pass(taken, turn)
             except QueueClosed:
                 return
 
-    async def _pass(self, taken: Taken[K], relieve: Callable[[], None]) -> None:
+    async def _pass(self, taken: Taken[K], turn: Turn) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
         crashed = False
         outcome: Outcome
         try:
-            outcome = await self._handle(taken, relieve)
+            outcome = await self._handle(taken, turn)
         except Exception as error:
             if _means_leadership_lost(error):
                 raise
             outcome, crashed = Retry(error), True
         settle(self._queue, taken.key, outcome)
         self._on_outcome(Pass(taken, outcome, loop.time() - began, crashed))
+
+
+class _Turn(Generic[K]):
+    def __init__(self, crew: _Crew[K], worker: str, queue: WorkQueue[K], key: K) -> None:
+        self._crew, self._worker, self._queue, self._key = crew, worker, queue, key
+        self.relieved = False
+
+    def only_waits(self) -> None:
+        if self.relieved:
+            return
+        self.relieved = True
+        if (task := asyncio.current_task()) is not None:
+            task.set_name("pass")
+        self._crew.hire(self._worker)
+
+    def begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[Exception | None]:
+        return self._crew.begin(work)
+
+    def wake(self, reason: str) -> None:
+        self._queue.add(self._key, reason)
+
+
+async def _guarded(work: Coroutine[None, None, None]) -> Exception | None:
+    try:
+        await work
+    except Exception as error:
+        if _means_leadership_lost(error):
+            raise
+        return error
+    return None
 
 
 def _means_leadership_lost(error: Exception) -> bool:

@@ -189,7 +189,7 @@ def world_of(snapshot: Snapshot, daemonset: DaemonSet | None = None) -> World:
     revisions = _revisions(snapshot)
     return World(
         daemonset=daemonset,
-        rules=Rules(template, rolling.selector if rolling and nodes is not None else None),
+        rules=Rules(template, rolling.selector if rolling and nodes is not None else None, daemonset.spec.selector),
         nodes=nodes if nodes is not None else _stand_ins(snapshot),
         pods=tuple(one.pod for one in snapshot.pods),
         revisions=revisions,

@@ -9,10 +9,11 @@ import msgspec
 
 from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet
-from controller.daemonset.execute import carry_out
+from controller.daemonset.answers import Briefing
+from controller.daemonset.compiled import Compilations
+from controller.daemonset.execute import CarryingOut
 from controller.daemonset.hands import Hands
 from controller.daemonset.memory import Memory
-from controller.daemonset.trouble import Failure
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.kube.request import Response
@@ -25,6 +26,16 @@ from tests.beds.virtual_time import run
 from tests.beds.worlds import NOW, OURS, ds
 
 
+@dataclass(frozen=True)
+class Failure:
+    """What is left to be done after a pass."""
+
+    action: Action
+    error: ApiError
+    repeated: bool
+    """Writes there have failed, this one counted."""
+
+
 @dataclass
 class Acting:
     """One pass after the other over one DaemonSet.
@@ -35,6 +46,7 @@ class Acting:
     daemonset: DaemonSet = field(default_factory=ds)
     memory: Memory = field(default_factory=Memory)
     now: float = NOW
+    compilations: Compilations = field(default_factory=Compilations)
     script: Script = field(default_factory=Script)
     notes: list[Note] = field(default_factory=list)
     did: list[tuple[Action, ApiError | None]] = field(default_factory=list)
@@ -53,10 +65,24 @@ class Acting:
         """The server answers like this, and is asked no more and no less often."""
         self.script.answers[:] = answers
         self.script.requests.clear()
-        failures = run(carry_out(actions, self.daemonset, self.memory, self.hands), start=self.now)
+        places = self.memory.places
+        briefing = Briefing(
+            daemonset=self.daemonset,
+            compiled=self.compilations.of(self.daemonset),
+            failing=frozenset(places.failing),
+            is_suspect=places.is_suspect,
+            proven=self.memory.proven,
+        )
+        work = CarryingOut(actions, briefing, self.hands)
+        run(work.run(), start=self.now)
         left = [str(answer) for answer in self.script.answers]
         assert not left, f"nobody asked for {left}"
-        return failures
+        self.memory.learn(work.answers, self.daemonset, self.now)
+        return tuple(
+            Failure(answer.action, answer.left, answer.place in places.failing)
+            for answer in work.answers
+            if answer.left is not None
+        )
 
     @property
     def asked(self) -> list[str]:

@@ -12,8 +12,9 @@ from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.planner.fallback import placements_of
+from controller.planner.validation import compiled
 from controller.planner.world import Predecessor, World
-from tests.beds.worlds import NOW, OURS, ago, compile_rules, ds, failed, node, pod, revision, tag_of, taint, template
+from tests.beds.worlds import NOW, OURS, ago, ds, failed, node, pod, revision, tag_of, taint, template
 from tests.beds.worlds import world as world_of
 
 REVS = ("v1", "v2", "v3")
@@ -163,7 +164,7 @@ def worlds(draw: st.DrawFn, *, healthy: bool = False) -> World:
     failing = sorted({one.node for one in there if one.phase == "Failed"})
     return World(
         daemonset=daemonset,
-        rules=compile_rules(daemonset),
+        rules=compiled(daemonset),
         nodes=listed,
         pods=there,
         orphans=orphans,

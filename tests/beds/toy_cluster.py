@@ -32,9 +32,10 @@ from controller.planner.actions import (
 )
 from controller.planner.fallback import placements_of
 from controller.planner.plan import plan
+from controller.planner.validation import compiled
 from controller.planner.world import Predecessor, World
 from tests.beds.picture import picture, words
-from tests.beds.worlds import OURS, compile_rules, pending, revision, tag_of
+from tests.beds.worlds import OURS, pending, revision, tag_of
 
 
 class ToyCluster:
@@ -200,7 +201,7 @@ class ToyCluster:
         """Apply `daemonset`, and let the controller's pass over its history go by."""
         generation = self.world.daemonset.generation + 1
         daemonset = replace(daemonset, generation=generation, status=self.world.daemonset.status)
-        self.world = replace(self.world, daemonset=daemonset, rules=compile_rules(daemonset))
+        self.world = replace(self.world, daemonset=daemonset, rules=compiled(daemonset))
         older = [one for one in self.world.revisions if one.identity != daemonset.identity]
         same = next((one for one in self.world.revisions if one.identity == daemonset.identity), None)
         number = max((one.number for one in older), default=0) + 1

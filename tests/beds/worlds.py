@@ -28,8 +28,8 @@ from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.api.selector import LabelSelector, Requirement
 from controller.api.wellknown import HASH_LABEL
-from controller.planner.eligibility import Rules
 from controller.planner.fallback import placements_of
+from controller.planner.validation import compiled
 from controller.planner.world import Predecessor, World
 
 NOW = 1_800_000_000.0
@@ -213,11 +213,6 @@ def before(on: str, rev: str = "v1") -> dict[str, Predecessor]:
     return {on: Predecessor(uid=f"uid-{on}-{rev}-gone", hash=rev)}
 
 
-def compile_rules(daemonset: DaemonSet) -> Rules:
-    rolling = daemonset.rolling_update
-    return Rules(daemonset.spec.template, rolling.selector if rolling else None)
-
-
 def world(
     daemonset: DaemonSet | None = None,
     *,
@@ -243,7 +238,7 @@ def world(
     listed = numbered(nodes) if isinstance(nodes, int) else nodes
     return World(
         daemonset=daemonset,
-        rules=compile_rules(daemonset),
+        rules=compiled(daemonset),
         nodes=tuple(sorted((node(one) if isinstance(one, str) else one for one in listed), key=lambda one: one.name)),
         pods=pods,
         now=fields.pop("now", NOW),

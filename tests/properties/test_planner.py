@@ -13,10 +13,10 @@ from controller.api.daemonset import DaemonSetStatus
 from controller.planner.board import lay_out
 from controller.planner.plan import plan
 from controller.planner.progress import advance, standing_of
+from controller.planner.validation import compiled
 from controller.planner.world import World
 from tests.beds.picture import picture
 from tests.beds.random_worlds import surges, worlds
-from tests.beds.worlds import compile_rules
 from tests.properties.planner_laws import LAWS
 from tests.properties.size import every_day
 
@@ -48,7 +48,7 @@ def test_the_same_world_in_another_order_gives_the_same_plan(world: World, chanc
     note(picture(world, decided))
     shuffled = replace(
         world,
-        rules=compile_rules(world.daemonset),
+        rules=compiled(world.daemonset),
         pods=_shuffled(world.pods, chance),
         orphans=_shuffled(world.orphans, chance),
         revisions=_shuffled(world.revisions, chance),

@@ -18,8 +18,8 @@ from controller.kube.decode import Decoder
 from controller.kube.kinds import PODS
 from controller.planner.actions import Plan
 from controller.planner.budget import DEFAULT_BURST
-from controller.planner.eligibility import Rules
 from controller.planner.plan import plan
+from controller.planner.validation import compiled
 from controller.planner.world import World
 from tests.tools.bench import manifests, plain, wire
 from tests.tools.bench.api import JSON
@@ -70,9 +70,10 @@ def _world(owner: DaemonSet, nodes: list[JSON], pods: list[JSON], image: str) ->
     assert stored is not None
     spec = msgspec.structs.replace(owner.spec, template=stored.template)
     records = [pod.project(msgspec.convert(one, pod.PodView)) for one in pods]
+    wanted = msgspec.structs.replace(owner, spec=spec, identity=stored.identity)
     return World(
-        daemonset=msgspec.structs.replace(owner, spec=spec, identity=stored.identity),
-        rules=Rules(spec.template),
+        daemonset=wanted,
+        rules=compiled(wanted),
         nodes=tuple([node.project(msgspec.convert(one, node.NodeView)) for one in nodes]),
         pods=tuple([record for record in records if record is not None]),
         revisions=(stored,),
@@ -87,7 +88,7 @@ def _decision(
     """`actions`: how many ours must decide on, so that no other thing is measured than is said."""
 
     def ours() -> Plan:
-        rules = Rules(world.daemonset.spec.template) if cold else world.rules
+        rules = compiled(world.daemonset) if cold else world.rules
         return plan(msgspec.structs.replace(world, rules=rules))
 
     found = len(ours().actions)

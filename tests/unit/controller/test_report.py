@@ -6,7 +6,7 @@ import asyncio
 import io
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from controller.kube.decode import Seen
 from controller.planner.actions import CreatePod, DeletePod, Why
 from controller.report import Report
 from controller.runtime.store import StoreWriter
-from controller.runtime.workers import Done, Outcome, Pass, workers
+from controller.runtime.workers import Done, Outcome, Pass, Turn, workers
 from controller.runtime.workqueue import Taken, WorkQueue
 from controller.settings import Settings
 from controller.telemetry import log
@@ -135,7 +135,7 @@ async def test_a_crashed_pass_has_one_line_that_carries_the_id_of_the_pass(out: 
     report, queue, over = Report(Metrics(version="0")), WorkQueue[Key](), asyncio.Event()
     tries: list[Key] = []
 
-    async def handle(taken: Taken[Key], only_waits: Callable[[], None]) -> Outcome:
+    async def handle(taken: Taken[Key], turn: Turn) -> Outcome:
         tries.append(taken.key)
         structlog.get_logger().info("inside")
         if len(tries) == 1:

@@ -118,7 +118,7 @@ def test_a_pod_whose_deletion_may_have_come_through_is_not_passed_over(found: An
     acting = Acting()
     for _ in range(2):
         acting.carry_out([DELETE], refusal(403, "Forbidden"), found)
-    assert bool(acting.memory.held_back(NOW)) is held_back
+    assert bool(acting.memory.places.held_back(NOW)) is held_back
 
 
 NEW = CreateRevision(name="demo-v1", hash="v1", number=1)

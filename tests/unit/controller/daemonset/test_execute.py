@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from controller.api.wellknown import FAILED_CREATE, FAILED_DELETE, SUCCESSFUL_CREATE, SUCCESSFUL_DELETE
-from controller.daemonset.execute import ENDING_SECONDS
-from controller.daemonset.memory import FAILING_FIRST
+from controller.daemonset.memory import ENDING_SECONDS
+from controller.daemonset.places import FAILING_FIRST
 from controller.kube.errors import ApiError, Busy, Conflict, Forbidden, Invalid, ServerError, Unknown, Unreachable
 from controller.kube.request import NotConnected, Request, Response
 from controller.kube.throttle import CEILING
@@ -74,7 +74,7 @@ def test_a_node_is_left_alone_after_two_failures_that_are_its_own(case: str) -> 
         (failure,) = acting.carry_out([create(0)], answer, *looks)
         assert type(failure.error) is error
         assert failure.action == create(0)
-    assert acting.memory.held_back(NOW) == ({"node-0": NOW + seconds} if seconds else {})
+    assert acting.memory.places.held_back(NOW) == ({"node-0": NOW + seconds} if seconds else {})
 
 
 def test_a_full_quota_is_told_and_is_a_matter_of_all_pods_once_a_pass() -> None:
@@ -84,7 +84,7 @@ def test_a_full_quota_is_told_and_is_a_matter_of_all_pods_once_a_pass() -> None:
         acting.memory.proven = "v1"
         failures = acting.carry_out([create(0), create(1)], QUOTA, QUOTA)
         assert [failure.action for failure in failures] == [create(0), create(1)]
-    assert acting.memory.held_back(NOW) == {ROOM: NOW + HELD}
+    assert acting.memory.places.held_back(NOW) == {ROOM: NOW + HELD}
     assert {note.reason for note in acting.notes} == {FAILED_CREATE}
     assert "exceeded quota" in acting.notes[0].message
 
@@ -93,7 +93,7 @@ def test_a_pod_that_was_created_shows_that_there_is_room() -> None:
     acting = Acting()
     acting.carry_out([create(0)], QUOTA)
     acting.carry_out([create(0)], ok())
-    assert acting.memory.failing == {}
+    assert acting.memory.places.failing == {}
 
 
 OLDER = revision("v0")
@@ -114,9 +114,9 @@ def test_a_write_of_any_kind_that_fails_again_is_left_alone_at_its_place(action:
     acting = Acting()
     for _ in range(2):
         assert len(acting.carry_out([action], BROKEN)) == 1
-    assert acting.memory.held_back(NOW) == {place_of(action): NOW + HELD}
+    assert acting.memory.places.held_back(NOW) == {place_of(action): NOW + HELD}
     acting.carry_out([action], ok())
-    assert acting.memory.failing == {}
+    assert acting.memory.places.failing == {}
 
 
 def test_a_pod_that_cannot_be_deleted_is_left_alone_by_its_uid() -> None:
@@ -124,14 +124,14 @@ def test_a_pod_that_cannot_be_deleted_is_left_alone_by_its_uid() -> None:
     for _ in range(2):
         (failure,) = acting.carry_out([delete()], DENIED, stored("node-0-v1"))
         assert isinstance(failure.error, Forbidden)
-    assert acting.memory.held_back(NOW) == {pod("node-0").uid: NOW + HELD}
+    assert acting.memory.places.held_back(NOW) == {pod("node-0").uid: NOW + HELD}
     assert [note.reason for note in acting.notes] == [FAILED_DELETE] * 2
 
 
 def test_in_a_namespace_that_ends_a_node_is_left_alone_at_once_and_nothing_is_told() -> None:
     acting = Acting()
     assert acting.carry_out([create(0)], ENDING) == ()
-    assert acting.memory.held_back(NOW) == {"node-0": NOW + ENDING_SECONDS}
+    assert acting.memory.places.held_back(NOW) == {"node-0": NOW + ENDING_SECONDS}
     assert ENDING_SECONDS >= 10, "it may end for minutes, and every pass would ask again"
     assert acting.notes == []
 
@@ -141,7 +141,7 @@ def test_a_write_that_goes_through_ends_what_was_before() -> None:
     for _ in range(3):
         acting.carry_out([create(0)], DENIED, NOTHING)
     acting.carry_out([create(0)], ok())
-    assert acting.memory.failing == {}
+    assert acting.memory.places.failing == {}
     assert [note.reason for note in acting.notes][-1] == SUCCESSFUL_CREATE
 
 
@@ -247,9 +247,9 @@ def test_an_answer_that_says_nothing_of_the_place_does_when_it_comes_again_and_a
         (failure,) = acting.carry_out([create(0)], answer, *looks)
         told.append(failure.repeated)
     assert told == [False, False, True, True]
-    assert acting.memory.held_back(NOW) == {"node-0": NOW + HELD}
+    assert acting.memory.places.held_back(NOW) == {"node-0": NOW + HELD}
     acting.carry_out([create(0)], ok())
-    assert (acting.memory.failing, acting.memory.doubts) == ({}, {})
+    assert (acting.memory.places.failing, acting.memory.places.doubts) == ({}, {})
 
 
 def test_not_found_for_a_pod_that_is_there_is_a_failure() -> None:
@@ -282,7 +282,7 @@ def test_a_conflict_is_tried_again_and_not_told_to_anybody() -> None:
     (failure,) = acting.carry_out([delete()], refusal(409, "Conflict"))
     assert isinstance(failure.error, Conflict)
     assert acting.notes == []
-    assert acting.memory.failing == {}
+    assert acting.memory.places.failing == {}
 
 
 def test_nothing_is_planned_before_the_caches_show_what_was_written() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import pytest
 from msgspec.structs import replace
@@ -13,10 +13,12 @@ from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.daemonset.caches import Caches
+from controller.daemonset.compiled import Compilations
 from controller.daemonset.gather import gather
 from controller.daemonset.memory import Memories, Memory
 from controller.daemonset.show import show
 from controller.kube.decode import Malformed, Seen
+from controller.planner.actions import Action, Plan
 from controller.planner.plan import plan
 from controller.planner.world import World
 from controller.runtime.backoff import failed_pod_backoff
@@ -34,11 +36,14 @@ def caches_with(pods: Iterable[Pod] = (), *, malformed: Key | None = None) -> Ca
     return Caches(ours, theirs, open_store(Node)[1], open_store(Revision)[1])
 
 
-def gathered(daemonset: DaemonSet, caches: Caches, memory: Memory | None = None) -> World:
+def gathered(
+    daemonset: DaemonSet, caches: Caches, memory: Memory | None = None, awaited: Collection[Action] = ()
+) -> World:
     backoff = failed_pod_backoff()
     for _ in range(3):
         backoff.strike((OURS, 4, "node-0"), NOW - 1)
-    return gather(daemonset, caches, memory or Memory(), backoff, NOW, NOW, fresh=True)
+    compiled = Compilations().of(daemonset)
+    return gather(daemonset, compiled, caches, memory or Memory(), backoff, awaited, NOW, NOW, fresh=True)
 
 
 @pytest.mark.parametrize(("generation", "moment"), [(4, NOW + 3), (5, NOW)], ids=["its own", "another"])
@@ -76,7 +81,7 @@ def test_a_pod_that_is_dying_is_not_waited_for_any_more() -> None:
 
 def test_metrics_show_what_the_last_pass_saw_but_not_of_what_is_on_its_way_out() -> None:
     memories = Memories()
-    memories.of(OURS).saw(ds(), plan(world()).sight, NOW)
+    memories.of(OURS).decided(ds(), Plan(sight=plan(world()).sight), NOW)
     (daemonsets, ours) = open_store(DaemonSet)
     caches = Caches(ours, open_store(Pod)[1], open_store(Node)[1], open_store(Revision)[1])
     for version, dying in (("1", False), ("2", True)):

@@ -86,10 +86,11 @@ def wanted() -> Status:
 
 
 def status_guard(acting: Acting, status: Status) -> dict[str, str]:
-    change = status_writer.change_of(acting.daemonset, status, acting.memory, NOW)
+    change = status_writer.change_of(acting.daemonset, status, acting.memory.latest_status(acting.daemonset), NOW)
     assert change is not None
     acting.script.answers[:] = [ok()]
-    virtually(status_writer.write(acting.hands.client, acting.daemonset, change, acting.memory))
+    version = virtually(status_writer.write(acting.hands.client, acting.daemonset, change))
+    acting.memory.wrote_status(change.result, version, NOW)
     request = acting.script.requests[-1]
     assert request.path.endswith("/daemonsets/demo/status")
     return guard_of(request)

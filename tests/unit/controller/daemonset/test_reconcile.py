@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -15,9 +15,12 @@ from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.api.wellknown import ROLLOUT_COMPLETE
 from controller.daemonset.caches import Caches
+from controller.daemonset.compiled import Compilations
 from controller.daemonset.memory import Memories
-from controller.daemonset.reconcile import LOOK_AGAIN_SECONDS, Reconciler, Watchers
+from controller.daemonset.reconcile import LOOK_AGAIN_SECONDS, PATIENCE, Reconciler, Watchers
 from controller.kube.decode import Bookmark, Seen
+from controller.kube.request import Request, Response
+from controller.planner.world import Predecessor
 from controller.runtime.freshness import PODS, STALE_WARNING
 from controller.runtime.pacing import FIRST_INTERVAL, Pacer
 from controller.runtime.store import open_store
@@ -58,11 +61,13 @@ class Passes:
         self.acting = Acting(daemonset=self.daemonset)
         self.memories = Memories()
         self.memories.of(OURS).verdicts = {one.hash: "" for one in revisions}
+        self.woken: list[str] = []
         self.stale, self.overdue, self.statuses, self.written = 0, 0, list[str](), 0
         self.reconciler = Reconciler(
             hands=replace(self.acting.hands, clock=lambda: NOW + now()),
             caches=Caches(ours, stored_pods, stored_nodes, stored_revisions),
             memories=self.memories,
+            compilations=Compilations(),
             pacer=Pacer(),
             watchers=Watchers(
                 on_plan=lambda key, plan, cost: None,
@@ -70,12 +75,26 @@ class Passes:
                 on_status=self.statuses.append,
                 on_written=lambda daemonset, before, after: self._count("written"),
                 on_overdue=lambda key, stale: self._count("overdue"),
+                on_foreign=lambda: None,
             ),
         )
 
-    def _waits(self) -> None:
+    def only_waits(self) -> None:
         """From now on the pass only waits for the server: it has asked for nothing before."""
         assert not self.acting.script.requests
+
+    def begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[Exception | None]:
+        async def guarded() -> Exception | None:
+            try:
+                await work
+            except Exception as error:
+                return error
+            return None
+
+        return asyncio.get_running_loop().create_task(guarded())
+
+    def wake(self, reason: str) -> None:
+        self.woken.append(reason)
 
     def _count(self, what: str) -> None:
         setattr(self, what, getattr(self, what) + 1)
@@ -101,7 +120,7 @@ class Passes:
         script = self.acting.script
         script.answers[:] = answers
         script.requests.clear()
-        outcome = await self.reconciler(Taken(key=self.daemonset.key, reasons=(), queued_seconds=0.0), self._waits)
+        outcome = await self.reconciler(Taken(key=self.daemonset.key, reasons=(), queued_seconds=0.0), self)
         assert not script.answers, f"nobody asked for {script.answers}"
         return outcome
 
@@ -110,7 +129,7 @@ class Passes:
         script = self.acting.script
         script.answers[:] = [ok()] * 9
         script.requests.clear()
-        return await self.reconciler(Taken(key=self.daemonset.key, reasons=(), queued_seconds=0.0), self._waits)
+        return await self.reconciler(Taken(key=self.daemonset.key, reasons=(), queued_seconds=0.0), self)
 
     @property
     def asked(self) -> list[str]:
@@ -287,3 +306,35 @@ async def test_what_an_older_template_held_is_not_told_either(whose: str) -> Non
     assert isinstance(outcome, Retry)
     assert "(hidden)" in str(outcome.error)
     assert "hunter2" not in str(outcome.error)
+
+
+@virtual_time
+async def test_a_pod_that_is_gone_is_remembered_as_long_as_its_node_is_there() -> None:
+    passes = Passes(nodes=1)
+    running, elsewhere = pod("node-0"), pod("node-9")
+    passes.reconciler.pod_gone(running)
+    passes.reconciler.pod_gone(elsewhere)
+    before = Predecessor(uid=running.uid, hash="v1", created=running.created)
+    assert passes.memories.of(OURS).predecessors == {"node-0": before}, "of the other nobody would ever forget it"
+    passes.reconciler.node_gone("node-0")
+    assert passes.memories.of(OURS).predecessors == {}
+
+
+@virtual_time
+async def test_a_mistake_in_what_outlasted_its_pass_is_told_by_the_next_one() -> None:
+    passes = Passes(nodes=1)
+
+    async def mistaken(request: Request) -> Response:
+        if request.method == "POST":
+            await asyncio.sleep(PATIENCE + 5)
+            raise KeyError("pod-1")
+        return ok()
+
+    passes.acting.script.exchange = mistaken  # type: ignore[method-assign]
+    taken = Taken(key=passes.daemonset.key, reasons=(), queued_seconds=0.0)
+    await passes.reconciler(taken, passes)
+    assert passes.woken == []
+    await asyncio.sleep(10)
+    assert passes.woken == ["a mistake of ours"]
+    with pytest.raises(ExceptionGroup):
+        await passes.reconciler(taken, passes)

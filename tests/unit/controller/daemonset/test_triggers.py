@@ -7,10 +7,9 @@ from msgspec.structs import replace
 
 from controller.api.managed import StatusWriters
 from controller.api.pod import Pod
-from controller.planner.world import Predecessor
 from controller.runtime.pacing import Urgency
 from controller.runtime.store import Change
-from tests.beds.worlds import NOW, OURS, ds, matching, node, pod, where
+from tests.beds.worlds import NOW, OURS, ds, matching, pod, where
 from tests.unit.controller.daemonset.woken import OTHER, Woken
 
 
@@ -94,25 +93,13 @@ def test_a_rollout_that_waits_for_pods_looks_soon() -> None:
     assert woken.told() == [("demo", "soon")] * 2
 
 
-def test_a_pod_that_is_gone_is_urgent_and_remembered() -> None:
+def test_a_pod_that_is_gone_is_urgent_and_told() -> None:
     woken = Woken()
-    woken.node(node("node-0"))
     woken.pod(RUNNING)
     woken.told()
     woken.pod(None, RUNNING.key)
     assert woken.told() == [("demo", "urgent")]
-    assert woken.memories.of(OURS).predecessors == {
-        "node-0": Predecessor(uid=RUNNING.uid, hash="v1", created=RUNNING.created)
-    }
-    assert woken.seen == [RUNNING.name]
-
-
-def test_a_pod_of_a_node_that_is_gone_is_not_remembered() -> None:
-    """Nobody would ever forget it again."""
-    woken = Woken()
-    woken.pod(RUNNING)
-    woken.pod(None, RUNNING.key)
-    assert woken.memories.of(OURS).predecessors == {}
+    assert [one.name for one in woken.gone] == woken.seen == [RUNNING.name]
 
 
 def test_a_pod_that_changes_hands_wakes_its_old_and_its_new_owner() -> None:

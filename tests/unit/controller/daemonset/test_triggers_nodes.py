@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from controller.api.meta import Key
 from controller.api.pod import Pod
-from controller.planner.world import Predecessor
 from controller.runtime.pacing import Urgency
-from tests.beds.worlds import LABELS, OURS, ds, node, pending, pod, revision, taint
+from tests.beds.worlds import LABELS, ds, node, pending, pod, revision, taint
 from tests.unit.controller.daemonset.woken import OTHER, Woken
 
 UNREACHABLE = taint("node.kubernetes.io/unreachable", "NoExecute")
@@ -102,12 +101,10 @@ def test_the_sorted_nodes_are_the_same_until_one_changes_its_place() -> None:
     assert [one.name for one in woken.caches.fleet.nodes] == ["node-0"]
 
 
-def test_what_was_known_of_a_node_goes_with_it() -> None:
+def test_a_node_that_is_gone_is_told() -> None:
     woken = Woken()
     woken.node(node("node-0"))
-    woken.memories.of(OURS).predecessors["node-0"] = Predecessor(uid="before", hash="v1")
     woken.node(None, Key("", "node-0"))
-    assert woken.memories.of(OURS).predecessors == {}
     assert woken.forgotten == ["node-0"]
 
 

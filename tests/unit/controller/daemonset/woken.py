@@ -13,8 +13,9 @@ from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.daemonset.caches import Caches
+from controller.daemonset.compiled import Compilations
 from controller.daemonset.memory import Memories
-from controller.daemonset.triggers import Triggers
+from controller.daemonset.triggers import Listeners, Triggers
 from controller.kube.decode import Seen
 from controller.runtime.pacing import Urgency
 from controller.runtime.store import Change, StoreWriter, open_store
@@ -22,7 +23,9 @@ from tests.beds.worlds import ds, matching
 
 T = TypeVar("T", DaemonSet, Node, Pod, Revision)
 
-OTHER = replace(ds(pods=matching(app="other")), name="other", uid="uid-other")
+_SPEC = ds(pods=matching(app="other")).spec
+_LABELLED = replace(_SPEC, template={**_SPEC.template, "metadata": {"labels": {"app": "other"}}})
+OTHER = replace(ds(), name="other", uid="uid-other", spec=_LABELLED)
 """Another DaemonSet, with another selector."""
 
 
@@ -37,15 +40,22 @@ class Woken:
         self.forgotten: list[str] = []
         self.foreign: list[tuple[str, str]] = []
         self.seen: list[str] = []
+        self.gone: list[Pod] = []
         self._told: list[tuple[str, Urgency]] = []
         self.triggers = Triggers(
             self.caches,
             self.memories,
+            Compilations(),
             self._enqueue,
-            self.forgotten.append,
-            self.forgotten.append,
-            lambda one: self.seen.append(one.name),
-            lambda one, manager: self.foreign.append((one.name, manager)),
+            Listeners(
+                daemonset_gone=self.forgotten.append,
+                node_gone=self.forgotten.append,
+                pod_gone=self.gone.append,
+                pod_seen=lambda owner, one: self.seen.append(one.name),
+                foreign_status=lambda one, manager: self.foreign.append((one.name, manager)),
+                malformed=lambda plural, malformed: None,
+                say=lambda daemonset, note: None,
+            ),
         )
         for one in daemonsets or (ds(),):
             self.daemonset(one)

@@ -128,4 +128,4 @@ def test_time_alone_writes_none_of_them(phase: Phase) -> None:
     later = replace(found, now=found.now + (599 if phase is Phase.PROGRESSING else 30 * 86400))
     decided = plan(later)
     assert decided.status is not None
-    assert change_of(later.daemonset, decided.status, Memory(), later.now) is None
+    assert change_of(later.daemonset, decided.status, Memory().latest_status(later.daemonset), later.now) is None

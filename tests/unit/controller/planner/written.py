@@ -23,7 +23,7 @@ def looked_at(found: World) -> World:
     """The same world once the controller has written the status that it wants there."""
     decided = plan(found)
     assert decided.status is not None
-    change = change_of(found.daemonset, decided.status, Memory(), found.now)
+    change = change_of(found.daemonset, decided.status, Memory().latest_status(found.daemonset), found.now)
     if change is None:
         return found
     return replace(found, daemonset=replace(found.daemonset, status=change.result))

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
 from controller.runtime.leader import LeadershipLost
-from controller.runtime.workers import ComeBack, Done, Outcome, Pass, Retry, workers
+from controller.runtime.workers import ComeBack, Done, Outcome, Pass, Retry, Turn, workers
 from controller.runtime.workqueue import Taken, WorkQueue
 from tests.beds.virtual_time import now, virtually
 
@@ -21,13 +20,13 @@ class Diary:
         self.passes: list[Pass[str]] = []
         self.cancelled = 0
 
-    async def handle(self, taken: Taken[str], only_waits: Callable[[], None]) -> Outcome:
+    async def handle(self, taken: Taken[str], turn: Turn) -> Outcome:
         self.begun.append((taken.key, round(now() - 1000.0, 3)))
         try:
             await asyncio.sleep(self.busy)
             if self.answers:
-                only_waits()
-                only_waits()  # nothing new
+                turn.only_waits()
+                turn.only_waits()  # nothing new
                 await asyncio.sleep(self.answers)
         except asyncio.CancelledError:
             self.cancelled += 1
@@ -178,3 +177,64 @@ def test_a_handler_that_finds_leadership_lost_ends_everything(raised: Exception)
 
     virtually(main())
     assert diary.passes == []
+
+
+class Begins:
+    """A pass that begins work which outlasts it, and how that ends."""
+
+    def __init__(self, seconds: float, raises: Exception | None = None) -> None:
+        self.seconds, self.raises = seconds, raises
+        self.passes, self.ended = 0, 0.0
+        self.task: asyncio.Task[Exception | None] | None = None
+
+    async def handle(self, taken: Taken[str], turn: Turn) -> Outcome:
+        self.passes += 1
+        if self.task is None:
+            self.task = turn.begin(self._work(turn))
+        return Done()
+
+    async def _work(self, turn: Turn) -> None:
+        try:
+            await asyncio.sleep(self.seconds)
+        finally:
+            self.ended = now() - 1000.0
+        turn.wake("answered at last")
+        if self.raises is not None:
+            raise self.raises
+
+    def run(self, *, until: float, drain: float = 20.0) -> float:
+        async def main() -> float:
+            queue: WorkQueue[str] = WorkQueue()
+            async with workers(1, queue, self.handle, on_outcome=lambda done: None, drain=drain):
+                queue.add("a")
+                await asyncio.sleep(until)
+            return now() - 1000.0
+
+        return virtually(main())
+
+
+def test_work_that_outlasts_its_pass_wakes_the_key_again() -> None:
+    begins = Begins(30.0)
+    begins.run(until=60.0)
+    assert (begins.passes, begins.ended) == (2, 30.0)
+
+
+def test_such_work_is_waited_for_when_the_workers_end_but_not_for_ever() -> None:
+    assert Begins(30.0).run(until=20.0) == 30.0
+    begins = Begins(1000.0)
+    assert begins.run(until=20.0, drain=5.0) == 25.0
+    assert begins.ended == 25.0, "cancelled, not left running"
+
+
+def test_a_mistake_in_such_work_is_its_result_and_ends_nobody_else() -> None:
+    begins = Begins(1.0, KeyError("pod-1"))
+    begins.run(until=60.0)
+    assert begins.task is not None
+    assert isinstance(begins.task.result(), KeyError)
+    assert begins.passes == 2
+
+
+def test_such_work_that_finds_leadership_lost_ends_everything() -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        Begins(1.0, LeadershipLost("fenced")).run(until=60.0)
+    assert caught.group_contains(LeadershipLost, depth=None)

@@ -18,6 +18,7 @@ from controller.daemonset.caches import Caches
 from controller.daemonset.memory import Memories, Memory
 from controller.daemonset.show import paused_since, show
 from controller.kube.decode import Seen
+from controller.planner.actions import Plan
 from controller.planner.plan import plan
 from controller.planner.sight import Sight
 from controller.runtime.store import open_store
@@ -211,8 +212,8 @@ def of_phase(phase: Phase, since: float) -> DaemonSetStatus:
 def test_since_when_it_is_paused() -> None:
     memory, paused = Memory(), ds("v2", paused=True)
     assert paused_since(paused, memory) == 0, "no pass has seen it, and there is no record"
-    memory.saw(paused, None, NOW + 100)
-    memory.saw(paused, None, NOW + 200)
+    memory.decided(paused, Plan(), NOW + 100)
+    memory.decided(paused, Plan(), NOW + 200)
     assert paused_since(paused, memory) == NOW + 100
     recorded = replace(paused, status=of_phase(Phase.PAUSED, 50))
     assert paused_since(recorded, memory) == NOW + 50, "the record is older than this process"
@@ -222,8 +223,8 @@ def test_since_when_it_is_paused() -> None:
     healthy = replace(paused, status=of_phase(Phase.HEALTHY, 50))
     assert paused_since(healthy, memory) == NOW + 100, "that record is of something else"
     assert paused_since(ds("v2"), memory) == 0
-    memory.saw(ds("v2"), None, NOW + 300)
-    memory.saw(paused, None, NOW + 400)
+    memory.decided(ds("v2"), Plan(), NOW + 300)
+    memory.decided(paused, Plan(), NOW + 400)
     assert paused_since(paused, memory) == NOW + 400, "paused anew"
 
 
@@ -237,7 +238,7 @@ def caches_of(*daemonsets: DaemonSet) -> Caches:
 def test_of_what_goes_only_what_the_object_says_is_shown() -> None:
     memories, seen = Memories(), shown().sight
     assert isinstance(seen, Sight)
-    memories.of("uid-ads").saw(ds(), seen, NOW)
+    memories.of("uid-ads").decided(ds(), Plan(sight=seen), NOW)
     (there,) = show(caches_of(ds()), memories, NOW)
     assert there.sight == seen
     (late,) = show(caches_of(ds()), memories, NOW + 3600)
@@ -245,7 +246,7 @@ def test_of_what_goes_only_what_the_object_says_is_shown() -> None:
     assert late.sight.failed["NotReady"] == 1, "nobody has looked again, but patience has ended"
     (going,) = show(caches_of(ds(dying=True)), memories, NOW)
     assert going.sight is None
-    memories.of("uid-ads").saw(ds(), None, NOW)
+    memories.of("uid-ads").decided(ds(), Plan(sight=None), NOW)
     (unusable,) = show(caches_of(ds()), memories, NOW)
     assert unusable.sight is None, "a spec without a meaning: the numbers of the former one would mislead"
     assert list(show(caches_of(), memories, NOW)) == []

@@ -1,0 +1,74 @@
+"""What carrying out a plan has taught: one answer for each action that was tried. Nothing here changes anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from controller.api.base import Value
+from controller.api.daemonset import DaemonSet
+from controller.daemonset.compiled import Compiled
+from controller.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Busy,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Unknown,
+    Unreachable,
+)
+from controller.planner.actions import ROOM, Action, CreatePod, place_of
+
+EXCEEDED_QUOTA = "exceeded quota"
+"""In the message of the ResourceQuota admission; it has no reason of its own."""
+
+
+class Answer(Value, gc=True):
+    """Of one action."""
+
+    action: Action
+    error: ApiError | None = None
+    """What the server said; None: it is done."""
+    left: ApiError | None = None
+    """For what it has to be tried again; None: nothing is left to be done."""
+    counts: bool = False
+    """The error counts as a failure of the place."""
+    taken: bool = False
+    """The name that we derived belongs to what is not ours and will not be."""
+
+    @property
+    def place(self) -> str:
+        """Where it would fail again; a full quota is a matter of all pods that are to be created."""
+        return ROOM if self.is_full_quota else place_of(self.action)
+
+    @property
+    def is_full_quota(self) -> bool:
+        return isinstance(self.action, CreatePod) and is_full_quota(self.error)
+
+
+class Briefing(Value, gc=True):
+    """What carrying out a plan has to know of the passes before."""
+
+    daemonset: DaemonSet
+    compiled: Compiled
+    failing: Collection[str] = ()
+    """Places where writes failed before."""
+    is_suspect: Callable[[str], bool] = lambda place: False
+    """Whether one more answer that says nothing of the place counts as a failure of it."""
+    proven: str = ""
+    """Hash of the revision of which the server has accepted several pods: no slow start for it."""
+
+
+def is_full_quota(error: ApiError | None) -> bool:
+    return error is not None and EXCEEDED_QUOTA in error.message
+
+
+def is_refusal(error: ApiError) -> bool:
+    """Whether the server refuses the template that was probed. A quota does not: the pod that goes makes room."""
+    return isinstance(error, Invalid | Forbidden) and not is_full_quota(error)
+
+
+def says_nothing_of_the_place(error: ApiError | None) -> bool:
+    """A server that is away or busy, or that has changed meanwhile, would fail anywhere or nowhere."""
+    return isinstance(error, Conflict | AlreadyExists | NotFound | Unknown | Unreachable | Busy)

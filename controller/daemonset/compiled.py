@@ -1,0 +1,57 @@
+"""What is worked out once: of each generation of a DaemonSet, and of each of its revisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from controller.api.daemonset import DaemonSet
+from controller.api.revision import Revision
+from controller.planner.eligibility import Rules
+from controller.planner.fallback import placements_of
+from controller.planner.manifest import Mold
+from controller.planner.validation import compiled
+
+
+class Compiled:
+    """One generation of one DaemonSet."""
+
+    def __init__(self, daemonset: DaemonSet, placements: Mapping[str, Rules | None]) -> None:
+        """`placements`: of revisions that are known from the generation before."""
+        self.generation = daemonset.generation
+        self.rules = compiled(daemonset)
+        self._placements = placements
+        self._molds: dict[str, Mold] = {}
+
+    def placements(self, revisions: Iterable[Revision]) -> Mapping[str, Rules | None]:
+        """Uid to the placement of each stored revision, None where it cannot be compiled; forgotten with it."""
+        self._placements = placements_of(revisions, self._placements)
+        return self._placements
+
+    def mold(self, daemonset: DaemonSet, revision: Revision) -> Mold:
+        """Of the pods of this revision."""
+        mold = self._molds.get(revision.hash)
+        if mold is None:
+            mold = self._molds[revision.hash] = Mold(daemonset, revision)
+        return mold
+
+    def successor(self, daemonset: DaemonSet) -> Compiled:
+        """Of another generation: the stored revisions are the same."""
+        return Compiled(daemonset, self._placements)
+
+
+class Compilations:
+    """Of every DaemonSet, by uid. Asking for one may work it out, and changes nothing else."""
+
+    def __init__(self) -> None:
+        self._by_uid: dict[str, Compiled] = {}
+
+    def of(self, daemonset: DaemonSet) -> Compiled:
+        known = self._by_uid.get(daemonset.uid)
+        if known is None or known.generation != daemonset.generation:
+            known = Compiled(daemonset, {}) if known is None else known.successor(daemonset)
+            self._by_uid[daemonset.uid] = known
+        return known
+
+    def forget(self, uid: str) -> None:
+        """The DaemonSet is gone."""
+        self._by_uid.pop(uid, None)

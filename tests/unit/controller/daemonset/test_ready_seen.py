@@ -1,0 +1,64 @@
+"""Pods that say they are ready only later: by a clock that is ahead, or after ours was set."""
+
+from __future__ import annotations
+
+from math import inf
+
+from msgspec.structs import replace
+
+from controller.api.pod import Pod
+from controller.daemonset.ready_seen import ReadySeen
+from tests.beds.worlds import NOW, pod
+
+BEGAN = NOW - 500.0
+"""When our machine began to count `elapsed`."""
+
+
+def seen(memory: ReadySeen, *pods: Pod, at: float = NOW, ahead: float = 0.0) -> dict[str, float]:
+    """Since when they are ready, in true time; by so many seconds our clock is ahead of that."""
+    memory.look(pods, at + ahead, at - BEGAN)
+    return {uid: since - ahead for uid, since in memory.since(at + ahead, at - BEGAN).items()}
+
+
+def looked() -> ReadySeen:
+    """Nobody was ready yet at the first look."""
+    memory = ReadySeen()
+    seen(memory, at=NOW - 1)
+    return memory
+
+
+def test_a_ready_pod_of_a_node_whose_clock_is_ahead_counts_from_when_it_was_first_seen() -> None:
+    memory = looked()
+    ahead, right = pod("node-0", ready=NOW + 90), pod("node-1", ready=NOW - 1)
+    assert seen(memory, ahead, right) == {ahead.uid: NOW}
+    assert seen(memory, ahead, right, at=NOW + 100) == {ahead.uid: NOW}, "also once our clock has caught up"
+
+
+def test_at_the_first_look_such_a_pod_counts_from_its_creation() -> None:
+    """After a restart of the controller nobody knows better, and the old pods must not all seem unavailable."""
+    ahead = pod("node-0", ready=NOW + 90, created=NOW - 3600)
+    assert seen(ReadySeen(), ahead) == {ahead.uid: NOW - 3600}
+
+
+def test_at_the_first_look_with_a_clock_that_is_behind_every_ready_pod_counts_for_long() -> None:
+    old = pod("node-0", ready=NOW - 90, created=NOW - 100)
+    assert seen(ReadySeen(), old, ahead=-3600) == {old.uid: -inf}
+
+
+def test_a_clock_that_is_set_makes_no_pod_ready_later_or_sooner() -> None:
+    memory = looked()
+    old, new = pod("node-0", ready=NOW - 90), pod("node-1", ready=NOW + 7)
+    assert seen(memory, old) == {}, "its own word counts"
+    assert seen(memory, old, at=NOW + 5, ahead=-3600) == {old.uid: NOW - 90}
+    assert seen(memory, old, new, at=NOW + 8, ahead=-3600) == {old.uid: NOW - 90, new.uid: NOW + 8}
+    assert seen(memory, old, new, at=NOW + 9) == {old.uid: NOW - 90, new.uid: NOW + 8}
+
+
+def test_a_pod_that_becomes_ready_again_or_goes_is_seen_anew() -> None:
+    memory = looked()
+    ahead = pod("node-0", ready=NOW + 90)
+    seen(memory, ahead)
+    again = replace(ahead, ready_since=NOW + 95)
+    assert seen(memory, again, at=NOW + 5) == {ahead.uid: NOW + 5}
+    assert seen(memory, replace(ahead, ready=False, ready_since=None), at=NOW + 6) == {}
+    assert memory.known == {}, "nothing is kept of a pod that is not ready any more"
