@@ -88,9 +88,12 @@ class CarryingOut:
                     return
                 await self._carry_out(action)
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(len(actions), CEILING)):
-                group.create_task(one_after_the_other())
+        if len(actions) == 1:
+            await one_after_the_other()
+        else:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(len(actions), CEILING)):
+                    group.create_task(one_after_the_other())
         return self.answers[came:]
 
     async def _create_slowly(self, creates: Sequence[CreatePod]) -> None:
