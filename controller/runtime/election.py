@@ -9,7 +9,18 @@ from typing import NoReturn, TypeVar
 
 from controller.kube.errors import ApiError
 from controller.runtime.clock import Clock
-from controller.runtime.leader import LeadershipLost, Lease, Move, Timing, Wait, held, next_move, released
+from controller.runtime.leader import (
+    Create,
+    LeadershipLost,
+    Lease,
+    Move,
+    Timing,
+    Wait,
+    held,
+    leads_from,
+    next_move,
+    released,
+)
 from controller.runtime.lease import LeaseAPI
 from controller.runtime.watchdog import Watchdog
 
@@ -56,14 +67,16 @@ class Election:
         self._api, self._identity, self._clock, self._timing = api, identity, clock, timing
         self._say, self._watchdog = say, watchdog
         self._lease: Lease | None = None
-        self._seen_at = float("-inf")
-        self._vanished = False
+        self._seen_at: float | None = None
+        """Since when the Lease is as we see it; None: nobody has looked yet."""
+        self._leads_from = float("-inf")
+        """Before that, a Lease that we made does not count."""
         self._said = ""
         self.leadership = Leadership()
 
     async def win(self) -> None:
         """Wait until the Lease is ours."""
-        up_to_date = False
+        loop, up_to_date = asyncio.get_running_loop(), False
         while True:
             try:
                 if not up_to_date:
@@ -72,8 +85,14 @@ class Election:
                 move = self._move()
                 if isinstance(move, Wait):
                     up_to_date = await self._until_free(move.seconds)
-                elif await self._write():
+                    continue
+                if isinstance(move, Create):
+                    self._leads_from = leads_from(loop.time(), self._timing)
+                up_to_date = await self._write()
+                if self.leadership.is_valid():
                     return
+                if up_to_date:
+                    await asyncio.sleep(min(self._timing.retry, max(0.0, self._leads_from - loop.time())))
                 else:
                     await self._pause(RACE_PAUSE)
             except (ApiError, OSError) as error:
@@ -120,8 +139,8 @@ class Election:
         """Watch the Lease until it may be taken. False: `seconds` are over or the watch is, look again."""
         lease, loop = self._lease, asyncio.get_running_loop()
         if lease is None:
-            self._tell("standing by, the leader lease was deleted and its holder may not know")
-            await self._pause(1.0)
+            self._tell("standing by, there is no leader lease; if it was deleted, its holder may not know yet")
+            await asyncio.sleep(min(seconds, self._timing.retry))
             return False
         self._tell(f"standing by, {lease.spec.holder_identity} leads")
         began = loop.time()
@@ -129,6 +148,8 @@ class Election:
             async with asyncio.timeout(seconds) as limit, self._api.watch_lease(lease.version) as changes:
                 async for change in changes:
                     self._see(change)
+                    if change is None:
+                        return False
                     move = self._move()
                     if not isinstance(move, Wait):
                         return True
@@ -141,7 +162,7 @@ class Election:
         return False
 
     async def _write(self) -> bool:
-        """Write ourselves into the Lease. False: it is not what we saw any more."""
+        """Write ourselves into the Lease, and lead by it unless it is too new. False: it is not what we saw."""
         loop, lease = asyncio.get_running_loop(), self._lease
         sent = loop.time()
         spec = held(lease.spec if lease else None, self._identity, self._timing, self._clock())
@@ -152,6 +173,9 @@ class Election:
         if written is None:
             return False
         self._see(written)
+        if sent < self._leads_from:
+            self._tell("made the leader lease; leads in a moment, once nobody can hold one that was deleted")
+            return True
         self.leadership.hold_until(sent + self._timing.renew_deadline)
         if self._watchdog is not None:
             self._watchdog.hold(sent + self._timing.fence - loop.time())
@@ -169,16 +193,13 @@ class Election:
 
     def _see(self, lease: Lease | None) -> None:
         before, self._lease = self._lease, lease
-        if (before and before.spec) != (lease and lease.spec):
+        if self._seen_at is None or (before and before.spec) != (lease and lease.spec):
             self._seen_at = asyncio.get_running_loop().time()
-            self._vanished = lease is None and before is not None and self._is_anothers(before)
-
-    def _is_anothers(self, lease: Lease) -> bool:
-        return bool(lease.spec.holder_identity) and lease.spec.holder_identity != self._identity
 
     def _move(self) -> Move:
         now = asyncio.get_running_loop().time()
-        return next_move(self._lease, self._seen_at, self._identity, now, self._timing, vanished=self._vanished)
+        since = now if self._seen_at is None else self._seen_at
+        return next_move(self._lease, since, self._identity, now, self._timing)
 
     async def _bounded(self, call: Awaitable[T]) -> T:
         """No call outlasts the retry time, nor the deadline of a leader."""

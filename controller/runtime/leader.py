@@ -52,9 +52,14 @@ class Timing(Value):
         """When a leader that has not stopped by itself is ended: past its deadline, before others take over."""
         return (self.renew_deadline + self.duration) / 2
 
+    @property
+    def missing(self) -> float:
+        """How long a missing record is left to whoever held it: they make it again at their next renewal."""
+        return self.duration - self.renew_deadline
+
 
 class Create(msgspec.Struct, frozen=True):
-    """There is no record: make one."""
+    """There is no record, and nobody has made it again: make one, and lead by it later (`leads_from`)."""
 
 
 class Take(msgspec.Struct, frozen=True):
@@ -62,7 +67,7 @@ class Take(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Somebody holds it. In `seconds`, if nothing changes, they count as dead."""
+    """Somebody holds it, or held it until it was deleted. In `seconds`, if nothing changes, they count as dead."""
 
     seconds: float
 
@@ -70,23 +75,28 @@ class Wait(msgspec.Struct, frozen=True):
 Move: TypeAlias = Create | Take | Wait
 
 
-def next_move(
-    lease: Lease | None, observed_at: float, identity: str, now: float, timing: Timing, *, vanished: bool = False
-) -> Move:
+def next_move(lease: Lease | None, observed_at: float, identity: str, now: float, timing: Timing) -> Move:
     """What a candidate does next. `observed_at` and `now` are monotonic seconds of this process;
     `observed_at` is when the record was first seen as it is.
-
-    `vanished`: the record was deleted while somebody held it. They do not know yet, and write on until they look.
     """
     if lease is None:
-        left = observed_at + timing.duration - now
-        return Wait(left) if vanished and left > 0 else Create()
+        left = observed_at + timing.missing - now
+        return Wait(left) if left > 0 else Create()
     spec = lease.spec
     if not spec.holder_identity or spec.holder_identity == identity:
         return Take()
     duration = timing.duration if spec.lease_duration_seconds is None else spec.lease_duration_seconds
     left = observed_at + duration - now
     return Wait(left) if left > 0 else Take()
+
+
+def leads_from(made_at: float, timing: Timing) -> float:
+    """When somebody leads who has made a record where there was none.
+
+    Nothing tells whether one was deleted a moment ago, whose holder does not know it. They may write until their
+    deadline; from then on all that counts is that the new record is still there.
+    """
+    return made_at + timing.renew_deadline
 
 
 def held(previous: LeaseSpec | None, identity: str, timing: Timing, wall: float) -> LeaseSpec:

@@ -9,9 +9,11 @@ from contextlib import contextmanager
 import msgspec
 
 from controller import app
+from controller.api.wellknown import LEASE_NAME
 from controller.runtime.leader import Timing
 from controller.runtime.watchdog import Watchdog
 from controller.settings import Settings
+from tests.beds import api
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated
 from tests.beds.controller.running import Controller
@@ -90,6 +92,7 @@ async def test_the_watchdog_of_a_leader_is_held_from_renewal_to_renewal_and_neve
     latency, timing, watchdog, stop = 0.4, Timing(), Held(), asyncio.Event()
     async with simulated() as bed, asyncio.TaskGroup() as tasks:
         await bed.controller.stop()
+        await bed.api.create(api.LEASES, {"metadata": {"name": LEASE_NAME}})  # so that it leads at once
         link = InProcess(bed.simulator.cluster, latency=latency)
         running = tasks.create_task(app.run(elected(bed), link, stop, clock=clock, watchdog=watchdog))
         await asyncio.sleep(60)

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
+from controller.api.wellknown import LEASE_NAME
 from controller.kube.config import load
 from controller.kube.transport import open_transport
-from tests.beds.api import DAEMONSETS, NAMESPACES, PODS, Api, Object, Refusal, Resource
+from tests.beds.api import DAEMONSETS, LEASES, NAMESPACES, PODS, Api, Object, Refusal, Resource
 from tests.beds.control_plane import ControlPlane, User
 from tests.beds.installed.process import Controller, running
 from tests.beds.installed.witness import Witness, witnessing
@@ -93,6 +94,7 @@ async def pair_on(
 async def _furnish(api: Api, nodes: Nodes, names: tuple[str, ...]) -> None:
     namespace = api.namespace
     await api.create(NAMESPACES, {"metadata": {"name": namespace}})
+    await api.create(LEASES, {"metadata": {"name": LEASE_NAME}})  # where there is none, the first waits for 15 s
     role = await api.get(_ROLES, "kruise-ds-controller-leader-election", namespace=OLD_HOME)
     await api.create(_ROLES, {"metadata": {"name": "election"}, "rules": role["rules"]})
     subjects = [

@@ -29,7 +29,8 @@ def lease(holder: str | None, seconds: int | None = 15) -> Lease:
 @pytest.mark.parametrize(
     ("seen", "now", "move"),
     [
-        (None, 100.0, Create()),
+        (None, 100.0, Wait(5.0)),
+        (None, 105.0, Create()),
         (lease("other"), 100.0, Wait(15.0)),
         (lease("other"), 114.0, Wait(1.0)),
         (lease("other"), 115.0, Take()),

@@ -64,7 +64,7 @@ def play(scene: Callable[[asyncio.TaskGroup, Board], Coroutine[Any, Any, None]])
 async def leading(group: asyncio.TaskGroup, board: Board, name: str = "a") -> Candidate:
     candidate = Candidate(board, name)
     group.create_task(candidate.run())
-    await asyncio.sleep(1)
+    await asyncio.sleep(16)  # it has to make the lease, and nobody may hold a deleted one
     assert candidate.leads_since is not None
     return candidate
 
@@ -79,14 +79,53 @@ async def standing_by(
     return candidate
 
 
-def test_the_first_candidate_makes_the_lease_and_renews_it_every_two_seconds() -> None:
+def test_the_first_candidate_makes_the_lease_after_a_while_and_renews_it_every_two_seconds() -> None:
+    async def scene(group: asyncio.TaskGroup, board: Board) -> None:
+        began = now()
+        a = await leading(group, board)
+        await asyncio.sleep(3.9)
+        assert [w.holder for w in board.written] == ["a"] * len(board.written)
+        assert [round(w.at - began) for w in board.written] == [5, 7, 9, 11, 13, 15, 17, 19]
+        assert len({w.spec.acquire_time for w in board.written}) == 1
+        assert [one.partition(";")[0] for one in a.said] == [
+            "standing by, there is no leader lease",
+            "made the leader lease",
+            "a leads",
+        ]
+        assert a.leads_since is not None
+        assert round(a.leads_since - began) == 15
+
+    play(scene)
+
+
+def test_a_candidate_that_finds_no_lease_does_not_lead_before_the_holder_of_a_deleted_one_has_ended() -> None:
+    """It has just started, or was blind: it has never seen the one that was there."""
+
     async def scene(group: asyncio.TaskGroup, board: Board) -> None:
         a = await leading(group, board)
-        await asyncio.sleep(9)
-        assert [w.holder for w in board.written] == ["a"] * len(board.written)
-        assert [round(w.at - board.written[0].at) for w in board.written] == [0, 2, 4, 6, 8]
-        assert len({w.spec.acquire_time for w in board.written}) == 1
-        assert a.said == ["a leads"]
+        await asyncio.sleep(0.1)  # it has just renewed
+        a.seat.fault = "503"
+        board.put(None)
+        b = Candidate(board, "b")
+        group.create_task(b.run())
+        await asyncio.sleep(30)
+        assert a.ended.startswith("the lease was not renewed for 10 s")
+        assert b.leads_since is not None
+        assert b.leads_since >= a.ended_at
+
+    play(scene)
+
+
+def test_a_lease_that_is_deleted_before_its_maker_leads_begins_anew() -> None:
+    async def scene(group: asyncio.TaskGroup, board: Board) -> None:
+        a = Candidate(board, "a")
+        group.create_task(a.run())
+        await asyncio.sleep(14)
+        board.put(None)
+        deleted = now()
+        await asyncio.sleep(30)
+        assert a.leads_since is not None
+        assert a.leads_since - deleted >= 15.0
 
     play(scene)
 
@@ -213,10 +252,10 @@ def test_an_answer_that_got_lost_is_no_loss() -> None:
         a = Candidate(board, "a")
         a.seat.fault = "answer lost"
         group.create_task(a.run())
-        await asyncio.sleep(5)
+        await asyncio.sleep(8)
         assert board.holder == "a"
         a.seat.fault = ""
-        await asyncio.sleep(5)
+        await asyncio.sleep(9)
         assert a.leads_since is not None
         a.seat.fault = "answer lost"
         await asyncio.sleep(3)
@@ -334,6 +373,7 @@ def test_of_three_candidates_one_leads_and_each_takes_over_in_turn() -> None:
         candidates = [Candidate(board, name) for name in "abc"]
         for candidate in candidates:
             group.create_task(candidate.run())
+        await asyncio.sleep(16)
         for reigns in (1, 2, 3):
             await asyncio.sleep(5)
             (leader,) = (c for c in candidates if c.leads_since is not None and not c.ended)
@@ -353,7 +393,7 @@ def test_no_server_at_the_start_is_said_once_and_waited_for() -> None:
         await asyncio.sleep(60)
         assert a.said == ["cannot reach the leader lease, trying on: reset by peer"]
         a.seat.fault = ""
-        await asyncio.sleep(3)
+        await asyncio.sleep(19)
         assert a.leads_since is not None
 
     play(scene)
@@ -379,7 +419,7 @@ def test_a_cancelled_block_releases_the_lease() -> None:
     async def scene(group: asyncio.TaskGroup, board: Board) -> None:
         a = Candidate(board, "a")
         task = group.create_task(a.run())
-        await asyncio.sleep(5)
+        await asyncio.sleep(16)
         task.cancel()
         await asyncio.sleep(1)
         assert board.holder == ""
