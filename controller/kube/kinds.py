@@ -11,6 +11,7 @@ DAEMONSETS: Resource[daemonset.DaemonSetView, daemonset.DaemonSet] = Resource(
     version=VERSION,
     plural="daemonsets",
     kind=KIND,
+    custom=True,
     wire=daemonset.DaemonSetView,
     project=daemonset.project,
 )

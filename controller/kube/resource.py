@@ -37,6 +37,8 @@ class Resource(Value, Generic[W, T], kw_only=True):
     plural: str
     kind: str
     namespaced: bool = True
+    custom: bool = False
+    """Defined by a CRD: a server that does not know the kind has none of its objects any more."""
     wire: type[W]
     project: Callable[[W], T | None]
 

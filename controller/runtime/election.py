@@ -174,7 +174,7 @@ class Election:
             return False
         self._see(written)
         if sent < self._leads_from:
-            self._tell("made the leader lease; leads in a moment, once nobody can hold one that was deleted")
+            self._tell("made the leader lease; acts in a moment, once nobody can hold one that was deleted")
             return True
         self.leadership.hold_until(sent + self._timing.renew_deadline)
         if self._watchdog is not None:

@@ -200,6 +200,13 @@ class StoreWriter(Generic[T]):
         store._swapping.remove(namespace)
         store._swapped.set()
 
+    def empty(self) -> Sequence[Change[T]]:
+        """There are no such objects any more. Nothing changes before the first list: readers wait for that."""
+        if self._namespace in self._store._unfilled:
+            return ()
+        self._filling = {}
+        return self._swap("")
+
     def _settle(self, key: Key, new: T | None) -> Sequence[Change[T]]:
         store = self._store
         if store._malformed:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+from msgspec.structs import replace
 
 from controller.kube.client import Client
 from controller.kube.request import NotConnected, Response
@@ -27,7 +28,7 @@ QUIET: float = 1000.0
 class Mirror:
     """A reflector under test, its store, and everything that it said."""
 
-    def __init__(self, script: Script, chance: float = 0.0) -> None:
+    def __init__(self, script: Script, chance: float = 0.0, *, custom: bool = False) -> None:
         writer, self.store = open_store(Thing)
         self.changes: list[Change[Thing]] = []
         self.contacts: list[Contact] = []
@@ -38,7 +39,7 @@ class Mirror:
         """The name whose change makes a listener ask for a list."""
         self.reflector = Reflector[ThingView, Thing](
             Client(Sender(script)),
-            THINGS,
+            replace(THINGS, custom=custom),
             writer,
             on_change=self._changed,
             on_contact=self.contacts.append,
@@ -62,8 +63,8 @@ class Mirror:
 
 
 @asynccontextmanager
-async def mirrored(script: Script, chance: float = 0.0) -> AsyncIterator[Mirror]:
-    mirror = Mirror(script, chance)
+async def mirrored(script: Script, chance: float = 0.0, *, custom: bool = False) -> AsyncIterator[Mirror]:
+    mirror = Mirror(script, chance, custom=custom)
     async with asyncio.TaskGroup() as group:
         running = group.create_task(mirror.reflector.run())
         try:
@@ -72,12 +73,17 @@ async def mirrored(script: Script, chance: float = 0.0) -> AsyncIterator[Mirror]
             running.cancel()
 
 
-def play(*answers: Answer, see: Callable[[Mirror, Script], Awaitable[None]], chance: float = 0.0) -> None:
+def play(
+    *answers: Answer,
+    see: Callable[[Mirror, Script], Awaitable[None]],
+    chance: float = 0.0,
+    custom: bool = False,
+) -> None:
     """Run a reflector on this script while `see` looks. `chance` 0 is no jitter, 1 the most."""
 
     async def main() -> None:
         script = Script(*answers)
-        async with mirrored(script, chance) as mirror:
+        async with mirrored(script, chance, custom=custom) as mirror:
             await see(mirror, script)
 
     virtually(main())
@@ -322,6 +328,29 @@ def test_why_there_is_no_list_is_said(answers: list[Answer], expected: str) -> N
         assert [contact.state for contact in mirror.contacts] == [expected]
 
     play(*answers, see=see)
+
+
+@pytest.mark.parametrize(("custom", "left"), [(True, ""), (False, "ab")], ids=["custom", "built in"])
+def test_with_a_kind_that_is_not_known_any_more_its_objects_are_gone(custom: bool, left: str) -> None:
+    """A server always knows what is built in: who answers 404 for that is none."""
+
+    async def see(mirror: Mirror, script: Script) -> None:
+        await mirror.reflector.synced()
+        await when(lambda: len(script.requests) == 4, "too few requests")
+        assert mirror.names == left
+        assert [change.key.name for change in mirror.changes if change.new is None] == ["a", "b"][: 2 * custom]
+        await when(lambda: mirror.names == "ab", "it is installed again")
+
+    gone = Watch([b"404 page not found"], status=404)
+    play(Watch([*FULL, 2.0]), gone, gone, gone, Watch([*FULL, QUIET]), see=see, custom=custom)
+
+
+def test_a_kind_that_has_never_been_known_has_no_list_yet() -> None:
+    async def see(mirror: Mirror, script: Script) -> None:
+        await when(lambda: len(script.requests) == 3, "too few requests")
+        assert not mirror.store.filled
+
+    play(*[Watch(status=404)] * 3, Watch([*FULL, QUIET]), see=see, custom=True)
 
 
 def test_a_kind_that_is_not_installed_is_looked_for_every_two_seconds() -> None:
