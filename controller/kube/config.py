@@ -26,6 +26,7 @@ from controller.kube.access import Access
 from controller.kube.connection import Connection, Credentials, Fixed, TokenFile, tls_context
 from controller.kube.errors import ConfigError
 from controller.kube.exec_plugin import PATIENCE, ExecPlugin, plugin_failed
+from controller.kube.exec_run import run_plugin
 from controller.kube.impersonation import impersonation
 from controller.kube.in_cluster import HOST, in_cluster
 from controller.kube.kubeconfig import Chosen, Files, choose
@@ -246,6 +247,12 @@ def _words(error: Exception) -> str:
 def kubeconfig_reader() -> ModuleType:
     """The module that reads kubeconfigs, without the rest of its package where that is possible."""
     logging.getLogger(PACKAGE).setLevel(logging.CRITICAL)  # it logs what it also raises
+    reader = _imported()
+    reader.ExecProvider.run = run_plugin
+    return reader
+
+
+def _imported() -> ModuleType:
     if PACKAGE in sys.modules:
         return importlib.import_module(READER)
     try:

@@ -24,6 +24,10 @@ class Credentials(Protocol):
         """The server has refused us: get new credentials now. Raises ConfigError when that is not possible."""
         ...
 
+    async def close(self) -> None:
+        """Nobody needs them any more: whatever is on its way to renew them ends."""
+        ...
+
 
 class Connection(Value):
     """Everything `open_transport` needs."""
@@ -61,6 +65,9 @@ class Fixed:
     async def refresh(self) -> None:
         raise ConfigError("the server refuses our credentials, and there is no way to renew them")
 
+    async def close(self) -> None:
+        pass
+
 
 class TokenFile:
     """A token in a file that somebody rotates (the kubelet, in a cluster)."""
@@ -80,6 +87,9 @@ class TokenFile:
 
     async def refresh(self) -> None:
         self._read()
+
+    async def close(self) -> None:
+        pass
 
     def _read(self) -> None:
         try:

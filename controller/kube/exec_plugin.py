@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from controller.kube.errors import ConfigError
+from controller.kube.exec_run import REPORTED
 
 PATIENCE = 60.0
 """Seconds that a plugin may take; one that waits for a person at a keyboard never ends here."""
@@ -18,9 +19,6 @@ SKEW = 60.0
 """Seconds before its expiry at which a token is renewed."""
 LEAST_PAUSE = 10.0
 """Seconds between two runs, whatever the plugin says about expiry."""
-
-REPORTED = "exec: "
-"""How the reader begins what it has to say about a plugin."""
 
 
 class Loader(Protocol):
@@ -38,7 +36,7 @@ class ExecPlugin:
     """Runs the plugin again shortly before its token expires, and when the server refuses us.
 
     Nobody waits for a run while the old token is good, so a slow plugin costs no leader its Lease; and whoever stops
-    waiting does not end the run that others wait for. When a run fails, the old token stays in use.
+    waiting does not end the run that others wait for; `close` does. When a run fails, the old token stays in use.
     """
 
     def __init__(
@@ -76,6 +74,11 @@ class ExecPlugin:
                 f"{_named(self._settings)} hands out a credential that expired at {self._expiry:%Y-%m-%dT%H:%M:%SZ}"
             )
             raise ConfigError(f"{self._source}: {words}", hint="log in again")
+
+    async def close(self) -> None:
+        if self._renewal is not None:
+            self._renewal.cancel()
+            await asyncio.wait([self._renewal])
 
     def tls(self) -> ssl.SSLContext:
         """Our side of TLS with the newest client certificate: another one each time that it changes, because a

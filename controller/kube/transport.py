@@ -154,7 +154,8 @@ class _Stream:
 
 @asynccontextmanager
 async def open_transport(connection: Connection, user_agent: str = "kruise-ds") -> AsyncIterator[AiohttpTransport]:
-    """A transport for as long as the block lasts. Nothing is sent before the first request."""
+    """A transport for as long as the block lasts, and its credentials with it. Nothing is sent before the first
+    request."""
     connector = TCPConnector(
         ssl=connection.tls or True,
         limit=0,  # how many requests run at once is the throttle's business
@@ -168,7 +169,10 @@ async def open_transport(connection: Connection, user_agent: str = "kruise-ds") 
         auto_decompress=False,
         read_bufsize=READ_BUFFER,
     ) as session:
-        yield AiohttpTransport(session, connection, user_agent)
+        try:
+            yield AiohttpTransport(session, connection, user_agent)
+        finally:
+            await connection.credentials.close()
 
 
 def _socket(

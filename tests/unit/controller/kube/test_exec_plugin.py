@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import ssl
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,6 +16,7 @@ import pytest
 from controller.kube import config
 from controller.kube.errors import ConfigError
 from controller.kube.exec_plugin import ExecPlugin
+from controller.kube.transport import open_transport
 from tests.unit.controller.kube.test_config import NOW, kubeconfig
 
 PLUGIN = """
@@ -192,3 +196,90 @@ async def test_an_exec_plugin_whose_credential_has_expired_is_named_once_the_ser
         await connection.credentials.refresh()
     assert raised.value.hint == "log in again"
     assert await connection.credentials.authorization() == "Bearer run-2", "the server has the last word"
+
+
+HANGS = """
+import os, pathlib, sys, time
+runs = pathlib.Path(sys.argv[1])
+credential = '{"apiVersion": "%s", "kind": "ExecCredential", "status": {"token": "t"}}' % sys.argv[2]
+with runs.open("a") as file:
+    file.write(f"{os.getpid()}\\n")
+if pathlib.Path(sys.argv[1] + ".hangs").exists():
+    time.sleep(1000)
+print(credential)
+"""
+
+
+class Hanging:
+    """A plugin that never ends once it is told to hang."""
+
+    def __init__(self, folder: Path) -> None:
+        self._runs = folder / "runs"
+        api_version = "client.authentication.k8s.io/v1"
+        args = ["-c", HANGS, str(self._runs), api_version]
+        self.kubeconfig = kubeconfig(
+            folder / "config", {"exec": {"apiVersion": api_version, "command": sys.executable, "args": args}}
+        )
+
+    def hang(self) -> None:
+        self._runs.with_name("runs.hangs").touch()
+
+    @property
+    def processes(self) -> list[int]:
+        """One for each run."""
+        return [int(word) for word in self._runs.read_text().split()] if self._runs.exists() else []
+
+    async def began(self, runs: int) -> int:
+        """Wait until it has run so often; returns the last process."""
+        async with asyncio.timeout(60):
+            while len(self.processes) < runs:  # noqa: ASYNC110 - what another process does sets no event here
+                await asyncio.sleep(0.01)
+        return self.processes[-1]
+
+
+def lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Iterator[Hanging]:
+    made = Hanging(tmp_path)
+    yield made
+    for process in filter(lives, made.processes):
+        os.kill(process, signal.SIGKILL)
+
+
+async def test_a_plugin_that_hangs_ends_with_the_connection(plugin: Hanging) -> None:
+    connection = await config.load(plugin.kubeconfig, environ={})
+    plugin.hang()
+    before = asyncio.all_tasks()
+    async with open_transport(connection):
+        waiting = asyncio.create_task(connection.credentials.refresh())
+        process = await plugin.began(2)
+    assert not lives(process)
+    await asyncio.wait([waiting])
+    assert waiting.cancelled()
+    assert asyncio.all_tasks() == before
+
+
+async def test_a_plugin_that_hangs_ends_with_who_waits_for_the_first_credential(plugin: Hanging) -> None:
+    plugin.hang()
+    loading = asyncio.create_task(config.load(plugin.kubeconfig, environ={}))
+    process = await plugin.began(1)
+    loading.cancel()
+    await asyncio.wait([loading])
+    assert not lives(process)
+
+
+async def test_a_plugin_may_complain_at_length(tmp_path: Path) -> None:
+    """More than a pipe holds, before it says anything else."""
+    api_version = "client.authentication.k8s.io/v1"
+    program = f"import sys; sys.stderr.write('x' * 10**6); {HANGS}"
+    args = ["-c", program, str(tmp_path / "runs"), api_version]
+    settings = {"apiVersion": api_version, "command": sys.executable, "args": args}
+    connection = await config.load(kubeconfig(tmp_path / "config", {"exec": settings}), environ={})
+    assert await connection.credentials.authorization() == "Bearer t"
