@@ -14,7 +14,7 @@ from tests.beds.simulator.store import Backup
 from tests.beds.virtual_time import now
 
 LATENCY = 0.02
-SOON = 60.0
+SOON = 120.0
 """Seconds until the watches have found out; then nothing keeps the controller."""
 
 
@@ -32,6 +32,7 @@ def restore(bed: Bed, backup: Backup) -> None:
 async def test_a_status_of_before_is_forgotten() -> None:
     async with simulated(latency=LATENCY) as bed:
         store = bed.simulator.cluster.store
+        bed.patience = 600.0
         nodes = await bed.add_nodes(4)
         await bed.deploy(daemonset())
         backup = store.backup()
@@ -54,6 +55,7 @@ async def test_writes_that_never_were_are_not_waited_for() -> None:
     late = Rule(verb="watch", resource="pods", effect=LateWatch(seconds=3))
     async with simulated(late, latency=LATENCY) as bed:
         store = bed.simulator.cluster.store
+        bed.patience = 600.0
         nodes = await bed.add_nodes(4)
         await bed.deploy(daemonset())
         lost = (await bed.pods())["node-1"]["metadata"]["name"]
@@ -73,6 +75,7 @@ async def test_a_deletion_that_never_was_is_not_waited_for() -> None:
     late = Rule(verb="watch", resource="pods", effect=LateWatch(seconds=3))
     async with simulated(late, latency=LATENCY) as bed:
         store = bed.simulator.cluster.store
+        bed.patience = 600.0
         nodes = await bed.add_nodes(4)
         await bed.deploy(daemonset())
         await bed.set_image(V2)
