@@ -35,7 +35,10 @@ class Mold:
     """Makes the bodies of all pods of one revision."""
 
     def __init__(self, daemonset: DaemonSet, revision: Revision) -> None:
-        name, node = "\u0001name\u0001", "\u0001node\u0001"  # no API string may hold a control character
+        template = msgspec.json.encode(revision.template)
+        name, node = "\u0001name", "\u0001node"
+        while any(msgspec.json.encode(mark)[:-1] in template for mark in (name, node)):
+            name, node = f"\u0001{name}", f"\u0001{node}"  # a template may hold any text
         encoded = msgspec.json.encode(_body(daemonset, revision, name, node))
         head, after_name = encoded.split(msgspec.json.encode(name))
         middle, tail = after_name.split(msgspec.json.encode(node))

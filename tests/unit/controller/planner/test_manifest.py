@@ -109,6 +109,14 @@ def test_one_mold_stamps_every_pod_and_odd_names_are_escaped() -> None:
         assert required["nodeSelectorTerms"][0]["matchFields"][0]["values"] == [node]
 
 
+@pytest.mark.parametrize("text", ["\u0001name", "\u0001node", "\u0001\u0001name\u0001node", '"\u0001name"'])
+def test_whatever_a_template_says_its_pods_are_made(text: str) -> None:
+    body = made(template("v1", hostname=text), name="demo-x", on="node-7")
+    required = body["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert (body["metadata"]["name"], body["spec"]["hostname"]) == ("demo-x", text)
+    assert required["nodeSelectorTerms"][0]["matchFields"][0]["values"] == ["node-7"]
+
+
 @pytest.mark.parametrize("pod_template", [{}, {"metadata": [], "spec": "x"}, {"spec": {"affinity": None}}])
 def test_a_template_that_is_none_still_makes_a_body_for_the_server_to_refuse(pod_template: JSONObject) -> None:
     body: Any = msgspec.json.decode(Mold(ds(), replace(revision("v1"), template=pod_template)).body("a", "b"))

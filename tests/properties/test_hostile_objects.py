@@ -1,0 +1,96 @@
+"""Whatever an API server can store costs that object at most, and holds the event loop for no long turn."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import hypothesis.strategies as st
+from hypothesis import Phase, example, given, settings
+
+from controller import app
+from controller.assembly import Parts, assemble
+from controller.settings import Settings
+from controller.telemetry.metrics import Metrics
+from tests.beds.controller.running import unhurried
+from tests.beds.turns import TimedLoop, unit
+from tests.beds.virtual_time import clock
+from tests.properties.hostile_objects import LARGEST, Place, places, plain, with_value
+from tests.properties.hostile_server import HostileServer
+from tests.properties.size import every_day
+
+LONGEST = 60.0
+"""Units of plain work that a turn may take: some tenths of a second, where the lease has fifteen seconds."""
+NODES = 50
+PLURALS = ("daemonsets", "controllerrevisions", "pods")
+PLACES = tuple(places())
+
+
+def at(path: str, shape: str) -> Place:
+    return next(one for one in PLACES if (one[1], one[2]) == (path, shape))
+
+
+async def told(server: HostileServer) -> tuple[Parts, dict[str, float]]:
+    """A controller that has seen it all, and the sum of each metric that it exposes."""
+    parts: list[Parts] = []
+
+    def assembled(*given: Any, **options: Any) -> Parts:
+        parts.append(assemble(*given, **options))
+        return parts[0]
+
+    stop, settings = asyncio.Event(), Settings(leader_elect=False, metrics_address="0", health_address="0")
+    with unhurried(), patch.object(app, "assemble", assembled):
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(app.run(settings, server, stop, clock=clock), name="controller")
+            await asyncio.sleep(5.0)
+            assert not running.done(), "the controller has ended"
+            metrics: Metrics = parts[0].metrics
+            sums = {family.name: sum(one.value for one in family.samples) for family in metrics.families()}
+            stop.set()
+            await running
+    return parts[0], sums
+
+
+@contextmanager
+def spared() -> Iterator[None]:
+    """As in the program, the garbage collector does not walk over what was there before."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+@settings(every_day(8), phases=(Phase.explicit, Phase.generate))  # nothing gets clearer by being shrunk
+@given(place=st.sampled_from(PLACES), size=st.sampled_from([1000, 30_000, LARGEST]))
+@example(place=at("spec.template.unknown", "lists in lists"), size=LARGEST)
+@example(place=at("data.spec.template.spec", "objects in objects"), size=LARGEST)
+@example(place=at("spec.template.spec.containers", "numbers"), size=LARGEST)
+@example(place=at("spec.template.spec.containers.0.args", "control characters"), size=1000)
+@example(place=at("data.spec.template.spec.priority", "many"), size=LARGEST)
+@example(place=at("spec.template.spec.containers.0.resources.limits", "quantities"), size=LARGEST)
+def test_what_a_server_can_store_costs_that_object_at_most_and_no_long_turn(place: Place, size: int) -> None:
+    plural, path, _, shape = place
+    objects = {one: [json.dumps(plain(one, "calm")).encode()] for one in PLURALS}
+    objects["nodes"] = [json.dumps(plain("nodes", f"node-{number}")).encode() for number in range(NODES)]
+    if plural != "daemonsets":
+        objects["daemonsets"].append(json.dumps(plain("daemonsets", "hostile")).encode())
+    objects[plural].append(with_value(plain(plural, "hostile"), path, shape(size)))
+    server, loop = HostileServer(objects), TimedLoop()
+    with spared(), asyncio.Runner(loop_factory=lambda: loop) as runner:
+        of_work = unit()
+        parts, sums = runner.run(told(server))
+        of_work = max(of_work, unit())
+    bad = [key.name for store in parts.informers.stores.values() for key in store.malformed]
+    assert not [name for name in bad if not name.startswith("hostile")], bad
+    assert len(bad) <= 1
+    assert any(one.endswith("/daemonsets/calm/status") for one in server.asked), "the others go on"
+    assert sums["kruise_daemonset_metadata_generation"] >= 1, "nothing is told of those that can be read"
+    assert sums["controller_runtime_reconcile_panics"] == 0, "a pass ended in an exception that nobody expected"
+    assert loop.longest <= LONGEST * of_work, f"{loop.longest / of_work:.0f} units in one turn of {loop.whose}"
