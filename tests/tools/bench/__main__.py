@@ -15,9 +15,10 @@ from tests.tools.bench.bed import bed
 from tests.tools.bench.decide import decide
 from tests.tools.bench.figures import Values
 from tests.tools.bench.look import look
+from tests.tools.bench.loop import loop
 from tests.tools.bench.rounds import ON_BED, rounds
 
-PARTS = ("decide", "look", *ON_BED)
+PARTS = ("decide", "loop", "look", *ON_BED)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parts = frozenset(options.only)
     if "decide" in parts:
         print(f"\n{decide(_say)}\n", flush=True)
+    if "loop" in parts:
+        print(f"\n{loop(_say)}\n", flush=True)
     if "look" in parts:
         try:
             print(f"\n{look(obtain(), _say)}\n", flush=True)

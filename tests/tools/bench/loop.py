@@ -1,0 +1,85 @@
+"""The longest single step of the controller's event loop: while it starts, while nodes or pods are listed again, in a
+rollout and in a scrape. Whatever else waits, a probe or the lease, waits for such a step."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+import structlog
+
+from controller import app
+from controller.assembly import Parts, assemble
+from controller.settings import Settings
+from controller.telemetry.exposition import Exposition
+from tests.beds.turns import TimedLoop
+from tests.beds.virtual_time import clock
+from tests.tools.bench import manifests
+from tests.tools.bench.figures import layout
+from tests.tools.bench.fleet_server import FleetServer
+
+NODES, SETS = 5000, 10
+"""Each node has a pod of each DaemonSet."""
+TARGET = 50.0
+"""Milliseconds of processor time."""
+REST = 120.0
+"""Seconds, of virtual time, in which everything comes to rest."""
+
+
+def loop(say: Callable[[str], None]) -> str:
+    """The table, as text."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    timed = TimedLoop()
+    measured = _Measured(timed, FleetServer(NODES, SETS), say)
+    with asyncio.Runner(loop_factory=lambda: timed) as runner:
+        rows = runner.run(measured.all())
+    head = ("the longest step of the event loop (ms)", "ours", "in", "target", "")
+    return f"{NODES} nodes, {SETS} DaemonSets, {NODES * SETS} pods\n" + layout([head, *rows])
+
+
+class _Measured:
+    def __init__(self, timed: TimedLoop, server: FleetServer, say: Callable[[str], None]) -> None:
+        self._timed, self._server, self._say = timed, server, say
+        self._rows: list[tuple[str, ...]] = []
+        self._parts: list[Parts] = []
+
+    async def all(self) -> list[tuple[str, ...]]:
+        settings = Settings(leader_elect=False, metrics_address="0", health_address="0")
+        server, stop = self._server, asyncio.Event()
+
+        def assembled(*given: Any, **options: Any) -> Parts:
+            self._parts.append(assemble(*given, **options))
+            return self._parts[0]
+
+        with patch.object(app, "assemble", assembled):
+            async with asyncio.TaskGroup() as group:
+                running = group.create_task(app.run(settings, server, stop, clock=clock), name="controller")
+                await self._rest("start", lambda: None)
+                await self._rest("a list of pods, each changed", server.touch_pods)
+                await self._rest("a list of nodes, each changed", server.relabel_nodes)
+                await self._rest("a rollout", server.roll, times=20)
+                with self._timed.aside():
+                    assert server.pods_of(manifests.NEXT_IMAGE) == NODES, "the rollout is not over"
+                await self._rest("a list of nodes, half of them gone", server.lose_nodes)
+                self._timed.follow_real_time()  # a large page is encoded in a thread
+                await Exposition(self._parts[0].metrics.families)("")
+                self._note("a scrape")
+                stop.set()
+                await running
+        return self._rows
+
+    async def _rest(self, what: str, happens: Callable[[], None], times: int = 1) -> None:
+        self._say(what)
+        with self._timed.aside():
+            happens()
+        await asyncio.sleep(times * REST)
+        self._note(what)
+
+    def _note(self, what: str) -> None:
+        longest, whose = self._timed.longest * 1000, self._timed.whose
+        verdict = "met" if longest <= TARGET else "MISSED"
+        self._rows.append((what, f"{longest:.1f}", whose, f"<= {TARGET:g}", verdict))
+        self._timed.longest, self._timed.whose = 0.0, ""
