@@ -203,7 +203,8 @@ class Reconciler:
     def _decide(self, daemonset: DaemonSet, memory: Memory, now: float, *, fresh: bool) -> Plan:
         caches, moment = self._caches, elapsed()
         memory.begin(daemonset.generation, caches.daemonsets.reach_in(daemonset.namespace))
-        memory.ready_seen.look(caches.pods_of(daemonset), now, moment)
+        current = {one.hash for one in caches.revisions_of(daemonset) if one.identity == daemonset.identity}
+        memory.ready_seen.look(caches.pods_of(daemonset), current, now, moment)
         _, status = memory.latest_status(daemonset)
         world = gather(
             msgspec.structs.replace(daemonset, status=status),  # the cache may not show our last one yet

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 
@@ -43,3 +44,21 @@ async def test_a_refused_template_is_asked_about_again_after_a_minute(by: float)
         bed.controller.ahead = by
         await bed.runs_on("node-0", "node-1", image=V2)
         assert 60.0 <= now() - began < 75.0
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["meanwhile", "and a restart"])
+async def test_old_pods_are_ready_for_as_long_as_they_were_and_go_one_at_a_time(restarted: bool) -> None:
+    """With a clock that is set back they say that they will be ready in an hour."""
+    async with simulated(latency=0.01) as bed:
+        bed.patience = 600.0
+        nodes = await bed.add_nodes(5)
+        await bed.deploy(daemonset(minReadySeconds=30))
+        bed.controller.ahead = -HOUR
+        if restarted:
+            await bed.controller.kill()
+            bed.controller.start()
+        await bed.set_image(V2)
+        await bed.runs_on(*nodes, image=V2)
+        went = bed.journal.of("pods", "delete")
+        assert [one.node for one in went] == nodes[::-1]
+        assert min(later.at - before.at for before, later in pairwise(went)) >= 30.0

@@ -15,8 +15,8 @@ BEGAN = NOW - 500.0
 
 
 def seen(memory: ReadySeen, *pods: Pod, at: float = NOW, ahead: float = 0.0) -> dict[str, float]:
-    """Since when they are ready, in true time; by so many seconds our clock is ahead of that."""
-    memory.look(pods, at + ahead, at - BEGAN)
+    """Since when they are ready, in true time, where v2 is current; by so many seconds our clock is ahead of that."""
+    memory.look(pods, {"v2"}, at + ahead, at - BEGAN)
     return {uid: since - ahead for uid, since in memory.since(at + ahead, at - BEGAN).items()}
 
 
@@ -40,9 +40,9 @@ def test_at_the_first_look_such_a_pod_counts_from_its_creation() -> None:
     assert seen(ReadySeen(), ahead) == {ahead.uid: NOW - 3600}
 
 
-def test_at_the_first_look_with_a_clock_that_is_behind_every_ready_pod_counts_for_long() -> None:
-    old = pod("node-0", ready=NOW - 90, created=NOW - 100)
-    assert seen(ReadySeen(), old, ahead=-3600) == {old.uid: -inf}
+def test_at_the_first_look_with_a_clock_that_is_behind_old_pods_were_always_ready_and_current_ones_are_new() -> None:
+    old, current = (pod("node-0", rev, ready=NOW - 90, created=NOW - 100) for rev in ("v1", "v2"))
+    assert seen(ReadySeen(), old, current, ahead=-3600) == {old.uid: -inf, current.uid: NOW}
 
 
 def test_a_clock_that_is_set_makes_no_pod_ready_later_or_sooner() -> None:
