@@ -80,6 +80,8 @@ class Chronicle:
     decided_at: float = 0.0
     hindered_until: float = 0.0
     """Seconds since 1970: until then news may be late or missing, by our doing."""
+    unstored: bool = False
+    clock_set: bool = False
     deaf: list[str] = field(default_factory=list)
     written_since: list[str] = field(default_factory=list)
     """Creates and deletes of pods since the last decision."""
@@ -164,7 +166,8 @@ class Chronicle:
         slack = LATE if at <= self.hindered_until else PROMPT
         unheard = self._entries_after({PODS.resource: known.get(PODS.resource, 0)}, PODS)
         sure = all(entry.version in self.answered for entry in unheard if entry.ours and entry.version <= own)
-        return State(at, spec, nodes, pods, older, self._gone(known, nodes), self.life_began, slack, sure)
+        gone = self._gone(known, nodes)
+        return State(at, spec, nodes, pods, older, gone, self.life_began, slack, sure, self.unstored, self.clock_set)
 
     def _pods_at(self, version: int, own: int) -> dict[str, Pod]:
         """As the server had them at `version`, and as the controller has left them since, until `own`.

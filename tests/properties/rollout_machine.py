@@ -15,8 +15,9 @@ from tests.beds.api import Object
 from tests.properties.rollout_bed import Stage
 from tests.properties.rollout_chronicle import PROMPT
 from tests.properties.rollout_facts import Number
-from tests.properties.rollout_moves import IMAGES, KUBELETS, LIMITS, NAMES, TROUBLES, Moves, Wish, changed
+from tests.properties.rollout_moves import IMAGES, KUBELETS, LIMITS, NAMES, Moves, Wish, changed
 from tests.properties.rollout_oracle import missing
+from tests.properties.rollout_troubles import REFUSALS, WATCH_TROUBLES, WRITE_TROUBLES
 
 HOURS = 3
 """Within which everything has come to rest; failed pods and refused templates wait up to a quarter of an hour."""
@@ -33,8 +34,6 @@ WISHES = st.builds(
     min_ready=st.sampled_from([0, 0, 3, 30]),
     partitioned_scaling=st.sampled_from([None, None, True]),
 )
-WATCH_TROUBLES = [what for what, rule in TROUBLES.items() if rule.verb == "watch"]
-WRITE_TROUBLES = [what for what, rule in TROUBLES.items() if rule.verb != "watch"]
 
 
 class Rollouts(RuleBasedStateMachine):
@@ -204,11 +203,25 @@ class Rollouts(RuleBasedStateMachine):
     def trouble_with_writes(self, what: str, wait: float) -> None:
         self.act(f"trouble: {what}", self.moves.hinder(what), wait)
 
+    @rule(what=st.sampled_from(REFUSALS), image=st.sampled_from(IMAGES), wait=WAITS)
+    def refusals(self, what: str, image: str, wait: float) -> None:
+        self.act(f"refused from now on: {what}", self.moves.hinder(what), 0.0)
+        self.edit(wait, image=image)
+
     @precondition(lambda self: self.moves.troubles)
     @rule(wait=WAITS)
     def trouble_ends(self, wait: float) -> None:
         place = min(self.moves.troubles)
         self.act(f"the trouble with {place} is over", self.moves.help(place), wait)
+
+    @rule(fewer=st.sampled_from([0, 1, None]), wait=WAITS)
+    def quota(self, fewer: int | None, wait: float) -> None:
+        words = "no quota of pods" if fewer is None else f"a quota of the pods that there are, less {fewer}"
+        self.act(words, self.moves.limit_pods(fewer), wait)
+
+    @rule(ahead=st.sampled_from([-3600.0, -20.0, 0.0]), wait=WAITS)
+    def clock_of_controller(self, ahead: float, wait: float) -> None:
+        self.act(f"the controller's clock is {ahead:g} s ahead", self.moves.set_clock(ahead), wait)
 
     @rule(seconds=st.sampled_from([0.0, 5.0]), wait=WAITS)
     def restart(self, seconds: float, wait: float) -> None:

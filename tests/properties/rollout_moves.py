@@ -11,11 +11,23 @@ from controller.api.meta import rfc3339
 from tests.beds.api import DAEMONSETS, PODS, Object, Refusal
 from tests.beds.nodes import DEAD, INSTANT, Behaviour
 from tests.beds.objects import V1, V2, V3, daemonset
-from tests.beds.simulator.faults import Answer, CloseWatch, ErrorEvent, LateWatch, LoseAnswer, LoseRequest, Rule
+from tests.beds.simulator import kinds
+from tests.beds.simulator.faults import Rule
 from tests.beds.virtual_time import clock
 from tests.properties.rollout_bed import Stage
 from tests.properties.rollout_chronicle import KINDS
 from tests.properties.rollout_facts import CANARY, CHOOSY, UNREACHABLE, Number, Pod
+from tests.properties.rollout_troubles import (
+    CLOCK_SET_BACK,
+    IDLE_CUTS,
+    NO_REVISIONS,
+    PLACEMENT,
+    REVERT,
+    TROUBLES,
+    Quota,
+    account,
+    happened,
+)
 
 NAMES = tuple(f"node-{number}" for number in range(6))
 IMAGES = (V1, V2, V3)
@@ -36,23 +48,10 @@ KUBELETS = {
     "slow to let go": Behaviour(terminate=4.0),
     "holding on": Behaviour(terminate=None),
 }
-TROUBLES = {
-    "late watches": Rule(verb="watch", effect=LateWatch(seconds=3)),
-    "very late pods": Rule(verb="watch", resource="pods", effect=LateWatch(seconds=20)),
-    "late nodes": Rule(verb="watch", resource="nodes", effect=LateWatch(seconds=5)),
-    "late daemonset": Rule(verb="watch", resource="daemonsets.apps.kruise.io", effect=LateWatch(seconds=5)),
-    "closing watches": Rule(verb="watch", effect=CloseWatch(events=2, reset=True)),
-    "expiring watches": Rule(verb="watch", effect=ErrorEvent(events=1)),
-    "creates without answers": Rule(verb="create", resource="pods", effect=LoseAnswer(), times=3),
-    "deletes without answers": Rule(verb="delete", resource="pods", effect=LoseAnswer(), times=3),
-    "lost requests": Rule(verb="create,delete", resource="pods", effect=LoseRequest(), times=3),
-    "conflicts": Rule(verb="patch,delete", effect=Answer(409), times=3),
-    "errors": Rule(verb="create,delete,patch", effect=Answer(500), times=3),
-    "too many requests": Rule(verb="create,delete", effect=Answer(429, retry_after=2), times=3),
-    "lost revision": Rule(verb="create", resource="controllerrevisions.apps", effect=LoseAnswer(), times=1),
-}
 HINDRANCE = 130.0
 """Seconds after which news flow again for sure, once the trouble is over."""
+CUT_ONCE = 10.0
+"""Seconds after which news flow again for sure, where all watches were cut once and then only those that are idle."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +97,9 @@ class Moves:
         self.wish = Wish()
         self.former = ""
         """The image before the last edit of the template."""
-        self.troubles: dict[str, Rule] = {}
-        """One with watches and one with writes may go on at the same time."""
+        self.troubles: dict[str, tuple[str, Rule]] = {}
+        """One with watches and one with writes may go on at the same time, each by its name."""
+        self.quota: Quota | None = None
         self.lost: set[str] = set()
         """Nodes that nobody hears of."""
 
@@ -117,6 +117,8 @@ class Moves:
     async def edit(self, **changes: Any) -> None:
         before, self.wish = self.wish, replace(self.wish, **changes)
         if before.image != self.wish.image:
+            happened[PLACEMENT] += CHOOSY in (before.image, self.wish.image)
+            happened[REVERT] += bool(self.wish.partition) and self.wish.image == self.former
             self.former = before.image
         await self.bed.edit(self.wish.spec())
 
@@ -218,17 +220,21 @@ class Moves:
         rule = replace(TROUBLES[what])
         place = "watches" if rule.verb == "watch" else "writes"
         await self.help(place)
-        self.troubles[place] = rule
+        self.troubles[place] = what, rule
         self.bed.simulator.link.faults.add(rule)
+        self.stage.chronicle.unstored |= what == NO_REVISIONS
         if place == "watches":
-            self.stage.chronicle.hindered_until = float("inf")
+            chronicle = self.stage.chronicle
+            until = clock() + CUT_ONCE if what == IDLE_CUTS else float("inf")
+            chronicle.hindered_until = max(chronicle.hindered_until, until)
             self.drop_watches()
 
     async def help(self, place: str) -> None:
         """The trouble there is over."""
-        rule = self.troubles.pop(place, None)
-        if rule is None:
+        if place not in self.troubles:
             return
+        what, rule = self.troubles.pop(place)
+        account(what, rule, self.bed.simulator.link.faults)
         self.bed.simulator.link.faults.remove(rule)
         if place == "watches":
             self.stage.chronicle.hindered_until = clock() + HINDRANCE
@@ -238,6 +244,21 @@ class Moves:
         """In one order, whatever the order of a set may be: a story must be the same when it is told again."""
         for kind in KINDS:
             self.bed.simulator.link.drop_watches(kind.resource)
+
+    async def limit_pods(self, fewer: int | None) -> None:
+        """No more pods than there are, or even fewer; None: as many as anybody wants."""
+        if self.quota is not None:
+            self.quota.lift()
+        cluster = self.bed.simulator.cluster
+        there = len(cluster.store.objects[kinds.PODS])
+        self.quota = None if fewer is None else Quota(cluster, there - fewer)
+
+    async def set_clock(self, ahead: float) -> None:
+        """Of the machine on which the controller runs."""
+        set_back = ahead < self.bed.controller.ahead
+        happened[CLOCK_SET_BACK] += set_back
+        self.stage.chronicle.clock_set |= set_back
+        self.bed.controller.ahead = ahead
 
     async def restart(self, seconds: float) -> None:
         """Killed, and nobody there for so long."""
@@ -257,6 +278,8 @@ class Moves:
         """All faults are over, all machines well. Spec, labels and taints stay as they are."""
         for place in [*self.troubles]:
             await self.help(place)
+        await self.limit_pods(None)
+        await self.set_clock(0.0)
         self.stage.clock_ahead = 0.0
         for name in [*self.lost]:
             await self.regain(name)

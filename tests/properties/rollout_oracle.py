@@ -50,7 +50,7 @@ def _pace(begun: State, now: State) -> Iterator[str]:
     """How many nodes have the current revision. Which of them gained it is judged at each creation."""
     holders = now.holders()
     old = [node for node in now.eligible if now.old(node) and node not in holders]
-    if not now.older and old:
+    if not now.older and old and not now.unstored:
         yield f"there is no older revision, but {old} have one"
     if not now.spec.rolling or not now.older or now.spec.paused:
         return

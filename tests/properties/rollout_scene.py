@@ -41,6 +41,10 @@ class State:
     """Seconds by which the news of a pod may have been late."""
     sure: bool = True
     """Whether the controller has been told of all these pods: no write of its own went unanswered and unheard."""
+    unstored: bool = False
+    """Whether a revision could not be stored once: its pods are of one that nobody knows."""
+    clock_set: bool = False
+    """Whether the controller's clock was ever set back: by that every pod becomes ready in the future."""
 
     # nodes
 
@@ -85,15 +89,16 @@ class State:
         return [pod for pod in self.live(node) if not self.is_current(pod)]
 
     def available(self, pod: Pod) -> bool | None:
-        """None: the node's clock is ahead, and it depends on when the controller saw the pod ready first."""
+        """None: the node's clock is ahead of the controller's, and what counts is when the controller saw the pod
+        ready, some time after the whole second that it says."""
         if not pod.live or not pod.ready:
             return False
         if not self.spec.min_ready:
             return True
         wait = self.spec.min_ready
-        if pod.since <= pod.told:
+        if pod.since <= pod.told and not self.clock_set:
             return pod.since + wait < self.at
-        if pod.told + wait >= self.at:
+        if min(pod.since, pod.told) + wait >= self.at:
             return None if pod.told < self.life_began else False
         return True if max(pod.told, self.life_began) + self.slack + wait < self.at else None
 

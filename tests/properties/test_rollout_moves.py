@@ -6,17 +6,30 @@ from __future__ import annotations
 from typing import Any
 
 from hypothesis import Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
 
 from tests.beds.objects import V2, V3
 from tests.properties.rollout_machine import Rollouts
 from tests.properties.rollout_moves import Wish
+from tests.properties.rollout_troubles import (
+    CLOCK_SET_BACK,
+    IDLE_CUTS,
+    PLACEMENT,
+    QUOTA,
+    REFUSALS,
+    REVERT,
+    happened,
+)
 from tests.properties.size import DEEP
 
-TestRollouts = Rollouts.TestCase
-TestRollouts.settings = settings(
-    derandomize=not DEEP, deadline=None, phases=[Phase.generate, Phase.shrink], print_blob=False
-)
-"""`make test-deep` looks for new stories; `make test` tells the same hundred each time."""
+
+def test_whatever_happens_the_laws_hold_and_everything_that_may_go_wrong_has() -> None:
+    """`make test-deep` looks for new stories; `make test` tells the same hundred each time."""
+    happened.clear()
+    size = settings(derandomize=not DEEP, deadline=None, phases=[Phase.generate, Phase.shrink], print_blob=False)
+    run_state_machine_as_test(Rollouts, settings=size)
+    wanted = (*REFUSALS, QUOTA, IDLE_CUTS, CLOCK_SET_BACK, REVERT, PLACEMENT)
+    assert [what for what in wanted if not happened[what]] == []
 
 
 def test_a_surge_whose_new_pods_fail_again_and_again() -> None:

@@ -84,6 +84,13 @@ class CloseWatch:
 
 
 @dataclass(frozen=True)
+class CutIdle:
+    """The connection breaks after `seconds` without a byte, as behind a load balancer."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
 class ErrorEvent:
     """After `events` events comes an ERROR event, 410 unless told otherwise."""
 
@@ -102,6 +109,7 @@ Effect: TypeAlias = (
     | LateWatch
     | CutLine
     | CloseWatch
+    | CutIdle
     | ErrorEvent
 )
 

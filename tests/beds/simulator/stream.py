@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import AsyncIterator
 
@@ -53,6 +54,7 @@ class WatchStream:
             effect.events if isinstance(effect, faults.CutLine | faults.CloseWatch | faults.ErrorEvent) else -1
         )
         """Events until the fault; -1 for none."""
+        self._idle = effect.seconds if isinstance(effect, faults.CutIdle) else math.inf
         self._over = False
         watch.wake = self._arrived
         self._arrived()
@@ -64,14 +66,15 @@ class WatchStream:
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Raises ConnectionResetError when the connection breaks, TimeoutError after too long a silence."""
-        bookmark = self._loop.time() + self._bookmark_seconds
+        bookmark, cut = self._loop.time() + self._bookmark_seconds, self._loop.time() + self._idle
         while True:
-            if self._broken:
+            if self._broken or self._loop.time() >= cut:
                 raise ConnectionResetError("injected fault: the watch is cut off")
             now = self._loop.time()
             if self._waiting and self._waiting[0][0] <= now:
                 if chunk := self._with_fault(self._waiting.popleft()[1]):
                     yield chunk
+                    cut = self._loop.time() + self._idle
                 if self._over:
                     self._finish()
                     return
@@ -82,7 +85,7 @@ class WatchStream:
                 bookmark = now + self._bookmark_seconds
                 self.watch.bookmark(self._cluster.store.version)
                 continue
-            await self._wait(min(bookmark if self.watch.bookmarks else self._end, self._end))
+            await self._wait(min(bookmark if self.watch.bookmarks else self._end, self._end, cut))
 
     def _arrived(self) -> None:
         if lines := self.watch.take():

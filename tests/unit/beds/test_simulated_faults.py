@@ -14,6 +14,7 @@ from tests.beds.simulator import Cluster, FaultPlan, InProcess, Rule
 from tests.beds.simulator.faults import (
     Answer,
     CloseWatch,
+    CutIdle,
     CutLine,
     ErrorEvent,
     Hang,
@@ -154,6 +155,16 @@ def test_a_watch_may_break(effect: CloseWatch | CutLine) -> None:
         assert caught.group_contains(ConnectionResetError)
 
     body()
+
+
+@virtual_time
+async def test_a_watch_may_be_cut_when_nothing_has_come_for_too_long() -> None:
+    api, healthy, _ = api_with(Rule(CutIdle(seconds=1.5), verb="watch"))
+    assert len(await watched(api, ["a", "b", "c"], healthy)) == 3, "one a second"
+    api, healthy, _ = api_with(Rule(CutIdle(seconds=0.5), verb="watch"))
+    with pytest.raises(ExceptionGroup) as caught:
+        await watched(api, ["a"], healthy)
+    assert caught.group_contains(ConnectionResetError)
 
 
 @virtual_time
