@@ -6,6 +6,8 @@ cost a thousand concatenations, not a thousand deep copies.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from controller.api.base import JSON, JSONObject
@@ -15,6 +17,8 @@ from controller.api.wellknown import API_VERSION, HASH_LABEL, KIND
 from controller.planner.eligibility import daemon_tolerations
 from controller.planner.world import Predecessor
 
+_HOLE = b"\0"
+"""Nothing else that is encoded can hold this byte: in a string it is escaped."""
 _MAX_BASE = 54
 """Characters of the DaemonSet's name that go into a pod's name, so that the whole still is a host name (63)."""
 
@@ -35,19 +39,12 @@ class Mold:
     """Makes the bodies of all pods of one revision."""
 
     def __init__(self, daemonset: DaemonSet, revision: Revision) -> None:
-        template = msgspec.json.encode(revision.template)
-        name, node = "\u0001name", "\u0001node"
-        while any(msgspec.json.encode(mark)[:-1] in template for mark in (name, node)):
-            name, node = f"\u0001{name}", f"\u0001{node}"  # a template may hold any text
-        encoded = msgspec.json.encode(_body(daemonset, revision, name, node))
-        head, after_name = encoded.split(msgspec.json.encode(name))
-        middle, tail = after_name.split(msgspec.json.encode(node))
-        self._parts = (head, middle, tail)
+        hole: Any = msgspec.Raw(_HOLE)
+        self._head, self._middle, self._tail = msgspec.json.encode(_body(daemonset, revision, hole)).split(_HOLE)
 
     def body(self, name: str, node: str) -> bytes:
         """The JSON body of the pod `name` on `node`, ready to be sent."""
-        head, middle, tail = self._parts
-        return b"".join((head, msgspec.json.encode(name), middle, msgspec.json.encode(node), tail))
+        return b"".join((self._head, msgspec.json.encode(name), self._middle, msgspec.json.encode(node), self._tail))
 
 
 def owner_reference(daemonset: DaemonSet) -> JSONObject:
@@ -61,11 +58,12 @@ def owner_reference(daemonset: DaemonSet) -> JSONObject:
     }
 
 
-def _body(daemonset: DaemonSet, revision: Revision, name: str, node: str) -> JSONObject:
+def _body(daemonset: DaemonSet, revision: Revision, hole: JSON) -> JSONObject:
+    """`hole` stands for the pod's name, and after that for its node."""
     template = revision.template
     meta = _object(template.get("metadata"))
     metadata: JSONObject = {
-        "name": name,
+        "name": hole,
         "generateName": f"{daemonset.name}-",
         "namespace": daemonset.namespace,
         "labels": {**_object(meta.get("labels")), HASH_LABEL: revision.hash},
@@ -77,7 +75,7 @@ def _body(daemonset: DaemonSet, revision: Revision, name: str, node: str) -> JSO
     spec = _object(template.get("spec"))
     aimed: JSONObject = {
         **spec,
-        "affinity": _aim(_object(spec.get("affinity")), node),
+        "affinity": _aim(_object(spec.get("affinity")), hole),
         "tolerations": _tolerations(spec),
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": aimed}
@@ -87,7 +85,7 @@ def _object(value: JSON) -> JSONObject:
     return value if isinstance(value, dict) else {}
 
 
-def _aim(affinity: JSONObject, node: str) -> JSONObject:
+def _aim(affinity: JSONObject, node: JSON) -> JSONObject:
     """Replace the required node affinity by one term for this node; whatever is preferred stays."""
     term: JSONObject = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     required: JSONObject = {"nodeSelectorTerms": [term]}

@@ -57,6 +57,14 @@ def test_what_the_template_requires_is_replaced_and_what_it_prefers_is_kept() ->
     assert list(term) == ["matchFields"]
 
 
+@pytest.mark.parametrize("text", ["\u0001name\u0001", "\u0001node\u0001", "\0", '"\0"', "\\u0000"])
+def test_no_text_of_a_template_is_taken_for_the_place_of_name_or_node(text: str) -> None:
+    container = {"name": "main", "image": "demo:v1", "env": [{"name": "TEXT", "value": text}]}
+    body = made(template("v1", containers=[container]), name="demo-x", on="node-3")
+    assert body["spec"]["containers"] == [container]
+    assert body["metadata"]["name"] == "demo-x"
+
+
 def test_metadata() -> None:
     pod_template = template("v1")
     pod_template["metadata"] = {
