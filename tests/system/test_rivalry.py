@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from controller.api.managed import OURS
 from controller.api.meta import rfc3339
 from tests.beds.api import DAEMONSETS, Object
 from tests.beds.controller.bed import Bed
+from tests.beds.controller.journal import Journal, Recording
+from tests.beds.controller.opening import simulated
+from tests.beds.controller.running import Controller
+from tests.beds.nodes import Behaviour
 from tests.beds.objects import V2, V3, daemonset
+from tests.beds.simulator.faults import FaultPlan, LateWatch, Rule
+from tests.beds.simulator.transport import InProcess
 from tests.beds.virtual_time import clock
+from tests.system.monitor import monitoring
+
+SLOW = Behaviour(start=0.5, ready=0.5, terminate=0.5)
 
 
 def _writer(manager: str, seconds: float) -> Object:
@@ -72,3 +83,26 @@ async def test_a_controller_that_is_started_anew_waits_for_the_rest_of_the_minut
     await bed.set_image(V2)
     await bed.settled()
     assert round(min(write.at for write in bed.journal.writes if write.resource != "events") - written) == 60
+
+
+@pytest.mark.parametrize("late", [0.0, 1.0, 3.0])
+async def test_two_installations_of_ours_keep_the_limits_together_and_come_to_rest(late: float) -> None:
+    """They write by the same name, so neither leaves the DaemonSet to the other; they want the same, in one order."""
+    async with simulated(latency=0.02, behaviour=SLOW) as bed, asyncio.TaskGroup() as tasks:
+        bed.patience = 10_000.0
+        nodes = await bed.add_nodes(6)
+        await bed.deploy(daemonset(rolling={"maxUnavailable": 2}))
+        faults = FaultPlan(Rule(verb="watch", effect=LateWatch(seconds=late)))
+        others = Recording(InProcess(bed.simulator.cluster, latency=0.03, faults=faults), Journal())
+        second = Controller(others, bed.api.namespace, tasks, clock=bed.clock)
+        second.start()
+        async with monitoring(bed, most_unavailable=2):
+            for image in (V2, V3):
+                await bed.set_image(image)
+                await bed.runs_on(*nodes, image=image)
+                await bed.settled()
+        await bed.idle(60.0)
+        written = bed.simulator.cluster.store.version
+        await bed.idle(3600.0)
+        assert bed.simulator.cluster.store.version == written
+        await second.stop()
