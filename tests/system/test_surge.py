@@ -199,3 +199,15 @@ async def test_surge_stops_at_the_partition(bed: Bed) -> None:
         await lose(bed, 0)
         await wave(bed, "+0")
     assert await layout(bed) == "v1 v1 v2 v2"
+
+
+async def test_nodes_that_join_all_the_time_keep_no_update_waiting(bed: Bed) -> None:
+    """Every pass has a pod to place on a new node, and each of these takes two seconds to get ready."""
+    await deployed(bed, 5, maxSurge=1)
+    old = set(uids(await bed.pods()).values())
+    bed.nodes.behave("*", Behaviour(start=0.5, ready=2.0, terminate=1.0))
+    await bed.set_image(V2)
+    for number in range(60):
+        await bed.nodes.add(f"joins-{number:02}")
+        await bed.idle(0.5)
+    assert old.isdisjoint(uids(await bed.pods()).values()), "in half a minute"
