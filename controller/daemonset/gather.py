@@ -56,6 +56,7 @@ def gather(
         now=now,
         fresh=fresh,
         not_before=_not_before(daemonset, pods, failed_pods, now, moment),
+        doubtful=memory.doubtful,
         predecessors=predecessors,
         awaited=frozenset(action.node for action in awaited if isinstance(action, CreatePod)),
         ready_seen=memory.ready_seen.since(now, moment),

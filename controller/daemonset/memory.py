@@ -17,7 +17,7 @@ from controller.daemonset.places import FAILING_AT_MOST, Places
 from controller.daemonset.ready_seen import ReadySeen
 from controller.daemonset.rivalry import Rivalry, rivalry_after, rivalry_found
 from controller.daemonset.trouble import Trouble, trouble_after
-from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid
+from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, Unknown
 from controller.planner.actions import ROOM, CreatePod, CreateRevision, Plan, ProbeTemplate
 from controller.planner.sight import Sight
 from controller.planner.world import Predecessor
@@ -38,6 +38,9 @@ class Memory(msgspec.Struct):
     generation: int = -1
     predecessors: dict[str, Predecessor] = msgspec.field(default_factory=dict)
     """Node to the pod that was seen there last and is gone."""
+    doubtful: dict[str, str] = msgspec.field(default_factory=dict)
+    """Node to the name of a pod whose create got no answer. Until one has, the next is called the same, whatever has
+    happened on the node: two pods would come otherwise, if the first one comes through late."""
     ready_seen: ReadySeen = msgspec.field(default_factory=ReadySeen)
     verdicts: dict[str, str] = msgspec.field(default_factory=dict)
     """Revision hash to what the server's dry run said; "" is yes. After a while a "no" is asked again."""
@@ -127,6 +130,7 @@ class Memory(msgspec.Struct):
     def forget_node(self, name: str) -> None:
         """The node is gone, and names of pods on a successor need not differ from those of long ago."""
         self.predecessors.pop(name, None)
+        self.doubtful.pop(name, None)
         self.places.went_well(name)
 
     def stand_back(self, moment: float) -> None:
@@ -161,7 +165,12 @@ class Memory(msgspec.Struct):
             self.places.failed(place, moment, FAILING_AT_MOST)
 
     def _learn_of_names(self, answer: Answer, daemonset: DaemonSet) -> None:
-        """A name that is taken is not tried again."""
+        """A name that a stranger has is not tried again; one that may come through late is."""
+        if isinstance(answer.action, CreatePod):
+            if isinstance(answer.error, Unknown):
+                self.doubtful[answer.action.node] = answer.action.name
+            elif answer.error is None or isinstance(answer.error, AlreadyExists):
+                self.doubtful.pop(answer.action.node, None)
         if not answer.taken:
             return
         match answer.action:

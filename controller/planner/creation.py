@@ -16,7 +16,7 @@ from controller.planner.slot import Slot
 def new_pod(board: Board, slot: Slot, revision: Revision) -> CreatePod:
     world = board.world
     name = pod_name(world.daemonset, slot.node, slot.uids, world.predecessors.get(slot.node))
-    return CreatePod(node=slot.node, name=name, revision=revision)
+    return CreatePod(node=slot.node, name=world.doubtful.get(slot.node, name), revision=revision)
 
 
 def creations(board: Board, empty: Sequence[Slot]) -> tuple[list[CreatePod], bool]:

@@ -46,6 +46,8 @@ class World(Value):
     """Whether the caches have seen all of our own writes (D11). If not: look, do not touch."""
     not_before: Mapping[str, float] = {}
     """Node name to the moment (seconds since 1970) before which its failed pod is not replaced."""
+    doubtful: Mapping[str, str] = {}
+    """Node to the name of a pod whose create got no answer: it may yet come through."""
     predecessors: Mapping[str, Predecessor] = {}
     """Node name to the pod that was there last; it goes into the next pod's name."""
     awaited: frozenset[str] = frozenset()

@@ -40,6 +40,13 @@ class LoseRequest:
 
 
 @dataclass(frozen=True)
+class LateRequest:
+    """The connection breaks, and what was asked for is done `seconds` later."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
 class LoseAnswer:
     """It is done, then the connection breaks. `status` instead answers with that code, as a proxy would."""
 
@@ -103,6 +110,7 @@ Effect: TypeAlias = (
     Answer
     | NoConnection
     | LoseRequest
+    | LateRequest
     | LoseAnswer
     | Hang
     | StaleList

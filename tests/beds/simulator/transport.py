@@ -111,6 +111,9 @@ class InProcess:
 
     async def _answer(self, request: Request, where: Route) -> Response:
         effect = self.faults.effect_on(where)
+        if isinstance(effect, faults.LateRequest):
+            asyncio.get_running_loop().call_later(effect.seconds, api.handle, self.cluster, request)
+            raise ConnectionResetError("injected fault: the request is late")
         early = await self._early(effect)
         if early is not None:
             return early

@@ -18,6 +18,7 @@ from tests.beds.simulator.faults import (
     CutLine,
     ErrorEvent,
     Hang,
+    LateRequest,
     LateWatch,
     LoseAnswer,
     LoseRequest,
@@ -45,6 +46,17 @@ async def test_a_busy_server_does_nothing_and_says_when_to_come_back() -> None:
         await api.create(PODS, pod("one"))
     assert (caught.value.status, caught.value.reason, caught.value.retry_after) == (429, "TooManyRequests", 3)
     assert await healthy.find(PODS, "one") is None
+
+
+@virtual_time
+async def test_a_late_request_is_done_when_nobody_waits_for_it_any_more() -> None:
+    api, healthy, _ = api_with(Rule(LateRequest(seconds=5), verb="create", times=1))
+    with pytest.raises(ConnectionResetError):
+        await api.create(PODS, pod("one"))
+    await asyncio.sleep(4.9)
+    assert await healthy.find(PODS, "one") is None
+    await asyncio.sleep(0.2)
+    assert await healthy.find(PODS, "one") is not None
 
 
 @virtual_time
