@@ -30,8 +30,8 @@ class ReadySeen(msgspec.Struct):
     """The `elapsed` of 1970, by our clock when pods were last looked at."""
 
     def look(self, pods: Iterable[Pod], current: Container[str], now: float, moment: float) -> None:
-        """In every pass; `current` are the hashes of the current revision, `now` is in seconds since 1970, `moment` is
-        `elapsed`."""
+        """In every pass; `current` are the hashes of the current revision, `now` is in seconds since 1970, `moment`
+        is `elapsed`."""
         known, ahead = self.known, {}
         for pod in pods:
             said = pod.ready_since

@@ -121,6 +121,8 @@ class Reflector(Generic[W, T]):
                 pause = await self._turn()
             except ApiError as error:
                 pause = self._failed(error)
+                if isinstance(error, errors.NotFound):
+                    await self._is_unknown()
             if pause:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._woken.wait(), pause)  # `relist` does not wait for its end
@@ -265,18 +267,17 @@ class Reflector(Generic[W, T]):
         if not isinstance(before, watch.Filling | watch.Streaming) and not isinstance(error, errors.Gone):
             self._meet(_contact(error))  # the end of an open stream is not news: the next request will show
         if isinstance(error, errors.NotFound):
-            self._is_unknown()
             return MISSING * (1.0 + self._chance())
         if isinstance(error, errors.Unreachable) and not isinstance(before, watch.Filling | watch.Streaming):
             return AWAY * (1.0 + self._chance())
         pause = self._ended() if isinstance(before, watch.Filling | watch.Streaming) else self._backoff.next()
         return max(pause, error.retry_after or 0.0)
 
-    def _is_unknown(self) -> None:
-        """The server does not know the kind. For one that it must know, somebody else has answered."""
-        if self._resource.custom:
-            for change in self._writer.empty():
-                self._on_change(change)
+    async def _is_unknown(self) -> None:
+        """The server does not know the kind, so it has no such objects any more. For one that it must know, somebody
+        else has answered."""
+        if self._resource.custom and self._writer.empty():
+            await self._tell_list("")
 
     def _meet(self, contact: Contact) -> None:
         if contact.state != self._contact:

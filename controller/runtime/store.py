@@ -200,12 +200,11 @@ class StoreWriter(Generic[T]):
         store._swapping.remove(namespace)
         store._swapped.set()
 
-    def empty(self) -> Sequence[Change[T]]:
-        """There are no such objects any more. Nothing changes before the first list: readers wait for that."""
-        if self._namespace in self._store._unfilled:
-            return ()
+    def empty(self) -> bool:
+        """There are no such objects any more: the next `swap` takes in a list without any. Returns whether it may:
+        nothing changes before the first list, since readers wait for that."""
         self._filling = {}
-        return self._swap("")
+        return self._namespace not in self._store._unfilled
 
     def _settle(self, key: Key, new: T | None) -> Sequence[Change[T]]:
         store = self._store
