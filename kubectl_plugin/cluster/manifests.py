@@ -13,6 +13,7 @@ import yaml
 from controller.api.base import JSON, JSONObject, Value
 from controller.api.wellknown import GROUP, KIND
 from kubectl_plugin.failures import CommandError
+from kubectl_plugin.kubectl_yaml import Loader
 
 SUFFIXES: Final = (".json", ".yaml", ".yml")
 """What is read in a folder, as kubectl does; a file that is named may be called anything."""
@@ -102,19 +103,9 @@ def _objects(documents: Iterable[JSON]) -> Iterator[JSONObject]:
             yield document
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # chosen at run time
-    """YAML as Kubernetes reads it: a date is text."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-
-
 def _documents(text: str, source: str) -> list[JSON]:
     try:
-        return [_with_text_keys(one) for one in yaml.load_all(text, Loader=_Loader)]
+        return [_with_text_keys(one) for one in yaml.load_all(text, Loader=Loader)]
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}:" if mark is not None else ""

@@ -24,9 +24,9 @@ def as_text(document: JSONObject, output: Output, *, only_ascii: bool = False) -
     if shown.get("kind") == "List":
         shown["items"] = [_without_managed_fields(one) for one in shown["items"]]
     if output is Output.YAML:
-        import yaml  # only who asks for it pays for it
+        from kubectl_plugin.kubectl_yaml import dumped  # only who asks for it pays for it
 
-        return yaml.safe_dump(shown, allow_unicode=not only_ascii, default_flow_style=False).rstrip("\n")
+        return dumped(shown, only_ascii=only_ascii)
     text = msgspec.json.format(msgspec.json.encode(shown), indent=4).decode()
     return (_BEYOND_ASCII if only_ascii else _UNPRINTABLE).sub(_escaped, text)
 

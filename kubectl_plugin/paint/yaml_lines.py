@@ -7,20 +7,20 @@ from typing import Final
 import yaml
 
 from controller.api.base import JSON
+from kubectl_plugin.kubectl_yaml import Dumper
 from kubectl_plugin.report.revisions.masking import MASK
 
 _ENDLESS: Final = 1 << 30
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(Dumper):
     """Scripts keep their lines."""
 
+    def text(self, value: str, style: str | None = None) -> yaml.ScalarNode:
+        return super().text(value, "|" if "\n" in value else style)
 
-def _text(dumper: _Dumper, value: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
 
-
-_Dumper.add_representer(str, _text)
+_Dumper.add_representer(str, _Dumper.text)
 
 
 def yaml_lines(value: JSON, *, only_ascii: bool) -> list[str]:

@@ -1,0 +1,68 @@
+"""YAML as kubectl reads it, which is neither 1.1 nor 1.2: `y` is true, `1e3` and `0o17` are numbers, `22:30` is text.
+
+Imports PyYAML: import it when there is YAML to read or to write.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, Final
+
+import yaml
+
+_TRUE: Final = ("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON")
+_FALSE: Final = ("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF")
+_WORDS: Final = {
+    **dict.fromkeys(_TRUE, True),
+    **dict.fromkeys(_FALSE, False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+}
+_INTEGER: Final = re.compile(r"[-+]?(0[bB][01]+|0[oO][0-7]+|0[0-7]*|0[xX][0-9a-fA-F]+|[1-9][0-9]*)")
+_OCTAL: Final = re.compile(r"^([-+]?)0([0-7]+)$")
+_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_EXACT: Final = 1 << 53
+_NEXT_LINE: Final = "\x85"
+"""Between other quotes kubectl takes it for a blank."""
+_PLAIN: Final = "!kubectl"
+_MERGE: Final = "tag:yaml.org,2002:merge"
+
+
+def value_of(text: str) -> str | bool | int | float | None:
+    """What kubectl makes of a word without quotes."""
+    if text in _WORDS:
+        return _WORDS[text]
+    digits = text.replace("_", "") if text[0] in "+-.0123456789" and text[:2] != "._" else ""
+    if _INTEGER.fullmatch(digits):
+        whole = int(_OCTAL.sub(r"\g<1>0o\2", digits), 0)
+        if -(1 << 63) <= whole < 1 << 63:
+            return whole
+    if _FLOAT.fullmatch(digits) and math.isfinite(number := float(digits)):
+        return int(number) if number.is_integer() and abs(number) < _EXACT else number
+    return text
+
+
+class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # chosen at run time
+    """A date is text, too."""
+
+
+Loader.yaml_implicit_resolvers = {}
+Loader.add_implicit_resolver(_MERGE, re.compile(r"^<<$"), ["<"])
+Loader.add_implicit_resolver(_PLAIN, re.compile(r"^[-+.0-9~a-zA-Z]|^$"), None)
+Loader.add_constructor(_MERGE, lambda loader, node: loader.construct_scalar(node))  # as a value it is text
+Loader.add_constructor(_PLAIN, lambda loader, node: value_of(loader.construct_scalar(node)))
+
+
+class Dumper(yaml.SafeDumper):
+    """Texts that kubectl, or another reader, would take for something else are in quotes."""
+
+    def text(self, value: str, style: str | None = None) -> yaml.ScalarNode:
+        quoted = '"' if _NEXT_LINE in value else "'" if value_of(value) is not value else style
+        return self.represent_scalar("tag:yaml.org,2002:str", value, style=quoted)
+
+
+Dumper.add_representer(str, Dumper.text)
+
+
+def dumped(document: Any, *, only_ascii: bool) -> str:
+    return yaml.dump(document, Dumper=Dumper, allow_unicode=not only_ascii, default_flow_style=False).rstrip("\n")
