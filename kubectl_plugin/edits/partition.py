@@ -39,12 +39,15 @@ def set_partition(snapshot: Snapshot, value: IntOrPercent) -> Edit:
     )
 
 
-def for_nodes(snapshot: Snapshot, updated: IntOrPercent) -> int:
-    """The partition with which `updated` nodes are updated; a percentage is rounded up, as `partition` rounds down.
+def for_nodes(snapshot: Snapshot, updated: IntOrPercent) -> IntOrPercent:
+    """The partition with which `updated` nodes are updated; of a percentage it is what is left of 100: when nodes
+    join, it is still this share that is updated.
 
-    Raises CommandError when it is not known how many nodes there are. None is no number to reckon with either: of the
-    nodes that come, as many as are not kept old would be updated.
+    For a number raises CommandError when it is not known how many nodes there are. None is no number to reckon with
+    either: of the nodes that come, as many as are not kept old would be updated.
     """
+    if isinstance(updated, str):
+        return f"{100 - int(updated.removesuffix('%'))}%"
     desired = desired_of(snapshot)
     if not desired:
         none = "" if desired is None else ": no node is eligible now"
@@ -53,7 +56,7 @@ def for_nodes(snapshot: Snapshot, updated: IntOrPercent) -> int:
             hints=("give the partition itself: the number of pods that stay old",),
             exit_code=_UNKNOWN,
         )
-    return max(desired - number.scaled(updated, desired, round_up=True), 0)
+    return max(desired - updated, 0)
 
 
 def desired_of(snapshot: Snapshot) -> int | None:

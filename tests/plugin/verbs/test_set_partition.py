@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.plugin.playing import Ran, Scene
-from tests.plugin.scene import canary, held, on_delete
+from tests.plugin.scene import canary, held, join, on_delete
 from tests.plugin.verbs.few_nodes import HOME, acted, few_nodes, patches, rolling_of, stored
 from tests.plugin.verbs.test_pause import images
 
@@ -45,14 +45,32 @@ def test_the_nodes_that_were_named_are_updated_and_no_others() -> None:
 
 @pytest.mark.parametrize(
     ("words", "kept"),
-    [(("3",), 3), (("25%",), "25%"), (("--update", "1"), 3), (("--update", "75%"), 1), (("--update=30%",), 2)],
+    [
+        (("3",), 3),
+        (("25%",), "25%"),
+        (("--update", "1"), 3),
+        (("--update", "75%"), "25%"),
+        (("--update=30%",), "70%"),
+    ],
 )
-def test_a_value_is_kept_as_it_is_and_update_as_the_number_that_it_comes_to(
+def test_a_value_is_kept_as_it_is_and_update_as_what_is_left_of_it(
     scene: Scene, words: tuple[str, ...], kept: int | str
 ) -> None:
     scene.do(scene.edit({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}))
     assert acted(scene, "set-partition", *words).code == 0
     assert rolling_of(stored(scene))["partition"] == kept
+
+
+def test_a_share_stays_that_share_when_nodes_join() -> None:
+    """4 nodes of which half are updated; 4 more come with the old version, and not with the new one."""
+    with few_nodes(partition=4) as scene:
+        assert acted(scene, "set-image", "*=registry.example.com/agent:9").code == 0
+        assert acted(scene, "set-partition", "--update", "50%").code == 0
+        scene.pass_time(600.0)
+        scene.do(join(scene, ("b-01", "b-02", "b-03", "b-04")))
+        scene.pass_time(600.0)
+        updated = [node for node, image in images(scene).items() if image == "9"]
+        assert len(updated) == 4, "half of the eight"
 
 
 @pytest.mark.parametrize("name", ["node-agent", "ads/node-agent", "daemonset.apps.kruise.io/node-agent"])
