@@ -78,6 +78,7 @@ async def _in_session(flags: Global, terminal: Terminal, body: Callable[[Invocat
             namespace=flags.namespace,
             request_timeout=timeout,
             trace=terminal.trace if flags.verbose else None,
+            clock=terminal.clock,
         ) as session:
             return await body(Invocation(session=session, terminal=terminal, output=flags.output))
     except (ApiError, ConfigError) as error:

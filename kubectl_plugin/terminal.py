@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
+from kubectl_plugin.clock import Clock
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Global
 
@@ -45,6 +46,7 @@ class Terminal:
         self.out, self.err = out or sys.stdout or nowhere("w"), err or sys.stderr or nowhere("w")
         self.environ = environ
         self.quiet, self.verbose = flags.quiet, flags.verbose
+        self.clock = Clock(lambda: time.time())
         self.on_screen = self.out.isatty() and environ.get("TERM") != "dumb"
         """Whether stdout is a terminal that can be drawn on."""
         self.interactive = self._in.isatty() and self.out.isatty()
@@ -82,10 +84,10 @@ class Terminal:
         )
 
     def now(self) -> float:
-        """Seconds since 1970; KRUISE_DS_NOW (RFC 3339) stops the clock, for reproducible output."""
+        """Seconds since 1970, by the server; KRUISE_DS_NOW (RFC 3339) stops the clock, for reproducible output."""
         frozen = self.environ.get("KRUISE_DS_NOW")
         if not frozen:
-            return time.time()
+            return self.clock.now()
         try:
             return datetime.fromisoformat(frozen).timestamp()
         except ValueError:

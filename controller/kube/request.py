@@ -42,6 +42,8 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes = b""
     retry_after: float | None = None
     """Seconds, from the `Retry-After` header, where the server sent one."""
+    date: str = ""
+    """The `Date` header."""
 
 
 class Stream(Protocol):

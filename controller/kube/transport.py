@@ -75,7 +75,12 @@ class AiohttpTransport:
                 proxy=self._connection.proxy or None,
             ) as response:
                 answer = await response.read()
-                return Response(status=response.status, body=answer, retry_after=_retry_after(response))
+                return Response(
+                    status=response.status,
+                    body=answer,
+                    retry_after=_retry_after(response),
+                    date=response.headers.get("Date", ""),
+                )
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[_Stream]:

@@ -17,6 +17,7 @@ from controller.kube.connection import Connection
 from controller.kube.request import Request, Response, Stream, Transport
 from controller.kube.sender import CALL_SECONDS, Sender
 from controller.kube.transport import open_transport
+from kubectl_plugin.clock import Clock
 from kubectl_plugin.flags import Global
 from kubectl_plugin.releases import own_version
 
@@ -47,18 +48,20 @@ async def open_session(
     namespace: str | None = None,
     request_timeout: float | None = None,
     trace: Callable[[str], None] | None = None,
+    clock: Clock | None = None,
 ) -> AsyncIterator[Session]:
     """Find out where the server is and who asks; nothing is sent yet. Raises ConfigError.
 
     `request_timeout`: seconds for each answer, 0 for no limit; without it a call, its wait for a busy server
     included, ends within `CALL_SECONDS`. A watch lasts as long as it is read. `trace` gets one line for each
-    request: method, path, status and milliseconds; never a header or a body.
+    request: method, path, status and milliseconds; never a header or a body. `clock` is put right by the answers.
     """
     connection = await connection_for(access)
     user_agent = f"{PROGRAM}/{own_version()}"
     async with open_transport(connection, user_agent) as transport:
+        timed = transport if clock is None else Timed(transport, clock)
         yield session_over(
-            transport if trace is None else Traced(transport, trace),
+            timed if trace is None else Traced(timed, trace),
             connection,
             namespace=namespace,
             request_timeout=request_timeout,
@@ -109,6 +112,20 @@ def access_of(flags: Global) -> Access:
         as_groups=tuple(flags.as_group or ()),
         as_uid=flags.as_uid,
     )
+
+
+class Timed:
+    """A `Transport` that tells `clock` what time the server says it is."""
+
+    def __init__(self, inner: Transport, clock: Clock) -> None:
+        self._inner, self._clock = inner, clock
+        self.stream = inner.stream
+
+    async def exchange(self, request: Request) -> Response:
+        asked = self._clock.local()
+        response = await self._inner.exchange(request)
+        self._clock.heard(response.date, asked)
+        return response
 
 
 class Traced:

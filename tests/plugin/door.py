@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from email.utils import formatdate
 
 import msgspec
 
@@ -21,7 +22,7 @@ class Door:
     """A `Transport`. `user` is who the server says we are; `logs` has the last words of pods, by name."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self.user = USER
+        self.user, self._clock = USER, cluster.clock
         self.logs: dict[str, str] = {}
         self.link = InProcess(cluster, faults=FaultPlan())
 
@@ -31,9 +32,13 @@ class Door:
         self.link.faults.add(Rule(Answer(403, "Forbidden", words), verb=verb, resource=resource))
 
     async def exchange(self, request: Request) -> Response:
+        response = await self._answer(request)
+        return msgspec.structs.replace(response, date=formatdate(self._clock(), usegmt=True))
+
+    async def _answer(self, request: Request) -> Response:
         where = route(request)
         if where.plural == "selfsubjectreviews" and self.link.faults.effect_on(where) is None:
-            return _answer(201, {"kind": "SelfSubjectReview", "status": {"userInfo": {"username": self.user}}})
+            return _said(201, {"kind": "SelfSubjectReview", "status": {"userInfo": {"username": self.user}}})
         if (where.plural, where.subresource) == ("pods", "log") and self.link.faults.effect_on(where) is None:
             return self._log(where)
         return await self.link.exchange(request)
@@ -47,8 +52,8 @@ class Door:
         if where.name in self.logs:
             return Response(status=200, body=self.logs[where.name].encode())
         words = f'previous terminated container in pod "{where.name}" not found'
-        return _answer(400, {"kind": "Status", "status": "Failure", "reason": "BadRequest", "message": words})
+        return _said(400, {"kind": "Status", "status": "Failure", "reason": "BadRequest", "message": words})
 
 
-def _answer(status: int, body: Object) -> Response:
+def _said(status: int, body: Object) -> Response:
     return Response(status=status, body=msgspec.json.encode(body))

@@ -90,11 +90,12 @@ class Scene:
         typed: str = "",
         environ: dict[str, str] | None = None,
         meanwhile: Meanwhile | None = None,
+        clock_ahead: float = 0.0,
     ) -> Ran:
         """Run `kubectl kruise-ds ARGUMENTS…` in this process.
 
         `terminal`: on a terminal, at which a person types `typed`. `meanwhile` happens in the cluster while the verb
-        waits; it is cut off when the verb ends.
+        waits; it is cut off when the verb ends. `clock_ahead`: seconds by which the user's clock is wrong.
         """
         words = [*arguments, *(["--ascii"] if ascii else [])]
         given = {"COLUMNS": str(columns), "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
@@ -103,7 +104,10 @@ class Scene:
         def run(body: Coroutine[Any, Any, T]) -> T:
             return self.do(body if meanwhile is None else self._beside(body, meanwhile))
 
-        with replaced(run=run, now=self.now, door=self.door, environ=given | (environ or {})):
+        def now() -> float:
+            return self.now() + clock_ahead
+
+        with replaced(run=run, now=now, door=self.door, environ=given | (environ or {})):
             return call(words, terminal=terminal, typed=typed)
 
     def check(self, name: str, *arguments: str, **options: Any) -> Ran:

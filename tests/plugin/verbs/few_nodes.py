@@ -62,6 +62,7 @@ class Between(Door):
     """`step` happens before those of the user's requests like `asked` whose numbers, from 1 on, are in `which`."""
 
     def __init__(self, door: Door, step: Callable[[], Awaitable[Any]], asked: str, which: Collection[int]) -> None:
+        super().__init__(door.link.cluster)
         self.user, self.logs, self.link = door.user, door.logs, door.link
         self._step, self._asked, self._which, self._met = step, asked, which, 0
 

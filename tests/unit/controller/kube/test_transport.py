@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from email.utils import parsedate_to_datetime
 
 import pytest
 from aiohttp import web
@@ -55,6 +56,7 @@ async def test_a_request_arrives_as_it_was_written() -> None:
             )
         )
     assert (response.status, response.body, response.retry_after) == (409, b"no", 3.0)
+    assert parsedate_to_datetime(response.date).tzinfo is not None
     assert seen["method"] == "PATCH"
     assert seen["path"] == "/api/v1/namespaces/a%2Fb/pods/x?dryRun=All&labelSelector=a%3Db+c%2C%21d"
     assert seen["body"] == b"[]"
