@@ -73,7 +73,10 @@ class Following:
         """The first state of all. Raises ApiError."""
         await self._list_nodes()
         for one in self.pods:
-            await one.refresh()
+            try:
+                await one.refresh()
+            except Forbidden as error:
+                one.refused(error)
 
     async def follow_nodes(self) -> None:
         while True:

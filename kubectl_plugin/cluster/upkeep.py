@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Final, Protocol, TypeVar
 
-from controller.kube.errors import ApiError, Forbidden, Gone, Unauthorized
+from controller.kube.errors import ApiError, Forbidden, Gone, NotFound, Unauthorized
 
 T = TypeVar("T")
 
@@ -16,6 +16,9 @@ REST: Final = 4.0
 """So many times as long as a read took is the pause before the next one."""
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 30.0
+LASTING: Final = (Unauthorized, Forbidden, NotFound)
+PATIENCE: Final = 30.0
+"""Seconds for which these may come from somebody else on the way, such as a load balancer."""
 LASTED: Final = 5.0
 """Seconds that a watch must have lasted to count as one that works."""
 
@@ -33,6 +36,10 @@ class Watched(Protocol):
         """Read it anew. Raises ApiError."""
         ...
 
+    def refused(self, error: ApiError) -> None:
+        """What `refresh` raises does not pass. Raises it, or does without."""
+        ...
+
     async def watch(self) -> None:
         """Take in what happens from the last known version on, until the server ends the stream. Raises ApiError."""
         ...
@@ -43,6 +50,7 @@ class Upkeep:
 
     def __init__(self) -> None:
         self._troubles: dict[str, str] = {}
+        self._refused: dict[str, float] = {}
 
     @property
     def trouble(self) -> str:
@@ -53,21 +61,27 @@ class Upkeep:
 
     def works(self, name: str) -> None:
         self._troubles.pop(name, None)
+        self._refused.pop(name, None)
+
+    def passes(self, name: str, error: ApiError) -> bool:
+        """Whether it is worth trying on: what only an administrator can mend is waited for a while."""
+        self.failed(name, error)
+        now = asyncio.get_running_loop().time()
+        return not isinstance(error, LASTING) or now - self._refused.setdefault(name, now) < PATIENCE
 
     async def tried(self, name: str, read: Awaitable[T]) -> T | None:
-        """What `read` gives; None where it failed in a way that passes. Raises Unauthorized and Forbidden."""
+        """What `read` gives; None where it failed in a way that passes. Raises ApiError."""
         try:
             found = await read
-        except (Unauthorized, Forbidden):
-            raise
         except ApiError as error:
-            self.failed(name, error)
+            if not self.passes(name, error):
+                raise
             return None
         self.works(name)
         return found
 
     async def keep(self, watched: Watched) -> None:
-        """Until it is over, or cancelled. Raises Unauthorized, and Forbidden when it may not even be read."""
+        """Until it is over, or cancelled. Raises what `watched` does not do without."""
         loop = asyncio.get_running_loop()
         stale = polls = False
         pause = FIRST_PAUSE
@@ -83,18 +97,15 @@ class Upkeep:
                     await asyncio.sleep(max(POLL, REST * (loop.time() - began)))
                     continue
                 await watched.watch()
-            except Unauthorized:
-                raise
-            except Forbidden:
-                if stale:
-                    raise
-                polls = True
-                continue
             except Gone:
                 stale = True
             except ApiError as error:
+                if isinstance(error, Forbidden) and not stale:
+                    polls = True
+                    continue
                 stale = True
-                self.failed(watched.name, error)
+                if not self.passes(watched.name, error):
+                    watched.refused(error)
             if loop.time() - began >= LASTED:
                 pause = FIRST_PAUSE
             else:

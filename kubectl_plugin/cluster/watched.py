@@ -14,7 +14,7 @@ from controller.api.meta import Key
 from controller.kube import errors
 from controller.kube.client import STREAM_SILENCE, Client, Query
 from controller.kube.decode import Bookmark, Malformed, Seen
-from controller.kube.errors import Forbidden, NotFound, Unreadable
+from controller.kube.errors import ApiError, Forbidden, NotFound, Unreadable
 from controller.kube.kinds import DAEMONSETS
 from controller.kube.request import Request, Response
 from controller.kube.sender import Call
@@ -48,10 +48,15 @@ class WatchedObject:
     async def refresh(self) -> None:
         try:
             document = await documents.get(self._invocation.session, DAEMONSETS, self.snapshot.key)
-        except NotFound:
+        except NotFound as error:
+            if error.name != self.snapshot.key.name:  # a proxy's, or of the whole kind
+                raise
             self._went()
             return
         await self._see(document)
+
+    def refused(self, error: ApiError) -> None:
+        raise error
 
     async def watch(self) -> None:
         key = self.snapshot.key
@@ -113,13 +118,9 @@ class WatchedPods:
         found: dict[str, PodDetail] = {}
         token = ""
         while True:
-            try:
-                page = await self._client.page(
-                    PODS, self._namespace, limit=documents.PAGE, token=token, query=self._query
-                )
-            except Forbidden:
-                self.forbidden = True
-                return
+            page = await self._client.page(
+                PODS, self._namespace, limit=documents.PAGE, token=token, query=self._query
+            )
             for item in page.items:
                 if isinstance(item, Seen) and item.obj is not None and item.obj.pod.owner_uid == self._owner:
                     found[item.obj.pod.uid] = item.obj
@@ -128,6 +129,12 @@ class WatchedPods:
                 break
         self.found, self._version = found, page.version
         self._uids = {Key(self._namespace, one.pod.name): uid for uid, one in found.items()}
+        self._on_news()
+
+    def refused(self, error: ApiError) -> None:
+        if not isinstance(error, Forbidden):
+            raise error
+        self.forbidden = True
         self._on_news()
 
     async def watch(self) -> None:

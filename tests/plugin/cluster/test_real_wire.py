@@ -5,6 +5,7 @@ Where something hangs it does so for ever, and the program is told to wait for e
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ pytestmark = pytest.mark.real
 __all__ = ["place"]
 
 FOR_EVER = "--request-timeout=0"
+PAGE = "<html>not here</html>"
 
 
 @dataclass
@@ -59,3 +61,17 @@ async def test_a_pause_and_a_resume_are_written_though_nothing_can_be_listed(bed
         assert (code, out[: out.find("\n")]) == (0, f"daemonset.apps.kruise.io/agent {verb}d"), err
         assert "note: less can be said: nodes: no answer within 1s" in err
         assert (await bed.agent())["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is paused
+
+
+async def test_the_answers_of_a_load_balancer_do_not_end_a_watch_and_the_deletion_does(bed: Bed) -> None:
+    """Its 404 names no object, its 401 and 403 pass. No watch lasts, so the object is read again and again."""
+    passing = [Fault("GET */daemonsets/agent", one, PAGE, skip=1, times=1) for one in (404, 401, 403)]
+    bed.wire.faults += [Fault("GET */daemonsets[?]*watch=1*", 502), *passing]
+    async with asyncio.TaskGroup() as group:
+        watch = group.create_task(bed.run("status", "agent", "-w", seconds=120.0))
+        overs = [group.create_task(fault.over.wait()) for fault in passing]
+        await asyncio.wait([watch, *overs[-1:]], return_when=asyncio.FIRST_COMPLETED)
+        assert not watch.done(), str(watch.result())
+        await bed.place.api.delete(DAEMONSETS, "agent")
+    code, _, err = watch.result()
+    assert (code, "daemonset.apps.kruise.io/agent was deleted" in err) == (1, True), err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from controller.kube.errors import Gone
+from controller.kube.errors import ApiError, Gone
 from kubectl_plugin.cluster.upkeep import Upkeep
 from tests.beds.virtual_time import now, virtual_time
 
@@ -24,6 +24,9 @@ class Forgetful:
 
     async def refresh(self) -> None:
         self.reads.append(now())
+
+    def refused(self, error: ApiError) -> None:
+        raise error
 
     async def watch(self) -> None:
         await asyncio.sleep(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from aiohttp import ClientSession, ClientTimeout, web
@@ -19,14 +19,30 @@ PASSED_ON = ("Content-Type", "Accept")
 
 @dataclass
 class Fault:
-    """What happens to requests like `GET /api/v1/nodes?*`; at most `times` of them, if told."""
+    """What happens to requests like `GET /api/v1/nodes?*`, the first `skip` excepted; to at most `times`, if told."""
 
     like: str
     status: int = 0
     """0: there is never an answer."""
     body: str = ""
+    skip: int = 0
     times: int | None = None
     met: int = 0
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once it has happened `times` times."""
+
+    def hits(self, asked: str) -> bool:
+        if not fnmatchcase(asked, self.like):
+            return False
+        if self.skip:
+            self.skip -= 1
+            return False
+        if self.met == self.times:
+            return False
+        self.met += 1
+        if self.met == self.times:
+            self.over.set()
+        return True
 
 
 class Wire:
@@ -41,8 +57,7 @@ class Wire:
     async def serve(self, request: web.Request) -> web.StreamResponse:
         asked = f"{request.method} {request.path_qs}"
         for fault in self.faults:
-            if fnmatchcase(asked, fault.like) and (fault.times is None or fault.met < fault.times):
-                fault.met += 1
+            if fault.hits(asked):
                 if not fault.status:
                     await asyncio.Event().wait()
                 return web.Response(status=fault.status, text=fault.body)

@@ -206,6 +206,39 @@ def test_it_comes_to_the_same_end_whatever_happens_to_its_watches(rule: Rule) ->
     assert f"{NAME} Held 8/8 updated" in ran.out.splitlines()[-1]
 
 
+PROXY = "<html>404 page not found</html>"
+
+
+@pytest.mark.parametrize("resource", [WATCHES, "pods"])
+@pytest.mark.parametrize("answer", [Answer(404, message=PROXY), Answer(401), Answer(403)], ids=["404", "401", "403"])
+def test_an_answer_that_passes_does_not_end_it(answer: Answer, resource: str) -> None:
+    """The watch breaks, and behind the load balancer nobody knows us for a moment."""
+
+    async def breaks(scene: Scene) -> None:
+        await asyncio.sleep(5.0)
+        scene.door.link.faults.add(Rule(answer, verb="get,list", resource=resource, times=3))
+        scene.door.link.faults.add(Rule(LoseRequest(), verb="watch", resource=resource, times=2))
+        scene.door.link.drop_watches()
+        await all_recovers(scene)
+
+    with canary() as scene:
+        ran = scene.run(*WATCH, "--timeout", "5m", meanwhile=breaks)
+        scene.door.link.faults.check()
+    assert ran.code == 0, ran.err
+    assert f"{NAME} Held 8/8 updated" in ran.out.splitlines()[-1]
+
+
+def test_a_right_that_is_taken_away_for_good_ends_it_after_a_while() -> None:
+    async def taken(scene: Scene) -> None:
+        await asyncio.sleep(5.0)
+        scene.door.forbid("*", WATCHES)
+        scene.door.link.drop_watches()
+
+    with canary() as scene:
+        ran = scene.run(*WATCH, meanwhile=taken)
+    assert (ran.code, "Forbidden" in ran.err) == (1, True)
+
+
 def test_a_server_that_has_forgotten_where_we_were_is_read_anew() -> None:
     async def forgets(scene: Scene) -> None:
         await asyncio.sleep(5.0)
@@ -318,7 +351,9 @@ def test_who_is_not_known_any_more_is_told_so() -> None:
         scene.door.link.drop_watches()
 
     with canary() as scene:
+        began = scene.now()
         ran = scene.run(*WATCH, meanwhile=logs_out)
+        assert 30.0 <= scene.now() - began <= 70.0, "it is tried for half a minute, with pauses that grow"
     assert ran.code == 1
     assert "You must be logged in" in ran.err
 
