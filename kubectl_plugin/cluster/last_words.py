@@ -14,6 +14,8 @@ from kubectl_plugin.cluster.session import Session
 
 LONGEST: Final = 2000
 """Bytes that are read of a line."""
+SECONDS: Final = 2.0
+"""A kubelet that does not answer must not keep anybody from the rest."""
 
 
 async def last_words(session: Session, pod: Key, container: str) -> str:
@@ -22,10 +24,11 @@ async def last_words(session: Session, pod: Key, container: str) -> str:
     query += [("container", container)] if container else []
     call = Call(verb="get", resource="pods/log", what=f"pods/log {pod}")
     try:
-        answer = await session.sender.send(
-            call, Request(method="GET", path=PODS.path(pod, "log"), query=tuple(query))
-        )
-    except ApiError:
+        async with asyncio.timeout(SECONDS):
+            answer = await session.sender.send(
+                call, Request(method="GET", path=PODS.path(pod, "log"), query=tuple(query))
+            )
+    except (ApiError, TimeoutError):
         return ""
     lines = answer.body.decode(errors="replace").strip().splitlines()
     return lines[-1].strip() if lines else ""

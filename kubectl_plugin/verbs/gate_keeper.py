@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import math
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 from kubectl_plugin.cluster.follow import Following, following
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.durations import short
 from kubectl_plugin.edits.promote import course_of
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.gate import Closed, Why, closed
 from kubectl_plugin.report.survey import Survey, survey
+from kubectl_plugin.verbs.deadline import Deadline
 from kubectl_plugin.verbs.status_watch import UNATTENDED, Attendance
 
 LOOK_EVERY: Final = 2.0
@@ -24,12 +22,11 @@ LOOK_EVERY: Final = 2.0
 class Keeper:
     """Follows one generation of one DaemonSet: what somebody else makes of it is not what was to be waited for."""
 
-    def __init__(self, invocation: Invocation, seen: Survey, timeout: float, follow: Following) -> None:
+    def __init__(self, invocation: Invocation, seen: Survey, deadline: Deadline, follow: Following) -> None:
         """See `keeping`."""
-        self._invocation, self._follow, self._timeout = invocation, follow, timeout
+        self._invocation, self._follow, self._deadline = invocation, follow, deadline
         self._daemonset = seen.daemonset
         self._generation = seen.daemonset.generation
-        self._began = asyncio.get_running_loop().time()
         self._told = ""
         self._attendance = Attendance(invocation, several=False)
 
@@ -50,9 +47,10 @@ class Keeper:
             if shut is None:
                 return seen
             self._give_up_if_hopeless(seen, shut)
-            await self._give_up_if_unattended(seen)
+            async with self._deadline.kept():
+                await self._give_up_if_unattended(seen)
             self._tell(shut)
-            await self._follow.changed(min(LOOK_EVERY, max(self._left, 0.0)))
+            await self._follow.changed(min(LOOK_EVERY, max(self._deadline.left, 0.0)))
 
     def tell_the_end(self, seen: Survey) -> None:
         """What was waited for is there."""
@@ -88,8 +86,8 @@ class Keeper:
         if shut.why is Why.PAUSED:
             hint = f"kubectl kruise-ds resume {self._where} lets it go on"
             raise CommandError(shut.text, hints=(hint,), exit_code=ExitCode.WAITING)
-        if self._left <= 0:
-            raise CommandError(f"gave up after {short(self._timeout)}: {shut.text}", exit_code=ExitCode.TIMED_OUT)
+        if self._deadline.left <= 0:
+            raise CommandError(f"gave up after {self._deadline.text}: {shut.text}", exit_code=ExitCode.TIMED_OUT)
 
     async def _give_up_if_unattended(self, seen: Survey) -> None:
         if self._attendance.pending_for(seen) < UNATTENDED:
@@ -107,18 +105,14 @@ class Keeper:
             self._invocation.terminal.note(f"waiting: {trouble or shut.text}")
 
     @property
-    def _left(self) -> float:
-        """Seconds of the time that it may take."""
-        passed = asyncio.get_running_loop().time() - self._began
-        return self._timeout - passed if self._timeout else math.inf
-
-    @property
     def _where(self) -> str:
         return f"{self._daemonset.name} -n {self._daemonset.namespace}"
 
 
 @asynccontextmanager
-async def keeping(invocation: Invocation, seen: Survey, timeout: float) -> AsyncIterator[Keeper]:
-    """A keeper while the block runs. `timeout`: seconds from now on for everything; 0 for no end. Raises ApiError."""
-    async with following(invocation, (seen.snapshot,)) as follow:
-        yield Keeper(invocation, seen, timeout, follow)
+async def keeping(invocation: Invocation, seen: Survey, deadline: Deadline) -> AsyncIterator[Keeper]:
+    """A keeper while the block runs. Raises ApiError."""
+    async with AsyncExitStack() as stack:
+        async with deadline.kept():
+            follow = await stack.enter_async_context(following(invocation, (seen.snapshot,)))
+        yield Keeper(invocation, seen, deadline, follow)

@@ -21,6 +21,7 @@ from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.acting import Change, carry_out, will_ask
 from kubectl_plugin.verbs.carrying_out import legible
+from kubectl_plugin.verbs.deadline import Deadline
 from kubectl_plugin.verbs.gate_keeper import keeping
 
 
@@ -39,8 +40,9 @@ class Asked:
 
 async def promote(invocation: Invocation, asked: Asked, acting: Acting) -> int:
     _check(asked, acting)
-    soak, timeout = seconds_of(asked.soak, "--soak"), seconds_of(asked.timeout, "--timeout")
-    seen = survey(await reads.snapshot(invocation, asked.name))
+    soak, deadline = seconds_of(asked.soak, "--soak"), Deadline(asked.timeout)
+    async with deadline.kept():
+        seen = survey(await reads.snapshot(invocation, asked.name))
 
     async def judge() -> None:
         """Canaries may have crashed since."""
@@ -55,7 +57,7 @@ async def promote(invocation: Invocation, asked: Asked, acting: Acting) -> int:
         change = Change(seen.snapshot, _edit(seen, asked), _question(seen, asked), judge)
         return await _carry_out(invocation, change, acting)
     acting = _agreed(invocation, _question(seen, asked), acting)
-    async with keeping(invocation, seen, timeout) as keeper:
+    async with keeping(invocation, seen, deadline) as keeper:
         if not asked.force:
             seen = await keeper.until_open(soak)
         change = Change(seen.snapshot, _edit(seen, asked), judge=judge)

@@ -14,12 +14,12 @@ from kubectl_plugin.cluster import controller
 from kubectl_plugin.cluster.follow import APART, Following, following
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.last_words import LastWords
-from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.status.endings import Ending, gone, named_apart, unattended
 from kubectl_plugin.report.survey import Survey
+from kubectl_plugin.verbs.deadline import Deadline
 from kubectl_plugin.verbs.status_look import Asked, Look, Outline, chosen, look
 from kubectl_plugin.verbs.status_screens import Screen, screen
 
@@ -38,7 +38,12 @@ async def watch(invocation: Invocation, asked: Asked) -> int:
     """The highest code of all objects."""
     if invocation.output not in (None, Output.JSON, Output.WIDE):
         raise CommandError(f"-w has no output format {invocation.output}: use json", exit_code=ExitCode.USAGE)
-    seconds = seconds_of(asked.timeout, "--timeout") or math.inf
+    deadline = Deadline(asked.timeout)
+    async with deadline.kept():
+        return await _watched(invocation, asked, deadline)
+
+
+async def _watched(invocation: Invocation, asked: Asked, deadline: Deadline) -> int:
     meant = await chosen(invocation, asked, everything=False)
     if meant.absent:
         raise meant.absent[0]
@@ -51,7 +56,7 @@ async def watch(invocation: Invocation, asked: Asked) -> int:
         async with following(invocation, found) as follow:
             shown = screen(invocation, plain=asked.plain, several=several, scope=scope)
             keys = [one.daemonset.key for one in found]
-            endings = await _Watch(invocation, asked, follow, shown, seconds=seconds, several=several).run(keys)
+            endings = await _Watch(invocation, asked, follow, shown, deadline=deadline, several=several).run(keys)
     for ending in named_apart(endings, [key.namespace for key in keys]):
         if ending.error is not None:
             invocation.terminal.fail(ending.error)
@@ -66,11 +71,11 @@ class _Watch:
         follow: Following,
         shown: Screen,
         *,
-        seconds: float,
+        deadline: Deadline,
         several: bool,
     ) -> None:
         self._invocation, self._asked, self._follow, self._screen = invocation, asked, follow, shown
-        self._ends_at = asyncio.get_running_loop().time() + seconds
+        self._deadline = deadline
         self._words = LastWords(invocation.session)
         self._attendance = Attendance(invocation, several=several)
 
@@ -84,13 +89,13 @@ class _Watch:
             if any(one.doubtful for one in seen):
                 self._follow.doubt_the_nodes()
             endings = [self._ending(key.name, one) for key, one in zip(keys, looks, strict=True)]
-            late = loop.time() >= self._ends_at
+            late = self._deadline.left <= 0
             if late or _decided(endings, fail_fast=self._asked.fail_fast):
                 self._screen.close(seen)
                 return [ending or self._unfinished(one, late) for ending, one in zip(endings, looks, strict=True)]
             self._screen.show(seen, self._follow.trouble)
             took = loop.time() - began
-            pause = min(max(TICK, REST * took), self._ends_at - loop.time())
+            pause = min(max(TICK, REST * took), self._deadline.left)
             await self._follow.changed(pause, apart=max(APART, REST * took))
 
     async def _look(self, snapshot: Snapshot | None) -> Look | Outline | None:

@@ -75,3 +75,11 @@ async def test_the_answers_of_a_load_balancer_do_not_end_a_watch_and_the_deletio
         await bed.place.api.delete(DAEMONSETS, "agent")
     code, _, err = watch.result()
     assert (code, "daemonset.apps.kruise.io/agent was deleted" in err) == (1, True), err
+
+
+@pytest.mark.parametrize("hangs", ["GET */daemonsets/agent", "GET */pods[?]*", "GET */nodes[?]*"])
+async def test_a_timeout_ends_what_hangs_for_ever(bed: Bed, hangs: str) -> None:
+    bed.wire.faults += [Fault(hangs)]
+    for verb in (("status", "agent", "-w"), ("promote", "agent", "--wait")):
+        code, _, err = await bed.run(*verb, "--timeout=2s", FOR_EVER)
+        assert (code, err) == (3, "error: timed out after 2s: the server does not answer\n")

@@ -344,7 +344,7 @@ def test_the_time_that_it_may_take_is_over() -> None:
     with canary() as scene:
         ran = promote(scene, "--wait", "--timeout", "1m")
         assert ran.code == 3
-        assert ran.err.splitlines()[-1].startswith("error: gave up after 60s: step 2 is not finished: ")
+        assert ran.err.splitlines()[-1].startswith("error: gave up after 1m: step 2 is not finished: ")
         assert not written(scene)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.beds.api import DAEMONSETS, NAMESPACES, PODS
 from tests.beds.nodes.behaviour import Behaviour
-from tests.beds.simulator.faults import Answer, CloseWatch, ErrorEvent, LoseRequest, Rule
+from tests.beds.simulator.faults import Answer, CloseWatch, ErrorEvent, Hang, LoseRequest, Rule
 from tests.beds.simulator.kinds import CONFIGMAPS
 from tests.plugin import scene as scenes
 from tests.plugin.scene import NAME, NAMESPACE, NOW, PACE, Ran, Scene, canary, held, paused, settled, template
@@ -237,6 +237,38 @@ def test_a_right_that_is_taken_away_for_good_ends_it_after_a_while() -> None:
     with canary() as scene:
         ran = scene.run(*WATCH, meanwhile=taken)
     assert (ran.code, "Forbidden" in ran.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Rule(Hang(), resource="pods/log"),
+        Rule(Hang(), verb="get", resource=WATCHES),
+        Rule(Hang(), verb="list", resource="pods"),
+        Rule(Hang(), verb="list", resource="nodes"),
+        Rule(Hang(), verb="list", resource="controllerrevisions*"),
+        Rule(Hang(), verb="watch"),
+        Rule(Hang(), resource="*"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("verb", [WATCH, ("promote", NAME, "-n", NAMESPACE, "--wait")], ids=["status", "promote"])
+def test_the_timeout_covers_everything_that_hangs(verb: tuple[str, ...], rule: Rule) -> None:
+    with canary() as scene:
+        scene.door.link.faults.add(rule)
+        began = scene.now()
+        ran = scene.run(*verb, "--timeout", "3s")
+        assert scene.now() - began <= 4.0
+    assert ran.code == 3, ran.err
+    assert " after 3s: " in ran.err
+
+
+def test_a_log_that_hangs_is_not_waited_for() -> None:
+    with canary() as scene:
+        scene.door.link.faults.add(Rule(Hang(), resource="pods/log"))
+        began = scene.now()
+        assert scene.run("status", NAME, "-n", NAMESPACE).code == 0
+        assert scene.now() - began <= 2.5
 
 
 def test_a_server_that_has_forgotten_where_we_were_is_read_anew() -> None:

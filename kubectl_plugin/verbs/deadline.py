@@ -1,0 +1,40 @@
+"""`--timeout`: one end for everything that a verb waits for, the server's answers too."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from kubectl_plugin.durations import seconds_of
+from kubectl_plugin.failures import CommandError, ExitCode
+
+GRACE: Final = 0.5
+"""Seconds for who notices by itself, and can say how far it is."""
+
+
+class Deadline:
+    def __init__(self, text: str) -> None:
+        """`text`: such as 10m; nothing, or 0, is no end. Begins now. Raises CommandError (2)."""
+        self.text = text
+        seconds = seconds_of(text, "--timeout") or math.inf
+        self._at = asyncio.get_running_loop().time() + seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds."""
+        return self._at - asyncio.get_running_loop().time()
+
+    @asynccontextmanager
+    async def kept(self) -> AsyncIterator[None]:
+        """What is in the block is given up at the deadline. Raises CommandError (3). Not for writes."""
+        try:
+            async with asyncio.timeout_at(None if self._at == math.inf else self._at + GRACE) as scope:
+                yield
+        except TimeoutError:
+            if not scope.expired():
+                raise
+            words = f"timed out after {self.text}: the server does not answer"
+            raise CommandError(words, exit_code=ExitCode.TIMED_OUT) from None
