@@ -30,7 +30,7 @@ _CONTROLS: Final = {code: " " for code in (*range(0x20), *range(0x7F, 0xA0)) if 
 
 
 class Terminal:
-    """One pair of streams. `interactive`: a person sits at both ends and can be asked."""
+    """Its streams. `interactive`: a person types at one and reads questions on stderr; stdout may go elsewhere."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Terminal:
         self.clock = Clock(lambda: time.time())
         self.on_screen = self.out.isatty() and environ.get("TERM") != "dumb"
         """Whether stdout is a terminal that can be drawn on."""
-        self.interactive = self._in.isatty() and self.out.isatty()
+        self.interactive = self._in.isatty() and self.err.isatty()
         self.ascii = flags.ascii or not _speaks_utf8(self.out, environ)
         self.lost = ""
         """Why something of the result could not be printed, after `outlive_the_reader`."""
@@ -155,6 +155,11 @@ class Terminal:
         except KeyboardInterrupt:
             self._tell("")
             raise
+
+    @property
+    def never_asks(self) -> bool:
+        """Because somebody said so: then it goes ahead."""
+        return self.environ.get("KRUISE_DS_PROMPT") == "never"
 
     @property
     def may_ask(self) -> bool:

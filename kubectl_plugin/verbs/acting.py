@@ -23,7 +23,7 @@ from kubectl_plugin.report import gitops
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.verbs.carrying_out import Change, Hand, legible, writes
 
-__all__ = ["Change", "Chosen", "carry_out", "carry_out_all", "choose", "will_ask"]
+__all__ = ["Change", "Chosen", "agree", "carry_out", "carry_out_all", "choose", "will_ask"]
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ async def carry_out_all(
     if len(snapshots) > 1:
         changes = await _agreed_to_all(invocation, changes, acting)
     elif changes[0].ask is not None and changes[0].edit.operations:
-        await _agree(invocation, changes[0].ask, acting, changes[0].judge)
+        await agree(invocation, snapshots[0].key.name, changes[0].ask, acting, changes[0].judge)
     hand = Hand(invocation, acting, verb, several=len(snapshots) > 1)
     try:
         for change in changes:
@@ -148,17 +148,21 @@ def _caution(invocation: Invocation, change: Change) -> None:
         invocation.terminal.warn(legible(invocation.terminal, caution.text), *caution.hints)
 
 
-async def _agree(invocation: Invocation, question: str, acting: Acting, judge: Judge | None = None) -> None:
-    """Raises CommandError (6) for a no, and what `judge` says after a yes. Nobody there, or nothing to be written: no
-    question.
+async def agree(invocation: Invocation, what: str, question: str, acting: Acting, judge: Judge | None = None) -> bool:
+    """Whether it was asked; with `-y`, or where nothing is written, it is not. `judge` looks again after a yes.
+
+    Raises CommandError (6) for a no, and where nobody can be asked about `what`.
     """
     terminal = invocation.terminal
-    if not will_ask(invocation, acting):
-        return
+    if not writes(acting) or acting.yes or terminal.never_asks:
+        return False
+    if not terminal.may_ask:
+        raise _nobody_to_ask(what)
     if not terminal.ask(legible(terminal, question)):
         raise CommandError("nothing was changed", exit_code=ExitCode.REFUSED, prefix="")
     if judge is not None:
         await judge()
+    return True
 
 
 async def _agreed_to_all(invocation: Invocation, changes: Sequence[Change], acting: Acting) -> list[Change]:
@@ -166,16 +170,12 @@ async def _agreed_to_all(invocation: Invocation, changes: Sequence[Change], acti
     terminal = invocation.terminal
     if not any(change.edit.operations for change in changes):
         return [*changes]
-    if writes(acting) and not acting.yes and not terminal.may_ask:
-        raise CommandError(
-            f"{_count(changes)} would be changed, and there is no terminal to ask",
-            hints=("add --yes if that is what you want",),
-            exit_code=ExitCode.REFUSED,
-        )
-    if not will_ask(invocation, acting):
-        return [*changes]
     lines = (line for change in changes for line in _outlook(change, quiet=terminal.quiet))
-    await _agree(invocation, "\n".join((f"{_count(changes)}:", *lines, "Continue?")), acting)
+    question = "\n".join((f"{_count(changes)}:", *lines, "Continue?"))
+    if writes(acting) and not acting.yes and terminal.never_asks:
+        raise _nobody_to_ask(_count(changes))
+    if not await agree(invocation, _count(changes), question, acting):
+        return [*changes]
     return [with_fields(change, edit=replace(change.edit, details=())) for change in changes]
 
 
@@ -185,6 +185,14 @@ def _outlook(change: Change, *, quiet: bool) -> Iterator[str]:
     if change.edit.operations:
         *told, _ = (change.ask or "").split("\n")
         yield from (f"    {line}" for line in (*told, *(() if quiet else change.edit.details)))
+
+
+def _nobody_to_ask(what: str) -> CommandError:
+    return CommandError(
+        f"{what} would be changed, and there is no terminal to ask",
+        hints=("add --yes if that is what you want",),
+        exit_code=ExitCode.REFUSED,
+    )
 
 
 def _count(objects: Sequence[object]) -> str:

@@ -19,8 +19,7 @@ from kubectl_plugin.flags import Acting, DryRun
 from kubectl_plugin.report.gate import Closed, Why, closed
 from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.report.values import int_or_percent
-from kubectl_plugin.verbs.acting import Change, carry_out, will_ask
-from kubectl_plugin.verbs.carrying_out import legible
+from kubectl_plugin.verbs.acting import Change, agree, carry_out, will_ask
 from kubectl_plugin.verbs.deadline import Deadline
 from kubectl_plugin.verbs.gate_keeper import keeping
 
@@ -56,7 +55,9 @@ async def promote(invocation: Invocation, asked: Asked, acting: Acting) -> int:
             _refuse_if_closed(seen, soak)
         change = Change(seen.snapshot, _edit(seen, asked), _question(seen, asked), judge)
         return await _carry_out(invocation, change, acting)
-    acting = _agreed(invocation, _question(seen, asked), acting)
+    question = _question(seen, asked)
+    if question is not None and await agree(invocation, seen.snapshot.key.name, question, acting):
+        acting = with_fields(acting, yes=True)
     async with keeping(invocation, seen, deadline) as keeper:
         if not asked.force:
             seen = await keeper.until_open(soak)
@@ -127,12 +128,3 @@ async def _carry_out(invocation: Invocation, change: Change, acting: Acting) -> 
     if change.ask is not None and will_ask(invocation, acting):
         change = with_fields(change, edit=replace(change.edit, details=()))
     return await carry_out(invocation, change, acting, verb="promote")
-
-
-def _agreed(invocation: Invocation, question: str | None, acting: Acting) -> Acting:
-    """Who waits is asked before, not after. Raises CommandError (6) for a no."""
-    if question is None or not will_ask(invocation, acting):
-        return acting
-    if not invocation.terminal.ask(legible(invocation.terminal, question)):
-        raise CommandError("nothing was changed", exit_code=ExitCode.REFUSED, prefix="")
-    return with_fields(acting, yes=True)

@@ -23,6 +23,6 @@ def _change(snapshot: Snapshot, asks: bool) -> Change:
     """The look ahead stands in the question, or where nobody is asked, under the result."""
     edit = edits.restart(snapshot)
     if not asks:
-        return Change(snapshot, edit)
+        return Change(snapshot, edit, ask="Continue?")
     lines = (f"Restart {snapshot.key.name}?", *(f"  {line}" for line in edit.details), "Continue?")
     return Change(snapshot, replace(edit, details=()), ask="\n".join(lines))

@@ -83,10 +83,9 @@ def _change(invocation: Invocation, snapshot: Snapshot, wish: Wish, acting: Acti
     if not edit.operations:
         return Change(snapshot, replace(edit, warnings=still_kept(snapshot, target)))
     lines = preview(snapshot, target, wish, edit, width=invocation.terminal.width - 2)
-    if not will_ask(invocation, acting):
-        return Change(snapshot, replace(edit, details=lines))
+    asks = will_ask(invocation, acting)
     question = (headline(snapshot, target), *(f"  {line}" for line in lines), "Continue?")
-    return Change(snapshot, edit, ask="\n".join(question))
+    return Change(snapshot, edit if asks else replace(edit, details=lines), ask="\n".join(question))
 
 
 def _nothing_more(invocation: Invocation, snapshot: Snapshot, back: RevisionDetail) -> Change:

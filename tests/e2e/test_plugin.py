@@ -108,9 +108,9 @@ async def test_an_operator_needs_no_more_than_their_role(bed: Workspace, plane: 
             await plugin.ok(verb, "demo")
         await plugin.ok("set-partition", "demo", "4")
         await plugin.ok("promote", "demo", "--to=3", "--force")
-        await plugin.ok("rollback", "demo")
+        await plugin.ok("rollback", "demo", "-y")
         assert (await plugin.run("status", "demo", "-w", "--timeout=60s")).code == 0
-        await plugin.ok("restart", "demo")
+        await plugin.ok("restart", "demo", "-y")
         assert (await plugin.run("status", "demo", "-w", "--timeout=60s")).code == 0
         assert nodes_with(witness, "v1") == {*FEW}
     (found,) = await bed.api.list(DAEMONSETS)
@@ -132,9 +132,9 @@ async def test_whoever_may_only_look_is_refused_in_words_they_can_act_on(bed: Wo
         for words in (
             ("pause", "demo"),
             ("set-partition", "demo", "0"),
-            ("promote", "demo", "--full", "--force"),
-            ("rollback", "demo"),
-            ("restart", "demo"),
+            ("promote", "demo", "--full", "--force", "-y"),
+            ("rollback", "demo", "-y"),
+            ("restart", "demo", "-y"),
             ("set-image", "demo", "*=registry.example.com/demo:v3"),
         ):
             ran = await plugin.run(*words)

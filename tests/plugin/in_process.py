@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -57,11 +57,14 @@ def replaced(
         yield
 
 
-def call(words: list[str], *, terminal: bool, typed: str) -> Ran:
-    """`kubectl kruise-ds WORDS`; on a `terminal` a person types `typed`."""
+def call(words: list[str], *, terminal: bool, typed: str, elsewhere: Collection[str] = ()) -> Ran:
+    """`kubectl kruise-ds WORDS`; on a `terminal` a person types `typed`. Of `stdin`, `stdout` and `stderr` those that
+    lead `elsewhere` are no terminals.
+    """
     from kubectl_plugin.program import NAME, app
 
-    given, out, err = (_Stream(terminal=terminal) for _ in range(3))
+    names = ("stdin", "stdout", "stderr")
+    given, out, err = (_Stream(terminal=terminal and name not in elsewhere) for name in names)
     given.write(typed)
     given.seek(0)
     code = 0

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any, TypeVar
 
@@ -91,11 +91,13 @@ class Scene:
         environ: dict[str, str] | None = None,
         meanwhile: Meanwhile | None = None,
         clock_ahead: float = 0.0,
+        elsewhere: Collection[str] = (),
     ) -> Ran:
         """Run `kubectl kruise-ds ARGUMENTS…` in this process.
 
-        `terminal`: on a terminal, at which a person types `typed`. `meanwhile` happens in the cluster while the verb
-        waits; it is cut off when the verb ends. `clock_ahead`: seconds by which the user's clock is wrong.
+        `terminal`: on a terminal, at which a person types `typed`; not the streams `elsewhere`. `meanwhile` is in
+        the cluster while the verb waits, and cut off when it ends. `clock_ahead`: seconds by which the user's
+        clock is wrong.
         """
         words = [*arguments, *(["--ascii"] if ascii else [])]
         given = {"COLUMNS": str(columns), "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
@@ -108,7 +110,7 @@ class Scene:
             return self.now() + clock_ahead
 
         with replaced(run=run, now=now, door=self.door, environ=given | (environ or {})):
-            return call(words, terminal=terminal, typed=typed)
+            return call(words, terminal=terminal, typed=typed, elsewhere=elsewhere)
 
     def check(self, name: str, *arguments: str, **options: Any) -> Ran:
         """Run a verb and compare all it wrote with `golden/NAME.txt`."""

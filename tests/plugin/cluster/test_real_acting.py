@@ -71,7 +71,7 @@ async def test_every_verb_writes_what_it_says(place: Place) -> None:
     assert agent["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.example.com/agent:2"
     assert (await place.rolling())["partition"] == 3
     assert agent["metadata"]["annotations"]["kubernetes.io/change-cause"] == "JIRA-7"
-    await place.act("restart", "agent")
+    await place.act("restart", "agent", "-y")
     agent = await place.agent()
     assert "kubectl.kubernetes.io/restartedAt" in agent["spec"]["template"]["metadata"]["annotations"]
     last = json.loads(agent["metadata"]["annotations"]["kruise-ds/last-action"])

@@ -70,7 +70,7 @@ async def test_exactly_the_canary_goes_back(real_bed: Bed, plane: ControlPlane) 
     bed = real_bed
     await failing_canary(bed)
     before = identities(await bed.pods())
-    ran = await kruise_ds(bed, plane, "rollback", "agent")
+    ran = await kruise_ds(bed, plane, "rollback", "agent", "-y")
     assert ran.code == 0, ran.err
     assert ran.out.splitlines()[:4] == [
         "daemonset.apps.kruise.io/agent rolled back to revision 1 (now revision 3)",

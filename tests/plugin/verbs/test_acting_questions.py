@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.plugin.playing import Ran, Scene
+from tests.plugin.scene import canary
 from tests.plugin.verbs.few_nodes import (
     HOME,
     acted,
@@ -45,16 +46,43 @@ def test_a_no_changes_nothing(scene: Scene) -> None:
     [
         ((), {"terminal": True, "typed": "y\n"}),
         (("-y",), {"terminal": True}),
-        ((), {}),
+        ((), {"terminal": True, "typed": "y\n", "elsewhere": ["stdout"]}),
         ((), {"terminal": True, "environ": {"KRUISE_DS_PROMPT": "never"}}),
         ((), {"typed": "yes\n", "environ": {"KRUISE_DS_PROMPT": "always"}}),
     ],
-    ids=["yes", "flag", "no terminal", "never", "always"],
+    ids=["yes", "flag", "a yes before | tee", "never", "always"],
 )
 def test_it_goes_ahead(scene: Scene, words: tuple[str, ...], options: dict[str, Any]) -> None:
     ran = acted(scene, "restart", *words, **options)
     assert (ran.code, ran.out.splitlines()[0]) == (0, "daemonset.apps.kruise.io/node-agent restarted")
     assert len(patches(scene)) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("restart",), ("rollback",), ("promote", "--full", "--force"), ("set-partition", "24")],
+    ids=lambda words: words[0],
+)
+@pytest.mark.parametrize(
+    "elsewhere", [("stdin",), ("stderr",), ("stdin", "stdout", "stderr")], ids=["</dev/null", "2>file", "no terminal"]
+)
+def test_what_asks_is_refused_where_nobody_can_read_the_question_and_answer(
+    words: tuple[str, ...], elsewhere: tuple[str, ...]
+) -> None:
+    with canary() as scene:
+        ran = acted(scene, *words, terminal=True, typed="y\n", elsewhere=elsewhere)
+        assert (ran.code, ran.out, patches(scene)) == (6, "", [])
+        assert ran.err.endswith(
+            "error: node-agent would be changed, and there is no terminal to ask\n"
+            "  hint: add --yes if that is what you want\n"
+        )
+        assert acted(scene, *words, "-y").code == 0
+
+
+def test_before_a_pipe_it_is_asked_and_a_no_is_a_no(scene: Scene) -> None:
+    ran = acted(scene, "restart", terminal=True, typed="n\n", elsewhere=["stdout"])
+    assert (ran.code, ran.out, patches(scene)) == (6, "", [])
+    assert "Continue? [y/N]" in ran.err
 
 
 @pytest.mark.parametrize("words", [("--dry-run=client",), ("--dry-run=server",), ("--print-patch",)])

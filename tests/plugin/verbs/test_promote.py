@@ -86,7 +86,7 @@ def test_to_a_value_and_fully() -> None:
         assert promote(scene, "--to", "12").out.startswith(f"{LINE} promoted (partition 16 -> 12)\n")
         assert partition(scene) == 12
         scene.do(scene.until(lambda one: one["status"]["rollout"]["phase"] == "Held" and _done(one) == 12))
-        assert promote(scene, "--full").out.startswith(f"{LINE} promoted fully (partition 12 -> 0)\n")
+        assert promote(scene, "--full", "-y").out.startswith(f"{LINE} promoted fully (partition 12 -> 0)\n")
         assert partition(scene) == 0
 
 
@@ -116,7 +116,7 @@ def test_health_is_judged_again_after_the_answer() -> None:
         assert "error: step 2 is not finished: 6 of 8 nodes updated" in ran.err
 
 
-@pytest.mark.parametrize("more", [("--full",), ("--wait", "--full")])
+@pytest.mark.parametrize("more", [("--full", "-y"), ("--wait", "--full", "-y")])
 def test_health_is_judged_again_before_a_write_is_repeated(more: tuple[str, ...]) -> None:
     async def crash() -> None:
         await two_canaries_crash(scene)
@@ -165,7 +165,7 @@ def test_a_template_that_the_server_refuses_is_told_in_its_words() -> None:
         assert 'violates PodSecurity "restricted"' in ran.err
 
 
-@pytest.mark.parametrize("way", [["--full"], ["--to", "8"]])
+@pytest.mark.parametrize("way", [["--full", "-y"], ["--to", "8"]])
 def test_a_step_that_was_asked_for_by_its_value_needs_the_present_one_finished_too(way: list[str]) -> None:
     with canary() as scene:
         assert promote(scene, *way).code == 6

@@ -23,13 +23,13 @@ def test_the_preview_of_a_rollout_that_is_under_way() -> None:
 
 def test_paused_it_warns() -> None:
     with paused() as scene:
-        scene.check("acting/restart-paused", "restart", "node-agent", "-n", "observability")
+        scene.check("acting/restart-paused", "restart", "node-agent", "-y", "-n", "observability")
 
 
 def test_every_pod_is_another_one_afterwards() -> None:
     with few_nodes() as scene:
         before = {pod["metadata"]["uid"] for pod in scene.do(scene.api.list(PODS))}
-        acted(scene, "restart", "--reason", "leak")
+        acted(scene, "restart", "-y", "--reason", "leak")
         metadata = stored(scene)["spec"]["template"]["metadata"]
         assert list(metadata["annotations"]) == ["kubectl.kubernetes.io/restartedAt"]
         assert stored(scene)["metadata"]["annotations"]["kubernetes.io/change-cause"] == "leak"

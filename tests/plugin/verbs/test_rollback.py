@@ -42,7 +42,9 @@ class Seen(NamedTuple):
 
 
 def rollback(scene: Scene, *arguments: str, **options: Any) -> Ran:
-    return scene.run("rollback", NAME, "-n", NAMESPACE, *arguments, **options)
+    """Where nobody is asked, with -y."""
+    agreed = () if options.get("terminal") else ("-y",)
+    return scene.run("rollback", NAME, "-n", NAMESPACE, *arguments, *agreed, **options)
 
 
 def live(scene: Scene) -> Object:
@@ -400,17 +402,17 @@ SECOND = Ran(
 
 def test_a_double_press_does_not_bring_the_abandoned_revision_back() -> None:
     with canary() as scene:
-        assert rollback(scene, "-y").code == 0
-        assert rollback(scene, "-y") == SECOND
+        assert rollback(scene).code == 0
+        assert rollback(scene) == SECOND
         assert len(written(scene)) == 1
 
 
 def test_a_later_one_does_not_bring_the_abandoned_revision_back() -> None:
     with canary() as scene:
-        rollback(scene, "-y")
+        rollback(scene)
         settle(scene)
         before = pods(scene)
-        assert rollback(scene, "-y") == SECOND
+        assert rollback(scene) == SECOND
         scene.pass_time(600.0)
         assert pods(scene) == before
 
@@ -456,30 +458,28 @@ def test_the_question(columns: int) -> None:
 @pytest.mark.parametrize("columns", [80, 200])
 def test_what_is_told_where_nobody_is_asked(columns: int) -> None:
     with canary() as scene:
-        scene.check(f"rollback/told-{columns}", "undo", NAME, "-n", NAMESPACE, columns=columns)
+        scene.check(f"rollback/told-{columns}", "undo", NAME, "-n", NAMESPACE, "-y", columns=columns)
 
 
-@pytest.mark.parametrize("yes", [True, False], ids=["-y", "no terminal"])
-def test_the_pause_of_another_person_is_not_lifted_where_nobody_is_asked(yes: bool) -> None:
-    more = ("-y",) if yes else ()
+def test_the_pause_of_another_person_is_not_lifted_where_nobody_is_asked() -> None:
     with paused() as scene:
         scene.door.user = "pipeline"
-        refused = rollback(scene, *more)
+        refused = rollback(scene)
         assert (refused.code, written(scene)) == (6, [])
         assert 'node-agent is paused by alice@example.com: "CVE triage"; a rollback would lift that' in refused.err
-        assert rollback(scene, *more, "--dry-run=server").code == 0
+        assert rollback(scene, "--dry-run=server").code == 0
         assert live(scene)["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is True
-        assert rollback(scene, *more, "--lift-pause").code == 0
+        assert rollback(scene, "--lift-pause").code == 0
         assert live(scene)["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is False
 
 
 def test_neither_is_one_that_nobody_noted_nor_any_by_somebody_unknown() -> None:
     with held() as scene:
         scene.do(scene.edit({"spec": rolling(paused=True)}))
-        assert rollback(scene, "-y").code == 6
+        assert rollback(scene).code == 6
     with paused() as scene:
         scene.door.user = ""
-        assert rollback(scene, "-y").code == 6
+        assert rollback(scene).code == 6
         assert written(scene) == []
 
 
@@ -491,7 +491,7 @@ def test_who_sees_the_question_or_keeps_the_pause_is_not_refused() -> None:
         assert "paused true -> false" in ran.err
     with paused() as scene:
         scene.door.user = "pipeline"
-        assert rollback(scene, "-y", "--keep-paused").code == 0
+        assert rollback(scene, "--keep-paused").code == 0
         assert live(scene)["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is True
 
 

@@ -113,7 +113,7 @@ MISREAD = (
 
 
 def test_message_5_is_a_warning_in_a_script(scene: Scene) -> None:
-    assert acted(scene, "set-partition", "30", "-q") == Ran(0, f"{RESULT} 2 -> 30\n", MISREAD)
+    assert acted(scene, "set-partition", "30", "-q", "-y") == Ran(0, f"{RESULT} 2 -> 30\n", MISREAD)
     assert rolling_of(stored(scene))["partition"] == 30
 
 
