@@ -24,6 +24,8 @@ class ExitCode(IntEnum):
     DIFFERENT = 7
     """With --exit-code: something differs, or would change."""
     INTERRUPTED = 130
+    UNREAD = 141
+    """Whoever reads the result went away before all was said, such as `head`."""
 
 
 class CommandError(Exception):

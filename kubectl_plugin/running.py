@@ -52,7 +52,7 @@ def run_offline(flags: Global, body: Callable[[Terminal], int], *, outputs: Sequ
     except KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        code = ExitCode.DONE
+        code = ExitCode.UNREAD
     except typer.Exit:
         raise
     except UnicodeEncodeError as error:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, redirect_stdout
 from dataclasses import replace
 
 import pytest
@@ -393,3 +394,24 @@ def test_who_is_not_known_any_more_is_told_so() -> None:
 def test_yaml_is_no_form_of_watching() -> None:
     with held() as scene:
         assert scene.run(*WATCH, "-o", "yaml").code == 2
+
+
+class HeadOne(io.TextIOWrapper):
+    """A pipe whose reader takes one line and goes away, as `head -1`."""
+
+    def __init__(self) -> None:
+        super().__init__(io.BytesIO(), encoding="utf-8", write_through=True)
+        self._lines = 0
+
+    def write(self, text: str) -> int:
+        self._lines += text.count("\n")
+        if self._lines > 1:
+            raise BrokenPipeError(32, "Broken pipe")
+        return super().write(text)
+
+
+def test_before_head_it_does_not_end_well_while_it_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    with canary() as scene:
+        monkeypatch.setattr("tests.plugin.in_process.redirect_stdout", lambda _: redirect_stdout(HeadOne()))
+        ran = scene.run(*WATCH, meanwhile=all_recovers)
+    assert (ran.code, ran.err) == (141, "")
