@@ -14,10 +14,9 @@ from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.document import as_text
 from kubectl_plugin.paint.status_block import outline, status_block
 from kubectl_plugin.report.documents import API_VERSION
-from kubectl_plugin.report.status.endings import named_apart
 from kubectl_plugin.verbs.status_look import Asked as Asked
 from kubectl_plugin.verbs.status_look import Look, Outline, chosen, look, sight
-from kubectl_plugin.verbs.status_watch import watch
+from kubectl_plugin.verbs.status_watch import told, watch
 
 
 async def status(invocation: Invocation, asked: Asked) -> int:
@@ -77,10 +76,5 @@ def _listed(looks: Sequence[Look | Outline]) -> JSONObject:
 
 def _exit_code(invocation: Invocation, asked: Asked, looks: Sequence[Look | Outline]) -> int:
     """What waiting would end with; for what still moves, 3."""
-    endings = named_apart(
-        [one.ending(asked.wanted) or one.unfinished() for one in looks], [one.status.namespace for one in looks]
-    )
-    for ending in endings:
-        if ending.error is not None:
-            invocation.terminal.fail(ending.error)
-    return max((ending.code for ending in endings), default=0)
+    endings = [one.ending(asked.wanted) or one.unfinished() for one in looks]
+    return told(invocation, endings, [one.status.namespace for one in looks])

@@ -49,18 +49,26 @@ async def _watched(invocation: Invocation, asked: Asked, deadline: Deadline) -> 
         raise meant.absent[0]
     found = meant.snapshots
     if not found:
-        invocation.terminal.note(f"no Advanced DaemonSets in namespace {invocation.session.namespace}")
-        return 0
+        return told(invocation, (), ())
     several = len({one.daemonset.namespace for one in found}) > 1
     with ExitStack() as scope:
         async with following(invocation, found) as follow:
             shown = screen(invocation, plain=asked.plain, several=several, scope=scope)
             keys = [one.daemonset.key for one in found]
             endings = await _Watch(invocation, asked, follow, shown, deadline=deadline, several=several).run(keys)
-    for ending in named_apart(endings, [key.namespace for key in keys]):
+    return told(invocation, endings, [key.namespace for key in keys])
+
+
+def told(invocation: Invocation, endings: Sequence[Ending], namespaces: Sequence[str]) -> int:
+    """The highest code of all; what nothing fits did not end well."""
+    for ending in named_apart(endings, namespaces):
         if ending.error is not None:
             invocation.terminal.fail(ending.error)
-    return max(ending.code for ending in endings)
+        if ending.warning:
+            invocation.terminal.warn(ending.warning)
+    if not endings:
+        invocation.terminal.fail(CommandError("no Advanced DaemonSet was found"))
+    return max((ending.code for ending in endings), default=ExitCode.FAILED)
 
 
 class _Watch:

@@ -26,10 +26,11 @@ class Wanted(Value):
 
 
 class Ending(Value):
-    """`error`: what to say on the way out; None where it went well."""
+    """`error`: what to say on the way out; None where it went well. `warning`: what to doubt though it did."""
 
     code: int
     error: CommandError | None = None
+    warning: str = ""
 
 
 def ending_of(survey: Survey, wanted: Wanted) -> Ending | None:
@@ -43,7 +44,7 @@ def ending_of(survey: Survey, wanted: Wanted) -> Ending | None:
         case Phase.HEALTHY | Phase.HELD | Phase.PAUSED | Phase.MANUAL if not survey.agreed:
             return None
         case Phase.HEALTHY:
-            return Ending(code=ExitCode.DONE)
+            return well(name, survey.counts.desired)
         case Phase.HELD if not wanted.require_full:
             return Ending(code=ExitCode.DONE)
         case Phase.HELD:
@@ -63,6 +64,12 @@ def ending_of(survey: Survey, wanted: Wanted) -> Ending | None:
         case Phase.TERMINATING:
             return gone(name)
     return _failing_fast(survey) if wanted.fail_fast else None
+
+
+def well(name: str, desired: int) -> Ending:
+    """All of it is done, which may be nothing at all."""
+    nowhere = "" if desired else f"no node is eligible for daemonset.apps.kruise.io/{name}: it runs nowhere"
+    return Ending(code=ExitCode.DONE, warning=nowhere)
 
 
 def gone(name: str) -> Ending:

@@ -10,7 +10,7 @@ from kubectl_plugin.report.overview import Line, line_of
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.stated import refusal_of, stated
 from kubectl_plugin.report.status.document import BudgetUse, NodeCounts, RevisionNumbers, RolloutStatus
-from kubectl_plugin.report.status.endings import Ending, Wanted, go_on, gone
+from kubectl_plugin.report.status.endings import Ending, Wanted, go_on, gone, well
 from kubectl_plugin.report.status.reading import paused_by, steps_now, strategy_of
 
 
@@ -68,7 +68,7 @@ def stated_ending(snapshot: Snapshot, status: RolloutStatus, wanted: Wanted) -> 
             return _failed(ExitCode.REFUSED, f"{words}: it is {status.revision.current} now")
     match phase:
         case Phase.HEALTHY:
-            return Ending(code=ExitCode.DONE)
+            return well(status.name, status.nodes.desired)
         case Phase.HELD if not wanted.require_full:
             return Ending(code=ExitCode.DONE)
         case Phase.HELD:

@@ -415,3 +415,23 @@ def test_before_head_it_does_not_end_well_while_it_moves(monkeypatch: pytest.Mon
         monkeypatch.setattr("tests.plugin.in_process.redirect_stdout", lambda _: redirect_stdout(HeadOne()))
         ran = scene.run(*WATCH, meanwhile=all_recovers)
     assert (ran.code, ran.err) == (141, "")
+
+
+@pytest.mark.parametrize("how", [("-w",), ("--exit-code",)])
+def test_what_nothing_fits_did_not_end_well(how: tuple[str, ...]) -> None:
+    with held() as scene:
+        ran = scene.run("status", "-n", NAMESPACE, "-l", "app=typo", *how)
+        assert (ran.code, ran.err.splitlines()[-1]) == (1, "error: no Advanced DaemonSet was found")
+
+
+@pytest.mark.parametrize("how", [("-w",), ("--exit-code",)])
+@pytest.mark.parametrize("blind", [False, True], ids=["", "without pods"])
+def test_a_rollout_to_no_node_at_all_is_warned_of(how: tuple[str, ...], blind: bool) -> None:
+    with scenes.opened() as scene:
+        scene.do(scene.api.create(DAEMONSETS, scenes.daemonset()))
+        scene.pass_time(5.0)
+        if blind:
+            scene.door.forbid("list", "pods")
+        ran = scene.run("status", NAME, "-n", NAMESPACE, *how)
+    words = f"warning: no node is eligible for daemonset.apps.kruise.io/{NAME}: it runs nowhere\n"
+    assert (ran.code, words in ran.err) == (0, True), ran.err
