@@ -25,7 +25,10 @@ WIDEST = 200
 NARROWEST = 40
 LOG_WIDTH = 80
 """Columns where there is no terminal to ask."""
-_CONTROLS: Final = {code: " " for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
+_BIDIRECTIONAL: Final = (0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+_CONTROLS: Final = {
+    code: " " for code in (*range(0x20), *range(0x7F, 0xA0), *_BIDIRECTIONAL) if chr(code) not in "\n\t"
+}
 """What a terminal would obey. Texts come from the server too, where anybody may have written them."""
 
 
@@ -127,18 +130,18 @@ class Terminal:
     def detail(self, *lines: str) -> None:
         """Lines that explain the result; not with -q."""
         if not self.quiet:
-            self.say(*lines)
+            self.say(*map(_one_line, lines))
 
     def warn(self, text: str, *hints: str) -> None:
-        self._tell(f"warning: {text}", *_as_lines(hints))
+        self._tell(_one_line(f"warning: {text}"), *_as_lines(hints))
 
     def note(self, text: str) -> None:
         """Something worth knowing that is no reason to worry."""
         if not self.quiet:
-            self._tell(f"note: {text}")
+            self._tell(_one_line(f"note: {text}"))
 
     def fail(self, error: CommandError) -> None:
-        self._tell(f"{error.prefix}{error.message}", *_as_lines(error.hints))
+        self._tell(_one_line(f"{error.prefix}{error.message}"), *_as_lines(error.hints))
 
     def trace(self, line: str) -> None:
         self._tell(line)
@@ -223,7 +226,12 @@ def _harmless(text: str) -> str:
 
 
 def _as_lines(hints: tuple[str, ...]) -> Iterator[str]:
-    return (f"  hint: {hint}" for hint in hints)
+    return (_one_line(f"  hint: {hint}") for hint in hints)
+
+
+def _one_line(text: str) -> str:
+    """A foreign line break would begin a line that looks like one of ours."""
+    return text.replace("\n", " ")
 
 
 def _speaks_utf8(out: TextIO, environ: Mapping[str, str]) -> bool:

@@ -10,7 +10,7 @@ import msgspec
 from controller.api.base import JSONObject
 from kubectl_plugin.flags import Output
 
-_UNPRINTABLE: Final = re.compile(r"[\x7f-\x9f]")
+_UNPRINTABLE: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """What JSON may have in a string, but a terminal would obey."""
 _BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7e]")
 
@@ -26,7 +26,8 @@ def as_text(document: JSONObject, output: Output, *, only_ascii: bool = False) -
     if output is Output.YAML:
         from kubectl_plugin.kubectl_yaml import dumped  # only who asks for it pays for it
 
-        return dumped(shown, only_ascii=only_ascii)
+        text = dumped(shown, only_ascii=only_ascii)
+        return dumped(shown, only_ascii=True) if _UNPRINTABLE.search(text) else text
     text = msgspec.json.format(msgspec.json.encode(shown), indent=4).decode()
     return (_BEYOND_ASCII if only_ascii else _UNPRINTABLE).sub(_escaped, text)
 

@@ -24,7 +24,7 @@ def images_of(template: JSONObject) -> dict[str, str]:
 
 def short(image: str) -> str:
     """`registry.example.com:5000/team/agent:1.9.0` as `agent:1.9.0`; of a digest seven digits: `agent@4f5c1a2`."""
-    name, _, digest = image.partition("@")
+    name, _, digest = " ".join(image.split()).partition("@")  # the server takes line breaks, too
     last = name.rpartition("/")[2]
     return f"{last}@{_digits(digest)}" if digest else last
 

@@ -1,0 +1,82 @@
+"""What somebody wrote into an object is a part of our lines: it makes none of its own, and turns none round."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from tests.plugin.playing import Ran, Scene
+from tests.plugin.scene import NAME, NAMESPACE, canary, template
+from tests.plugin.verbs.few_nodes import get_between
+
+HOME = ("-n", NAMESPACE)
+LIE = "error: all is lost"
+TURN = "\u202e"
+IMAGE = f"1.9.1{TURN}\n{LIE}\nwarning: {LIE}"
+NOTED = {
+    "verb": "pause",
+    "by": f"eve\n{LIE}{TURN}",
+    "at": "2025-11-20T09:04:10Z",
+    "reason": f"x\n{LIE}",
+    "client": "y",
+}
+
+
+async def lie(scene: Scene) -> None:
+    annotations = {"kruise-ds/last-action": json.dumps(NOTED)}
+    spec = {"template": template(IMAGE), "updateStrategy": {"rollingUpdate": {"paused": True}}}
+    await scene.edit({"metadata": {"annotations": annotations}, "spec": spec})
+
+
+def lines(ran: Ran) -> list[str]:
+    return [*ran.out.splitlines(), *ran.err.splitlines()]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("status", NAME),
+        ("status", NAME, "-o", "wide"),
+        ("status", NAME, "-w"),
+        ("list", "-o", "wide"),
+        ("history", NAME),
+        ("nodes", NAME),
+        ("diff", NAME),
+        ("plan", NAME),
+        ("rollback", NAME),
+        ("resume", NAME),
+        ("restart", NAME),
+        ("rollback", NAME, "-y"),
+    ],
+    ids=" ".join,
+)
+def test_it_makes_no_line_of_its_own(words: tuple[str, ...]) -> None:
+    with canary() as scene:
+        scene.door.user = "bob"
+        scene.do(lie(scene))
+        scene.pass_time(2.0)
+        shown = lines(scene.run(*words, *HOME, terminal=True, typed="n\n", environ={"TERM": "dumb"}))
+    assert shown
+    assert [line for line in shown if line.startswith((LIE, "warning: error")) or TURN in line] == []
+
+
+def test_neither_in_the_words_for_a_change_by_somebody_else() -> None:
+    with canary() as scene:
+        get_between(scene, lambda: lie(scene))
+        ran = scene.run("pause", NAME, *HOME)
+    assert (ran.code, len(ran.err.splitlines())) == (6, 2), ran.err
+    assert "changed while you were looking" in ran.err
+    assert TURN not in ran.err
+
+
+@pytest.mark.parametrize(("form", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_in_a_document_it_stands_as_it_is_escaped(form: str, read: object) -> None:
+    assert callable(read)
+    with canary() as scene:
+        scene.do(lie(scene))
+        ran = scene.run("pause", NAME, "--dry-run=client", "-o", form, *HOME)
+    assert TURN not in ran.out
+    (container,) = read(ran.out)["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == f"registry.example.com/agent:{IMAGE}"
