@@ -16,7 +16,10 @@ _SECRET: Final = re.compile(
 _WHERE: Final = re.compile(r"(?:file|path|dir)$", re.IGNORECASE)
 """Names of places: a path is no secret, and it is what people look for."""
 _FLAG: Final = re.compile(r"(--?[\w.-]+)(?:=(.*))?", re.DOTALL)
-_PASSWORD_IN_URL: Final = re.compile(r"(://[^/\s:@]*:)[^@/\s]+@")
+_PASSWORD_IN_URL: Final = re.compile(r"(://[^/\s:@]*:)[^/\s]+@")
+"""Up to the last @: a password may have some of its own."""
+_PAIR: Final = re.compile(r"""(?P<name>[\w.-]+)=[^\s;&,"']+|"(?P<key>[\w.-]+)"(?P<colon>\s*:\s*)"(?:[^"\\]|\\.)+\"""")
+"""In connection strings, queries and scripts; in JSON."""
 
 
 def looks_secret(name: str) -> bool:
@@ -26,7 +29,8 @@ def looks_secret(name: str) -> bool:
 
 def masked(template: JSONObject) -> JSONObject:
     """A copy that has *** for literal values with a secret-looking name (of `env`, HTTP headers and the like), for
-    such flags in `args` and `command`, and for passwords in URLs. References to Secrets stay: they are names.
+    such flags in `args` and `command`, such annotations, and within texts for passwords in URLs and for what goes by
+    such a name in connection strings, queries, scripts and JSON. References to Secrets stay: they are names.
 
     Trap: two templates with different secrets may look the same afterwards. Compare before, show after.
     """
@@ -38,11 +42,20 @@ def _value(value: JSON, field: str) -> JSON:
         named = value.get("name")
         hidden = isinstance(named, str) and looks_secret(named) and value.get("value") not in (None, "")
         whole = {key: _value(one, key) for key, one in value.items()}
+        if field == "annotations":
+            return {key: MASK if one and looks_secret(key.rpartition("/")[2]) else one for key, one in whole.items()}
         return {**whole, "value": MASK} if hidden else whole
     if isinstance(value, list):
         items = [_value(one, field) for one in value]
         return _arguments(items) if field in ("args", "command") else items
-    return _PASSWORD_IN_URL.sub(rf"\1{MASK}@", value) if isinstance(value, str) else value
+    return _PAIR.sub(_pair, _PASSWORD_IN_URL.sub(rf"\1{MASK}@", value)) if isinstance(value, str) else value
+
+
+def _pair(found: re.Match[str]) -> str:
+    name, key = found["name"], found["key"]
+    if not looks_secret(name or key):
+        return found[0]
+    return f"{name}={MASK}" if name else f'"{key}"{found["colon"]}"{MASK}"'
 
 
 def _arguments(words: list[JSON]) -> list[JSON]:

@@ -51,6 +51,27 @@ REFERENCE: JSONObject = {"name": "API_TOKEN", "valueFrom": {"secretKeyRef": {"na
             {"env": [{"name": "PROXY", "value": "http://me:pw@proxy:80/x"}]},
             {"env": [{"name": "PROXY", "value": "http://me:***@proxy:80/x"}]},
         ),
+        (
+            {"env": [{"name": "STORE", "value": "Protocol=https;AccountName=a;AccountKey=Zm9v==;Suffix=net"}]},
+            {"env": [{"name": "STORE", "value": "Protocol=https;AccountName=a;AccountKey=***;Suffix=net"}]},
+        ),
+        (
+            {"env": [{"name": "OPTS", "value": "-Xmx1g -Ddb.Password=pw -Dkey.file=/x"}]},
+            {"env": [{"name": "OPTS", "value": "-Xmx1g -Ddb.Password=*** -Dkey.file=/x"}]},
+        ),
+        (
+            {"env": [{"name": "CONFIG", "value": '{"user": "me", "password" : "p\\"w", "n": 1}'}]},
+            {"env": [{"name": "CONFIG", "value": '{"user": "me", "password" : "***", "n": 1}'}]},
+        ),
+        (
+            {"env": [{"name": "HOOK", "value": "https://x/y?a=1&token=abc&b=2"}]},
+            {"env": [{"name": "HOOK", "value": "https://x/y?a=1&token=***&b=2"}]},
+        ),
+        (
+            {"env": [{"name": "PROXY", "value": "http://me:p@ss@proxy:80/x"}]},
+            {"env": [{"name": "PROXY", "value": "http://me:***@proxy:80/x"}]},
+        ),
+        ({"command": ["sh", "-c", "TOKEN=abc run --level=2"]}, {"command": ["sh", "-c", "TOKEN=*** run --level=2"]}),
         ({"args": ["--token=x", "--level=y"]}, {"args": ["--token=***", "--level=y"]}),
         ({"command": ["run", "--token", "x", "y"]}, {"command": ["run", "--token", "***", "y"]}),
         ({"args": ["--with-auth", "--level"]}, {"args": ["--with-auth", "--level"]}),
@@ -63,3 +84,9 @@ def test_masked(fields: JSONObject, shown: JSONObject) -> None:
     before = copy.deepcopy(template)
     assert masked(template) == container(**shown)
     assert template == before
+
+
+def test_annotations_with_such_names_are_masked_too() -> None:
+    given: JSONObject = {"demo/api-token": "abc", "demo/level": "2", "demo/token-path": "/x", "demo/secret": ""}
+    shown = {**given, "demo/api-token": "***"}
+    assert masked({"metadata": {"annotations": given}}) == {"metadata": {"annotations": shown}}
