@@ -27,7 +27,7 @@ WANTED = (
 
 
 async def doctor(invocation: Invocation) -> int:
-    """One line for each check; 1 where one of them fails. A right that is missing is a line, no error."""
+    """One line for each check; 1 where one of them fails. A right that is missing is a line, no error by itself."""
     terminal = invocation.terminal
     checks = checkup(await _facts(invocation))
     count = problems(checks)

@@ -18,6 +18,8 @@ from kubectl_plugin.report.installation.facts import Facts, Leader, Right, Unkno
 OLDEST_CLUSTER: Final = (1, 25)
 SILENCE: Final = 60.0
 """Seconds without a renewal after which nobody can be leading: a lease runs for 15."""
+DAEMONSETS: Final = "daemonsets.apps.kruise.io"
+"""Who may not even get them can do nothing here."""
 APPLY: Final = "kubectl apply --server-side -k manifests/overlays/default"
 
 
@@ -78,7 +80,7 @@ def _versions(facts: Facts) -> Iterator[Check]:
 
 
 def _crd(facts: Facts) -> Iterator[Check]:
-    kind = "CRD daemonsets.apps.kruise.io"
+    kind = f"CRD {DAEMONSETS}"
     if isinstance(facts.served, Unknown):
         yield Check(Level.WARN, "crd", f"{kind}: {facts.served.why}")
     elif not facts.served:
@@ -131,7 +133,8 @@ def _rights(facts: Facts) -> Iterator[Check]:
         yield Check(Level.OK, "rights", f"you may: {_listed(have)}")
     if lack:
         text = f"you may not, in namespace {facts.namespace}: {_listed(lack)}"
-        yield Check(Level.WARN, "rights", text, _ways(lack))
+        blind = any(right.verb == "get" and right.resource == DAEMONSETS for right in lack)
+        yield Check(Level.FAIL if blind else Level.WARN, "rights", text, _ways(lack))
     if unknown and isinstance(why := unknown[0].allowed, Unknown):
         yield Check(Level.WARN, "rights", f"your rights are unknown: {why.why}")
 

@@ -14,6 +14,7 @@ import yaml
 
 from controller.api.meta import rfc3339
 from controller.kube.request import Request, Response
+from kubectl_plugin.verbs.doctor import WANTED
 from tests.beds.api import LEASES, MERGE_PATCH, NAMESPACES, PODS
 from tests.plugin.door import Door
 from tests.plugin.playing import HOME, LEASE, NAMESPACE, Scene, opened
@@ -150,6 +151,12 @@ def test_rights_are_asked_for_where_they_are_needed(scene: Scene) -> None:
             ("create", "pods", NAMESPACE),
         ]
     )
+
+
+def test_who_may_do_nothing_is_told_so_by_the_exit_code(scene: Scene) -> None:
+    rights(scene).missing = {(verb, resource) for verb, _, resource in WANTED}
+    ran = scene.run("doctor", "-n", NAMESPACE)
+    assert (ran.code, ran.out.splitlines()[-1]) == (1, "1 problem (exit 1)")
 
 
 def test_a_missing_right_is_a_line_and_no_error(scene: Scene) -> None:

@@ -142,6 +142,14 @@ def test_a_right_that_is_missing() -> None:
     assert lack.hints == ("ask for ClusterRole kruise-ds-operator",)
 
 
+def test_who_may_not_even_look_has_a_problem() -> None:
+    _, lack = about(replace(WELL, rights=without(("get", "daemonsets.apps.kruise.io"))), "rights")
+    assert lack.level is Level.FAIL
+    nothing = replace(WELL, rights=tuple(replace(right, allowed=False) for right in RIGHTS))
+    (lack,) = about(nothing, "rights")
+    assert (lack.level, problems(checkup(nothing))) == (Level.FAIL, 1)
+
+
 def test_a_dry_run_needs_another_right_than_the_operators() -> None:
     _, lack = about(replace(WELL, rights=without(("create", "pods"))), "rights")
     assert lack.message == "you may not, in namespace observability: create pods (dry run)"
