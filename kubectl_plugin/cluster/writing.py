@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
@@ -56,6 +57,13 @@ async def write(
             )
         except Conflict as error:
             last = error
+        except asyncio.CancelledError:  # Ctrl-C
+            if not dry_run:
+                invocation.terminal.warn(
+                    f"interrupted while {snapshot.key.name} was written: it may have been done",
+                    f"kubectl kruise-ds status {snapshot.key.name} -n {snapshot.key.namespace}",
+                )
+            raise
         document = await documents.get(session, DAEMONSETS, snapshot.key)
         if _identity(document) != _identity(snapshot.document):
             raise await _changed(invocation, snapshot, document)

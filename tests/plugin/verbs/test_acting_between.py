@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from collections.abc import Iterator
 
 import pytest
 
 from tests.beds.api import DAEMONSETS, LEASES, MERGE_PATCH, Object
+from tests.beds.simulator.faults import Hang, Rule
 from tests.plugin.playing import HOME as SYSTEM
 from tests.plugin.playing import LEASE, Ran, Scene
 from tests.plugin.scene import abandoned
@@ -16,6 +19,7 @@ from tests.plugin.verbs.few_nodes import (
     get_between,
     patches,
     paused_ones,
+    rolling_of,
     stored,
 )
 
@@ -163,3 +167,18 @@ def test_who_may_not_read_the_lease_is_not_bothered(scene: Scene) -> None:
     scene.do(scene.api.delete(LEASES, LEASE, namespace=SYSTEM))
     scene.door.forbid("get", "leases.coordination.k8s.io")
     assert acted(scene, "pause", "-q") == Ran(0, PAUSED, "")
+
+
+@pytest.mark.parametrize("done", [True, False])
+@pytest.mark.parametrize("more", [(), ("--dry-run=server",)])
+def test_ctrl_c_during_the_write_says_that_it_may_have_been_done(done: bool, more: tuple[str, ...]) -> None:
+    async def interrupts(_: Scene) -> None:
+        await asyncio.sleep(1.0)
+        signal.raise_signal(signal.SIGINT)
+
+    with few_nodes() as scene:
+        scene.door.link.faults.add(Rule(Hang(done=done), verb="patch"))
+        ran = acted(scene, "pause", *more, meanwhile=interrupts)
+        assert rolling_of(stored(scene)).get("paused", False) is (done and not more)
+    told = "warning: interrupted while node-agent was written: it may have been done\n" in ran.err
+    assert (ran.code, ran.out, told) == (130, "", not more)
