@@ -203,8 +203,10 @@ class StoreWriter(Generic[T]):
     def empty(self) -> bool:
         """There are no such objects any more: the next `swap` takes in a list without any. Returns whether it may:
         nothing changes before the first list, since readers wait for that."""
+        if self._namespace in self._store._unfilled:
+            return False
         self._filling = {}
-        return self._namespace not in self._store._unfilled
+        return True
 
     def _settle(self, key: Key, new: T | None) -> Sequence[Change[T]]:
         store = self._store
