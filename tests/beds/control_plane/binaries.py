@@ -16,6 +16,8 @@ from tests.beds.control_plane.sources import Source, SourceError, first_of
 MODULE = Path(__file__).parent
 REQUIRED = ("etcd", "kube-apiserver", "kubectl")
 CONTROLLERS = ("kube-controller-manager", "kube-scheduler")
+KUBERNETES = "k8s.io/kubernetes/cmd"
+ETCD = "go.etcd.io/etcd/server/v3"
 
 
 class ControlPlaneUnavailable(Exception):  # noqa: N818 - it is a finding, reported as such
@@ -140,15 +142,22 @@ class _Search:
         return binaries_in(self.archive_folder, self.version, complete=False)
 
     def built(self) -> Binaries:
-        major, minor, _ = self.version.removeprefix("v").split(".", 2)
-        stamp = "k8s.io/component-base/version.git"
-        ldflags = f"-s -w -X {stamp}Version={self.version} -X {stamp}Major={major} -X {stamp}Minor={minor}"
         self.progress(f"building Kubernetes {self.version} and etcd: once, about 8 minutes on two cores")
+        commands = [f"{KUBERNETES}/{name}" for name in (*REQUIRED[1:], *CONTROLLERS)]
         with filled_whole(self.folder) as partial:
-            gobuild.build(MODULE, partial, ldflags=ldflags, environ=self.environ, progress=self.progress)
+            build_kubernetes([ETCD, *commands], partial, environ=self.environ, progress=self.progress)
             (partial / "server").rename(partial / "etcd")  # Go names it after its folder
             binaries_in(partial, self.version, complete=True)
         return binaries_in(self.folder, self.version, complete=True)
+
+
+def build_kubernetes(packages: Sequence[str], into: Path, *, environ: Mapping[str, str], progress: Progress) -> None:
+    """Build commands of the pinned Kubernetes that know their version; raises `SourceError`."""
+    version = pinned_version()
+    major, minor, _ = version.removeprefix("v").split(".", 2)
+    stamp = "k8s.io/component-base/version.git"
+    ldflags = f"-s -w -X {stamp}Version={version} -X {stamp}Major={major} -X {stamp}Minor={minor}"
+    gobuild.build(MODULE, into, packages=packages, ldflags=ldflags, environ=environ, progress=progress)
 
 
 def _version_of(kube_apiserver: Path) -> str:

@@ -35,7 +35,8 @@ class ControlPlane:
     Nothing in it belongs to an event loop, so one plane may serve tests that each have a loop of their own.
     Enter it in the main thread. Where `binaries` lack kube-controller-manager or kube-scheduler these do not
     run: ask `runs_controllers` and `runs_scheduler`. New nodes get their not-ready taint only where the
-    node life-cycle controller runs to lift it, unless `taint_new_nodes` says otherwise.
+    node life-cycle controller runs to lift it, unless `taint_new_nodes` says otherwise. Pods get a token only
+    with `service_accounts`, and then wait until a controller has made their namespace's account.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class ControlPlane:
         users: Sequence[User] = (),
         audit: bool = False,
         taint_new_nodes: bool | None = None,
+        service_accounts: bool = False,
         apiserver_flags: Sequence[str] = (),
     ) -> None:
         self.binaries = binaries
@@ -59,6 +61,7 @@ class ControlPlane:
         self._users = (self.admin, *users)
         self._audit = audit
         self._taint_new_nodes = NODE_LIFECYCLE in controllers if taint_new_nodes is None else taint_new_nodes
+        self._service_accounts = service_accounts
         self._apiserver_flags = tuple(apiserver_flags)
         self._cleanup = contextlib.ExitStack()
         self._processes: dict[str, Process] = {}
@@ -113,6 +116,7 @@ class ControlPlane:
             certificates=self._certificates,
             tokens=self.folder / "tokens.csv",
             taint_new_nodes=self._taint_new_nodes,
+            service_accounts=self._service_accounts,
         )
         if self._audit:
             command += commands.audit_flags(self.folder / "audit-policy.json", self.audit_path)

@@ -29,10 +29,17 @@ def etcd(binaries: Binaries, *, data: Path, client_port: int, peer_port: int) ->
 
 
 def kube_apiserver(
-    binaries: Binaries, *, etcd_port: int, port: int, certificates: Path, tokens: Path, taint_new_nodes: bool
+    binaries: Binaries,
+    *,
+    etcd_port: int,
+    port: int,
+    certificates: Path,
+    tokens: Path,
+    taint_new_nodes: bool,
+    service_accounts: bool,
 ) -> Command:
     """It signs its own certificate into the folder `certificates`, whose key signs service account tokens too."""
-    disabled = "ServiceAccount" if taint_new_nodes else "ServiceAccount,TaintNodesByCondition"
+    plugins = {"ServiceAccount": service_accounts, "TaintNodesByCondition": taint_new_nodes}
     flags = {
         "etcd-servers": f"http://{LOOPBACK}:{etcd_port}",
         "bind-address": LOOPBACK,
@@ -45,7 +52,7 @@ def kube_apiserver(
         "service-account-signing-key-file": str(certificates / "apiserver.key"),
         "service-account-issuer": "https://kubernetes.default.svc",
         "service-cluster-ip-range": "10.96.0.0/16",
-        "disable-admission-plugins": disabled,
+        "disable-admission-plugins": ",".join(name for name, wanted in plugins.items() if not wanted),
         "endpoint-reconciler-type": "none",
         "allow-privileged": "true",
         "profiling": "false",

@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,15 +20,23 @@ from tests.beds.control_plane.sources import SourceError
 EVERY = 15.0  # seconds between two lines of progress
 
 
-def build(module: Path, into: Path, *, ldflags: str, environ: Mapping[str, str], progress: Progress) -> None:
-    """Build every `tool` of `module`/go.mod into the folder `into`, named as Go names them.
+def build(
+    module: Path,
+    into: Path,
+    *,
+    packages: Sequence[str] = ("tool",),
+    ldflags: str,
+    environ: Mapping[str, str],
+    progress: Progress,
+) -> None:
+    """Build `packages` (unless named: every `tool` of `module`/go.mod) into the folder `into`, as Go names them.
 
     Raises `SourceError` with the last lines of the build. The build ends with this process.
     """
     go = find_go(environ, progress)
     command = [str(go), "build", "-C", str(module), "-v", "-trimpath", "-mod=readonly", "-buildvcs=false"]
     process = subprocess.Popen(
-        [*command, "-ldflags", ldflags, "-o", str(into), "tool"],
+        [*command, "-ldflags", ldflags, "-o", f"{into}{os.sep}", *packages],
         env=_environment(go, environ),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -45,13 +45,12 @@ class Clocks:
         return time.time() - self.slow
 
 
-class Workspace:
-    """What a test has in its hands."""
+class Namespaced:
+    """kubectl in one namespace, and what to wait for there."""
 
-    def __init__(self, plane: ControlPlane, api: Api, nodes: Nodes, clocks: Clocks) -> None:
-        self.plane, self.api, self.nodes = plane, api, nodes
+    def __init__(self, plane: ControlPlane, api: Api) -> None:
+        self.plane, self.api = plane, api
         self.namespace = api.namespace
-        self.clocks = clocks
 
     async def tried(self, *words: str, stdin: str | None = None) -> KubectlResult:
         """kubectl in the test's namespace, however it ends."""
@@ -69,11 +68,6 @@ class Workspace:
 
     async def apply(self, document: Object) -> str:
         return await self.kubectl("apply", "-f", "-", stdin=msgspec.json.encode(document).decode())
-
-    async def workers(self, *names: str, **labels: str) -> None:
-        """Add ready nodes without taints."""
-        for name in names:
-            await self.nodes.add(name, labels=labels)
 
     async def pods(self) -> list[Object]:
         return await self.api.list(PODS)
@@ -129,6 +123,19 @@ class Workspace:
             DAEMONSETS, is_so, f"Progressing of {name} says {words!r}", seconds=seconds, **query
         )
         return _progressing(found)
+
+
+class Workspace(Namespaced):
+    """The same, with played nodes that a test adds."""
+
+    def __init__(self, plane: ControlPlane, api: Api, nodes: Nodes, clocks: Clocks) -> None:
+        super().__init__(plane, api)
+        self.nodes, self.clocks = nodes, clocks
+
+    async def workers(self, *names: str, **labels: str) -> None:
+        """Add ready nodes without taints."""
+        for name in names:
+            await self.nodes.add(name, labels=labels)
 
     async def clear(self) -> None:
         """Leave nothing that another test's DaemonSet could meet."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -12,12 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.beds.control_plane.cache import cache_home, filled_whole, locked
+from tests.beds.control_plane.debian import unpack
 from tests.beds.control_plane.sources import Source, SourceError, first_of
 
 PACKAGE = "prometheus"
 NAMES = ("prometheus", "promtool")
-PATIENCE = 180.0
-"""Seconds for one call of apt: 19 MB, or all lists of packages."""
 
 
 class PrometheusUnavailable(Exception):  # noqa: N818 - it is a finding, reported as such
@@ -72,44 +70,11 @@ def _cached(home: Path) -> Binaries:
 
 def _downloaded(home: Path) -> Binaries:
     with tempfile.TemporaryDirectory(prefix="kruise-ds-prometheus-") as temporary:
-        folder = Path(temporary)
-        archive = _archive(folder)
-        version = _run("dpkg-deb", "--field", str(archive), "Version", folder=folder).strip()
-        _run("dpkg-deb", "--extract", str(archive), str(folder / "unpacked"), folder=folder)
+        version = unpack([PACKAGE], Path(temporary), _say)[PACKAGE]
         with filled_whole(home / version) as partial:
             for name in NAMES:
-                shutil.copy2(folder / "unpacked/usr/bin" / name, partial / name)
+                shutil.copy2(Path(temporary, "usr/bin", name), partial / name)
     return _cached(home)
-
-
-def _archive(folder: Path) -> Path:
-    """Download the package into `folder`; where the machine's lists do not have it, with lists of our own."""
-    try:
-        _download(folder)
-    except SourceError:
-        lists = folder / "lists"
-        (lists / "partial").mkdir(parents=True)
-        own = [f"-oDir::State::Lists={lists}", f"-oDir::Cache={folder / 'cache'}"]
-        _run("apt-get", *own, "--quiet", "update", folder=folder)
-        _download(folder, *own)
-    return next(folder.glob("*.deb"))
-
-
-def _download(folder: Path, *options: str) -> None:
-    _say(f"downloading Debian's package {PACKAGE}: once")
-    as_we_are = "-oAPT::Sandbox::User=root"  # the folder is ours alone, and apt's own user may not look into it
-    _run("apt-get", as_we_are, *options, "--quiet", "download", PACKAGE, folder=folder)
-
-
-def _run(*command: str, folder: Path) -> str:
-    try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=True)
-    except subprocess.CalledProcessError as error:
-        said = error.stderr.strip().splitlines() or [f"exit code {error.returncode}"]
-        raise SourceError(f"{command[0]}: {said[-1]}") from error
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise SourceError(f"{command[0]}: {error}") from error
-    return done.stdout
 
 
 def _say(line: str) -> None:
