@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup check format test test-unit test-system test-wholes test-parts test-deep test-failover test-mutants test-release test-image demo demo-real cluster bench plugin docs manifests bundle lock clean
+.PHONY: help setup check format test test-unit test-system test-wholes test-parts test-node test-deep test-failover test-mutants test-release test-image demo demo-real cluster bench plugin docs manifests bundle lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -30,11 +30,13 @@ format: $(READY) ## what `check` would complain about and a tool can mend
 test: $(READY) ## unit, property and system tests, and the same contracts on a real control plane
 	$(BIN)/python -m tests.beds.control_plane fetch || [ -z "$(CI)" ]
 	$(BIN)/python -m tests.beds.prometheus || [ -z "$(CI)" ]
+	$(BIN)/python -m tests.beds.real_node fetch || [ -z "$(CI)" ]
 	$(MAKE) --jobs=3 --output-sync=target --no-print-directory test-system test-wholes test-parts
+	$(MAKE) --no-print-directory test-node
 
 # Three processes, because much of their time is spent waiting. Each prints its results when it is through. Those of e2e
 # that start a control plane of their own anyway go with the shortest.
-APART := tests/system tests/properties tests/e2e
+APART := tests/system tests/properties tests/e2e tests/real_node
 OWN_PLANE := $(patsubst %,tests/e2e/test_%.py,demo_real demo_story metrics_auth rotation start)
 
 test-unit: $(READY) ## the unit tests alone: with `check` beside them, what to run while working (a minute)
@@ -48,6 +50,9 @@ test-wholes: # controller and plugin as they are installed and started
 
 test-parts: # everything else
 	$(BIN)/python -m pytest $(APART:%=--ignore=%)
+
+test-node: $(READY) ## on real nodes: kubelet, containerd and images; needs root on Linux
+	$(BIN)/python -m pytest tests/real_node
 
 # Random stories: new ones each time, and the same ones again with the SEED that a failure prints.
 ifndef SEED

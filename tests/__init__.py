@@ -13,18 +13,19 @@
     manifests, monitoring, packaging
                   do those for whom we make it accept what we ship? kubectl, the API server, Prometheus.
     e2e           do the installed programs work together? Processes, nearly always on the real control plane.
+    real_node     does it hold where containers really run? A kubelet and containerd decide, and nobody plays.
 
 So: a rule of a rollout is a table in `unit/controller/planner`. What follows from several rules is a law in
 `properties`. What depends on the order of watches and writes is a system test on the simulator, which can delay,
 refuse and lose each of them. Only what the server decides (conflicts, validation, garbage collection, the watch
 protocol, ownership, rights) needs the real one, and only what a process does (signals, files, ports, leases) needs
-`e2e`.
+`e2e`. What an image, a container, a probe or a node does needs `real_node`, which takes root on Linux.
 
 `beds` is what tests stand on: `worlds` and `objects` make what a test begins with, `pods` asks questions about a
 pod, `api` is the server without our own client, `virtual_time` lets hours pass in milliseconds. `simulator` is an
-API server in memory and `control_plane` a real one; `nodes` plays kubelets and scheduler for either. `controller`
-is our controller in a test's hands, `installed` the same as a process. The beds have tests of their own:
-`unit/beds` and `contract`.
+API server in memory and `control_plane` a real one; `nodes` plays kubelets and scheduler for either, and `real_node`
+has real ones. `controller` is our controller in a test's hands, `installed` the same as a process. The beds have
+tests of their own: `unit/beds` and `contract`.
 
 `tools` holds what is no test: the demo, the benchmarks, the fail-over table, the bundle and the krew archive, what
 is made of other files, and `tools.mutants`, which plants faults in a copy of the code and expects the tests to find

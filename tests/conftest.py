@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.beds.control_plane.fixtures", "tests.beds.prometheus.fixtures"]
+pytest_plugins = [
+    "tests.beds.control_plane.fixtures",
+    "tests.beds.prometheus.fixtures",
+    "tests.beds.real_node.fixtures",
+]
 
 settings.register_profile("any machine", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")

@@ -1,0 +1,33 @@
+"""Real nodes: a kubelet and containerd in name spaces of their own, joined to the tests' control plane.
+
+Nothing else tells what a container does. A node takes a core's attention for some seconds and 130 MiB, so three are
+many; how a rollout looks on a thousand is a question for `beds.nodes` and `beds.kwok`.
+
+    requirements  whether this machine can have them       binaries   kubelet, containerd, runc, CNI: built, unpacked
+    cluster       control plane, registry, nodes, Ready     node       one of them, and its faults as methods
+    boot          a node's first process                    documents  what kubelet and containerd are told
+    cgroups       made, frozen, and removed in any case     wire       the only way in and out of a node's network
+    oci, images   images from a few files                   registry   serves them, slowly or not at all
+    agent         the program that is in those images       reach      HTTP to a pod
+
+A node is a tree of processes below `unshare`, with its own network, mounts, processes and host name; to it, the
+machine's files are read-only. Its /var lasts, its /run does not, and the end of its first process is a power cut. It
+has no network but its own: the wire listens inside on the API server's and the registry's addresses.
+"""
+
+from __future__ import annotations
+
+from tests.beds.real_node.binaries import NodeBinaries, NodeUnavailable, obtain_node
+from tests.beds.real_node.cluster import RealCluster, real_cluster
+from tests.beds.real_node.node import RealNode
+from tests.beds.real_node.registry import Manners
+
+__all__ = [
+    "Manners",
+    "NodeBinaries",
+    "NodeUnavailable",
+    "RealCluster",
+    "RealNode",
+    "obtain_node",
+    "real_cluster",
+]

@@ -1,0 +1,94 @@
+"""Where a node's programs come from: the cache, else the Go build and Debian's packages."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.beds.control_plane import gobuild
+from tests.beds.control_plane.binaries import KUBERNETES, build_kubernetes, pinned_version
+from tests.beds.control_plane.cache import Progress, cache_home, filled_whole, locked, say
+from tests.beds.control_plane.debian import unpack
+from tests.beds.control_plane.sources import SourceError
+
+CONTAINERD = Path(__file__).parent / "containerd"
+AGENT = Path(__file__).parent / "agent"
+PACKED = {"runc": ("usr/sbin/runc",), "containernetworking-plugins": ("usr/lib/cni/bridge", "usr/lib/cni/host-local")}
+"""Debian's packages, and what we want of each. Its containerd is too old for the kubelet."""
+
+
+class NodeUnavailable(Exception):  # noqa: N818 - it is a finding, reported as such
+    """There can be no real node here; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeBinaries:
+    """The folder with all that runs on a node, and the program that is in the tests' images."""
+
+    folder: Path
+    agent: Path
+
+
+def containerd_version() -> str:
+    """The version that containerd/go.mod names."""
+    required = re.search(r"/containerd/v2 (v\S+)", (CONTAINERD / "go.mod").read_text())
+    if required is None:
+        raise LookupError("tests/beds/real_node/containerd/go.mod does not require containerd")
+    return required[1]
+
+
+def obtain_node(*, environ: Mapping[str, str] = os.environ, progress: Progress = say) -> NodeBinaries:
+    """Find or build what a node runs; minutes where it must be built. Raises `NodeUnavailable` with the reasons."""
+    home = cache_home(environ) / "real-node"
+    folder = home / f"kubelet-{pinned_version()}-containerd-{containerd_version()}"
+    agent = home / f"agent-{_digest(AGENT)}"
+    try:
+        with _missing(folder, progress) as into:
+            if into:
+                _fill(into, environ, progress)
+        with _missing(agent, progress) as into:
+            if into:
+                gobuild.build(AGENT, into, packages=["."], ldflags="-s -w", environ=environ, progress=progress)
+    except SourceError as error:
+        raise NodeUnavailable(f"the programs of a node cannot be had: {error}") from error
+    return NodeBinaries(folder, agent / "agent")
+
+
+@contextmanager
+def _missing(folder: Path, progress: Progress) -> Iterator[Path | None]:
+    """None where `folder` is there, else an empty one that becomes `folder`; one run at a time."""
+    if folder.is_dir():
+        yield None
+        return
+    with locked(folder, progress):
+        if folder.is_dir():  # another run has filled it while we waited
+            yield None
+            return
+        with filled_whole(folder) as partial:
+            yield partial
+
+
+def _fill(into: Path, environ: Mapping[str, str], progress: Progress) -> None:
+    progress(f"building kubelet and containerd {containerd_version()}: once, about 6 minutes on two cores")
+    build_kubernetes([f"{KUBERNETES}/kubelet"], into, environ=environ, progress=progress)
+    gobuild.build(CONTAINERD, into, ldflags="-s -w", environ=environ, progress=progress)
+    with tempfile.TemporaryDirectory(prefix="kruise-ds-node-") as unpacked:
+        unpack(list(PACKED), Path(unpacked), progress)
+        for paths in PACKED.values():
+            for path in paths:
+                shutil.copy2(Path(unpacked, path), into)
+
+
+def _digest(folder: Path) -> str:
+    """Of the files in it, so that a changed source is built anew."""
+    whole = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        whole.update(f"{path.name}\n".encode() + path.read_bytes())
+    return whole.hexdigest()[:12]

@@ -1,0 +1,98 @@
+"""A registry that containerd pulls from, and that can be slow or broken, image by image."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from aiohttp import web
+
+from tests.beds.control_plane.commands import LOOPBACK
+from tests.beds.control_plane.ports import free_port
+from tests.beds.real_node.oci import MANIFEST, Image
+
+PIECE = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """How an image is served: after `delay` seconds, with `rate` bytes a second; a `status` but 200 refuses it."""
+
+    status: int = 200
+    delay: float = 0.0
+    rate: float = 0.0
+
+
+class Registry:
+    """`async with Registry() as registry:` serves what is put into it, at `address` on the machine."""
+
+    def __init__(self) -> None:
+        self.address = f"{LOOPBACK}:{free_port()}"
+        self.pulls: Counter[str] = Counter()
+        """How often each image's manifest was asked for by tag, such as `agent:v1`."""
+        self._images: dict[str, Image] = {}
+        self._manners: dict[str, Manners] = {}
+        pages = web.Application()
+        pages.router.add_get("/v2/", _is_there)
+        pages.router.add_get("/v2/{name:.+}/manifests/{reference}", self._manifest)
+        pages.router.add_get("/v2/{name:.+}/blobs/{digest}", self._blob)
+        self._runner = web.AppRunner(pages, access_log=None, shutdown_timeout=0)
+
+    def put(self, name: str, image: Image, manners: Manners = Manners()) -> None:
+        """Under a name without host, such as `agent:v1`."""
+        self._images[name], self._manners[name] = image, manners
+
+    def behave(self, name: str, manners: Manners) -> None:
+        """From the next request on, also of an image that is not there."""
+        self._manners[name] = manners
+
+    async def __aenter__(self) -> Self:
+        await self._runner.setup()
+        host, port = self.address.split(":")
+        await web.TCPSite(self._runner, host, int(port)).start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._runner.cleanup()
+
+    async def _manifest(self, request: web.Request) -> web.Response:
+        name, reference = request.match_info["name"], request.match_info["reference"]
+        tag = f"{name}:{reference}" if ":" not in reference else self._with(name, reference)
+        manners = self._manners.get(tag, Manners())
+        if request.method == "GET" or ":" not in reference:
+            self.pulls[tag] += ":" not in reference
+        await asyncio.sleep(manners.delay)
+        image = self._images.get(tag)
+        if manners.status != 200 or image is None:
+            return web.Response(status=manners.status if manners.status != 200 else 404)
+        headers = {"Docker-Content-Digest": image.digest}
+        return web.Response(body=image.manifest, content_type=MANIFEST, headers=headers)
+
+    async def _blob(self, request: web.Request) -> web.StreamResponse:
+        digest = request.match_info["digest"]
+        tag = self._with(request.match_info["name"], digest)
+        if not tag:
+            return web.Response(status=404)
+        blob, manners = self._images[tag].blobs[digest], self._manners[tag]
+        answer = web.StreamResponse(headers={"Content-Length": str(len(blob))})
+        await answer.prepare(request)
+        for start in range(0, len(blob), PIECE):
+            piece = blob[start : start + PIECE]
+            await answer.write(piece)
+            if manners.rate:
+                await asyncio.sleep(len(piece) / manners.rate)
+        return answer
+
+    def _with(self, name: str, digest: str) -> str:
+        """The tag of an image that has this blob, empty when there is none; of several the one that was put last."""
+        tags = [tag for tag, one in self._images.items() if tag.rpartition(":")[0] == name and digest in one.blobs]
+        return tags[-1] if tags else ""
+
+
+async def _is_there(_: web.Request) -> web.Response:
+    return web.Response()

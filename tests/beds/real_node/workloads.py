@@ -1,0 +1,52 @@
+"""Pods and DaemonSets of the agent, and what one of its pods answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tests.beds.api import DAEMONSETS, Object, Resource
+from tests.beds.pods import node_of
+from tests.beds.real_node.images import HOST
+from tests.beds.real_node.node import RealNode
+
+PORT = 8080
+NATIVE = Resource("/apis/apps/v1", "daemonsets", "DaemonSet")
+
+
+def container(image: str, **environment: str) -> Object:
+    """`image` is a name in the registry, such as `agent:v1`; a probe asks it for /ready each second."""
+    return {
+        "name": "agent",
+        "image": f"{HOST}/{image}",
+        "env": [{"name": name, "value": value} for name, value in environment.items()],
+        "readinessProbe": {"httpGet": {"path": "/ready", "port": PORT}, "periodSeconds": 1},
+    }
+
+
+def agent_pod(name: str, image: str, *, on: str, **environment: str) -> Object:
+    """One that names its node itself."""
+    spec = {"nodeName": on, "containers": [container(image, **environment)]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def agent_set(image: str, *, name: str = "agent", kind: Resource = DAEMONSETS, **rolling: Any) -> Object:
+    """A DaemonSet, ours or the native one; `rolling` are fields of rollingUpdate."""
+    labels = {"app": name}
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {"name": name},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container(image)]}},
+        },
+    }
+
+
+async def version_of(nodes: dict[str, RealNode], pod: Object) -> str:
+    """What the program in the pod says of itself; empty when it does not answer."""
+    status, body = await nodes[node_of(pod)].fetch(pod["status"].get("podIP") or "0.0.0.0", PORT)
+    return str(msgspec.json.decode(body)["version"]) if status == 200 else ""

@@ -1,0 +1,40 @@
+"""Three real nodes for all tests here, and a namespace of its own for each."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import pytest_asyncio
+
+from tests.beds.api import DAEMONSETS, NAMESPACES, PODS, Api, Refusal, Resource
+from tests.beds.control_plane import Binaries
+from tests.beds.real_node import NodeBinaries, RealCluster, real_cluster
+from tests.real_node.place import Place
+
+ACCOUNTS = Resource("/api/v1", "serviceaccounts", "ServiceAccount")
+_numbers = itertools.count(1)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def cluster(complete_binaries: Binaries, node_binaries: NodeBinaries) -> AsyncIterator[RealCluster]:
+    """One control plane and three nodes. A test that does something to a node leaves it Ready."""
+    async with real_cluster(complete_binaries, node_binaries, ["node-1", "node-2", "node-3"]) as started:
+        for version in ("v1", "v2", "v3"):
+            started.registry.put(f"agent:{version}", started.images.agent(version))
+        yield started
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def place(cluster: RealCluster) -> AsyncIterator[Place]:
+    """A namespace whose pods get tokens; at its end none of its pods is left."""
+    api = Api(cluster.api.transport, f"real-{next(_numbers)}")
+    await api.create(NAMESPACES, {"metadata": {"name": api.namespace}})
+    await api.wait_for(ACCOUNTS, lambda found: bool(found), "the account of the namespace")
+    yield Place(cluster, api)
+    with suppress(Refusal):  # the kind may not be there
+        await api.delete_all(DAEMONSETS)
+    await api.delete_all(PODS, gracePeriodSeconds="1")
+    await api.wait_for(PODS, lambda pods: not pods, "no pod is left", seconds=60)
+    await api.delete(NAMESPACES, api.namespace)

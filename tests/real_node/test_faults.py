@@ -1,0 +1,86 @@
+"""What befalls a node: the kubelet dies, all of it freezes, the cable is cut, the plug is pulled."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tests.beds.api import NODES, PODS, Object
+from tests.beds.pods import condition, is_ready
+from tests.beds.real_node.workloads import PORT, agent_pod, version_of
+from tests.real_node.place import Place
+
+pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
+
+NODE, POD = "node-1", "on-node-1"
+
+
+def life(pod: Object) -> tuple[str, int]:
+    """What changes when its container is started again."""
+    (status,) = pod["status"]["containerStatuses"]
+    return status["containerID"], status["restartCount"]
+
+
+async def running(place: Place, node: str = NODE) -> Object:
+    await place.api.create(PODS, agent_pod(f"on-{node}", "agent:v1", on=node, COLOUR="blue"))
+    pod = await place.is_ready(f"on-{node}")
+    assert await version_of(place.nodes, pod) == "v1"
+    return pod
+
+
+async def nodes_are(place: Place, ready: str, *names: str) -> None:
+    """Wait until the condition Ready of these nodes is True, False or Unknown."""
+
+    def are_so(found: list[Object]) -> bool:
+        states = {one["metadata"]["name"]: condition(one, "Ready").get("status") for one in found}
+        return {states[name] for name in names} == {ready}
+
+    await place.api.wait_for(NODES, are_so, f"Ready of {', '.join(names)} is {ready}", seconds=120)
+
+
+async def test_a_pod_runs_an_image_that_we_have_made_and_its_log_can_be_read(place: Place) -> None:
+    pod = await running(place)
+    status, body = await place.nodes[NODE].fetch(pod["status"]["podIP"], PORT)
+    assert status == 200
+    assert "COLOUR=blue" in msgspec.json.decode(body)["environment"]
+    assert "version v1" in await place.kubectl("logs", POD)
+
+
+async def test_without_its_kubelet_a_program_runs_on_and_is_found_again(place: Place) -> None:
+    node, before = place.nodes[NODE], await running(place)
+    node.kill_kubelet()
+    await place.kubectl("delete", "pod", POD, "--wait=false")
+    assert await version_of(place.nodes, before) == "v1", "nobody is there who could end it"
+    node.start_kubelet()
+    await place.api.wait_for(PODS, lambda pods: not pods, "the kubelet is back and ends the pod", seconds=60)
+    assert await version_of(place.nodes, before) == ""
+
+
+async def test_a_power_cut_ends_every_program_and_the_pod_comes_back_with_the_node(place: Place) -> None:
+    node, before = place.nodes[NODE], await running(place)
+    node.power_off()
+    assert await version_of(place.nodes, before) == ""
+    assert life(await place.pod(POD)) == life(before), "nobody has told the API server"
+    await node.power_on()
+    (after,) = await place.api.wait_for(
+        PODS, lambda pods: life(pods[0]) != life(before) and is_ready(pods[0]), "a new container", seconds=60
+    )
+    assert life(after)[1] == life(before)[1] + 1
+    assert await version_of(place.nodes, after) == "v1"
+
+
+async def test_a_node_that_is_silent_for_a_while_has_lost_nothing(place: Place) -> None:
+    frozen, cut = place.nodes["node-2"], place.nodes["node-3"]
+    before = [await running(place, node.name) for node in (frozen, cut)]
+    frozen.freeze()
+    cut.cut_off()
+    try:
+        await nodes_are(place, "Unknown", "node-2", "node-3")
+    finally:
+        frozen.thaw()
+        cut.reconnect()
+    await nodes_are(place, "True", "node-2", "node-3")
+    for old in before:
+        new = await place.is_ready(old["metadata"]["name"])
+        assert life(new) == life(old)
+        assert await version_of(place.nodes, new) == "v1"
