@@ -7,12 +7,16 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import pytest_asyncio
+import yaml
 
 from tests.beds.api import DAEMONSETS, NAMESPACES, PODS, Api, Refusal, Resource
-from tests.beds.control_plane import Binaries
+from tests.beds.control_plane import Binaries, service_account
+from tests.beds.installed.process import Controller, running
+from tests.beds.installed.workspace import built
 from tests.beds.real_node import NodeBinaries, RealCluster, real_cluster
 from tests.real_node.place import Place
 
+ACCOUNT = service_account("kruise-ds-system", "kruise-ds-controller")
 ACCOUNTS = Resource("/api/v1", "serviceaccounts", "ServiceAccount")
 _numbers = itertools.count(1)
 
@@ -20,9 +24,28 @@ _numbers = itertools.count(1)
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def cluster(complete_binaries: Binaries, node_binaries: NodeBinaries) -> AsyncIterator[RealCluster]:
     """One control plane and three nodes. A test that does something to a node leaves it Ready."""
-    async with real_cluster(complete_binaries, node_binaries, ["node-1", "node-2", "node-3"]) as started:
+    names = ["node-1", "node-2", "node-3"]
+    async with real_cluster(complete_binaries, node_binaries, names, users=[ACCOUNT]) as started:
+        await apply_all_but_the_deployment(started)
         for version in ("v1", "v2", "v3"):
             started.registry.put(f"agent:{version}", started.images.agent(version))
+        yield started
+
+
+async def apply_all_but_the_deployment(cluster: RealCluster) -> None:
+    """CRD and rights, for a controller that runs as a process with the token of its account."""
+    documents = [one for one in await built(cluster.plane, "overlays/default") if one["kind"] != "Deployment"]
+    done = await cluster.plane.run_kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(documents))
+    assert done.returncode == 0, done.stderr
+    done = await cluster.plane.run_kubectl("wait", "--for=condition=Established", "crd/daemonsets.apps.kruise.io")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def controller(cluster: RealCluster) -> AsyncIterator[Controller]:
+    """One for the tests of a module, as a process on the machine, with the rights of the manifests."""
+    plane = cluster.plane
+    async with running(plane.folder, plane.kubeconfig_for(ACCOUNT), secrets=(ACCOUNT.token,)) as started:
         yield started
 
 

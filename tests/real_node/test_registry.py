@@ -8,8 +8,8 @@ import time
 import pytest
 
 from tests.beds.api import PODS, Object
+from tests.beds.oci import layer
 from tests.beds.real_node import Manners
-from tests.beds.real_node.oci import layer
 from tests.beds.real_node.workloads import agent_pod, version_of
 from tests.real_node.place import Place
 

@@ -7,7 +7,7 @@ many; how a rollout looks on a thousand is a question for `beds.nodes` and `beds
     cluster       control plane, registry, nodes, Ready     node       one of them, and its faults as methods
     boot          a node's first process                    documents  what kubelet and containerd are told
     cgroups       made, frozen, and removed in any case     wire       the only way in and out of a node's network
-    oci, images   images from a few files                   registry   serves them, slowly or not at all
+    images        made from one program                    registry   serves them, slowly or not at all
     agent         the program that is in those images       reach      HTTP to a pod
 
 A node is a tree of processes below `unshare`, with its own network, mounts, processes and host name; to it, the

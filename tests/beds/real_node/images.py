@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.beds.oci import Image, image, layer, write_archive
 from tests.beds.real_node.documents import PAUSE
-from tests.beds.real_node.oci import Image, image, layer, write_archive
 
 HOST = "registry.test"
 

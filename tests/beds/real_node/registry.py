@@ -12,7 +12,7 @@ from aiohttp import web
 
 from tests.beds.control_plane.commands import LOOPBACK
 from tests.beds.control_plane.ports import free_port
-from tests.beds.real_node.oci import MANIFEST, Image
+from tests.beds.oci import MANIFEST, Image
 
 PIECE = 16 * 1024
 

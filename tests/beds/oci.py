@@ -1,4 +1,7 @@
-"""OCI images made without tools: layers, a config, a manifest, and an archive that containerd can import."""
+"""OCI images made without tools: layers, a config, a manifest, and an archive that a container runtime can import.
+
+The same content gives the same bytes: nothing in an image has a time or an owner.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +36,29 @@ class Image:
 
 
 def layer(files: Mapping[str, bytes]) -> bytes:
-    """A compressed tar of programs, the same for the same files: nothing in it has a time or an owner."""
+    """Programs by their path in the image."""
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w") as tar:
         for path, content in sorted(files.items()):
-            entry = tarfile.TarInfo(path.lstrip("/"))
+            entry = tarfile.TarInfo(path)
             entry.size, entry.mode = len(content), 0o755
             tar.addfile(entry, io.BytesIO(content))
     return gzip.compress(raw.getvalue(), compresslevel=1, mtime=0)
+
+
+def layer_of(folder: Path) -> bytes:
+    """All that is in `folder`, which stands for the root."""
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w") as tar:
+        for path in sorted(folder.rglob("*")):
+            entry = tar.gettarinfo(path, str(path.relative_to(folder)))
+            entry.uid, entry.gid, entry.uname, entry.gname, entry.mtime = 0, 0, "", "", 0
+            if entry.isfile():
+                with path.open("rb") as content:
+                    tar.addfile(entry, content)
+            else:
+                tar.addfile(entry)
+    return gzip.compress(raw.getvalue(), compresslevel=9, mtime=0)
 
 
 def image(layers: Sequence[bytes], **config: Any) -> Image:

@@ -1,0 +1,102 @@
+"""A DaemonSet of ours where containers really run: the controller is a process on the machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.beds.api import PODS, Object
+from tests.beds.installed.witness import Witness, witnessing
+from tests.beds.pods import image_of, node_of, serves
+from tests.beds.real_node import Manners
+from tests.beds.real_node.workloads import agent_set
+from tests.real_node.place import Place
+
+pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("controller")]
+
+LONG = 90.0
+"""Seconds for a rollout over three nodes that takes ten."""
+
+
+def everywhere(version: str) -> dict[str, str]:
+    return {f"node-{number}": version for number in (1, 2, 3)}
+
+
+@asynccontextmanager
+async def deployed(place: Place, **rolling: Any) -> AsyncIterator[Witness]:
+    """Version v1 on all nodes, and a witness who has seen it."""
+    async with witnessing(place.api) as witness:
+        await place.apply(agent_set("agent:v1", **rolling))
+        await place.settled(3, "agent", LONG)
+        await witness.until(lambda: len(witness.ready) == 3, "all first pods seen")
+        assert await place.versions() == everywhere("v1")
+        yield witness
+
+
+async def update(place: Place, image: str) -> None:
+    path = "/spec/template/spec/containers/0/image"
+    patch = [{"op": "replace", "path": path, "value": f"registry.test/{image}"}]
+    await place.kubectl("patch", "ads", "agent", "--type=json", f"-p={json.dumps(patch)}")
+
+
+async def test_a_rollout_leaves_one_node_at_a_time(place: Place) -> None:
+    async with deployed(place, maxUnavailable=1) as witness:
+        witness.floor = 2
+        await update(place, "agent:v2")
+        await place.settled(3, "agent", LONG)
+        assert await place.versions() == everywhere("v2")
+    assert await place.warnings() == []
+
+
+async def test_with_surge_every_node_is_served_all_the_time(place: Place) -> None:
+    async with deployed(place, maxSurge=1, maxUnavailable=0) as witness:
+        witness.floor, witness.most_pairs = 3, 1
+        await update(place, "agent:v2")
+        await place.settled(3, "agent", LONG)
+        await place.api.wait_for(PODS, lambda pods: len(pods) == 3, "the old pods are gone", seconds=LONG)
+        assert await place.versions() == everywhere("v2")
+    assert await place.warnings() == []
+
+
+async def test_an_image_that_cannot_be_pulled_costs_one_node_and_no_more(place: Place) -> None:
+    place.cluster.registry.behave("agent:bad", Manners(status=500))
+
+    def pull_failed(pods: list[Object]) -> bool:
+        states = [one.get("state") or {} for pod in pods for one in pod["status"].get("containerStatuses") or []]
+        return any((state.get("waiting") or {}).get("reason") == "ErrImagePull" for state in states)
+
+    async with deployed(place, maxUnavailable=1) as witness:
+        witness.floor = 2
+        untouched = {node_of(pod): pod["metadata"]["uid"] for pod in await place.pods()}
+        await update(place, "agent:bad")
+        await place.api.wait_for(PODS, pull_failed, "the first new pod has no image", seconds=LONG)
+        await update(place, "agent:v1")
+        await place.settled(3, "agent", LONG)
+        kept = [pod for pod in await place.pods() if untouched[node_of(pod)] == pod["metadata"]["uid"]]
+        assert len(kept) == 2
+        assert await place.versions() == everywhere("v1")
+
+
+async def test_a_node_that_loses_power_in_mid_rollout_gets_the_new_version_when_it_is_back(place: Place) -> None:
+    lost = place.nodes["node-2"]
+    async with deployed(place, maxUnavailable=2) as witness:
+        witness.floor = 0
+        lost.power_off()
+        await update(place, "agent:v2")
+        await witness.until(lambda: len(witness.retired) >= 1, "the rollout has begun")
+        await place.api.wait_for(
+            PODS, lambda pods: served_by(pods, "v2") == {"node-1", "node-3"}, "the others have it", seconds=LONG
+        )
+        await lost.power_on()
+        await place.cluster.ready()
+        await place.settled(3, "agent", LONG)
+        assert await place.versions() == everywhere("v2")
+
+
+def served_by(pods: list[Object], version: str) -> set[str]:
+    """The nodes whose pods have this version and are ready."""
+    return {node_of(pod) for pod in pods if serves(pod) and image_of(pod).endswith(f":{version}")}
