@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup check format test test-unit test-system test-wholes test-parts test-node test-deep test-failover test-mutants test-release test-image demo demo-real cluster bench plugin docs manifests bundle lock clean
+.PHONY: help setup check format test test-unit test-system test-wholes test-parts test-node test-deep test-failover test-mutants test-release image test-image demo demo-real cluster bench plugin docs manifests bundle lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -51,8 +51,8 @@ test-wholes: # controller and plugin as they are installed and started
 test-parts: # everything else
 	$(BIN)/python -m pytest $(APART:%=--ignore=%)
 
-test-node: $(READY) ## on real nodes: kubelet, containerd and images; needs root on Linux
-	$(BIN)/python -m pytest tests/real_node
+test-node: $(READY) ## on real nodes: kubelet, containerd and our image (IMAGE=archive: that one); needs root on Linux
+	$(if $(IMAGE),IMAGE=$(abspath $(IMAGE))) $(BIN)/python -m pytest tests/real_node
 
 # Random stories: new ones each time, and the same ones again with the SEED that a failure prints.
 ifndef SEED
@@ -73,6 +73,9 @@ test-mutants: $(READY) ## plants faults in a copy of the code; the tests must fi
 	$(BIN)/python -m tests.tools.mutants
 
 test-release: check test test-mutants test-deep test-failover ## all of it, as before a release
+
+image: $(READY) ## the image, by docker or podman; where there is none, as an OCI archive in dist/
+	$(BIN)/python -m tests.tools.image
 
 test-image: $(READY) ## the Containerfile's build, performed in a folder; no container engine is needed
 	$(BIN)/python -m pytest tests/tools/image/dry_build.py

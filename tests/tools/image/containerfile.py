@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from string import Template
+from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[3]
 PREFIX: Final = "/opt/kruise-ds"
@@ -57,6 +60,27 @@ def perform(stage: list[Step], folder: Path) -> Path:
             done = subprocess.run(["sh", "-ec", command], cwd=source, env=environ, capture_output=True, text=True)
             assert done.returncode == 0, f"RUN {step.rest}: {done.stderr}"
     return prefix
+
+
+def config_of(stage: list[Step], **arguments: str) -> dict[str, Any]:
+    """What the last stage says of containers, in the words of an image's config; `arguments` are those of ARG."""
+    given = dict(pair.split("=", 1) for step in stage if step.word == "ARG" for pair in [step.rest]) | arguments
+
+    def pairs(word: str) -> dict[str, str]:
+        words = [part for step in stage if step.word == word for part in shlex.split(step.rest)]
+        return {name: Template(value).substitute(given) for name, value in (part.split("=", 1) for part in words)}
+
+    def last(word: str) -> str:
+        return next(step.rest for step in reversed(stage) if step.word == word)
+
+    return {
+        "User": last("USER"),
+        "WorkingDir": last("WORKDIR"),
+        "Env": [f"{name}={value}" for name, value in pairs("ENV").items()],
+        "Entrypoint": json.loads(last("ENTRYPOINT")),
+        "ExposedPorts": {f"{port}/tcp": {} for port in last("EXPOSE").split()},
+        "Labels": pairs("LABEL"),
+    }
 
 
 def _interpreters() -> Path:

@@ -1,0 +1,50 @@
+"""The image that is made without a container engine: what its config says, and that nothing in it is by chance."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.beds.oci import layer_of
+from tests.tools.image import __main__ as program
+from tests.tools.image.containerfile import ROOT, config_of, stages
+
+FINAL = stages((ROOT / "Containerfile").read_text())[-1]
+
+
+def test_its_containers_get_what_the_containerfile_says() -> None:
+    config = config_of(FINAL, VERSION="v9", REVISION="abc")
+    assert config["Entrypoint"] == ["/opt/kruise-ds/bin/kruise-ds-controller"]
+    assert config["User"] == "65532:65532"
+    assert config["ExposedPorts"].keys() == {"8080/tcp", "8081/tcp"}
+    assert {"PATH=/opt/kruise-ds/bin:/usr/bin:/bin", "KRUISE_DS_REVISION=abc"} <= set(config["Env"])
+    assert config["Labels"]["org.opencontainers.image.version"] == "v9"
+    assert config["Labels"]["org.opencontainers.image.description"].endswith("controller and kubectl plugin")
+
+
+def test_a_layer_tells_nothing_of_when_and_by_whom_it_was_made(tmp_path: Path) -> None:
+    for name, when in (("one", 1), ("other", 2)):
+        program_file = tmp_path / name / "bin" / "program"
+        program_file.parent.mkdir(parents=True)
+        program_file.write_text("#!/bin/sh\n")
+        program_file.chmod(0o755)
+        (program_file.parent / "link").symlink_to("program")
+        for path in (program_file, program_file.parent):
+            os.utime(path, (when, when))
+    assert layer_of(tmp_path / "one") == layer_of(tmp_path / "other")
+
+
+def test_an_engine_builds_the_containerfile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = tmp_path / "asked"
+    engine = tmp_path / "podman"
+    engine.write_text(f'#!/bin/sh\npwd > {asked}\nfor word in "$@"; do echo "$word" >> {asked}; done\nexit 7\n')
+    engine.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert program.main([]) == 7, "what the engine returned"
+    folder, *words = asked.read_text().splitlines()
+    assert Path(folder) == ROOT
+    assert words[:2] == ["build", "--file=Containerfile"]
+    assert "--tag=registry.example.com/kruise-ds:v0.1.0" in words
+    assert words[-1] == "."
