@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from pathlib import Path
 
+import pytest
 import pytest_asyncio
 import yaml
 
+from tests.beds.absence import not_to_be_had
 from tests.beds.api import DAEMONSETS, NAMESPACES, PODS, Api, Refusal, Resource
 from tests.beds.control_plane import Binaries, service_account
+from tests.beds.control_plane.sources import SourceError
 from tests.beds.installed.process import Controller, running
 from tests.beds.installed.workspace import built
 from tests.beds.real_node import NodeBinaries, RealCluster, real_cluster
 from tests.real_node.place import Place
+from tests.tools.image.archive import NoImage, write
 
 ACCOUNT = service_account("kruise-ds-system", "kruise-ds-controller")
 ACCOUNTS = Resource("/api/v1", "serviceaccounts", "ServiceAccount")
@@ -47,6 +53,17 @@ async def controller(cluster: RealCluster) -> AsyncIterator[Controller]:
     plane = cluster.plane
     async with running(plane.folder, plane.kubeconfig_for(ACCOUNT), secrets=(ACCOUNT.token,)) as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def controller_image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Our own image as an archive, under the name that the manifests ask for: $IMAGE, or made now."""
+    if named := os.environ.get("IMAGE"):
+        return Path(named)
+    try:
+        return write(tmp_path_factory.mktemp("image") / "image.tar", lambda _: None)
+    except (NoImage, SourceError) as reason:
+        not_to_be_had(reason)
 
 
 @pytest_asyncio.fixture(loop_scope="session")

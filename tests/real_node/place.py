@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tests.beds.api import EVENTS, PODS, Api, Object
+from tests.beds.api import PODS, Api, Object
 from tests.beds.installed.workspace import Namespaced
 from tests.beds.pods import is_ready, node_of
 from tests.beds.real_node import RealCluster
-from tests.beds.real_node.workloads import version_of
+from tests.beds.real_node.workloads import version_of, warnings
 
 
 class Place(Namespaced):
@@ -31,13 +31,7 @@ class Place(Namespaced):
         return pods[0]
 
     async def warnings(self) -> list[str]:
-        """What events of the namespace warn of, but for probes that fail while a program starts or ends."""
-        told = await self.api.list(EVENTS)
-        return [
-            f"{one['reason']}: {one['message']}"
-            for one in told
-            if one["type"] == "Warning" and one["reason"] != "Unhealthy"
-        ]
+        return await warnings(self.api)
 
     async def versions(self) -> dict[str, str]:
         """Node to what the program of its pod says; empty where it does not answer."""

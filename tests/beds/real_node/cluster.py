@@ -39,6 +39,9 @@ CONTROLLERS = (
 SOON = ("--node-monitor-grace-period=20s", "--node-monitor-period=1s")
 """Silence of a node, as `documents.kubelet` has it."""
 
+MEMORY = next((path for path in [Path("/dev/shm")] if path.is_dir()), None)
+"""The nodes' disks, if the machine has it: ten thousand files of an image are soon written there, and soon gone."""
+
 
 @dataclass(frozen=True, slots=True)
 class RealCluster:
@@ -67,7 +70,7 @@ async def real_cluster(
 ) -> AsyncIterator[RealCluster]:
     """All nodes Ready. Nothing of it is left at the end, and no process lives on when this one is killed."""
     async with AsyncExitStack() as stack:
-        folder = stack.enter_context(temporary_folder())
+        folder = stack.enter_context(temporary_folder(MEMORY))
         cgroup = f"{cgroups.PREFIX}{folder.name.rpartition('-')[2]}"
         stack.enter_context(cgroups.guarded(cgroup))
         exchange = Process("exchange", [sys.executable, "-I", HERE / "wire.py", "exchange", folder], folder=folder)

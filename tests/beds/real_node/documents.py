@@ -48,8 +48,8 @@ def kubelet(*, cgroup: str) -> dict[str, Any]:
 
 def network(*, pods: str) -> dict[str, Any]:
     """Pods of the node `pods` (a range such as 10.244.1.0/24) reach each other and the node, and nobody else."""
-    ranges = {"type": "host-local", "ranges": [[{"subnet": pods}]], "dataDir": "/run/cni"}
-    bridge = {"type": "bridge", "bridge": "cni0", "isGateway": True, "ipam": ranges}
+    ranges = {"ranges": [[{"subnet": pods}]], "routes": [{"dst": "0.0.0.0/0"}], "dataDir": "/run/cni"}
+    bridge = {"type": "bridge", "bridge": "cni0", "isGateway": True, "ipam": {"type": "host-local", **ranges}}
     return {"cniVersion": "1.0.0", "name": "pods", "plugins": [bridge]}
 
 

@@ -1,4 +1,4 @@
-"""Pods and DaemonSets of the agent, and what one of its pods answers."""
+"""Pods and DaemonSets of the agent, what one of its pods answers, and what events warn of."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from tests.beds.api import DAEMONSETS, Object, Resource
+from tests.beds.api import DAEMONSETS, EVENTS, Api, Object, Resource
 from tests.beds.pods import node_of
 from tests.beds.real_node.images import HOST
 from tests.beds.real_node.node import RealNode
@@ -50,3 +50,9 @@ async def version_of(nodes: dict[str, RealNode], pod: Object) -> str:
     """What the program in the pod says of itself; empty when it does not answer."""
     status, body = await nodes[node_of(pod)].fetch(pod["status"].get("podIP") or "0.0.0.0", PORT)
     return str(msgspec.json.decode(body)["version"]) if status == 200 else ""
+
+
+async def warnings(api: Api) -> list[str]:
+    """What events of the namespace warn of, but for probes that fail while a program starts or ends."""
+    told = [one for one in await api.list(EVENTS) if one["type"] == "Warning" and one["reason"] != "Unhealthy"]
+    return [f"{one['reason']}: {one['message']}" for one in told]

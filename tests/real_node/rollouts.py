@@ -1,0 +1,43 @@
+"""Rollouts of the agent over the three nodes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tests.beds.api import Object
+from tests.beds.installed.witness import Witness, witnessing
+from tests.beds.pods import image_of, node_of, serves
+from tests.beds.real_node.workloads import agent_set
+from tests.real_node.place import Place
+
+LONG = 90.0
+"""Seconds for a rollout over three nodes that takes ten."""
+
+
+def everywhere(version: str) -> dict[str, str]:
+    return {f"node-{number}": version for number in (1, 2, 3)}
+
+
+@asynccontextmanager
+async def deployed(place: Place, **rolling: Any) -> AsyncIterator[Witness]:
+    """Version v1 on all nodes, and a witness who has seen it."""
+    async with witnessing(place.api) as witness:
+        await place.apply(agent_set("agent:v1", **rolling))
+        await place.settled(3, "agent", LONG)
+        await witness.until(lambda: len(witness.ready) == 3, "all first pods seen")
+        assert await place.versions() == everywhere("v1")
+        yield witness
+
+
+async def update(place: Place, image: str) -> None:
+    path = "/spec/template/spec/containers/0/image"
+    patch = [{"op": "replace", "path": path, "value": f"registry.test/{image}"}]
+    await place.kubectl("patch", "ads", "agent", "--type=json", f"-p={json.dumps(patch)}")
+
+
+def served_by(pods: list[Object], version: str) -> set[str]:
+    """The nodes whose pods have this version and are ready."""
+    return {node_of(pod) for pod in pods if serves(pod) and image_of(pod).endswith(f":{version}")}
