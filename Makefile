@@ -32,7 +32,7 @@ test: $(READY) ## unit, property and system tests, and the same contracts on a r
 	$(BIN)/python -m tests.beds.prometheus || [ -z "$(CI)" ]
 	$(BIN)/python -m tests.beds.real_node fetch || [ -z "$(CI)" ]
 	$(MAKE) --jobs=3 --output-sync=target --no-print-directory test-system test-wholes test-parts
-	$(MAKE) --no-print-directory test-node
+	$(MAKE) --no-print-directory test-node KUBECONFIG=
 
 # Three processes, because much of their time is spent waiting. Each prints its results when it is through. Those of e2e
 # that start a control plane of their own anyway go with the shortest.
@@ -51,8 +51,9 @@ test-wholes: # controller and plugin as they are installed and started
 test-parts: # everything else
 	$(BIN)/python -m pytest $(APART:%=--ignore=%)
 
-test-node: $(READY) ## on real nodes: kubelet, containerd and our image (IMAGE=archive: that one); needs root on Linux
-	$(if $(IMAGE),IMAGE=$(abspath $(IMAGE))) $(BIN)/python -m pytest tests/real_node
+# With KUBECONFIG on a cluster of this machine that somebody else runs, such as kind; see tests/real_node/elsewhere.py.
+test-node: $(READY) ## on real nodes, and with our own image in pods (IMAGE=archive: that one); needs root on Linux
+	CLUSTER=$(KUBECONFIG) IMAGE=$(abspath $(IMAGE)) $(BIN)/python -m pytest tests/real_node
 
 # Random stories: new ones each time, and the same ones again with the SEED that a failure prints.
 ifndef SEED

@@ -1,4 +1,4 @@
-"""Three real nodes for all tests here, and a namespace of its own for each."""
+"""Three real nodes for all tests here, or a cluster that $CLUSTER leads to; and a namespace of its own for each."""
 
 from __future__ import annotations
 
@@ -14,31 +14,40 @@ import yaml
 
 from tests.beds.absence import not_to_be_had
 from tests.beds.api import DAEMONSETS, NAMESPACES, PODS, Api, Refusal, Resource
-from tests.beds.control_plane import Binaries, service_account
+from tests.beds.control_plane import ControlPlane, service_account
 from tests.beds.control_plane.sources import SourceError
 from tests.beds.installed.process import Controller, running
 from tests.beds.installed.workspace import built
-from tests.beds.real_node import NodeBinaries, RealCluster, real_cluster
-from tests.real_node.place import Place
+from tests.beds.real_node import real_cluster
+from tests.real_node.elsewhere import elsewhere
+from tests.real_node.place import Cluster, Place
 from tests.tools.image.archive import NoImage, write
 
 ACCOUNT = service_account("kruise-ds-system", "kruise-ds-controller")
 ACCOUNTS = Resource("/api/v1", "serviceaccounts", "ServiceAccount")
+ELSEWHERE = os.environ.get("CLUSTER", "")
+"""A kubeconfig. Not $KUBECONFIG itself, which may lead anywhere while somebody runs all tests."""
 _numbers = itertools.count(1)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def cluster(complete_binaries: Binaries, node_binaries: NodeBinaries) -> AsyncIterator[RealCluster]:
+async def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
     """One control plane and three nodes. A test that does something to a node leaves it Ready."""
-    names = ["node-1", "node-2", "node-3"]
-    async with real_cluster(complete_binaries, node_binaries, names, users=[ACCOUNT]) as started:
+    if ELSEWHERE:
+        kubectl = request.getfixturevalue("control_plane_binaries").kubectl
+        async with elsewhere(kubectl, Path(ELSEWHERE), tmp_path_factory.mktemp("elsewhere")) as found:
+            await apply_all_but_the_deployment(found)
+            yield found
+        return
+    control, programs = (request.getfixturevalue(name) for name in ("complete_binaries", "node_binaries"))
+    async with real_cluster(control, programs, ["node-1", "node-2", "node-3"], users=[ACCOUNT]) as started:
         await apply_all_but_the_deployment(started)
-        for version in ("v1", "v2", "v3"):
-            started.registry.put(f"agent:{version}", started.images.agent(version))
+        for name, image in started.images.versions().items():
+            started.registry.put(name, image)
         yield started
 
 
-async def apply_all_but_the_deployment(cluster: RealCluster) -> None:
+async def apply_all_but_the_deployment(cluster: Cluster) -> None:
     """CRD and rights, for a controller that runs as a process with the token of its account."""
     documents = [one for one in await built(cluster.plane, "overlays/default") if one["kind"] != "Deployment"]
     done = await cluster.plane.run_kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(documents))
@@ -48,16 +57,22 @@ async def apply_all_but_the_deployment(cluster: RealCluster) -> None:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def controller(cluster: RealCluster) -> AsyncIterator[Controller]:
-    """One for the tests of a module, as a process on the machine, with the rights of the manifests."""
+async def controller(cluster: Cluster) -> AsyncIterator[Controller]:
+    """One for the tests of a module, as a process on the machine; on our cluster with the rights of the manifests."""
     plane = cluster.plane
-    async with running(plane.folder, plane.kubeconfig_for(ACCOUNT), secrets=(ACCOUNT.token,)) as started:
+    kubeconfig = plane.kubeconfig_for(ACCOUNT) if isinstance(plane, ControlPlane) else plane.kubeconfig
+    async with running(plane.folder, kubeconfig, secrets=(ACCOUNT.token,)) as started:
         yield started
 
 
 @pytest.fixture(scope="session")
-def controller_image(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Our own image as an archive, under the name that the manifests ask for: $IMAGE, or made now."""
+def controller_image(tmp_path_factory: pytest.TempPathFactory) -> Path | None:
+    """Our own image as an archive, under the name that the manifests ask for: $IMAGE, or made now.
+
+    None where the cluster has it already, as one that is not ours must.
+    """
+    if ELSEWHERE:
+        return None
     if named := os.environ.get("IMAGE"):
         return Path(named)
     try:
@@ -67,9 +82,9 @@ def controller_image(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def place(cluster: RealCluster) -> AsyncIterator[Place]:
+async def place(cluster: Cluster) -> AsyncIterator[Place]:
     """A namespace whose pods get tokens; at its end none of its pods is left."""
-    api = Api(cluster.api.transport, f"real-{next(_numbers)}")
+    api = Api(cluster.api.transport, f"kruise-ds-test-{next(_numbers)}")
     await api.create(NAMESPACES, {"metadata": {"name": api.namespace}})
     await api.wait_for(ACCOUNTS, lambda found: bool(found), "the account of the namespace")
     yield Place(cluster, api)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import msgspec
 
 from tests.beds.api import LEASES, PODS, Api, Object, Resource
 from tests.beds.manifests import MANIFESTS
 from tests.beds.pods import serves
-from tests.beds.real_node import RealCluster
 from tests.beds.real_node.workloads import warnings
 from tests.beds.rights import NAME, NAMESPACE
+from tests.real_node.place import Cluster
 
 DEPLOYMENTS = Resource("/apis/apps/v1", "deployments", "Deployment")
 LONG = 120.0
@@ -24,7 +22,7 @@ LONG = 120.0
 class Installation:
     """What `manifests/overlays/default` has brought."""
 
-    def __init__(self, cluster: RealCluster) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.api = Api(cluster.api.transport, NAMESPACE)
 
@@ -60,11 +58,8 @@ def _holder(leases: list[Object]) -> str:
 
 
 @asynccontextmanager
-async def installed(cluster: RealCluster, image: Path) -> AsyncIterator[Installation]:
-    """Load the image into each node, apply the overlay as it is, and take the Deployment away at the end."""
-    async with asyncio.TaskGroup() as group:
-        for node in cluster.nodes.values():
-            group.create_task(node.load(image))
+async def installed(cluster: Cluster) -> AsyncIterator[Installation]:
+    """Apply the overlay as it is, and take the Deployment away at the end. The nodes have the image."""
     here = Installation(cluster)
     await here.kubectl("apply", "--server-side", "-k", str(MANIFESTS / "overlays" / "default"))
     try:

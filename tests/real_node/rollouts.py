@@ -1,4 +1,4 @@
-"""Rollouts of the agent over the three nodes."""
+"""Rollouts of the agent over all nodes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,7 @@ from tests.beds.real_node.workloads import agent_set
 from tests.real_node.place import Place
 
 LONG = 90.0
-"""Seconds for a rollout over three nodes that takes ten."""
-
-
-def everywhere(version: str) -> dict[str, str]:
-    return {f"node-{number}": version for number in (1, 2, 3)}
+"""Seconds for a rollout that takes ten."""
 
 
 @asynccontextmanager
@@ -26,10 +22,15 @@ async def deployed(place: Place, **rolling: Any) -> AsyncIterator[Witness]:
     """Version v1 on all nodes, and a witness who has seen it."""
     async with witnessing(place.api) as witness:
         await place.apply(agent_set("agent:v1", **rolling))
-        await place.settled(3, "agent", LONG)
-        await witness.until(lambda: len(witness.ready) == 3, "all first pods seen")
-        assert await place.versions() == everywhere("v1")
+        await settled(place)
+        await witness.until(lambda: witness.ready == {*place.workers}, "all first pods seen")
+        assert await place.versions() == place.everywhere("v1")
         yield witness
+
+
+async def settled(place: Place) -> None:
+    """Wait until the status says that the newest version serves all nodes."""
+    await place.settled(len(place.workers), "agent", LONG)
 
 
 async def update(place: Place, image: str) -> None:

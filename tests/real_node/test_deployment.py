@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -9,33 +10,40 @@ import pytest
 import pytest_asyncio
 
 from tests.beds.pods import node_of
-from tests.beds.real_node import RealCluster
 from tests.real_node.installation import LONG, Installation, installed
-from tests.real_node.place import Place
-from tests.real_node.rollouts import deployed, everywhere, served_by, update
+from tests.real_node.place import Cluster, Place, ours
+from tests.real_node.rollouts import deployed, served_by, settled, update
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def site(cluster: RealCluster, controller_image: Path) -> AsyncIterator[Installation]:
+async def site(cluster: Cluster, controller_image: Path | None) -> AsyncIterator[Installation]:
     """The overlay, applied once for the tests here; each leaves two replicas Ready."""
-    async with installed(cluster, controller_image) as here:
+    if controller_image is not None:
+        async with asyncio.TaskGroup() as loading:
+            for node in ours(cluster).nodes.values():
+                loading.create_task(node.load(controller_image))
+    async with installed(cluster) as here:
         await here.replicas()
         yield here
 
 
 async def test_two_replicas_run_apart_with_no_more_rights_than_they_need(site: Installation) -> None:
+    nodes = ours(site.cluster).nodes
     replicas = await site.replicas()
     assert len({node_of(pod) for pod in replicas}) == 2, "the scheduler has spread them"
     for pod in replicas:
-        node = site.cluster.nodes[node_of(pod)]
+        node = nodes[node_of(pod)]
         status = await node.run("sh", "-c", "cat /proc/$(pgrep -of bin/kruise-ds-controller)/status")
         facts = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
         assert facts["Uid"].split() == ["65532"] * 4
         assert facts["NoNewPrivs"] == "1"
         assert facts["Seccomp"] == "2", "filtered"
         assert int(facts["CapEff"], 16) == int(facts["CapBnd"], 16) == 0
+        mounts = await node.run("sh", "-c", "cat /proc/$(pgrep -of bin/kruise-ds-controller)/mounts")
+        (root,) = [line.split() for line in mounts.splitlines() if line.split()[1] == "/"]
+        assert "ro" in root[3].split(",")
     assert await site.warnings() == []
 
 
@@ -51,43 +59,44 @@ async def test_one_leads_and_both_say_so_in_their_logs(site: Installation) -> No
 async def test_it_rolls_out_beside_itself(site: Installation, place: Place) -> None:
     await site.replicas()
     async with deployed(place, maxUnavailable=1) as witness:
-        witness.floor = 2
+        witness.floor = len(place.workers) - 1
         await update(place, "agent:v2")
-        await place.settled(3, "agent", LONG)
-        assert await place.versions() == everywhere("v2")
+        await settled(place)
+        assert await place.versions() == place.everywhere("v2")
     assert await place.warnings() == []
 
 
 async def test_restarted_in_mid_rollout_it_goes_on(site: Installation, place: Place) -> None:
     before = {pod["metadata"]["name"] for pod in await site.replicas()}
     async with deployed(place, maxUnavailable=1) as witness:
-        witness.floor = 2
+        witness.floor = len(place.workers) - 1
         await update(place, "agent:v2")
         await witness.until(lambda: bool(witness.retired), "the rollout has begun")
         await site.kubectl("rollout", "restart", "deployment/kruise-ds-controller")
         await site.kubectl("rollout", "status", "deployment/kruise-ds-controller", f"--timeout={LONG:.0f}s")
-        await place.settled(3, "agent", LONG)
-        assert await place.versions() == everywhere("v2")
+        await settled(place)
+        assert await place.versions() == place.everywhere("v2")
     assert not before & {pod["metadata"]["name"] for pod in await site.replicas()}
 
 
 async def test_when_the_leaders_node_loses_power_the_other_one_goes_on(site: Installation, place: Place) -> None:
+    nodes = place.nodes
     await site.replicas()
     leader = await site.leader()
-    node = place.nodes[node_of(leader)]
+    node = nodes[node_of(leader)]
     async with deployed(place, maxUnavailable=2) as witness:
         witness.floor = 0
         node.power_off()
         try:
             await update(place, "agent:v2")
             await site.leader(but=leader["metadata"]["name"])
-            others = everywhere("v2").keys() - {node.name}
+            others = place.everywhere("v2").keys() - {node.name}
             await witness.until(
                 lambda: others <= served_by(list(witness.now.values()), "v2"), "both others have it", LONG
             )
         finally:
             await node.power_on()
-        await place.cluster.ready()
-        await place.settled(3, "agent", LONG)
-        assert await place.versions() == everywhere("v2")
+        await place.ours.ready()
+        await settled(place)
+        assert await place.versions() == place.everywhere("v2")
     await site.replicas()

@@ -7,7 +7,7 @@ import pytest
 
 from tests.beds.api import NODES, PODS, Object
 from tests.beds.pods import condition, is_ready
-from tests.beds.real_node.workloads import PORT, agent_pod, version_of
+from tests.beds.real_node.workloads import PORT, agent_pod
 from tests.real_node.place import Place
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
@@ -22,9 +22,10 @@ def life(pod: Object) -> tuple[str, int]:
 
 
 async def running(place: Place, node: str = NODE) -> Object:
+    assert node in place.nodes
     await place.api.create(PODS, agent_pod(f"on-{node}", "agent:v1", on=node, COLOUR="blue"))
     pod = await place.is_ready(f"on-{node}")
-    assert await version_of(place.nodes, pod) == "v1"
+    assert await place.version_of(pod) == "v1"
     return pod
 
 
@@ -50,23 +51,23 @@ async def test_without_its_kubelet_a_program_runs_on_and_is_found_again(place: P
     node, before = place.nodes[NODE], await running(place)
     node.kill_kubelet()
     await place.kubectl("delete", "pod", POD, "--wait=false")
-    assert await version_of(place.nodes, before) == "v1", "nobody is there who could end it"
+    assert await place.version_of(before) == "v1", "nobody is there who could end it"
     node.start_kubelet()
     await place.api.wait_for(PODS, lambda pods: not pods, "the kubelet is back and ends the pod", seconds=60)
-    assert await version_of(place.nodes, before) == ""
+    assert await place.version_of(before) == ""
 
 
 async def test_a_power_cut_ends_every_program_and_the_pod_comes_back_with_the_node(place: Place) -> None:
     node, before = place.nodes[NODE], await running(place)
     node.power_off()
-    assert await version_of(place.nodes, before) == ""
+    assert await place.version_of(before) == ""
     assert life(await place.pod(POD)) == life(before), "nobody has told the API server"
     await node.power_on()
     (after,) = await place.api.wait_for(
         PODS, lambda pods: life(pods[0]) != life(before) and is_ready(pods[0]), "a new container", seconds=60
     )
     assert life(after)[1] == life(before)[1] + 1
-    assert await version_of(place.nodes, after) == "v1"
+    assert await place.version_of(after) == "v1"
 
 
 async def test_a_node_that_is_silent_for_a_while_has_lost_nothing(place: Place) -> None:
@@ -83,4 +84,4 @@ async def test_a_node_that_is_silent_for_a_while_has_lost_nothing(place: Place) 
     for old in before:
         new = await place.is_ready(old["metadata"]["name"])
         assert life(new) == life(old)
-        assert await version_of(place.nodes, new) == "v1"
+        assert await place.version_of(new) == "v1"

@@ -10,7 +10,7 @@ import pytest
 from tests.beds.api import PODS, Object
 from tests.beds.oci import layer
 from tests.beds.real_node import Manners
-from tests.beds.real_node.workloads import agent_pod, version_of
+from tests.beds.real_node.workloads import agent_pod
 from tests.real_node.place import Place
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
@@ -22,17 +22,17 @@ def waits_for(pod: Object) -> set[str]:
 
 
 async def test_an_image_is_pulled_once_for_each_node(place: Place) -> None:
-    registry = place.cluster.registry
-    registry.put("once:v1", place.cluster.images.agent("once"))
+    registry = place.ours.registry
+    registry.put("once:v1", place.ours.images.agent("once"))
     for number, node in enumerate(("node-1", "node-2", "node-1")):
         await place.api.create(PODS, agent_pod(f"agent-{number}", "once:v1", on=node))
         pod = await place.is_ready(f"agent-{number}")
-        assert await version_of(place.nodes, pod) == "once"
+        assert await place.version_of(pod) == "once"
     assert registry.pulls["once:v1"] == 2
 
 
 async def test_images_that_cannot_be_had_can_be_had_later(place: Place) -> None:
-    registry, nodes = place.cluster.registry, {404: "node-1", 500: "node-2"}
+    registry, nodes = place.ours.registry, {404: "node-1", 500: "node-2"}
     for status, node in nodes.items():
         registry.behave(f"broken-{status}:v1", Manners(status=status))
         await place.api.create(PODS, agent_pod(f"agent-{status}", f"broken-{status}:v1", on=node))
@@ -40,17 +40,17 @@ async def test_images_that_cannot_be_had_can_be_had_later(place: Place) -> None:
         PODS, lambda pods: all("ErrImagePull" in waits_for(pod) for pod in pods), "none can be pulled"
     )
     for status in nodes:
-        registry.put(f"broken-{status}:v1", place.cluster.images.agent("mended"))
+        registry.put(f"broken-{status}:v1", place.ours.images.agent("mended"))
     for status in nodes:
-        assert await version_of(place.nodes, await place.is_ready(f"agent-{status}")) == "mended"
+        assert await place.version_of(await place.is_ready(f"agent-{status}")) == "mended"
 
 
 async def test_a_slow_image_takes_its_time(place: Place) -> None:
     """Half a second to begin, and a layer of its own with as many bytes as are let through in a second."""
     size = 256 * 1024
-    slow = place.cluster.images.agent("slow", layer({"ballast": os.urandom(size)}))
-    place.cluster.registry.put("slow:v1", slow, Manners(delay=0.5, rate=size))
+    slow = place.ours.images.agent("slow", layer({"ballast": os.urandom(size)}))
+    place.ours.registry.put("slow:v1", slow, Manners(delay=0.5, rate=size))
     begun = time.monotonic()
     await place.api.create(PODS, agent_pod("agent", "slow:v1", on="node-1"))
-    assert await version_of(place.nodes, await place.is_ready("agent")) == "slow"
+    assert await place.version_of(await place.is_ready("agent")) == "slow"
     assert time.monotonic() - begun > 1.5

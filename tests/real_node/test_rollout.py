@@ -7,48 +7,63 @@ import pytest
 from tests.beds.api import PODS, Object
 from tests.beds.pods import node_of
 from tests.beds.real_node import Manners
+from tests.beds.real_node.clients import asking
 from tests.real_node.place import Place
-from tests.real_node.rollouts import LONG, deployed, everywhere, served_by, update
+from tests.real_node.rollouts import LONG, deployed, served_by, settled, update
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("controller")]
 
 
 async def test_a_rollout_leaves_one_node_at_a_time(place: Place) -> None:
     async with deployed(place, maxUnavailable=1) as witness:
-        witness.floor = 2
+        witness.floor = len(place.workers) - 1
         await update(place, "agent:v2")
-        await place.settled(3, "agent", LONG)
-        assert await place.versions() == everywhere("v2")
+        await settled(place)
+        assert await place.versions() == place.everywhere("v2")
     assert await place.warnings() == []
 
 
 async def test_with_surge_every_node_is_served_all_the_time(place: Place) -> None:
     async with deployed(place, maxSurge=1, maxUnavailable=0) as witness:
-        witness.floor, witness.most_pairs = 3, 1
+        witness.floor, witness.most_pairs = len(place.workers), 1
         await update(place, "agent:v2")
-        await place.settled(3, "agent", LONG)
-        await place.api.wait_for(PODS, lambda pods: len(pods) == 3, "the old pods are gone", seconds=LONG)
-        assert await place.versions() == everywhere("v2")
+        await settled(place)
+        await place.api.wait_for(
+            PODS, lambda pods: len(pods) == len(place.workers), "the old pods are gone", seconds=LONG
+        )
+        assert await place.versions() == place.everywhere("v2")
     assert await place.warnings() == []
 
 
+async def test_with_surge_no_client_waits(place: Place) -> None:
+    """The program serves for three seconds after it was told to go, as one does that knows of endpoints."""
+    cluster = place.ours
+    async with deployed(place, maxSurge=1, maxUnavailable=0, environment={"STOP_SECONDS": "3"}) as witness:
+        witness.most_pairs = 1
+        async with asking(cluster, place.api, "agent") as clients:
+            await update(place, "agent:v2")
+            await settled(place)
+        assert clients.waited == {}
+        assert clients.answers.keys() == {"v1", "v2"}
+
+
 async def test_an_image_that_cannot_be_pulled_costs_one_node_and_no_more(place: Place) -> None:
-    place.cluster.registry.behave("agent:bad", Manners(status=500))
+    place.ours.registry.behave("agent:bad", Manners(status=500))
 
     def pull_failed(pods: list[Object]) -> bool:
         states = [one.get("state") or {} for pod in pods for one in pod["status"].get("containerStatuses") or []]
         return any((state.get("waiting") or {}).get("reason") == "ErrImagePull" for state in states)
 
     async with deployed(place, maxUnavailable=1) as witness:
-        witness.floor = 2
+        witness.floor = len(place.workers) - 1
         untouched = {node_of(pod): pod["metadata"]["uid"] for pod in await place.pods()}
         await update(place, "agent:bad")
         await place.api.wait_for(PODS, pull_failed, "the first new pod has no image", seconds=LONG)
         await update(place, "agent:v1")
-        await place.settled(3, "agent", LONG)
+        await settled(place)
         kept = [pod for pod in await place.pods() if untouched[node_of(pod)] == pod["metadata"]["uid"]]
         assert len(kept) == 2
-        assert await place.versions() == everywhere("v1")
+        assert await place.versions() == place.everywhere("v1")
 
 
 async def test_a_node_that_loses_power_in_mid_rollout_gets_the_new_version_when_it_is_back(place: Place) -> None:
@@ -62,6 +77,6 @@ async def test_a_node_that_loses_power_in_mid_rollout_gets_the_new_version_when_
             PODS, lambda pods: served_by(pods, "v2") == {"node-1", "node-3"}, "the others have it", seconds=LONG
         )
         await lost.power_on()
-        await place.cluster.ready()
-        await place.settled(3, "agent", LONG)
-        assert await place.versions() == everywhere("v2")
+        await place.ours.ready()
+        await settled(place)
+        assert await place.versions() == place.everywhere("v2")

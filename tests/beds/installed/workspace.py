@@ -6,7 +6,7 @@ import itertools
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import yaml
@@ -28,7 +28,7 @@ def sample(name: str) -> Object:
     return document
 
 
-async def built(plane: ControlPlane, folder: str) -> list[Object]:
+async def built(plane: Kubectl, folder: str) -> list[Object]:
     """`kubectl kustomize manifests/<folder>`, as data."""
     done = await plane.run_kubectl("kustomize", str(MANIFESTS / folder))
     assert done.returncode == 0, done.stderr
@@ -45,10 +45,16 @@ class Clocks:
         return time.time() - self.slow
 
 
+class Kubectl(Protocol):
+    """A cluster as kubectl sees it, such as a `ControlPlane`."""
+
+    async def run_kubectl(self, *args: str, stdin: str | None = None, seconds: float = 60.0) -> KubectlResult: ...
+
+
 class Namespaced:
     """kubectl in one namespace, and what to wait for there."""
 
-    def __init__(self, plane: ControlPlane, api: Api) -> None:
+    def __init__(self, plane: Kubectl, api: Api) -> None:
         self.plane, self.api = plane, api
         self.namespace = api.namespace
 
@@ -130,6 +136,7 @@ class Workspace(Namespaced):
 
     def __init__(self, plane: ControlPlane, api: Api, nodes: Nodes, clocks: Clocks) -> None:
         super().__init__(plane, api)
+        self.plane: ControlPlane = plane
         self.nodes, self.clocks = nodes, clocks
 
     async def workers(self, *names: str, **labels: str) -> None:

@@ -1,4 +1,5 @@
-"""`python -m tests.beds.real_node fetch|up`: get what a node runs, or run a cluster of nodes until interrupted."""
+"""`python -m tests.beds.real_node fetch|up|images`: get what a node runs, run nodes until interrupted, or write the
+images that tests roll out, for another cluster to load."""
 
 from __future__ import annotations
 
@@ -7,11 +8,14 @@ import asyncio
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from tests.beds.control_plane import ControlPlaneUnavailable, ProcessError, obtain
 from tests.beds.control_plane.cache import say
-from tests.beds.real_node.binaries import NodeUnavailable, obtain_node
+from tests.beds.oci import write_archive
+from tests.beds.real_node.binaries import NodeUnavailable, obtain_agent, obtain_node
 from tests.beds.real_node.cluster import real_cluster
+from tests.beds.real_node.images import HOST, Images
 from tests.beds.real_node.requirements import missing
 
 
@@ -22,31 +26,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
     actions.add_parser("fetch", help="obtain the programs and print their folder")
     up = actions.add_parser("up", help="start a control plane and nodes; Ctrl-C ends them")
     up.add_argument("--nodes", type=int, default=1, choices=range(1, 4))
+    up.add_argument("--load", type=Path, action="append", default=[], help="archive of images for each node")
+    images = actions.add_parser("images", help="write the agent's images into an archive")
+    images.add_argument("archive", type=Path)
     options = parser.parse_args(arguments)
-    if reasons := missing():
+    if options.action != "images" and (reasons := missing()):
         print(f"NO REAL NODES, this machine can have none: {'; '.join(reasons)}", file=sys.stderr)
         return 0 if options.action == "fetch" else 1
     try:
         if options.action == "fetch":
             print(obtain_node().folder)
+        elif options.action == "images":
+            made = Images(obtain_agent()).versions()
+            print(write_archive(options.archive, {f"{HOST}/{name}": image for name, image in made.items()}))
         else:
-            asyncio.run(run_until_interrupted(options.nodes))
+            asyncio.run(run_until_interrupted(options.nodes, options.load))
     except (ControlPlaneUnavailable, NodeUnavailable, ProcessError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0
 
 
-async def run_until_interrupted(count: int) -> None:
+async def run_until_interrupted(count: int, archives: Sequence[Path]) -> None:
     """Run a cluster, say how to point kubectl at it, and take it down on SIGINT or SIGTERM."""
-    control, programs = obtain(complete=True), obtain_node()
+    control, programs, asked = obtain(complete=True), obtain_node(), asyncio.Event()
     async with real_cluster(control, programs, [f"node-{number}" for number in range(1, count + 1)]) as cluster:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, asked.set)
+        for name, image in cluster.images.versions().items():
+            cluster.registry.put(name, image)
+        async with asyncio.TaskGroup() as loading:
+            for node in cluster.nodes.values():
+                for archive in archives:
+                    loading.create_task(node.load(archive))
         say(f"{', '.join(cluster.nodes)} Ready; they pull from {cluster.registry.address}, whatever an image's host")
         print(f"export KUBECONFIG={cluster.plane.kubeconfig}\nexport PATH={control.folder}:$PATH", flush=True)
         say("Ctrl-C ends it, and nothing of it stays")
-        asked = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, asked.set)
         await asked.wait()
 
 

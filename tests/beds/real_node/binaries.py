@@ -46,19 +46,30 @@ def containerd_version() -> str:
 
 def obtain_node(*, environ: Mapping[str, str] = os.environ, progress: Progress = say) -> NodeBinaries:
     """Find or build what a node runs; minutes where it must be built. Raises `NodeUnavailable` with the reasons."""
-    home = cache_home(environ) / "real-node"
-    folder = home / f"kubelet-{pinned_version()}-containerd-{containerd_version()}"
-    agent = home / f"agent-{_digest(AGENT)}"
+    folder = _home(environ) / f"kubelet-{pinned_version()}-containerd-{containerd_version()}"
     try:
         with _missing(folder, progress) as into:
             if into:
                 _fill(into, environ, progress)
-        with _missing(agent, progress) as into:
+    except SourceError as error:
+        raise NodeUnavailable(f"the programs of a node cannot be had: {error}") from error
+    return NodeBinaries(folder, obtain_agent(environ=environ, progress=progress))
+
+
+def obtain_agent(*, environ: Mapping[str, str] = os.environ, progress: Progress = say) -> Path:
+    """The program that is in the tests' images, built where need be: seconds. Raises `NodeUnavailable`."""
+    folder = _home(environ) / f"agent-{_digest(AGENT)}"
+    try:
+        with _missing(folder, progress) as into:
             if into:
                 gobuild.build(AGENT, into, packages=["."], ldflags="-s -w", environ=environ, progress=progress)
     except SourceError as error:
-        raise NodeUnavailable(f"the programs of a node cannot be had: {error}") from error
-    return NodeBinaries(folder, agent / "agent")
+        raise NodeUnavailable(f"the agent cannot be built: {error}") from error
+    return folder / "agent"
+
+
+def _home(environ: Mapping[str, str]) -> Path:
+    return cache_home(environ) / "real-node"
 
 
 @contextmanager

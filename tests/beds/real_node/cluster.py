@@ -12,16 +12,17 @@ from pathlib import Path
 
 from controller.kube.config import load
 from controller.kube.transport import open_transport
-from tests.beds.api import NODES, Api
+from tests.beds.api import NODES, Api, Object
 from tests.beds.control_plane import DEFAULT_CONTROLLERS, Binaries, ControlPlane, Process, User
 from tests.beds.control_plane.cluster import NODE_LIFECYCLE
 from tests.beds.control_plane.folder import temporary_folder
-from tests.beds.pods import is_ready
+from tests.beds.pods import is_ready, node_of
 from tests.beds.real_node import cgroups
 from tests.beds.real_node.binaries import NodeBinaries
 from tests.beds.real_node.images import Images
 from tests.beds.real_node.node import HERE, RealNode, Surroundings
 from tests.beds.real_node.registry import Registry
+from tests.beds.real_node.workloads import PORT
 
 CONTROLLERS = (
     *DEFAULT_CONTROLLERS,
@@ -39,6 +40,7 @@ CONTROLLERS = (
 SOON = ("--node-monitor-grace-period=20s", "--node-monitor-period=1s")
 """Silence of a node, as `documents.kubelet` has it."""
 
+NOBODY = "0.0.0.0"
 MEMORY = next((path for path in [Path("/dev/shm")] if path.is_dir()), None)
 """The nodes' disks, if the machine has it: ten thousand files of an image are soon written there, and soon gone."""
 
@@ -52,6 +54,15 @@ class RealCluster:
     nodes: dict[str, RealNode]
     registry: Registry
     images: Images
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """The nodes that a daemon pod without tolerations runs on."""
+        return tuple(self.nodes)
+
+    async def ask(self, pod: Object, path: str = "/") -> tuple[int, str]:
+        """What the program in a pod of the agent answers, asked on its node."""
+        return await self.nodes[node_of(pod)].fetch(pod["status"].get("podIP") or NOBODY, PORT, path)
 
     async def ready(self, *names: str, seconds: float = 60.0) -> None:
         """Wait until these nodes (all of them, when none is named) are Ready."""

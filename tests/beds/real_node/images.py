@@ -29,6 +29,10 @@ class Images:
             User="65532:65532",
         )
 
+    def versions(self) -> dict[str, Image]:
+        """What tests roll out, by name in the registry."""
+        return {f"agent:{version}": self.agent(version) for version in ("v1", "v2", "v3")}
+
     def pause(self, folder: Path) -> Path:
         """The archive that every node needs before its first pod."""
         return write_archive(folder / "pause.tar", {PAUSE: image([self._layer], Entrypoint=["/agent", "pause"])})

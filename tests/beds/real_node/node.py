@@ -39,6 +39,7 @@ class RealNode:
 
     def __init__(self, name: str, number: int, around: Surroundings) -> None:
         self.name, self.address = name, f"10.77.0.{number}"
+        pods = f"10.244.{number}"
         self._around = around
         self._folder = around.folder / name
         self._cgroup = f"{around.cgroup}/{name}"
@@ -46,10 +47,11 @@ class RealNode:
         self._running: dict[str, Process] = {}
         for folder in ("node", "lib", "log/pods", "tmp"):
             (self._folder / "var" / folder).mkdir(parents=True)
+        (around.folder / f"{pods}.sock").symlink_to(self._socket)
         documents.write(
             self._folder / "var" / "node",
             cgroup=self._cgroup,
-            pods=f"10.244.{number}.0/24",
+            pods=f"{pods}.0/24",
             programs=around.programs,
             registry=around.registry,
         )
@@ -109,9 +111,11 @@ class RealNode:
         assert code == 0, f"{self.name}: {' '.join(command)}: exit {code}\n{out}{err}"
         return out
 
-    async def fetch(self, host: str, port: int, path: str = "/", *, method: str = "GET") -> tuple[int, str]:
+    async def fetch(
+        self, host: str, port: int, path: str = "/", *, method: str = "GET", seconds: float = 5.0
+    ) -> tuple[int, str]:
         """Ask a pod, or whatever the node can reach; status 0: there was no answer."""
-        return await fetch(self._socket, host, port, path, method=method)
+        return await fetch(self._socket, host, port, path, method=method, seconds=seconds)
 
     def log(self, program: str, lines: int = 40) -> str:
         """The end of what machine, containerd, kubelet or wire have said."""

@@ -3,7 +3,7 @@
 A node's wire listens inside the node's network, and passes what it gets on to ports of the machine; and it takes
 HTTP CONNECT requests on a Unix socket of the machine, and passes those on to addresses inside. Stopped by SIGSTOP it
 is a cut cable: connections stay, and nobody answers. The exchange is what the API server reaches all nodes through:
-it hands each CONNECT to the wire of the node that has the address.
+it hands each CONNECT to the wire of the node that has the address, or whose pods have it.
 """
 
 import argparse
@@ -70,11 +70,14 @@ async def serve_node(pid: int, path: Path, relays: list[str]) -> None:
 
 
 async def serve_exchange(folder: Path) -> None:
-    """Listens on `exchange.sock` in `folder`, where the wires' sockets are, named by the nodes' addresses."""
+    """Listens on `exchange.sock` in `folder`, where the wires' sockets are, named by the nodes' addresses and by the
+    first three numbers of their pods'."""
 
     async def hand_over(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         (host, _), head = await head_of(reader)
-        other = await asyncio.open_unix_connection(folder / f"{host}.sock")
+        names = (f"{host}.sock", f"{host.rpartition('.')[0]}.sock")
+        path = next(folder / name for name in names if (folder / name).exists())
+        other = await asyncio.open_unix_connection(path)
         other[1].write(head)
         await join((reader, writer), other)
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Protocol
 
 import msgspec
 
 from tests.beds.api import DAEMONSETS, EVENTS, Api, Object, Resource
-from tests.beds.pods import node_of
 from tests.beds.real_node.images import HOST
-from tests.beds.real_node.node import RealNode
 
 PORT = 8080
 NATIVE = Resource("/apis/apps/v1", "daemonsets", "DaemonSet")
+
+
+class Asked(Protocol):
+    """A cluster that can pass on a question to a pod of the agent."""
+
+    async def ask(self, pod: Object, path: str = "/") -> tuple[int, str]: ...
 
 
 def container(image: str, **environment: str) -> Object:
@@ -31,7 +37,14 @@ def agent_pod(name: str, image: str, *, on: str, **environment: str) -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-def agent_set(image: str, *, name: str = "agent", kind: Resource = DAEMONSETS, **rolling: Any) -> Object:
+def agent_set(
+    image: str,
+    *,
+    name: str = "agent",
+    kind: Resource = DAEMONSETS,
+    environment: Mapping[str, str] = MappingProxyType({}),
+    **rolling: Any,
+) -> Object:
     """A DaemonSet, ours or the native one; `rolling` are fields of rollingUpdate."""
     labels = {"app": name}
     return {
@@ -41,14 +54,14 @@ def agent_set(image: str, *, name: str = "agent", kind: Resource = DAEMONSETS, *
         "spec": {
             "selector": {"matchLabels": labels},
             "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container(image)]}},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container(image, **environment)]}},
         },
     }
 
 
-async def version_of(nodes: dict[str, RealNode], pod: Object) -> str:
+async def version_of(cluster: Asked, pod: Object) -> str:
     """What the program in the pod says of itself; empty when it does not answer."""
-    status, body = await nodes[node_of(pod)].fetch(pod["status"].get("podIP") or "0.0.0.0", PORT)
+    status, body = await cluster.ask(pod)
     return str(msgspec.json.decode(body)["version"]) if status == 200 else ""
 
 

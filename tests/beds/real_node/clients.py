@@ -1,0 +1,107 @@
+"""Clients of a daemon: one on each node, which asks the ready pod of its own node all the time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Iterable
+from contextlib import aclosing, asynccontextmanager
+
+import msgspec
+
+from tests.beds.api import Api, Object, Resource, apply, closing
+from tests.beds.real_node.cluster import RealCluster
+from tests.beds.real_node.workloads import PORT
+
+SERVICES = Resource("/api/v1", "services", "Service")
+SLICES = Resource("/apis/discovery.k8s.io/v1", "endpointslices", "EndpointSlice")
+PAUSE = 0.02
+PATIENCE = 1.0
+"""Seconds between two questions, and for an answer."""
+
+
+class Clients:
+    """What they have seen. A client knows its pod from the EndpointSlices, as kube-proxy does for local traffic."""
+
+    def __init__(self, cluster: RealCluster, api: Api) -> None:
+        self._cluster, self._api = cluster, api
+        self._served: set[str] = set()
+        self._ready: dict[str, list[str]] = {}
+        self.waited: defaultdict[str, float] = defaultdict(float)
+        """Seconds for which each node had no answer."""
+        self.answers: Counter[str] = Counter()
+        """By the version that gave them."""
+
+    async def follow(self) -> None:
+        """Keep in mind where each node's ready pods are, until cancelled."""
+        page = await self._api.page(SLICES)
+        found: dict[str, Object] = {one["metadata"]["uid"]: one for one in page["items"] or []}
+        version = page["metadata"]["resourceVersion"]
+        while True:
+            self._ready = _ready_by_node(found.values())
+            watch = self._api.watch(SLICES, resourceVersion=version, silence=600.0)
+            async with aclosing(closing(watch)) as events:
+                async for event in events:
+                    apply(found, event)
+                    version = event.object["metadata"]["resourceVersion"]
+                    self._ready = _ready_by_node(found.values())
+
+    async def all_have_asked(self) -> None:
+        """Wait until each has had an answer, and forget what was before that."""
+        async with asyncio.timeout(60):
+            while not self._cluster.nodes.keys() <= self._served:  # noqa: ASYNC110 - no need of an event in each answer
+                await asyncio.sleep(PAUSE)
+        self.waited.clear()
+        self.answers.clear()
+
+    async def ask(self, name: str) -> None:
+        """Be the client on this node, until cancelled."""
+        node, silent_since = self._cluster.nodes[name], 0.0
+        try:
+            while True:
+                begun = time.monotonic()
+                status, body = 0, ""
+                if addresses := self._ready.get(name):
+                    status, body = await node.fetch(random.choice(addresses), PORT, seconds=PATIENCE)
+                if status == 200:
+                    self._served.add(name)
+                    self.answers[msgspec.json.decode(body)["version"]] += 1
+                    if silent_since:
+                        self.waited[name] += time.monotonic() - silent_since
+                    silent_since = 0.0
+                else:
+                    silent_since = silent_since or begun
+                await asyncio.sleep(PAUSE)
+        finally:
+            if silent_since:
+                self.waited[name] += time.monotonic() - silent_since
+
+
+def _ready_by_node(slices: Iterable[Object]) -> dict[str, list[str]]:
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for one in slices:
+        for endpoint in one.get("endpoints") or []:
+            if endpoint["conditions"].get("ready"):
+                found[endpoint["nodeName"]] += endpoint["addresses"]
+    return found
+
+
+@asynccontextmanager
+async def asking(cluster: RealCluster, api: Api, app: str) -> AsyncIterator[Clients]:
+    """A client on every node while the block runs; all have had an answer when it begins."""
+    ports = [{"port": PORT}]
+    await api.create(SERVICES, {"metadata": {"name": app}, "spec": {"selector": {"app": app}, "ports": ports}})
+    count = len(cluster.nodes)
+    await api.wait_for(SLICES, lambda slices: len(_ready_by_node(slices)) == count, "an endpoint on each node")
+    clients = Clients(cluster, api)
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(clients.follow())]
+        tasks += [group.create_task(clients.ask(name)) for name in cluster.nodes]
+        try:
+            await clients.all_have_asked()
+            yield clients
+        finally:
+            for task in tasks:
+                task.cancel()
