@@ -18,6 +18,7 @@ from controller.daemonset.memory import Memories
 from controller.daemonset.reconcile import Reconciler, Watchers
 from controller.daemonset.recorder import Recorder
 from controller.daemonset.show import show
+from controller.daemonset.statuses import StatusWatchers
 from controller.daemonset.triggers import Listeners, Triggers
 from controller.fence import Fence
 from controller.informers import Informers
@@ -106,9 +107,11 @@ def assemble(
             on_plan=report.planned,
             on_stale=report.stale,
             on_overdue=report.overdue,
+            on_foreign=metrics.tally.foreign,
+        ),
+        statuses=StatusWatchers(
             on_status=report.status_written,
             on_written=partial(report.status_changed, caches=informers.caches),
-            on_foreign=metrics.tally.foreign,
         ),
         relist=informers.relist,
         leads=lambda: fence.is_open,

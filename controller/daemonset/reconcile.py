@@ -6,14 +6,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
-from typing import Literal
 
 import msgspec
 
-from controller.api.daemonset import DaemonSet, DaemonSetStatus
+from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key
 from controller.api.pod import Pod
-from controller.daemonset import status_writer
 from controller.daemonset.answers import Answer, Briefing
 from controller.daemonset.caches import Caches
 from controller.daemonset.compiled import Compilations
@@ -24,14 +22,14 @@ from controller.daemonset.hands import Hands
 from controller.daemonset.known_secrets import KnownSecrets
 from controller.daemonset.memory import Memories, Memory
 from controller.daemonset.rivalry import foreign_note
+from controller.daemonset.statuses import Statuses, StatusWatchers
 from controller.daemonset.unanswered import Unanswered
-from controller.kube.client import Client
-from controller.kube.errors import ApiError, Conflict, NotFound
+from controller.kube.errors import ApiError, NotFound
 from controller.planner.actions import Plan
 from controller.planner.plan import plan
 from controller.runtime.clock import elapsed
 from controller.runtime.freshness import STALE_WARNING, Stale
-from controller.runtime.pacing import Pacer, StatusPacer
+from controller.runtime.pacing import Pacer
 from controller.runtime.workers import ComeBack, Done, Outcome, Retry, Turn
 from controller.runtime.workqueue import Taken
 
@@ -51,10 +49,6 @@ class Watchers(msgspec.Struct, frozen=True):
     """The plan of a pass, and the seconds that deciding took."""
     on_stale: Callable[[Key, Stale], None]
     """A pass that had to wait for its own writes to be seen."""
-    on_status: Callable[[Literal["success", "conflict", "error"]], None]
-    """A status write was answered."""
-    on_written: Callable[[DaemonSet, DaemonSetStatus | None, DaemonSetStatus], None]
-    """The status as it was before a write that went through, and as it is now."""
     on_overdue: Callable[[Key, Stale], None]
     """The same, after 30 seconds: the resource is listed again."""
     on_foreign: Callable[[], None]
@@ -73,6 +67,7 @@ class Reconciler:
         compilations: Compilations,
         pacer: Pacer[Key],
         watchers: Watchers,
+        statuses: StatusWatchers,
         relist: Callable[[str], None] = lambda resource: None,
         leads: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -81,7 +76,7 @@ class Reconciler:
         self._caches, self._memories, self._compilations = caches, memories, compilations
         self._unanswered = Unanswered()
         self._pacer, self._watchers, self._relist, self._leads = pacer, watchers, relist, leads
-        self._status_pacer: StatusPacer[str] = StatusPacer()
+        self._statuses = Statuses(statuses, PATIENCE)
         self._overdue: set[str] = set()
         self._secrets = KnownSecrets()
 
@@ -122,7 +117,7 @@ class Reconciler:
         self._compilations.forget(uid)
         self._ledger.forget(uid)
         self._unanswered.crash(uid)
-        self._status_pacer.forget(uid)
+        self._statuses.forget(uid)
         self._overdue.discard(uid)
         self._secrets.forget(uid)
 
@@ -148,7 +143,7 @@ class Reconciler:
                 wake_in = AT_ONCE
             if not fresh:
                 wake_in = min(wake_in or LOOK_AGAIN_SECONDS, LOOK_AGAIN_SECONDS)
-            return await self._conclude(daemonset, memory, decided, errors, hands.client, wake_in)
+            return await self._conclude(daemonset, memory, decided, errors, wake_in, hands, turn)
         finally:
             self._pacer.passed(key, cost, asyncio.get_running_loop().time())
 
@@ -227,15 +222,16 @@ class Reconciler:
         memory: Memory,
         decided: Plan,
         errors: tuple[ApiError, ...],
-        client: Client,
         wake_in: float | None,
+        hands: Hands,
+        turn: Turn,
     ) -> Outcome:
         """The status is attempted also after errors (D10); the error of the actions comes first.
 
         `wake_in`: the seconds after which time alone changes what is to be done.
         """
         try:
-            later = await self._write_status(daemonset, memory, decided, client)
+            later = await self._statuses.settle(daemonset, decided, memory, hands, turn)
         except NotFound:
             return Done()
         except ApiError as error:
@@ -245,32 +241,6 @@ class Reconciler:
         if errors:
             return Retry(errors[0], errors[0].retry_after or 0.0, due)
         return Done() if due is None else ComeBack(due, "time passed")
-
-    async def _write_status(
-        self, daemonset: DaemonSet, memory: Memory, decided: Plan, client: Client
-    ) -> float | None:
-        """Returns the seconds after which the rest may be written, where it is too early now."""
-        wanted = decided.status
-        latest = memory.latest_status(daemonset)
-        change = None if wanted is None else status_writer.change_of(daemonset, wanted, latest, self._clock())
-        if change is None:
-            return None
-        loop = asyncio.get_running_loop()
-        delay = self._status_pacer.delay(daemonset.uid, loop.time(), urgent=change.urgent)
-        if delay > 0:
-            return delay
-        try:
-            version = await status_writer.write(client, daemonset, change)
-        except ApiError as error:
-            self._watchers.on_status("conflict" if isinstance(error, Conflict) else "error")
-            raise
-        memory.wrote_status(change.result, version, elapsed())
-        self._watchers.on_status("success")
-        self._watchers.on_written(daemonset, latest[1], change.result)
-        self._status_pacer.wrote(daemonset.uid, loop.time())
-        for note in decided.news:
-            self._hands.say(daemonset, note)
-        return None
 
     def _stale(self, daemonset: DaemonSet) -> Stale | None:
         caches = self._caches

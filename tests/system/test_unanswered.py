@@ -114,3 +114,24 @@ async def test_what_is_refused_late_is_told_and_held_back() -> None:
         await asyncio.sleep(600.0)  # of virtual time
         tried = len(bed.journal.of("pods", "create", failed=True)) - count
         assert 2 <= tried < 30, f"in {now() - began} s"
+
+
+async def test_a_status_that_is_not_answered_delays_no_lost_pod() -> None:
+    stuck = Rule(verb="patch", resource="daemonsets.apps.kruise.io/status", effect=Hang())
+    async with simulated(latency=0.02, behaviour=SLOW) as bed:
+        bed.patience = HOUR
+        nodes = await bed.add_nodes(3)
+        await bed.deploy(daemonset())
+        bed.simulator.link.faults.add(stuck)
+        await lose(bed, nodes[0])
+        await bed.runs_on(*nodes)
+        for _ in range(3):
+            began = now()
+            await lose(bed, nodes[1])
+            await bed.runs_on(*nodes)
+            assert now() - began < 5.0, "seconds; the status hangs for 30"
+            await asyncio.sleep(5.0)  # of virtual time
+        assert 1 <= bed.simulator.link.faults.fired(stuck) <= 2, "one status write at a time"
+        bed.simulator.link.faults.remove(stuck)
+        await bed.set_image(V2)
+        await bed.status(observed=2, updated=3, available=3)

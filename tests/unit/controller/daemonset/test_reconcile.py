@@ -18,6 +18,7 @@ from controller.daemonset.caches import Caches
 from controller.daemonset.compiled import Compilations
 from controller.daemonset.memory import Memories
 from controller.daemonset.reconcile import LOOK_AGAIN_SECONDS, PATIENCE, Reconciler, Watchers
+from controller.daemonset.statuses import StatusWatchers
 from controller.kube.decode import Bookmark, Seen
 from controller.kube.request import Request, Response
 from controller.planner.world import Predecessor
@@ -72,10 +73,12 @@ class Passes:
             watchers=Watchers(
                 on_plan=lambda key, plan, cost: None,
                 on_stale=lambda key, stale: self._count("stale"),
-                on_status=self.statuses.append,
-                on_written=lambda daemonset, before, after: self._count("written"),
                 on_overdue=lambda key, stale: self._count("overdue"),
                 on_foreign=lambda: None,
+            ),
+            statuses=StatusWatchers(
+                on_status=self.statuses.append,
+                on_written=lambda daemonset, before, after: self._count("written"),
             ),
         )
 

@@ -1,0 +1,88 @@
+"""When the status is written: as soon as the pacer allows, one write at a time, and waited for no longer than for any
+other answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from controller.api.daemonset import DaemonSet, DaemonSetStatus
+from controller.daemonset import status_writer
+from controller.daemonset.hands import Hands
+from controller.daemonset.memory import Memory
+from controller.kube.errors import ApiError, Conflict
+from controller.planner.actions import Plan
+from controller.runtime.clock import elapsed
+from controller.runtime.pacing import StatusPacer
+from controller.runtime.workers import Turn
+
+
+class StatusWatchers(msgspec.Struct, frozen=True):
+    """Both are called synchronously and must not raise."""
+
+    on_status: Callable[[Literal["success", "conflict", "error"]], None]
+    """A status write was answered."""
+    on_written: Callable[[DaemonSet, DaemonSetStatus | None, DaemonSetStatus], None]
+    """The status as it was before a write that went through, and as it is now."""
+
+
+class Statuses:
+    """Of every DaemonSet, by uid."""
+
+    def __init__(self, watchers: StatusWatchers, patience: float) -> None:
+        """`patience`: seconds for which a pass waits for the answer."""
+        self._watchers, self._patience = watchers, patience
+        self._pacer: StatusPacer[str] = StatusPacer()
+        self._unanswered: set[str] = set()
+
+    async def settle(
+        self, daemonset: DaemonSet, decided: Plan, memory: Memory, hands: Hands, turn: Turn
+    ) -> float | None:
+        """Write what differs from the status that is known; `memory` is told by `wrote_status` alone.
+
+        Returns the seconds after which the rest may be written, where it is too early now. Raises ApiError. What is
+        not answered in time is left to itself, and the key is woken when it is.
+        """
+        uid, now = daemonset.uid, asyncio.get_running_loop().time()
+        latest = memory.latest_status(daemonset)
+        if decided.status is None or uid in self._unanswered:
+            return None
+        change = status_writer.change_of(daemonset, decided.status, latest, hands.clock())
+        if change is None:
+            return None
+        if (delay := self._pacer.delay(uid, now, urgent=change.urgent)) > 0:
+            return delay
+
+        async def write() -> None:
+            try:
+                version = await status_writer.write(hands.client.apart(), daemonset, change)
+            except ApiError as error:
+                self._watchers.on_status("conflict" if isinstance(error, Conflict) else "error")
+                raise
+            memory.wrote_status(change.result, version, elapsed())
+            self._watchers.on_status("success")
+            self._watchers.on_written(daemonset, latest[1], change.result)
+            self._pacer.wrote(uid, asyncio.get_running_loop().time())
+            for note in decided.news:
+                hands.say(daemonset, note)
+
+        task = turn.begin(write())
+        await asyncio.wait((task,), timeout=self._patience)
+        if task.done():
+            if (error := task.result()) is not None:
+                raise error
+        else:
+            self._unanswered.add(uid)
+            task.add_done_callback(lambda _: self._answered(uid, turn))
+        return None
+
+    def forget(self, uid: str) -> None:
+        """The DaemonSet is gone."""
+        self._pacer.forget(uid)
+
+    def _answered(self, uid: str, turn: Turn) -> None:
+        self._unanswered.discard(uid)
+        turn.wake("status answered at last")
