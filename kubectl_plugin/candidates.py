@@ -54,7 +54,7 @@ def phases() -> list[str]:
 
 def states(incomplete: str) -> list[str]:
     """States of nodes, also behind a comma."""
-    from kubectl_plugin.report.node_row import NodeState
+    from controller.planner.states import NodeState
 
     before, comma, _ = incomplete.rpartition(",")
     typed = before.split(",")

@@ -8,6 +8,8 @@ from typing import TypeAlias, assert_never
 from controller.api.base import Value
 from controller.api.meta import Ref
 from controller.api.revision import Revision
+from controller.planner.retries import ROOM as ROOM
+from controller.planner.retries import place_of_probe
 from controller.planner.sight import Sight
 from controller.planner.status import Status
 
@@ -98,10 +100,6 @@ Action: TypeAlias = (
 )
 
 
-ROOM = "pods/room"
-"""The place of every create of a pod while a ResourceQuota is full: what one is refused, the next would be too."""
-
-
 def place_of(action: Action) -> str:
     """Where a failure of this action would come again, as `World.held_back` names it (D11): a node, the uid of an
     object, or what it is about to store. No name of a node has a slash in it."""
@@ -115,7 +113,7 @@ def place_of(action: Action) -> str:
         case CreateRevision():
             return f"revision/{action.hash}"
         case ProbeTemplate():
-            return f"template/{action.revision.hash}"
+            return place_of_probe(action.revision.hash)
         case _:
             assert_never(action)
 

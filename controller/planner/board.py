@@ -87,6 +87,11 @@ class Board(Value, dict=True, gc=True):
         """
         return len(self._lacking) - len(self.barred)
 
+    @property
+    def unserved_nodes(self) -> list[str]:
+        """Their names, in update order."""
+        return [slot.node for slot in reversed(self._lacking) if slot.node not in self.barred]
+
     @cached_property
     def _lacking(self) -> list[Slot]:
         run = Fit.RUN
@@ -115,6 +120,18 @@ class Board(Value, dict=True, gc=True):
         wanted = [(slot.node, self.fallback.revision(slot)) for slot in empty if slot.node not in may_hold]
         return {node: older for node, older in wanted if not self.fallback.accepts(node, older)}
 
+    @property
+    def room(self) -> int:
+        """How many more nodes whose old pod serves may begin now: what maxUnavailable or maxSurge leaves (D7)."""
+        budget = self.budget
+        left = budget.max_surge - self.surge_in_use if self.surging else budget.max_unavailable - self.unserved
+        return max(left, 0)
+
+    @property
+    def refusal(self) -> str | None:
+        """What the server's dry run said of the current revision: "" accepted. None: it was not asked yet."""
+        return self.world.verdicts.get(self.revision.hash)
+
     @cached_property
     def surplus(self) -> tuple[Slot, ...]:
         """Nodes that may only keep their old pod, and that lose it now; see `surplus_of`."""
@@ -125,17 +142,21 @@ class Board(Value, dict=True, gc=True):
         """Whether a pause keeps nodes that have no pod from the current revision."""
         return self.rolling_update is not None and is_frozen(self.slots, self.rolling_update)
 
-    @cached_property
+    @property
     def surge_in_use(self) -> int:
+        return len(self.mid_surge)
+
+    @cached_property
+    def mid_surge(self) -> list[str]:
         """Nodes that use maxSurge: two live pods, or an old one while the new one waits for its back-off (B-8) or may
         have been created."""
         awaited = self.world.awaited
-        return sum(
-            1
+        return [
+            slot.node
             for slot in self.slots
             if slot.fit is not None
             and (slot.paired or self.awaits_retry(slot) or (slot.only_old and slot.node in awaited))
-        )
+        ]
 
     def awaits_retry(self, slot: Slot) -> bool:
         """Whether the new pod beside a live old one has failed and is kept until its back-off is over."""

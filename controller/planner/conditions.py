@@ -10,6 +10,7 @@ from controller.api.wellknown import (
     AVAILABLE,
     DEGRADED,
     FEATURES_PENDING,
+    HELD_BY_HOOK,
     INVALID_ANNOTATION,
     INVALID_SPEC,
     LONGEST_PROGRESS_DEADLINE,
@@ -22,6 +23,8 @@ from controller.api.wellknown import (
 )
 from controller.planner.board import Board
 from controller.planner.counts import Counts
+from controller.planner.explanation import Explainer
+from controller.planner.obstacles import Obstacle
 from controller.planner.phase import Phase, Standing, phase_of
 from controller.planner.readiness import Verdict, readiness
 
@@ -37,15 +40,11 @@ class Blocker(Value):
 
 
 def conditions_of(
-    board: Board,
-    counts: Counts,
-    standing: Standing,
-    phase: Phase,
-    blocker: Blocker | None,
-    pending: tuple[str, ...],
+    explainer: Explainer, counts: Counts, standing: Standing, phase: Phase, pending: tuple[str, ...]
 ) -> tuple[Verdict, ...]:
     """`standing` is what is known, also while `phase` says that it is not observed."""
-    progressing = _progressing(board, counts, standing, blocker)
+    board, blocker = explainer.board, blocker_of(explainer)
+    progressing = _progressing(explainer, counts, standing, blocker)
     why = blocker.reason if blocker is not None else phase.value
     return (
         progressing,
@@ -53,7 +52,7 @@ def conditions_of(
         _degraded(board),
         *readiness(
             phase,
-            _sentence(board, counts, standing, phase, blocker),
+            _sentence(explainer, counts, standing, phase, blocker),
             why=progressing.reason if phase is Phase.STALLED else why,
             aside=_unreadable_deadline(board.world.daemonset),
         ),
@@ -72,11 +71,25 @@ def refused_conditions(problem: str, pending: tuple[str, ...]) -> tuple[Verdict,
     )
 
 
-def _sentence(board: Board, counts: Counts, standing: Standing, phase: Phase, blocker: Blocker | None) -> str:
+def blocker_of(explainer: Explainer) -> Blocker | None:
+    """What ends the wait of nodes that should be updated now, if it is no pod and no budget; None while it moves."""
+    waiting = explainer.waiting
+    if held := waiting.get(Obstacle.HOOK):
+        text = f"the preDelete hook holds {some(slot.old.name for slot in held if slot.old is not None)}"
+        return Blocker(reason=HELD_BY_HOOK, text=text)
+    silent = waiting.get(Obstacle.UNREACHABLE, [])
+    if silent and len(silent) == len(explainer.board.outdated):
+        names = some(slot.node for slot in silent)
+        return Blocker(reason="NodesUnreachable", text=f"it is the turn of unreachable nodes: {names}")
+    return None
+
+
+def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: Phase, blocker: Blocker | None) -> str:
     """How it stands, in one sentence for a person: what it waits for and how many nodes do.
 
     It follows from the record, the counts and what the nodes may run, so it is never new because time went by.
     """
+    board = explainer.board
     revision = f"an available pod of revision {board.revision.hash}"
     waiting, unserved = standing.target - standing.done, counts.number_unavailable
     have = f"{standing.done} of {standing.desired} nodes have {revision}"
@@ -85,7 +98,7 @@ def _sentence(board: Board, counts: Counts, standing: Standing, phase: Phase, bl
         case Phase.HEALTHY:
             return have
         case Phase.HELD:
-            parts = [have, _held_by(board, counts, standing)[1], lacking if unserved else ""]
+            parts = [have, _held_by(explainer, counts, standing)[1], lacking if unserved else ""]
         case Phase.PAUSED:
             parts = [f"paused with {standing.outdated} nodes left to update", lacking if unserved else ""]
         case Phase.MANUAL:
@@ -136,15 +149,18 @@ def some(names: Iterable[str]) -> str:
     return f"{shown} and {len(listed) - 3} more" if len(listed) > 3 else shown
 
 
-def _progressing(board: Board, counts: Counts, standing: Standing, blocker: Blocker | None) -> Verdict:
+def _progressing(explainer: Explainer, counts: Counts, standing: Standing, blocker: Blocker | None) -> Verdict:
+    board = explainer.board
     updated, desired = counts.updated_number_scheduled, counts.desired_number_scheduled
-    status, reason, why = _how_it_stands(board, counts, standing, blocker)
+    status, reason, why = _how_it_stands(explainer, counts, standing, blocker)
     text = f"{updated} of {desired} nodes have a pod of revision {board.revision.hash}"
     words = "; ".join(filter(None, (text, why, staying_empty(board))))
     return Verdict(type=PROGRESSING, status=status, reason=reason, message=words)
 
 
-def _how_it_stands(board: Board, counts: Counts, standing: Standing, blocker: Blocker | None) -> tuple[str, str, str]:
+def _how_it_stands(
+    explainer: Explainer, counts: Counts, standing: Standing, blocker: Blocker | None
+) -> tuple[str, str, str]:
     """Status, reason, and what there is to say beyond the progress."""
     match phase_of(standing):
         case Phase.MANUAL:
@@ -154,14 +170,14 @@ def _how_it_stands(board: Board, counts: Counts, standing: Standing, blocker: Bl
         case Phase.STALLED if standing.refused:
             return "False", TEMPLATE_REFUSED, _refused(standing)
         case Phase.STALLED:
-            return "False", PROGRESS_DEADLINE_EXCEEDED, _stuck(board, blocker)
+            return "False", PROGRESS_DEADLINE_EXCEEDED, _stuck(explainer.board, blocker)
         case Phase.HELD | Phase.DEGRADED if standing.kept:
-            return "True", *_held_by(board, counts, standing)
+            return "True", *_held_by(explainer, counts, standing)
         case Phase.HEALTHY | Phase.DEGRADED:
             return "True", "RolloutComplete", ""
     if blocker is not None:
         return "True", blocker.reason, blocker.text
-    return "True", "Updating", _used_up(board)
+    return "True", "Updating", _used_up(explainer.board)
 
 
 def _refused(standing: Standing) -> str:
@@ -188,22 +204,29 @@ def _stuck(board: Board, blocker: Blocker | None) -> str:
 
 def _used_up(board: Board) -> str:
     """Which limit the update waits for; empty while it has room."""
+    if board.room:
+        return ""
     if board.surging:
-        used, most = board.surge_in_use, board.budget.max_surge
-        return f"{used} nodes are in the middle of their surge, maxSurge is {most}" if used >= most else ""
-    used, most = board.unserved, board.budget.max_unavailable
-    return f"{used} nodes count as unavailable, maxUnavailable is {most}" if used >= most else ""
+        return f"{board.surge_in_use} nodes are in the middle of their surge, maxSurge is {board.budget.max_surge}"
+    return f"{board.unserved} nodes count as unavailable, maxUnavailable is {board.budget.max_unavailable}"
 
 
-def _held_by(board: Board, counts: Counts, standing: Standing) -> tuple[str, str]:
-    """Who keeps nodes from the current revision, as reason and text: the partition as far as it is used up."""
-    if not board.budget.partition or standing.target < board.quota:
+def _held_by(explainer: Explainer, counts: Counts, standing: Standing) -> tuple[str, str]:
+    """Who keeps nodes from the current revision, as reason and text."""
+    board = explainer.board
+    if keeper_of(board) is Obstacle.SELECTOR:
         return "SelectorReached", f"rollingUpdate.selector leaves out {standing.kept} old ones"
     partition = f"partition {board.budget.partition}"
     waiting = counts.desired_number_scheduled - counts.current_number_scheduled
     if not board.progressive or not waiting:
         return "PartitionReached", f"{partition} keeps the others on the old revision"
     return "PartitionReached", f"{partition} with partitionedScaling leaves {waiting} without a pod"
+
+
+def keeper_of(board: Board) -> Obstacle:
+    """Of partition and selector the one to be told of where nodes are kept: the partition as far as it is used up."""
+    used_up = board.budget.partition and len(board.target) >= board.quota
+    return Obstacle.PARTITION if used_up else Obstacle.SELECTOR
 
 
 def _available(counts: Counts) -> Verdict:
@@ -217,9 +240,8 @@ def _available(counts: Counts) -> Verdict:
 
 
 def _degraded(board: Board) -> Verdict:
-    refusal = board.world.verdicts.get(board.revision.hash)
-    if refusal:
-        return Verdict(type=DEGRADED, status="True", reason=TEMPLATE_REFUSED, message=refusal)
+    if board.refusal:
+        return Verdict(type=DEGRADED, status="True", reason=TEMPLATE_REFUSED, message=board.refusal)
     trouble = board.world.trouble or board.world.unreadable
     if trouble:
         return Verdict(type=DEGRADED, status="True", reason="WritesFail", message=trouble)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from controller.api.pod import Pod
 from controller.api.wellknown import FAILED_DAEMON_POD, SUCCEEDED_DAEMON_POD
-from controller.planner.actions import ROOM, DeletePod, Note, Step, Why
+from controller.planner.actions import DeletePod, Note, Step, Why
 from controller.planner.board import Board
 from controller.planner.creation import creations
 from controller.planner.eligibility import Fit
 from controller.planner.lifecycle import retire
-from controller.planner.retries import NEXT_RETRIES, has_failed, is_held
+from controller.planner.obstacles import Obstacle
+from controller.planner.retries import NEXT_RETRIES, has_failed
 from controller.planner.slot import Slot
+from controller.planner.stops import outgoing, to_creation, to_removal
 
 
 class _Needs:
@@ -49,7 +51,7 @@ def place(board: Board) -> Step:
         else:
             _place_slot(slot, needs)
     burst = board.budget.burst
-    creates, left_out = creations(board, needs.empty if ROOM not in board.world.held_back else ())
+    creates, left_out = creations(board, needs.empty)
     if creates and has_failed(board.world):
         needs.wake(board.world.now + NEXT_RETRIES)  # the executor may get no further than to one that is refused
     return Step(
@@ -72,9 +74,7 @@ def _place_slot(slot: Slot, needs: _Needs) -> None:
     live = [pod for pod in slot.pods if not pod.dying and not pod.ended]
     if len(live) > 1:
         _settle_several(slot, live, needs)
-    if live or waiting or slot.fit is not Fit.RUN or is_held(needs.board.world, slot.node):
-        return
-    if needs.board.surging or not slot.pods:
+    if not live and not waiting and slot.fit is Fit.RUN and to_creation(needs.board, slot) is None:
         needs.empty.append(slot)
 
 
@@ -86,14 +86,11 @@ def _replace_ended(slot: Slot, needs: _Needs) -> bool:
     world = needs.board.world
     ended = [pod for pod in slot.pods if pod.ended and not pod.dying]
     for pod in ended:
-        if pod.phase == "Succeeded":
-            reason, why = SUCCEEDED_DAEMON_POD, Why.SUCCEEDED
-        else:
-            moment = world.not_before.get(slot.node, 0.0)
-            if world.now < moment:
-                needs.wake(moment)
-                continue
-            reason, why = FAILED_DAEMON_POD, Why.FAILED
+        if to_removal(needs.board, pod) is Obstacle.BACK_OFF:
+            needs.wake(world.not_before[slot.node])
+            continue
+        succeeded = pod.phase == "Succeeded"
+        reason, why = (SUCCEEDED_DAEMON_POD, Why.SUCCEEDED) if succeeded else (FAILED_DAEMON_POD, Why.FAILED)
         if needs.delete(pod, why):
             word = "failed" if why is Why.FAILED else "succeeded"
             text = f"Found {word} daemon pod {pod.key} on node {slot.node}, will try to delete it"
@@ -107,16 +104,6 @@ def _settle_several(slot: Slot, live: list[Pod], needs: _Needs) -> None:
     for pod in live:
         if pod is not current and pod is not old:
             needs.delete(pod, Why.EXCESS)
-    if current is None or old is None or slot.unreachable:
-        return  # of a deletion on a silent node nothing would come (D23)
-    if slot.fit is Fit.STAY and not current.bound:
-        needs.delete(current, Why.EXCESS)  # no pod can start there any more
-    elif not needs.board.surging:
-        needs.delete(_less_useful(slot, current, old), Why.EXCESS)
-    elif slot.current_available or not old.ready:
-        needs.delete(old, Why.SURGED)
-
-
-def _less_useful(slot: Slot, current: Pod, old: Pod) -> Pod:
-    """Of two where one is wanted, as when surge was left in the middle: the old one, unless it serves better."""
-    return current if (slot.old_available, old.ready) > (slot.current_available, current.ready) else old
+    going = outgoing(needs.board, slot)
+    if going is not None:
+        needs.delete(going, Why.SURGED if going is old and needs.board.surging else Why.EXCESS)

@@ -13,13 +13,14 @@ from controller.api.wellknown import FEATURE_PENDING, INVALID_SPEC, SELECTING_AL
 from controller.planner.actions import Action, Note, Plan, Step
 from controller.planner.board import Board, lay_out
 from controller.planner.claim import claim
+from controller.planner.explanation import Explainer
 from controller.planner.history import settle_history, trim_history
 from controller.planner.news import news_of
 from controller.planner.phase import Phase
 from controller.planner.placement import place
 from controller.planner.progress import due_at
 from controller.planner.retries import has_failed, next_retry
-from controller.planner.rollout import blocker, paused, roll_out
+from controller.planner.rollout import roll_out
 from controller.planner.sight import see
 from controller.planner.status import refused_status, status_of
 from controller.planner.validation import pending_features
@@ -60,21 +61,21 @@ def plan(world: World) -> Plan:
         wakes.append(moment)
     if board.next_available is not None:
         wakes.append(board.next_available + _CLOCK_GRAIN)
-    waits_for = blocker(board)
-    status = status_of(board, observed=observed, pending=pending, blocker=waits_for)
+    explainer, may_update = Explainer(board), board.rolling_update is not None
+    status = status_of(explainer, observed=observed, pending=pending)
     if status.rollout.phase == Phase.PROGRESSING:
         wakes.append(due_at(status.rollout, daemonset.progress_deadline) + _CLOCK_GRAIN)
     return Plan(
         actions=actions,
         notes=(*notes, *(note for step in steps for note in step.notes)),
         wake_at=min(wakes, default=None),
-        more=any(step.more for step in steps) or (acted is place and not paused(board) and bool(board.outdated)),
+        more=any(step.more for step in steps) or (acted is place and may_update and bool(board.outdated)),
         again=any(step.again for step in steps),
         withheld=withheld,
         untroubled=untroubled,
         status=status,
         news=news_of(daemonset, status),
-        sight=see(board, settled=status.settled, blocker=waits_for),
+        sight=see(explainer, settled=status.settled),
     )
 
 

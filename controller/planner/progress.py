@@ -38,7 +38,7 @@ def standing_of(board: Board, *, observed: bool) -> Standing:
         observed=observed,
         on_delete=rolling is None,
         paused=rolling is not None and rolling.paused,
-        refused=board.world.verdicts.get(board.revision.hash, "") if outdated else "",
+        refused=(board.refusal or "") if outdated else "",
         desired=board.budget.desired,
         target=len(board.target),
         updated=board.budget.desired - without,

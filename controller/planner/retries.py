@@ -9,11 +9,18 @@ from zlib import crc32
 from controller.planner.slot import Slot
 from controller.planner.world import World
 
+ROOM = "pods/room"
+"""The place of every create of a pod while a ResourceQuota is full: what one is refused, the next would be too."""
 RETRIES = 5
 """Nodes where a write failed before that one pass tries again: as many failures as it may come to, however many there
 are. The others come in the passes after it."""
 NEXT_RETRIES = 1.0
 """Seconds: no pass comes sooner only for the sake of what failed, and none later while other nodes are untried."""
+
+
+def place_of_probe(revision_hash: str) -> str:
+    """The place of asking the server about this revision."""
+    return f"template/{revision_hash}"
 
 
 def has_failed(world: World) -> bool:

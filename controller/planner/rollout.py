@@ -8,15 +8,15 @@ from zlib import crc32
 
 import msgspec
 
-from controller.api.wellknown import HELD_BY_HOOK, TEMPLATE_REFUSED
+from controller.api.wellknown import TEMPLATE_REFUSED
 from controller.planner.actions import ROOM, DeletePod, Note, ProbeTemplate, Step, Why, place_of
 from controller.planner.board import Board
-from controller.planner.conditions import Blocker, some
 from controller.planner.creation import new_pod
-from controller.planner.lifecycle import hooked, retire
+from controller.planner.lifecycle import retire
 from controller.planner.manifest import pod_name
-from controller.planner.retries import is_held, others_first
+from controller.planner.retries import others_first
 from controller.planner.slot import Slot
+from controller.planner.stops import in_the_way, is_left_alone, leaving, to_rollout
 from controller.planner.surplus import by_urgency
 
 
@@ -25,40 +25,16 @@ def roll_out(board: Board) -> Step:
 
     Nothing either while the revision is not stored: nobody could go back from the one after it.
     """
-    if paused(board) or not board.revision.uid:
+    if to_rollout(board) or not board.revision.uid:
         return Step()
-    world = board.world
-    free = [slot for slot in board.outdated if not is_held(world, slot.node, _leaving(board, slot))]
-    candidates = others_first(world, free, partial(_leaving, board))
+    free: Sequence[Slot] = board.outdated
+    if board.world.held_back:
+        free = [slot for slot in free if not is_left_alone(board, slot)]
+    candidates = others_first(board.world, free, partial(leaving, board))
     chosen = _surge_within(board, candidates) if board.surging else _replace_within(board, candidates)
     chosen = chosen[: board.budget.burst]
     step = _probed(board, chosen, candidates) if chosen else Step(actions=_retire_surplus(board))
     return msgspec.structs.replace(step, more=len(free) > len(chosen))
-
-
-def _leaving(board: Board, slot: Slot) -> str:
-    """The place of the write that this node's update begins with: a pod beside the old one, or the old one's end."""
-    return slot.node if board.surging or slot.old is None else slot.old.uid
-
-
-def paused(board: Board) -> bool:
-    """Whether old pods stay until somebody deletes them: `paused`, or OnDelete."""
-    return board.rolling_update is None or board.rolling_update.paused
-
-
-def blocker(board: Board) -> Blocker | None:
-    """Why nodes wait that should be updated now although nothing is paused; None while none do, or while it moves."""
-    candidates = board.outdated
-    if not candidates or paused(board):
-        return None
-    hook = board.world.daemonset.pre_delete
-    held = [slot.old.name for slot in candidates if slot.old is not None and hooked(slot.old, hook)]
-    if held and not board.surging:
-        return Blocker(reason=HELD_BY_HOOK, text=f"the preDelete hook holds {some(held)}")
-    silent = [slot.node for slot in candidates if slot.unreachable]
-    if len(silent) == len(candidates):
-        return Blocker(reason="NodesUnreachable", text=f"it is the turn of unreachable nodes: {some(silent)}")
-    return None
 
 
 def _replace_within(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
@@ -67,18 +43,18 @@ def _replace_within(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
     On an unreachable node nothing would come of a deletion, so it only counts (D23).
     """
     at_once, within = by_urgency(candidates)
-    return at_once + within[: max(board.budget.max_unavailable - board.unserved, 0)]
+    return at_once + within[: board.room]
 
 
 def _surge_within(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
     """New pods beside unavailable old ones at once; beside others as many as keep maxSurge (D7)."""
-    at_once, within = by_urgency([slot for slot in candidates if slot.single and not board.awaits_retry(slot)])
-    return at_once + within[: max(board.budget.max_surge - board.surge_in_use, 0)]
+    at_once, within = by_urgency([slot for slot in candidates if not in_the_way(board, slot)])
+    return at_once + within[: board.room]
 
 
 def _probed(board: Board, chosen: list[Slot], candidates: Sequence[Slot]) -> Step:
     """Act on the chosen nodes, but only with a template that the server's dry run accepted (D2)."""
-    verdict = board.world.verdicts.get(board.revision.hash)
+    verdict = board.refusal
     if verdict is None or (verdict and board.world.now >= board.world.ask_at):
         node = _asked_about(board, chosen[0], candidates)
         name = pod_name(board.world.daemonset, node, ("dry-run",), None)

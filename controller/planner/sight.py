@@ -7,7 +7,7 @@ run a pod.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 
 from msgspec.structs import replace
@@ -15,12 +15,12 @@ from msgspec.structs import replace
 from controller.api.ailment import Ailment
 from controller.api.base import Value
 from controller.api.pod import Pod
-from controller.api.wellknown import HELD_BY_HOOK
-from controller.planner.board import Board
 from controller.planner.budget import Budget
-from controller.planner.conditions import Blocker
+from controller.planner.conditions import keeper_of
 from controller.planner.eligibility import Fit
-from controller.planner.slot import Slot
+from controller.planner.explanation import Explainer, Explanation
+from controller.planner.obstacles import Block, Obstacle
+from controller.planner.states import NodeState
 
 
 class State(StrEnum):
@@ -34,22 +34,6 @@ class State(StrEnum):
     """A pod of the current revision that will not get well by waiting, or one that has ended."""
     OLD = "old"
     """A pod of an older revision, or a node that waits for one, or for its turn."""
-
-
-class Block(StrEnum):
-    """What keeps nodes from the current revision although they should run it."""
-
-    PAUSED = "Paused"
-    PARTITION = "Partition"
-    SELECTOR = "Selector"
-    BUDGET = "Budget"
-    """maxUnavailable or maxSurge is used up."""
-    PRE_DELETE_HOOK = "PreDeleteHook"
-    EXPECTATIONS = "Expectations"
-    """The caches have not shown our own writes for a second."""
-    TEMPLATE_REFUSED = "TemplateRefused"
-    ON_DELETE = "OnDelete"
-    """Somebody has to delete the old pods."""
 
 
 class Hope(Value):
@@ -93,156 +77,87 @@ class Sight(Value):
         return replace(self, zones=zones, failed=failed, hopes=hopes)
 
 
-def see(board: Board, *, settled: bool, blocker: Blocker | None) -> Sight:
+def see(explainer: Explainer, *, settled: bool) -> Sight:
     """`settled`: every node has an available pod of the current revision, so that none has to be looked at."""
-    walk = _Walk(board)
+    walk = _Walk(explainer)
     if not settled:
         walk.along()
-    blocks = walk.blocks(blocker)
     return Sight(
-        budget=board.budget,
+        budget=explainer.board.budget,
         zones=walk.zones(),
         failed={ailment.value: walk.ailments.count(ailment) for ailment in Ailment},
-        blocks={block.value: block in blocks for block in Block},
-        unplanned=walk.unplanned(),
+        blocks={block.value: block in walk.blocks for block in Block},
+        unplanned=walk.unplanned(settled=settled),
         hopes=tuple(walk.hopes),
     )
 
 
 class _Walk:
-    """Along all nodes that are not as they should be. The loops are plain on purpose, as those of the board are."""
+    """Along all nodes that are not as they should be. The loop is plain on purpose, as those of the board are."""
 
-    def __init__(self, board: Board) -> None:
-        self._board = board
-        self._eligible = board.world.rules.eligible(board.world.nodes)
-        self._patience = board.world.daemonset.progress_deadline
-        self._updating: list[str] = []
-        self._failed: list[str] = []
-        self._old: list[str] = []
-        """Their zones, one entry for each node."""
+    def __init__(self, explainer: Explainer) -> None:
+        self._explainer, self._board = explainer, explainer.board
+        self._zones: dict[State, list[str]] = {state: [] for state in State}
+        """One entry for each node that is not updated."""
         self.ailments: list[Ailment] = []
         self.hopes: list[Hope] = []
-        self.done = len(board.target)
-        """Of the target, how many are updated."""
-        self._kept = self._kept_unselected = self._waiting = self._waiting_serves = False
+        self.blocks = set() if self._board.world.fresh else {Block.EXPECTATIONS}
 
     def along(self) -> None:
-        everybody, lacking = self._targeted()
-        rules, nodes, barred = self._board.world.rules, self._board.world.nodes, self._board.barred
-        run, updating, old = Fit.RUN, self._updating, self._old
-        waiting: list[Slot] = []
-        for zone, slot in zip(rules.zones(nodes), self._board.slots, strict=False):  # vanished nodes come last
+        explain, board = self._explainer.explain, self._board
+        rules, nodes = board.world.rules, board.world.nodes
+        run, old, updating = Fit.RUN, self._zones[State.OLD], self._zones[State.UPDATING]
+        keepers, plain = self._explainer.keeping, self._explainer.fills_all
+        obstacles: set[Obstacle | None] = {*keepers, *self._explainer.waiting}
+        if keepers - {Obstacle.PAUSED}:
+            obstacles.add(keeper_of(board))
+        for zone, slot in zip(rules.zones(nodes), board.slots, strict=False):  # vanished nodes come last
             if slot.fit is not run:
                 continue
             if slot.current is not None:
                 if slot.old is not None or not slot.current_available:
                     self._see_current(slot.current, zone)
-                continue
-            targeted = everybody or slot.node in lacking
-            if not targeted:
-                self._keep(slot)
-            if slot.old is not None or slot.node in barred:
+            elif slot.old is not None:
                 old.append(zone)
-                if targeted:
-                    waiting.append(slot)
-            elif not (slot.pods and self._see_ended(slot.pods, zone)):
-                (updating if targeted else old).append(zone)
-        self._waiting = bool(waiting)
-        self._waiting_serves = any(slot.old_available for slot in waiting)
-        if everybody:
-            self.done = self.updated()
+            elif plain and not slot.pods:
+                updating.append(zone)
+            else:
+                one = explain(slot)
+                obstacles.add(one.obstacle)
+                self._zones[self._of_empty(one)].append(zone)
+                if one.state is NodeState.FAILING:
+                    self.ailments.append(next((pod.ailment for pod in slot.pods if pod.ended), None) or Ailment.OTHER)
+        self.blocks |= {one.row.block for one in obstacles if one is not None and one.row.block is not None}
 
-    def _keep(self, slot: Slot) -> None:
-        """Partition or selector keep it from the current revision."""
-        self._kept = True
-        self._kept_unselected = self._kept_unselected or not slot.selected
+    def unplanned(self, *, settled: bool) -> int:
+        """As many as are in `NodeState.UNPLANNED`; while some is, so few or so many are not updated."""
+        board, target = self._board, self._board.target
+        if settled or (len(target) == board.budget.desired and not board.parted):
+            return board.budget.desired - len(target)
+        done = [slot for slot in target if slot.current_available and slot.old is None]
+        planned = len([slot for slot in done if slot.selected]) if board.parted else len(done)
+        return board.budget.desired - sum(map(len, self._zones.values())) - planned
 
-    def updated(self) -> int:
-        return self._board.budget.desired - len(self._updating) - len(self._failed) - len(self._old)
-
-    def unplanned(self) -> int:
-        """Updated ones outside the target, and those in it only because they are updated: none selects them."""
-        beyond = self.updated() - self.done
-        if not self._board.parted:
-            return beyond
-        return beyond + sum(
-            1 for slot in self._board.target if not slot.selected and slot.current_available and slot.old is None
-        )
+    def _of_empty(self, one: Explanation) -> State:
+        """An empty node counts by what comes: a pod of the current revision, or of an older one."""
+        if one.state is NodeState.FAILING:
+            return State.FAILED
+        comes = one.state in (NodeState.MISSING, NodeState.UPDATING) and one.kept in (None, Obstacle.PAUSED)
+        return State.UPDATING if comes and one.obstacle is not Obstacle.PLACEMENT else State.OLD
 
     def zones(self) -> dict[str, dict[str, int]]:
         found = {}
-        updating, failed, old = Counter(self._updating), Counter(self._failed), Counter(self._old)
-        for zone, number in self._eligible.items():
-            found[zone] = {
-                State.UPDATED.value: number - updating[zone] - failed[zone] - old[zone],
-                State.UPDATING.value: updating[zone],
-                State.FAILED.value: failed[zone],
-                State.OLD.value: old[zone],
-            }
+        counted = {state: Counter(zones) for state, zones in self._zones.items()}
+        for zone, number in self._board.world.rules.eligible(self._board.world.nodes).items():
+            numbers = {state.value: counted[state][zone] for state in State}
+            found[zone] = {**numbers, State.UPDATED.value: number - sum(numbers.values())}
         return found
-
-    def blocks(self, blocker: Blocker | None) -> set[Block]:
-        """What is in the way; several may be."""
-        board = self._board
-        found = self._waited_for(blocker) if self._waiting else set()
-        if self._kept and board.budget.partition and len(board.target) >= board.quota:
-            found.add(Block.PARTITION)
-        if self._kept_unselected:
-            found.add(Block.SELECTOR)
-        if not board.world.fresh:
-            found.add(Block.EXPECTATIONS)
-        return found
-
-    def _waited_for(self, blocker: Blocker | None) -> set[Block]:
-        """What nodes wait for that have only an old pod and may get a new one."""
-        board, found = self._board, set()
-        rolling = board.rolling_update
-        if rolling is None:
-            found.add(Block.ON_DELETE)
-        elif rolling.paused:
-            found.add(Block.PAUSED)
-        elif self._waiting_serves and _is_used_up(board):
-            found.add(Block.BUDGET)
-        if board.world.verdicts.get(board.revision.hash):
-            found.add(Block.TEMPLATE_REFUSED)
-        if blocker is not None and blocker.reason == HELD_BY_HOOK:
-            found.add(Block.PRE_DELETE_HOOK)
-        return found
-
-    def _targeted(self) -> tuple[bool, set[str]]:
-        """Whether the target is everybody; if not, its nodes that lack the current revision."""
-        target = self._board.target
-        if len(target) == self._board.budget.desired:
-            return True, set()
-        lacking, done = set(), 0
-        for slot in target:
-            if slot.current is None:
-                lacking.add(slot.node)
-            elif slot.current_available and slot.old is None:
-                done += 1
-        self.done = done
-        return False, lacking
 
     def _see_current(self, pod: Pod, zone: str) -> None:
         if pod.ailment is not None:
             self.ailments.append(pod.ailment)
-            self._failed.append(zone)
+            self._zones[State.FAILED].append(zone)
             return
-        self._updating.append(zone)
+        self._zones[State.UPDATING].append(zone)
         if not pod.ready:
-            self.hopes.append(Hope(zone=zone, until=pod.created + self._patience))
-
-    def _see_ended(self, pods: Iterable[Pod], zone: str) -> bool:
-        """Whether one of these, the pods of a slot, has ended and holds its place until it is deleted."""
-        ended = next((pod for pod in pods if pod.ended), None)
-        if ended is None:
-            return False
-        self.ailments.append(ended.ailment or Ailment.OTHER)
-        self._failed.append(zone)
-        return True
-
-
-def _is_used_up(board: Board) -> bool:
-    if board.surging:
-        return board.surge_in_use >= board.budget.max_surge
-    return board.unserved >= board.budget.max_unavailable
+            self.hopes.append(Hope(zone=zone, until=pod.created + self._board.world.daemonset.progress_deadline))

@@ -10,9 +10,9 @@ from controller.api import selector
 from controller.api.base import JSON, Value
 from controller.api.daemonset import Columns, DaemonSet, Rollout
 from controller.api.text import shortened
-from controller.planner.board import Board
-from controller.planner.conditions import Blocker, conditions_of, refused_conditions
+from controller.planner.conditions import conditions_of, refused_conditions
 from controller.planner.counts import Counts, count
+from controller.planner.explanation import Explainer
 from controller.planner.phase import Phase
 from controller.planner.progress import advance, halted, standing_of
 from controller.planner.readiness import Verdict
@@ -38,8 +38,9 @@ class Status(Value):
         return counts.desired_number_scheduled == counts.number_available == counts.updated_number_scheduled
 
 
-def status_of(board: Board, *, observed: bool, pending: tuple[str, ...], blocker: Blocker | None) -> Status:
+def status_of(explainer: Explainer, *, observed: bool, pending: tuple[str, ...]) -> Status:
     """`observed`: nothing was left to do or to wait for before the update, so the generation counts as seen."""
+    board = explainer.board
     world, daemonset = board.world, board.world.daemonset
     before = daemonset.status
     seen = observed or (before is not None and before.observed_generation >= daemonset.generation)
@@ -65,7 +66,7 @@ def status_of(board: Board, *, observed: bool, pending: tuple[str, ...], blocker
         collision_count=world.collisions or None,
         columns=columns_of(daemonset),
         rollout=rollout,
-        conditions=_bounded(conditions_of(board, counts, known, Phase(rollout.phase), blocker, pending)),
+        conditions=_bounded(conditions_of(explainer, counts, known, Phase(rollout.phase), pending)),
     )
 
 

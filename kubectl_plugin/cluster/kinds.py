@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controller.api import pod, revision
+from controller.api import ailment, pod, revision
 from controller.api.base import View
 from controller.api.meta import ObjectMeta, epoch
 from controller.kube.resource import Resource
 from kubectl_plugin.report.snapshot import Container, PodDetail, RevisionDetail
 
 
-class _Waiting(View):
-    reason: str = ""
+class _Waiting(ailment.WaitingView):
     message: str = ""
 
 
@@ -20,23 +19,20 @@ class _Running(View):
     started_at: str | None = None
 
 
-class _Terminated(View):
-    exit_code: int = 0
-    reason: str = ""
+class _Terminated(ailment.TerminatedView):
     message: str = ""
     finished_at: str | None = None
 
 
-class _State(View):
+class _State(ailment.ContainerStateView):
     waiting: _Waiting | None = None
     running: _Running | None = None
     terminated: _Terminated | None = None
 
 
-class _ContainerStatus(View):
+class _ContainerStatus(ailment.ContainerStatusView):
     name: str = ""
     image: str = ""
-    ready: bool = False
     restart_count: int = 0
     state: _State = _State()
     last_state: _State = _State()
@@ -47,9 +43,7 @@ class _Condition(pod.PodCondition):
     message: str = ""
 
 
-class _PodStatus(View):
-    phase: str = ""
-    reason: str = ""
+class _PodStatus(pod.PodStatusView):
     message: str = ""
     conditions: tuple[_Condition, ...] | None = None
     container_statuses: tuple[_ContainerStatus, ...] | None = None
@@ -66,8 +60,7 @@ class PodDetailView(View):
 
 def _pod_detail(view: PodDetailView) -> PodDetail | None:
     status = view.status
-    seen = pod.PodStatusView(phase=status.phase, conditions=status.conditions)
-    record = pod.project(pod.PodView(metadata=view.metadata, spec=view.spec, status=seen))
+    record = pod.project(pod.PodView(metadata=view.metadata, spec=view.spec, status=status))
     if record is None:
         return None
     refused = (one for one in status.conditions or () if one.type == "PodScheduled" and one.status == "False")

@@ -10,9 +10,10 @@ from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSetView, project
 from controller.api.revision import Revision
 from controller.planner.board import Board, lay_out
+from controller.planner.obstacles import Obstacle
 from kubectl_plugin.edits.applying import applied
 from kubectl_plugin.edits.edit import Caution
-from kubectl_plugin.report.moves import Moves, Obstacle, moves_of
+from kubectl_plugin.report.moves import Moves, moves_of
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import world_of
 
@@ -81,22 +82,11 @@ def _turns(moves: Moves) -> Iterator[str]:
 
 
 def _held(board: Board, moves: Moves) -> Iterator[str]:
+    """Without what the first line tells, and a caution."""
     partition = board.rolling_update.partition if board.rolling_update else None
     for obstacle, nodes in moves.held.items():
-        who = f"{_nodes(len(nodes))} ({named(nodes)})"
-        match obstacle:
-            case Obstacle.PARTITION:
-                yield f"partition {partition} keeps {who} old"
-            case Obstacle.UNSELECTED:
-                yield f"rollingUpdate.selector leaves out {who}"
-            case Obstacle.TAINTED:
-                yield f"taints keep new pods from {who}"
-            case Obstacle.UNREACHABLE:
-                yield f"not before it can be reached: {who}"
-            case Obstacle.HOOKED:
-                yield f"the preDelete hook holds the pods of {who}"
-            case Obstacle.PAUSED | Obstacle.MANUAL:
-                continue  # told by the first line, and by a caution
+        if obstacle not in (Obstacle.PAUSED, Obstacle.ON_DELETE):
+            yield obstacle.row.of_edited.format(partition=partition, who=f"{_nodes(len(nodes))} ({named(nodes)})")
 
 
 def _how(board: Board, moves: Moves) -> Iterator[str]:

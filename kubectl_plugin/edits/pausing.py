@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from controller.planner.quota import is_frozen
+from controller.planner.states import NodeState
 from kubectl_plugin.edits.applying import Draft
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.edits.outlook import board_after, cautions, course, named, revision_of
 from kubectl_plugin.edits.rolling import ROLLING, settings_of
-from kubectl_plugin.report.node_row import NodeState
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import survey
 

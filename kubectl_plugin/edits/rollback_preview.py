@@ -9,11 +9,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
+from controller.planner.obstacles import Obstacle
 from kubectl_plugin.durations import short as short_time
 from kubectl_plugin.edits.edit import Caution, Edit
 from kubectl_plugin.edits.outlook import board_after
 from kubectl_plugin.edits.rollback import Wish, choice_explained, forward, roll_back
-from kubectl_plugin.report.moves import Moves, Obstacle, moves_of
+from kubectl_plugin.report.moves import Moves, moves_of
 from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 
@@ -23,15 +24,12 @@ _NAMED: Final = 12
 _BREAKABLE, _FAST = " ", "\N{NO-BREAK SPACE}"
 """A line may end between waves, not within one."""
 
-_WHY: Final = {
-    Obstacle.MANUAL: "OnDelete: each goes back when you delete its pod",
-    Obstacle.TAINTED: "tainted NoSchedule: no pod is started there, the one that is there stays",
-    Obstacle.UNREACHABLE: "unreachable: they go back when they are heard of again",
-    Obstacle.HOOKED: "the preDelete hook holds the pod; take its label or finalizer away",
-    Obstacle.UNSELECTED: "rollingUpdate.selector does not match; --drop-selector lifts it",
+_FLAGS: Final = {
+    Obstacle.SELECTOR: "rollingUpdate.selector does not match; --drop-selector lifts it",
     Obstacle.PAUSED: "stays paused; without --keep-paused they go back",
     Obstacle.PARTITION: "partition {partition} keeps them; without --keep-partition they go back",
 }
+"""Where a flag of this verb has a say."""
 
 
 def headline(snapshot: Snapshot, target: RevisionDetail) -> str:
@@ -165,7 +163,7 @@ def _without(snapshot: Snapshot, target: RevisionDetail, wish: Wish, moves: Move
 def _held(moves: Moves, after: DaemonSet) -> Iterator[tuple[str, str]]:
     rolling = after.rolling_update
     for obstacle, nodes in moves.held.items():
-        why = _WHY[obstacle].format(partition=rolling.partition if rolling else 0)
+        why = _FLAGS.get(obstacle, obstacle.row.of_rollback).format(partition=rolling.partition if rolling else 0)
         yield "will NOT", f"{_counted(nodes)}: {_listed(nodes)} ({why})"
 
 

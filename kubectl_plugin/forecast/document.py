@@ -32,7 +32,7 @@ def document_of(plan: RolloutPlan) -> JSONObject:
         "unavailableNow": [{"node": row.node, "state": row.state.value, "why": row.why} for row in plan.unavailable],
         "waves": [_wave(number, wave) for number, wave in enumerate(found.waves, start=1)],
         "rest": {"nodes": list(found.rest), "perWave": found.width if found.rest else 0},
-        "kept": {_camel(what): list(nodes) for what, nodes in found.kept.by_reason()},
+        "kept": {_camel(what): list(nodes) for what, nodes in found.kept.items()},
         "later": [_step(one) for one in plan.later],
         "end": {
             "phase": found.phase.value if found.phase else None,

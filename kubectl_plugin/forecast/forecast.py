@@ -11,12 +11,13 @@ from msgspec.structs import replace
 from controller.api.base import Value
 from controller.planner.actions import CreatePod, Plan
 from controller.planner.board import Board, lay_out
+from controller.planner.obstacles import Obstacle
 from controller.planner.phase import Phase
 from controller.planner.plan import plan
 from controller.planner.status import Status
 from controller.planner.world import World
 from kubectl_plugin.forecast.course import Hopeless, carried_out, come_to_pass
-from kubectl_plugin.forecast.kept import Kept, kept_on, left_to_update, uses_budget
+from kubectl_plugin.forecast.kept import Kept, kept_on, left_to_update
 from kubectl_plugin.forecast.moves import How, Move, moves_of, together
 
 NEVER: Hopeless = frozenset()
@@ -139,8 +140,9 @@ class _Foreseeing:
         self._surged |= {move.node for move in moves if move.how is How.SURGE}
         wave = self._open
         if wave is None:
-            idle = tuple(slot.node for slot in reversed(board.slots) if uses_budget(board, slot))
-            wave = Wave(moves=(), after=self._after, holding=idle, begins=self._world.now - self._began)
+            wave = Wave(
+                moves=(), after=self._after, holding=tuple(board.unserved_nodes), begins=self._world.now - self._began
+            )
         self._open = replace(wave, moves=(*wave.moves, *moves))
 
     def _close(self) -> None:
@@ -174,7 +176,7 @@ class _Foreseeing:
             rest=left_to_update(end) if more else (),
             start=start,
             end=end,
-            kept=replace(kept, budget=()) if more else kept,
+            kept={one: nodes for one, nodes in kept.items() if not (more and one is Obstacle.BUDGET)},
             phase=None if more or self._status is None else Phase(self._status.rollout.phase),
             most_unavailable=self._most_unavailable,
             seconds=self._seconds,

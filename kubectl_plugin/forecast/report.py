@@ -20,7 +20,6 @@ from kubectl_plugin.edits.outlook import number_of
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.forecast.course import Hopeless
 from kubectl_plugin.forecast.forecast import Forecast, forecast
-from kubectl_plugin.forecast.kept import uses_budget
 from kubectl_plugin.forecast.later import Later, later_steps
 from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.pace import Pace, pace_of
@@ -89,7 +88,7 @@ class RolloutPlan(Value, gc=True):
     @property
     def unavailable(self) -> tuple[NodeRow, ...]:
         """The nodes that have no available pod now, in update order."""
-        idle = {slot.node for slot in self.forecast.start.slots if uses_budget(self.forecast.start, slot)}
+        idle = set(self.forecast.start.unserved_nodes)
         return tuple(row for row in reversed(self.survey.rows) if row.node in idle)
 
     @property

@@ -8,11 +8,10 @@ from typing import Final, TypeAlias
 from controller.api.base import JSON, JSONObject, Value
 from controller.api.number import IntOrPercent
 from controller.planner.eligibility import Fit
-from controller.planner.lifecycle import hooked
+from controller.planner.stops import hooked
 from kubectl_plugin.edits.edit import Caution
 from kubectl_plugin.forecast.course import is_not_ready
 from kubectl_plugin.forecast.forecast import Forecast
-from kubectl_plugin.forecast.kept import uses_budget
 from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.ports import host_ports
 from kubectl_plugin.report.gitops import caution_about
@@ -144,7 +143,7 @@ def _hook(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
 def _not_ready(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
     board = found.start
     silent = {node.name for node in board.world.nodes if is_not_ready(node)}
-    using = [slot.node for slot in reversed(board.slots) if slot.node in silent and uses_budget(board, slot)]
+    using = [node for node in board.unserved_nodes if node in silent]
     if using and board.rolling_update is not None and not board.surging:
         verb = "is" if len(using) == 1 else "are"
         use = "uses" if len(using) == 1 else "use"

@@ -7,11 +7,12 @@ from typing import Final
 
 from controller.api.base import Value
 from controller.planner.phase import Phase
+from controller.planner.states import NodeState
 from kubectl_plugin.durations import short
 from kubectl_plugin.forecast.forecast import Wave
 from kubectl_plugin.forecast.report import RolloutPlan
 from kubectl_plugin.forecast.warnings import counted, some
-from kubectl_plugin.report.node_row import NodeRow, NodeState
+from kubectl_plugin.report.node_row import NodeRow
 
 
 class Signs(Value):
@@ -128,27 +129,14 @@ class PlanWords:
 
     def kept(self) -> Iterator[str]:
         """Who does not get the revision, one sentence for each reason."""
-        partition = self._found.start.budget.partition
-        for what, nodes in self._found.kept.by_reason():
+        partition, limit = self._found.start.budget.partition, self._limit()
+        for obstacle, nodes in self._found.kept.items():
             who = f"{counted(len(nodes), 'node')}: {self._signs.between(nodes)}"
-            yield {
-                "partition": f"partition {partition} keeps the old revision on {who}",
-                "selector": f"rollingUpdate.selector leaves out {who}",
-                "paused": f"paused: resume updates {who}",
-                "on_delete": f"OnDelete: each gets it when its pod is deleted, {who}",
-                "scaling": f"partitionedScaling keeps without a pod {who}",
-                "placement": f"the older revision does not run on {who}, which get no pod yet",
-                "hook": f"the preDelete hook holds {who}",
-                "refused": f"the server refuses its pods: nothing moves on {who}",
-                "unreachable": f"not before it can be reached, {who}",
-                "budget": f"{self._limit()} is used up, {self._waiting(len(nodes))} {who}",
-            }[what]
+            are = "is" if len(nodes) == 1 else "are"
+            yield obstacle.row.of_planned.format(partition=partition, limit=limit, who=who, are=are)
 
     def _limit(self) -> str:
         return "maxSurge" if self._found.start.surging else "maxUnavailable"
-
-    def _waiting(self, count: int) -> str:
-        return "still to be updated is" if count == 1 else "still to be updated are"
 
     def effect(self) -> str:
         """What it comes to, in pods and in nodes that are down."""

@@ -9,8 +9,9 @@ from typing import Final
 
 from rich.text import Text
 
+from controller.planner.states import NodeState
 from kubectl_plugin.paint import style
-from kubectl_plugin.report.node_row import NodeRow, NodeState
+from kubectl_plugin.report.node_row import NodeRow
 
 MOST_ICONS: Final = 60
 """Nodes in a group beyond which a bar stands for them."""

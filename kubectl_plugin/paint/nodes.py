@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from controller.planner.states import NodeState
 from kubectl_plugin.durations import short
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.table import Cell, Column, table, without_the_expendable
-from kubectl_plugin.report.node_row import NodeRow, NodeState
+from kubectl_plugin.report.node_row import NodeRow
 
 _COLUMNS = (
     Column("NODE"),

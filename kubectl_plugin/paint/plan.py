@@ -102,7 +102,7 @@ class PlanBlock:
         return ", ".join(dict.fromkeys(move.how.value for move in wave.moves))
 
     def _end(self) -> Iterator[Text]:
-        label = "hold" if any(True for _ in self._found.kept.by_reason()) else "end"
+        label = "hold" if self._found.kept else "end"
         yield from self._wrapped(self._row(label, self._words.end()))
         for sentence in self._words.kept():
             yield from self._wrapped(self._row("", sentence))

@@ -8,10 +8,10 @@ from typing import Final
 from rich.text import Text
 
 from controller.api.daemonset import Phase
+from controller.planner.states import NodeState
 from kubectl_plugin.edits.outlook import named
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.sight import BUSY, Sight, labelled, line
-from kubectl_plugin.report.node_row import NodeState
 from kubectl_plugin.report.status.document import Problem
 from kubectl_plugin.report.status.reasons import WRITES_FAIL, left_out, newcomers, rows_in, waits
 from kubectl_plugin.report.status.release import release_of

@@ -8,9 +8,9 @@ from typing import Final
 from rich.text import Text
 
 from controller.api.daemonset import Phase
+from controller.planner.states import NodeState
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.sight import BUSY, Sight, line
-from kubectl_plugin.report.node_row import NodeState
 from kubectl_plugin.report.revisions.differences import differences
 from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.revisions.phrases import summary

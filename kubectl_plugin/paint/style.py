@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from rich.text import Text
 
 from controller.api.daemonset import Phase
-from kubectl_plugin.report.node_row import NodeState
+from controller.planner.states import NodeState
 
 
 class Icon(NamedTuple):

@@ -9,8 +9,9 @@ from typing import Final
 from controller.api.base import Value
 from controller.api.meta import epoch
 from controller.planner.phase import Phase
+from controller.planner.states import NodeState
 from kubectl_plugin.durations import short
-from kubectl_plugin.report.node_row import NodeRow, NodeState
+from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.status.endings import is_certain
 from kubectl_plugin.report.steps import Steps
 from kubectl_plugin.report.survey import Survey

@@ -6,29 +6,13 @@ Asked of the controller's own planner: the board of the DaemonSet as it would be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 
 from controller.api.base import Value
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
-from controller.planner.lifecycle import hooked
+from controller.planner.explanation import Explainer
+from controller.planner.obstacles import Obstacle
 from controller.planner.slot import Slot
-
-
-class Obstacle(StrEnum):
-    """Why a node keeps a pod of another revision."""
-
-    MANUAL = "manual"
-    """OnDelete."""
-    TAINTED = "tainted"
-    """No new pod is started there, and the old one may stay."""
-    UNREACHABLE = "unreachable"
-    HOOKED = "hooked"
-    """A preDelete hook holds the pod."""
-    UNSELECTED = "unselected"
-    """`rollingUpdate.selector` does not match the node."""
-    PAUSED = "paused"
-    PARTITION = "partition"
 
 
 class Moves(Value):
@@ -65,19 +49,19 @@ class Moves(Value):
 
 def moves_of(board: Board) -> Moves:
     """`board`: of the DaemonSet with the wanted template, laid out over the pods that there are now."""
-    in_turn = list(board.outdated)
-    turns = {slot.node for slot in in_turn}
+    explainer = Explainer(board)
+    going = explainer.in_turn
+    in_turn = {slot.node for slot in going}
     held: dict[Obstacle, list[str]] = {}
     for slot in reversed(board.slots):
-        obstacle = _obstacle(board, slot, in_turn=slot.node in turns) if slot.only_old else None
-        if obstacle is not None:
+        obstacle = explainer.obstacle(slot) if slot.only_old else None
+        if obstacle is not None and slot.node not in in_turn:
             held.setdefault(obstacle, []).append(slot.node)
-            turns.discard(slot.node)
-    going = [slot for slot in in_turn if slot.node in turns]
     lacking = [slot for slot in board.may_hold_current if slot.current is None and slot.old is None]
     at_once = _names([slot for slot in going if not slot.old_available])
     starting = _names(lacking)
-    spent_by = _without_a_pod(board, {*at_once, *starting})
+    cared_for = {*at_once, *starting}
+    spent_by = tuple([node for node in board.unserved_nodes if node not in cared_for])
     limit = board.budget.max_surge if board.surging else max(board.budget.max_unavailable - len(spent_by), 0)
     return Moves(
         at_once=at_once,
@@ -89,34 +73,6 @@ def moves_of(board: Board) -> Moves:
         spent_by=spent_by,
         surging=board.surging,
     )
-
-
-def _obstacle(board: Board, slot: Slot, *, in_turn: bool) -> Obstacle | None:
-    """None for a node that moves, and for one where no pod should be: that pod goes for another reason."""
-    if slot.fit is Fit.STAY:
-        return Obstacle.TAINTED
-    if slot.fit is not Fit.RUN:
-        return None
-    if board.rolling_update is None:
-        return Obstacle.MANUAL
-    if not in_turn:
-        return _kept_by(board, slot)
-    if slot.unreachable:
-        return Obstacle.UNREACHABLE
-    if slot.old is not None and hooked(slot.old, board.world.daemonset.pre_delete):
-        return Obstacle.HOOKED
-    return None
-
-
-def _kept_by(board: Board, slot: Slot) -> Obstacle:
-    if not slot.selected:
-        return Obstacle.UNSELECTED
-    return Obstacle.PAUSED if slot in board.target else Obstacle.PARTITION
-
-
-def _without_a_pod(board: Board, cared_for: set[str]) -> tuple[str, ...]:
-    lacking = [slot for slot in reversed(board.slots) if slot.unreachable or not slot.serves]
-    return _names([slot for slot in lacking if slot.fit is Fit.RUN and slot.node not in cared_for])
 
 
 def _names(slots: Sequence[Slot]) -> tuple[str, ...]:

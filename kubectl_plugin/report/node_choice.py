@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from controller.api.base import Value
+from controller.planner.states import NodeState
 from kubectl_plugin.failures import CommandError, ExitCode
-from kubectl_plugin.report.node_row import NodeRow, NodeState
+from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.survey import Survey
 
 ALL: Final = "all"

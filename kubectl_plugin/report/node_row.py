@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from controller.api.base import Value
 from controller.api.pod import Pod
-from controller.planner.board import Board
 from controller.planner.eligibility import Fit
-from controller.planner.lifecycle import hooked
+from controller.planner.explanation import Explainer, Explanation
+from controller.planner.obstacles import Obstacle
 from controller.planner.slot import Slot
+from controller.planner.states import NodeState
 from kubectl_plugin.durations import short
 from kubectl_plugin.report.exclusion import Exclusions
 from kubectl_plugin.report.grouping import WITHOUT, group_of
 from kubectl_plugin.report.snapshot import PodDetail, Snapshot
 from kubectl_plugin.report.trouble import Trouble, trouble_of
-
-
-class NodeState(StrEnum):
-    UPDATED = "updated"
-    """An available pod of the current revision."""
-    UPDATING = "updating"
-    """On its way: the old pod goes, or the new one is not available yet."""
-    FAILING = "failing"
-    """A pod of the current revision that does not get well by waiting."""
-    NEXT = "next"
-    """An old pod that may be replaced: its turn comes."""
-    OLD = "old"
-    """An old pod that partition or selector keeps."""
-    MISSING = "missing"
-    """No pod, although there should be one."""
-    UNPLANNED = "unplanned"
-    """Like updated, though partition or selector would have kept the old revision there."""
-    DELETING = "deleting"
-    """Its only pod is going, and another one of an older revision will come."""
-    EXCLUDED = "excluded"
-    """It should not run the pod."""
 
 
 class NodeRow(Value):
@@ -57,28 +35,29 @@ class NodeRow(Value):
 class RowReader:
     """Reads the slots of one board."""
 
-    def __init__(self, snapshot: Snapshot, board: Board, by: str) -> None:
+    def __init__(self, snapshot: Snapshot, explainer: Explainer, by: str) -> None:
+        board = explainer.board
+        self._explainer = explainer
         self._now, self._board, self._by = snapshot.now, board, by
         self._details = {one.pod.uid: one for one in snapshot.pods}
         self._numbers = {one.revision.hash: one.revision.number for one in reversed(snapshot.revisions)}
         self._nodes = {node.name: node for node in board.world.nodes}
-        self._target = {slot.node for slot in board.target}
         self._exclusions = Exclusions(snapshot.daemonset.spec.template)
 
     def row(self, slot: Slot) -> NodeRow:
         pod = slot.current or slot.old or next(iter(slot.pods), None)
         detail = self._details.get(pod.uid) if pod is not None else None
         trouble = trouble_of(detail) if detail is not None else None
-        state, why = self._excluded(slot) if slot.fit is not Fit.RUN else self._state(slot, detail, trouble)
+        explained = self._explainer.explain(slot)
         node = self._nodes.get(slot.node)
         return NodeRow(
             node=slot.node,
             group=group_of(node, self._by) if node else WITHOUT,
-            state=state,
+            state=explained.state,
             revision=self._numbers.get(pod.hash) if pod is not None else None,
             pod=detail,
-            how=self._how(state),
-            why=why,
+            how=self._how(explained.state),
+            why=self._why(explained, detail, trouble),
             trouble=trouble,
         )
 
@@ -87,59 +66,42 @@ class RowReader:
             return ""
         return "surge" if self._board.surging else "re-create"
 
-    def _excluded(self, slot: Slot) -> tuple[NodeState, str]:
+    def _why(self, one: Explanation, detail: PodDetail | None, trouble: Trouble | None) -> str:
+        slot = one.slot
+        match one.state:
+            case NodeState.EXCLUDED:
+                return self._excluded(slot)
+            case NodeState.UPDATED:
+                return ""
+            case NodeState.UNPLANNED:
+                return "newer than the partition allows" if slot.selected else "rollingUpdate.selector leaves it out"
+            case NodeState.FAILING:
+                return trouble.brief if trouble else "its pod ended"
+            case NodeState.UPDATING if slot.current is not None and not slot.current_available:
+                return self._not_available(slot.current, detail)
+            case NodeState.UPDATING if slot.current is not None and one.obstacle is None:
+                return "its old pod goes now"
+        return self._waits(one, f"; {trouble.brief}" if trouble else "")
+
+    def _waits(self, one: Explanation, ails: str) -> str:
+        """`ails`: what ails its old pod."""
+        slot, obstacle = one.slot, one.obstacle
+        if slot.current is None and slot.old is None and obstacle is None:
+            return "no pod yet"
+        if slot.old is not None and obstacle is None and not slot.old_available:
+            return f"at once: its old pod is not available{ails}"
+        row = (obstacle or Obstacle.BUDGET).row
+        older = self._board.barred.get(slot.node)
+        text = row.why.format(
+            partition=self._board.budget.partition, older=(older.number or older.hash) if older else ""
+        )
+        return text + (ails if row.tells_more else "")
+
+    def _excluded(self, slot: Slot) -> str:
         node = self._nodes.get(slot.node)
         why = self._exclusions.why(node) if node else "the node is gone"
-        return NodeState.EXCLUDED, f"{why}; its pod {'may stay' if slot.fit is Fit.STAY else 'must go'}" if (
-            slot.pods and node
-        ) else why
-
-    def _state(self, slot: Slot, detail: PodDetail | None, trouble: Trouble | None) -> tuple[NodeState, str]:
-        if slot.current is not None:
-            return self._with_current(slot, slot.current, detail, trouble)
-        if slot.old is not None:
-            return self._with_old(slot, slot.old, trouble)
-        if any(pod.ended and not pod.dying for pod in slot.pods):
-            return NodeState.FAILING, trouble.brief if trouble else "its pod ended"
-        may_get = slot.node in self._target
-        if slot.pods:
-            return (NodeState.UPDATING if may_get else NodeState.DELETING), "old pod is terminating"
-        if (older := self._board.barred.get(slot.node)) is not None:
-            return NodeState.MISSING, f"stays empty: revision {older.number or older.hash} does not run there"
-        return NodeState.MISSING, "no pod yet"
-
-    def _with_current(
-        self, slot: Slot, pod: Pod, detail: PodDetail | None, trouble: Trouble | None
-    ) -> tuple[NodeState, str]:
-        if trouble is not None:
-            return NodeState.FAILING, trouble.brief
-        if not slot.current_available:
-            return NodeState.UPDATING, self._not_available(pod, detail)
-        if slot.old is not None:
-            return NodeState.UPDATING, "its old pod goes now"
-        if slot.node not in self._target or (self._board.parted and not slot.selected):
-            words = "newer than the partition allows" if slot.selected else "rollingUpdate.selector leaves it out"
-            return NodeState.UNPLANNED, words
-        return NodeState.UPDATED, ""
-
-    def _with_old(self, slot: Slot, pod: Pod, trouble: Trouble | None) -> tuple[NodeState, str]:
-        suffix = f"; {trouble.brief}" if trouble else ""
-        rolling = self._board.rolling_update
-        if slot.node not in self._target:
-            if not slot.selected:
-                return NodeState.OLD, f"rollingUpdate.selector leaves it out{suffix}"
-            return NodeState.OLD, f"kept by partition {self._board.budget.partition}{suffix}"
-        if rolling is None:
-            return NodeState.NEXT, f"OnDelete: when its pod is deleted{suffix}"
-        if rolling.paused:
-            return NodeState.NEXT, f"paused{suffix}"
-        if hooked(pod, self._board.world.daemonset.pre_delete):
-            return NodeState.NEXT, "the preDelete hook holds its pod"
-        if slot.unreachable:
-            return NodeState.NEXT, "the node is unreachable"
-        if not slot.old_available:
-            return NodeState.NEXT, f"at once: its old pod is not available{suffix}"
-        return NodeState.NEXT, "waits for budget"
+        keeps = f"; its pod {'may stay' if slot.fit is Fit.STAY else 'must go'}"
+        return why + (keeps if slot.pods and node else "")
 
     def _not_available(self, pod: Pod, detail: PodDetail | None) -> str:
         age = short(self._now - pod.created)

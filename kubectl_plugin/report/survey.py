@@ -14,12 +14,14 @@ from controller.api.revision import Revision
 from controller.api.wellknown import HASH_LABEL, INVALID_SPEC
 from controller.planner.board import Board, lay_out
 from controller.planner.eligibility import Rules
+from controller.planner.explanation import Explainer
 from controller.planner.fallback import placements_of
 from controller.planner.phase import Phase, Standing
 from controller.planner.progress import advance, standing_of
+from controller.planner.states import NodeState
 from controller.planner.world import World
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.report.node_row import NodeRow, NodeState, RowReader
+from kubectl_plugin.report.node_row import NodeRow, RowReader
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 from kubectl_plugin.report.stated import is_observed, refusal_of, stated
 
@@ -48,7 +50,7 @@ class Survey(Value, dict=True, gc=True):
     """Made by `survey`."""
 
     snapshot: Snapshot
-    board: Board
+    explainer: Explainer
     standing: Standing
     rollout: Rollout
     """How the update stands now; the controller's own record may be a moment older."""
@@ -58,6 +60,10 @@ class Survey(Value, dict=True, gc=True):
     @property
     def phase(self) -> Phase:
         return Phase(self.rollout.phase)
+
+    @property
+    def board(self) -> Board:
+        return self.explainer.board
 
     @property
     def daemonset(self) -> DaemonSet:
@@ -160,10 +166,11 @@ def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
         rollout = stated(daemonset)
         desired = max(status.desired_number_scheduled, standing.desired)
         standing = replace(standing, desired=desired, target=rollout.target, done=rollout.done)
-    reader = RowReader(snapshot, board, by)
+    explainer = Explainer(board)
+    reader = RowReader(snapshot, explainer, by)
     return Survey(
         snapshot=snapshot,
-        board=board,
+        explainer=explainer,
         standing=standing,
         rollout=rollout,
         rows=tuple(reader.row(slot) for slot in board.slots),

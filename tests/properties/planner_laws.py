@@ -18,7 +18,7 @@ from controller.api.selector import parse
 from controller.planner.actions import CreatePod, DeletePod, Plan, ProbeTemplate, Why
 from controller.planner.board import current_revision
 from controller.planner.eligibility import Fit, Rules
-from controller.planner.lifecycle import hooked
+from controller.planner.stops import hooked
 from controller.planner.world import World
 
 Law: TypeAlias = Callable[[World, Plan], None]

@@ -8,8 +8,8 @@ from typing import Final
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, Phase
 from controller.planner.progress import due_at
+from controller.planner.states import NodeState
 from kubectl_plugin.failures import CommandError, ExitCode
-from kubectl_plugin.report.node_row import NodeState
 from kubectl_plugin.report.status.reasons import failing, refusal, rows_in, writes_fail
 from kubectl_plugin.report.survey import Survey
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from controller.api.daemonset import Phase
+from controller.planner.states import NodeState
 from kubectl_plugin.report.last_action import paused_words
-from kubectl_plugin.report.node_row import NodeState
 from kubectl_plugin.report.status.reasons import failing, reason_of, rows_in, writes_fail
 from kubectl_plugin.report.survey import Survey
 

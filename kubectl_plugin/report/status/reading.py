@@ -9,11 +9,11 @@ import msgspec
 from controller.api.base import JSON
 from controller.api.daemonset import Phase, Rollout
 from controller.planner.budget import Budget
-from controller.planner.eligibility import Fit
+from controller.planner.states import NodeState
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.documents import API_VERSION
 from kubectl_plugin.report.last_action import pause_of
-from kubectl_plugin.report.node_row import NodeRow, NodeState
+from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.revisions.images import images_of
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.status.document import (
@@ -65,12 +65,9 @@ def rollout_status(survey: Survey) -> RolloutStatus:
 
 def _budget(survey: Survey) -> BudgetUse:
     board = survey.board
-    slots = [slot for slot in reversed(board.slots) if slot.fit is not None]
-    if board.surging:
-        by = [slot.node for slot in slots if slot.paired or board.awaits_retry(slot)]
-        return BudgetUse(max=board.budget.max_surge, used=board.surge_in_use, by=tuple(sorted(by)))
-    by = [slot.node for slot in slots if slot.fit is Fit.RUN and (slot.unreachable or not slot.serves)]
-    return BudgetUse(max=board.budget.max_unavailable, used=board.unserved, by=tuple(sorted(by)))
+    most = board.budget.max_surge if board.surging else board.budget.max_unavailable
+    by = board.mid_surge if board.surging else board.unserved_nodes
+    return BudgetUse(max=most, used=len(by), by=tuple(sorted(by)))
 
 
 def _groups(rows: Iterable[NodeRow]) -> tuple[Group, ...]:

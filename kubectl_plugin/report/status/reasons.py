@@ -16,13 +16,14 @@ from controller.api.wellknown import (
     PROGRESSING,
     TEMPLATE_REFUSED,
 )
-from controller.planner.conditions import staying_empty
+from controller.planner.conditions import blocker_of, keeper_of, staying_empty
 from controller.planner.eligibility import Fit
-from controller.planner.rollout import blocker
+from controller.planner.obstacles import Obstacle
+from controller.planner.states import NodeState
 from kubectl_plugin.durations import short
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.last_action import pause_of, paused_words
-from kubectl_plugin.report.node_row import NodeRow, NodeState
+from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.stated import refusal_of, stated
 from kubectl_plugin.report.steps import steps_of
@@ -53,8 +54,7 @@ def reason_of(survey: Survey) -> Reason:
             return Reason(word=PROGRESS_DEADLINE_EXCEEDED, text=text)
         case Phase.HELD:
             board = survey.board
-            by_selector = not board.budget.partition or standing.target < board.quota
-            word = SELECTOR_REACHED if by_selector else PARTITION_REACHED
+            word = SELECTOR_REACHED if keeper_of(board) is Obstacle.SELECTOR else PARTITION_REACHED
             held = _held(word, board.budget.partition, standing.kept)
             return Reason(word=word, text="; ".join(filter(None, (held.text, staying_empty(board)))))
         case Phase.DEGRADED:
@@ -188,7 +188,7 @@ def _held(word: str, partition: int, kept: int) -> Reason:
 
 
 def _progressing(survey: Survey) -> Reason:
-    stopped = blocker(survey.board)
+    stopped = blocker_of(survey.explainer)
     if stopped is not None:
         return Reason(word=stopped.reason, text=stopped.text)
     if (rival := _rival(survey.daemonset)) is not None:
@@ -198,10 +198,8 @@ def _progressing(survey: Survey) -> Reason:
         return Reason(word=WRITES_FAIL, text=text)
     if not survey.counts.next:
         return Reason(word="PodsStarting" if survey.counts.missing == 0 else "PodsMissing", text=text)
-    if board.surging and board.surge_in_use >= board.budget.max_surge:
-        return Reason(word="MaxSurgeInUse", text=text)
-    if not board.surging and board.unserved >= board.budget.max_unavailable:
-        return Reason(word="MaxUnavailableInUse", text=text)
+    if not board.room:
+        return Reason(word="MaxSurgeInUse" if board.surging else "MaxUnavailableInUse", text=text)
     return Reason(word="Updating", text=text)
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from controller.api.daemonset import DaemonSetStatus, LifecycleHook
 from controller.api.pod import Pod
 from controller.api.wellknown import FEATURE_PENDING, LIFECYCLE_STATE_LABEL, PREPARING_DELETE
-from controller.planner.lifecycle import hooked
+from controller.planner.stops import hooked
 from tests.beds.picture import check
 from tests.beds.worlds import ago, ds, failed, node, pod, world
 

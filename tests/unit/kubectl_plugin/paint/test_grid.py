@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from controller.planner.states import NodeState
 from kubectl_plugin.paint.grid import MOST_GROUPS, grid
-from kubectl_plugin.report.node_row import NodeRow, NodeState
+from kubectl_plugin.report.node_row import NodeRow
 
 
 def rows(group: str, *states: NodeState) -> list[NodeRow]:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.api.daemonset import Phase
+from controller.planner.states import NodeState
 from kubectl_plugin.paint.style import PHASES, STATES, bar, phase, stacked, state_icon
-from kubectl_plugin.report.node_row import NodeState
 
 
 def test_every_phase_and_state_has_an_icon_of_its_own_in_both_character_sets() -> None:

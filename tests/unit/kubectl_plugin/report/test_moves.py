@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from controller.api.daemonset import LifecycleHook
 from controller.api.wellknown import TAINT_UNREACHABLE
 from controller.planner.board import lay_out
-from kubectl_plugin.report.moves import Moves, Obstacle, moves_of
+from controller.planner.obstacles import Obstacle
+from kubectl_plugin.report.moves import Moves, moves_of
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import ds, node, pod, revision, served, taint, world
+from tests.beds.worlds import before, ds, node, pod, revision, served, taint, template, world
 
 SIX = tuple(f"node-{number}" for number in range(6))
 CANARY = {"track": "canary"}
@@ -94,20 +96,36 @@ def test_a_bad_node_that_the_selector_no_longer_matches_stays_bad() -> None:
     nodes = [node(name, labels=CANARY if name == "node-4" else {}) for name in SIX]
     moves = back_to_v1("node-5", "node-4", nodes=nodes, selector=CANARY)
     assert moves.moving == ("node-4",)
-    assert moves.held == {Obstacle.UNSELECTED: ("node-5",)}
+    assert moves.held == {Obstacle.SELECTOR: ("node-5",)}
 
 
 def test_with_on_delete_nothing_moves_by_itself() -> None:
     moves = back_to_v1("node-5", down("node-4"), on_delete=True)
     assert not moves.moving
-    assert moves.held == {Obstacle.MANUAL: ("node-5", "node-4")}
+    assert moves.held == {Obstacle.ON_DELETE: ("node-5", "node-4")}
 
 
 def test_a_hooked_pod_does_not_go() -> None:
     hook = LifecycleHook(finalizers_handler=("demo/hook",))
     moves = back_to_v1(pod("node-5", "v2", finalizers=("demo/hook",)), "node-4", hook=hook)
     assert moves.moving == ("node-4",)
-    assert moves.held == {Obstacle.HOOKED: ("node-5",)}
+    assert moves.held == {Obstacle.HOOK: ("node-5",)}
+
+
+def test_a_hook_does_not_hold_what_a_surge_puts_beside_the_pod() -> None:
+    hook = LifecycleHook(finalizers_handler=("demo/hook",))
+    moves = back_to_v1(pod("node-5", "v2", finalizers=("demo/hook",)), "node-4", hook=hook, max_surge=1)
+    assert moves.moving == ("node-5", "node-4")
+    assert not moves.held
+
+
+def test_a_node_that_stays_empty_uses_no_budget() -> None:
+    """The controller does not wait for it either: what it would get does not run there."""
+    stored = [revision("v1", 1, of=template("v1", nodeSelector=CANARY)), revision("v2", 2)]
+    nodes = [*SIX[1:], node("node-0", labels=CANARY)]
+    around = world(ds("v2", partition=3), nodes=nodes, pods=served(*SIX[2:5], "node-0"), revisions=stored)
+    moves = moves_of(lay_out(replace(around, predecessors=before("node-1"))))
+    assert (moves.spent_by, moves.wave) == ((), 1)
 
 
 def test_an_unreachable_node_waits_and_uses_the_budget() -> None:

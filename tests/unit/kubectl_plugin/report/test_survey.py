@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import LifecycleHook, Phase
 from controller.api.wellknown import TAINT_UNREACHABLE
-from kubectl_plugin.report.node_row import NodeState
+from controller.planner.states import NodeState
 from kubectl_plugin.report.snapshot import PodDetail, Snapshot
 from kubectl_plugin.report.survey import Survey, survey
 from tests.beds.snapshots import container, crashing, detail, observed, of_world, snapshot
@@ -115,6 +115,26 @@ def test_an_unreachable_node_is_not_waited_for_in_vain() -> None:
     silent = node("node-1", taint(TAINT_UNREACHABLE, "NoExecute"))
     surveyed = survey(snapshot(ds("v2"), pods=everywhere(2), nodes=(node("node-0"), silent)))
     assert row(surveyed, "node-1") == (NodeState.NEXT, "the node is unreachable")
+
+
+@pytest.mark.parametrize(
+    ("limit", "why"),
+    [({"max_unavailable": 1}, "the preDelete hook holds its pod"), ({"max_surge": 1}, "waits for budget")],
+)
+def test_a_hook_holds_a_pod_that_is_to_be_deleted_and_not_the_one_that_comes_beside_it(
+    limit: dict[str, Any], why: str
+) -> None:
+    hook = LifecycleHook(labels_handler={"hook": "yes"})
+    held = pod("node-0", labels={"hook": "yes"})
+    surveyed = survey(snapshot(ds("v2", hook=hook, **limit), pods=(held,), nodes=1))
+    assert row(surveyed, "node-0") == (NodeState.NEXT, why)
+
+
+def test_beside_its_new_pod_the_hook_holds_the_old_one() -> None:
+    hook = LifecycleHook(labels_handler={"hook": "yes"})
+    pods = (pod("node-0", labels={"hook": "yes"}), pod("node-0", "v2"))
+    surveyed = survey(snapshot(ds("v2", hook=hook, max_surge=1), pods=pods, nodes=1))
+    assert row(surveyed, "node-0") == (NodeState.UPDATING, "the preDelete hook holds its pod")
 
 
 def test_why_a_node_is_left_out() -> None:

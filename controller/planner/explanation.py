@@ -1,0 +1,218 @@
+"""Why a node is not as the planner wants it, and what it waits for: one answer for conditions, metrics and plugin.
+
+The planner's stages ask the same `stops` before they act. So a node without an obstacle is one on which the planner
+acts next, as far as the budget goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from controller.api.base import Value
+from controller.api.pod import Pod
+from controller.planner.board import Board
+from controller.planner.eligibility import Fit
+from controller.planner.obstacles import Obstacle
+from controller.planner.refill import refills
+from controller.planner.retries import ROOM, place_of_probe
+from controller.planner.slot import Slot
+from controller.planner.states import NodeState
+from controller.planner.stops import (
+    hooked,
+    in_the_way,
+    is_left_alone,
+    outgoing,
+    to_creation,
+    to_deletion,
+    to_removal,
+    to_rollout,
+)
+
+
+class Explanation(Value):
+    slot: Slot
+    state: NodeState
+    kept: Obstacle | None
+    """What keeps the current revision from a node that lacks it: not yet its turn, for a pause, or at all."""
+    obstacle: Obstacle | None
+    """What keeps the planner from what it wants for the node, which of an empty one is any pod at all."""
+
+
+class Explainer:
+    """Explains the nodes of one board. What holds for all of them is worked out once, and only if it is asked for."""
+
+    def __init__(self, board: Board) -> None:
+        self.board = board
+        self._paused = board.rolling_update is not None and board.rolling_update.paused
+        self._particular = bool(board.world.held_back or board.world.daemonset.pre_delete)
+
+    def explain(self, slot: Slot) -> Explanation:
+        obstacle = self.obstacle(slot)
+        return Explanation(slot=slot, state=self.state(slot), kept=self.kept(slot), obstacle=obstacle)
+
+    def state(self, slot: Slot) -> NodeState:
+        if slot.fit is not Fit.RUN:
+            return NodeState.EXCLUDED
+        targeted = slot.node in self._target
+        if slot.current is not None:
+            if slot.current.ailment is not None:
+                return NodeState.FAILING
+            if slot.old is not None or not slot.current_available:
+                return NodeState.UPDATING
+            planned = targeted and (slot.selected or not self.board.parted)
+            return NodeState.UPDATED if planned else NodeState.UNPLANNED
+        if slot.old is not None:
+            return NodeState.NEXT if targeted else NodeState.OLD
+        if _ended(slot):
+            return NodeState.FAILING
+        if slot.pods:
+            return NodeState.UPDATING if targeted else NodeState.DELETING
+        return NodeState.MISSING
+
+    def kept(self, slot: Slot) -> Obstacle | None:
+        if slot.current is not None or slot.fit is not Fit.RUN or slot.node in self._may_hold:
+            return None
+        if slot.node not in self._target:
+            return Obstacle.PARTITION if slot.selected else Obstacle.SELECTOR
+        gets_it = not self.board.older and slot.old is None  # all the same
+        return Obstacle.PAUSED if self._paused and not gets_it else None
+
+    def obstacle(self, slot: Slot) -> Obstacle | None:
+        if slot.fit is not Fit.RUN:
+            return Obstacle.TAINTED if slot.fit is Fit.STAY and slot.only_old else None
+        if slot.current is not None:
+            return self._of_new(slot)
+        return self._of_empty(slot) if slot.old is None else self.kept(slot) or self.of_turn(slot)
+
+    def of_turn(self, slot: Slot) -> Obstacle | None:
+        """Of one of `Board.outdated`; plain, because all nodes may be. A pod that a hook holds takes its turn all the
+        same."""
+        if self.of_all is not None:
+            return self.of_all
+        if (self._particular or len(slot.pods) > 1) and (found := self._of_particular(slot)) is not None:
+            return found
+        if slot.unreachable:
+            return Obstacle.UNREACHABLE
+        if self._used_up and slot.old_available:
+            return Obstacle.BUDGET
+        return Obstacle.STALE if not self.board.world.fresh else self._unstored
+
+    def _of_particular(self, slot: Slot) -> Obstacle | None:
+        board, old = self.board, slot.old
+        if board.surging and (others := in_the_way(board, slot)):
+            return self._unless_one_goes(others)
+        if old is not None and not board.surging and hooked(old, board.world.daemonset.pre_delete):
+            return Obstacle.HOOK
+        return Obstacle.HELD_BACK if is_left_alone(board, slot) else None
+
+    @cached_property
+    def of_all(self) -> Obstacle | None:
+        """What keeps every node from its turn."""
+        board = self.board
+        held_back = board.world.held_back
+        if (found := to_rollout(board)) is not None:
+            return found
+        if board.refusal:
+            return Obstacle.REFUSED
+        if board.refusal is None and place_of_probe(board.revision.hash) in held_back:
+            return Obstacle.HELD_BACK
+        return Obstacle.QUOTA if board.surging and ROOM in held_back else None
+
+    @property
+    def fills_all(self) -> bool:
+        """Whether every node without any pod gets one of the current revision now."""
+        board = self.board
+        kept = len(board.may_hold_current) < board.budget.desired or board.progressive or board.world.held_back
+        return board.world.fresh and not kept
+
+    @cached_property
+    def in_turn(self) -> tuple[Slot, ...]:
+        """Nodes that are updated as soon as the budget lets them go, in update order."""
+        others = {Obstacle.BUDGET, Obstacle.STALE, Obstacle.UNSTORED, None}
+        going = {slot.node for found, slots in self.waiting.items() if found in others for slot in slots}
+        return tuple([slot for slot in self.board.outdated if slot.node in going])
+
+    @cached_property
+    def waiting(self) -> Mapping[Obstacle | None, list[Slot]]:
+        """The nodes whose turn it is, in update order, by what they wait for."""
+        found: dict[Obstacle | None, list[Slot]] = {}
+        if self.of_all is not None:
+            return {self.of_all: list(self.board.outdated)} if self.board.outdated else {}
+        for slot in self.board.outdated:
+            found.setdefault(self.of_turn(slot), []).append(slot)
+        return found
+
+    @property
+    def keeping(self) -> set[Obstacle]:
+        """Whatever `kept` says of any node; quicker than asking each."""
+        board, run = self.board, Fit.RUN
+        may_hold, target = len(board.may_hold_current), len(board.target)
+        found: set[Obstacle] = set()
+        if self._paused and may_hold < target and (board.older or any(slot.old for slot in board.target)):
+            found.add(Obstacle.PAUSED)
+        if target < board.budget.desired:
+            planned = self._target
+            beyond = [
+                one for one in board.slots if one.fit is run and one.current is None and one.node not in planned
+            ]
+            found |= {
+                Obstacle.PARTITION if selected else Obstacle.SELECTOR for selected in {one.selected for one in beyond}
+            }
+        return found
+
+    def _of_new(self, slot: Slot) -> Obstacle | None:
+        """With a live pod of the current revision."""
+        if slot.old is None:
+            return None if slot.current_available else Obstacle.STARTING
+        if slot.unreachable:
+            return Obstacle.UNREACHABLE
+        pod = outgoing(self.board, slot)
+        return Obstacle.STARTING if pod is None else to_deletion(self.board, pod) or self._stale
+
+    def _of_empty(self, slot: Slot) -> Obstacle | None:
+        """Without a live pod."""
+        if ended := _ended(slot):
+            return self._unless_one_goes(ended)
+        found = to_creation(self.board, slot)
+        if found is None and slot.node in self.board.barred:
+            return Obstacle.PLACEMENT
+        return found or self._unfilled.get(slot.node) or self._stale
+
+    def _unless_one_goes(self, pods: list[Pod]) -> Obstacle | None:
+        found = [to_removal(self.board, pod) for pod in pods]
+        return self._stale if None in found else found[0]
+
+    @cached_property
+    def _unfilled(self) -> Mapping[str, Obstacle]:
+        board = self.board
+        if not (board.progressive or board.holds_back):
+            return {}
+        bare = [slot for slot in board.slots if slot.fit is Fit.RUN and slot.current is None and slot.old is None]
+        empty = [slot for slot in bare if not _ended(slot) and to_creation(board, slot) is None]
+        return {slot.node: found for slot, found in refills(board, empty) if isinstance(found, Obstacle)}
+
+    @cached_property
+    def _stale(self) -> Obstacle | None:
+        return None if self.board.world.fresh else Obstacle.STALE
+
+    @cached_property
+    def _unstored(self) -> Obstacle | None:
+        """Nobody could go back from a revision after one that is not stored."""
+        return None if self.board.revision.uid else Obstacle.UNSTORED
+
+    @cached_property
+    def _used_up(self) -> bool:
+        return not self.board.room
+
+    @cached_property
+    def _may_hold(self) -> frozenset[str]:
+        return frozenset([slot.node for slot in self.board.may_hold_current])
+
+    @cached_property
+    def _target(self) -> frozenset[str]:
+        return frozenset([slot.node for slot in self.board.target])
+
+
+def _ended(slot: Slot) -> list[Pod]:
+    return [pod for pod in slot.pods if pod.ended and not pod.dying]

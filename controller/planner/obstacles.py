@@ -1,0 +1,163 @@
+"""Everything that may keep the planner from what it wants for a node, each with the words for it and what ends it.
+
+Whoever tells why a node waits takes the words from here; which of them holds is found in `explanation`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from controller.api.base import Value
+
+
+class Block(StrEnum):
+    """What keeps nodes from the current revision although they should run it, as metrics name it."""
+
+    PAUSED = "Paused"
+    PARTITION = "Partition"
+    SELECTOR = "Selector"
+    BUDGET = "Budget"
+    """maxUnavailable or maxSurge is used up."""
+    PRE_DELETE_HOOK = "PreDeleteHook"
+    EXPECTATIONS = "Expectations"
+    """The caches have not shown our own writes for a second."""
+    TEMPLATE_REFUSED = "TemplateRefused"
+    ON_DELETE = "OnDelete"
+    """Somebody has to delete the old pods."""
+
+
+class Row(Value):
+    """What there is to say of an obstacle. Texts may name the `{partition}`, the `{older}` revision that a node would
+    get and the `{limit}`."""
+
+    name: str
+    why: str
+    """Of one node."""
+    ends: str
+    """What ends it."""
+    block: Block | None = None
+    """How metrics count it, if they do."""
+    planned: str = ""
+    """Of several nodes, `{who}`, that stay behind in the end; as `why` if empty. `{are}`: is or are."""
+    edited: str = ""
+    """Of several nodes, `{who}`, that a change does not move; as `planned` if empty."""
+    rollback: str = ""
+    """Of several nodes that a rollback does not move; `why` and `ends` if empty."""
+    tells_more: bool = False
+    """Whether what ails the old pod is worth telling beside it."""
+
+    @property
+    def of_planned(self) -> str:
+        return self.planned or f"{self.why}: {{who}}"
+
+    @property
+    def of_edited(self) -> str:
+        return self.edited or self.of_planned
+
+    @property
+    def of_rollback(self) -> str:
+        return self.rollback or f"{self.why}; what ends it: {self.ends}"
+
+
+class Obstacle(StrEnum):
+    """In the order in which they are told."""
+
+    row: Row
+
+    def __new__(cls, row: Row) -> Obstacle:
+        one = str.__new__(cls, row.name)
+        one._value_, one.row = row.name, row
+        return one
+
+    PARTITION = Row(
+        name="partition",
+        why="kept by partition {partition}",
+        ends="a smaller partition",
+        block=Block.PARTITION,
+        planned="partition {partition} keeps the old revision on {who}",
+        edited="partition {partition} keeps {who} old",
+        tells_more=True,
+    )
+    SELECTOR = Row(
+        name="selector",
+        why="rollingUpdate.selector leaves it out",
+        ends="a selector that matches",
+        block=Block.SELECTOR,
+        planned="rollingUpdate.selector leaves out {who}",
+        tells_more=True,
+    )
+    PAUSED = Row(
+        name="paused",
+        why="paused",
+        ends="resume",
+        block=Block.PAUSED,
+        planned="paused: resume updates {who}",
+        tells_more=True,
+    )
+    ON_DELETE = Row(
+        name="on_delete",
+        why="OnDelete: when its pod is deleted",
+        ends="whoever deletes the pod",
+        block=Block.ON_DELETE,
+        planned="OnDelete: each gets it when its pod is deleted, {who}",
+        rollback="OnDelete: each goes back when you delete its pod",
+        tells_more=True,
+    )
+    SCALING = Row(
+        name="scaling",
+        why="partitionedScaling: not before its turn",
+        ends="a smaller partition",
+        block=Block.PARTITION,
+        planned="partitionedScaling keeps without a pod {who}",
+    )
+    PLACEMENT = Row(
+        name="placement",
+        why="stays empty: revision {older} does not run there",
+        ends="its turn to get the current revision",
+        planned="the older revision does not run on {who}, which get no pod yet",
+    )
+    TAINTED = Row(
+        name="tainted",
+        why="tainted: only the old pod may stay",
+        ends="a toleration",
+        edited="taints keep new pods from {who}",
+        rollback="tainted NoSchedule: no pod is started there, the one that is there stays",
+    )
+    HOOK = Row(
+        name="hook",
+        why="the preDelete hook holds its pod",
+        ends="taking its label or finalizer away",
+        block=Block.PRE_DELETE_HOOK,
+        planned="the preDelete hook holds {who}",
+        edited="the preDelete hook holds the pods of {who}",
+        rollback="the preDelete hook holds the pod; take its label or finalizer away",
+    )
+    UNREACHABLE = Row(
+        name="unreachable",
+        why="the node is unreachable",
+        ends="hearing of the node again",
+        planned="not before it can be reached, {who}",
+        edited="not before it can be reached: {who}",
+        rollback="unreachable: they go back when they are heard of again",
+    )
+    REFUSED = Row(
+        name="refused",
+        why="the server refuses pods of the new template",
+        ends="a template that the server accepts",
+        block=Block.TEMPLATE_REFUSED,
+        planned="the server refuses its pods: nothing moves on {who}",
+    )
+    HELD_BACK = Row(name="held_back", why="a write failed there, and is tried again later", ends="the next attempt")
+    QUOTA = Row(name="quota", why="a ResourceQuota is used up", ends="room in the quota")
+    UNSTORED = Row(name="unstored", why="the new revision is not stored yet", ends="storing it")
+    BACK_OFF = Row(name="back_off", why="its failed pod waits for its back-off", ends="the end of the back-off")
+    TERMINATING = Row(name="terminating", why="old pod is terminating", ends="the end of that pod")
+    STARTING = Row(name="starting", why="its new pod is not available yet", ends="that pod's becoming available")
+    STALE = Row(name="stale", why="the caches are behind", ends="seeing our own writes", block=Block.EXPECTATIONS)
+    BUDGET = Row(
+        name="budget",
+        why="waits for budget",
+        ends="room in {limit}",
+        block=Block.BUDGET,
+        planned="{limit} is used up, still to be updated {are} {who}",
+    )

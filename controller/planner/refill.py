@@ -1,0 +1,62 @@
+"""What an empty node is given: a pod of which revision, or none yet, and why (D9, behaviour.md §7.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+
+from controller.api.revision import Revision
+from controller.planner.board import Board
+from controller.planner.eligibility import Fit
+from controller.planner.obstacles import Obstacle
+from controller.planner.slot import Slot
+
+
+def refills(board: Board, empty: Sequence[Slot]) -> list[tuple[Slot, Revision | Obstacle]]:
+    """`empty`: nodes that should run a pod and may get one, in the order in which they are served.
+
+    Each is of the current revision where its node may hold that, else as `Fallback` says (D9); where that revision
+    does not run, the node stays empty. With partitionedScaling, nodes that never had a pod wait for their turn.
+    """
+    may_hold = {slot.node for slot in board.may_hold_current}
+    waiting: Container[str] = ()
+    if board.progressive:
+        waiting, started = _in_turn(board, empty, may_hold)
+        may_hold |= started
+    current, fallback = board.revision, board.fallback
+    found: list[tuple[Slot, Revision | Obstacle]] = []
+    for slot in empty:
+        if slot.node in waiting:
+            found.append((slot, Obstacle.SCALING))
+            continue
+        revision = current if slot.node in may_hold else fallback.revision(slot)
+        found.append((slot, revision if fallback.accepts(slot.node, revision) else Obstacle.PLACEMENT))
+    return found
+
+
+def _in_turn(board: Board, empty: Sequence[Slot], may_hold: Container[str]) -> tuple[set[str], set[str]]:
+    """New nodes that wait because the quota of the current revision has no room, and those that get it.
+
+    Nodes that lost their pod never wait. Those that selector or pause exclude from the current revision take no room.
+
+    The reference does not even replace a lost pod while there is no room (§7.4). Only what the controller has seen
+    itself counts as lost: after a restart in between, the node waits like a new one.
+    """
+    eligible = [slot for slot in board.slots if slot.fit is Fit.RUN]
+    returning = [slot for slot in eligible if _is_bare(slot) and slot.had_old and slot.node in may_hold]
+    room = board.quota - sum(1 for slot in eligible if slot.had_current) - len(returning)
+    frozen = board.frozen
+    waiting: set[str] = set()
+    started: set[str] = set()
+    for slot in empty:
+        if slot.had_current or slot.had_old:
+            continue
+        if room <= 0:
+            waiting.add(slot.node)
+        elif not board.older or (slot.selected and not frozen):
+            started.add(slot.node)
+            room -= 1
+    return waiting, started
+
+
+def _is_bare(slot: Slot) -> bool:
+    return slot.current is None and slot.old is None

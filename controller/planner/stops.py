@@ -1,0 +1,90 @@
+"""What stops the planner on its way with one pod or one node; each stage asks here before it acts."""
+
+from __future__ import annotations
+
+from controller.api.daemonset import LifecycleHook
+from controller.api.pod import Pod
+from controller.planner.board import Board
+from controller.planner.eligibility import Fit
+from controller.planner.obstacles import Obstacle
+from controller.planner.retries import ROOM, is_held
+from controller.planner.slot import Slot
+
+
+def hooked(pod: Pod, hook: LifecycleHook | None) -> bool:
+    """Whether the preDelete hook holds this pod: it has any of the labels, or any of the finalizers (§13.1)."""
+    if hook is None:
+        return False
+    if any(pod.labels.get(key) == value for key, value in (hook.labels_handler or {}).items()):
+        return True
+    return any(finalizer in pod.finalizers for finalizer in hook.finalizers_handler or ())
+
+
+def to_deletion(board: Board, pod: Pod) -> Obstacle | None:
+    """What keeps this pod, whyever it is to go."""
+    if hooked(pod, board.world.daemonset.pre_delete):
+        return Obstacle.HOOK
+    return Obstacle.HELD_BACK if is_held(board.world, pod.uid) else None
+
+
+def to_removal(board: Board, pod: Pod) -> Obstacle | None:
+    """The same of one that is in the way: one that Failed goes no sooner than its back-off allows (D12)."""
+    waits = pod.phase == "Failed" and board.world.now < board.world.not_before.get(pod.node, 0.0)
+    return Obstacle.BACK_OFF if waits else to_deletion(board, pod)
+
+
+def to_rollout(board: Board) -> Obstacle | None:
+    """What somebody has set to keep every old pod."""
+    if board.rolling_update is None:
+        return Obstacle.ON_DELETE
+    return Obstacle.PAUSED if board.rolling_update.paused else None
+
+
+def is_left_alone(board: Board, slot: Slot) -> bool:
+    """Whether the update of this node failed, and it is too early to try again."""
+    return is_held(board.world, slot.node, leaving(board, slot))
+
+
+def to_creation(board: Board, slot: Slot) -> Obstacle | None:
+    """What keeps a node without a live pod from a new one, whatever its revision."""
+    if slot.pods and not board.surging:
+        return Obstacle.TERMINATING
+    world = board.world
+    if is_held(world, slot.node):
+        return Obstacle.HELD_BACK
+    return Obstacle.QUOTA if ROOM in world.held_back else None
+
+
+def leaving(board: Board, slot: Slot) -> str:
+    """The place of the write that this node's update begins with: a pod beside the old one, or the old one's end."""
+    return slot.node if board.surging or slot.old is None else slot.old.uid
+
+
+def in_the_way(board: Board, slot: Slot) -> list[Pod]:
+    """While surging: pods beside a live old one that have to go before a new one comes.
+
+    One too many leaves no room for a third; one of the current revision that failed keeps its place until its
+    back-off is over (B-8).
+    """
+    if len(slot.pods) == 1:
+        return []
+    ended = board.awaits_retry(slot)
+    if slot.single and not ended:
+        return []
+    return [pod for pod in slot.pods if not pod.dying and pod is not slot.old and (ended or not pod.ended)]
+
+
+def outgoing(board: Board, slot: Slot) -> Pod | None:
+    """Of a live pod of each kind the one that goes now: while surging the old one, once it is not needed any more.
+
+    On a silent node nothing would come of a deletion (D23).
+    """
+    current, old = slot.current, slot.old
+    if current is None or old is None or slot.unreachable:
+        return None
+    if slot.fit is Fit.STAY and not current.bound:
+        return current  # no pod can start there any more
+    if board.surging:
+        return old if slot.current_available or not old.ready else None
+    better = (slot.old_available, old.ready) > (slot.current_available, current.ready)
+    return current if better else old
