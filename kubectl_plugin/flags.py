@@ -123,6 +123,14 @@ class Acting:
     )
 
 
+@dataclass(frozen=True)
+class Waiting(Acting):
+    """Of those whose change takes a while."""
+
+    wait: Annotated[bool, typer.Option("--wait", help="Wait as status -w does; end with 6 if overtaken.")] = False
+    timeout: Annotated[str, typer.Option("--timeout", help="With --wait: give up after, e.g. 15m.")] = "0"
+
+
 _YES, _NO = frozenset({"1", "t", "T", "true", "True", "TRUE"}), frozenset({"0", "f", "F", "false", "False", "FALSE"})
 
 
@@ -143,7 +151,7 @@ def without_values(words: Sequence[str], switches: Collection[str]) -> list[str]
     return [*given, *words[end:]]
 
 
-GROUPS = (Global, Many, Acting)
+GROUPS = (Global, Many, Acting, Waiting)
 GLOBAL_NAMES = frozenset(one.name for one in fields(Global))
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kubectl_plugin import candidates
-from kubectl_plugin.flags import Acting, Global, Many, Output
+from kubectl_plugin.flags import Acting, Global, Many, Output, Waiting
 from kubectl_plugin.tree.arguments import Name, OptionalNames, complete_names
 from kubectl_plugin.tree.late import run
 
@@ -23,7 +23,7 @@ def pause(flags: Global, acting: Acting, many: Many, names: OptionalNames = None
     run(flags, lambda invocation: verb.pause(invocation, chosen, acting), outputs=_DOCUMENT, check=chosen.check)
 
 
-def resume(flags: Global, acting: Acting, many: Many, names: OptionalNames = None, all_: All = False) -> None:
+def resume(flags: Global, acting: Waiting, many: Many, names: OptionalNames = None, all_: All = False) -> None:
     """Go on after a pause."""
     from kubectl_plugin.verbs import pausing as verb
 
@@ -33,7 +33,7 @@ def resume(flags: Global, acting: Acting, many: Many, names: OptionalNames = Non
 
 def set_partition(
     flags: Global,
-    acting: Acting,
+    acting: Waiting,
     many: Many,
     words: Annotated[
         list[str] | None,
@@ -71,7 +71,7 @@ def promote(
 
 def rollback(
     flags: Global,
-    acting: Acting,
+    acting: Waiting,
     many: Many,
     names: OptionalNames = None,
     to_revision: Annotated[
@@ -110,7 +110,7 @@ def rollback(
     run(flags, lambda invocation: verb.rollback(invocation, asked, acting), outputs=_DOCUMENT, check=chosen.check)
 
 
-def restart(flags: Global, acting: Acting, many: Many, names: OptionalNames = None, all_: All = False) -> None:
+def restart(flags: Global, acting: Waiting, many: Many, names: OptionalNames = None, all_: All = False) -> None:
     """Replace all pods, within the limits of the update."""
     from kubectl_plugin.verbs import restart as verb
 
@@ -120,7 +120,7 @@ def restart(flags: Global, acting: Acting, many: Many, names: OptionalNames = No
 
 def set_image(
     flags: Global,
-    acting: Acting,
+    acting: Waiting,
     many: Many,
     words: Annotated[
         list[str] | None,

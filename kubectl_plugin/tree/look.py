@@ -48,6 +48,9 @@ def status(
             "--revision", help="With -w: end with 6 if another one takes over.", autocompletion=candidates.revisions
         ),
     ] = None,
+    generation: Annotated[
+        int | None, typer.Option("--generation", help="With -w: of this spec; end with 6 if another one takes over.")
+    ] = None,
     require_full: Annotated[bool, typer.Option("--require-full", help="With -w: held is not done.")] = False,
     fail_fast: Annotated[
         bool, typer.Option("--fail-fast", help="With -w: end with 4 as soon as a pod fails.")
@@ -72,6 +75,7 @@ def status(
         watch=watch,
         timeout=timeout,
         revision=revision,
+        generation=generation,
         require_full=require_full,
         fail_fast=fail_fast,
         by=by,

@@ -21,6 +21,7 @@ from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Acting, Many
 from kubectl_plugin.report import gitops
 from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.verbs import waiting
 from kubectl_plugin.verbs.carrying_out import Change, Hand, legible, writes
 
 __all__ = ["Change", "Chosen", "agree", "carry_out", "carry_out_all", "choose", "will_ask"]
@@ -98,6 +99,7 @@ async def carry_out_all(
     """
     if acting.print_patch and invocation.output is not None:
         raise CommandError("give -o or --print-patch, not both", exit_code=ExitCode.USAGE)
+    waiting.check(acting)
     invocation.terminal.outlive_the_reader()
     code, changes = (0, [plan(snapshots[0])]) if len(snapshots) == 1 else _planned(invocation, snapshots, plan)
     for change in changes:
@@ -117,7 +119,7 @@ async def carry_out_all(
                 code = max(code, _failed(invocation, error))
     finally:
         printed = hand.finish()
-    return max(code, printed)
+    return max(code, printed, await waiting.wait(invocation, acting, hand.changed))
 
 
 def _planned(

@@ -49,6 +49,8 @@ class Hand:
         self._invocation, self._acting, self._verb, self._several = invocation, acting, verb, several
         self._by: str | None = None
         self._documents: list[JSONObject] = []
+        self.changed: list[Snapshot] = []
+        """As they are after the change, also those that were so already."""
 
     async def carry_out(self, change: Change) -> None:
         """Raises CommandError and ApiError for a change that was not made, never for one that was."""
@@ -89,6 +91,7 @@ class Hand:
         self._print(change, document)
         if dry_run:
             return
+        self.changed.append(reads.with_document(change.snapshot, document))
         try:
             async with asyncio.timeout(reads.HURRY):
                 _, absence = await asyncio.gather(
@@ -113,6 +116,7 @@ class Hand:
         )
 
     def _tell_of_nothing(self, change: Change) -> None:
+        self.changed.append(change.snapshot)
         if self._acting.print_patch:  # stdout is for a shell
             self._invocation.terminal.note(f"{_name(change)} {change.edit.result}: no patch")
         else:

@@ -38,6 +38,7 @@ def _refuse_flags_of_watching(asked: Asked) -> None:
     given = {"--timeout": bool(seconds_of(asked.timeout, "--timeout")), "--plain": asked.plain}
     of_the_ending = {
         "--revision": asked.revision is not None,
+        "--generation": asked.generation is not None,
         "--require-full": asked.require_full,
         "--fail-fast": asked.fail_fast,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -19,7 +19,7 @@ from kubectl_plugin.flags import Many, Output
 from kubectl_plugin.paint.sight import Sight
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.status.document import RolloutStatus
-from kubectl_plugin.report.status.endings import Ending, Wanted, ending_of, unfinished
+from kubectl_plugin.report.status.endings import Ending, Wanted, ending_of, is_another, overtaken_by, unfinished
 from kubectl_plugin.report.status.line import milestone, progress, status_line
 from kubectl_plugin.report.status.reading import rollout_status
 from kubectl_plugin.report.status.stated import (
@@ -39,24 +39,30 @@ from kubectl_plugin.terminal import WIDEST
 class Asked:
     """The command line."""
 
-    names: tuple[str, ...]
-    many: Many
-    watch: bool
-    timeout: str
-    revision: int | None
-    require_full: bool
-    fail_fast: bool
-    by: str
-    logs: bool
-    plain: bool
-    files: tuple[Path, ...]
-    recursive: bool
-    kustomize: Path | None
-    exit_code: bool
+    names: tuple[str, ...] = ()
+    many: Many = field(default_factory=Many)
+    watch: bool = True
+    timeout: str = ""
+    revision: int | None = None
+    generation: int | None = None
+    require_full: bool = False
+    fail_fast: bool = False
+    by: str = "zone"
+    logs: bool = True
+    plain: bool = False
+    files: tuple[Path, ...] = ()
+    recursive: bool = False
+    kustomize: Path | None = None
+    exit_code: bool = False
 
     @property
     def wanted(self) -> Wanted:
-        return Wanted(revision=self.revision, require_full=self.require_full, fail_fast=self.fail_fast)
+        return Wanted(
+            revision=self.revision,
+            generation=self.generation,
+            require_full=self.require_full,
+            fail_fast=self.fail_fast,
+        )
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,8 @@ class Look:
         return milestone(self.survey)
 
     def ending(self, wanted: Wanted) -> Ending | None:
+        if is_another(self.snapshot.daemonset, wanted):
+            return overtaken_by(self.snapshot.daemonset, wanted)
         if wanted.revision is not None and self.survey.current is None:
             return untold_revision(self.status.name)
         return ending_of(self.survey, wanted)
@@ -130,6 +138,8 @@ class Outline:
         return stated_progress(self.status) if self.phase is Phase.PROGRESSING else self.line
 
     def ending(self, wanted: Wanted) -> Ending | None:
+        if is_another(self.snapshot.daemonset, wanted):
+            return overtaken_by(self.snapshot.daemonset, wanted)
         return stated_ending(self.snapshot, self.status, wanted)
 
     def unfinished(self, after: str = "") -> Ending:

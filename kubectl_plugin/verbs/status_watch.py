@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Final
+
+from msgspec.structs import replace
 
 from controller.api.daemonset import Phase
 from controller.api.meta import Key
@@ -17,7 +19,7 @@ from kubectl_plugin.cluster.last_words import LastWords
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.status.endings import Ending, gone, named_apart, unattended
+from kubectl_plugin.report.status.endings import Ending, Wanted, gone, named_apart, unattended
 from kubectl_plugin.report.survey import Survey
 from kubectl_plugin.verbs.deadline import Deadline
 from kubectl_plugin.verbs.status_look import Asked, Look, Outline, chosen, look
@@ -48,14 +50,24 @@ async def _watched(invocation: Invocation, asked: Asked, deadline: Deadline) -> 
     if meant.absent:
         raise meant.absent[0]
     found = meant.snapshots
-    if not found:
-        return told(invocation, (), ())
+    return await follow_up(invocation, asked, found, deadline) if found else told(invocation, (), ())
+
+
+async def follow_up(
+    invocation: Invocation,
+    asked: Asked,
+    found: Sequence[Snapshot],
+    deadline: Deadline,
+    generations: Mapping[Key, int] | None = None,
+) -> int:
+    """Until each has an ending; the highest code. `generations`: of the specs that are waited for, where known."""
     several = len({one.daemonset.namespace for one in found}) > 1
     with ExitStack() as scope:
         async with following(invocation, found) as follow:
             shown = screen(invocation, plain=asked.plain, several=several, scope=scope)
             keys = [one.daemonset.key for one in found]
-            endings = await _Watch(invocation, asked, follow, shown, deadline=deadline, several=several).run(keys)
+            watch = _Watch(invocation, asked, follow, shown, deadline=deadline, several=several)
+            endings = await watch.run(keys, generations or {})
     return told(invocation, endings, [key.namespace for key in keys])
 
 
@@ -87,16 +99,18 @@ class _Watch:
         self._words = LastWords(invocation.session)
         self._attendance = Attendance(invocation, several=several)
 
-    async def run(self, keys: Sequence[Key]) -> list[Ending]:
+    async def run(self, keys: Sequence[Key], generations: Mapping[Key, int]) -> list[Ending]:
         """One ending for each."""
         loop = asyncio.get_running_loop()
+        asked = self._asked.wanted
+        wanted = [replace(asked, generation=generations.get(key, asked.generation)) for key in keys]
         while True:
             began = loop.time()
             looks = [await self._look(one) for one in self._follow.snapshots()]
             seen = [one for one in looks if one is not None]
             if any(one.doubtful for one in seen):
                 self._follow.doubt_the_nodes()
-            endings = [self._ending(key.name, one) for key, one in zip(keys, looks, strict=True)]
+            endings = [self._ending(key.name, one, want) for key, one, want in zip(keys, looks, wanted, strict=True)]
             late = self._deadline.left <= 0
             if late or _decided(endings, fail_fast=self._asked.fail_fast):
                 self._screen.close(seen)
@@ -117,13 +131,13 @@ class _Watch:
         assert one is not None, "what is gone has an ending"
         return one.unfinished(self._asked.timeout if late else "")
 
-    def _ending(self, name: str, one: Look | Outline | None) -> Ending | None:
+    def _ending(self, name: str, one: Look | Outline | None, wanted: Wanted) -> Ending | None:
         if one is None:
             return gone(name)
         pending = self._attendance.pending_for(one)
         if pending >= UNATTENDED and one.absence:
             return unattended(name, one.absence)
-        return one.ending(self._asked.wanted)
+        return one.ending(wanted)
 
 
 class Attendance:

@@ -21,6 +21,8 @@ class Wanted(Value):
     """What is waited for."""
 
     revision: int | None = None
+    generation: int | None = None
+    """Of the spec: no earlier and no later one."""
     require_full: bool = False
     fail_fast: bool = False
 
@@ -70,6 +72,19 @@ def well(name: str, desired: int) -> Ending:
     """All of it is done, which may be nothing at all."""
     nowhere = "" if desired else f"no node is eligible for daemonset.apps.kruise.io/{name}: it runs nowhere"
     return Ending(code=ExitCode.DONE, warning=nowhere)
+
+
+def is_another(daemonset: DaemonSet, wanted: Wanted) -> bool:
+    """Whether this is not the spec that is waited for."""
+    return wanted.generation not in (None, daemonset.generation)
+
+
+def overtaken_by(daemonset: DaemonSet, wanted: Wanted) -> Ending | None:
+    """Somebody has changed the spec since; None where the one that is waited for is still to come."""
+    if daemonset.generation < (wanted.generation or 0):
+        return None
+    words = f"{daemonset.name} was changed by somebody else meanwhile (now generation {daemonset.generation})"
+    return _failed(ExitCode.REFUSED, words)
 
 
 def gone(name: str) -> Ending:

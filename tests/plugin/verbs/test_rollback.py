@@ -495,19 +495,19 @@ def test_who_sees_the_question_or_keeps_the_pause_is_not_refused() -> None:
         assert live(scene)["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is True
 
 
-def recipe(status: int) -> tuple[int, list[str]]:
-    """The last line of the README's recipe, where `status` ends so: its exit code, and the verbs that it called."""
+def recipe(code: int) -> tuple[int, list[str]]:
+    """The README's recipe, where the change ends so: its exit code, and the verbs that it called."""
     readme = (MANIFESTS.parent / "README.md").read_text()
-    line = next(
-        one for one in readme.splitlines() if one.startswith("kubectl kruise-ds status") and "rollback" in one
+    (script,) = (one for one in readme.split("```")[1::2] if "kubectl kruise-ds set-image" in one)
+    fake = f'kubectl() {{ echo "$2"; [ "$2" != set-image ] || return {code}; }}'
+    ended = subprocess.run(
+        ["sh", "-ec", f"{fake}\n{script}"], capture_output=True, text=True, check=False, timeout=60
     )
-    fake = f'kubectl() {{ echo "$2"; [ "$2" != status ] || return {status}; }}'
-    ended = subprocess.run(["sh", "-ec", f"{fake}\n{line}"], capture_output=True, text=True, check=False, timeout=60)
     return ended.returncode, ended.stdout.split()
 
 
 def test_the_recipe_for_pipelines_rolls_back_only_what_will_not_finish_by_itself() -> None:
     for code in (1, 2, 3, 5, 6, 130):
-        assert recipe(code) == (code, ["status"])
-    assert recipe(4) == (4, ["status", "rollback"])
-    assert recipe(0) == (0, ["status"])
+        assert recipe(code) == (code, ["set-image"])
+    assert recipe(4) == (4, ["set-image", "rollback"])
+    assert recipe(0) == (0, ["set-image"])

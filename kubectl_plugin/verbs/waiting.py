@@ -1,0 +1,38 @@
+"""`--wait`: what a change sets going is waited for, and nothing that somebody else makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kubectl_plugin.cluster.invocation import Invocation
+from kubectl_plugin.durations import seconds_of
+from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.flags import Acting, DryRun, Waiting
+from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.verbs.deadline import Deadline
+from kubectl_plugin.verbs.status_look import Asked
+from kubectl_plugin.verbs.status_watch import follow_up
+
+
+def check(acting: Acting) -> None:
+    """Raises CommandError (2)."""
+    if not isinstance(acting, Waiting):
+        return
+    if not acting.wait and seconds_of(acting.timeout, "--timeout"):
+        raise CommandError("--timeout goes with --wait: without it nothing is waited for", exit_code=ExitCode.USAGE)
+    if acting.wait and (acting.dry_run is not DryRun.NONE or acting.print_patch):
+        raise CommandError("--wait waits for what --dry-run and --print-patch do not do", exit_code=ExitCode.USAGE)
+
+
+async def wait(invocation: Invocation, acting: Acting, changed: Sequence[Snapshot]) -> int:
+    """0 at once where it was not asked for. `changed`: as the server answered to the change."""
+    if not isinstance(acting, Waiting) or not acting.wait or not changed:
+        return ExitCode.DONE
+    if invocation.output is not None:  # stdout has the document already
+        invocation.terminal.quiet = True
+        invocation = replace(invocation, output=None)
+    deadline = Deadline(acting.timeout)
+    generations = {one.key: one.daemonset.generation for one in changed}
+    async with deadline.kept():
+        return await follow_up(invocation, Asked(timeout=acting.timeout), changed, deadline, generations)

@@ -1,0 +1,111 @@
+"""`--wait` on verbs that change something: ends as `status -w` does, and with 6 when another change takes over."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.plugin.scene import NAME, NAMESPACE, PACE, Scene, healthy, held, paused, rolling, template
+from tests.plugin.verbs.few_nodes import acted, few_nodes, patches, stored
+
+NEW = "agent=registry.example.com/agent:2.0.0"
+LINE = f"daemonset.apps.kruise.io/{NAME}"
+
+
+def phase(scene: Scene) -> tuple[str, bool]:
+    """Of the record, and whether it is of the newest spec."""
+    found = stored(scene)
+    status, generation = found["status"], found["metadata"]["generation"]
+    return status["rollout"]["phase"], status["observedGeneration"] == generation
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "ends"),
+    [
+        (("set-image", NEW, "--hold-at", "22"), 0, "Held"),
+        (("set-partition", "8"), 0, "Held"),
+        (("restart", "-y"), 0, "Held"),
+        (("rollback", "-y"), 0, "Healthy"),
+    ],
+    ids=lambda words: words[0] if isinstance(words, tuple) else str(words),
+)
+def test_it_ends_when_the_controller_says_that_it_is_done(words: tuple[str, ...], code: int, ends: str) -> None:
+    with held() as scene:
+        scene.nodes.behave("*", PACE)
+        ran = acted(scene, *words, "--wait", "--timeout", "1h")
+        assert (ran.code, phase(scene)) == (code, (ends, True)), ran.err
+    assert ran.out.startswith(LINE)
+    assert f"{NAME} {ends} " in ran.out.splitlines()[-1]
+
+
+def test_resume_waits_too() -> None:
+    with paused() as scene:
+        scene.nodes.behave("*", PACE)
+        assert acted(scene, "resume", "--wait", "--timeout", "1h").code == 0
+        assert phase(scene) == ("Held", True)
+
+
+def test_what_never_gets_ready_ends_it_with_3_or_4() -> None:
+    for timeout, code in (("90s", 3), ("1h", 4)):
+        with few_nodes() as scene:
+            scene.nodes.behave("*", replace(PACE, ready=None))
+            ran = acted(scene, "set-image", NEW, "--wait", "--timeout", timeout)
+            assert ran.code == code, ran.err
+
+
+def test_another_change_takes_over() -> None:
+    async def overtakes(scene: Scene) -> None:
+        await scene.until(lambda one: one["spec"]["template"] != template("1.9.0"))
+        await asyncio.sleep(30.0)
+        await scene.edit({"spec": rolling(maxUnavailable=3)})
+
+    with healthy() as scene:
+        ran = acted(scene, "set-image", NEW, "--wait", meanwhile=overtakes)
+    assert ran.code == 6
+    assert f"error: {NAME} was changed by somebody else meanwhile" in ran.err
+
+
+def test_what_is_so_already_is_waited_for_as_well() -> None:
+    with held() as scene:
+        ran = acted(scene, "set-partition", "16", "--wait")
+        assert (ran.code, patches(scene)) == (0, [])
+        assert "Held 8/8 updated" in ran.out
+
+
+def test_a_document_stays_alone_on_stdout() -> None:
+    with held() as scene:
+        scene.nodes.behave("*", PACE)
+        ran = acted(scene, "set-partition", "8", "--wait", "-o", "json")
+        assert (ran.code, phase(scene)) == (0, ("Held", True))
+    assert json.loads(ran.out)["kind"] == "DaemonSet"
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--timeout", "5m"), "--timeout goes with --wait"),
+        (("--wait", "--dry-run=server"), "--wait waits for what --dry-run and --print-patch do not do"),
+        (("--wait", "--print-patch"), "--wait waits for what --dry-run and --print-patch do not do"),
+    ],
+)
+def test_wrong_usage(more: tuple[str, ...], words: str) -> None:
+    with few_nodes() as scene:
+        ran = acted(scene, "set-partition", "1", *more)
+        assert (ran.code, words in ran.err, patches(scene)) == (2, True, [])
+
+
+def test_status_waits_for_the_generation_that_another_tool_has_applied() -> None:
+    async def applies(scene: Scene) -> None:
+        await asyncio.sleep(5.0)
+        await scene.edit({"spec": {"template": template("2.0.0"), **rolling(partition=22)}})
+
+    with healthy() as scene:
+        scene.nodes.behave("*", PACE)
+        now = stored(scene)["metadata"]["generation"]
+        status = ("status", NAME, "-n", NAMESPACE, "-w", "--generation")
+        ran = scene.run(*status, str(now + 1), "--timeout", "10m", meanwhile=applies)
+        assert (ran.code, phase(scene)) == (0, ("Held", True))
+        assert scene.run(*status, str(now)).code == 6
