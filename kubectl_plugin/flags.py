@@ -68,6 +68,13 @@ class Global:
     ] = None
     server: Annotated[str | None, _text("--server", "-s", "URL of the API server.")] = None
     token: Annotated[str | None, _text("--token", "", "Bearer token.")] = None
+    client_certificate: Annotated[
+        str | None,
+        _text("--client-certificate", "", "File with your certificate.", autocompletion=candidates.files),
+    ] = None
+    client_key: Annotated[
+        str | None, _text("--client-key", "", "File with its key.", autocompletion=candidates.files)
+    ] = None
     certificate_authority: Annotated[
         str | None,
         _text("--certificate-authority", "", "File with the server's authorities.", autocompletion=candidates.files),

@@ -21,6 +21,9 @@ class Access(Value):
     """Alone it will do, without any kubeconfig."""
     token: str | None = None
     """Replaces whatever the chosen user has, its client certificate too (which servers would prefer)."""
+    client_certificate: str | None = None
+    """A file, as is `client_key`; they replace those of the chosen user."""
+    client_key: str | None = None
     certificate_authority: str | None = None
     """A file; the certificates of the kubeconfig are then not looked at."""
     insecure_skip_tls_verify: bool = False

@@ -93,6 +93,11 @@ def _with_absolute_paths(body: Settings, folder: Path, paths: Iterable[str]) -> 
 
 
 def _user(body: Settings, access: Access) -> Settings:
+    files = {"client-certificate": access.client_certificate, "client-key": access.client_key}
+    for field, path in files.items():
+        if path:
+            body = {key: value for key, value in body.items() if key != f"{field}-data"}
+            body[field] = str(Path(path).absolute())
     if not access.token:
         return body
     return {"token": access.token, **{key: body[key] for key in KEYS if key in body}}

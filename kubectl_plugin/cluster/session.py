@@ -18,6 +18,7 @@ from controller.kube.request import Request, Response, Stream, Transport
 from controller.kube.sender import CALL_SECONDS, Sender
 from controller.kube.transport import open_transport
 from kubectl_plugin.clock import Clock
+from kubectl_plugin.cluster.proxies import proxied
 from kubectl_plugin.flags import Global
 from kubectl_plugin.releases import own_version
 
@@ -56,7 +57,7 @@ async def open_session(
     included, ends within `CALL_SECONDS`. A watch lasts as long as it is read. `trace` gets one line for each
     request: method, path, status and milliseconds; never a header or a body. `clock` is put right by the answers.
     """
-    connection = await connection_for(access)
+    connection = proxied(await connection_for(access))
     user_agent = f"{PROGRAM}/{own_version()}"
     async with open_transport(connection, user_agent) as transport:
         timed = transport if clock is None else Timed(transport, clock)
@@ -105,6 +106,8 @@ def access_of(flags: Global) -> Access:
         user=flags.user,
         server=flags.server,
         token=flags.token,
+        client_certificate=flags.client_certificate,
+        client_key=flags.client_key,
         certificate_authority=flags.certificate_authority,
         insecure_skip_tls_verify=flags.insecure_skip_tls_verify,
         tls_server_name=flags.tls_server_name,

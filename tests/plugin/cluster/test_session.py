@@ -163,3 +163,13 @@ def test_zero_waits_for_ever() -> None:
         assert now() - began == pytest.approx(1000.0)
 
     virtually(main())
+
+
+async def test_the_proxy_of_the_environment_is_used(simulated: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody but a proxy knows the way to such a server."""
+    monkeypatch.setenv("http_proxy", str(simulated.access.server).removeprefix("http://"))
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    far = msgspec.structs.replace(simulated.access, server="http://api.far.example:8080")
+    async with open_session(far) as session:
+        assert await session.client.get(DAEMONSETS, AGENT) is not None

@@ -132,6 +132,13 @@ def test_insecurity_drops_the_authority_and_excludes_another_one() -> None:
         chosen(Access(insecure_skip_tls_verify=True, certificate_authority="ca"))
 
 
+def test_a_client_certificate_replaces_that_of_the_user(tmp_path: Path) -> None:
+    inside = {"users": [{"name": "bob", "user": {"client-certificate-data": "eA==", "client-key-data": "eQ=="}}]}
+    crt, key = str(tmp_path / "tls.crt"), str(tmp_path / "tls.key")
+    access = Access(context="prod", client_certificate=crt, client_key=key)
+    assert chosen(access, home={**TWO, **inside}).user == {"client-certificate": crt, "client-key": key}
+
+
 def test_a_token_replaces_every_other_credential_but_not_whom_to_act_as() -> None:
     assert chosen(Access(token="t")).user == {"token": "t", "as": "root"}
     assert chosen(Access(token="t", context="prod")).user == {"token": "t"}

@@ -1,0 +1,36 @@
+"""Proxies of the environment, as kubectl takes them: HTTPS_PROXY, HTTP_PROXY and NO_PROXY."""
+
+from __future__ import annotations
+
+import urllib.request
+from contextlib import suppress
+from ipaddress import ip_address, ip_network
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from msgspec.structs import replace
+
+from controller.kube.connection import Connection
+
+_EXEMPT: Final[Any] = vars(urllib.request)["proxy_bypass_environment"]
+"""Which the types of the standard library do not know."""
+
+
+def proxied(connection: Connection) -> Connection:
+    """By the proxy of the environment, unless the kubeconfig names one; this machine itself needs none."""
+    parts, found = urlsplit(connection.server), urllib.request.getproxies_environment()
+    proxy = found.get(parts.scheme, "")
+    if connection.proxy or not proxy or _is_direct(parts.hostname or "", parts.netloc, found.get("no", "")):
+        return connection
+    return replace(connection, proxy=proxy if "://" in proxy else f"http://{proxy}")
+
+
+def _is_direct(host: str, netloc: str, exempt: str) -> bool:
+    """Python's own rules know no networks."""
+    if host == "localhost" or _EXEMPT(netloc):
+        return True
+    with suppress(ValueError):
+        address = ip_address(host)
+        networks = [word.strip() for word in exempt.split(",") if "/" in word]
+        return address.is_loopback or any(address in ip_network(one, strict=False) for one in networks)
+    return False

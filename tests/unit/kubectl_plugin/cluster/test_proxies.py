@@ -1,0 +1,43 @@
+"""Which proxy leads to which server."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.kube.connection import Connection, Fixed
+from kubectl_plugin.cluster.proxies import proxied
+
+PROXY = "http://proxy.example:3128"
+
+
+@pytest.mark.parametrize(
+    ("server", "variables", "proxy"),
+    [
+        ("https://api.example:6443", {"HTTPS_PROXY": PROXY}, PROXY),
+        ("https://api.example:6443", {"https_proxy": PROXY}, PROXY),
+        ("https://api.example:6443", {"HTTPS_PROXY": "proxy.example:3128"}, PROXY),
+        ("https://api.example:6443", {"HTTP_PROXY": PROXY}, ""),
+        ("http://api.example", {"HTTP_PROXY": PROXY}, PROXY),
+        ("https://api.example:6443", {}, ""),
+        ("https://api.example:6443", {"HTTPS_PROXY": PROXY, "NO_PROXY": "x, api.example"}, ""),
+        ("https://api.example:6443", {"HTTPS_PROXY": PROXY, "NO_PROXY": ".example"}, ""),
+        ("https://api.example:6443", {"HTTPS_PROXY": PROXY, "NO_PROXY": "*"}, ""),
+        ("https://api.example:6443", {"HTTPS_PROXY": PROXY, "NO_PROXY": "other.example,10.0.0.0/8"}, PROXY),
+        ("https://10.1.2.3:6443", {"HTTPS_PROXY": PROXY, "NO_PROXY": "other,10.0.0.0/8"}, ""),
+        ("https://11.1.2.3:6443", {"HTTPS_PROXY": PROXY, "NO_PROXY": "other,10.0.0.0/8"}, PROXY),
+        ("https://127.0.0.1:6443", {"HTTPS_PROXY": PROXY}, ""),
+        ("https://[::1]:6443", {"HTTPS_PROXY": PROXY}, ""),
+        ("https://localhost:6443", {"HTTPS_PROXY": PROXY}, ""),
+    ],
+)
+def test_as_kubectl_has_it(
+    server: str, variables: dict[str, str], proxy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "https_proxy", "no_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert proxied(Connection(server=server, credentials=Fixed())).proxy == proxy
+    named = Connection(server=server, credentials=Fixed(), proxy="http://of.the.kubeconfig")
+    assert proxied(named).proxy == "http://of.the.kubeconfig"
