@@ -61,13 +61,18 @@ class Terminal:
 
     @property
     def width(self) -> int:
-        """In columns; asked anew each time, because windows are resized."""
+        """In columns: what lines are laid out for, though a narrower window cuts them."""
+        return max(NARROWEST, self.columns)
+
+    @property
+    def columns(self) -> int:
+        """Asked anew each time, because windows are resized."""
         asked = self.environ.get("COLUMNS", "")
         if asked.isdigit() and int(asked):
             columns = int(asked)
         else:
             columns = shutil.get_terminal_size((LOG_WIDTH, 24)).columns if self.out.isatty() else LOG_WIDTH
-        return max(NARROWEST, min(columns, WIDEST))
+        return min(columns, WIDEST)
 
     @cached_property
     def console(self) -> Console:

@@ -143,7 +143,7 @@ class Block:
         return [head] if detail is Detail.HEADLINE else [head, clean(look.obstacle, terminal.ascii)]
 
     def _draw(self, lines: Sequence[Text]) -> None:
-        self._live.draw(Text("\n").join(lines), self._invocation.terminal.width)
+        self._live.draw(Text("\n").join(lines), self._invocation.terminal.columns)
 
 
 def screen(invocation: Invocation, *, plain: bool, several: bool, scope: ExitStack) -> Screen:

@@ -47,7 +47,7 @@ class _InPlace:
         footer = Text(picture.footer)
         if trouble:
             footer.append(f"  ({trouble}; trying on)", "yellow")
-        self._live.draw(Text("\n").join((picture.table(width), footer)), width)
+        self._live.draw(Text("\n").join((picture.table(width), footer)), self._terminal.columns)
 
 
 class _Troubles:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, redirect_stdout
 from dataclasses import replace
 
 import pytest
+from rich.cells import cell_len
 
 from tests.beds.api import DAEMONSETS, NAMESPACES, PODS
 from tests.beds.nodes.behaviour import Behaviour
@@ -435,3 +437,19 @@ def test_a_rollout_to_no_node_at_all_is_warned_of(how: tuple[str, ...], blind: b
         ran = scene.run("status", NAME, "-n", NAMESPACE, *how)
     words = f"warning: no node is eligible for daemonset.apps.kruise.io/{NAME}: it runs nowhere\n"
     assert (ran.code, words in ran.err) == (0, True), ran.err
+
+
+@pytest.mark.parametrize("words", [WATCH, ("nodes", NAME, "-n", NAMESPACE, "-w")], ids=["status", "nodes"])
+@pytest.mark.parametrize("columns", [10, 30])
+def test_a_narrow_window_cuts_what_is_drawn_in_place(words: tuple[str, ...], columns: int) -> None:
+    """A line that wraps takes two rows: the block would no longer find its place, and flood the window."""
+
+    async def ends(scene: Scene) -> None:
+        await asyncio.sleep(3.0)
+        await scene.api.delete(DAEMONSETS, NAME)
+
+    with canary() as scene:
+        ran = scene.run(*words, columns=columns, terminal=True, meanwhile=ends)
+    drawn = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", ran.out).replace("\r", "\n").splitlines()
+    assert len(drawn) > 10
+    assert [line for line in drawn if cell_len(line) > columns] == []
