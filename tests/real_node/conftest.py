@@ -13,18 +13,18 @@ import pytest_asyncio
 import yaml
 
 from tests.beds.absence import not_to_be_had
-from tests.beds.api import DAEMONSETS, NAMESPACES, PODS, Api, Refusal, Resource
+from tests.beds.api import DAEMONSETS, NAMESPACES, PODS, Api, Refusal
 from tests.beds.control_plane import ControlPlane, service_account
 from tests.beds.control_plane.sources import SourceError
 from tests.beds.installed.process import Controller, running
 from tests.beds.installed.workspace import built
 from tests.beds.real_node import real_cluster
+from tests.beds.real_node.workloads import ACCOUNTS
 from tests.real_node.elsewhere import elsewhere
 from tests.real_node.place import Cluster, Place
 from tests.tools.image.archive import NoImage, write
 
 ACCOUNT = service_account("kruise-ds-system", "kruise-ds-controller")
-ACCOUNTS = Resource("/api/v1", "serviceaccounts", "ServiceAccount")
 ELSEWHERE = os.environ.get("CLUSTER", "")
 """A kubeconfig. Not $KUBECONFIG itself, which may lead anywhere while somebody runs all tests."""
 _numbers = itertools.count(1)

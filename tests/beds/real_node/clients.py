@@ -48,13 +48,12 @@ class Clients:
                     version = event.object["metadata"]["resourceVersion"]
                     self._ready = _ready_by_node(found.values())
 
-    async def all_have_asked(self) -> None:
-        """Wait until each has had an answer, and forget what was before that."""
+    async def all_have_an_answer(self) -> None:
+        """Wait until each has got one more."""
+        self._served.clear()
         async with asyncio.timeout(60):
-            while not self._cluster.nodes.keys() <= self._served:  # noqa: ASYNC110 - no need of an event in each answer
+            while not self._cluster.nodes.keys() <= self._served:  # noqa: ASYNC110 - no event for every answer
                 await asyncio.sleep(PAUSE)
-        self.waited.clear()
-        self.answers.clear()
 
     async def ask(self, name: str) -> None:
         """Be the client on this node, until cancelled."""
@@ -100,7 +99,9 @@ async def asking(cluster: RealCluster, api: Api, app: str) -> AsyncIterator[Clie
         tasks = [group.create_task(clients.follow())]
         tasks += [group.create_task(clients.ask(name)) for name in cluster.nodes]
         try:
-            await clients.all_have_asked()
+            await clients.all_have_an_answer()
+            clients.waited.clear()
+            clients.answers.clear()
             yield clients
         finally:
             for task in tasks:

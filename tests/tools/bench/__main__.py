@@ -10,15 +10,18 @@ from pathlib import Path
 
 from tests.beds.control_plane import Binaries, ControlPlaneUnavailable, obtain
 from tests.beds.kwok import obtain_kwok
+from tests.beds.real_node import NodeUnavailable, obtain_node
+from tests.beds.real_node.requirements import missing
 from tests.tools.bench import figures
 from tests.tools.bench.bed import bed
+from tests.tools.bench.clients import clients
 from tests.tools.bench.decide import decide
 from tests.tools.bench.figures import Values
 from tests.tools.bench.look import look
 from tests.tools.bench.loop import loop
 from tests.tools.bench.rounds import ON_BED, rounds
 
-PARTS = ("decide", "loop", "look", *ON_BED)
+PARTS = ("decide", "loop", "look", *ON_BED, "clients")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,6 +51,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for nodes in options.nodes:
             values = asyncio.run(_measure(binaries, kwok, nodes, parts, options.rounds))
             print(f"\n{figures.table(values, nodes)}\n", flush=True)
+    if "clients" in parts:
+        if reasons := missing():
+            _say(f"no clients: this machine can have no real nodes: {'; '.join(reasons)}")
+            return 0
+        try:
+            control, programs = obtain(complete=True), obtain_node()
+        except (ControlPlaneUnavailable, NodeUnavailable) as error:
+            print(error, file=sys.stderr)
+            return 1
+        print(f"\n{asyncio.run(clients(control, programs, options.rounds, _say))}\n", flush=True)
     return 0
 
 

@@ -1,0 +1,156 @@
+"""The main job as clients see it: seconds without an answer, ours beside the native controller on real nodes.
+
+The program takes a second to start, and serves for one more when it is told to go.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from tests.beds.api import DAEMONSETS, NAMESPACES, PODS, Api, Object, Resource
+from tests.beds.control_plane import Binaries, service_account
+from tests.beds.installed.process import running
+from tests.beds.installed.workspace import built
+from tests.beds.pods import image_of, serves
+from tests.beds.real_node import NodeBinaries, RealCluster, real_cluster
+from tests.beds.real_node.clients import asking
+from tests.beds.real_node.workloads import ACCOUNTS, NATIVE, agent_set
+
+ACCOUNT = service_account("kruise-ds-system", "kruise-ds-controller")
+NODES = ("node-1", "node-2", "node-3")
+PROGRAM = {"START_SECONDS": "1", "STOP_SECONDS": "1"}
+LONG = 180.0
+KINDS = {"native": NATIVE, "kruise-ds": DAEMONSETS}
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A DaemonSet of one kind, which serves all nodes."""
+
+    cluster: RealCluster
+    api: Api
+    kind: Resource
+
+    async def update(self) -> None:
+        path = "/spec/template/spec/containers/0/image"
+        await self.api.patch(self.kind, "agent", [{"op": "replace", "path": path, "value": "registry.test/agent:v2"}])
+        await self.served("v2")
+
+    async def lose_pods(self) -> None:
+        before = {pod["metadata"]["uid"] for pod in await self.api.list(PODS)}
+        await self.api.delete_all(PODS)
+        await self.served("v1", but=before)
+
+    async def lose_power(self) -> None:
+        node = self.cluster.nodes["node-2"]
+        node.power_off()
+        await node.power_on()
+        await self.api.wait_for(PODS, lambda pods: any(map(_started_again, pods)), "a new container", seconds=LONG)
+        await self.served("v1")
+
+    async def served(self, version: str, *, but: Collection[str] = ()) -> None:
+        """Wait until all nodes are, by pods of this version that are not among those."""
+
+        def so(pods: list[Object]) -> bool:
+            new = [pod for pod in pods if pod["metadata"]["uid"] not in but and serves(pod)]
+            return len(new) == len(pods) == len(NODES) and all(image_of(pod).endswith(version) for pod in new)
+
+        await self.api.wait_for(PODS, so, f"{version} everywhere", seconds=LONG)
+
+
+def _started_again(pod: Object) -> bool:
+    return any(one["restartCount"] for one in pod["status"].get("containerStatuses") or [])
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What is done, under which strategy."""
+
+    words: str
+    rolling: Mapping[str, Any]
+    happens: Callable[[Run], Awaitable[None]]
+
+
+STORIES = (
+    Story("update, maxUnavailable 1", {"maxUnavailable": 1}, Run.update),
+    Story("update, maxUnavailable 50 %", {"maxUnavailable": "50%"}, Run.update),
+    Story("update, maxSurge 1", {"maxSurge": 1, "maxUnavailable": 0}, Run.update),
+    Story("all pods deleted at once", {"maxUnavailable": 1}, Run.lose_pods),
+    Story("a node without power, and back", {"maxUnavailable": 1}, Run.lose_power),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Seconds: of the node that waited longest, of all nodes, and until all was served again."""
+
+    worst: float
+    total: float
+    took: float
+
+
+async def clients(control: Binaries, programs: NodeBinaries, rounds: int, say: Callable[[str], None]) -> str:
+    """The table, medians of `rounds`."""
+    seen: dict[tuple[str, str], list[Seen]] = {}
+    async with real_cluster(control, programs, NODES, users=[ACCOUNT]) as cluster:
+        await _install(cluster)
+        for name, image in cluster.images.versions().items():
+            cluster.registry.put(name, image)
+        plane = cluster.plane
+        async with running(plane.folder, plane.kubeconfig_for(ACCOUNT)):
+            for number, story, (who, kind) in itertools.product(range(rounds), STORIES, KINDS.items()):
+                one = await _play(cluster, story, kind)
+                seen.setdefault((story.words, who), []).append(one)
+                say(f"clients, round {number + 1}: {story.words}, {who}: {one.worst:.2f} s, in {one.took:.1f} s")
+    return _table(seen)
+
+
+async def _install(cluster: RealCluster) -> None:
+    documents = [one for one in await built(cluster.plane, "overlays/default") if one["kind"] != "Deployment"]
+    done = await cluster.plane.run_kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(documents))
+    assert done.returncode == 0, done.stderr
+
+
+async def _play(cluster: RealCluster, story: Story, kind: Resource) -> Seen:
+    api = Api(cluster.api.transport, f"clients-{next(_numbers)}")
+    await api.create(NAMESPACES, {"metadata": {"name": api.namespace}})
+    await api.wait_for(ACCOUNTS, bool, "the account of the namespace")
+    run = Run(cluster, api, kind)
+    await api.create(kind, agent_set("agent:v1", kind=kind, environment=PROGRAM, **story.rolling))
+    await run.served("v1")
+    async with asking(cluster, api, "agent") as there:
+        begun = time.monotonic()
+        await story.happens(run)
+        took = time.monotonic() - begun
+        await there.all_have_an_answer()
+    await api.delete(kind, "agent")
+    await api.delete_all(PODS)
+    await api.wait_for(PODS, lambda pods: not pods, "all gone", seconds=LONG)
+    waited = [there.waited.get(name, 0.0) for name in NODES]
+    return Seen(max(waited), sum(waited), took)
+
+
+def _table(seen: Mapping[tuple[str, str], list[Seen]]) -> str:
+    def median(story: Story, who: str, field: str) -> str:
+        return f"{statistics.median(getattr(one, field) for one in seen[story.words, who]):.2f}"
+
+    lines = [
+        "| seconds without an answer: worst node, all three (until all is done) | native | kruise-ds |",
+        "|---|---|---|",
+    ]
+    for story in STORIES:
+        cells = [
+            f"{median(story, who, 'worst')}, {median(story, who, 'total')} ({median(story, who, 'took')})"
+            for who in KINDS
+        ]
+        lines.append(f"| {story.words} | {' | '.join(cells)} |")
+    return "\n".join(lines)
