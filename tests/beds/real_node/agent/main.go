@@ -24,7 +24,11 @@ func main() {
 	var ready atomic.Bool
 	server := &http.Server{Addr: ":" + value("PORT", "8080"), Handler: pages(&ready)}
 	time.Sleep(seconds("START_SECONDS")) // slow to start: it does not even listen
-	go func() { log.Fatal(server.ListenAndServe()) }()
+	go func() {
+		if err := server.ListenAndServe(); err != http.ErrServerClosed {
+			log.Fatal(err)
+		}
+	}()
 	log.Printf("version %s", os.Getenv("VERSION"))
 	time.AfterFunc(seconds("READY_SECONDS"), func() { ready.Store(os.Getenv("NEVER_READY") == "") })
 	if code := os.Getenv("CRASH"); code != "" {

@@ -1,0 +1,40 @@
+"""A node gets its next program when the last one has ended: not before, and without waiting for the object to go."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from tests.beds.api import PODS, Object, closing
+from tests.beds.pods import node_of
+from tests.real_node.place import Place
+from tests.real_node.rollouts import deployed, settled
+
+pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("controller")]
+
+
+async def end_of(place: Place, old: Object) -> str:
+    """Delete the pod; returns its phase at the moment when the next one of its node appears, or "gone"."""
+    uid, node = old["metadata"]["uid"], node_of(old)
+    page = await place.api.page(PODS)
+    watch = place.api.watch(PODS, resourceVersion=page["metadata"]["resourceVersion"])
+    phase = "Running"
+    await place.kubectl("delete", "pod", old["metadata"]["name"], "--wait=false")
+    async with asyncio.timeout(90), aclosing(closing(watch)) as events:
+        async for event in events:
+            if event.type == "ADDED" and node_of(event.object) == node:
+                return phase
+            if event.object["metadata"]["uid"] == uid:
+                phase = "gone" if event.type == "DELETED" else event.object["status"]["phase"]
+    raise AssertionError("the watch ended")
+
+
+async def test_two_programs_never_run_on_one_node(place: Place) -> None:
+    """The old one takes two seconds to end, and says at its end how it went."""
+    async with deployed(place, environment={"STOP_SECONDS": "2"}):
+        for pod in await place.pods():
+            assert await end_of(place, pod) in ("Succeeded", "gone")
+            await settled(place)
+    assert await place.warnings() == []
