@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup check format test test-unit test-system test-wholes test-parts test-node test-deep test-failover test-mutants test-release image test-image demo demo-real cluster bench plugin docs manifests bundle lock clean
+.PHONY: help setup check format test test-unit test-system test-wholes test-parts test-node test-deep test-failover test-mutants test-release image test-image demo demo-real demo-node cluster bench plugin docs manifests bundle lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -86,6 +86,9 @@ demo: $(READY) ## a DaemonSet on 24 simulated nodes, in your terminal
 
 demo-real: $(READY) ## the same on a real control plane
 	$(BIN)/python -m tests.tools.demo --real
+
+demo-node: $(READY) ## our image in containers on three real nodes (IMAGE=archive: that one); root on Linux
+	$(BIN)/python -m tests.tools.demo.on_nodes $(IMAGE)
 
 cluster: $(READY) ## a real control plane with 24 nodes and the controller, for your kubectl
 	$(BIN)/python -m tests.tools.demo --cluster

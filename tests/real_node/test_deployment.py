@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tests.beds.pods import node_of
-from tests.real_node.installation import LONG, Installation, installed
+from tests.beds.real_node.installation import LONG, Installation, installed
 from tests.real_node.place import Cluster, Place, ours
 from tests.real_node.rollouts import deployed, served_by, settled, update
 
@@ -29,8 +29,10 @@ async def site(cluster: Cluster, controller_image: Path | None) -> AsyncIterator
         yield here
 
 
-async def test_two_replicas_run_apart_with_no_more_rights_than_they_need(site: Installation) -> None:
-    nodes = ours(site.cluster).nodes
+async def test_two_replicas_run_apart_with_no_more_rights_than_they_need(
+    cluster: Cluster, site: Installation
+) -> None:
+    nodes = ours(cluster).nodes
     replicas = await site.replicas()
     assert len({node_of(pod) for pod in replicas}) == 2, "the scheduler has spread them"
     for pod in replicas:

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 import msgspec
 
 from tests.beds.api import LEASES, PODS, Api, Object, Resource
+from tests.beds.installed.workspace import Kubectl
 from tests.beds.manifests import MANIFESTS
 from tests.beds.pods import serves
 from tests.beds.real_node.workloads import warnings
 from tests.beds.rights import NAME, NAMESPACE
-from tests.real_node.place import Cluster
 
 DEPLOYMENTS = Resource("/apis/apps/v1", "deployments", "Deployment")
 LONG = 120.0
 """Seconds for what takes ten: containers start on a busy machine."""
+
+
+class Cluster(Protocol):
+    """Any that has the image on its nodes."""
+
+    @property
+    def plane(self) -> Kubectl: ...
+    @property
+    def api(self) -> Api: ...
 
 
 class Installation:
