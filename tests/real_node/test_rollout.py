@@ -36,9 +36,9 @@ async def test_with_surge_every_node_is_served_all_the_time(place: Place) -> Non
 
 
 async def test_with_surge_no_client_waits(place: Place) -> None:
-    """The program serves for three seconds after it was told to go, as one does that knows of endpoints."""
+    """The program serves for five seconds after it was told to go, as one does that knows of endpoints."""
     cluster = place.ours
-    async with deployed(place, maxSurge=1, maxUnavailable=0, environment={"STOP_SECONDS": "3"}) as witness:
+    async with deployed(place, maxSurge=1, maxUnavailable=0, environment={"STOP_SECONDS": "5"}) as witness:
         witness.most_pairs = 1
         async with asking(cluster, place.api, "agent") as clients:
             await update(place, "agent:v2")

@@ -24,12 +24,16 @@ class Asked(Protocol):
 
 
 def container(image: str, **environment: str) -> Object:
-    """`image` is a name in the registry, such as `agent:v1`; a probe asks it for /ready each second."""
+    """`image` is a name in the registry, such as `agent:v1`; a probe asks it for /ready each second.
+
+    The probe is patient: a busy machine must not take a pod's readiness.
+    """
+    probe = {"httpGet": {"path": "/ready", "port": PORT}, "periodSeconds": 1, "timeoutSeconds": 10}
     return {
         "name": "agent",
         "image": f"{HOST}/{image}",
         "env": [{"name": name, "value": value} for name, value in environment.items()],
-        "readinessProbe": {"httpGet": {"path": "/ready", "port": PORT}, "periodSeconds": 1},
+        "readinessProbe": probe,
     }
 
 

@@ -38,7 +38,8 @@ class Show:
     async def run(self) -> None:
         await self._site.replicas()
         await self._kubectl("get", "pods", "--namespace=kruise-ds-system", "--output=wide")
-        daemon = agent_set("agent:v1", environment={"STOP_SECONDS": "2"}, maxSurge=1, maxUnavailable=0)
+        # Two, as a node without power takes one of them until it is back.
+        daemon = agent_set("agent:v1", environment={"STOP_SECONDS": "5"}, maxSurge=2, maxUnavailable=0)
         await self._kubectl("apply", "-f", "-", stdin=daemon)
         await self._served("v1", NODES)
         await self._plugged("nodes", APP)
