@@ -72,8 +72,11 @@ def gather(
 
 
 def _going(pods: tuple[Pod, ...], uids: Collection[str]) -> tuple[Pod, ...]:
-    """Those that we may have deleted count as unavailable from then on (D24)."""
-    return tuple([replace(pod, dying=True) if pod.uid in uids else pod for pod in pods]) if uids else pods
+    """Those that we may have deleted count as unavailable from then on (D24). One that has ended does so anyway, and
+    would count as gone (D12)."""
+    if not uids:
+        return pods
+    return tuple([replace(pod, dying=True) if pod.uid in uids and not pod.ended else pod for pod in pods])
 
 
 def _coming(

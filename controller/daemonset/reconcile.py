@@ -38,8 +38,8 @@ AT_ONCE = 0.001
 LOOK_AGAIN_SECONDS = 1.0
 """How long a stale pass waits for the event that makes it fresh before it looks by itself."""
 PATIENCE = 2.0
-"""Seconds for which a pass waits for the server. What is not answered by then is left to itself, and the rest of the
-DaemonSet is looked after meanwhile (D27)."""
+"""Seconds for which a pass waits for a server that says nothing. What is not answered by then is left to itself, and
+the rest of the DaemonSet is looked after meanwhile (D27)."""
 
 
 class Watchers(msgspec.Struct, frozen=True):
@@ -150,11 +150,14 @@ class Reconciler:
     async def _carry_out(
         self, decided: Plan, daemonset: DaemonSet, memory: Memory, hands: Hands, turn: Turn
     ) -> tuple[Sequence[Answer], bool]:
-        """What the server has answered within `PATIENCE`, and whether more was asked of it."""
+        """What the server has answered until it said nothing for `PATIENCE`, and whether more was asked of it."""
         work = CarryingOut(decided.actions, self._briefing(daemonset, memory), hands)
         if decided.actions:
             task = turn.begin(work.run())
-            await asyncio.wait((task,), timeout=PATIENCE)
+            came = -1
+            while not task.done() and came < len(work.answers):
+                came = len(work.answers)
+                await asyncio.wait((task,), timeout=PATIENCE)
             if not task.done():
                 late = partial(self._learn_late, daemonset)
                 self._unanswered.leave(daemonset.uid, work, task, turn, late)

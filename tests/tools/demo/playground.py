@@ -56,7 +56,7 @@ Try:
   kubectl kruise-ds set-image demo '*=busybox:1.37' --hold-at 16
   kubectl kruise-ds status demo -w
   kubectl kruise-ds plan demo --partition 0
-  kubectl kruise-ds rollback demo
+  kubectl kruise-ds rollback demo -y
 
 The controller's log:     {controller.log}
 The controller's metrics: http://{metrics}/metrics
