@@ -58,6 +58,10 @@ class CarryingOut:
         self.underway: dict[str, Action] = {}
         """Begun and not answered, by place."""
         self._late: Callable[[Answer], None] | None = None
+        self._confirming = asyncio.Lock()
+        self._confirmed: bool | ApiError | None = None
+        self._is_over = False
+        """The DaemonSet is not there any more: nothing more is begun."""
 
     def leave(self, tell: Callable[[Answer], None]) -> None:
         """Nobody waits any longer. Nothing more is begun, for the plan gets old; answers are told as they come."""
@@ -66,13 +70,6 @@ class CarryingOut:
     async def run(self) -> None:
         """Try every action, as far as it comes."""
         actions = self._actions
-        adoptions = [action for action in actions if isinstance(action, AdoptPod | AdoptRevision)]
-        if adoptions:
-            try:
-                await confirm(self._hands.client, self._daemonset)
-            except ApiError as error:
-                self.answers.append(Answer(action=adoptions[0], error=error, left=error))
-                return
         await self._side_by_side([action for action in actions if not isinstance(action, CreatePod)])
         await self._create_slowly([action for action in actions if isinstance(action, CreatePod)])
 
@@ -84,7 +81,7 @@ class CarryingOut:
 
         async def one_after_the_other() -> None:
             for action in waiting:
-                if self._late is not None:
+                if self._late is not None or self._is_over:
                     return
                 await self._carry_out(action)
 
@@ -108,7 +105,7 @@ class CarryingOut:
         first = [action for action in creates if action not in again] if again else creates
         size = len(first) if first and first[0].revision.hash == known.proven else 1
         done = 0
-        while done < len(first) and self._late is None:
+        while done < len(first) and self._late is None and not self._is_over:
             answers = await self._side_by_side(first[done : done + size])
             done, size = done + size, size * 2
             if any(answer.left is not None for answer in answers):
@@ -171,6 +168,7 @@ class CarryingOut:
             case ProbeTemplate():
                 await writes.probe(action)
             case AdoptPod():
+                await self._confirm()
                 written = await writes.adopt(PODS, action.pod, action.owners)
                 self._wrote(PODS, written)
             case ReleasePod():
@@ -180,6 +178,7 @@ class CarryingOut:
                 written = await writes.relabel(action.pod, action.hash)
                 self._wrote(PODS, written)
             case AdoptRevision():
+                await self._confirm()
                 written = await writes.adopt(REVISIONS, action.revision, action.owners)
                 self._wrote(REVISIONS, written)
             case CreateRevision():
@@ -196,17 +195,32 @@ class CarryingOut:
     def _wrote(self, resource: Resource[Any, Any], written: Written) -> None:
         self._ledger.wrote(self._daemonset.uid, resource.name, written.version, elapsed())
 
+    async def _confirm(self) -> None:
+        """The look at the DaemonSet before adoptions: one for all of them."""
+        async with self._confirming:
+            if self._confirmed is None:
+                try:
+                    await confirm(self._hands.client, self._daemonset)
+                    self._confirmed = True
+                except ApiError as error:
+                    self._confirmed = error
+                    self._is_over = isinstance(error, Conflict | NotFound)
+        if isinstance(self._confirmed, ApiError):
+            raise self._confirmed
+
     async def _delete_pod(self, action: DeletePod) -> None:
-        version = await self._writes.delete_pod(action)
-        self._ledger.deleted(self._daemonset.uid, action.pod.uid, elapsed(), version)
         if action.why is Why.FAILED:
             daemonset = self._daemonset
             key = (daemonset.uid, daemonset.generation, action.node)
-            self._hands.failed_pods.strike(key, elapsed())
+            self._hands.failed_pods.strike(key, elapsed())  # however it ends: it may be done and not answered
+        version = await self._writes.delete_pod(action)
+        self._ledger.deleted(self._daemonset.uid, action.pod.uid, elapsed(), version)
         self._tell(SUCCESSFUL_DELETE, f"Deleted pod: {action.pod.name}")
 
     async def _left_to_do(self, action: Action, error: ApiError) -> ApiError | None:
         """What an error means for this action (architecture.md §10)."""
+        if self._is_over:
+            return error
         match action, error:
             case (_, NotFound()) if not isinstance(action, CreatePod | CreateRevision | ProbeTemplate):
                 return error if await is_still_there(action, self._hands) else None  # else somebody was quicker

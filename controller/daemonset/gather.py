@@ -14,7 +14,7 @@ from controller.daemonset.caches import Caches
 from controller.daemonset.compiled import Compiled
 from controller.daemonset.hands import FailedPods
 from controller.daemonset.memory import Memory
-from controller.planner.actions import Action, CreatePod, DeletePod, place_of
+from controller.planner.actions import Action, AdoptPod, CreatePod, DeletePod, place_of
 from controller.planner.world import Predecessor, World
 
 
@@ -32,24 +32,30 @@ def gather(
 ) -> World:
     """Give the DaemonSet with the newest status that is known: the next one is worked out from it.
 
-    `awaited` are actions that the server has not answered. `now` is in seconds since 1970; `moment` is `elapsed` now,
-    by which everything that lasts was remembered. The world gets both in seconds since 1970, worked out anew in each
-    pass: a clock that is set changes no duration.
+    `awaited` are actions that the server has not answered: what they may have done counts as done. `now` is in
+    seconds since 1970; `moment` is `elapsed` now, by which everything that lasts was remembered. The world gets both
+    in seconds since 1970, worked out anew in each pass: a clock that is set changes no duration.
     """
     pods, revisions = caches.pods_of(daemonset), caches.revisions_of(daemonset)
     collisions = (daemonset.status.collision_count or 0) if daemonset.status is not None else 0
-    held_back = {what: now + until - moment for what, until in memory.places.held_back(moment).items()}
+    held_back = {what: now + until - moment for what, until in memory.held_back(moment).items()}
     predecessors: Mapping[str, Predecessor] = memory.predecessors
-    if awaited:
+    possible = [*awaited, *memory.possible(moment)]
+    creates = [action for action in possible if isinstance(action, CreatePod)]
+    deletes = [action for action in possible if isinstance(action, DeletePod)]
+    orphans = caches.orphans_in(daemonset.namespace)
+    if possible:
         held_back |= {place_of(action): inf for action in awaited}
-        pods = _going(pods, {action.pod.uid for action in awaited if isinstance(action, DeletePod)})
-        predecessors = _coming(predecessors, [action for action in awaited if isinstance(action, CreatePod)], now)
+        adopted = {action.pod.uid for action in awaited if isinstance(action, AdoptPod)}
+        pods = (*pods, *(replace(one, owner_uid=daemonset.uid) for one in orphans if one.uid in adopted))
+        pods = _going(pods, {action.pod.uid for action in deletes})
+        predecessors = _coming(predecessors, creates, now)
     return World(
         daemonset=daemonset,
         rules=compiled.rules,
         nodes=caches.fleet.nodes,
         pods=pods,
-        orphans=caches.orphans_in(daemonset.namespace),
+        orphans=orphans,
         revisions=revisions,
         placements=compiled.placements(revisions),
         orphan_revisions=caches.orphan_revisions_in(daemonset.namespace),
@@ -58,10 +64,11 @@ def gather(
         not_before=_not_before(daemonset, pods, failed_pods, now, moment),
         doubtful=memory.doubtful,
         predecessors=predecessors,
-        awaited=frozenset(action.node for action in awaited if isinstance(action, CreatePod)),
+        coming={action.node: action.revision.hash for action in creates},
+        leaving=frozenset(action.node for action in deletes),
         ready_seen=memory.ready_seen.since(now, moment),
         verdicts=memory.verdicts,
-        refusals=memory.refusals,
+        asked=memory.asked,
         ask_at=now + memory.ask_at - moment,
         held_back=held_back,
         due_again={what: now + since - moment for what, since in memory.places.due_again(moment).items()},

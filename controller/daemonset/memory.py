@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.pod import Pod
 from controller.daemonset.answers import Answer, is_refusal, says_nothing_of_the_place
@@ -18,7 +19,7 @@ from controller.daemonset.ready_seen import ReadySeen
 from controller.daemonset.rivalry import Rivalry, rivalry_after, rivalry_found
 from controller.daemonset.trouble import Trouble, trouble_after
 from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, Unknown
-from controller.planner.actions import ROOM, CreatePod, CreateRevision, Plan, ProbeTemplate
+from controller.planner.actions import ROOM, Action, CreatePod, CreateRevision, DeletePod, Plan, ProbeTemplate
 from controller.planner.sight import Sight
 from controller.planner.world import Predecessor
 from controller.runtime.freshness import Reach
@@ -30,6 +31,19 @@ ROOM_AT_MOST = 30.0
 """Seconds at most until it is seen that a quota was raised: nobody tells."""
 ENDING_SECONDS = 30.0
 """For which a node is left alone when the namespace is on its way out: the DaemonSet goes with it."""
+
+
+PROOF = 2
+"""Accepted creates of a revision after which the next ones are made all at once."""
+UNSURE_SECONDS = 30.0
+"""For which a write whose answer was lost may yet be done: no server or proxy keeps a request for longer."""
+
+
+class Unsure(Value):
+    """A write that nobody knows the end of; `until` by `elapsed`."""
+
+    action: Action
+    until: float
 
 
 class Memory(msgspec.Struct):
@@ -47,12 +61,17 @@ class Memory(msgspec.Struct):
     ask_at: float = 0.0
     """By `elapsed`: when a "no" is asked again."""
     refusals: int = 0
-    """How often in a row the dry run was refused: each time the next question waits twice as long, and is about the
-    pod of another node."""
+    """How often in a row the dry run was refused: each time the next question waits twice as long."""
+    asked: int = 0
+    """How often in a row it did not go well, for whatever reason: each time it is about the pod of another node."""
     places: Places = msgspec.field(default_factory=Places)
     """Where writes failed."""
-    proven: str = ""
-    """Hash of the revision of which the server has accepted several pods: no slow start for it any more."""
+    accepted: int = 0
+    """How many creates the server has accepted since it last refused all that a pass tried …"""
+    accepted_of: str = ""
+    """… of the revision with this hash."""
+    unsure: dict[str, Unsure] = msgspec.field(default_factory=dict)
+    """Place to a create or deletion of a pod whose answer was lost."""
     collisions: int = 0
     eager: bool = False
     """The last pass left more to do, now or once pods are available: what it waits for is looked at soon."""
@@ -80,7 +99,7 @@ class Memory(msgspec.Struct):
             self.status = None
         if generation != self.generation:
             self.generation = generation
-            self.ask_at, self.refusals = 0.0, 0
+            self.ask_at, self.refusals, self.asked = 0.0, 0, 0
             self.places.clear()
             self.trouble = None
 
@@ -90,13 +109,34 @@ class Memory(msgspec.Struct):
         self.sight, self.eager = decided.sight, decided.more
         self.paused_since = (self.paused_since or now) if rolling is not None and rolling.paused else 0.0
 
-    def learn(self, answers: Sequence[Answer], daemonset: DaemonSet, moment: float) -> None:
-        """What carrying out a plan has taught, some of it or all; `moment` is `elapsed` now."""
+    @property
+    def proven(self) -> str:
+        """Hash of the revision of which the server has accepted several pods: no slow start for it any more."""
+        return self.accepted_of if self.accepted >= PROOF else ""
+
+    def held_back(self, moment: float) -> dict[str, float]:
+        """Places to be left alone now, and until when: also as long as a lost write may yet be done there."""
+        held = self.places.held_back(moment)
+        for place, one in self.unsure.items():
+            if place in self.places.failing and one.until > moment:
+                held[place] = max(held.get(place, 0.0), one.until)
+        return held
+
+    def possible(self, moment: float) -> list[Action]:
+        """Writes whose answer was lost in places that are passed over: what they may yet do counts as done."""
+        failing = self.places.failing
+        return [one.action for place, one in self.unsure.items() if place in failing and one.until > moment]
+
+    def learn(self, answers: Sequence[Answer], daemonset: DaemonSet, moment: float, *, late: bool = False) -> None:
+        """What carrying out a plan has taught, some of it or all; `moment` is `elapsed`. `late`: after the pass."""
         first = [one for one in answers if isinstance(one.action, CreatePod) and not self._failed_before(one)]
-        if first and (all(one.error is not None for one in first) or any(one.is_full_quota for one in first)):
-            self.proven = ""
-        elif len(first) > 1 and isinstance(first[0].action, CreatePod):
-            self.proven = first[0].action.revision.hash
+        refused = len(first) > 1 and not late and all(one.error is not None for one in first)
+        if refused or any(one.is_full_quota for one in first):
+            self.accepted = 0
+        for one in first:
+            if isinstance(one.action, CreatePod) and one.error is None:
+                same = one.action.revision.hash == self.accepted_of
+                self.accepted, self.accepted_of = (self.accepted + 1 if same else 1), one.action.revision.hash
         if any(one.is_full_quota for one in answers):  # once, however many creates it refused
             self.places.failed(ROOM, moment, ROOM_AT_MOST)
         for answer in answers:
@@ -152,6 +192,9 @@ class Memory(msgspec.Struct):
 
     def _learn_of_place(self, answer: Answer, moment: float) -> None:
         place, error = answer.place, answer.error
+        self.unsure = {known: one for known, one in self.unsure.items() if known != place and one.until > moment}
+        if isinstance(error, Unknown) and isinstance(answer.action, CreatePod | DeletePod):
+            self.unsure[place] = Unsure(action=answer.action, until=moment + UNSURE_SECONDS)
         if error is None:
             self.places.went_well(place)
             if isinstance(answer.action, CreatePod):
@@ -186,6 +229,7 @@ class Memory(msgspec.Struct):
 
         Where a refusal may have been for the pod's node, another one is asked about first.
         """
+        self.asked += 1
         if isinstance(error, Invalid | Forbidden) and is_refusal(error):
             self.refusals += 1
             told = self.refusals - isinstance(error, Forbidden)
@@ -194,7 +238,7 @@ class Memory(msgspec.Struct):
                 self.ask_at = moment + min(ASK_AGAIN_SECONDS * 2 ** min(told - 1, 9), ASK_AGAIN_AT_MOST)
         elif error is None or isinstance(error, AlreadyExists | Invalid | Forbidden):
             self.verdicts[revision_hash] = ""
-            self.refusals = 0
+            self.refusals = self.asked = 0
 
 
 class Memories:

@@ -24,7 +24,7 @@ from controller.daemonset.memory import Memories, Memory
 from controller.daemonset.rivalry import foreign_note
 from controller.daemonset.statuses import Statuses, StatusWatchers
 from controller.daemonset.unanswered import Unanswered
-from controller.kube.errors import ApiError, NotFound
+from controller.kube.errors import ApiError, NotFound, Unknown
 from controller.planner.actions import Plan
 from controller.planner.plan import plan
 from controller.runtime.clock import elapsed
@@ -152,8 +152,9 @@ class Reconciler:
     ) -> tuple[Sequence[Answer], bool]:
         """What the server has answered until it said nothing for `PATIENCE`, and whether more was asked of it."""
         work = CarryingOut(decided.actions, self._briefing(daemonset, memory), hands)
+        crash: Exception | None = None
         if decided.actions:
-            task = turn.begin(work.run())
+            task = turn.begin(work.run)
             came = -1
             while not task.done() and came < len(work.answers):
                 came = len(work.answers)
@@ -161,18 +162,25 @@ class Reconciler:
             if not task.done():
                 late = partial(self._learn_late, daemonset)
                 self._unanswered.leave(daemonset.uid, work, task, turn, late)
-            elif (crash := task.result()) is not None:
-                raise crash
+            else:
+                crash = task.result()
         answers = tuple(work.answers)
         memory.learn(answers, daemonset, elapsed())
         memory.concluded(decided, answers)
+        if crash is not None:
+            raise crash
         return answers, bool(work.underway)
 
     def _learn_late(self, daemonset: DaemonSet, answer: Answer) -> None:
-        if self._caches.daemonset_of(daemonset.uid) is None:
+        """Of another generation only what is done or may be: an edit may be the cure of what failed."""
+        uid = daemonset.uid
+        if self._caches.daemonset_of(uid) is None:
+            self.forget(uid)  # the answer was written down for nobody
             return
-        memory = self._memories.of(daemonset.uid)
-        memory.learn((answer,), daemonset, elapsed())
+        memory = self._memories.of(uid)
+        if memory.generation != daemonset.generation and not isinstance(answer.error, Unknown | None):
+            return
+        memory.learn((answer,), daemonset, elapsed(), late=True)
         if answer.left is not None:
             memory.concluded(Plan(), (answer,))
 
@@ -235,9 +243,9 @@ class Reconciler:
         """
         try:
             later = await self._statuses.settle(daemonset, decided, memory, hands, turn)
-        except NotFound:
-            return Done()
         except ApiError as error:
+            if isinstance(error, NotFound) and self._caches.daemonset_of(daemonset.uid) is None:
+                return Done()
             first = errors[0] if errors else error
             return Retry(first, first.retry_after or 0.0, wake_in)
         due = min((delay for delay in (wake_in, later) if delay is not None), default=None)

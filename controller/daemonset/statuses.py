@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import msgspec
@@ -15,6 +16,7 @@ from controller.daemonset.hands import Hands
 from controller.daemonset.memory import Memory
 from controller.kube.errors import ApiError, Conflict
 from controller.planner.actions import Plan
+from controller.runtime.backoff import BackoffTable
 from controller.runtime.clock import elapsed
 from controller.runtime.pacing import StatusPacer
 from controller.runtime.workers import Turn
@@ -37,6 +39,10 @@ class Statuses:
         self._watchers, self._patience = watchers, patience
         self._pacer: StatusPacer[str] = StatusPacer()
         self._unanswered: set[str] = set()
+        self._errors: dict[str, Exception] = {}
+        """How writes ended that outlasted their pass; the next one raises it."""
+        self._rests: BackoffTable[str] = BackoffTable(first=1.0, cap=300.0)
+        """Seconds before the next one after such an end."""
 
     async def settle(
         self, daemonset: DaemonSet, decided: Plan, memory: Memory, hands: Hands, turn: Turn
@@ -47,6 +53,10 @@ class Statuses:
         not answered in time is left to itself, and the key is woken when it is.
         """
         uid, now = daemonset.uid, asyncio.get_running_loop().time()
+        if (error := self._errors.pop(uid, None)) is not None:
+            raise error
+        if (rest := self._rests.remaining(uid, now)) > 0:
+            return rest
         latest = memory.latest_status(daemonset)
         if decided.status is None or uid in self._unanswered:
             return None
@@ -63,26 +73,32 @@ class Statuses:
                 self._watchers.on_status("conflict" if isinstance(error, Conflict) else "error")
                 raise
             memory.wrote_status(change.result, version, elapsed())
+            self._rests.forget(uid)
             self._watchers.on_status("success")
             self._watchers.on_written(daemonset, latest[1], change.result)
             self._pacer.wrote(uid, asyncio.get_running_loop().time())
             for note in decided.news:
                 hands.say(daemonset, note)
 
-        task = turn.begin(write())
+        task = turn.begin(write)
         await asyncio.wait((task,), timeout=self._patience)
         if task.done():
-            if (error := task.result()) is not None:
-                raise error
+            if (failed := task.result()) is not None:
+                raise failed
         else:
             self._unanswered.add(uid)
-            task.add_done_callback(lambda _: self._answered(uid, turn))
+            task.add_done_callback(partial(self._answered, uid, turn))
         return None
 
     def forget(self, uid: str) -> None:
         """The DaemonSet is gone."""
         self._pacer.forget(uid)
+        self._errors.pop(uid, None)
+        self._rests.forget(uid)
 
-    def _answered(self, uid: str, turn: Turn) -> None:
+    def _answered(self, uid: str, turn: Turn, task: asyncio.Task[Exception | None]) -> None:
         self._unanswered.discard(uid)
+        if not task.cancelled() and task.exception() is None and (failed := task.result()) is not None:
+            self._errors[uid] = failed
+            self._rests.strike(uid, asyncio.get_running_loop().time())
         turn.wake("status answered at last")

@@ -6,7 +6,7 @@ look up a member of an enumeration once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -148,14 +148,19 @@ class Board(Value, dict=True, gc=True):
 
     @cached_property
     def mid_surge(self) -> list[str]:
-        """Nodes that use maxSurge: two live pods, or an old one while the new one waits for its back-off (B-8) or may
-        have been created."""
-        awaited = self.world.awaited
+        """Nodes that use maxSurge: two live pods, as far as we know, or an old one while the new one waits for its
+        back-off (B-8)."""
+        coming, leaving = self.world.coming, self.world.leaving
         return [
             slot.node
             for slot in self.slots
             if slot.fit is not None
-            and (slot.paired or self.awaits_retry(slot) or (slot.only_old and slot.node in awaited))
+            and (
+                slot.paired
+                or self.awaits_retry(slot)
+                or (slot.only_old and slot.node in coming)
+                or (slot.current is not None and slot.node in leaving)
+            )
         ]
 
     def awaits_retry(self, slot: Slot) -> bool:
@@ -164,10 +169,16 @@ class Board(Value, dict=True, gc=True):
             return False
         return any(pod.ended and pod.hash == self.revision.hash for pod in slot.pods)
 
+    @property
+    def _coming(self) -> Collection[str]:
+        """Nodes where a pod of the current revision may be that nobody has seen yet."""
+        coming, current = self.world.coming, self.revision.hash
+        return {node for node, revision_hash in coming.items() if revision_hash == current} if coming else ()
+
     @cached_property
     def may_hold_current(self) -> tuple[Slot, ...]:
         """In update order."""
-        return nodes_for_current(self.slots, self.rolling_update, self.quota)
+        return nodes_for_current(self.slots, self.rolling_update, self.quota, self._coming)
 
     @cached_property
     def target(self) -> tuple[Slot, ...]:
@@ -180,7 +191,8 @@ class Board(Value, dict=True, gc=True):
         if rolling is None or not rolling.paused:
             chosen = self.may_hold_current
         else:
-            chosen = nodes_for_current(self.slots, msgspec.structs.replace(rolling, paused=False), self.quota)
+            unpaused = msgspec.structs.replace(rolling, paused=False)
+            chosen = nodes_for_current(self.slots, unpaused, self.quota, self._coming)
         if self.older or len(chosen) == self.budget.desired:
             return chosen
         names = {slot.node for slot in chosen}

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from controller.api.daemonset import DaemonSet
 from controller.api.text import listed
 from controller.api.wellknown import FEATURE_PENDING, INVALID_SPEC, SELECTING_ALL
-from controller.planner.actions import Action, Note, Plan, Step
+from controller.planner.actions import Action, AdoptPod, CreatePod, Note, Plan, Step
 from controller.planner.board import Board, lay_out
 from controller.planner.claim import claim
 from controller.planner.explanation import Explainer
@@ -85,8 +85,21 @@ def _staged(board: Board) -> tuple[Stage | None, list[Step]]:
     for stage in STAGES:
         steps.append(stage(board))
         if steps[-1].actions:
+            if stage is claim:
+                steps[-1] = replace(steps[-1], actions=(*steps[-1].actions, *_beside_claims(board, steps[-1])))
             return stage, steps
     return None, steps
+
+
+def _beside_claims(board: Board, claims: Step) -> list[Action]:
+    """Lost pods do not wait for pods that are adopted on other nodes, however often somebody takes these away again.
+
+    Until the history is ours and settled nobody knows of which revision they would be.
+    """
+    if not board.revision.uid or not all(isinstance(action, AdoptPod) for action in claims.actions):
+        return []
+    taken = {pod.node for pod in board.world.orphans}
+    return [one for one in place(board).actions if isinstance(one, CreatePod) and one.node not in taken]
 
 
 def _withheld(world: World, actions: tuple[Action, ...]) -> bool:

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from controller.api.daemonset import RollingUpdate
 from controller.planner.eligibility import Fit
 from controller.planner.slot import Slot
 
 
-def nodes_for_current(slots: Sequence[Slot], rolling: RollingUpdate | None, quota: int) -> tuple[Slot, ...]:
+def nodes_for_current(
+    slots: Sequence[Slot], rolling: RollingUpdate | None, quota: int, coming: Collection[str] = ()
+) -> tuple[Slot, ...]:
     """The eligible nodes that may hold the current revision, in update order: node names descending (D8).
 
     `quota` is the desired number less the partition, in nodes. Nodes that have the current revision come first, then
     those whose last pod had it, so that a lost pod comes back as it was and moves no other node; selected nodes fill
     the rest, unless an incomplete rollout is paused. What is lost or added elsewhere comes as `Fallback` says.
-    OnDelete (`rolling` is None) knows no quota.
+    OnDelete (`rolling` is None) knows no quota. Nodes that are `coming` may have the current revision already.
     """
     run = Fit.RUN
     eligible = [slot for slot in reversed(slots) if slot.fit is run]
     if rolling is None:
         return tuple(eligible)
-    having = [slot for slot in eligible if slot.current is not None]
-    lacking = [slot for slot in eligible if slot.current is None]
+    having = [slot for slot in eligible if slot.current is not None or slot.node in coming]
+    lacking = [slot for slot in eligible if slot.current is None and slot.node not in coming]
     had = [slot for slot in lacking if _lost_current(slot)]
     rest = [slot for slot in lacking if slot.selected and not _lost_current(slot)]
     if is_frozen(lacking, rolling):

@@ -73,7 +73,7 @@ def _probed(board: Board, chosen: list[Slot], candidates: Sequence[Slot]) -> Ste
 
 def _asked_about(board: Board, first: Slot, candidates: Sequence[Slot]) -> str:
     """The node for which the dry run makes a pod: after a refusal another one, which may have been for the node."""
-    asked = board.world.refusals
+    asked = board.world.asked
     others = [slot.node for slot in candidates if slot is not first] if asked else []
     return min(others, key=lambda node: crc32(f"{asked} {node}".encode()), default=first.node)
 

@@ -50,15 +50,17 @@ class World(Value):
     """Node to the name of a pod whose create got no answer: it may yet come through."""
     predecessors: Mapping[str, Predecessor] = {}
     """Node name to the pod that was there last; it goes into the next pod's name."""
-    awaited: frozenset[str] = frozenset()
-    """Nodes for which a pod may have been created: the server has not answered yet."""
+    coming: Mapping[str, str] = {}
+    """Node to the revision hash of a pod that may have been created there: the server has not answered yet."""
+    leaving: frozenset[str] = frozenset()
+    """Nodes where a pod may have been deleted, likewise. It counts as dying, and may live on all the same."""
     ready_seen: Mapping[str, float] = {}
     """Uid to the moment (seconds since 1970) at which a pod was first seen ready that by its own account became so
     later than that: its node's clock is ahead of ours."""
     verdicts: Mapping[str, str] = {}
     """Revision hash to what the server's dry run said of it: "" accepted, else the server's words."""
-    refusals: int = 0
-    """How often in a row it said no to one of them: each time another node's pod is tried."""
+    asked: int = 0
+    """How often in a row it did not go well for one of them: each time another node's pod is tried."""
     ask_at: float = 0.0
     """Seconds since 1970: when a refused dry run is tried again."""
     held_back: Mapping[str, float] = {}

@@ -40,6 +40,10 @@ class Retry(msgspec.Struct, frozen=True):
 Outcome: TypeAlias = Done | ComeBack | Retry
 
 
+Work: TypeAlias = Callable[[], Coroutine[None, None, None]]
+"""Begins when it is called: what is cancelled before its turn was never begun."""
+
+
 class Turn(Protocol):
     """What a pass may ask of those who run it."""
 
@@ -47,7 +51,7 @@ class Turn(Protocol):
         """From now on it only waits for answers: it is in no worker's way, however long they take. Its key stays in
         its hand until it ends."""
 
-    def begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[Exception | None]:
+    def begin(self, work: Work) -> asyncio.Task[Exception | None]:
         """Work that may outlast the pass. The task's result is what it raised, other than that leadership is lost,
         which ends everything."""
 
@@ -134,7 +138,7 @@ class _Crew(Generic[K]):
     def hire(self, name: str) -> None:
         self._own(self._group.create_task(self._work(name), name=name))
 
-    def begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[Exception | None]:
+    def begin(self, work: Work) -> asyncio.Task[Exception | None]:
         task = self._group.create_task(_guarded(work), name="pass")
         self._own(task)
         return task
@@ -191,16 +195,16 @@ class _Turn(Generic[K]):
             task.set_name("pass")
         self._crew.hire(self._worker)
 
-    def begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[Exception | None]:
+    def begin(self, work: Work) -> asyncio.Task[Exception | None]:
         return self._crew.begin(work)
 
     def wake(self, reason: str) -> None:
         self._queue.add(self._key, reason)
 
 
-async def _guarded(work: Coroutine[None, None, None]) -> Exception | None:
+async def _guarded(work: Work) -> Exception | None:
     try:
-        await work
+        await work()
     except Exception as error:
         if _means_leadership_lost(error):
             raise

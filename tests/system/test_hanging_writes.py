@@ -98,7 +98,7 @@ async def test_a_cache_is_listed_again_though_requests_hang() -> None:
         link = bed.simulator.link
         link.faults.add(too_old)
         link.drop_watches("pods")
-        assert await lose_a_pod(bed, "node-1") <= 5.0
+        assert await lose_a_pod(bed, "node-1") <= 8.0, "seconds; behind what hangs it would be 27"
         assert link.faults.fired(too_old), "the watch was too old"
 
 

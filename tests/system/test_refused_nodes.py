@@ -121,6 +121,17 @@ async def test_whatever_the_answer_for_one_node_the_others_go_on(verb: str, answ
         assert "the policy webhook says no" in str(conditions), "it is told why one node waits"
 
 
+@pytest.mark.parametrize("answer", ANSWERS)
+async def test_a_node_whose_dry_run_fails_stops_no_update_of_others(answer: str) -> None:
+    async with simulated(latency=0.02) as bed:
+        bed.patience = 900.0
+        nodes = sorted(await bed.add_nodes(6))
+        await bed.deploy(daemonset(rolling={"maxUnavailable": 2}))
+        refuse(bed, "create", nodes[-1:], answer)
+        await bed.set_image(V2)
+        await bed.status(updated=5)
+
+
 async def test_a_taken_name_of_a_dry_run_stops_no_rollout() -> None:
     """Anybody can work it out. The server looks for the name last: the template was accepted."""
     async with simulated(latency=0.02) as bed:

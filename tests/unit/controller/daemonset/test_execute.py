@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from controller.api.wellknown import FAILED_CREATE, FAILED_DELETE, SUCCESSFUL_CREATE, SUCCESSFUL_DELETE
-from controller.daemonset.memory import ENDING_SECONDS
+from controller.daemonset.memory import ENDING_SECONDS, PROOF
 from controller.daemonset.places import FAILING_FIRST
 from controller.kube.errors import ApiError, Busy, Conflict, Forbidden, Invalid, ServerError, Unknown, Unreachable
 from controller.kube.request import NotConnected, Request, Response
@@ -81,7 +81,7 @@ def test_a_full_quota_is_told_and_is_a_matter_of_all_pods_once_a_pass() -> None:
     """Many creates that are refused at once are one failure: else the next try would be minutes away."""
     acting = Acting()
     for _ in range(2):
-        acting.memory.proven = "v1"
+        acting.memory.accepted, acting.memory.accepted_of = PROOF, "v1"
         failures = acting.carry_out([create(0), create(1)], QUOTA, QUOTA)
         assert [failure.action for failure in failures] == [create(0), create(1)]
     assert acting.memory.places.held_back(NOW) == {ROOM: NOW + HELD}
@@ -297,7 +297,7 @@ def test_nothing_is_planned_before_the_caches_show_what_was_written() -> None:
 def test_of_very_many_actions_only_so_many_are_under_way_as_there_are_places() -> None:
     """What waits costs memory, and there may be a pass of every DaemonSet that waits."""
     acting = Acting()
-    acting.memory.proven = "v1"
+    acting.memory.accepted, acting.memory.accepted_of = PROOF, "v1"
     most = 0
     creates = [create(number) for number in range(3 * CEILING)]
 

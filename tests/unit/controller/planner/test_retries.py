@@ -67,11 +67,11 @@ def test_after_a_refusal_the_dry_run_is_about_another_node() -> None:
     case = world(ds("v2"), nodes=4, pods=everywhere(4), verdicts={})
     asked = set()
     for refusals in range(6):
-        (probe,) = plan(msgspec.structs.replace(case, refusals=refusals)).actions
+        (probe,) = plan(msgspec.structs.replace(case, asked=refusals)).actions
         asked.add(getattr(probe, "node", ""))
         assert (getattr(probe, "node", "") == "node-3") is (refusals == 0)
     assert len(asked) > 2
     (probe,) = plan(
-        msgspec.structs.replace(world(ds("v2"), nodes=1, pods=[pod("node-0")], verdicts={}), refusals=1)
+        msgspec.structs.replace(world(ds("v2"), nodes=1, pods=[pod("node-0")], verdicts={}), asked=1)
     ).actions
     assert not isinstance(probe, CreatePod | DeletePod), "the only node is asked about again"

@@ -190,7 +190,7 @@ class Begins:
     async def handle(self, taken: Taken[str], turn: Turn) -> Outcome:
         self.passes += 1
         if self.task is None:
-            self.task = turn.begin(self._work(turn))
+            self.task = turn.begin(lambda: self._work(turn))
         return Done()
 
     async def _work(self, turn: Turn) -> None:
