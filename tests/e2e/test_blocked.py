@@ -8,9 +8,11 @@ import sys
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
+from controller.api.wellknown import LEASE_NAME
 from controller.kube.request import Request, Response, Stream, Transport
 from controller.runtime.clock import system_clock
 from controller.runtime.leader import Timing
+from tests.beds.api import LEASES, Api
 from tests.beds.simulator.cluster import Cluster
 from tests.beds.simulator.kubeconfig import write_kubeconfig
 from tests.beds.simulator.route import route
@@ -39,12 +41,15 @@ class Renewed:
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
+        self._patched = 0
         self.happened = asyncio.Event()
 
     async def exchange(self, request: Request) -> Response:
         where = route(request)
         if where.verb == "patch" and where.plural == "leases":
-            self.happened.set()
+            self._patched += 1
+            if self._patched > 1:
+                self.happened.set()
         return await self._inner.exchange(request)
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
@@ -52,7 +57,10 @@ class Renewed:
 
 
 async def test_a_leader_whose_loop_is_blocked_ends_before_its_lease_does(tmp_path: Path) -> None:
-    renewed = Renewed(InProcess(Cluster(system_clock)))
+    cluster = Cluster(system_clock)
+    renewed = Renewed(InProcess(cluster))
+    lease = {"metadata": {"name": LEASE_NAME}}  # so that it leads at once
+    await Api(InProcess(cluster), "kruise-ds-system").create(LEASES, lease)
     async with serving(renewed) as url, asyncio.timeout(PATIENCE):
         write_kubeconfig(tmp_path / "config", url)
         process = await asyncio.create_subprocess_exec(
