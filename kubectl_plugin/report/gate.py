@@ -12,7 +12,7 @@ from controller.planner.phase import Phase
 from controller.planner.states import NodeState
 from kubectl_plugin.durations import short
 from kubectl_plugin.report.node_row import NodeRow
-from kubectl_plugin.report.status.endings import is_certain
+from kubectl_plugin.report.status.telling import is_certain
 from kubectl_plugin.report.steps import Steps
 from kubectl_plugin.report.survey import Survey
 

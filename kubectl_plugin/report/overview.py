@@ -13,7 +13,7 @@ from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.stated import stated
-from kubectl_plugin.report.status.reasons import stated_why
+from kubectl_plugin.report.status.telling import stated_telling
 
 TROUBLED = (Phase.PROGRESSING, Phase.STALLED, Phase.DEGRADED)
 """Phases in which pods may tell more than the status does."""
@@ -37,24 +37,20 @@ class Line(Value):
 
 
 def line_of(snapshot: Snapshot) -> Line:
-    daemonset = snapshot.daemonset
-    rollout, status = stated(daemonset), daemonset.status
-    phase = Phase(rollout.phase)
+    daemonset, told = snapshot.daemonset, stated_telling(snapshot)
     rolling = daemonset.rolling_update
-    identity = daemonset.identity
-    current = (one.revision.number for one in snapshot.revisions if one.revision.identity == identity)
     return Line(
         namespace=daemonset.namespace,
         name=daemonset.name,
-        phase=phase,
-        done=rollout.done,
-        target=rollout.target,
-        desired=status.desired_number_scheduled if status else 0,
+        phase=told.phase,
+        done=told.done,
+        target=told.target,
+        desired=told.desired,
         partition=rolling.partition or 0 if rolling else 0,
-        revision=next(current, None),
-        since=epoch(rollout.last_transition_time),
+        revision=told.revision,
+        since=epoch(stated(daemonset).last_transition_time),
         images=tuple(short(image) for image in images_of(daemonset.spec.template).values()),
-        why=stated_why(snapshot),
+        why=told.why,
     )
 
 

@@ -14,8 +14,9 @@ from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.document import as_text
 from kubectl_plugin.paint.status_block import outline, status_block
 from kubectl_plugin.report.documents import API_VERSION
+from kubectl_plugin.report.status.endings import ending_of, unfinished
 from kubectl_plugin.verbs.status_look import Asked as Asked
-from kubectl_plugin.verbs.status_look import Look, Outline, chosen, look, sight
+from kubectl_plugin.verbs.status_look import Look, chosen, look, sight
 from kubectl_plugin.verbs.status_watch import told, watch
 
 
@@ -48,7 +49,7 @@ def _refuse_flags_of_watching(asked: Asked) -> None:
         raise CommandError(f"{flag} is for -w or --exit-code", exit_code=ExitCode.USAGE)
 
 
-def show(invocation: Invocation, looks: Sequence[Look | Outline], *, single: bool) -> None:
+def show(invocation: Invocation, looks: Sequence[Look], *, single: bool) -> None:
     """`single`: one was asked for by name, so a document is not a list."""
     terminal, output = invocation.terminal, invocation.output
     if output is Output.NAME:
@@ -61,21 +62,21 @@ def show(invocation: Invocation, looks: Sequence[Look | Outline], *, single: boo
         terminal.note(f"no Advanced DaemonSets in namespace {invocation.session.namespace}")
     for index, one in enumerate(looks if output in (None, Output.WIDE) else ()):
         terminal.say(*([""] if index else []))
-        if isinstance(one, Outline):
+        if one.survey is None:
             terminal.show(outline(one.status, width=terminal.width, only_ascii=terminal.ascii))
             terminal.warn(one.obstacle)
         else:
-            block = Text("\n").join(status_block(sight(invocation, one)))
+            block = Text("\n").join(status_block(sight(invocation, one, one.survey)))
             terminal.show(block, whole=output is Output.WIDE)
     for missing in dict.fromkeys(missing for one in looks for missing in one.status.unreadable):
         terminal.note(f"not everything could be read: {missing}")
 
 
-def _listed(looks: Sequence[Look | Outline]) -> JSONObject:
+def _listed(looks: Sequence[Look]) -> JSONObject:
     return {"apiVersion": API_VERSION, "kind": "RolloutStatusList", "items": [one.status.document for one in looks]}
 
 
-def _exit_code(invocation: Invocation, asked: Asked, looks: Sequence[Look | Outline]) -> int:
+def _exit_code(invocation: Invocation, asked: Asked, looks: Sequence[Look]) -> int:
     """What waiting would end with; for what still moves, 3."""
-    endings = [one.ending(asked.wanted) or one.unfinished() for one in looks]
+    endings = [ending_of(one.told, asked.wanted) or unfinished(one.told) for one in looks]
     return told(invocation, endings, [one.status.namespace for one in looks])

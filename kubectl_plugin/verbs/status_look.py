@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 from controller.api.daemonset import Phase
 from controller.api.meta import Key
@@ -19,17 +18,10 @@ from kubectl_plugin.flags import Many, Output
 from kubectl_plugin.paint.sight import Sight
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.status.document import RolloutStatus
-from kubectl_plugin.report.status.endings import Ending, Wanted, ending_of, is_another, overtaken_by, unfinished
-from kubectl_plugin.report.status.line import milestone, progress, status_line
+from kubectl_plugin.report.status.endings import Wanted
 from kubectl_plugin.report.status.reading import rollout_status
-from kubectl_plugin.report.status.stated import (
-    stated_ending,
-    stated_line,
-    stated_progress,
-    stated_status,
-    stated_unfinished,
-    untold_revision,
-)
+from kubectl_plugin.report.status.stated import stated_status
+from kubectl_plugin.report.status.telling import Telling, stated_telling, telling_of
 from kubectl_plugin.report.status.words import runs_without_words, with_words
 from kubectl_plugin.report.survey import Survey, UnreadableSpecError, survey
 from kubectl_plugin.terminal import WIDEST
@@ -69,81 +61,26 @@ class Asked:
 class Look:
     """One object at one moment."""
 
-    survey: Survey
+    told: Telling
     status: RolloutStatus
+    survey: Survey | None = None
+    """None where its nodes cannot be told one by one."""
+    obstacle: str = ""
+    """Why they cannot."""
     absence: str = ""
     """Why no controller seems to be active; asked only while it is Pending."""
 
     @property
     def snapshot(self) -> Snapshot:
-        return self.survey.snapshot
+        return self.told.snapshot
 
     @property
     def phase(self) -> Phase:
-        return self.survey.phase
-
-    @property
-    def line(self) -> str:
-        return status_line(self.survey)
-
-    @property
-    def progress(self) -> str:
-        return progress(self.survey)
+        return self.told.phase
 
     @property
     def doubtful(self) -> bool:
-        return self.survey.doubtful
-
-    @property
-    def milestone(self) -> str:
-        """Changes when `line` is worth printing again."""
-        return milestone(self.survey)
-
-    def ending(self, wanted: Wanted) -> Ending | None:
-        if is_another(self.snapshot.daemonset, wanted):
-            return overtaken_by(self.snapshot.daemonset, wanted)
-        if wanted.revision is not None and self.survey.current is None:
-            return untold_revision(self.status.name)
-        return ending_of(self.survey, wanted)
-
-    def unfinished(self, after: str = "") -> Ending:
-        return unfinished(self.survey, after)
-
-
-@dataclass(frozen=True)
-class Outline:
-    """The same of one whose nodes cannot be told one by one: what the controller itself says of it."""
-
-    snapshot: Snapshot
-    status: RolloutStatus
-    obstacle: str
-    """Why they cannot."""
-    absence: str = ""
-    doubtful: ClassVar = False
-
-    @property
-    def phase(self) -> Phase:
-        return Phase(self.status.phase)
-
-    @property
-    def line(self) -> str:
-        return stated_line(self.status)
-
-    @property
-    def progress(self) -> str:
-        return stated_progress(self.status)
-
-    @property
-    def milestone(self) -> str:
-        return stated_progress(self.status) if self.phase is Phase.PROGRESSING else self.line
-
-    def ending(self, wanted: Wanted) -> Ending | None:
-        if is_another(self.snapshot.daemonset, wanted):
-            return overtaken_by(self.snapshot.daemonset, wanted)
-        return stated_ending(self.snapshot, self.status, wanted)
-
-    def unfinished(self, after: str = "") -> Ending:
-        return stated_unfinished(self.status, after)
+        return self.survey is not None and self.survey.doubtful
 
 
 @dataclass(frozen=True)
@@ -179,34 +116,36 @@ async def look(
     *,
     words: LastWords | None = None,
     attendance: Callable[[float], Awaitable[str | None]] | None = None,
-) -> Look | Outline:
+) -> Look:
     """`words`, `attendance`: what remembers from one look to the next."""
-    ask = attendance or partial(controller.absence, invocation.session)
-    name = snapshot.daemonset.name
-    obstacle = f"the nodes of {name} cannot be told without the right to list pods"
-    try:
-        surveyed = survey(snapshot, asked.by) if snapshot.pods_readable else None
-    except UnreadableSpecError as error:
-        surveyed, obstacle = None, error.message
-    if surveyed is None:
-        stated = stated_status(snapshot)
-        absence = await ask(snapshot.now) if stated.phase == Phase.PENDING else None
-        return Outline(snapshot, stated, obstacle, absence or "")
-    told = rollout_status(surveyed)
-    runs = runs_without_words(told)
+    surveyed, obstacle = _by_node(snapshot, asked.by)
+    told = telling_of(surveyed) if surveyed else stated_telling(snapshot)
+    status = rollout_status(surveyed) if surveyed else stated_status(told)
+    runs = runs_without_words(status)
     if asked.logs and runs:
-        told = with_words(told, await (words or LastWords(invocation.session)).of(runs))
+        status = with_words(status, await (words or LastWords(invocation.session)).of(runs))
     elif runs:
-        told = with_words(told, {})
-    absence = await ask(snapshot.now) if surveyed.phase is Phase.PENDING else None
-    return Look(surveyed, told, absence or "")
+        status = with_words(status, {})
+    ask = attendance or partial(controller.absence, invocation.session)
+    absence = await ask(snapshot.now) if told.phase is Phase.PENDING else None
+    return Look(told, status, surveyed, obstacle, absence or "")
 
 
-def sight(invocation: Invocation, one: Look) -> Sight:
+def _by_node(snapshot: Snapshot, by: str) -> tuple[Survey | None, str]:
+    """Or else why nothing can be told node by node."""
+    if not snapshot.pods_readable:
+        return None, f"the nodes of {snapshot.daemonset.name} cannot be told without the right to list pods"
+    try:
+        return survey(snapshot, by), ""
+    except UnreadableSpecError as error:
+        return None, error.message
+
+
+def sight(invocation: Invocation, one: Look, surveyed: Survey) -> Sight:
     """As it is painted on this terminal."""
     terminal, wide = invocation.terminal, invocation.output is Output.WIDE
     return Sight(
-        survey=one.survey,
+        survey=surveyed,
         status=one.status,
         width=WIDEST if wide else terminal.width,
         only_ascii=terminal.ascii,

@@ -18,18 +18,18 @@ from kubectl_plugin.paint.status_block import Detail, outline, status_block
 from kubectl_plugin.paint.style import DIM
 from kubectl_plugin.paint.table import clean
 from kubectl_plugin.terminal import Terminal
-from kubectl_plugin.verbs.status_look import Look, Outline, sight
+from kubectl_plugin.verbs.status_look import Look, sight
 
 HEARTBEAT: Final = 30.0
 """Seconds of quiet after which a log gets a line all the same: some tools end a job that says nothing."""
 
 
 class Screen(Protocol):
-    def show(self, looks: Sequence[Look | Outline], trouble: str) -> None:
+    def show(self, looks: Sequence[Look], trouble: str) -> None:
         """How it stands now. `trouble`: why it may be out of date."""
         ...
 
-    def close(self, looks: Sequence[Look | Outline]) -> None:
+    def close(self, looks: Sequence[Look]) -> None:
         """For the last time."""
         ...
 
@@ -40,9 +40,9 @@ class _Obstacles:
     def __init__(self, terminal: Terminal) -> None:
         self._terminal, self._said = terminal, set[str]()
 
-    def tell(self, looks: Sequence[Look | Outline]) -> None:
+    def tell(self, looks: Sequence[Look]) -> None:
         for look in looks:
-            if isinstance(look, Outline) and look.obstacle not in self._said:
+            if look.obstacle and look.obstacle not in self._said:
                 self._said.add(look.obstacle)
                 self._terminal.note(look.obstacle)
 
@@ -57,7 +57,7 @@ class Lines:
         self._trouble = ""
         self._obstacles = _Obstacles(self._terminal)
 
-    def show(self, looks: Sequence[Look | Outline], trouble: str) -> None:
+    def show(self, looks: Sequence[Look], trouble: str) -> None:
         if trouble != self._trouble and trouble:
             self._terminal.note(f"{trouble}; trying on")
         self._trouble = trouble
@@ -65,19 +65,19 @@ class Lines:
         for look in looks:
             self._tell(look)
 
-    def close(self, looks: Sequence[Look | Outline]) -> None:
+    def close(self, looks: Sequence[Look]) -> None:
         self.show(looks, "")
 
-    def _tell(self, look: Look | Outline) -> None:
+    def _tell(self, look: Look) -> None:
         now, status = look.snapshot.now, look.status
         name = f"{status.namespace}/{status.name}" if self._several else status.name
-        reached = look.milestone
+        reached = look.told.milestone
         before, since, last = self._said.get(name, ("", now, now))
         if reached != before:
-            self._say(now, f"{name} {look.line}")
+            self._say(now, f"{name} {look.told.line}")
             self._said[name] = (reached, now, now)
         elif now - last >= HEARTBEAT:
-            self._say(now, f"{name} {look.progress} (no change for {short(now - since)})")
+            self._say(now, f"{name} {look.told.progress} (no change for {short(now - since)})")
             self._said[name] = (before, since, now)
 
     def _say(self, now: float, line: str) -> None:
@@ -93,7 +93,7 @@ class Documents:
         self._obstacles = _Obstacles(self._terminal)
         self._said: dict[tuple[str, str], tuple[bytes, float]] = {}
 
-    def show(self, looks: Sequence[Look | Outline], trouble: str) -> None:
+    def show(self, looks: Sequence[Look], trouble: str) -> None:
         self._obstacles.tell(looks)
         for look in looks:
             now, key = look.snapshot.now, (look.status.namespace, look.status.name)
@@ -104,7 +104,7 @@ class Documents:
                 self._terminal.flush()
                 self._said[key] = (line, now)
 
-    def close(self, looks: Sequence[Look | Outline]) -> None:
+    def close(self, looks: Sequence[Look]) -> None:
         self.show(looks, "")
 
 
@@ -115,7 +115,7 @@ class Block:
         self._invocation = invocation
         self._live = scope.enter_context(LiveBlock(invocation.terminal.console))
 
-    def show(self, looks: Sequence[Look | Outline], trouble: str) -> None:
+    def show(self, looks: Sequence[Look], trouble: str) -> None:
         now = self._invocation.terminal.now()
         header = Text(f"{clock(now)}  watching, Ctrl-C to stop", DIM)
         if trouble:
@@ -124,21 +124,21 @@ class Block:
         shapes = ([header, *self._lines(looks, detail)] for detail in sorted(Detail, reverse=True))
         self._draw(next((lines for lines in shapes if len(lines) <= room), [header, *self._lines(looks)]))
 
-    def close(self, looks: Sequence[Look | Outline]) -> None:
+    def close(self, looks: Sequence[Look]) -> None:
         """All of it, however long: now it may scroll."""
         self._draw(self._lines(looks))
 
-    def _lines(self, looks: Sequence[Look | Outline], detail: Detail = Detail.ALL) -> list[Text]:
+    def _lines(self, looks: Sequence[Look], detail: Detail = Detail.ALL) -> list[Text]:
         lines: list[Text] = []
         for index, look in enumerate(looks):
             lines += [Text("")] if index and detail is not Detail.HEADLINE else []
             lines += self._block(look, detail)
         return lines
 
-    def _block(self, look: Look | Outline, detail: Detail) -> list[Text]:
+    def _block(self, look: Look, detail: Detail) -> list[Text]:
         terminal = self._invocation.terminal
-        if isinstance(look, Look):
-            return status_block(sight(self._invocation, look), detail)
+        if look.survey is not None:
+            return status_block(sight(self._invocation, look, look.survey), detail)
         head = outline(look.status, width=terminal.width, only_ascii=terminal.ascii)
         return [head] if detail is Detail.HEADLINE else [head, clean(look.obstacle, terminal.ascii)]
 

@@ -19,10 +19,18 @@ from kubectl_plugin.cluster.last_words import LastWords
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.status.endings import Ending, Wanted, gone, named_apart, unattended
+from kubectl_plugin.report.status.endings import (
+    Ending,
+    Wanted,
+    ending_of,
+    gone,
+    named_apart,
+    unattended,
+    unfinished,
+)
 from kubectl_plugin.report.survey import Survey
 from kubectl_plugin.verbs.deadline import Deadline
-from kubectl_plugin.verbs.status_look import Asked, Look, Outline, chosen, look
+from kubectl_plugin.verbs.status_look import Asked, Look, chosen, look
 from kubectl_plugin.verbs.status_screens import Screen, screen
 
 TICK: Final = 1.0
@@ -120,24 +128,24 @@ class _Watch:
             pause = min(max(TICK, REST * took), self._deadline.left)
             await self._follow.changed(pause, apart=max(APART, REST * took))
 
-    async def _look(self, snapshot: Snapshot | None) -> Look | Outline | None:
+    async def _look(self, snapshot: Snapshot | None) -> Look | None:
         if snapshot is None:
             return None
         return await look(
             self._invocation, self._asked, snapshot, words=self._words, attendance=self._attendance.absence
         )
 
-    def _unfinished(self, one: Look | Outline | None, late: bool) -> Ending:
+    def _unfinished(self, one: Look | None, late: bool) -> Ending:
         assert one is not None, "what is gone has an ending"
-        return one.unfinished(self._asked.timeout if late else "")
+        return unfinished(one.told, self._asked.timeout if late else "")
 
-    def _ending(self, name: str, one: Look | Outline | None, wanted: Wanted) -> Ending | None:
+    def _ending(self, name: str, one: Look | None, wanted: Wanted) -> Ending | None:
         if one is None:
             return gone(name)
         pending = self._attendance.pending_for(one)
         if pending >= UNATTENDED and one.absence:
             return unattended(name, one.absence)
-        return one.ending(wanted)
+        return ending_of(one.told, wanted)
 
 
 class Attendance:
@@ -157,7 +165,7 @@ class Attendance:
             self._asked = now
         return self._absence
 
-    def pending_for(self, one: Look | Outline | Survey) -> float:
+    def pending_for(self, one: Look | Survey) -> float:
         """Seconds; 0 where it is not Pending. Says once that a controller may be missing."""
         key, now = one.snapshot.daemonset.key, one.snapshot.now
         if one.phase is not Phase.PENDING:

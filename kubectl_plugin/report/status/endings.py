@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from controller.api.base import Value
-from controller.api.daemonset import DaemonSet, Phase
-from controller.planner.progress import due_at
-from controller.planner.states import NodeState
+from controller.api.daemonset import Phase
 from kubectl_plugin.failures import CommandError, ExitCode
-from kubectl_plugin.report.status.reasons import failing, refusal, rows_in, writes_fail
-from kubectl_plugin.report.survey import Survey
-
-GRACE: Final = 60.0
-"""Seconds by which a deadline may have passed before the controller has noticed."""
+from kubectl_plugin.report.status.telling import Telling
 
 
 class Wanted(Value):
@@ -35,56 +28,11 @@ class Ending(Value):
     warning: str = ""
 
 
-def ending_of(survey: Survey, wanted: Wanted) -> Ending | None:
+def ending_of(told: Telling, wanted: Wanted) -> Ending | None:
     """None while it may still come about by itself."""
-    name = survey.daemonset.name
-    known = survey.phase not in (Phase.PENDING, Phase.TERMINATING)
-    if known and wanted.revision is not None and survey.current != wanted.revision:
-        words = f"revision {wanted.revision} of {name} is not the one that is rolled out: it is {survey.current} now"
-        return _failed(ExitCode.REFUSED, words)
-    match survey.phase:
-        case Phase.HEALTHY | Phase.HELD | Phase.PAUSED | Phase.MANUAL if not survey.agreed:
-            return None
-        case Phase.HEALTHY:
-            return well(name, survey.counts.desired)
-        case Phase.HELD if not wanted.require_full:
-            return Ending(code=ExitCode.DONE)
-        case Phase.HELD:
-            return _ended(survey, ExitCode.WAITING, f"is held at {_on_it(survey)}", go_on(survey.daemonset))
-        case Phase.PAUSED:
-            return _ended(survey, ExitCode.WAITING, f"is paused at {_on_it(survey)}", "resume")
-        case Phase.MANUAL:
-            words = f"waits for pods to be deleted, updateStrategy is OnDelete: {_on_it(survey)}"
-            return _ended(survey, ExitCode.WAITING, words, "nodes", "--only", "next")
-        case Phase.STALLED if survey.standing.refused:
-            words = f"is refused: {refusal(survey.standing.refused)}"
-            return _ended(survey, ExitCode.STUCK, words, _way_back(survey))
-        case Phase.STALLED if is_certain(survey):
-            return _ended(
-                survey, ExitCode.STUCK, f"stalled at {_of_target(survey)}{_writes(survey)}", _way_back(survey)
-            )
-        case Phase.TERMINATING:
-            return gone(name)
-    return _failing_fast(survey) if wanted.fail_fast else None
-
-
-def well(name: str, desired: int) -> Ending:
-    """All of it is done, which may be nothing at all."""
-    nowhere = "" if desired else f"no node is eligible for daemonset.apps.kruise.io/{name}: it runs nowhere"
-    return Ending(code=ExitCode.DONE, warning=nowhere)
-
-
-def is_another(daemonset: DaemonSet, wanted: Wanted) -> bool:
-    """Whether this is not the spec that is waited for."""
-    return wanted.generation not in (None, daemonset.generation)
-
-
-def overtaken_by(daemonset: DaemonSet, wanted: Wanted) -> Ending | None:
-    """Somebody has changed the spec since; None where the one that is waited for is still to come."""
-    if daemonset.generation < (wanted.generation or 0):
-        return None
-    words = f"{daemonset.name} was changed by somebody else meanwhile (now generation {daemonset.generation})"
-    return _failed(ExitCode.REFUSED, words)
+    if wanted.generation not in (None, told.daemonset.generation):
+        return _overtaken(told, wanted)
+    return _other_revision(told, wanted) or _by_phase(told, wanted)
 
 
 def gone(name: str) -> Ending:
@@ -97,11 +45,11 @@ def unattended(name: str, absence: str) -> Ending:
     return _failed(ExitCode.STUCK, words, "kubectl kruise-ds doctor")
 
 
-def unfinished(survey: Survey, after: str = "") -> Ending:
+def unfinished(told: Telling, after: str = "") -> Ending:
     """It still moves. `after`: how long it was waited for, as it was asked."""
     timed = f"timed out after {after}: " if after else ""
-    words = f"{timed}daemonset.apps.kruise.io/{survey.daemonset.name} is at {_of_target(survey)} ({survey.phase})"
-    return _failed(ExitCode.TIMED_OUT, f"{words}{_writes(survey)}")
+    words = f"daemonset.apps.kruise.io/{told.daemonset.name} is at {_of_target(told)} ({told.phase})"
+    return _failed(ExitCode.TIMED_OUT, f"{timed}{words}{_writes(told)}")
 
 
 def named_apart(endings: Sequence[Ending], namespaces: Sequence[str]) -> list[Ending]:
@@ -111,19 +59,6 @@ def named_apart(endings: Sequence[Ending], namespaces: Sequence[str]) -> list[En
     return [_in_namespace(ending, namespace) for ending, namespace in zip(endings, namespaces, strict=True)]
 
 
-def go_on(daemonset: DaemonSet) -> str:
-    """The verb that lets a rollout go on which is held."""
-    rolling = daemonset.rolling_update
-    return "resume" if rolling is not None and rolling.paused else "promote"
-
-
-def is_certain(survey: Survey) -> bool:
-    """Whether the controller says so too, or would have by now: this machine's clock may be ahead of its own."""
-    rollout = survey.recorded
-    overdue = survey.snapshot.now - due_at(rollout, survey.daemonset.progress_deadline)
-    return rollout.phase == Phase.STALLED or overdue >= GRACE
-
-
 def _in_namespace(ending: Ending, namespace: str) -> Ending:
     error = ending.error
     if error is None:
@@ -131,38 +66,88 @@ def _in_namespace(ending: Ending, namespace: str) -> Ending:
     return _failed(ending.code, f"namespace {namespace}: {error.message}", *error.hints)
 
 
-def _failing_fast(survey: Survey) -> Ending | None:
-    rows = rows_in(survey, NodeState.FAILING)
-    if rows:
-        return _ended(survey, ExitCode.STUCK, f"fails at {_of_target(survey)}: {failing(rows)}", _way_back(survey))
-    if survey.phase is Phase.DEGRADED:
-        return _ended(survey, ExitCode.STUCK, f"is over, but {_unserved(survey)} nodes have no available pod")
+def _by_phase(told: Telling, wanted: Wanted) -> Ending | None:
+    match told.phase:
+        case Phase.HEALTHY | Phase.HELD | Phase.PAUSED | Phase.MANUAL if not told.agreed:
+            return None
+        case Phase.HEALTHY:
+            return _well(told)
+        case Phase.HELD if not wanted.require_full:
+            return Ending(code=ExitCode.DONE)
+        case Phase.HELD:
+            return _ended(told, ExitCode.WAITING, f"is held at {_on_it(told)}", _way_on(told))
+        case Phase.PAUSED:
+            return _ended(told, ExitCode.WAITING, f"is paused at {_on_it(told)}", "resume")
+        case Phase.MANUAL:
+            words = f"waits for pods to be deleted, updateStrategy is OnDelete: {_on_it(told)}"
+            return _ended(told, ExitCode.WAITING, words, "nodes" if told.by_node else "", "--only", "next")
+        case Phase.STALLED if told.refused:
+            return _ended(told, ExitCode.STUCK, f"is refused: {told.refused}", _way_back(told))
+        case Phase.STALLED if told.certain:
+            return _ended(told, ExitCode.STUCK, f"stalled at {_of_target(told)}{_writes(told)}", _way_back(told))
+        case Phase.TERMINATING:
+            return gone(told.daemonset.name)
+        case _ if wanted.fail_fast and told.failing:
+            words = f"fails at {_of_target(told)}: {told.failing}"
+            return _ended(told, ExitCode.STUCK, words, _way_back(told))
+        case Phase.DEGRADED if wanted.fail_fast:
+            words = f"is over, but {told.desired - told.available} nodes have no available pod"
+            return _ended(told, ExitCode.STUCK, words)
     return None
 
 
-def _writes(survey: Survey) -> str:
-    words = writes_fail(survey.daemonset)
-    return f": {words}" if words else ""
+def _overtaken(told: Telling, wanted: Wanted) -> Ending | None:
+    """Somebody has changed the spec since; None where the one that is waited for is still to come."""
+    name, generation = told.daemonset.name, told.daemonset.generation
+    if generation < (wanted.generation or 0):
+        return None
+    words = f"{name} was changed by somebody else meanwhile (now generation {generation})"
+    return _failed(ExitCode.REFUSED, words)
 
 
-def _unserved(survey: Survey) -> int:
-    return survey.counts.desired - survey.counts.available
+def _other_revision(told: Telling, wanted: Wanted) -> Ending | None:
+    """None where it may be this one. Without the right to read the numbers there is nothing to wait for."""
+    name = told.daemonset.name
+    unknown = told.snapshot.revisions_readable and told.phase in (Phase.PENDING, Phase.TERMINATING)
+    if wanted.revision in (None, told.revision) or unknown:
+        return None
+    if told.revision is None:
+        words = f"which revision of {name} is rolled out cannot be told without the right to list controllerrevisions"
+        return _failed(ExitCode.FAILED, words)
+    words = f"revision {wanted.revision} of {name} is not the one that is rolled out: it is {told.revision} now"
+    return _failed(ExitCode.REFUSED, words)
 
 
-def _way_back(survey: Survey) -> str:
-    return "rollback" if survey.previous is not None else ""
+def _well(told: Telling) -> Ending:
+    """All of it is done, which may be nothing at all."""
+    name = told.daemonset.name
+    nowhere = "" if told.desired else f"no node is eligible for daemonset.apps.kruise.io/{name}: it runs nowhere"
+    return Ending(code=ExitCode.DONE, warning=nowhere)
 
 
-def _on_it(survey: Survey) -> str:
-    return f"{survey.counts.updated} of {survey.counts.desired} nodes"
+def _way_on(told: Telling) -> str:
+    rolling = told.daemonset.rolling_update
+    return "resume" if rolling is not None and rolling.paused else "promote"
 
 
-def _of_target(survey: Survey) -> str:
-    return f"{survey.rollout.done} of {survey.rollout.target} nodes"
+def _way_back(told: Telling) -> str:
+    return "rollback" if told.has_former else ""
 
 
-def _ended(survey: Survey, code: int, words: str, verb: str = "", *more: str) -> Ending:
-    name, namespace = survey.daemonset.name, survey.daemonset.namespace
+def _on_it(told: Telling) -> str:
+    return f"{told.updated} of {told.desired} nodes"
+
+
+def _of_target(told: Telling) -> str:
+    return f"{told.done} of {told.target} nodes"
+
+
+def _writes(told: Telling) -> str:
+    return f": {told.writes}" if told.writes else ""
+
+
+def _ended(told: Telling, code: int, words: str, verb: str = "", *more: str) -> Ending:
+    name, namespace = told.daemonset.name, told.daemonset.namespace
     hints = (" ".join(("kubectl kruise-ds", verb, name, *more, "-n", namespace)),) if verb else ()
     return _failed(code, f"rollout of daemonset.apps.kruise.io/{name} {words}", *hints)
 

@@ -1,0 +1,152 @@
+"""Where a rollout is, in one record. What is said of it in a line and how waiting for it ends is decided from this
+alone, whether it was read off the nodes or is the controller's word.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from controller.api.base import Value
+from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase
+from controller.planner.progress import due_at
+from controller.planner.states import NodeState
+from kubectl_plugin.report.last_action import paused_words
+from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.stated import refusal_of, stated
+from kubectl_plugin.report.status.reasons import failing, reason_of, refusal, rows_in, stated_why, writes_fail
+from kubectl_plugin.report.survey import Survey
+
+GRACE: Final = 60.0
+"""Seconds by which a deadline may have passed before the controller has noticed."""
+
+
+class Telling(Value):
+    """Made by `telling_of` or `stated_telling`."""
+
+    snapshot: Snapshot
+    phase: Phase
+    revision: int | None
+    """Number of the one that is rolled out; None where nobody can tell."""
+    desired: int
+    target: int
+    done: int
+    updated: int
+    """`done` are of `target`, these of `desired`."""
+    available: int
+    moving: str
+    """How many nodes are on their way."""
+    why: str
+    """Empty where nothing is waited for."""
+    failing: str = ""
+    """The nodes that do not get well by waiting."""
+    refused: str = ""
+    """What is said of a spec that nothing can be done with."""
+    by_node: bool = False
+    """Whether it was read off the nodes."""
+    has_former: bool = False
+    """Whether one knows of a revision to go back to."""
+    agreed: bool = True
+    """Whether the controller says the same."""
+    certain: bool = True
+    """Whether it is Stalled beyond doubt, if it is."""
+
+    @property
+    def daemonset(self) -> DaemonSet:
+        return self.snapshot.daemonset
+
+    @property
+    def writes(self) -> str:
+        """What the server says to the controller's writes; empty while they succeed."""
+        return writes_fail(self.daemonset)
+
+    @property
+    def progress(self) -> str:
+        """`Progressing 4/8 updated`."""
+        return f"{self.phase} {self.done}/{self.target} updated"
+
+    @property
+    def line(self) -> str:
+        """`Progressing 4/8 updated, 1 updating, 1 failing (c-04 CrashLoopBackOff)`: no ages, so that it changes only
+        when something happens.
+        """
+        moved = f"{self.progress}, {self.moving}" if self.moving else self.progress
+        return f"{moved}: {self.why}" if self.why else moved
+
+    @property
+    def milestone(self) -> str:
+        """Changes when `line` is worth printing again: not with every pod that comes or goes on the way."""
+        if self.phase is not Phase.PROGRESSING:
+            return self.line
+        return f"{self.progress} {self.failing} {bool(self.writes)}"
+
+
+def telling_of(survey: Survey) -> Telling:
+    """Read off the nodes."""
+    counts = survey.counts
+    return Telling(
+        snapshot=survey.snapshot,
+        phase=survey.phase,
+        revision=survey.current,
+        desired=counts.desired,
+        target=survey.rollout.target,
+        done=survey.rollout.done,
+        updated=counts.updated,
+        available=counts.available,
+        moving=_moving(survey),
+        why=_why(survey),
+        failing=failing(rows_in(survey, NodeState.FAILING)),
+        refused=refusal(survey.standing.refused),
+        by_node=True,
+        has_former=survey.former is not None,
+        agreed=survey.agreed,
+        certain=is_certain(survey),
+    )
+
+
+def stated_telling(snapshot: Snapshot) -> Telling:
+    """The controller's own account, for where the nodes cannot be told one by one."""
+    daemonset, rollout = snapshot.daemonset, stated(snapshot.daemonset)
+    status = daemonset.status or DaemonSetStatus()
+    updating = max(min(status.updated_number_scheduled, status.desired_number_scheduled) - rollout.done, 0)
+    of_this_spec = (one.revision.number for one in snapshot.revisions if one.revision.identity == daemonset.identity)
+    return Telling(
+        snapshot=snapshot,
+        phase=Phase(rollout.phase),
+        revision=next(of_this_spec, None),
+        desired=status.desired_number_scheduled,
+        target=rollout.target,
+        done=rollout.done,
+        updated=rollout.done,
+        available=status.number_available,
+        moving=f"{updating} updating" if updating else "",
+        why=stated_why(snapshot),
+        refused=refusal(refusal_of(daemonset)),
+    )
+
+
+def is_certain(survey: Survey) -> bool:
+    """Whether the controller says so too, or would have by now: this machine's clock may be ahead of its own."""
+    rollout = survey.recorded
+    overdue = survey.snapshot.now - due_at(rollout, survey.daemonset.progress_deadline)
+    return rollout.phase == Phase.STALLED or overdue >= GRACE
+
+
+def _moving(survey: Survey) -> str:
+    """The line tells of the nodes only while they change; else of why they do not."""
+    if survey.phase is not Phase.PROGRESSING:
+        return ""
+    counts, failed = survey.counts, rows_in(survey, NodeState.FAILING)
+    parts = [f"{counts.updating} updating"]
+    parts += [f"{counts.missing} missing"] if counts.missing else []
+    parts += [f"{len(failed)} failing ({failing(failed)})"] if failed else []
+    return ", ".join(parts)
+
+
+def _why(survey: Survey) -> str:
+    paused = paused_words(survey.daemonset)
+    match survey.phase:
+        case Phase.PROGRESSING:
+            return writes_fail(survey.daemonset) or paused
+        case Phase.PAUSED:
+            return reason_of(survey).text
+    return "; ".join(filter(None, (reason_of(survey).text, paused)))
