@@ -24,26 +24,11 @@ from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.node_row import NodeRow, RowReader
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 from kubectl_plugin.report.stated import is_observed, refusal_of, stated
+from kubectl_plugin.report.status.document import NodeCounts
 
 
 class UnreadableSpecError(CommandError):
     """Placement, selector or limits are not what they should be; nothing can be told node by node."""
-
-
-class Counts(Value):
-    """Of nodes. `updated`, `updating`, `failing`, `next`, `old` and `missing` add up to `desired`."""
-
-    desired: int
-    target: int
-    updated: int
-    updating: int
-    failing: int
-    next: int
-    old: int
-    missing: int
-    available: int
-    unplanned: int
-    """Of the updated ones, those on which partition or selector would not have had the new revision."""
 
 
 class Survey(Value, dict=True, gc=True):
@@ -87,12 +72,12 @@ class Survey(Value, dict=True, gc=True):
         return self.former.revision.number if self.former else None
 
     @cached_property
-    def counts(self) -> Counts:
+    def counts(self) -> NodeCounts:
         tally = dict.fromkeys(NodeState, 0)
         for row in self.rows:
             tally[row.state] += 1
         unseen = self.standing.desired - self.board.budget.desired
-        return Counts(
+        return NodeCounts(
             desired=self.standing.desired,
             target=self.standing.target,
             updated=tally[NodeState.UPDATED] + tally[NodeState.UNPLANNED],

@@ -19,8 +19,7 @@ from kubectl_plugin.paint.sight import Sight
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.status.document import RolloutStatus
 from kubectl_plugin.report.status.endings import Wanted
-from kubectl_plugin.report.status.reading import rollout_status
-from kubectl_plugin.report.status.stated import stated_status
+from kubectl_plugin.report.status.reading import rollout_status, stated_status
 from kubectl_plugin.report.status.telling import Telling, stated_telling, telling_of
 from kubectl_plugin.report.status.words import runs_without_words, with_words
 from kubectl_plugin.report.survey import Survey, UnreadableSpecError, survey
@@ -120,7 +119,7 @@ async def look(
     """`words`, `attendance`: what remembers from one look to the next."""
     surveyed, obstacle = _by_node(snapshot, asked.by)
     told = telling_of(surveyed) if surveyed else stated_telling(snapshot)
-    status = rollout_status(surveyed) if surveyed else stated_status(told)
+    status = rollout_status(told, surveyed) if surveyed else stated_status(told)
     runs = runs_without_words(status)
     if asked.logs and runs:
         status = with_words(status, await (words or LastWords(invocation.session)).of(runs))

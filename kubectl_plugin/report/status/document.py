@@ -1,7 +1,6 @@
 """`RolloutStatus`: what `status -o json` prints, one documented record of a rollout.
 
-Within `kruise-ds/v1` keys are only added, never renamed. `nodes.updated`, `updating`, `failing`, `next`, `old` and
-`missing` add up to `desired`.
+Within `kruise-ds/v1` keys are only added, never renamed.
 """
 
 from __future__ import annotations
@@ -44,6 +43,8 @@ class Strategy(Value, rename="camel"):
 
 
 class NodeCounts(Value, rename="camel"):
+    """`updated`, `updating`, `failing`, `next`, `old` and `missing` add up to `desired`."""
+
     desired: int
     target: int
     updated: int
@@ -53,6 +54,7 @@ class NodeCounts(Value, rename="camel"):
     old: int
     available: int
     unplanned: int
+    """Of the updated ones, those on which partition or selector would not have had the new revision."""
     missing: int
 
 

@@ -91,7 +91,7 @@ def _by_phase(told: Telling, wanted: Wanted) -> Ending | None:
             words = f"fails at {_of_target(told)}: {told.failing}"
             return _ended(told, ExitCode.STUCK, words, _way_back(told))
         case Phase.DEGRADED if wanted.fail_fast:
-            words = f"is over, but {told.desired - told.available} nodes have no available pod"
+            words = f"is over, but {told.counts.desired - told.counts.available} nodes have no available pod"
             return _ended(told, ExitCode.STUCK, words)
     return None
 
@@ -120,9 +120,8 @@ def _other_revision(told: Telling, wanted: Wanted) -> Ending | None:
 
 def _well(told: Telling) -> Ending:
     """All of it is done, which may be nothing at all."""
-    name = told.daemonset.name
-    nowhere = "" if told.desired else f"no node is eligible for daemonset.apps.kruise.io/{name}: it runs nowhere"
-    return Ending(code=ExitCode.DONE, warning=nowhere)
+    nowhere = f"no node is eligible for daemonset.apps.kruise.io/{told.daemonset.name}: it runs nowhere"
+    return Ending(code=ExitCode.DONE, warning="" if told.counts.desired else nowhere)
 
 
 def _way_on(told: Telling) -> str:
@@ -131,15 +130,15 @@ def _way_on(told: Telling) -> str:
 
 
 def _way_back(told: Telling) -> str:
-    return "rollback" if told.has_former else ""
+    return "rollback" if told.previous is not None else ""
 
 
 def _on_it(told: Telling) -> str:
-    return f"{told.updated} of {told.desired} nodes"
+    return f"{told.counts.updated} of {told.counts.desired} nodes"
 
 
 def _of_target(told: Telling) -> str:
-    return f"{told.done} of {told.target} nodes"
+    return f"{told.done} of {told.counts.target} nodes"
 
 
 def _writes(told: Telling) -> str:

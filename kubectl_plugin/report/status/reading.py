@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
+from msgspec.structs import replace
 
 from controller.api.base import JSON
-from controller.api.daemonset import Phase, Rollout
-from controller.planner.budget import Budget
+from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
+from controller.planner.budget import Budget, budget_of
 from controller.planner.states import NodeState
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.documents import API_VERSION
@@ -16,11 +16,11 @@ from kubectl_plugin.report.last_action import pause_of
 from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.revisions.images import images_of
 from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.stated import stated
 from kubectl_plugin.report.status.document import (
     BudgetUse,
     Group,
     ImageChange,
-    NodeCounts,
     Pause,
     Problem,
     RevisionNumbers,
@@ -28,38 +28,59 @@ from kubectl_plugin.report.status.document import (
     StepsNow,
     Strategy,
 )
-from kubectl_plugin.report.status.reasons import WRITES_FAIL, reason_of, writes_fail
+from kubectl_plugin.report.status.reasons import WRITES_FAIL, Reason, reason_of, writes_fail
+from kubectl_plugin.report.status.telling import Telling
 from kubectl_plugin.report.steps import steps_of
 from kubectl_plugin.report.survey import Survey
 
 
-def rollout_status(survey: Survey) -> RolloutStatus:
-    """The record of one look."""
-    daemonset, counts, rollout = survey.daemonset, survey.counts, survey.recorded
-    reason = reason_of(survey)
+def rollout_status(told: Telling, survey: Survey) -> RolloutStatus:
+    """What `told` was read off as well."""
+    board = survey.board
+    document = _document(
+        told, survey.recorded, board.budget, board.revision.hash, reason=reason_of(survey), use=_budget(survey)
+    )
+    groups = _groups(survey.rows) if survey.snapshot.nodes is not None else ()
+    return replace(document, images=_images(survey), groups=groups, problems=_problems(survey))
+
+
+def stated_status(told: Telling) -> RolloutStatus:
+    """By the controller's own account, for who may not read pods, and for unreadable specs: no nodes by name, no
+    problems. The counts add up all the same.
+    """
+    counts, limits = told.daemonset.status or DaemonSetStatus(), _limits(told)
+    reason, use = Reason(word="AsStated", text=told.why), _stated_budget(limits, counts)
+    return _document(told, stated(told.daemonset), limits, counts.update_revision, reason=reason, use=use)
+
+
+def _document(
+    told: Telling, rollout: Rollout, limits: Budget, hash_: str, *, reason: Reason, use: BudgetUse
+) -> RolloutStatus:
+    """`rollout`: the controller's record."""
+    snapshot, daemonset = told.snapshot, told.daemonset
     return RolloutStatus(
         api_version=API_VERSION,
         kind="RolloutStatus",
         namespace=daemonset.namespace,
         name=daemonset.name,
         generation=daemonset.generation,
-        phase=survey.phase.value,
-        since=rollout.last_transition_time if rollout.phase == survey.phase else None,
+        phase=told.phase.value,
+        since=rollout.last_transition_time if rollout.phase == told.phase else None,
         reason=reason.word,
         message=reason.text,
-        revision=RevisionNumbers(current=survey.current, hash=survey.board.revision.hash, previous=survey.previous),
-        images=_images(survey),
-        strategy=strategy_of(survey.snapshot, survey.board.budget),
-        nodes=NodeCounts(**msgspec.structs.asdict(counts)),
-        budget=_budget(survey),
-        groups=_groups(survey.rows) if survey.snapshot.nodes is not None else (),
-        problems=_problems(survey),
-        steps=steps_now(survey.snapshot, survey.board.budget.desired),
+        revision=RevisionNumbers(current=told.revision, hash=hash_, previous=told.previous),
+        images={},
+        strategy=_strategy(snapshot, limits),
+        nodes=told.counts,
+        budget=use,
+        groups=(),
+        problems=(),
+        steps=_steps(snapshot, limits.desired),
         started_at=rollout.start_time,
         last_progress_at=rollout.last_progress_time,
         completed_at=rollout.completion_time,
-        paused=paused_by(survey.snapshot, rollout),
-        unreadable=survey.snapshot.missing_rights,
+        paused=_paused(snapshot, rollout),
+        unreadable=snapshot.missing_rights,
     )
 
 
@@ -68,6 +89,22 @@ def _budget(survey: Survey) -> BudgetUse:
     most = board.budget.max_surge if board.surging else board.budget.max_unavailable
     by = board.mid_surge if board.surging else board.unserved_nodes
     return BudgetUse(max=most, used=len(by), by=tuple(sorted(by)))
+
+
+def _stated_budget(limits: Budget, counts: DaemonSetStatus) -> BudgetUse:
+    """Who uses it is not known, nor how much of maxSurge is in use."""
+    if limits.max_surge:
+        return BudgetUse(max=limits.max_surge, used=None, by=())
+    unserved = max(counts.desired_number_scheduled - counts.number_available, 0)
+    return BudgetUse(max=limits.max_unavailable, used=unserved, by=())
+
+
+def _limits(told: Telling) -> Budget:
+    """All 0 where they cannot be read."""
+    try:
+        return budget_of(told.daemonset, told.counts.desired)
+    except ValueError:
+        return Budget(desired=told.counts.desired, max_unavailable=0, max_surge=0, partition=0, burst=0)
 
 
 def _groups(rows: Iterable[NodeRow]) -> tuple[Group, ...]:
@@ -122,7 +159,7 @@ def _images(survey: Survey) -> dict[str, ImageChange]:
     }
 
 
-def strategy_of(snapshot: Snapshot, budget: Budget) -> Strategy:
+def _strategy(snapshot: Snapshot, budget: Budget) -> Strategy:
     """`budget`: the limits in nodes."""
     daemonset, rolling = snapshot.daemonset, snapshot.daemonset.rolling_update
     return Strategy(
@@ -143,7 +180,7 @@ def _selector(document: JSON) -> JSON:
     return document
 
 
-def steps_now(snapshot: Snapshot, desired: int) -> StepsNow | None:
+def _steps(snapshot: Snapshot, desired: int) -> StepsNow | None:
     """A list of steps that cannot be read is none: `promote` says what is wrong with it."""
     daemonset, rolling = snapshot.daemonset, snapshot.daemonset.rolling_update
     if rolling is None:
@@ -157,7 +194,7 @@ def steps_now(snapshot: Snapshot, desired: int) -> StepsNow | None:
     return StepsNow(values=steps.values, index=steps.index, count=steps.count, next=steps.next)
 
 
-def paused_by(snapshot: Snapshot, rollout: Rollout) -> Pause | None:
+def _paused(snapshot: Snapshot, rollout: Rollout) -> Pause | None:
     """`rollout`: the controller's record."""
     rolling = snapshot.daemonset.rolling_update
     if rolling is None or not rolling.paused:

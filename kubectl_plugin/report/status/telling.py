@@ -7,12 +7,13 @@ from __future__ import annotations
 from typing import Final
 
 from controller.api.base import Value
-from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase
+from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout
 from controller.planner.progress import due_at
 from controller.planner.states import NodeState
 from kubectl_plugin.report.last_action import paused_words
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.stated import refusal_of, stated
+from kubectl_plugin.report.status.document import NodeCounts
 from kubectl_plugin.report.status.reasons import failing, reason_of, refusal, rows_in, stated_why, writes_fail
 from kubectl_plugin.report.survey import Survey
 
@@ -27,12 +28,9 @@ class Telling(Value):
     phase: Phase
     revision: int | None
     """Number of the one that is rolled out; None where nobody can tell."""
-    desired: int
-    target: int
+    counts: NodeCounts
     done: int
-    updated: int
-    """`done` are of `target`, these of `desired`."""
-    available: int
+    """Of `counts.target`."""
     moving: str
     """How many nodes are on their way."""
     why: str
@@ -43,8 +41,8 @@ class Telling(Value):
     """What is said of a spec that nothing can be done with."""
     by_node: bool = False
     """Whether it was read off the nodes."""
-    has_former: bool = False
-    """Whether one knows of a revision to go back to."""
+    previous: int | None = None
+    """Number of a revision to go back to."""
     agreed: bool = True
     """Whether the controller says the same."""
     certain: bool = True
@@ -62,7 +60,7 @@ class Telling(Value):
     @property
     def progress(self) -> str:
         """`Progressing 4/8 updated`."""
-        return f"{self.phase} {self.done}/{self.target} updated"
+        return f"{self.phase} {self.done}/{self.counts.target} updated"
 
     @property
     def line(self) -> str:
@@ -82,22 +80,18 @@ class Telling(Value):
 
 def telling_of(survey: Survey) -> Telling:
     """Read off the nodes."""
-    counts = survey.counts
     return Telling(
         snapshot=survey.snapshot,
         phase=survey.phase,
         revision=survey.current,
-        desired=counts.desired,
-        target=survey.rollout.target,
+        counts=survey.counts,
         done=survey.rollout.done,
-        updated=counts.updated,
-        available=counts.available,
         moving=_moving(survey),
         why=_why(survey),
         failing=failing(rows_in(survey, NodeState.FAILING)),
         refused=refusal(survey.standing.refused),
         by_node=True,
-        has_former=survey.former is not None,
+        previous=survey.previous,
         agreed=survey.agreed,
         certain=is_certain(survey),
     )
@@ -106,19 +100,15 @@ def telling_of(survey: Survey) -> Telling:
 def stated_telling(snapshot: Snapshot) -> Telling:
     """The controller's own account, for where the nodes cannot be told one by one."""
     daemonset, rollout = snapshot.daemonset, stated(snapshot.daemonset)
-    status = daemonset.status or DaemonSetStatus()
-    updating = max(min(status.updated_number_scheduled, status.desired_number_scheduled) - rollout.done, 0)
+    counts = _stated_counts(daemonset.status or DaemonSetStatus(), rollout)
     of_this_spec = (one.revision.number for one in snapshot.revisions if one.revision.identity == daemonset.identity)
     return Telling(
         snapshot=snapshot,
         phase=Phase(rollout.phase),
         revision=next(of_this_spec, None),
-        desired=status.desired_number_scheduled,
-        target=rollout.target,
+        counts=counts,
         done=rollout.done,
-        updated=rollout.done,
-        available=status.number_available,
-        moving=f"{updating} updating" if updating else "",
+        moving=f"{counts.updating} updating" if counts.updating else "",
         why=stated_why(snapshot),
         refused=refusal(refusal_of(daemonset)),
     )
@@ -129,6 +119,26 @@ def is_certain(survey: Survey) -> bool:
     rollout = survey.recorded
     overdue = survey.snapshot.now - due_at(rollout, survey.daemonset.progress_deadline)
     return rollout.phase == Phase.STALLED or overdue >= GRACE
+
+
+def _stated_counts(status: DaemonSetStatus, rollout: Rollout) -> NodeCounts:
+    """Nodes with a new pod that is not available yet are told as updating, with an old one as old."""
+    desired = status.desired_number_scheduled
+    updated = min(status.updated_number_scheduled, desired)
+    done = min(rollout.done, updated)
+    missing = max(desired - status.current_number_scheduled, 0)
+    return NodeCounts(
+        desired=desired,
+        target=rollout.target,
+        updated=done,
+        updating=updated - done,
+        failing=0,
+        next=0,
+        old=desired - updated - missing,
+        available=status.number_available,
+        unplanned=0,
+        missing=missing,
+    )
 
 
 def _moving(survey: Survey) -> str:
