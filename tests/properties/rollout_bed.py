@@ -11,7 +11,6 @@ import logging
 import traceback
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
-from math import inf
 from typing import Any, TypeVar
 from unittest.mock import patch
 
@@ -152,7 +151,7 @@ class Stage:
 
     def _planned(self, world: World) -> Plan:
         """Stands before the planner only to note the moment of the decision."""
-        self.chronicle.decided(place for place, until in world.held_back.items() if until == inf)
+        self.chronicle.decided()
         return plan(world)
 
     def _written(self, change: Change, server: Chronicle) -> None:

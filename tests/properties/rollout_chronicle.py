@@ -8,7 +8,7 @@ does not listen although nothing hinders it breaks that one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -89,8 +89,6 @@ class Chronicle:
     """Versions that the controller has written, and knows that it has."""
     blind: set[int] = field(default_factory=set)
     """Those that it had not been told of when it decided last."""
-    under_way: set[str] = field(default_factory=set)
-    """Places (nodes, uids of pods) of writes that an earlier plan began: they may be done after this one."""
     beside_the_sick: set[str] = field(default_factory=set)
     """uids of pods that were created beside an old one that served nobody."""
     strikes: list[Strike] = field(default_factory=list)
@@ -114,9 +112,8 @@ class Chronicle:
         self._seen.clear()
         self.answered.clear()
 
-    def decided(self, under_way: Iterable[str]) -> None:
-        """The controller has just made a plan, while the server has not answered what it did in these places."""
-        self.under_way = set(under_way)
+    def decided(self) -> None:
+        """The controller has just made a plan."""
         self.decided_at, self._known = self.cluster.clock(), dict(self.heard)
         self.written_since.clear()
         unheard = self._entries_after(self._known, PODS, REVISIONS)
