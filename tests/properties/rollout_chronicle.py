@@ -46,6 +46,25 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Decision:
+    """A plan of the controller. Each write is judged by the one that it comes from, however late it gets through."""
+
+    at: float
+    known: dict[str, int]
+    """Resource -> version up to which the controller had been told."""
+    version: int
+    """Of the server."""
+    blind: set[int]
+    """Versions that the controller had written, and had not been told of."""
+    written_since: list[str] = field(default_factory=list)
+    """Creates and deletes of pods that came from it."""
+
+
+DECISION: ContextVar[Decision] = ContextVar("decision")
+"""Of the pass that runs, and of what it has begun."""
+
+
+@dataclass(frozen=True)
 class Departure:
     version: int
     pod: Pod
@@ -77,24 +96,16 @@ class Chronicle:
     heard: dict[str, int] = field(default_factory=dict)
     """Resource -> version up to which the controller has been told."""
     life_began: float = 0.0
-    decided_at: float = 0.0
     hindered_until: float = 0.0
     """Seconds since 1970: until then news may be late or missing, by our doing."""
     unstored: bool = False
     clock_set: bool = False
     deaf: list[str] = field(default_factory=list)
-    written_since: list[str] = field(default_factory=list)
-    """Creates and deletes of pods since the last decision."""
     answered: set[int] = field(default_factory=set)
     """Versions that the controller has written, and knows that it has."""
-    blind: set[int] = field(default_factory=set)
-    """Those that it had not been told of when it decided last."""
     beside_the_sick: set[str] = field(default_factory=set)
     """uids of pods that were created beside an old one that served nobody."""
     strikes: list[Strike] = field(default_factory=list)
-    _known: dict[str, int] = field(default_factory=dict)
-    """`heard` when the controller decided last."""
-    _decided_version: int = 0
     _seen: set[str] = field(default_factory=set)
     """uids of the pods that it knew when it decided."""
     _entries: list[Entry] = field(default_factory=list)
@@ -108,22 +119,19 @@ class Chronicle:
         """A new process knows nothing."""
         self.life_began = self.cluster.clock()
         self.heard.clear()
-        self._known.clear()
         self._seen.clear()
         self.answered.clear()
 
     def decided(self) -> None:
-        """The controller has just made a plan."""
-        self.decided_at, self._known = self.cluster.clock(), dict(self.heard)
-        self.written_since.clear()
-        unheard = self._entries_after(self._known, PODS, REVISIONS)
-        self.blind = {entry.version for entry in unheard} & self.answered
-        self._decided_version = self.cluster.store.version
-        known = self._known.get(PODS.resource, 0)
+        """The controller has just made a plan, in the task that carries it out or begins what does."""
+        at, heard = self.cluster.clock(), dict(self.heard)
+        unheard = {entry.version for entry in self._entries_after(heard, PODS, REVISIONS)}
+        DECISION.set(Decision(at, heard, self.cluster.store.version, unheard & self.answered))
+        known = heard.get(PODS.resource, 0)
         self._seen |= self._pods_at(known, known).keys()
-        if self.decided_at > self.hindered_until:
-            for entry in self._entries_after(self._known):
-                if entry.at < self.decided_at - PROMPT:
+        if at > self.hindered_until:
+            for entry in self._entries_after(heard):
+                if entry.at < at - PROMPT:
                     self.deaf.append(f"of a change of {entry.kind.resource} at {entry.at:.1f} it has not heard")
 
     def backs_off_until(self, generation: int, node: str) -> float:
@@ -136,6 +144,11 @@ class Chronicle:
                 last = one.at
         return last + delay
 
+    @property
+    def decision(self) -> Decision:
+        """That which this write comes from."""
+        return DECISION.get()
+
     def now(self) -> State:
         """The server's own state."""
         assert self.spec is not None
@@ -143,12 +156,12 @@ class Chronicle:
         return self._scene(self.cluster.clock(), everything, self.cluster.store.version)
 
     def basis(self) -> State:
-        """What the controller knew when it decided last, all its earlier writes included."""
-        return self._scene(self.decided_at, self._known, self._decided_version)
+        """What the controller knew when it decided on this write, all its earlier writes included."""
+        return self._scene(self.decision.at, self.decision.known, self.decision.version)
 
     def told(self) -> State:
         """The same, and what it has written since."""
-        return self._scene(self.decided_at, self._known, self.cluster.store.version)
+        return self._scene(self.decision.at, self.decision.known, self.cluster.store.version)
 
     def _scene(self, at: float, known: dict[str, int], own: int) -> State:
         spec, nodes = self.spec, dict(self.nodes)
@@ -182,7 +195,7 @@ class Chronicle:
             else:
                 pods[entry.before.uid] = entry.before
         for entry in reversed(later):
-            sure = UNANSWERED_COUNTS or entry.version in self.answered or entry.version > self._decided_version
+            sure = UNANSWERED_COUNTS or entry.version in self.answered or entry.version > self.decision.version
             if not entry.ours or entry.version > own or not sure:
                 continue
             if entry.before is None:

@@ -37,24 +37,24 @@ from tests.properties.rollout_scene import State
 def broken(change: Change, server: Chronicle) -> Iterator[str]:
     """Each law that this write of the controller breaks, in words. The chronicle does not have the write yet."""
     told, basis = server.told(), server.basis()
-    if change.after.kind is PODS and server.blind:
-        yield f"D11: it acts, and has not been told of its own writes {sorted(server.blind)}"
+    if change.after.kind is PODS and server.decision.blind:
+        yield f"D11: it acts, and has not been told of its own writes {sorted(server.decision.blind)}"
     if change.after.kind is DAEMONSETS:
         yield from _status(change.after.object)
     elif change.after.kind is PODS and is_ours(change.after.object):
         before = server.pods.get(change.after.uid)
         after = pod_of(change.after.object, before, told.at)
         if before is None:
-            server.written_since.append("create")
+            server.decision.written_since.append("create")
             yield from _crowd(after, server)
             yield from _burst("create", told, server)
             yield from _creation(after, told, basis, server)
         elif before.live and (change.type == "DELETED" or after.dying):
-            server.written_since.append("delete")
+            server.decision.written_since.append("delete")
             yield from _burst("delete", told, server)
             yield from _deletion(told.pods.get(before.uid, before), told, basis)
         elif before.ended and not before.dying and (change.type == "DELETED" or after.dying):
-            server.written_since.append("delete")
+            server.decision.written_since.append("delete")
             yield from _burst("delete", told, server)
             yield from _back_off(before, change.version, told, server)
 
@@ -95,8 +95,8 @@ def _crowd(new: Pod, server: Chronicle) -> Iterator[str]:
 
 
 def _burst(verb: str, told: State, server: Chronicle) -> Iterator[str]:
-    if server.written_since.count(verb) > told.burst:
-        yield f"burst: more than {told.burst} of {dict(Counter(server.written_since))} in one pass"
+    if server.decision.written_since.count(verb) > told.burst:
+        yield f"burst: more than {told.burst} of {dict(Counter(server.decision.written_since))} in one pass"
 
 
 def _creation(new: Pod, told: State, basis: State, server: Chronicle) -> Iterator[str]:
