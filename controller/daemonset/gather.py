@@ -66,6 +66,7 @@ def gather(
         predecessors=predecessors,
         coming={action.node: action.revision.hash for action in creates},
         leaving=frozenset(action.node for action in deletes),
+        awaited=frozenset(map(place_of, awaited)),
         ready_seen=memory.ready_seen.since(now, moment),
         verdicts=memory.verdicts,
         asked=memory.asked,

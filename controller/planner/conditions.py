@@ -81,6 +81,10 @@ def blocker_of(explainer: Explainer) -> Blocker | None:
     if silent and len(silent) == len(explainer.board.outdated):
         names = some(slot.node for slot in silent)
         return Blocker(reason="NodesUnreachable", text=f"it is the turn of unreachable nodes: {names}")
+    asked = waiting.get(Obstacle.UNANSWERED, [])
+    if asked and len(asked) == len(explainer.board.outdated):
+        names = some(slot.node for slot in asked)
+        return Blocker(reason="ServerSilent", text=f"the server has not answered what was asked for {names}")
     return None
 
 

@@ -8,8 +8,7 @@ from controller.api.revision import Revision
 from controller.planner.actions import CreatePod
 from controller.planner.board import Board
 from controller.planner.manifest import pod_name
-from controller.planner.refill import refills
-from controller.planner.retries import others_first
+from controller.planner.refill import in_order, refills
 from controller.planner.slot import Slot
 
 
@@ -21,10 +20,10 @@ def new_pod(board: Board, slot: Slot, revision: Revision) -> CreatePod:
 
 def creations(board: Board, empty: Sequence[Slot]) -> tuple[list[CreatePod], bool]:
     """Pods for `empty`, the nodes that should run one and may get it, ascending, as `refills` says; and whether some
-    are left out (by burst, or by `others_first`)."""
+    are left out (by burst, or by `in_order`)."""
     if not empty:
         return [], False
-    chosen = others_first(board.world, empty, lambda slot: slot.node, scattered=True)
+    chosen = in_order(board, empty)
     accepted = [(slot, found) for slot, found in refills(board, chosen) if isinstance(found, Revision)]
     burst = board.budget.burst
     left_out = len(chosen) < len(empty) or len(accepted) > burst

@@ -14,19 +14,20 @@ from controller.api.pod import Pod
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from controller.planner.obstacles import Obstacle
-from controller.planner.refill import refills
+from controller.planner.refill import in_order, refills
 from controller.planner.retries import ROOM, place_of_probe
 from controller.planner.slot import Slot
 from controller.planner.states import NodeState
 from controller.planner.stops import (
     hooked,
     in_the_way,
-    is_left_alone,
     outgoing,
     to_creation,
     to_deletion,
     to_removal,
     to_rollout,
+    to_update,
+    to_write,
 )
 
 
@@ -104,7 +105,7 @@ class Explainer:
             return self._unless_one_goes(others)
         if old is not None and not board.surging and hooked(old, board.world.daemonset.pre_delete):
             return Obstacle.HOOK
-        return Obstacle.HELD_BACK if is_left_alone(board, slot) else None
+        return to_update(board, slot)
 
     @cached_property
     def of_all(self) -> Obstacle | None:
@@ -115,8 +116,9 @@ class Explainer:
             return found
         if board.refusal:
             return Obstacle.REFUSED
-        if board.refusal is None and place_of_probe(board.revision.hash) in held_back:
-            return Obstacle.HELD_BACK
+        probe = place_of_probe(board.revision.hash)
+        if board.refusal is None and (found := to_write(board.world, probe)) is not None:
+            return found
         return Obstacle.QUOTA if board.surging and ROOM in held_back else None
 
     @property
@@ -190,7 +192,8 @@ class Explainer:
             return {}
         bare = [slot for slot in board.slots if slot.fit is Fit.RUN and slot.current is None and slot.old is None]
         empty = [slot for slot in bare if not _ended(slot) and to_creation(board, slot) is None]
-        return {slot.node: found for slot, found in refills(board, empty) if isinstance(found, Obstacle)}
+        served = refills(board, in_order(board, empty))
+        return {slot.node: found for slot, found in served if isinstance(found, Obstacle)}
 
     @cached_property
     def _stale(self) -> Obstacle | None:

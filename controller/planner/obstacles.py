@@ -22,6 +22,8 @@ class Block(StrEnum):
     EXPECTATIONS = "Expectations"
     """The caches have not shown our own writes for a second."""
     TEMPLATE_REFUSED = "TemplateRefused"
+    UNANSWERED = "Unanswered"
+    """The server has not answered a write there."""
     ON_DELETE = "OnDelete"
     """Somebody has to delete the old pods."""
 
@@ -148,6 +150,12 @@ class Obstacle(StrEnum):
         planned="the server refuses its pods: nothing moves on {who}",
     )
     HELD_BACK = Row(name="held_back", why="a write failed there, and is tried again later", ends="the next attempt")
+    UNANSWERED = Row(
+        name="unanswered",
+        why="the server has not answered a write there yet",
+        ends="its answer",
+        block=Block.UNANSWERED,
+    )
     QUOTA = Row(name="quota", why="a ResourceQuota is used up", ends="room in the quota")
     UNSTORED = Row(name="unstored", why="the new revision is not stored yet", ends="storing it")
     BACK_OFF = Row(name="back_off", why="its failed pod waits for its back-off", ends="the end of the back-off")

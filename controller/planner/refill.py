@@ -8,11 +8,17 @@ from controller.api.revision import Revision
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from controller.planner.obstacles import Obstacle
+from controller.planner.retries import others_first
 from controller.planner.slot import Slot
 
 
+def in_order(board: Board, empty: Sequence[Slot]) -> list[Slot]:
+    """The order in which they are served, and without those that are left to a later pass."""
+    return others_first(board.world, empty, lambda slot: slot.node, scattered=True)
+
+
 def refills(board: Board, empty: Sequence[Slot]) -> list[tuple[Slot, Revision | Obstacle]]:
-    """`empty`: nodes that should run a pod and may get one, in the order in which they are served.
+    """`empty`: nodes that should run a pod and may get one, in the order of `in_order`.
 
     Each is of the current revision where its node may hold that, else as `Fallback` says (D9); where that revision
     does not run, the node stays empty. With partitionedScaling, nodes that never had a pod wait for their turn.

@@ -29,9 +29,16 @@ def has_failed(world: World) -> bool:
 
 
 def is_held(world: World, *places: str) -> bool:
-    """Whether writes at one of these places failed more than once, and it is too early to try again."""
+    """Whether writes at one of these places failed more than once, and it is too early to try again, or that one
+    of them is not answered yet."""
     held_back = world.held_back
     return bool(held_back) and any(place in held_back for place in places)
+
+
+def is_unanswered(world: World, *places: str) -> bool:
+    """Whether the server has not answered a write at one of these places yet."""
+    awaited = world.awaited
+    return bool(awaited) and any(place in awaited for place in places)
 
 
 def others_first(

@@ -16,7 +16,7 @@ from controller.planner.lifecycle import retire
 from controller.planner.manifest import pod_name
 from controller.planner.retries import others_first
 from controller.planner.slot import Slot
-from controller.planner.stops import in_the_way, is_left_alone, leaving, to_rollout
+from controller.planner.stops import in_the_way, leaving, to_rollout, to_update
 from controller.planner.surplus import by_urgency
 
 
@@ -29,7 +29,7 @@ def roll_out(board: Board) -> Step:
         return Step()
     free: Sequence[Slot] = board.outdated
     if board.world.held_back:
-        free = [slot for slot in free if not is_left_alone(board, slot)]
+        free = [slot for slot in free if to_update(board, slot) is None]
     candidates = others_first(board.world, free, partial(leaving, board))
     chosen = _surge_within(board, candidates) if board.surging else _replace_within(board, candidates)
     chosen = chosen[: board.budget.burst]

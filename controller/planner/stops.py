@@ -7,8 +7,9 @@ from controller.api.pod import Pod
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from controller.planner.obstacles import Obstacle
-from controller.planner.retries import ROOM, is_held
+from controller.planner.retries import ROOM, is_held, is_unanswered
 from controller.planner.slot import Slot
+from controller.planner.world import World
 
 
 def hooked(pod: Pod, hook: LifecycleHook | None) -> bool:
@@ -20,11 +21,18 @@ def hooked(pod: Pod, hook: LifecycleHook | None) -> bool:
     return any(finalizer in pod.finalizers for finalizer in hook.finalizers_handler or ())
 
 
+def to_write(world: World, *places: str) -> Obstacle | None:
+    """What keeps any write at one of these places."""
+    if not is_held(world, *places):
+        return None
+    return Obstacle.UNANSWERED if is_unanswered(world, *places) else Obstacle.HELD_BACK
+
+
 def to_deletion(board: Board, pod: Pod) -> Obstacle | None:
     """What keeps this pod, whyever it is to go."""
     if hooked(pod, board.world.daemonset.pre_delete):
         return Obstacle.HOOK
-    return Obstacle.HELD_BACK if is_held(board.world, pod.uid) else None
+    return to_write(board.world, pod.uid)
 
 
 def to_removal(board: Board, pod: Pod) -> Obstacle | None:
@@ -40,18 +48,19 @@ def to_rollout(board: Board) -> Obstacle | None:
     return Obstacle.PAUSED if board.rolling_update.paused else None
 
 
-def is_left_alone(board: Board, slot: Slot) -> bool:
-    """Whether the update of this node failed, and it is too early to try again."""
-    return is_held(board.world, slot.node, leaving(board, slot))
+def to_update(board: Board, slot: Slot) -> Obstacle | None:
+    """What keeps the write with which this node's update begins."""
+    return to_write(board.world, slot.node, leaving(board, slot))
 
 
 def to_creation(board: Board, slot: Slot) -> Obstacle | None:
     """What keeps a node without a live pod from a new one, whatever its revision."""
-    if slot.pods and not board.surging:
-        return Obstacle.TERMINATING
     world = board.world
-    if is_held(world, slot.node):
-        return Obstacle.HELD_BACK
+    if slot.pods and not board.surging:
+        asked = is_unanswered(world, *(pod.uid for pod in slot.pods))
+        return Obstacle.UNANSWERED if asked else Obstacle.TERMINATING
+    if (found := to_write(world, slot.node)) is not None:
+        return found
     return Obstacle.QUOTA if ROOM in world.held_back else None
 
 

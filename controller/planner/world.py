@@ -50,8 +50,10 @@ class World(Value):
     """Node to the name of a pod whose create got no answer: it may yet come through."""
     predecessors: Mapping[str, Predecessor] = {}
     """Node name to the pod that was there last; it goes into the next pod's name."""
+    awaited: frozenset[str] = frozenset()
+    """Places (`actions.place_of`) of writes that the server has not answered yet. All are in `held_back` too."""
     coming: Mapping[str, str] = {}
-    """Node to the revision hash of a pod that may have been created there: the server has not answered yet."""
+    """Node to the revision hash of a pod that may have been created there: nobody has seen it yet."""
     leaving: frozenset[str] = frozenset()
     """Nodes where a pod may have been deleted, likewise. It counts as dying, and may live on all the same."""
     ready_seen: Mapping[str, float] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar
 from unittest.mock import patch
@@ -19,6 +19,7 @@ from structlog.typing import EventDict
 
 from controller.daemonset import reconcile
 from controller.planner.actions import Plan
+from controller.planner.obstacles import Obstacle
 from controller.planner.plan import plan
 from controller.planner.world import World
 from tests.beds.api import NAMESPACES, Api
@@ -26,6 +27,7 @@ from tests.beds.controller.bed import Bed, Simulation
 from tests.beds.controller.journal import Journal, Recording
 from tests.beds.controller.running import Controller, unhurried
 from tests.beds.nodes import Nodes
+from tests.beds.picture import picture
 from tests.beds.pods import node_of
 from tests.beds.simulator.cluster import Cluster
 from tests.beds.simulator.faults import FaultPlan
@@ -33,6 +35,7 @@ from tests.beds.simulator.history import Change
 from tests.beds.simulator.kinds import PODS
 from tests.beds.simulator.transport import InProcess
 from tests.beds.virtual_time import VirtualLoop, clock
+from tests.properties.explanation_law import misled, misnamed, obstacles
 from tests.properties.rollout_chronicle import Chronicle
 from tests.properties.rollout_ear import Ear
 from tests.properties.rollout_laws import broken
@@ -59,6 +62,8 @@ class Stage:
         self.clock_ahead = 0.0
         """Seconds by which the nodes' clocks are ahead of everybody else's."""
         self._charges: list[str] = []
+        self._told: Mapping[str, Obstacle | None] = {}
+        """Node to what keeps it, in the pass before."""
         structlog.configure([self._logged], wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
         self._loop = VirtualLoop()
         self._leave = asyncio.Event()
@@ -150,9 +155,23 @@ class Stage:
         raise structlog.DropEvent
 
     def _planned(self, world: World) -> Plan:
-        """Stands before the planner only to note the moment of the decision."""
+        """Stands before the planner to note the moment of the decision, and to judge how this very world is
+        explained."""
         self.chronicle.decided()
-        return plan(world)
+        decided = plan(world)
+        for charge in self._wrongly_explained(world):
+            self._charges.append(f"the explanation: {charge}")
+            self.tell(f"    BROKEN {charge}\n{picture(world, decided)}")
+        return decided
+
+    def _wrongly_explained(self, world: World) -> Iterator[str]:
+        """Which obstacle ends with what is asked only where others are told of than in the pass before."""
+        if world.rules.problems:
+            return
+        yield from misled(world)
+        if (told := obstacles(world)) != self._told:
+            self._told = told
+            yield from misnamed(world)
 
     def _written(self, change: Change, server: Chronicle) -> None:
         """Within a write of the controller: nothing may be raised here."""

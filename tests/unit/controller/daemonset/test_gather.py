@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from math import inf
 
 import pytest
 from msgspec.structs import replace
@@ -18,7 +19,7 @@ from controller.daemonset.gather import gather
 from controller.daemonset.memory import Memories, Memory
 from controller.daemonset.show import show
 from controller.kube.decode import Malformed, Seen
-from controller.planner.actions import Action, Plan
+from controller.planner.actions import Action, DeletePod, Plan, Why
 from controller.planner.plan import plan
 from controller.planner.world import World
 from controller.runtime.backoff import failed_pod_backoff
@@ -72,6 +73,15 @@ def test_collisions_are_counted_on_from_the_higher_number(remembered: int, writt
 )
 def test_a_pod_that_cannot_be_read_is_told_where_it_seems_to_belong(key: Key, told: bool) -> None:
     assert bool(gathered(ds(), caches_with(malformed=key)).unreadable) is told
+
+
+def test_what_the_server_has_not_answered_is_awaited_and_left_alone_wherever_it_is() -> None:
+    leaving = pod("node-0")
+    asked = DeletePod(pod=leaving.ref, node="node-0", why=Why.OUTDATED)
+    found = gathered(ds(), caches_with([leaving]), awaited=[asked])
+    assert found.awaited == frozenset({leaving.uid})
+    assert found.held_back == {leaving.uid: inf}
+    assert [one.dying for one in found.pods] == [True], "it may have been deleted"
 
 
 def test_a_pod_that_is_dying_is_not_waited_for_any_more() -> None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
+from msgspec.structs import replace
 
 from controller.planner.actions import ROOM, CreatePod, ProbeTemplate, place_of
+from controller.planner.board import lay_out
+from controller.planner.explanation import Explainer
+from controller.planner.obstacles import Obstacle
 from controller.planner.plan import plan
 from controller.planner.retries import NEXT_RETRIES
 from controller.planner.world import World
@@ -87,3 +93,24 @@ def test_a_full_quota_makes_no_partner_and_still_lets_old_pods_go_whose_partner_
     assert "DeletePod" in kinds(case)
     assert kinds(held(case, ROOM)) == ["DeletePod"]
     assert kinds(held(world(ds("v2", max_surge=2), pods=everywhere(5)), ROOM)) == []
+
+
+def test_the_new_node_that_is_said_to_get_its_first_pod_is_the_one_that_gets_it() -> None:
+    """While something fails, empty nodes are not served by name, and who gets the last room is told in that order."""
+    spec = ds("v1", partition=2, partitioned_scaling=True)
+    case = world(spec, nodes=4, pods=[*served("node-2"), *served("node-3", rev="v2")], revisions=[revision("v1")])
+    failing = held(case, "node-2")
+    check(failing, "+node-1 v1")
+    explainer = Explainer(lay_out(failing))
+    waits = {slot.node: explainer.obstacle(slot) for slot in explainer.board.slots if not slot.pods}
+    assert waits == {"node-0": Obstacle.SCALING, "node-1": None}
+
+
+def test_a_node_whose_pod_may_have_been_deleted_waits_for_the_answer_and_not_for_the_pod() -> None:
+    leaving = pod("node-0", "v1", dying=True)
+    asked = frozenset({leaving.uid})
+    case = world(ds("v2"), nodes=1, pods=[leaving], held_back={leaving.uid: inf}, awaited=asked)
+    explainer = Explainer(lay_out(case))
+    assert explainer.obstacle(explainer.board.slots[0]) is Obstacle.UNANSWERED
+    answered = Explainer(lay_out(replace(case, held_back={}, awaited=frozenset())))
+    assert answered.obstacle(answered.board.slots[0]) is Obstacle.TERMINATING

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 from msgspec.structs import replace
 
@@ -104,6 +106,17 @@ def test_a_blocker_is_the_reason_of_reconciling() -> None:
     told = "2 of 2 nodes still wait for an available pod of revision v2; it is the turn of unreachable nodes: "
     assert words(stuck, "Reconciling") == ("True", "NodesUnreachable", f"{told}node-1, node-0")
     assert words(stuck, "Ready")[:2] == ("False", "Progressing")
+
+
+def test_a_rollout_that_waits_only_for_answers_of_the_server_says_so() -> None:
+    pods = everywhere(2)
+    places = frozenset(one.uid for one in pods)
+    asked = world(ds("v2"), nodes=2, pods=pods, held_back=dict.fromkeys(places, inf), awaited=places)
+    told = "2 of 2 nodes still wait for an available pod of revision v2; "
+    silent = f"{told}the server has not answered what was asked for node-1, node-0"
+    assert words(looked_at(asked), "Reconciling") == ("True", "ServerSilent", silent)
+    moving = replace(asked, held_back={pods[0].uid: inf}, awaited=frozenset({pods[0].uid}))
+    assert words(looked_at(moving), "Reconciling")[1] == "Progressing", "the other node goes on"
 
 
 @pytest.mark.parametrize("phase", [one for one in Phase if one is not Phase.TERMINATING])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import pytest
@@ -43,6 +44,12 @@ def told(seen: Sight) -> str:
 
 def ailing(on: str, ailment: Ailment, rev: str = "v2") -> Pod:
     return replace(pod(on, rev, ready=None), ailment=ailment)
+
+
+def unanswered(*places: str) -> World:
+    """Two old pods, and a node without one."""
+    answers = dict.fromkeys(places, inf)
+    return world(ds("v2"), nodes=3, pods=everywhere(2), held_back=answers, awaited=frozenset(places))
 
 
 def canary(*names: str) -> list[Node]:
@@ -209,6 +216,16 @@ TABLE: list[tuple[str, World, str]] = [
         "a pod that the scheduler has not placed",
         world(nodes=1, pods=[pending("node-0", created=ago(9))]),
         "1 updating |  | ",
+    ),
+    (
+        "a deletion and a creation that the server has not answered",
+        unanswered("node-2", everywhere(2)[1].uid),
+        "1 updating, 2 old |  | Budget, Unanswered",
+    ),
+    (
+        "writes that failed are the server's answer",
+        world(ds("v2"), nodes=3, pods=everywhere(2), held_back={"node-2": NOW + 9, everywhere(2)[1].uid: NOW + 9}),
+        "1 updating, 2 old |  | Budget",
     ),
 ]
 

@@ -66,6 +66,7 @@ ENUMERATIONS = {
     },
     ("rollout_blocked", "reason"): {
         "Paused", "Partition", "Selector", "Budget", "PreDeleteHook", "Expectations", "TemplateRefused",
+        "Unanswered",
     },
     ("rollout_zone_nodes", "state"): {"updated", "updating", "failed", "old"},
 }  # fmt: skip
