@@ -242,7 +242,9 @@ class Reconciler:
         `wake_in`: the seconds after which time alone changes what is to be done.
         """
         try:
-            later = await self._statuses.settle(daemonset, decided, memory, hands, turn)
+            later = await self._statuses.settle(
+                daemonset, decided, memory.latest_status(daemonset), memory.wrote_status, hands, turn
+            )
         except ApiError as error:
             if isinstance(error, NotFound) and self._caches.daemonset_of(daemonset.uid) is None:
                 return Done()

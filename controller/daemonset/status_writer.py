@@ -1,8 +1,7 @@
-"""Writes the status: only what differs, never somebody else's conditions, and not more often than anybody reads it.
+"""Writes the status: only what differs, and never somebody else's conditions.
 
 Counts are guarded by the uid alone, because only we write them; conditions by the version, because others may add
-theirs (conformance C7). What we wrote last is remembered until the cache shows it, so a lagging cache causes neither
-a second write nor a conflict.
+theirs (conformance C7).
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ import msgspec
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.daemonset import status_writer
 from controller.daemonset.hands import Hands
-from controller.daemonset.memory import Memory
 from controller.kube.errors import ApiError, Conflict
 from controller.planner.actions import Plan
 from controller.runtime.backoff import BackoffTable
@@ -45,9 +44,16 @@ class Statuses:
         """Seconds before the next one after such an end."""
 
     async def settle(
-        self, daemonset: DaemonSet, decided: Plan, memory: Memory, hands: Hands, turn: Turn
+        self,
+        daemonset: DaemonSet,
+        decided: Plan,
+        latest: tuple[str, DaemonSetStatus | None],
+        wrote: Callable[[DaemonSetStatus, str, float], None],
+        hands: Hands,
+        turn: Turn,
     ) -> float | None:
-        """Write what differs from the status that is known; `memory` is told by `wrote_status` alone.
+        """Write what differs from `latest`: the newest status that is known, and the version that carries it. `wrote`
+        is told what the server has stored, at which version, and when (`elapsed`).
 
         Returns the seconds after which the rest may be written, where it is too early now. Raises ApiError. What is
         not answered in time is left to itself, and the key is woken when it is.
@@ -57,7 +63,6 @@ class Statuses:
             raise error
         if (rest := self._rests.remaining(uid, now)) > 0:
             return rest
-        latest = memory.latest_status(daemonset)
         if decided.status is None or uid in self._unanswered:
             return None
         change = status_writer.change_of(daemonset, decided.status, latest, hands.clock())
@@ -72,7 +77,7 @@ class Statuses:
             except ApiError as error:
                 self._watchers.on_status("conflict" if isinstance(error, Conflict) else "error")
                 raise
-            memory.wrote_status(change.result, version, elapsed())
+            wrote(change.result, version, elapsed())
             self._rests.forget(uid)
             self._watchers.on_status("success")
             self._watchers.on_written(daemonset, latest[1], change.result)

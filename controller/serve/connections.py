@@ -44,5 +44,7 @@ class Bounded(web.Server):
 
     def _rests(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         self._idle[handler] = transport
-        if len(self._idle) > MOST_IDLE:
-            self._idle.pop(next(iter(self._idle))).abort()
+        if len(self._idle) <= MOST_IDLE:
+            return
+        done = (one for one, way in self._idle.items() if not way.get_write_buffer_size())  # its answer is sent
+        self._idle.pop(next(done, next(iter(self._idle)))).abort()
