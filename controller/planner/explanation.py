@@ -188,7 +188,7 @@ class Explainer:
     @cached_property
     def _unfilled(self) -> Mapping[str, Obstacle]:
         board = self.board
-        if not (board.progressive or board.holds_back):
+        if not (board.progressive or board.holds_back or board.fallback.replaces_current):
             return {}
         bare = [slot for slot in board.slots if slot.fit is Fit.RUN and slot.current is None and slot.old is None]
         empty = [slot for slot in bare if not _ended(slot) and to_creation(board, slot) is None]

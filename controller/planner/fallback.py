@@ -17,7 +17,11 @@ from controller.planner.world import World
 
 
 class Fallback(Value, dict=True, gc=True):
-    """Everything is worked out when it is asked for: in most passes no node is empty."""
+    """Everything is worked out when it is asked for: in most passes no node is empty.
+
+    While the current revision is not stored and an older one is, nobody gets the current one: were the template to
+    change, its pods could not come back as they were.
+    """
 
     world: World
     current: Revision
@@ -49,8 +53,15 @@ class Fallback(Value, dict=True, gc=True):
         older = self.most_run
         if older is None:
             return self.current
+        if self.replaces_current:
+            return older
         holders = sum(1 for slot in self.slots if slot.fit is Fit.RUN and slot.current is not None)
         return self.current if holders > self.quota else older
+
+    @property
+    def replaces_current(self) -> bool:
+        """Whether also nodes that may hold the current revision get an older one: only that is stored."""
+        return not self.current.uid and bool(self._others)
 
     @cached_property
     def most_run(self) -> Revision | None:
@@ -67,7 +78,8 @@ class Fallback(Value, dict=True, gc=True):
 
     @cached_property
     def _stored(self) -> Mapping[str, Revision]:
-        return {one.hash: one for one in (*reversed(self._others), self.current)}
+        current = () if self.replaces_current else (self.current,)
+        return {one.hash: one for one in (*reversed(self._others), *current)}
 
     @cached_property
     def _nodes(self) -> Mapping[str, Node]:

@@ -20,8 +20,9 @@ def in_order(board: Board, empty: Sequence[Slot]) -> list[Slot]:
 def refills(board: Board, empty: Sequence[Slot]) -> list[tuple[Slot, Revision | Obstacle]]:
     """`empty`: nodes that should run a pod and may get one, in the order of `in_order`.
 
-    Each is of the current revision where its node may hold that, else as `Fallback` says (D9); where that revision
-    does not run, the node stays empty. With partitionedScaling, nodes that never had a pod wait for their turn.
+    Each is of the current revision where its node may hold that and it is stored, else as `Fallback` says (D9); where
+    that revision does not run, the node stays empty. With partitionedScaling, nodes that never had a pod wait for
+    their turn.
     """
     may_hold = {slot.node for slot in board.may_hold_current}
     waiting: Container[str] = ()
@@ -34,8 +35,10 @@ def refills(board: Board, empty: Sequence[Slot]) -> list[tuple[Slot, Revision | 
         if slot.node in waiting:
             found.append((slot, Obstacle.SCALING))
             continue
-        revision = current if slot.node in may_hold else fallback.revision(slot)
-        found.append((slot, revision if fallback.accepts(slot.node, revision) else Obstacle.PLACEMENT))
+        may = slot.node in may_hold
+        revision = current if may and not fallback.replaces_current else fallback.revision(slot)
+        missing = Obstacle.UNSTORED if may else Obstacle.PLACEMENT
+        found.append((slot, revision if fallback.accepts(slot.node, revision) else missing))
     return found
 
 

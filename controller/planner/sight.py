@@ -142,7 +142,8 @@ class _Walk:
         """An empty node counts by what comes: a pod of the current revision, or of an older one."""
         if one.state is NodeState.FAILING:
             return State.FAILED
-        comes = one.state in (NodeState.MISSING, NodeState.UPDATING) and one.kept in (None, Obstacle.PAUSED)
+        empty = one.state in (NodeState.MISSING, NodeState.UPDATING) and one.kept in (None, Obstacle.PAUSED)
+        comes = empty and not self._board.fallback.replaces_current
         return State.UPDATING if comes and one.obstacle is not Obstacle.PLACEMENT else State.OLD
 
     def zones(self) -> dict[str, dict[str, int]]:

@@ -180,7 +180,17 @@ class Chronicle:
         unheard = self._entries_after({PODS.resource: known.get(PODS.resource, 0)}, PODS)
         sure = all(entry.version in self.answered for entry in unheard if entry.ours and entry.version <= own)
         gone = self._gone(known, nodes)
-        return State(at, spec, nodes, pods, older, gone, self.life_began, slack, sure, self.unstored, self.clock_set)
+        stored = self._is_stored(spec.image, known)
+        return State(
+            at, spec, nodes, pods, older, gone, self.life_began, slack, sure, stored, self.unstored, self.clock_set
+        )
+
+    def _is_stored(self, image: str, known: dict[str, int]) -> bool | None:
+        """Whether a revision with that image is there. None: it came or went, and the controller was not told."""
+        unheard = self._entries_after({REVISIONS.resource: known.get(REVISIONS.resource, 0)}, REVISIONS)
+        if any(image in (*(one.before or ()), *(one.after or ())) for one in unheard):
+            return None
+        return any(one == image for _, one in self.revisions.values())
 
     def _pods_at(self, version: int, own: int) -> dict[str, Pod]:
         """As the server had them at `version`, and as the controller has left them since, until `own`.
@@ -237,6 +247,7 @@ class Chronicle:
         if ours and kind is not REVISIONS:
             self.on_write(change, self)
         before, after = self._apply(kind, change.after.object, now, gone=change.type == "DELETED")
+        self.unstored |= ours and kind is PODS and not self.revisions
         self._entries.append(Entry(change.version, kind, ours, now, before, after))
         if writing is not None:
             writing.append(change.version)

@@ -121,7 +121,7 @@ def _creation(new: Pod, told: State, basis: State, server: Chronicle) -> Iterato
 
 def _revision(new: Pod, basis: State) -> Iterator[str]:
     node, current = new.node, basis.is_current(new)
-    allowed = basis.may_hold_current(node)
+    allowed = basis.may_get_current(node)
     if current and allowed is False and new.image not in basis.promised(node):
         yield f"4, D9: a pod of the current revision on {node}, which may not hold it"
     if not current and (not basis.older or allowed):
@@ -148,6 +148,8 @@ def _step_by_step(new: Pod, told: State, basis: State) -> Iterator[str]:
     excluded = bool(told.older) and (not told.selected(node) or bool(frozen))
     if not told.is_current(new):
         yield from _promised(new, basis)
+    if told.older and not told.stored:
+        excluded, frozen = True, told.stored
     if frozen is not None and told.is_current(new) is excluded:
         yield f"7.4: selector and pause {'exclude' if excluded else 'admit'} {node}, but its first pod is {new.image}"
 

@@ -20,7 +20,6 @@ from tests.properties.rollout_facts import CANARY, CHOOSY, UNREACHABLE, Number, 
 from tests.properties.rollout_troubles import (
     CLOCK_SET_BACK,
     IDLE_CUTS,
-    NO_REVISIONS,
     PLACEMENT,
     REVERT,
     TROUBLES,
@@ -222,7 +221,6 @@ class Moves:
         await self.help(place)
         self.troubles[place] = what, rule
         self.bed.simulator.link.faults.add(rule)
-        self.stage.chronicle.unstored |= what == NO_REVISIONS
         if place == "watches":
             chronicle = self.stage.chronicle
             until = clock() + CUT_ONCE if what == IDLE_CUTS else float("inf")

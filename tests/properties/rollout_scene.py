@@ -41,8 +41,11 @@ class State:
     """Seconds by which the news of a pod may have been late."""
     sure: bool = True
     """Whether the controller has been told of all these pods: no write of its own went unanswered and unheard."""
+    stored: bool | None = True
+    """Whether the controller knows the current revision to be stored."""
     unstored: bool = False
-    """Whether a revision could not be stored once: its pods are of one that nobody knows."""
+    """Whether there were pods of a first deployment before any revision could be stored: they are of one that nobody
+    knows."""
     clock_set: bool = False
     """Whether the controller's clock was ever set back: by that every pod becomes ready in the future."""
 
@@ -208,6 +211,13 @@ class State:
         in_line = had or (frozen is False and self.selected(node))
         return True if in_line and most < self.quota else None
 
+    def may_get_current(self, node: str) -> bool | None:
+        """The same of an empty node: while only older revisions are stored, it gets one of those."""
+        may_hold = self.may_hold_current(node)
+        if self.stored or not self.older or may_hold is False:
+            return may_hold
+        return self.stored
+
     def _before(self, other: str, node: str) -> tuple[bool, bool]:
         """Whether `other` surely, and whether it perhaps comes before `node`; neither has the current revision."""
         answers = set()
@@ -227,7 +237,7 @@ class State:
         """Images of which one is right: that of the last pod where it is known and stored, else the usual one."""
         answers: set[str] = set()
         for image in self._last(node):
-            answers |= {image} if image in (*self.older, self.spec.image) else self._usual()
+            answers |= {image} if image in self.older or (image == self.spec.image and self.stored) else self._usual()
         return answers
 
     def may_stay_empty(self, node: str) -> bool:
@@ -248,9 +258,9 @@ class State:
     def _usual(self) -> set[str]:
         if not self.older:
             return {self.spec.image}
-        if not self.sure:
+        if not self.sure or self.stored is None:
             return {*self.older, self.spec.image}
-        if len(self.holders()) > self.quota:
+        if len(self.holders()) > self.quota and self.stored:
             return {self.spec.image}
         alive = [pod.image for pod in self.pods.values() if pod.live]
         return {max(self.older, key=alive.count)}

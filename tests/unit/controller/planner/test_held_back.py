@@ -13,7 +13,7 @@ from controller.planner.explanation import Explainer
 from controller.planner.obstacles import Obstacle
 from controller.planner.plan import plan
 from controller.planner.retries import NEXT_RETRIES
-from controller.planner.world import World
+from controller.planner.world import Predecessor, World
 from tests.beds.picture import check
 from tests.beds.worlds import NOW, ago, ds, everywhere, pod, revision, served, template, world
 
@@ -37,6 +37,32 @@ def test_a_revision_that_cannot_be_stored_keeps_no_lost_pod_waiting() -> None:
     (create,) = plan(lost).actions
     decided = check(held(lost, place_of(create)), "+node-4 v1")
     assert decided.wake_at == NOW + NEXT_RETRIES, "it may not have got through"
+
+
+def without_current(case: World) -> World:
+    """The same while its current revision cannot be stored."""
+    (create,) = plan(case).actions
+    return held(case, place_of(create))
+
+
+def test_while_the_current_revision_is_not_stored_an_empty_node_gets_an_older_one() -> None:
+    """Also one that may hold the current one, and one that had it: nobody could bring those pods back later."""
+    gone = {"node-3": Predecessor(uid="gone", hash=lay_out(world(ds("v2"), revisions=[])).revision.hash)}
+    case = world(ds("v2"), pods=everywhere(3), revisions=[revision("v1")], predecessors=gone)
+    check(without_current(case), "+node-4 v1", "+node-3 v1")
+    assert told_of(without_current(case), "node-4") is None
+
+
+def test_a_node_where_no_stored_revision_runs_waits_until_the_current_one_is_stored() -> None:
+    elsewhere = revision("v1", of=template("v1", nodeSelector={"pool": "other"}))
+    case = without_current(world(ds("v2"), nodes=1, revisions=[elsewhere]))
+    assert kinds(case) == []
+    assert told_of(case, "node-0") is Obstacle.UNSTORED
+
+
+def told_of(case: World, node: str) -> Obstacle | None:
+    explainer = Explainer(lay_out(case))
+    return next(explainer.obstacle(slot) for slot in explainer.board.slots if slot.node == node)
 
 
 def test_while_its_revision_is_not_stored_no_old_pod_is_replaced() -> None:

@@ -12,10 +12,25 @@ from controller.api.ailment import Ailment
 from controller.api.daemonset import LifecycleHook
 from controller.api.node import Node
 from controller.api.pod import Pod
+from controller.planner.actions import place_of
 from controller.planner.plan import plan
 from controller.planner.sight import Sight
 from controller.planner.world import World
-from tests.beds.worlds import NOW, ago, before, ds, everywhere, failed, node, pending, pod, served, taint, world
+from tests.beds.worlds import (
+    NOW,
+    ago,
+    before,
+    ds,
+    everywhere,
+    failed,
+    node,
+    pending,
+    pod,
+    revision,
+    served,
+    taint,
+    world,
+)
 
 DEADLINE = {"kruise-ds/progress-deadline-seconds": "60"}
 HOOK = LifecycleHook(labels_handler={"hook": "yes"})
@@ -50,6 +65,12 @@ def unanswered(*places: str) -> World:
     """Two old pods, and a node without one."""
     answers = dict.fromkeys(places, inf)
     return world(ds("v2"), nodes=3, pods=everywhere(2), held_back=answers, awaited=frozenset(places))
+
+
+def unstored() -> World:
+    """An old pod, and a node without one, while the current revision cannot be stored."""
+    found = world(ds("v2"), nodes=2, pods=everywhere(1), revisions=[revision("v1")])
+    return replace(found, held_back=dict.fromkeys(map(place_of, plan(found).actions), NOW + 9))
 
 
 def canary(*names: str) -> list[Node]:
@@ -221,6 +242,11 @@ TABLE: list[tuple[str, World, str]] = [
         "a deletion and a creation that the server has not answered",
         unanswered("node-2", everywhere(2)[1].uid),
         "1 updating, 2 old |  | Budget, Unanswered",
+    ),
+    (
+        "an empty node gets an older pod while the current revision cannot be stored",
+        unstored(),
+        "2 old |  | Budget",
     ),
     (
         "writes that failed are the server's answer",
