@@ -130,13 +130,13 @@ class Memory(msgspec.Struct):
     def learn(self, answers: Sequence[Answer], daemonset: DaemonSet, moment: float, *, late: bool = False) -> None:
         """What carrying out a plan has taught, some of it or all; `moment` is `elapsed`. `late`: after the pass."""
         first = [one for one in answers if isinstance(one.action, CreatePod) and not self._failed_before(one)]
-        refused = len(first) > 1 and not late and all(one.error is not None for one in first)
-        if refused or any(one.is_full_quota for one in first):
-            self.accepted = 0
         for one in first:
             if isinstance(one.action, CreatePod) and one.error is None:
                 same = one.action.revision.hash == self.accepted_of
                 self.accepted, self.accepted_of = (self.accepted + 1 if same else 1), one.action.revision.hash
+        refused = len(first) > 1 and not late and all(one.error is not None for one in first)
+        if refused or any(one.is_full_quota for one in first):
+            self.accepted = 0
         if any(one.is_full_quota for one in answers):  # once, however many creates it refused
             self.places.failed(ROOM, moment, ROOM_AT_MOST)
         for answer in answers:
