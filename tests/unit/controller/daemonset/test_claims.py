@@ -121,6 +121,14 @@ def test_a_pod_whose_deletion_may_have_come_through_is_not_passed_over(found: An
     assert bool(acting.memory.places.held_back(NOW)) is held_back
 
 
+@pytest.mark.parametrize(("owner", "held_back"), [(OURS, False), ("uid-of-another", True), ("", True)])
+def test_a_node_is_passed_over_though_a_stranger_has_the_name_of_its_pod(owner: str, held_back: bool) -> None:
+    acting = Acting()
+    for _ in range(2):
+        acting.carry_out([CREATE], refusal(403, "Forbidden"), stored("demo-0", owner=owner))
+    assert bool(acting.memory.places.held_back(NOW)) is held_back
+
+
 NEW = CreateRevision(name="demo-v1", hash="v1", number=1)
 
 

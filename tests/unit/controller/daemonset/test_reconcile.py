@@ -63,6 +63,7 @@ class Passes:
         self.memories = Memories()
         self.memories.of(OURS).verdicts = {one.hash: "" for one in revisions}
         self.woken: list[str] = []
+        self.planned = 0
         self.stale, self.overdue, self.statuses, self.written = 0, 0, list[str](), 0
         self.reconciler = Reconciler(
             hands=replace(self.acting.hands, clock=lambda: NOW + now()),
@@ -71,7 +72,7 @@ class Passes:
             compilations=Compilations(),
             pacer=Pacer(),
             watchers=Watchers(
-                on_plan=lambda key, plan, cost: None,
+                on_plan=lambda key, plan, cost: self._count("planned"),
                 on_stale=lambda key, stale: self._count("stale"),
                 on_overdue=lambda key, stale: self._count("overdue"),
                 on_foreign=lambda: None,
@@ -151,7 +152,7 @@ class Passes:
 async def test_a_dying_daemonset_is_the_garbage_collectors(spec: dict[str, Any]) -> None:
     passes = Passes(ds(dying=True, **spec))
     assert await passes() == Done()
-    assert passes.asked == []
+    assert (passes.asked, passes.planned) == ([], 0)
 
 
 @virtual_time
