@@ -20,10 +20,8 @@ class Block(StrEnum):
     """maxUnavailable or maxSurge is used up."""
     PRE_DELETE_HOOK = "PreDeleteHook"
     EXPECTATIONS = "Expectations"
-    """The caches have not shown our own writes for a second."""
+    """The caches have not shown our own writes for a second, or the server has not answered one."""
     TEMPLATE_REFUSED = "TemplateRefused"
-    UNANSWERED = "Unanswered"
-    """The server has not answered a write there."""
     ON_DELETE = "OnDelete"
     """Somebody has to delete the old pods."""
 
@@ -154,7 +152,7 @@ class Obstacle(StrEnum):
         name="unanswered",
         why="the server has not answered a write there yet",
         ends="its answer",
-        block=Block.UNANSWERED,
+        block=Block.EXPECTATIONS,
     )
     QUOTA = Row(name="quota", why="a ResourceQuota is used up", ends="room in the quota")
     UNSTORED = Row(name="unstored", why="the new revision is not stored yet", ends="storing it")

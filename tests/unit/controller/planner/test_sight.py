@@ -241,7 +241,7 @@ TABLE: list[tuple[str, World, str]] = [
     (
         "a deletion and a creation that the server has not answered",
         unanswered("node-2", everywhere(2)[1].uid),
-        "1 updating, 2 old |  | Budget, Unanswered",
+        "1 updating, 2 old |  | Budget, Expectations",
     ),
     (
         "an empty node gets an older pod while the current revision cannot be stored",

@@ -66,7 +66,6 @@ ENUMERATIONS = {
     },
     ("rollout_blocked", "reason"): {
         "Paused", "Partition", "Selector", "Budget", "PreDeleteHook", "Expectations", "TemplateRefused",
-        "Unanswered",
     },
     ("rollout_zone_nodes", "state"): {"updated", "updating", "failed", "old"},
 }  # fmt: skip
