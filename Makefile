@@ -30,9 +30,7 @@ format: $(READY) ## what `check` would complain about and a tool can mend
 test: $(READY) ## unit, property and system tests, and the same contracts on a real control plane
 	$(BIN)/python -m tests.beds.control_plane fetch || [ -z "$(CI)" ]
 	$(BIN)/python -m tests.beds.prometheus || [ -z "$(CI)" ]
-	$(BIN)/python -m tests.beds.real_node fetch || [ -z "$(CI)" ]
 	$(MAKE) --jobs=3 --output-sync=target --no-print-directory test-system test-wholes test-parts
-	$(MAKE) --no-print-directory test-node KUBECONFIG=
 
 # Three processes, because much of their time is spent waiting. Each prints its results when it is through. Those of e2e
 # that start a control plane of their own anyway go with the shortest.
@@ -53,6 +51,7 @@ test-parts: # everything else
 
 # With KUBECONFIG on a cluster of this machine that somebody else runs, such as kind; see tests/real_node/elsewhere.py.
 test-node: $(READY) ## on real nodes, and with our own image in pods (IMAGE=archive: that one); needs root on Linux
+	[ -n "$(KUBECONFIG)" ] || $(BIN)/python -m tests.beds.real_node fetch || [ -z "$(CI)" ]
 	CLUSTER=$(KUBECONFIG) IMAGE=$(abspath $(IMAGE)) $(BIN)/python -m pytest tests/real_node
 
 # Random stories: new ones each time, and the same ones again with the SEED that a failure prints.
@@ -73,7 +72,7 @@ test-mutants: $(READY) ## plants faults in a copy of the code; the tests must fi
 	$(BIN)/python -m tests.beds.prometheus
 	$(BIN)/python -m tests.tools.mutants
 
-test-release: check test test-mutants test-deep test-failover ## all of it, as before a release
+test-release: check test test-node test-mutants test-deep test-failover ## all of it, as before a release
 
 image: $(READY) ## the image, by docker or podman; where there is none, as an OCI archive in dist/
 	$(BIN)/python -m tests.tools.image
