@@ -50,12 +50,19 @@ async def test_two_replicas_run_apart_with_no_more_rights_than_they_need(
 
 
 async def test_one_leads_and_both_say_so_in_their_logs(site: Installation) -> None:
+    """Whoever made the Lease holds it for ten seconds before it leads."""
     leader = (await site.leader())["metadata"]["name"]
-    for pod in await site.replicas():
-        name = pod["metadata"]["name"]
-        said = [line["msg"] for line in await site.logged(name)]
-        assert any(f"{leader}_" in words and words.endswith(" leads") for words in said), said
-        assert any(words.startswith("standing by") for words in said) == (name != leader), said
+    names = [pod["metadata"]["name"] for pod in await site.replicas()]
+    async with asyncio.timeout(60):
+        while True:
+            said = {name: [line["msg"] for line in await site.logged(name)] for name in names}
+            leads = [any(f"{leader}_" in one and one.endswith(" leads") for one in words) for words in said.values()]
+            if all(leads):
+                break
+            await asyncio.sleep(0.5)  # the log of a pod cannot be watched for a line
+    for name, words in said.items():
+        behind = any(one.startswith("standing by") and f"{leader}_" in one for one in words)
+        assert behind == (name != leader), words
 
 
 async def test_it_rolls_out_beside_itself(site: Installation, place: Place) -> None:
