@@ -60,12 +60,15 @@ class CarryingOut:
         self._late: Callable[[Answer], None] | None = None
         self._confirming = asyncio.Lock()
         self._confirmed: bool | ApiError | None = None
-        self._is_over = False
-        """The DaemonSet is not there any more: nothing more is begun."""
 
     def leave(self, tell: Callable[[Answer], None]) -> None:
         """Nobody waits any longer. Nothing more is begun, for the plan gets old; answers are told as they come."""
         self._late = tell
+
+    @property
+    def _is_over(self) -> bool:
+        """The DaemonSet is not there any more: nothing more is begun."""
+        return isinstance(self._confirmed, Conflict | NotFound)
 
     async def run(self) -> None:
         """Try every action, as far as it comes."""
@@ -204,7 +207,6 @@ class CarryingOut:
                     self._confirmed = True
                 except ApiError as error:
                     self._confirmed = error
-                    self._is_over = isinstance(error, Conflict | NotFound)
         if isinstance(self._confirmed, ApiError):
             raise self._confirmed
 

@@ -139,6 +139,8 @@ class Memory(msgspec.Struct):
             self.accepted = 0
         if any(one.is_full_quota for one in answers):  # once, however many creates it refused
             self.places.failed(ROOM, moment, ROOM_AT_MOST)
+        if self.unsure:
+            self.unsure = {place: one for place, one in self.unsure.items() if one.until > moment}
         for answer in answers:
             if not answer.is_full_quota:
                 self._learn_of_place(answer, moment)
@@ -192,7 +194,7 @@ class Memory(msgspec.Struct):
 
     def _learn_of_place(self, answer: Answer, moment: float) -> None:
         place, error = answer.place, answer.error
-        self.unsure = {known: one for known, one in self.unsure.items() if known != place and one.until > moment}
+        self.unsure.pop(place, None)
         if isinstance(error, Unknown) and isinstance(answer.action, CreatePod | DeletePod):
             self.unsure[place] = Unsure(action=answer.action, until=moment + UNSURE_SECONDS)
         if error is None:

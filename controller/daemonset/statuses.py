@@ -18,7 +18,7 @@ from controller.planner.actions import Plan
 from controller.runtime.backoff import BackoffTable
 from controller.runtime.clock import elapsed
 from controller.runtime.pacing import StatusPacer
-from controller.runtime.workers import Turn
+from controller.runtime.workers import Turn, ended_with
 
 
 class StatusWatchers(msgspec.Struct, frozen=True):
@@ -103,7 +103,7 @@ class Statuses:
 
     def _answered(self, uid: str, turn: Turn, task: asyncio.Task[Exception | None]) -> None:
         self._unanswered.discard(uid)
-        if not task.cancelled() and task.exception() is None and (failed := task.result()) is not None:
+        if (failed := ended_with(task)) is not None:
             self._errors[uid] = failed
             self._rests.strike(uid, asyncio.get_running_loop().time())
         turn.wake("status answered at last")

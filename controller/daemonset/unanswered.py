@@ -8,7 +8,7 @@ from collections.abc import Callable
 from controller.daemonset.answers import Answer
 from controller.daemonset.execute import CarryingOut
 from controller.planner.actions import Action
-from controller.runtime.workers import Turn
+from controller.runtime.workers import Turn, ended_with
 
 
 class Unanswered:
@@ -41,7 +41,7 @@ class Unanswered:
             self._works[uid].remove(work)
             if not self._works[uid]:
                 del self._works[uid]
-            if not task.cancelled() and task.exception() is None and (crash := task.result()) is not None:
+            if (crash := ended_with(task)) is not None:
                 self._crashes[uid] = crash
                 turn.wake("a mistake of ours")
 

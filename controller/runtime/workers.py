@@ -202,6 +202,11 @@ class _Turn(Generic[K]):
         self._queue.add(self._key, reason)
 
 
+def ended_with(task: asyncio.Task[Exception | None]) -> Exception | None:
+    """What such work raised, once it has ended; None also where it was cancelled or leadership was lost."""
+    return None if task.cancelled() or task.exception() is not None else task.result()
+
+
 async def _guarded(work: Work) -> Exception | None:
     try:
         await work()
