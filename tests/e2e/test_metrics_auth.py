@@ -53,7 +53,7 @@ async def until_told(guarded: Guarded, token: str) -> int:
     while True:
         try:
             return (await guarded.scrape(f"Bearer {token}"))[0]
-        except aiohttp.ServerDisconnectedError:
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):  # closed, or reset with the request unread
             continue
 
 
