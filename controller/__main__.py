@@ -183,6 +183,7 @@ def run(
         metrics_auth=metrics_auth,
         qps=kube_api_qps,
         burst=kube_api_burst,
+        gates=parse_gates(feature_gates),
         zone_metrics=zone_metrics == "true",
         log_level=log_level,
         log_format=next(one for one in LOG_FORMATS if one == log_format),

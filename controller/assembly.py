@@ -79,7 +79,7 @@ def assemble(
     sender = Sender(fence, throttle=throttle, on_response=report.answered, refresh=refresh)
     client = Client(sender).retelling(discreet_error)
     informers = Informers(settings.namespaces)
-    memories, compilations, ledger = Memories(), Compilations(), Ledger()
+    memories, compilations, ledger = Memories(), Compilations(settings.gates), Ledger()
     queue, pacer = WorkQueue[Key](), Pacer[Key]()
     recorder = Recorder(client.apart(), clock, identity, report.event_dropped)
 

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from controller.api.base import Value
 
 LogFormat: TypeAlias = Literal["auto", "json", "console"]
 
 PRE_DOWNLOAD = "PreDownloadImageForDaemonSetUpdate"
-KNOWN_GATES: dict[str, bool] = {
-    PRE_DOWNLOAD: False,
-    "InPlaceUpdateEnvFromMetadata": True,
-    "InPlaceWorkloadVerticalScaling": False,
-}
-"""Feature gates of the public API and their defaults. None of them is acted on yet: turning one on is refused."""
+ENV_FROM_METADATA = "InPlaceUpdateEnvFromMetadata"
+RESIZE = "InPlaceWorkloadVerticalScaling"
+KNOWN_GATES: dict[str, bool] = {PRE_DOWNLOAD: False, ENV_FROM_METADATA: True, RESIZE: False}
+"""Feature gates of the public API and their defaults."""
+NOT_YET = (PRE_DOWNLOAD,)
+"""Those that are not acted on yet: turning one on is refused."""
+
+
+class Gates(Value):
+    """The feature gates as they are set."""
+
+    env_from_metadata: bool = True
+    """Pods whose containers read a changed label from their environment are updated in place, where OpenKruise's node
+    agent takes care of them."""
+    resize: bool = False
+    """Cpu and memory are changed in place."""
+
+
+DEFAULT_GATES: Final = Gates()
 
 
 class Settings(Value):
@@ -23,6 +36,7 @@ class Settings(Value):
     namespaces: tuple[str, ...] = ()
     """Namespaces to look after; none means all."""
     workers: int = 3
+    gates: Gates = DEFAULT_GATES
     leader_elect: bool = True
     lease_namespace: str = "kruise-ds-system"
     metrics_address: str = ":8080"
@@ -45,8 +59,8 @@ class Settings(Value):
     """Commit that the image was built from, for the metric `kruise_ds_build_info`; "" where nobody said."""
 
 
-def parse_gates(text: str) -> dict[str, bool]:
-    """`A=true,B=false` as a mapping. Raises ValueError for an unknown gate or value, or one that cannot be on."""
+def parse_gates(text: str) -> Gates:
+    """From `A=true,B=false`. Raises ValueError for an unknown gate or value, or one that cannot be on."""
     gates = dict(KNOWN_GATES)
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         name, _, value = part.partition("=")
@@ -55,6 +69,6 @@ def parse_gates(text: str) -> dict[str, bool]:
         if value.lower() not in ("true", "false"):
             raise ValueError(f"{name} must be true or false, not {value!r}")
         gates[name] = value.lower() == "true"
-        if gates[name] and not KNOWN_GATES[name]:
+        if gates[name] and name in NOT_YET:
             raise ValueError(f"{name} is not available in this version yet; leave it false")
-    return gates
+    return Gates(env_from_metadata=gates[ENV_FROM_METADATA], resize=gates[RESIZE])

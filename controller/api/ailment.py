@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 from typing import Final
 
-from controller.api.base import View
+from controller.api.container import ContainerStatusView, TerminatedView
 
 
 class Ailment(StrEnum):
@@ -54,34 +54,19 @@ def stuck(*, waiting: str, ready: bool, exit_code: int | None, ended: str) -> st
     return ended or "Error"
 
 
-class WaitingView(View):
-    reason: str = ""
-
-
-class TerminatedView(View):
-    exit_code: int = 0
-    reason: str = ""
-
-
-class ContainerStateView(View):
-    waiting: WaitingView | None = None
-    terminated: TerminatedView | None = None
-
-
-class ContainerStatusView(View):
-    ready: bool = False
-    state: ContainerStateView | None = None
-    last_state: ContainerStateView | None = None
-
-
-def ailment_of_container(status: ContainerStatusView) -> Ailment | None:
+def ailment_of_container(status: ContainerStatusView, replaced: Collection[str] = ()) -> Ailment | None:
+    """`replaced`: ids of containers that an update in place ended. How they ended says nothing of what comes after
+    them; and the kubelet's back-off after one of them is over an image that it cannot get."""
     state, last = status.state, status.last_state
     waiting = state.waiting.reason if state is not None and state.waiting is not None else ""
     ended = (state and state.terminated) or (last and last.terminated) or TerminatedView()
-    word = stuck(waiting=waiting, ready=status.ready, exit_code=ended.exit_code, ended=ended.reason)
+    if waiting == "CrashLoopBackOff" and status.container_id in replaced:
+        return Ailment.IMAGE_PULL
+    code = None if ended.container_id in replaced else ended.exit_code
+    word = stuck(waiting=waiting, ready=status.ready, exit_code=code, ended=ended.reason)
     return KIND_OF.get(word, Ailment.CRASH_LOOP) if word else None
 
 
-def ailment_of_containers(statuses: Iterable[ContainerStatusView]) -> Ailment | None:
+def ailment_of_containers(statuses: Iterable[ContainerStatusView], replaced: Collection[str] = ()) -> Ailment | None:
     """Of the first that ails, in the order of the pod: whatever comes after an init container waits for it."""
-    return next(filter(None, map(ailment_of_container, statuses)), None)
+    return next(filter(None, (ailment_of_container(one, replaced) for one in statuses)), None)

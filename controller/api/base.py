@@ -28,3 +28,13 @@ class View(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Value(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A frozen record of our own."""
+
+
+def fields_of(value: JSON) -> JSONObject:
+    """`value` where it is an object, else one without fields."""
+    return value if isinstance(value, dict) else {}
+
+
+def items_of(value: JSON) -> list[JSONObject]:
+    """The objects of a list; none where it is no list."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

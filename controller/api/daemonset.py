@@ -13,10 +13,14 @@ from controller.api.meta import Named, ObjectMeta, epoch
 from controller.api.number import IntOrPercent
 from controller.api.selector import LabelSelector
 from controller.api.wellknown import (
+    IN_PLACE_GRACE_ANNOTATION,
+    IN_PLACE_IF_POSSIBLE,
+    LONGEST_IN_PLACE_GRACE,
     LONGEST_PROGRESS_DEADLINE,
     PROGRESS_DEADLINE_ANNOTATION,
     PROGRESS_DEADLINE_SECONDS,
     PROGRESSIVE_ANNOTATION,
+    RESIZE_FALLBACK_ANNOTATION,
 )
 
 
@@ -186,6 +190,23 @@ class DaemonSet(Named):
         """
         asked = _whole_seconds(self.annotations.get(PROGRESS_DEADLINE_ANNOTATION, ""))
         return (asked or PROGRESS_DEADLINE_SECONDS) + self.spec.min_ready_seconds
+
+    @property
+    def in_place(self) -> bool:
+        """Whether pods are updated in place where that is possible."""
+        rolling = self.rolling_update
+        return rolling is not None and rolling.rolling_update_type == IN_PLACE_IF_POSSIBLE
+
+    @property
+    def in_place_grace(self) -> int:
+        """Seconds between "not ready" and the change in place; 0 where the annotation says nothing readable."""
+        asked = self.annotations.get(IN_PLACE_GRACE_ANNOTATION, "")
+        return min(_whole_seconds(asked), LONGEST_IN_PLACE_GRACE)
+
+    @property
+    def recreates_unresized(self) -> bool:
+        """Whether a pod whose resize is refused is replaced by a new one."""
+        return self.annotations.get(RESIZE_FALLBACK_ANNOTATION) == "Recreate"
 
     @property
     def unreadable_deadline(self) -> str | None:

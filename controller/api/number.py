@@ -56,13 +56,23 @@ def scaled(value: IntOrPercent | None, total: int, *, round_up: bool) -> int:
 
 def canonical_quantity(value: str | int | float) -> str:
     """One spelling per amount: `1000m`, `1.0` and `1` become `1`. What is not a quantity comes back as text."""
+    amount = _amount(value)
+    return str(value) if amount is None else format(_EXACT.normalize(amount), "f")
+
+
+def at_least(value: str | int | float, least: str) -> str:
+    """The larger of two quantities, in the spelling of `canonical_quantity`."""
+    amount, other = _amount(value), _amount(least)
+    raised = amount is not None and other is not None and amount < other
+    return canonical_quantity(least if raised else value)
+
+
+def _amount(value: str | int | float) -> Decimal | None:
     text = str(value)
     match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST_QUANTITY else None
     if match is None:
-        return text
+        return None
     number, suffix = Decimal(match[1]), match[2] or ""
     if suffix[:1] in ("e", "E") and len(suffix) > 1 and suffix != "Ei":
-        amount = _EXACT.scaleb(number, int(suffix[1:]))
-    else:
-        amount = _EXACT.multiply(number, _SUFFIX.get(suffix, Decimal(1)))
-    return format(_EXACT.normalize(amount), "f")
+        return _EXACT.scaleb(number, int(suffix[1:]))
+    return _EXACT.multiply(number, _SUFFIX.get(suffix, Decimal(1)))

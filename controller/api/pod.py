@@ -6,16 +6,20 @@ field that is missing here is read with a GET when it is needed, never added "ju
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from sys import intern
 
 import msgspec
 
-from controller.api.ailment import Ailment, ContainerStatusView, ailment_of_containers
+from controller.api.ailment import Ailment, ailment_of_containers
 from controller.api.base import View
+from controller.api.container import ContainerStatusView, ContainerView
+from controller.api.gates import Gate, PodCondition, ReadinessGateView, gates_of
+from controller.api.in_place import InPlaceState, Underway, state_of, underway_of
 from controller.api.meta import Named, ObjectMeta, epoch
 from controller.api.ownership import ownership_of
 from controller.api.selector import Requirement
-from controller.api.wellknown import HASH_LABEL, LIFECYCLE_STATE_LABEL, PREPARING_DELETE
+from controller.api.wellknown import HASH_LABEL, LIFECYCLE_STATE_LABEL, NODE_AGENT_ANNOTATION, PREPARING_DELETE
 
 
 class NodeTerm(View):
@@ -40,17 +44,14 @@ class AffinityView(View):
 class PodSpecView(View):
     node_name: str = ""
     affinity: AffinityView | None = None
-
-
-class PodCondition(View):
-    type: str = ""
-    status: str = ""
-    last_transition_time: str | None = None
+    containers: tuple[ContainerView, ...] | None = None
+    readiness_gates: tuple[ReadinessGateView, ...] | None = None
 
 
 class PodStatusView(View):
     phase: str = ""
     reason: str = ""
+    observed_generation: int = 0
     conditions: tuple[PodCondition, ...] | None = None
     container_statuses: tuple[ContainerStatusView, ...] | None = None
     init_container_statuses: tuple[ContainerStatusView, ...] | None = None
@@ -82,10 +83,19 @@ class Pod(Named):
     dying: bool
     """Has a deletionTimestamp."""
     ready: bool
+    """By its condition, by those of our own readiness gates, and with no container that an update in place restarts:
+    without a readiness probe the kubelet calls a pod ready while its program is gone."""
     ready_since: float | None
-    """Seconds since 1970, from the Ready condition; None when not ready or not told."""
+    """Seconds since 1970, from the Ready condition, or from the start of its last container if that was later; None
+    when not ready or not told."""
     ailment: Ailment | None = None
     """Why it will not get ready by waiting, as far as its status tells; never of a pod that is ready."""
+    gates: tuple[Gate, ...] = ()
+    """Readiness gates that are ours to answer."""
+    underway: Underway | None = None
+    """What an update in place waits for; None: nothing."""
+    tended: bool = False
+    """Whether OpenKruise's node agent takes care of its containers."""
 
     @property
     def hash(self) -> str:
@@ -134,10 +144,17 @@ def project(view: PodView) -> Pod | None:
     owner = ownership_of(meta)
     if owner is None:
         return None
+    status, conditions = view.status, view.status.conditions or ()
+    statuses = status.container_statuses or ()
+    gates = gates_of(view.spec.readiness_gates, conditions) if view.spec.readiness_gates else ()
+    state = state_of(meta.annotations)
+    underway = None if state is None else _underway(view, state, conditions, statuses)
     ready, ready_since = False, None
-    for condition in view.status.conditions or ():
+    for condition in conditions:
         if condition.type == "Ready" and condition.status == "True":
-            ready, ready_since = True, epoch(condition.last_transition_time)
+            ready, ready_since = True, _latest(condition.last_transition_time, statuses)
+    if not all(gate.open for gate in gates) or (underway is not None and underway.unseen):
+        ready, ready_since = False, None
     return Pod(
         namespace=intern(meta.namespace),
         name=meta.name,
@@ -154,11 +171,33 @@ def project(view: PodView) -> Pod | None:
         dying=meta.deletion_timestamp is not None,
         ready=ready,
         ready_since=ready_since,
-        ailment=_ailment(view.status, ready=ready),
+        ailment=_ailment(status, state.replaced if state is not None else (), ready=ready),
+        gates=gates,
+        underway=underway,
+        tended=NODE_AGENT_ANNOTATION in (meta.annotations or ()),
     )
 
 
-def _ailment(status: PodStatusView, *, ready: bool) -> Ailment | None:
+def _underway(
+    view: PodView, state: InPlaceState, conditions: Sequence[PodCondition], statuses: Sequence[ContainerStatusView]
+) -> Underway | None:
+    seen = view.status.observed_generation
+    observed = seen >= view.metadata.generation if seen else None
+    return underway_of(state, view.spec.containers or (), statuses, conditions, observed=observed)
+
+
+def _latest(since: str | None, statuses: Sequence[ContainerStatusView]) -> float | None:
+    """A container that was started after the pod became ready, by the kubelet's account, is not ready for longer."""
+    latest = epoch(since)
+    for one in statuses:
+        running = one.state.running if one.state is not None else None
+        started = epoch(running.started_at) if running is not None else None
+        if started is not None and latest is not None and started > latest:
+            latest = started
+    return latest
+
+
+def _ailment(status: PodStatusView, replaced: Collection[str], *, ready: bool) -> Ailment | None:
     """Succeeded is no better than Failed: a daemon is not meant to end."""
     if status.phase in ("Failed", "Succeeded"):
         return Ailment.EVICTED if status.reason == "Evicted" else Ailment.OTHER
@@ -166,4 +205,5 @@ def _ailment(status: PodStatusView, *, ready: bool) -> Ailment | None:
         return None
     if any(one.type == "PodScheduled" and one.status == "False" for one in status.conditions or ()):
         return Ailment.UNSCHEDULABLE
-    return ailment_of_containers((*(status.init_container_statuses or ()), *(status.container_statuses or ())))
+    statuses = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
+    return ailment_of_containers(statuses, replaced)

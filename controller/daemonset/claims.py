@@ -15,15 +15,14 @@ from controller.kube.kinds import DAEMONSETS, PODS, REVISIONS
 from controller.kube.resource import Resource, Wire
 from controller.planner.actions import (
     Action,
-    AdoptPod,
     AdoptRevision,
     CreatePod,
     CreateRevision,
     DeletePod,
     DeleteRevision,
-    RelabelPod,
-    ReleasePod,
+    ProbeTemplate,
     RenumberRevision,
+    UpdateInPlace,
 )
 from controller.runtime.clock import elapsed
 
@@ -76,6 +75,9 @@ async def may_have_come_through(action: Action, daemonset: DaemonSet, hands: Han
             case DeletePod():
                 found = await _left_of(action.pod, PODS, hands)
                 return found is None or found.dying
+            case UpdateInPlace():
+                updated = await _left_of(action.pod, PODS, hands)
+                return updated is None or updated.dying or updated.hash == action.revision.hash
             case _:
                 return False
     except NotFound:
@@ -87,14 +89,14 @@ async def may_have_come_through(action: Action, daemonset: DaemonSet, hands: Han
 async def is_still_there(action: Action, hands: Hands) -> bool:
     """Whether the object of a write that was answered by "not found" exists: a webhook can answer so too."""
     match action:
-        case DeletePod(pod=ref) | AdoptPod(pod=ref) | ReleasePod(pod=ref) | RelabelPod(pod=ref):
-            found = await _left_of(ref, PODS, hands)
-            return found is not None and not found.dying
         case AdoptRevision(revision=ref) | RenumberRevision(revision=ref) | DeleteRevision(revision=ref):
             kept = await _left_of(ref, REVISIONS, hands)
             return kept is not None and not kept.dying
-        case _:
+        case CreatePod() | CreateRevision() | ProbeTemplate():
             return False
+        case _:
+            found = await _left_of(action.pod, PODS, hands)
+            return found is not None and not found.dying
 
 
 async def _left_of(ref: Ref, kind: Resource[W, N], hands: Hands) -> N | None:

@@ -8,24 +8,46 @@ from controller.api.daemonset import DaemonSet
 from controller.api.revision import Revision
 from controller.planner.eligibility import Rules
 from controller.planner.fallback import placements_of
+from controller.planner.in_place.change import Change, NotPossible, change_between
 from controller.planner.manifest import Mold
 from controller.planner.validation import compiled
+from controller.settings import DEFAULT_GATES, Gates
 
 
 class Compiled:
     """One generation of one DaemonSet."""
 
-    def __init__(self, daemonset: DaemonSet, placements: Mapping[str, Rules | None]) -> None:
+    def __init__(self, daemonset: DaemonSet, placements: Mapping[str, Rules | None], gates: Gates) -> None:
         """`placements`: of revisions that are known from the generation before."""
+        self.gates = gates
         self.generation = daemonset.generation
         self.rules = compiled(daemonset)
         self._placements = placements
         self._molds: dict[str, Mold] = {}
+        self._changes: Mapping[str, Change | NotPossible] = {}
+        self._resizable = False
 
     def placements(self, revisions: Iterable[Revision]) -> Mapping[str, Rules | None]:
         """Uid to the placement of each stored revision, None where it cannot be compiled; forgotten with it."""
         self._placements = placements_of(revisions, self._placements)
         return self._placements
+
+    def changes(
+        self, daemonset: DaemonSet, revisions: Iterable[Revision], *, resizable: bool
+    ) -> Mapping[str, Change | NotPossible]:
+        """Hash of each other stored revision to what an update in place of its pods changes; empty where nobody asked
+        for that."""
+        if not daemonset.in_place:
+            return {}
+        older = {one.hash: one for one in revisions if one.identity != daemonset.identity}
+        if self._resizable != resizable:
+            self._resizable, self._changes = resizable, {}
+        self._changes = {
+            hash_: self._changes.get(hash_)
+            or change_between(one.template, daemonset.spec.template, resizable=resizable)
+            for hash_, one in older.items()
+        }
+        return self._changes
 
     def mold(self, daemonset: DaemonSet, revision: Revision) -> Mold:
         """Of the pods of this revision."""
@@ -36,19 +58,20 @@ class Compiled:
 
     def successor(self, daemonset: DaemonSet) -> Compiled:
         """Of another generation: the stored revisions are the same."""
-        return Compiled(daemonset, self._placements)
+        return Compiled(daemonset, self._placements, self.gates)
 
 
 class Compilations:
     """Of every DaemonSet, by uid. Asking for one may work it out, and changes nothing else."""
 
-    def __init__(self) -> None:
+    def __init__(self, gates: Gates = DEFAULT_GATES) -> None:
+        self._gates = gates
         self._by_uid: dict[str, Compiled] = {}
 
     def of(self, daemonset: DaemonSet) -> Compiled:
         known = self._by_uid.get(daemonset.uid)
         if known is None or known.generation != daemonset.generation:
-            known = Compiled(daemonset, {}) if known is None else known.successor(daemonset)
+            known = Compiled(daemonset, {}, self._gates) if known is None else known.successor(daemonset)
             self._by_uid[daemonset.uid] = known
         return known
 

@@ -10,7 +10,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, assert_never
 
-from controller.api.wellknown import FAILED_CREATE, FAILED_DELETE, SUCCESSFUL_CREATE, SUCCESSFUL_DELETE
+from controller.api.wellknown import (
+    FAILED_CREATE,
+    FAILED_DELETE,
+    FAILED_IN_PLACE,
+    SUCCESSFUL_CREATE,
+    SUCCESSFUL_DELETE,
+    UPDATED_IN_PLACE,
+)
 from controller.daemonset.answers import Answer, Briefing, is_full_quota, says_nothing_of_the_place
 from controller.daemonset.claims import (
     confirm,
@@ -21,6 +28,7 @@ from controller.daemonset.claims import (
     revision_collides,
 )
 from controller.daemonset.hands import Hands
+from controller.daemonset.in_place import InPlaceWrites
 from controller.daemonset.writes import Writes
 from controller.kube.client import Written
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound, Unknown
@@ -31,15 +39,20 @@ from controller.planner.actions import (
     Action,
     AdoptPod,
     AdoptRevision,
+    ContinueInPlace,
     CreatePod,
     CreateRevision,
     DeletePod,
     DeleteRevision,
+    DrainPod,
     Note,
+    OpenGates,
     ProbeTemplate,
     RelabelPod,
     ReleasePod,
     RenumberRevision,
+    ResizePod,
+    UpdateInPlace,
     Why,
     place_of,
 )
@@ -53,6 +66,7 @@ class CarryingOut:
         self._actions, self._briefing, self._hands = actions, briefing, hands
         self._daemonset, self._ledger = briefing.daemonset, hands.ledger
         self._writes = Writes(hands.client, briefing.daemonset, briefing.compiled)
+        self._in_place = InPlaceWrites(hands.client, hands.clock)
         self.answers: list[Answer] = []
         """In the order in which they came."""
         self.underway: dict[str, Action] = {}
@@ -140,7 +154,14 @@ class CarryingOut:
                 left = second
             return Answer(action=action, error=error, left=left, counts=counts, taken=taken)
         self._hands.did(self._daemonset, action, None)
+        if isinstance(action, UpdateInPlace):
+            await self._updated(action)
         return Answer(action=action)
+
+    async def _updated(self, action: UpdateInPlace) -> None:
+        self._tell(UPDATED_IN_PLACE, f"successfully update pod {action.pod.name} in-place")
+        if action.change.resources:  # at once, so that a container restarts once for both
+            await self._carry_out(ResizePod(pod=action.pod, node=action.node))
 
     async def _counts(self, action: Action, error: ApiError) -> bool:
         """What fails again and again in one place is left alone there, so that the rest goes on (D11)."""
@@ -192,6 +213,9 @@ class CarryingOut:
                 self._wrote(REVISIONS, written)
             case DeleteRevision():
                 await writes.delete_revision(action.revision)
+            case UpdateInPlace() | DrainPod() | ContinueInPlace() | ResizePod() | OpenGates():
+                written = await self._in_place.carry_out(action)
+                self._wrote(PODS, written)
             case _:
                 assert_never(action)
 
@@ -239,6 +263,9 @@ class CarryingOut:
                 self._warn(FAILED_CREATE, f"Error creating: {error.message}")
             case DeletePod(), _:
                 self._warn(FAILED_DELETE, f"Error deleting: {error.message}")
+            case UpdateInPlace(revision=revision), _:
+                text = f"failed to update pod {action.pod.name} in-place(revision {revision.hash}): {error.message}"
+                self._warn(FAILED_IN_PLACE, text)
         return error
 
     def _tell(self, reason: str, message: str) -> None:

@@ -14,7 +14,7 @@ from controller.daemonset.caches import Caches
 from controller.daemonset.compiled import Compiled
 from controller.daemonset.hands import FailedPods
 from controller.daemonset.memory import Memory
-from controller.planner.actions import Action, AdoptPod, CreatePod, DeletePod, place_of
+from controller.planner.actions import Action, AdoptPod, CreatePod, DeletePod, DrainPod, UpdateInPlace, place_of
 from controller.planner.world import Predecessor, World
 
 
@@ -37,6 +37,7 @@ def gather(
     in seconds since 1970, worked out anew in each pass: a clock that is set changes no duration.
     """
     pods, revisions = caches.pods_of(daemonset), caches.revisions_of(daemonset)
+    resizable = compiled.gates.resize and not memory.no_resize
     collisions = (daemonset.status.collision_count or 0) if daemonset.status is not None else 0
     held_back = {what: now + until - moment for what, until in memory.held_back(moment).items()}
     predecessors: Mapping[str, Predecessor] = memory.predecessors
@@ -49,6 +50,7 @@ def gather(
         adopted = {action.pod.uid for action in awaited if isinstance(action, AdoptPod)}
         pods = (*pods, *(replace(one, owner_uid=daemonset.uid) for one in orphans if one.uid in adopted))
         pods = _going(pods, {action.pod.uid for action in deletes})
+        pods = _changing(pods, {one.pod.uid for one in possible if isinstance(one, UpdateInPlace | DrainPod)})
         predecessors = _coming(predecessors, creates, now)
     return World(
         daemonset=daemonset,
@@ -58,6 +60,10 @@ def gather(
         orphans=orphans,
         revisions=revisions,
         placements=compiled.placements(revisions),
+        changes=compiled.changes(daemonset, revisions, resizable=resizable),
+        reads_env=compiled.gates.env_from_metadata,
+        resizable=resizable,
+        refused_resizes=memory.refused_resizes,
         orphan_revisions=caches.orphan_revisions_in(daemonset.namespace),
         now=now,
         fresh=fresh,
@@ -85,6 +91,13 @@ def _going(pods: tuple[Pod, ...], uids: Collection[str]) -> tuple[Pod, ...]:
     if not uids:
         return pods
     return tuple([replace(pod, dying=True) if pod.uid in uids and not pod.ended else pod for pod in pods])
+
+
+def _changing(pods: tuple[Pod, ...], uids: Collection[str]) -> tuple[Pod, ...]:
+    """Those that we may have begun to update in place, likewise."""
+    if not uids:
+        return pods
+    return tuple([replace(pod, ready=False, ready_since=None) if pod.uid in uids else pod for pod in pods])
 
 
 def _coming(

@@ -18,8 +18,19 @@ from controller.daemonset.places import FAILING_AT_MOST, Places
 from controller.daemonset.ready_seen import ReadySeen
 from controller.daemonset.rivalry import Rivalry, rivalry_after, rivalry_found
 from controller.daemonset.trouble import Trouble, trouble_after
-from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, Unknown
-from controller.planner.actions import ROOM, Action, CreatePod, CreateRevision, DeletePod, Plan, ProbeTemplate
+from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound, Unknown
+from controller.planner.actions import (
+    ROOM,
+    Action,
+    CreatePod,
+    CreateRevision,
+    DeletePod,
+    DrainPod,
+    Plan,
+    ProbeTemplate,
+    ResizePod,
+    UpdateInPlace,
+)
 from controller.planner.sight import Sight
 from controller.planner.world import Predecessor
 from controller.runtime.freshness import Reach
@@ -37,6 +48,10 @@ PROOF = 2
 """Accepted creates of a revision after which the next ones are made all at once."""
 UNSURE_SECONDS = 30.0
 """For which a write whose answer was lost may yet be done: no server or proxy keeps a request for longer."""
+
+
+IN_DOUBT = (CreatePod, DeletePod, DrainPod, UpdateInPlace)
+"""What makes a node unavailable or gives it a pod: it counts as done as long as it may yet be."""
 
 
 class Unsure(Value):
@@ -72,6 +87,10 @@ class Memory(msgspec.Struct):
     """… of the revision with this hash."""
     unsure: dict[str, Unsure] = msgspec.field(default_factory=dict)
     """Place to a create or deletion of a pod whose answer was lost."""
+    refused_resizes: dict[str, str] = msgspec.field(default_factory=dict)
+    """Uid of a pod to what the server said when it refused to resize it; until it does, or the pod is gone."""
+    no_resize: bool = False
+    """The server knows no `pods/resize`."""
     collisions: int = 0
     eager: bool = False
     """The last pass left more to do, now or once pods are available: what it waits for is looked at soon."""
@@ -101,6 +120,7 @@ class Memory(msgspec.Struct):
             self.generation = generation
             self.ask_at, self.refusals, self.asked = 0.0, 0, 0
             self.places.clear()
+            self.refused_resizes.clear()
             self.trouble = None
 
     def decided(self, daemonset: DaemonSet, decided: Plan, now: float) -> None:
@@ -147,6 +167,8 @@ class Memory(msgspec.Struct):
             self._learn_of_names(answer, daemonset)
             if isinstance(answer.action, ProbeTemplate):
                 self._learn_of_template(answer.action.revision.hash, answer.error, moment)
+            if isinstance(answer.action, ResizePod):
+                self._learn_of_resize(answer.action.pod.uid, answer)
 
     def concluded(self, decided: Plan, answers: Sequence[Answer]) -> None:
         """What there is to tell, once these were learnt."""
@@ -168,6 +190,7 @@ class Memory(msgspec.Struct):
         """A pod is gone from its node: whatever quota was full has room for one now."""
         self.predecessors[pod.node] = Predecessor(uid=pod.uid, hash=pod.hash, created=pod.created)
         self.places.went_well(ROOM)
+        self.refused_resizes.pop(pod.uid, None)
 
     def forget_node(self, name: str) -> None:
         """The node is gone, and names of pods on a successor need not differ from those of long ago."""
@@ -195,7 +218,7 @@ class Memory(msgspec.Struct):
     def _learn_of_place(self, answer: Answer, moment: float) -> None:
         place, error = answer.place, answer.error
         self.unsure.pop(place, None)
-        if isinstance(error, Unknown) and isinstance(answer.action, CreatePod | DeletePod):
+        if isinstance(error, Unknown) and isinstance(answer.action, IN_DOUBT):
             self.unsure[place] = Unsure(action=answer.action, until=moment + UNSURE_SECONDS)
         if error is None:
             self.places.went_well(place)
@@ -225,6 +248,13 @@ class Memory(msgspec.Struct):
             case CreateRevision():
                 known = (daemonset.status.collision_count or 0) if daemonset.status is not None else 0
                 self.collisions = max(self.collisions, known) + 1
+
+    def _learn_of_resize(self, uid: str, answer: Answer) -> None:
+        if answer.error is None:
+            self.refused_resizes.pop(uid, None)
+        elif isinstance(answer.left, Invalid | Forbidden | NotFound):
+            self.refused_resizes[uid] = answer.left.message
+            self.no_resize |= isinstance(answer.left, NotFound)
 
     def _learn_of_template(self, revision_hash: str, error: ApiError | None, moment: float) -> None:
         """What the dry run said. A name that is taken is the last thing that a server looks at.

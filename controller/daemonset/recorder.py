@@ -77,7 +77,7 @@ class Recorder:
             if note.warning:
                 self._on_drop()
             return
-        if note.warning:  # the others name a pod and never repeat
+        if note.warning or note.once:  # the others name a pod and never repeat
             self._remember(words, now)
         self._number += 1
         if len(self._waiting) >= WAITING_MOST:

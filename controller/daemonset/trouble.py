@@ -12,15 +12,20 @@ from controller.planner.actions import (
     Action,
     AdoptPod,
     AdoptRevision,
+    ContinueInPlace,
     CreatePod,
     CreateRevision,
     DeletePod,
     DeleteRevision,
+    DrainPod,
+    OpenGates,
     Plan,
     ProbeTemplate,
     RelabelPod,
     ReleasePod,
     RenumberRevision,
+    ResizePod,
+    UpdateInPlace,
     place_of,
 )
 
@@ -69,7 +74,9 @@ def _name_of(action: Action) -> str:
     match action:
         case CreatePod() | CreateRevision() | ProbeTemplate():
             return action.name
-        case DeletePod() | AdoptPod() | ReleasePod() | RelabelPod():
+        case DeletePod() | AdoptPod() | ReleasePod() | RelabelPod() | OpenGates():
+            return action.pod.name
+        case DrainPod() | UpdateInPlace() | ContinueInPlace() | ResizePod():
             return action.pod.name
         case AdoptRevision() | RenumberRevision() | DeleteRevision():
             return action.revision.name

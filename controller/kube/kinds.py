@@ -1,8 +1,8 @@
-"""The four kinds that controller and plugin read, and what is kept of each."""
+"""The kinds that controller and plugin read, and what is kept of each."""
 
 from __future__ import annotations
 
-from controller.api import daemonset, node, pod, revision
+from controller.api import daemonset, node, pod, pod_document, revision
 from controller.api.wellknown import GROUP, KIND, VERSION
 from controller.kube.resource import Resource
 
@@ -18,6 +18,15 @@ DAEMONSETS: Resource[daemonset.DaemonSetView, daemonset.DaemonSet] = Resource(
 PODS: Resource[pod.PodView, pod.Pod] = Resource(
     group="", version="v1", plural="pods", kind="Pod", wire=pod.PodView, project=pod.project
 )
+POD_DOCUMENTS: Resource[pod_document.PodDocument, pod_document.PodDocument] = Resource(
+    group="",
+    version="v1",
+    plural="pods",
+    kind="Pod",
+    wire=pod_document.PodDocument,
+    project=lambda document: document,
+)
+"""Pods, read one by one and not cached."""
 NODES: Resource[node.NodeView, node.Node] = Resource(
     group="", version="v1", plural="nodes", kind="Node", namespaced=False, wire=node.NodeView, project=node.project
 )

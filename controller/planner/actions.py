@@ -6,8 +6,10 @@ from enum import StrEnum
 from typing import TypeAlias, assert_never
 
 from controller.api.base import Value
+from controller.api.gates import Gate
 from controller.api.meta import Ref
 from controller.api.revision import Revision
+from controller.planner.in_place.change import Change
 from controller.planner.retries import ROOM as ROOM
 from controller.planner.retries import place_of_probe
 from controller.planner.sight import Sight
@@ -25,6 +27,7 @@ class Why(StrEnum):
     SURGED = "its successor is available, or it is not ready itself"
     SURPLUS = "its node may only keep it, and others serve instead"
     VANISHED = "its node is gone"
+    NOT_RESIZED = "its resize is refused"
 
 
 class AdoptPod(Value):
@@ -86,6 +89,47 @@ class DeletePod(Value):
     why: Why
 
 
+class DrainPod(Value):
+    """Close the pod's readiness gate some time before it is updated in place."""
+
+    pod: Ref
+    node: str
+
+
+class UpdateInPlace(Value):
+    """The same pod with what the revision has changed, and its readiness gate closed before where that restarts a
+    container."""
+
+    pod: Ref
+    node: str
+    before: str
+    """Revision hash that the pod has; one that has another one by now is left alone."""
+    revision: Revision
+    change: Change
+
+
+class ContinueInPlace(Value):
+    """The containers of the next launch priority."""
+
+    pod: Ref
+    node: str
+    revision: Revision
+
+
+class ResizePod(Value):
+    """What the pod's state annotation says that its containers are to have of cpu and memory."""
+
+    pod: Ref
+    node: str
+
+
+class OpenGates(Value):
+    """Set the conditions of the pod's readiness gates True, all that are closed and ours."""
+
+    pod: Ref
+    gates: tuple[Gate, ...]
+
+
 Action: TypeAlias = (
     AdoptPod
     | ReleasePod
@@ -97,6 +141,11 @@ Action: TypeAlias = (
     | ProbeTemplate
     | CreatePod
     | DeletePod
+    | DrainPod
+    | UpdateInPlace
+    | ContinueInPlace
+    | ResizePod
+    | OpenGates
 )
 
 
@@ -107,6 +156,10 @@ def place_of(action: Action) -> str:
         case CreatePod(node=node):
             return node
         case DeletePod(pod=ref) | AdoptPod(pod=ref) | ReleasePod(pod=ref) | RelabelPod(pod=ref):
+            return ref.uid
+        case DrainPod(pod=ref) | UpdateInPlace(pod=ref) | ContinueInPlace(pod=ref) | ResizePod(pod=ref):
+            return ref.uid
+        case OpenGates(pod=ref):
             return ref.uid
         case AdoptRevision(revision=ref) | RenumberRevision(revision=ref) | DeleteRevision(revision=ref):
             return ref.uid
@@ -124,6 +177,8 @@ class Note(Value):
     warning: bool
     reason: str
     message: str
+    once: bool = False
+    """Not said again within some minutes, though it is no warning."""
     of_rollout: bool = False
     """It is about the rollout as a whole, and is not to be lost among those about its pods."""
 

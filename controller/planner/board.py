@@ -49,6 +49,11 @@ class Board(Value, dict=True, gc=True):
         return self.budget.max_surge > 0
 
     @property
+    def in_place(self) -> bool:
+        """Whether pods are updated in place where that is possible; with maxSurge there is nothing to gain."""
+        return self.world.daemonset.in_place and not self.surging
+
+    @property
     def quota(self) -> int:
         """How many nodes may hold the current revision."""
         return max(self.budget.desired - self.budget.partition, 0)

@@ -10,15 +10,18 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from controller.api.base import Value
+from controller.api.in_place import Resize
 from controller.api.pod import Pod
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
+from controller.planner.in_place.change import Change
 from controller.planner.obstacles import Obstacle
 from controller.planner.refill import in_order, refills
 from controller.planner.retries import ROOM, place_of_probe
 from controller.planner.slot import Slot
 from controller.planner.states import NodeState
 from controller.planner.stops import (
+    change_of,
     hooked,
     in_the_way,
     outgoing,
@@ -46,7 +49,8 @@ class Explainer:
     def __init__(self, board: Board) -> None:
         self.board = board
         self._paused = board.rolling_update is not None and board.rolling_update.paused
-        self._particular = bool(board.world.held_back or board.world.daemonset.pre_delete)
+        world = board.world
+        self._particular = bool(world.held_back or world.daemonset.pre_delete or world.daemonset.in_place_grace)
 
     def explain(self, slot: Slot) -> Explanation:
         obstacle = self.obstacle(slot)
@@ -103,7 +107,8 @@ class Explainer:
         board, old = self.board, slot.old
         if board.surging and (others := in_the_way(board, slot)):
             return self._unless_one_goes(others)
-        if old is not None and not board.surging and hooked(old, board.world.daemonset.pre_delete):
+        held = old is not None and not board.surging and hooked(old, board.world.daemonset.pre_delete)
+        if held and old is not None and not (board.in_place and isinstance(change_of(board, old), Change)):
             return Obstacle.HOOK
         return to_update(board, slot)
 
@@ -166,11 +171,21 @@ class Explainer:
     def _of_new(self, slot: Slot) -> Obstacle | None:
         """With a live pod of the current revision."""
         if slot.old is None:
-            return None if slot.current_available else Obstacle.STARTING
+            return None if slot.current_available or slot.current is None else self._of_starting(slot.current)
         if slot.unreachable:
             return Obstacle.UNREACHABLE
         pod = outgoing(self.board, slot)
         return Obstacle.STARTING if pod is None else to_deletion(self.board, pod) or self._stale
+
+    def _of_starting(self, pod: Pod) -> Obstacle:
+        """Of a pod of the current revision that is not available."""
+        underway = pod.underway
+        if underway is None or self.board.world.now >= underway.until:
+            return Obstacle.STARTING
+        if underway.resize is None:
+            return Obstacle.RESTARTING
+        refused = underway.resize is Resize.REFUSED or pod.uid in self.board.world.refused_resizes
+        return Obstacle.UNRESIZED if refused else Obstacle.RESIZING
 
     def _of_empty(self, slot: Slot) -> Obstacle | None:
         """Without a live pod."""

@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from controller.api.base import JSON, JSONObject
+from controller.api.base import JSON, JSONObject, fields_of, items_of
 from controller.api.daemonset import DaemonSet
 from controller.api.revision import Revision, short_hash
-from controller.api.wellknown import API_VERSION, HASH_LABEL, KIND
+from controller.api.wellknown import API_VERSION, HASH_LABEL, IN_PLACE_UPDATE_READY, KIND
 from controller.planner.eligibility import daemon_tolerations
 from controller.planner.world import Predecessor
 
@@ -61,28 +61,32 @@ def owner_reference(daemonset: DaemonSet) -> JSONObject:
 def _body(daemonset: DaemonSet, revision: Revision, hole: JSON) -> JSONObject:
     """`hole` stands for the pod's name, and after that for its node."""
     template = revision.template
-    meta = _object(template.get("metadata"))
+    meta = fields_of(template.get("metadata"))
     metadata: JSONObject = {
         "name": hole,
         "generateName": f"{daemonset.name}-",
         "namespace": daemonset.namespace,
-        "labels": {**_object(meta.get("labels")), HASH_LABEL: revision.hash},
+        "labels": {**fields_of(meta.get("labels")), HASH_LABEL: revision.hash},
         "ownerReferences": [owner_reference(daemonset)],
     }
     for field in ("annotations", "finalizers"):
         if meta.get(field):
             metadata[field] = meta[field]
-    spec = _object(template.get("spec"))
+    spec = fields_of(template.get("spec"))
     aimed: JSONObject = {
         **spec,
-        "affinity": _aim(_object(spec.get("affinity")), hole),
+        **_gates(daemonset, spec),
+        "affinity": _aim(fields_of(spec.get("affinity")), hole),
         "tolerations": _tolerations(spec),
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": aimed}
 
 
-def _object(value: JSON) -> JSONObject:
-    return value if isinstance(value, dict) else {}
+def _gates(daemonset: DaemonSet, spec: JSONObject) -> JSONObject:
+    """The readiness gate that an update in place closes while it restarts a container."""
+    given = items_of(spec.get("readinessGates"))
+    own: JSONObject = {"conditionType": IN_PLACE_UPDATE_READY}
+    return {"readinessGates": [*given, own]} if daemonset.in_place and own not in given else {}
 
 
 def _aim(affinity: JSONObject, node: JSON) -> JSONObject:
@@ -90,7 +94,7 @@ def _aim(affinity: JSONObject, node: JSON) -> JSONObject:
     term: JSONObject = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     required: JSONObject = {"nodeSelectorTerms": [term]}
     node_affinity = {
-        **_object(affinity.get("nodeAffinity")),
+        **fields_of(affinity.get("nodeAffinity")),
         "requiredDuringSchedulingIgnoredDuringExecution": required,
     }
     return {**affinity, "nodeAffinity": node_affinity}

@@ -160,6 +160,16 @@ class Obstacle(StrEnum):
     TERMINATING = Row(name="terminating", why="old pod is terminating", ends="the end of that pod")
     STARTING = Row(name="starting", why="its new pod is not available yet", ends="that pod's becoming available")
     STALE = Row(name="stale", why="the caches are behind", ends="seeing our own writes", block=Block.EXPECTATIONS)
+    DRAINING = Row(
+        name="draining",
+        why="not ready, so that its traffic goes elsewhere before its container restarts",
+        ends="the end of its grace period",
+    )
+    RESTARTING = Row(
+        name="restarting", why="its container does not run the new image yet", ends="the start of that container"
+    )
+    RESIZING = Row(name="resizing", why="the kubelet has not resized its pod yet", ends="the kubelet's doing it")
+    UNRESIZED = Row(name="unresized", why="its pod cannot be resized", ends="other resources, or room on the node")
     BUDGET = Row(
         name="budget",
         why="waits for budget",

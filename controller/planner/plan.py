@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from controller.api.daemonset import DaemonSet
 from controller.api.text import listed
 from controller.api.wellknown import FEATURE_PENDING, INVALID_SPEC, SELECTING_ALL
-from controller.planner.actions import Action, AdoptPod, CreatePod, Note, Plan, Step
+from controller.planner.actions import Action, AdoptPod, CreatePod, Note, Plan, Step, place_of
 from controller.planner.board import Board, lay_out
+from controller.planner.care import take_care
 from controller.planner.claim import claim
 from controller.planner.explanation import Explainer
 from controller.planner.history import settle_history, trim_history
@@ -51,6 +52,9 @@ def plan(world: World) -> Plan:
     acted, steps = _staged(board) if world.fresh else (None, [])
     actions = steps[-1].actions if steps else ()
     withheld = _withheld(world, actions)
+    if world.fresh:
+        steps.append(take_care(board, {place_of(action) for action in actions}))
+        actions = (*actions, *steps[-1].actions)
     untroubled = world.fresh and not actions and not withheld
     if world.trouble and untroubled:
         world = replace(world, trouble="")

@@ -16,8 +16,9 @@ from controller.planner.lifecycle import retire
 from controller.planner.manifest import pod_name
 from controller.planner.retries import others_first
 from controller.planner.slot import Slot
-from controller.planner.stops import in_the_way, leaving, to_rollout, to_update
+from controller.planner.stops import drained_until, in_the_way, leaving, to_rollout, to_update
 from controller.planner.surplus import by_urgency
+from controller.planner.update import update
 
 
 def roll_out(board: Board) -> Step:
@@ -28,13 +29,15 @@ def roll_out(board: Board) -> Step:
     if to_rollout(board) or not board.revision.uid:
         return Step()
     free: Sequence[Slot] = board.outdated
-    if board.world.held_back:
+    if board.world.held_back or board.world.daemonset.in_place_grace:
         free = [slot for slot in free if to_update(board, slot) is None]
     candidates = others_first(board.world, free, partial(leaving, board))
     chosen = _surge_within(board, candidates) if board.surging else _replace_within(board, candidates)
     chosen = chosen[: board.budget.burst]
     step = _probed(board, chosen, candidates) if chosen else Step(actions=_retire_surplus(board))
-    return msgspec.structs.replace(step, more=len(free) > len(chosen))
+    drained = (drained_until(board, slot) for slot in board.outdated) if len(free) < len(board.outdated) else ()
+    wake_at = min((moment for moment in (step.wake_at, *drained) if moment is not None), default=None)
+    return msgspec.structs.replace(step, more=len(free) > len(chosen), wake_at=wake_at)
 
 
 def _replace_within(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
@@ -68,7 +71,7 @@ def _probed(board: Board, chosen: list[Slot], candidates: Sequence[Slot]) -> Ste
         room = ROOM not in board.world.held_back
         beside = tuple(new_pod(board, slot, board.revision) for slot in chosen if room)
         return Step(actions=(*beside, *_retire_surplus(board)))
-    return Step(actions=_retire(board, chosen, Why.OUTDATED))
+    return update(board, chosen) if board.in_place else Step(actions=_retire(board, chosen, Why.OUTDATED))
 
 
 def _asked_about(board: Board, first: Slot, candidates: Sequence[Slot]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from controller.api.base import Value
 from controller.api.pod import Pod
@@ -135,6 +136,8 @@ class SlotReader:
         reference compares strictly."""
         if not live.ready or live.held:
             return False
+        if live.underway is not None and self._now < live.underway.until:
+            return self._awaits(live.underway.until)
         if not self._min_ready:
             return True
         since = live.ready_since
@@ -143,8 +146,9 @@ class SlotReader:
         if self._ready_seen:
             since = min(since, self._ready_seen.get(live.uid, since))
         moment = since + self._min_ready
-        if moment < self._now:
-            return True
-        if self.next_available is None or moment < self.next_available:
+        return moment < self._now or self._awaits(moment)
+
+    def _awaits(self, moment: float) -> bool:
+        if moment < inf and (self.next_available is None or moment < self.next_available):
             self.next_available = moment
         return False

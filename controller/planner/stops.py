@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from controller.api.daemonset import LifecycleHook
 from controller.api.pod import Pod
+from controller.api.wellknown import IN_PLACE_UPDATE_READY
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
+from controller.planner.in_place.change import Change, NotPossible
 from controller.planner.obstacles import Obstacle
 from controller.planner.retries import ROOM, is_held, is_unanswered
 from controller.planner.slot import Slot
@@ -50,7 +52,19 @@ def to_rollout(board: Board) -> Obstacle | None:
 
 def to_update(board: Board, slot: Slot) -> Obstacle | None:
     """What keeps the write with which this node's update begins."""
-    return to_write(board.world, slot.node, leaving(board, slot))
+    found = to_write(board.world, slot.node, leaving(board, slot))
+    if found is None and drained_until(board, slot) is not None:
+        return Obstacle.DRAINING
+    return found
+
+
+def drained_until(board: Board, slot: Slot) -> float | None:
+    """The end of the grace period before an update in place, if it is not over; seconds since 1970."""
+    grace = board.world.daemonset.in_place_grace
+    if not grace or slot.old is None or slot.old.underway is not None:
+        return None
+    ends = [gate.since + grace for gate in slot.old.gates if gate.draining and gate.since is not None]
+    return max((moment for moment in ends if moment > board.world.now), default=None)
 
 
 def to_creation(board: Board, slot: Slot) -> Obstacle | None:
@@ -97,3 +111,23 @@ def outgoing(board: Board, slot: Slot) -> Pod | None:
         return old if slot.current_available or not old.ready else None
     better = (slot.old_available, old.ready) > (slot.current_available, current.ready)
     return current if better else old
+
+
+def change_of(board: Board, pod: Pod) -> Change | NotPossible:
+    """What the current revision changes in an old pod; or why it takes a new one."""
+    change = board.world.changes.get(pod.hash)
+    if change is None:
+        return NotPossible(why="their revision is not stored any more")
+    if isinstance(change, NotPossible):
+        return change
+    if not pod.bound:
+        return NotPossible(why="they are on no node yet")
+    if change.restarts and all(gate.type != IN_PLACE_UPDATE_READY for gate in pod.gates):
+        return NotPossible(why=f"they were made without the readiness gate {IN_PLACE_UPDATE_READY}")
+    if change.rereads and not (board.world.reads_env and pod.tended):
+        container = change.rereads[0]
+        return NotPossible(
+            why=f"container {container} reads a changed label or annotation from its environment, and no node agent "
+            "restarts it"
+        )
+    return change

@@ -73,9 +73,6 @@ def _selector_problems(daemonset: DaemonSet) -> list[str]:
 def pending_features(daemonset: DaemonSet) -> tuple[str, ...]:
     """Fields that are accepted but not acted on yet, each with what happens instead."""
     found = []
-    rolling = daemonset.rolling_update
-    if rolling is not None and rolling.rolling_update_type == "InPlaceIfPossible":
-        found.append("rollingUpdateType InPlaceIfPossible: pods are recreated within the budget")
     if daemonset.pre_delete is not None:
         found.append("lifecycle.preDelete: pods that it matches are never deleted; remove their label or finalizer")
     return tuple(found)

@@ -10,6 +10,7 @@ from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.planner.eligibility import Rules
+from controller.planner.in_place.change import Change, NotPossible
 
 
 class Predecessor(Value):
@@ -40,6 +41,15 @@ class World(Value):
     """Revisions that this DaemonSet controls."""
     placements: Mapping[str, Rules | None] = {}
     """Revision uid to where its own template lets pods run; None, or absent: nowhere, it cannot be compiled."""
+    changes: Mapping[str, Change | NotPossible] = {}
+    """Hash of an older revision to what an update in place of its pods to the current one changes; absent: it is not
+    stored. Empty where nobody asked for updates in place."""
+    reads_env: bool = False
+    """Whether a node agent may be left to restart containers that read a changed label into their environment."""
+    resizable: bool = True
+    """Whether cpu and memory may change in place: somebody wants it, and the cluster can."""
+    refused_resizes: Mapping[str, str] = {}
+    """Uid of a pod to what the server said when it refused to resize it."""
     orphan_revisions: tuple[Revision, ...] = ()
     """Revisions of the namespace that nobody controls."""
     fresh: bool = True

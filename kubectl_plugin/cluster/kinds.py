@@ -4,48 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controller.api import ailment, pod, revision
+from controller.api import container, pod, revision
 from controller.api.base import View
 from controller.api.meta import ObjectMeta, epoch
 from controller.kube.resource import Resource
 from kubectl_plugin.report.snapshot import Container, PodDetail, RevisionDetail
 
 
-class _Waiting(ailment.WaitingView):
+class _Waiting(container.WaitingView):
     message: str = ""
 
 
-class _Running(View):
-    started_at: str | None = None
-
-
-class _Terminated(ailment.TerminatedView):
+class _Terminated(container.TerminatedView):
     message: str = ""
     finished_at: str | None = None
 
 
-class _State(ailment.ContainerStateView):
+class _State(container.ContainerStateView):
     waiting: _Waiting | None = None
-    running: _Running | None = None
     terminated: _Terminated | None = None
 
 
-class _ContainerStatus(ailment.ContainerStatusView):
-    name: str = ""
-    image: str = ""
+class _ContainerStatus(container.ContainerStatusView):
     restart_count: int = 0
     state: _State = _State()
     last_state: _State = _State()
 
 
-class _Condition(pod.PodCondition):
-    reason: str = ""
-    message: str = ""
-
-
 class _PodStatus(pod.PodStatusView):
     message: str = ""
-    conditions: tuple[_Condition, ...] | None = None
     container_statuses: tuple[_ContainerStatus, ...] | None = None
     init_container_statuses: tuple[_ContainerStatus, ...] | None = None
 

@@ -20,15 +20,20 @@ from controller.planner.actions import (
     Action,
     AdoptPod,
     AdoptRevision,
+    ContinueInPlace,
     CreatePod,
     CreateRevision,
     DeletePod,
     DeleteRevision,
+    DrainPod,
+    OpenGates,
     Plan,
     ProbeTemplate,
     RelabelPod,
     ReleasePod,
     RenumberRevision,
+    ResizePod,
+    UpdateInPlace,
 )
 from controller.planner.board import current_revision
 from controller.planner.fallback import placements_of
@@ -138,8 +143,21 @@ class _Hand:
             case RelabelPod():
                 pod = self._pods[action.pod.uid]
                 self._pods[pod.uid] = replace(pod, labels={**pod.labels, HASH_LABEL: action.hash})
+            case UpdateInPlace() | DrainPod() | ContinueInPlace() | ResizePod() | OpenGates():
+                self._carry_out_in_place(action)
             case _:
                 self._carry_out_on_history(action)
+
+    def _carry_out_in_place(self, action: UpdateInPlace | DrainPod | ContinueInPlace | ResizePod | OpenGates) -> None:
+        pod = self._pods[action.pod.uid]
+        gates = tuple(replace(gate, open=True, draining=False) for gate in pod.gates)
+        pod = replace(pod, gates=gates, underway=None)
+        if isinstance(action, UpdateInPlace):
+            labels = {key: value for key, value in action.change.labels.items() if value is not None}
+            pod = replace(pod, labels={**pod.labels, **labels, HASH_LABEL: action.revision.hash})
+            if action.change.restarts:
+                pod = replace(pod, ready=False, ready_since=None)
+        self._pods[pod.uid] = pod
 
     def _carry_out_on_history(
         self, action: AdoptRevision | CreateRevision | RenumberRevision | DeleteRevision

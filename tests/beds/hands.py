@@ -103,6 +103,7 @@ def stored(
     owner: str = OURS,
     dying: bool = False,
     labels: Mapping[str, str] = {},
+    annotations: Mapping[str, str] = {},
     **fields: object,
 ) -> Response:
     """An object as the server has it; with an `owner`, one that an Advanced DaemonSet of this uid controls."""
@@ -120,6 +121,7 @@ def stored(
         "resourceVersion": version,
         "ownerReferences": [reference] if owner else [],
         "labels": dict(labels),
+        "annotations": dict(annotations),
     }
     if dying:
         metadata["deletionTimestamp"] = "2026-09-21T14:13:20Z"

@@ -10,15 +10,20 @@ from controller.planner.actions import (
     Action,
     AdoptPod,
     AdoptRevision,
+    ContinueInPlace,
     CreatePod,
     CreateRevision,
     DeletePod,
     DeleteRevision,
+    DrainPod,
+    OpenGates,
     Plan,
     ProbeTemplate,
     RelabelPod,
     ReleasePod,
     RenumberRevision,
+    ResizePod,
+    UpdateInPlace,
 )
 from controller.planner.plan import plan
 from controller.planner.world import World
@@ -52,6 +57,18 @@ def _word(world: World, action: Action) -> str:
             return f"renumber {action.revision.name} {action.number}"
         case DeleteRevision():
             return f"forget {action.revision.name}"
+        case _:
+            return _word_in_place(action)
+
+
+def _word_in_place(action: UpdateInPlace | DrainPod | ContinueInPlace | ResizePod | OpenGates) -> str:
+    match action:
+        case UpdateInPlace():
+            return f"*{action.node} {tag_of(action.revision.template)}"
+        case DrainPod() | ContinueInPlace() | ResizePod():
+            return f"{type(action).__name__} {action.node}"
+        case OpenGates():
+            return f"open {action.pod.name}"
     assert_never(action)
 
 

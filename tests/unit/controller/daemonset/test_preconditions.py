@@ -8,22 +8,29 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from controller.api.gates import Gate
 from controller.daemonset import status_writer
 from controller.kube.request import Request
 from controller.planner.actions import (
     Action,
     AdoptPod,
     AdoptRevision,
+    ContinueInPlace,
     CreatePod,
     CreateRevision,
     DeletePod,
     DeleteRevision,
+    DrainPod,
+    OpenGates,
     ProbeTemplate,
     RelabelPod,
     ReleasePod,
     RenumberRevision,
+    ResizePod,
+    UpdateInPlace,
     Why,
 )
+from controller.planner.in_place.change import Change
 from controller.planner.plan import plan
 from controller.planner.status import Status
 from tests.beds.hands import Acting, stored
@@ -31,6 +38,7 @@ from tests.beds.scripted import ok
 from tests.beds.virtual_time import virtually
 from tests.beds.worlds import NOW, OURS, ds, everywhere, pod, revision, world
 
+GATE = Gate(type="InPlaceUpdateReady", open=False, present=True, index=1)
 POD = replace(pod("node-0"), version="41").ref
 REVISION = revision("v1", version="42").ref
 LIVE = stored("demo", uid=OURS, owner="")
@@ -48,7 +56,28 @@ GUARDS: list[tuple[Action, dict[str, str]]] = [
     (CreatePod(node="node-0", name="demo-derived", revision=revision("v1")), {"name": "demo-derived"}),
     (CreateRevision(name="demo-v2", hash="v2", number=2), {"name": "demo-v2"}),
     (ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v1")), {"dry run": "All"}),
+    (DrainPod(pod=POD, node="node-0"), {"version": "43"}),
+    (
+        UpdateInPlace(pod=POD, node="node-0", before="v1", revision=revision("v2"), change=Change(labels={"a": "b"})),
+        {"version": "43"},
+    ),
+    (ContinueInPlace(pod=POD, node="node-0", revision=revision("v2")), {"version": "43"}),
+    (ResizePod(pod=POD, node="node-0"), {"version": "43"}),
+    (OpenGates(pod=POD, gates=(GATE,)), {"version": "41"}),
 ]
+STATE = {"nextContainerImages": {"main": "demo:v2"}, "containerResources": {"main": {"limits": {"cpu": "1"}}}}
+FRESH = stored(
+    POD.name,
+    uid=POD.uid,
+    version="43",
+    labels={"controller-revision-hash": "v1"},
+    annotations={"apps.kruise.io/inplace-update-state": msgspec.json.encode(STATE).decode()},
+    spec={
+        "containers": [{"name": "main", "image": "demo:v1"}],
+        "readinessGates": [{"conditionType": "InPlaceUpdateReady"}],
+    },
+)
+"""What is looked at before an update in place."""
 
 
 def guard_of(request: Request) -> dict[str, str]:
@@ -71,6 +100,7 @@ def guard_of(request: Request) -> dict[str, str]:
 def test_every_write_carries_its_precondition(action: Action, guard: dict[str, str]) -> None:
     acting = Acting()
     looks = [LIVE] if isinstance(action, AdoptPod | AdoptRevision) else []
+    looks = [FRESH] if isinstance(action, DrainPod | UpdateInPlace | ContinueInPlace | ResizePod) else looks
     assert acting.carry_out([action], *looks, ok()) == ()
     assert guard_of(acting.script.requests[-1]) == guard
 

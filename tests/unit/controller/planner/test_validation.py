@@ -182,10 +182,7 @@ def test_a_slip_of_the_pen_in_the_affinity_deletes_no_pod() -> None:
 def test_what_is_accepted_but_not_acted_on_is_named() -> None:
     assert pending_features(ds()) == ()
     assert pending_features(ds(on_delete=True)) == ()
-    in_place = ds(rolling_update_type="InPlaceIfPossible")
-    assert pending_features(in_place) == (
-        "rollingUpdateType InPlaceIfPossible: pods are recreated within the budget",
-    )
+    assert pending_features(ds(rolling_update_type="InPlaceIfPossible")) == ()
 
 
 def test_decision_d1_partitioned_scaling_is_the_field_and_only_without_it_the_annotation() -> None:

@@ -1,0 +1,222 @@
+"""How an in-place update of a pod stands, read from the pod alone: its state annotation beside its containers.
+
+A container is new when it has another id than before the update. That alone does not say which image it runs: the old
+one may have crashed and been started again, or an earlier update may have come through late. The image's name in the
+status is proof where it is the one asked for, but may be another name of the same bits; then only time tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum, StrEnum
+from math import inf
+
+import msgspec
+
+from controller.api.base import JSON, Value, View
+from controller.api.container import Amounts, ContainerStatusView, ContainerView, ResourcesView
+from controller.api.gates import PodCondition
+from controller.api.image import digest_of, same_image
+from controller.api.meta import epoch
+from controller.api.number import at_least, canonical_quantity
+from controller.api.text import LONGEST_ITEM, shortened
+from controller.api.wellknown import IN_PLACE_STATE_ANNOTATION, IN_PLACE_STATE_LEGACY
+
+SETTLE_SECONDS = 10.0
+"""After the update: for so long a new container whose image has another name may be the old one, started again."""
+_LEAST = {"requests": "2m", "limits": "10m"}
+"""Of cpu: a kernel gives no less, and the status tells what it gives."""
+
+
+class ContainerBefore(View):
+    """A container's status before the update."""
+
+    image_id: str = msgspec.field(default="", name="imageID")
+    container_id: str | None = msgspec.field(default=None, name="containerID")
+    """None: it was not written down; OpenKruise's controller does not."""
+
+
+class PreCheck(View):
+    containers_required_ready: tuple[str, ...] | None = None
+
+
+class InPlaceState(View):
+    """The annotation, in OpenKruise's format. The last two fields are ours."""
+
+    revision: str = ""
+    update_timestamp: str | None = None
+    last_container_statuses: dict[str, ContainerBefore] | None = None
+    """Of the containers that restart."""
+    update_resources: bool = False
+    next_container_images: dict[str, str] | None = None
+    next_container_ref_metadata: JSON = None
+    next_container_resources: dict[str, ResourcesView] | None = None
+    pre_check_before_next: PreCheck | None = None
+    container_resources: dict[str, ResourcesView] | None = None
+    """Container to what it is resized to."""
+    unfinished_containers: tuple[str, ...] | None = None
+    """Those that an earlier update had not restarted yet when this one began."""
+
+    @property
+    def replaced(self) -> frozenset[str]:
+        """Ids of the containers that the update ended."""
+        before = (self.last_container_statuses or {}).values()
+        return frozenset(filter(None, (one.container_id for one in before)))
+
+
+class Resize(StrEnum):
+    """How a resize stands that is not done."""
+
+    WANTED = "not written yet"
+    UNDERWAY = "the kubelet is at it"
+    DEFERRED = "the node has no room for it now"
+    REFUSED = "the kubelet refuses it"
+
+
+class Underway(Value):
+    """What an in-place update still waits for."""
+
+    until: float
+    """Seconds since 1970 from which it counts as finished although nothing proves it; infinity: never."""
+    restarting: tuple[str, ...] = ()
+    """Containers that are not known to run what the spec asks for."""
+    unseen: bool = False
+    """Of one of these nothing new runs at all, as far as is seen."""
+    resize: Resize | None = None
+    problem: str = ""
+    """The kubelet's words about the resize."""
+    continues: bool = False
+    """The containers of the next launch priority are due."""
+
+
+class _Proof(Enum):
+    NEW = "it runs"
+    LIKELY = "something new runs"
+    NONE = "not yet"
+
+
+def state_of(annotations: Mapping[str, str] | None) -> InPlaceState | None:
+    """None where there is none, or none that can be read."""
+    if not annotations:
+        return None
+    text = annotations.get(IN_PLACE_STATE_ANNOTATION) or annotations.get(IN_PLACE_STATE_LEGACY)
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text, type=InPlaceState)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def underway_of(
+    state: InPlaceState,
+    containers: Iterable[ContainerView],
+    statuses: Iterable[ContainerStatusView],
+    conditions: Sequence[PodCondition],
+    *,
+    observed: bool | None,
+) -> Underway | None:
+    """None: it is finished. `observed`: whether the kubelet has seen the newest spec; None: it does not say."""
+    shown = {one.name: one for one in statuses}
+    wanted = {one.name: one for one in containers}
+    since = epoch(state.update_timestamp) or 0.0
+    proofs = {
+        name: _proof(state, name, shown.get(name), wanted[name].image, since, observed=observed)
+        for name in state.last_container_statuses or {}
+        if name in wanted
+    }
+    restarting = tuple(name for name, proof in proofs.items() if proof is not _Proof.NEW)
+    resize, problem = _resize(state, wanted, shown, conditions)
+    waits = state.next_container_images or state.next_container_resources or state.next_container_ref_metadata
+    if not (restarting or resize or waits):
+        return None
+    certain = resize is not None or waits or _Proof.NONE in proofs.values()
+    required = (state.pre_check_before_next and state.pre_check_before_next.containers_required_ready) or ()
+    ready = all(name in shown and shown[name].ready for name in required)
+    return Underway(
+        until=inf if certain else since + SETTLE_SECONDS,
+        restarting=restarting,
+        unseen=_Proof.NONE in proofs.values(),
+        resize=resize,
+        problem=problem,
+        continues=bool(waits) and not restarting and resize is None and ready,
+    )
+
+
+def _proof(
+    state: InPlaceState,
+    name: str,
+    status: ContainerStatusView | None,
+    wanted: str,
+    since: float,
+    *,
+    observed: bool | None,
+) -> _Proof:
+    before = (state.last_container_statuses or {})[name]
+    overlapped = name in (state.unfinished_containers or ())
+    running = status.state.running if status is not None and status.state is not None else None
+    if status is None or running is None:
+        return _Proof.NONE
+    digest = digest_of(wanted)
+    named = same_image(status.image, wanted) or bool(digest and digest == digest_of(status.image_id))
+    if before.container_id is None:
+        new = status.image_id != before.image_id or (epoch(running.started_at) or 0.0) >= since
+    else:
+        new = status.container_id != before.container_id
+    if not new:
+        # back to the image that runs, before the kubelet did anything about the one in between
+        kept = overlapped and named and observed is not False
+        return (_Proof.NEW if observed else _Proof.LIKELY) if kept else _Proof.NONE
+    if named or (before.image_id not in ("", status.image_id) and not overlapped):
+        return _Proof.NEW
+    return _Proof.LIKELY
+
+
+def _resize(
+    state: InPlaceState,
+    wanted: Mapping[str, ContainerView],
+    shown: Mapping[str, ContainerStatusView],
+    conditions: Sequence[PodCondition],
+) -> tuple[Resize | None, str]:
+    if state.container_resources is not None:
+        asked = {name: one for name, one in state.container_resources.items() if name in wanted}
+    elif state.update_resources:
+        asked = {name: one.resources for name, one in wanted.items() if one.resources is not None}
+    else:
+        return None, ""
+    spec = {name: one.resources for name, one in wanted.items()}
+    if any(not _covers(spec[name], one) for name, one in asked.items()):
+        return Resize.WANTED, ""
+    real = {name: shown[name].resources if name in shown else None for name in asked}
+    if all(_covers(real[name], one, real=True) for name, one in asked.items()):
+        return None, ""
+    for one in conditions:
+        if one.status != "True" or one.type not in ("PodResizePending", "PodResizeInProgress"):
+            continue
+        words = shortened(one.message or one.reason, LONGEST_ITEM)
+        if one.reason == "Deferred":
+            return Resize.DEFERRED, words
+        if one.reason in ("Infeasible", "Error"):
+            return Resize.REFUSED, words
+    return Resize.UNDERWAY, ""
+
+
+def _covers(have: ResourcesView | None, asked: ResourcesView, *, real: bool = False) -> bool:
+    """Whether every cpu and memory that is asked for is there. `real`: what the node gives, which has a least."""
+    have = have or ResourcesView()
+    return all(
+        _given(asked_for, kind, name, real=real) == _given(there or {}, kind, name, real=real)
+        for kind, asked_for, there in (
+            ("limits", asked.limits or {}, have.limits),
+            ("requests", asked.requests or {}, have.requests),
+        )
+        for name in asked_for
+        if name in ("cpu", "memory")
+    )
+
+
+def _given(amounts: Amounts, kind: str, name: str, *, real: bool) -> str:
+    amount = amounts.get(name)
+    if amount is None:
+        return ""
+    return at_least(amount, _LEAST[kind]) if real and name == "cpu" else canonical_quantity(amount)

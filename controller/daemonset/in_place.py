@@ -1,0 +1,117 @@
+"""Updates of single pods in place. Each reads the pod afresh, so that no cache decides what is written where, and
+chains its writes: each starts from what the one before returned (a pod that changed in between is read again)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import assert_never
+
+from controller.api import patch
+from controller.api.base import JSONObject
+from controller.api.gates import opened
+from controller.api.meta import Key, Ref, rfc3339
+from controller.api.pod_document import PodDocument
+from controller.api.wellknown import HASH_LABEL
+from controller.kube.client import Client, Written
+from controller.kube.errors import Conflict
+from controller.kube.kinds import POD_DOCUMENTS, PODS
+from controller.planner.actions import ContinueInPlace, DrainPod, OpenGates, ResizePod, UpdateInPlace
+from controller.planner.in_place.patches import continuing, draining, resizing, updating
+from controller.runtime.clock import Clock
+
+ATTEMPTS = 5
+"""Of one write whose pod changes meanwhile, as a kubelet may do it twice a second while a pod starts."""
+
+
+class InPlaceWrites:
+    """The requests of one pass."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._client, self._clock = client, clock
+
+    async def carry_out(self, action: UpdateInPlace | DrainPod | ContinueInPlace | ResizePod | OpenGates) -> Written:
+        match action:
+            case UpdateInPlace():
+                return await self._update(action)
+            case DrainPod():
+                return await self._persistently(action.pod, self._drained)
+            case ContinueInPlace():
+                return await self._go_on(action)
+            case ResizePod():
+                return await self._resize(action)
+            case OpenGates():
+                return await self._open(action)
+            case _:
+                assert_never(action)
+
+    async def _open(self, action: OpenGates) -> Written:
+        """On the very version that was decided about: a gate that was closed since stays so."""
+        operations = opened(action.gates, rfc3339(self._clock()))
+        guarded = patch.guarded_by_version(action.pod.version, *operations)
+        return await self._client.patch(PODS, action.pod, guarded, sub="status")
+
+    async def _update(self, action: UpdateInPlace) -> Written:
+        async def once(pod: PodDocument) -> Written:
+            has = (pod.metadata.labels or {}).get(HASH_LABEL, "")
+            if has == action.revision.hash:
+                return _as_read(pod)  # an earlier attempt came through
+            if has != action.before:
+                raise _overtaken(action.pod, f"it is of revision {has or 'none'} by now")
+            drained = await self._drained(pod) if action.change.restarts else _as_read(pod)
+            operations = updating(pod, action.revision, action.change, self._clock())
+            return await self._patched(action.pod, drained.version, operations)
+
+        return await self._persistently(action.pod, once)
+
+    async def _go_on(self, action: ContinueInPlace) -> Written:
+        async def once(pod: PodDocument) -> Written:
+            operations = continuing(pod, action.revision, self._clock())
+            return await self._patched(action.pod, pod.metadata.resource_version, operations)
+
+        return await self._persistently(action.pod, once)
+
+    async def _resize(self, action: ResizePod) -> Written:
+        async def once(pod: PodDocument) -> Written:
+            operations = resizing(pod)
+            return await self._patched(action.pod, pod.metadata.resource_version, operations, sub="resize")
+
+        return await self._persistently(action.pod, once)
+
+    async def _drained(self, pod: PodDocument) -> Written:
+        ref = _ref(pod)
+        return await self._patched(ref, ref.version, draining(pod, self._clock()), sub="status")
+
+    async def _patched(self, ref: Ref, version: str, operations: tuple[JSONObject, ...], sub: str = "") -> Written:
+        if not operations:
+            return Written(name=ref.name, uid=ref.uid, version=version)
+        return await self._client.patch(PODS, ref, patch.guarded_by_version(version, *operations), sub=sub)
+
+    async def _persistently(self, ref: Ref, once: Callable[[PodDocument], Awaitable[Written]]) -> Written:
+        """Raises Conflict for a pod that is on its way out, is another one by now, or changes all the time."""
+        for attempt in range(1, ATTEMPTS + 1):
+            pod = await self._client.get(POD_DOCUMENTS, Key(ref.namespace, ref.name))
+            if pod is None or pod.metadata.uid != ref.uid or pod.metadata.deletion_timestamp is not None:
+                raise _overtaken(ref, "it was deleted meanwhile")
+            try:
+                return await once(pod)
+            except Conflict as error:
+                if attempt == ATTEMPTS or isinstance(error, Overtaken):
+                    raise
+        raise _overtaken(ref, "it changes all the time")
+
+
+class Overtaken(Conflict):
+    """What was decided about does not exist any more; to read it again would not help."""
+
+
+def _overtaken(ref: Ref, words: str) -> Overtaken:
+    return Overtaken("patch", PODS.describe(ref), f"{words}; it is looked at again")
+
+
+def _ref(pod: PodDocument) -> Ref:
+    meta = pod.metadata
+    return Ref(namespace=meta.namespace, name=meta.name, uid=meta.uid, version=meta.resource_version)
+
+
+def _as_read(pod: PodDocument) -> Written:
+    return Written(name=pod.metadata.name, uid=pod.metadata.uid, version=pod.metadata.resource_version)

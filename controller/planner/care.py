@@ -1,0 +1,81 @@
+"""What pods need that are being updated in place, or have a readiness gate of ours: beside whatever else is done."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cached_property
+from math import inf
+
+from controller.api.in_place import Resize, Underway
+from controller.api.pod import Pod
+from controller.api.wellknown import RESIZE_REFUSED
+from controller.planner.actions import Action, ContinueInPlace, Note, OpenGates, ResizePod, Step, Why
+from controller.planner.board import Board
+from controller.planner.in_place.change import Change
+from controller.planner.lifecycle import retire
+from controller.planner.stops import change_of, to_rollout
+
+
+def take_care(board: Board, taken: Collection[str]) -> Step:
+    """At most `burst` writes, none to the pods `taken` (by uid), with which something else is done in this pass."""
+    care = _Care(board)
+    for pod in board.world.pods:
+        if pod.gates or pod.underway is not None:
+            if pod.dying or pod.ended or pod.uid in taken or pod.uid in board.world.held_back:
+                continue
+            care.of(pod)
+    return Step(
+        actions=tuple(care.actions[: board.budget.burst]),
+        notes=tuple(care.notes[: board.budget.burst]),
+        wake_at=min(care.wakes, default=None),
+        more=len(care.actions) > board.budget.burst,
+    )
+
+
+class _Care:
+    def __init__(self, board: Board) -> None:
+        self.board = board
+        self.actions: list[Action] = []
+        self.notes: list[Note] = []
+        self.wakes: list[float] = []
+
+    def of(self, pod: Pod) -> None:
+        underway = pod.underway
+        if underway is not None and self.board.world.now < underway.until:
+            self._go_on(pod, underway)
+            return
+        closed = tuple(gate for gate in pod.gates if not gate.open)
+        if closed and pod.bound and not self._is_next(pod):
+            self.actions.append(OpenGates(pod=pod.ref, gates=closed))
+
+    def _go_on(self, pod: Pod, underway: Underway) -> None:
+        world = self.board.world
+        if underway.until < inf:
+            self.wakes.append(underway.until)
+        refusal = world.refused_resizes.get(pod.uid, "")
+        if underway.resize is Resize.REFUSED:
+            refusal = underway.problem
+        if refusal:
+            text = f"pod {pod.name} on node {pod.node} cannot be resized: {refusal}"
+            self.notes.append(Note(warning=True, reason=RESIZE_REFUSED, message=text))
+            if world.daemonset.recreates_unresized or not world.resizable:
+                deletion = retire(pod, Why.NOT_RESIZED, self.board)
+                self.actions += [deletion] if deletion is not None else []
+                return
+        if underway.resize is Resize.WANTED:
+            self.actions.append(ResizePod(pod=pod.ref, node=pod.node))
+        elif underway.continues and pod.hash == self.board.revision.hash:
+            self.actions.append(ContinueInPlace(pod=pod.ref, node=pod.node, revision=self.board.revision))
+
+    def _is_next(self, pod: Pod) -> bool:
+        """Whether it was closed for an update that comes next: it would be closed again."""
+        board = self.board
+        if pod.hash == board.revision.hash or not any(gate.draining for gate in pod.gates):
+            return False
+        if not board.in_place or to_rollout(board) is not None or board.refusal:
+            return False
+        return pod.uid in self._waiting and isinstance(change_of(board, pod), Change)
+
+    @cached_property
+    def _waiting(self) -> frozenset[str]:
+        return frozenset([slot.old.uid for slot in self.board.outdated if slot.old is not None])

@@ -1,0 +1,140 @@
+"""What an update in place has to change in a pod, worked out from two pod templates; or why it cannot.
+
+A running pod takes new images, labels, annotations and finalizers, and where that is asked for cpu and memory.
+Anything else takes a new pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from controller.api.base import JSON, JSONObject, Value, fields_of, items_of
+from controller.api.canonical import canonical
+from controller.planner.in_place.resizing import Resizing, resizing_of
+
+Patch: TypeAlias = Mapping[str, str | None]
+"""Label or annotation key to its new value; None: it is taken away."""
+_NOTHING: Final[Patch] = {}
+
+
+class Change(Value):
+    """Containers by name."""
+
+    images: Mapping[str, str] = {}
+    resources: Mapping[str, JSONObject] = {}
+    """What each container is to have of cpu and memory, `limits` and `requests`, as far as they differ."""
+    labels: Patch = _NOTHING
+    annotations: Patch = _NOTHING
+    added_finalizers: tuple[str, ...] = ()
+    removed_finalizers: tuple[str, ...] = ()
+    resized_by_restart: tuple[str, ...] = ()
+    """Those whose `resizePolicy` wants a restart for what is resized."""
+    rereads: tuple[str, ...] = ()
+    """Those that read a changed label or annotation into their environment, which only a restart shows them."""
+
+    @property
+    def restarts(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.images, *self.resized_by_restart, *self.rereads)))
+
+
+class NotPossible(Value):
+    why: str
+    """The field that stands in the way, as a path below the pod template."""
+
+
+def change_between(old: JSONObject, new: JSONObject, *, resizable: bool) -> Change | NotPossible:
+    """From the template that a pod was made of to another one. `resizable`: whether resources may change in place.
+
+    Fields are compared by what they mean, so that a default that is written out is no difference.
+    """
+    before, after = fields_of(canonical(old)), fields_of(canonical(new))
+    for field in sorted((before.keys() | after.keys()) - {"metadata", "spec"}):
+        if (found := _difference(before.get(field), after.get(field), field)) is not None:
+            return NotPossible(why=found)
+    was, will = fields_of(before.get("spec")), fields_of(after.get("spec"))
+    for field in sorted((was.keys() | will.keys()) - {"containers"}):
+        if (found := _difference(was.get(field), will.get(field), f"spec.{field}")) is not None:
+            return NotPossible(why=found)
+    olds, news = items_of(was.get("containers")), items_of(will.get("containers"))
+    if [_name(one) for one in olds] != [_name(one) for one in news]:
+        return NotPossible(why=_other_containers(olds, news))
+    for one, other in zip(olds, news, strict=True):
+        for field in sorted((one.keys() | other.keys()) - {"name", "image", "resources"}):
+            path = f"spec.containers[{_name(one)}].{field}"
+            if (found := _difference(one.get(field), other.get(field), path)) is not None:
+                return NotPossible(why=found)
+    resizing = resizing_of(was, will)
+    if isinstance(resizing, str):
+        return NotPossible(why=resizing)
+    if resizing.resources and not resizable:
+        return NotPossible(why=f"spec.containers[{next(iter(resizing.resources))}].resources changed")
+    return _change(fields_of(before.get("metadata")), fields_of(after.get("metadata")), olds, news, resizing)
+
+
+def _change(
+    was: JSONObject, will: JSONObject, olds: Sequence[JSONObject], news: Sequence[JSONObject], resizing: Resizing
+) -> Change | NotPossible:
+    for field in sorted((was.keys() | will.keys()) - {"labels", "annotations", "finalizers"}):
+        if (found := _difference(was.get(field), will.get(field), f"metadata.{field}")) is not None:
+            return NotPossible(why=found)
+    labels = _patch(_texts(was.get("labels")), _texts(will.get("labels")))
+    annotations = _patch(_texts(was.get("annotations")), _texts(will.get("annotations")))
+    held, holds = _strings(was.get("finalizers")), _strings(will.get("finalizers"))
+    images = {
+        _name(other): str(other.get("image", ""))
+        for one, other in zip(olds, news, strict=True)
+        if one.get("image") != other.get("image")
+    }
+    readers = [_name(one) for one in news if _reads(one, labels, annotations)]
+    return Change(
+        images=images,
+        resources=resizing.resources,
+        labels=labels,
+        annotations=annotations,
+        added_finalizers=tuple(one for one in holds if one not in held),
+        removed_finalizers=tuple(one for one in held if one not in holds),
+        resized_by_restart=resizing.by_restart,
+        rereads=tuple(name for name in readers if name not in images),
+    )
+
+
+def _reads(container: JSONObject, labels: Collection[str], annotations: Collection[str]) -> bool:
+    """Whether a variable of its environment shows one of these."""
+    paths = {f"metadata.labels['{key}']" for key in labels} | {
+        f"metadata.annotations['{key}']" for key in annotations
+    }
+    sources = (fields_of(one.get("valueFrom")) for one in items_of(container.get("env")))
+    return any(fields_of(source.get("fieldRef")).get("fieldPath") in paths for source in sources)
+
+
+def _patch(was: Mapping[str, str], will: Mapping[str, str]) -> dict[str, str | None]:
+    changed: dict[str, str | None] = {key: value for key, value in will.items() if was.get(key) != value}
+    return changed | {key: None for key in was if key not in will}
+
+
+def _difference(one: JSON, other: JSON, path: str) -> str | None:
+    if one == other:
+        return None
+    if one is None:
+        return f"{path} added"
+    return f"{path} removed" if other is None else f"{path} changed"
+
+
+def _other_containers(olds: Sequence[JSONObject], news: Sequence[JSONObject]) -> str:
+    before, after = [_name(one) for one in olds], [_name(one) for one in news]
+    added = [f"spec.containers[{name}] added" for name in after if name not in before]
+    removed = [f"spec.containers[{name}] removed" for name in before if name not in after]
+    return next(iter((*added, *removed)), "spec.containers in another order")
+
+
+def _name(container: JSONObject) -> str:
+    return str(container.get("name", ""))
+
+
+def _texts(value: JSON) -> dict[str, str]:
+    return {key: str(one) for key, one in fields_of(value).items()}
+
+
+def _strings(value: JSON) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, list) else []

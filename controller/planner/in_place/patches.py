@@ -1,0 +1,201 @@
+"""The operations that update one pod in place, on the pod as it was just read. Every one is safe to repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+import msgspec
+
+from controller.api import patch
+from controller.api.base import JSON, JSONObject, fields_of, items_of
+from controller.api.container import ContainerStatusView, ResourcesView
+from controller.api.gates import closed
+from controller.api.in_place import InPlaceState, state_of, underway_of
+from controller.api.meta import rfc3339
+from controller.api.pod_document import PodDocument
+from controller.api.revision import Revision
+from controller.api.wellknown import (
+    HASH_LABEL,
+    IN_PLACE_STATE_ANNOTATION,
+    IN_PLACE_STATE_LEGACY,
+    IN_PLACE_UPDATE_READY,
+    START_IN_PLACE_UPDATE,
+)
+from controller.planner.in_place.change import Change, Patch
+from controller.planner.in_place.priority import batches_of
+
+
+def draining(pod: PodDocument, now: float) -> tuple[JSONObject, ...]:
+    """On the status: not ready, before a container is restarted. Nothing for a pod without the readiness gate."""
+    gates = {gate.condition_type for gate in pod.spec.readiness_gates or ()}
+    if IN_PLACE_UPDATE_READY not in gates:
+        return ()
+    return closed(pod.status.conditions or (), IN_PLACE_UPDATE_READY, START_IN_PLACE_UPDATE, rfc3339(now))
+
+
+def updating(pod: PodDocument, revision: Revision, change: Change, now: float) -> tuple[JSONObject, ...]:
+    """Labels, annotations, finalizers and the images of the first batch, and the state that tells of all that."""
+    before = state_of(pod.metadata.annotations) or InPlaceState()
+    images = {**_left_over(before, revision), **change.images}
+    batches = batches_of(_containers(revision), images)
+    first = batches[0] if batches else ()
+    restarting = sorted({*first, *change.rereads})
+    resources: dict[str, JSON] = {**_asked(before.container_resources), **change.resources}
+    state: dict[str, JSON] = {
+        "revision": revision.hash,
+        "updateTimestamp": rfc3339(now),
+        "lastContainerStatuses": _as_it_was(pod, restarting),
+        "updateImages": bool(images),
+        "updateResources": bool(resources),
+        "updateEnvFromMetadata": bool(change.rereads),
+        "containerResources": resources,
+        "unfinishedContainers": list[JSON](_unfinished(pod, before)),
+        **_rest({name: images[name] for batch in batches[1:] for name in batch}, first),
+        "containerBatchesRecord": [_batch(restarting, now)],
+    }
+    annotations = {**change.annotations, IN_PLACE_STATE_ANNOTATION: _encoded(state)}
+    return (
+        patch.add(revision.hash, "metadata", "labels", HASH_LABEL),
+        *_merged("labels", change.labels, pod.metadata.labels),
+        *_merged("annotations", annotations, pod.metadata.annotations),
+        *_finalizers(pod, change),
+        *_images(pod, {name: images[name] for name in first}),
+    )
+
+
+def continuing(pod: PodDocument, revision: Revision, now: float) -> tuple[JSONObject, ...]:
+    """The next batch; nothing where none waits."""
+    known = pod.metadata.annotations or {}
+    text, before = known.get(IN_PLACE_STATE_ANNOTATION) or known.get(IN_PLACE_STATE_LEGACY), state_of(known)
+    if text is None or before is None:
+        return ()
+    images = before.next_container_images or {}
+    resources = {**_asked(before.container_resources), **_asked(before.next_container_resources)}
+    batches = batches_of(_containers(revision), images)
+    first = batches[0] if batches else ()
+    told = fields_of(msgspec.json.decode(text))
+    record = items_of(told.get("containerBatchesRecord"))
+    state: dict[str, JSON] = {
+        **{key: value for key, value in told.items() if not key.startswith(("next", "preCheck"))},
+        "updateTimestamp": rfc3339(now),
+        "lastContainerStatuses": _as_it_was(pod, first),
+        "containerResources": resources,
+        "unfinishedContainers": [],
+        **_rest({name: images[name] for batch in batches[1:] for name in batch}, first),
+        "containerBatchesRecord": [*record, _batch(first, now)],
+    }
+    references = [fields_of(one) for one in fields_of(before.next_container_ref_metadata).values()]
+    labels = {key: str(one) for part in references for key, one in fields_of(part.get("labels")).items()}
+    annotations = {key: str(one) for part in references for key, one in fields_of(part.get("annotations")).items()}
+    return (
+        *_merged("labels", labels, pod.metadata.labels),
+        *_merged(
+            "annotations", {**annotations, IN_PLACE_STATE_ANNOTATION: _encoded(state)}, pod.metadata.annotations
+        ),
+        *_images(pod, {name: images[name] for name in first}),
+    )
+
+
+def resizing(pod: PodDocument) -> tuple[JSONObject, ...]:
+    """On `pods/resize`: what the state says that the containers are to have."""
+    state = state_of(pod.metadata.annotations)
+    asked = _asked(state.container_resources if state is not None else None)
+    return tuple(
+        operation
+        for index, container in enumerate(pod.spec.containers)
+        if container.name in asked
+        for kind, amounts in fields_of(asked[container.name]).items()
+        for operation in _amounts(index, kind, fields_of(amounts), container.resources)
+    )
+
+
+def _amounts(index: int, kind: str, amounts: JSONObject, have: ResourcesView | None) -> Iterable[JSONObject]:
+    path = ("spec", "containers", str(index), "resources")
+    there = None if have is None else have.limits if kind == "limits" else have.requests
+    if have is None:
+        yield patch.add({kind: amounts}, *path)
+    elif there is None:
+        yield patch.add(amounts, *path, kind)
+    else:
+        for key, amount in amounts.items():
+            yield patch.add(amount, *path, kind, key)
+
+
+def _left_over(before: InPlaceState, revision: Revision) -> dict[str, str]:
+    """Images that an earlier update never came to write."""
+    waiting = before.next_container_images or {}
+    return {name: image for name, image in _images_of(revision).items() if name in waiting}
+
+
+def _unfinished(pod: PodDocument, before: InPlaceState) -> tuple[str, ...]:
+    statuses = pod.status.container_statuses or ()
+    underway = underway_of(before, pod.spec.containers, statuses, (), observed=None)
+    return underway.restarting if underway is not None else ()
+
+
+def _as_it_was(pod: PodDocument, names: Collection[str]) -> JSONObject:
+    shown = {one.name: one for one in pod.status.container_statuses or ()}
+    known = {name: shown.get(name, ContainerStatusView()) for name in names}
+    return {name: {"imageID": one.image_id, "containerID": one.container_id} for name, one in known.items()}
+
+
+def _rest(images: Mapping[str, str], first: Collection[str]) -> dict[str, JSON]:
+    """What waits for the first batch."""
+    if not images:
+        return {}
+    return {
+        "nextContainerImages": dict(images),
+        "preCheckBeforeNext": {"containersRequiredReady": list[JSON](sorted(first))},
+    }
+
+
+def _batch(names: Collection[str], now: float) -> JSONObject:
+    return {"timestamp": rfc3339(now), "containers": list[JSON](sorted(names))}
+
+
+def _encoded(state: Mapping[str, JSON]) -> str:
+    """Without what is empty, as the reference leaves it out."""
+    always = ("revision", "updateTimestamp", "lastContainerStatuses")
+    return msgspec.json.encode({key: one for key, one in state.items() if one or key in always}).decode()
+
+
+def _merged(field: str, changes: Patch, have: Mapping[str, str] | None) -> Iterable[JSONObject]:
+    if have is None:
+        given: JSONObject = {key: value for key, value in changes.items() if value is not None}
+        return [patch.add(given, "metadata", field)] if given else []
+    return [
+        patch.remove("metadata", field, key) if value is None else patch.add(value, "metadata", field, key)
+        for key, value in changes.items()
+        if value is not None or key in have
+    ]
+
+
+def _finalizers(pod: PodDocument, change: Change) -> Iterable[JSONObject]:
+    have = pod.metadata.finalizers or ()
+    kept = [one for one in have if one not in change.removed_finalizers]
+    wanted = [*kept, *(one for one in change.added_finalizers if one not in kept)]
+    return [] if wanted == list(have) else [patch.add(list[JSON](wanted), "metadata", "finalizers")]
+
+
+def _images(pod: PodDocument, images: Mapping[str, str]) -> Iterable[JSONObject]:
+    return [
+        patch.add(images[container.name], "spec", "containers", str(index), "image")
+        for index, container in enumerate(pod.spec.containers)
+        if container.name in images
+    ]
+
+
+def _asked(resources: Mapping[str, ResourcesView] | None) -> dict[str, JSON]:
+    found: dict[str, JSON] = {}
+    for name, one in (resources or {}).items():
+        kinds = {"limits": one.limits, "requests": one.requests}
+        found[name] = {kind: dict[str, JSON](amounts) for kind, amounts in kinds.items() if amounts}
+    return found
+
+
+def _containers(revision: Revision) -> list[JSONObject]:
+    return items_of(fields_of(revision.template.get("spec")).get("containers"))
+
+
+def _images_of(revision: Revision) -> dict[str, str]:
+    return {str(one.get("name", "")): str(one.get("image", "")) for one in _containers(revision)}

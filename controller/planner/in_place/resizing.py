@@ -1,0 +1,99 @@
+"""Which containers get other cpu and memory, and whether Kubernetes' `pods/resize` takes that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from controller.api.base import JSONObject, Value, fields_of, items_of
+from controller.api.number import canonical_quantity
+
+MUTABLE = ("cpu", "memory")
+
+
+class Resizing(Value):
+    resources: Mapping[str, JSONObject]
+    """Container to the `limits` and `requests` that it is to have, as far as they differ."""
+    by_restart: tuple[str, ...]
+
+
+def resizing_of(was: JSONObject, will: JSONObject) -> Resizing | str:
+    """Between two pod specs with the same containers; the text says what stands in the way."""
+    resources: dict[str, JSONObject] = {}
+    by_restart: list[str] = []
+    for one, other in zip(items_of(was.get("containers")), items_of(will.get("containers")), strict=True):
+        old, new = fields_of(one.get("resources")), fields_of(other.get("resources"))
+        if old == new:
+            continue
+        name = str(other.get("name", ""))
+        if problem := _problem(old, new):
+            return f"spec.containers[{name}].resources{problem}"
+        differing = _differing(_effective(old), _effective(new))
+        resources[name] = differing
+        changed = {key for amounts in differing.values() for key in fields_of(amounts)}
+        if changed & _restarting(other):
+            by_restart.append(name)
+    before, after = quality_of_service(was), quality_of_service(will)
+    if resources and before != after:
+        return f"spec.containers[].resources: the QoS class would change from {before} to {after}"
+    return Resizing(resources=resources, by_restart=tuple(by_restart))
+
+
+def quality_of_service(spec: JSONObject) -> str:
+    """The QoS class of a pod with this spec."""
+    every = [
+        _effective(fields_of(one.get("resources")))
+        for kind in ("containers", "initContainers")
+        for one in items_of(spec.get(kind))
+    ]
+    given = [amounts for one in every for amounts in (fields_of(one["limits"]), fields_of(one["requests"]))]
+    if not any(key in MUTABLE for amounts in given for key in amounts):
+        return "BestEffort"
+    full = all(
+        key in fields_of(one["limits"]) and _amount(one, "limits", key) == _amount(one, "requests", key)
+        for one in every
+        for key in MUTABLE
+    )
+    return "Guaranteed" if full else "Burstable"
+
+
+def _problem(before: JSONObject, after: JSONObject) -> str:
+    for kind in sorted((before.keys() | after.keys()) - {"limits", "requests"}):
+        if before.get(kind) != after.get(kind):
+            return f".{kind} changed"
+    for kind in ("limits", "requests"):
+        was, will = fields_of(before.get(kind)), fields_of(after.get(kind))
+        for key in sorted(was.keys() | will.keys()):
+            if (key in was) != (key in will):
+                return f".{kind}.{key} {'added' if key in will else 'removed'}"
+            if key not in MUTABLE and was[key] != will[key]:
+                return f".{kind}.{key} changed"
+    return ""
+
+
+def _effective(resources: JSONObject) -> JSONObject:
+    """With the requests that the server fills in: the limits, where nothing else is said."""
+    limits = fields_of(resources.get("limits"))
+    return {"limits": limits, "requests": {**limits, **fields_of(resources.get("requests"))}}
+
+
+def _differing(before: JSONObject, after: JSONObject) -> JSONObject:
+    found: JSONObject = {}
+    for kind in ("limits", "requests"):
+        amounts = {
+            key: amount
+            for key, amount in fields_of(after[kind]).items()
+            if key in MUTABLE and _amount(before, kind, key) != _amount(after, kind, key)
+        }
+        if amounts:
+            found[kind] = amounts
+    return found
+
+
+def _amount(resources: JSONObject, kind: str, key: str) -> str:
+    amount = fields_of(resources[kind]).get(key)
+    return canonical_quantity(amount) if isinstance(amount, str | int | float) else ""
+
+
+def _restarting(container: JSONObject) -> set[str]:
+    policies = items_of(container.get("resizePolicy"))
+    return {str(one.get("resourceName")) for one in policies if one.get("restartPolicy") == "RestartContainer"}

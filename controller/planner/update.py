@@ -1,0 +1,42 @@
+"""How the old pods whose turn it is get the current revision: in place where that is possible, else by a new pod."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controller.api.pod import Pod
+from controller.api.wellknown import NOT_IN_PLACE
+from controller.planner.actions import Action, DrainPod, Note, Step, UpdateInPlace, Why
+from controller.planner.board import Board
+from controller.planner.in_place.change import Change
+from controller.planner.lifecycle import retire
+from controller.planner.slot import Slot
+from controller.planner.stops import change_of
+
+
+def update(board: Board, chosen: Sequence[Slot]) -> Step:
+    """For nodes with an old pod. Where a new pod is made although updates in place are asked for, a note says why."""
+    actions: list[Action] = []
+    reasons: dict[tuple[str, str], None] = {}
+    for slot in chosen:
+        if (pod := slot.old) is None:
+            continue
+        change = change_of(board, pod)
+        if isinstance(change, Change):
+            actions.append(_in_place(board, slot, pod, change))
+        elif (deletion := retire(pod, Why.OUTDATED, board)) is not None:
+            actions.append(deletion)
+            reasons[pod.hash, change.why] = None
+    return Step(actions=tuple(actions), notes=tuple(_recreated(*reason) for reason in reasons))
+
+
+def _in_place(board: Board, slot: Slot, pod: Pod, change: Change) -> DrainPod | UpdateInPlace:
+    """One that serves is drained first, where time is given for that."""
+    if slot.old_available and change.restarts and board.world.daemonset.in_place_grace:
+        return DrainPod(pod=pod.ref, node=slot.node)
+    return UpdateInPlace(pod=pod.ref, node=slot.node, before=pod.hash, revision=board.revision, change=change)
+
+
+def _recreated(revision_hash: str, why: str) -> Note:
+    text = f"pods of revision {revision_hash} are recreated, they cannot be updated in place: {why}"
+    return Note(warning=False, once=True, reason=NOT_IN_PLACE, message=text)
