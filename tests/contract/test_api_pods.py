@@ -101,21 +101,6 @@ async def test_a_field_of_the_wrong_type_is_a_bad_request(bed: ApiServer) -> Non
         await bed.api.create(PODS, {"metadata": {"name": "one"}, "spec": "none"})
 
 
-async def test_only_image_and_few_other_fields_may_change(bed: ApiServer) -> None:
-    made = await bed.api.create(PODS, pod("one"))
-    patch = [{"op": "replace", "path": "/spec/containers/0/image", "value": "busybox:2"}]
-    patched = await bed.api.patch(PODS, "one", patch)
-    assert patched["spec"]["containers"][0]["image"] == "busybox:2"
-    assert patched["metadata"]["generation"] == made["metadata"]["generation"] + 1
-    labelled = await bed.api.patch(PODS, "one", {"metadata": {"labels": {"a": "b"}}})
-    assert labelled["metadata"]["generation"] == patched["metadata"]["generation"]
-    for path, value in (("/spec/containers/0/command", ["true"]), ("/spec/restartPolicy", "Never")):
-        with refused(422, "Invalid", kind="Pod", name="one") as caught:
-            await bed.api.patch(PODS, "one", [{"op": "add", "path": path, "value": value}])
-        assert [(cause["field"], cause["reason"]) for cause in caught[0].causes] == [("spec", "FieldValueForbidden")]
-        assert "pod updates may not change fields other than" in caught[0].message
-
-
 async def test_the_status_is_written_through_its_subresource_only(bed: ApiServer) -> None:
     await bed.api.create(PODS, pod("one"))
     patch = {"status": {"phase": "Running"}, "metadata": {"annotations": {"a": "1"}}}

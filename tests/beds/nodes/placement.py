@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any, TypeAlias
 
+from tests.beds.quantities import quantity
+
 Object: TypeAlias = dict[str, Any]
 
-UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
@@ -130,12 +131,3 @@ def _requested(pods: Iterable[Object], resource: str) -> Decimal:
             asked = ((container.get("resources") or {}).get("requests") or {}).get(resource)
             total += quantity(asked) if asked else 0
     return total
-
-
-def quantity(text: str | int) -> Decimal:
-    """`100m`, `1.5`, `64Gi`, `500M` as a number."""
-    text = str(text)
-    if text.endswith("m"):
-        return Decimal(text[:-1]) / 1000
-    unit = next((unit for unit in UNITS if text.endswith(unit)), "")
-    return Decimal(text.removesuffix(unit)) * (UNITS[unit] if unit else 1)

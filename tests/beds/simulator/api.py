@@ -72,14 +72,16 @@ def _kind(cluster: Cluster, where: Route) -> Kind:
     kind = cluster.find_kind(where.group, where.plural)
     if kind is None or where.version not in kind.versions:
         raise refusal.no_such_path()
-    if where.subresource and not _has_subresource(kind, where):
+    if where.subresource and not _has_subresource(cluster, kind, where):
         raise refusal.no_such_path()
     return kind
 
 
-def _has_subresource(kind: Kind, where: Route) -> bool:
+def _has_subresource(cluster: Cluster, kind: Kind, where: Route) -> bool:
     if where.subresource == "status":
         return kind.status
+    if where.subresource == "resize" and not cluster.resize:
+        return False
     return where.subresource in pod_verbs.SUBRESOURCES.get(kind.plural, ())
 
 

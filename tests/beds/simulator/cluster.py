@@ -17,9 +17,10 @@ from controller.runtime.clock import Clock
 from tests.beds.simulator import refusal
 from tests.beds.simulator.deletion import DeleteOptions, Deletion, deletion, ends_with
 from tests.beds.simulator.garbage import GarbageCollector
-from tests.beds.simulator.kinds import KINDS, NAMESPACES
+from tests.beds.simulator.kinds import KINDS, NAMESPACES, NODES
 from tests.beds.simulator.objects import Cause, Kind, Name, Object, Stored
 from tests.beds.simulator.refusal import Refused
+from tests.beds.simulator.resizing import too_big
 from tests.beds.simulator.store import Store
 from tests.beds.simulator.syntax import immutable, name_causes
 from tests.beds.simulator.updates import Change, settle
@@ -70,6 +71,10 @@ class Cluster:
         """Whether `sendInitialEvents` is understood; otherwise it is refused, and clients must list."""
         self.gone_as_event = True
         """Whether a watch from a forgotten version gets 200 and an ERROR event, or else a plain 410."""
+        self.resize = True
+        """Whether pods can be resized; servers before 1.33 know no such subresource."""
+        self.resize_admission = True
+        """Whether a resize beyond what the node has is refused; otherwise it is for the kubelet to say so."""
         self.frozen: set[str] = set()
         """uids of ControllerRevisions whose data was not sent as the server would write it: no update is accepted."""
         self.admission: list[Admission] = []
@@ -125,6 +130,7 @@ class Cluster:
         if before.uid in self.frozen:
             data = msgspec.json.encode(new.get("data")).decode()
             raise refusal.invalid(kind, name, [immutable("data", data)])
+        self._admit_resize(before, new, change)
         self._admit(Attempt("update", kind, namespace, name, new, change.subresource))
         if dry_run:
             return Stored(kind, before.name, before.uid, before.version, new)
@@ -171,6 +177,13 @@ class Cluster:
     def _admit(self, attempt: Attempt) -> None:
         for admission in self.admission:
             admission(attempt)
+
+    def _admit_resize(self, before: Stored, new: Object, change: Change) -> None:
+        if change.subresource != "resize" or not self.resize_admission or new["spec"] == before.object["spec"]:
+            return
+        node = self.store.get(NODES, ("", new["spec"].get("nodeName") or ""))
+        if refused := too_big(new, node.object if node else None):
+            raise refused
 
     def _stamp(self, kind: Kind, name: Name, new: Object) -> None:
         metadata = new["metadata"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from tests.beds.simulator.objects import Cause, Kind, Object
-from tests.beds.simulator.pod_rules import complete_pod, pod_rules
+from tests.beds.simulator.pod_defaults import complete_pod, fill_pod
+from tests.beds.simulator.pod_rules import pod_rules
 from tests.beds.simulator.syntax import immutable, label_causes, required
 
 
@@ -62,6 +63,7 @@ PODS = Kind(
     graceful=True,
     answers_with_deleted=True,
     defaults=complete_pod,
+    fills=fill_pod,
     rules=pod_rules,
 )
 NODES = Kind(

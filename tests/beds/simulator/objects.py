@@ -60,6 +60,8 @@ class Kind:
     """PUT creates what is not there."""
     defaults: Callable[[Object], None] = no_defaults
     """Completes a new object in place."""
+    fills: Callable[[Object], None] = no_defaults
+    """Completes, in place, what a write has made of an object that is there."""
     rules: Callable[[Object, Object | None], list[Cause]] = no_rules
     """What is wrong with the new object, seen beside the old one when there is one."""
 

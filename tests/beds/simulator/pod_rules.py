@@ -1,84 +1,29 @@
-"""What kube-apiserver fills into a pod, and which pods and changes of pods it refuses."""
+"""Which pods and which changes of pods kube-apiserver refuses."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from tests.beds.simulator.objects import Cause, Object
+from tests.beds.simulator.resources import resource_causes
 from tests.beds.simulator.syntax import label_causes, required
 
 CHANGEABLE = (
-    "pod updates may not change fields other than `spec.containers[*].image`, `spec.initContainers[*].image`,"
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
-
-EVICTION_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-
-
-def complete_pod(pod: Object) -> None:
-    """Defaults of the pod API and of the admission plugins DefaultTolerationSeconds and Priority."""
-    spec = pod.setdefault("spec", {})
-    for container in [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]:
-        _complete_container(container, host_network=bool(spec.get("hostNetwork")))
-    spec.setdefault("restartPolicy", "Always")
-    spec.setdefault("terminationGracePeriodSeconds", 30)
-    spec.setdefault("dnsPolicy", "ClusterFirst")
-    spec.setdefault("securityContext", {})
-    spec.setdefault("schedulerName", "default-scheduler")
-    spec.setdefault("enableServiceLinks", True)
-    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
-    spec.setdefault("priority", 0)
-    tolerations = spec.setdefault("tolerations", [])
-    for taint in EVICTION_TAINTS:
-        if not any(_tolerates_eviction(toleration, taint) for toleration in tolerations):
-            tolerations.append({"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
-    pod["status"] = {"phase": "Pending", "qosClass": _qos_class(spec)}
-
-
-def _complete_container(container: dict[str, Any], *, host_network: bool) -> None:
-    image = container.get("image") or ""
-    tag = image.rpartition("/")[2].partition(":")[2]
-    latest = "@" not in image and tag in ("", "latest")
-    container.setdefault("imagePullPolicy", "Always" if latest else "IfNotPresent")
-    container.setdefault("terminationMessagePath", "/dev/termination-log")
-    container.setdefault("terminationMessagePolicy", "File")
-    resources = container.setdefault("resources", {})
-    if limits := resources.get("limits"):
-        resources["requests"] = {**limits, **(resources.get("requests") or {})}
-    for port in container.get("ports") or []:
-        port.setdefault("protocol", "TCP")
-        if host_network:
-            port.setdefault("hostPort", port.get("containerPort"))
-
-
-def _tolerates_eviction(toleration: dict[str, Any], taint: str) -> bool:
-    return toleration.get("key", taint) in (taint, "") and toleration.get("effect", "") in ("", "NoExecute")
-
-
-def _qos_class(spec: Object) -> str:
-    resources = [container.get("resources") or {} for container in spec.get("containers") or []]
-    if not any(found.get("requests") or found.get("limits") for found in resources):
-        return "BestEffort"
-    guaranteed = all(
-        {"cpu", "memory"} <= set(found.get("limits") or {}) and found["limits"] == found.get("requests")
-        for found in resources
-    )
-    return "Guaranteed" if guaranteed else "Burstable"
 
 
 def pod_rules(pod: Object, old: Object | None) -> list[Cause]:
     causes = label_causes(pod)
     if old is None:
         return causes + _new_pod_causes(pod["spec"])
-    if _frozen_part(pod["spec"]) != _frozen_part(old["spec"]) or _lost_toleration(pod["spec"], old["spec"]):
-        causes.append(Cause("spec", "FieldValueForbidden", f"Forbidden: {CHANGEABLE}"))
-    return causes
+    return causes if pod["spec"] is old["spec"] else causes + _changed_pod_causes(pod["spec"], old["spec"])
 
 
 def _new_pod_causes(spec: Object) -> list[Cause]:
     containers = spec.get("containers") or []
     causes = [] if containers else [required("spec.containers")]
+    causes += resource_causes(spec)
     volumes = {volume.get("name") for volume in spec.get("volumes") or []}
     seen: set[str] = set()
     for index, container in enumerate(containers):
@@ -97,6 +42,46 @@ def _new_pod_causes(spec: Object) -> list[Cause]:
     return causes
 
 
+def _changed_pod_causes(new: Object, old: Object) -> list[Cause]:
+    """Images, the deadline and more tolerations; nothing else of a pod's spec may change."""
+    for field in ("containers", "initContainers"):
+        if len(new.get(field) or []) != len(old.get(field) or []):
+            return [_forbidden(f"spec.{field}", "pod updates may not add or remove containers")]
+    causes = _blank_images(new) + _deadline_causes(new, old)
+    if causes:
+        return causes
+    if _lost_toleration(new, old):
+        words = "existing toleration can not be modified except its tolerationSeconds"
+        return [_forbidden("spec.tolerations", words)]
+    return [] if _frozen_part(new) == _frozen_part(old) else [_forbidden("spec", CHANGEABLE)]
+
+
+def _blank_images(spec: Object) -> list[Cause]:
+    causes = []
+    for field in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(field) or []):
+            image = container.get("image") or ""
+            if image != image.strip():
+                words = f'Invalid value: "{image}": must not have leading or trailing whitespace'
+                causes.append(Cause(f"spec.{field}[{index}].image", "FieldValueInvalid", words))
+            elif not image:
+                causes.append(required(f"spec.{field}[{index}].image"))
+    return 2 * causes  # it is looked at twice
+
+
+def _deadline_causes(new: Object, old: Object) -> list[Cause]:
+    after, before = new.get("activeDeadlineSeconds"), old.get("activeDeadlineSeconds")
+    if before is None or (after is not None and after <= before):
+        return []
+    why = (
+        "must not update from a positive integer to nil value"
+        if after is None
+        else "must be less than or equal to previous value"
+    )
+    value = "null" if after is None else after
+    return [Cause("spec.activeDeadlineSeconds", "FieldValueInvalid", f"Invalid value: {value}: {why}")]
+
+
 def _frozen_part(spec: Object) -> Object:
     """The spec without what may change. nodeName changes through the binding, which is not checked here."""
     frozen = {key: value for key, value in spec.items() if key not in ("tolerations", "activeDeadlineSeconds")}
@@ -107,5 +92,13 @@ def _frozen_part(spec: Object) -> Object:
 
 
 def _lost_toleration(new: Object, old: Object) -> bool:
-    kept = new.get("tolerations") or []
-    return any(toleration not in kept for toleration in old.get("tolerations") or [])
+    kept = [_for_ever(toleration) for toleration in new.get("tolerations") or []]
+    return any(_for_ever(toleration) not in kept for toleration in old.get("tolerations") or [])
+
+
+def _for_ever(toleration: Object) -> Object:
+    return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
+
+
+def _forbidden(field: str, words: str) -> Cause:
+    return Cause(field, "FieldValueForbidden", f"Forbidden: {words}")

@@ -15,7 +15,7 @@ from tests.beds.simulator.refusal import Refused
 from tests.beds.simulator.route import Route
 from tests.beds.simulator.updates import Change
 
-SUBRESOURCES = {"pods": ("binding", "eviction"), "namespaces": ("finalize",)}
+SUBRESOURCES = {"pods": ("binding", "eviction", "resize"), "namespaces": ("finalize",)}
 
 _SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 

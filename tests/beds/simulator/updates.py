@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tests.beds.simulator import refusal
 from tests.beds.simulator.objects import Cause, Kind, Object, Stored
+from tests.beds.simulator.resizing import resize_causes, resized
 from tests.beds.simulator.syntax import immutable
 
 SERVER_OWNED = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
@@ -32,7 +33,10 @@ def settle(before: Stored, change: Change) -> Object:
     old = before.object
     if change.subresource == "status":
         new = _status_part(kind, old, new)
+    elif change.subresource == "resize":
+        new = resized(old, new)
     elif kind.status and not change.subresource:
+        kind.fills(new)
         new = _main_part(old, new)
     metadata = new["metadata"]
     for field in SERVER_OWNED:
@@ -50,6 +54,8 @@ def settle(before: Stored, change: Change) -> Object:
     causes = _finalizer_causes(before, metadata)
     if change.subresource in ("", "status"):
         causes += kind.rules(new, old)
+    elif change.subresource == "resize":
+        causes += resize_causes(new, old)
     if causes:
         raise refusal.invalid(kind, name, causes)
     return new

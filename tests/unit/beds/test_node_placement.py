@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.beds.nodes.machine import node_manifest
-from tests.beds.nodes.placement import place, quantity
+from tests.beds.nodes.placement import place
 from tests.beds.objects import pod
 
 HARD = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
@@ -80,11 +80,3 @@ def test_pods_that_are_there_take_room_and_ports() -> None:
     same = pod("p")
     same["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080, "protocol": "TCP"}]
     assert "free ports" in place(same, [node("a")], there)[1]
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [("1", 1), ("100m", 0.1), ("1.5", 1.5), ("64Mi", 64 * 2**20), ("2Gi", 2 * 2**30), ("1k", 1000)],
-)
-def test_quantities(text: str, number: float) -> None:
-    assert float(quantity(text)) == pytest.approx(number)
