@@ -72,6 +72,11 @@ class Board(Value, dict=True, gc=True):
             return False
         return bool(self.budget.partition or rolling.selector is not None or rolling.paused)
 
+    @property
+    def fills_with_current(self) -> bool:
+        """Whether an empty node gets the current revision, whichever node it is, and as soon as it gets any."""
+        return not (self.holds_back or self.progressive or self.fallback.replaces_current)
+
     @cached_property
     def parted(self) -> bool:
         """Whether `rollingUpdate.selector` has a say: it is given, and an eligible node still runs an older revision.
@@ -107,6 +112,11 @@ class Board(Value, dict=True, gc=True):
         ]
 
     @cached_property
+    def bare(self) -> list[Slot]:
+        """Eligible nodes without a live pod, ascending."""
+        return [slot for slot in self._lacking if slot.current is None and slot.old is None]
+
+    @cached_property
     def fallback(self) -> Fallback:
         return Fallback(world=self.world, current=self.revision, older=self.older, slots=self.slots, quota=self.quota)
 
@@ -116,7 +126,7 @@ class Board(Value, dict=True, gc=True):
 
         They may not hold the current one. A new node that waits for its turn to get that is none of them.
         """
-        empty = [slot for slot in self._lacking if not slot.pods]
+        empty = [slot for slot in self.bare if not slot.pods]
         if not empty or not self.holds_back:
             return {}
         may_hold = {slot.node for slot in self.may_hold_current}

@@ -31,10 +31,17 @@ def count(board: Board) -> Counts:
             misscheduled += 1
             continue
         current += 1
-        first = slot.old or slot.current or slot.pods[0]
-        updated += first.hash == hash_
-        ready += first.ready and not first.ended
-        available += slot.old_available if first is slot.old else slot.current_available
+        if slot.old is not None:
+            ready += slot.old.ready
+            available += slot.old_available
+        elif slot.current is not None:
+            updated += 1
+            ready += slot.current.ready
+            available += slot.current_available
+        else:
+            first = slot.pods[0]
+            updated += first.hash == hash_
+            ready += first.ready and not first.ended
     desired = board.budget.desired
     return Counts(
         desired_number_scheduled=desired,

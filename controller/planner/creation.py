@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from controller.api.revision import Revision
 from controller.planner.actions import CreatePod
 from controller.planner.board import Board
 from controller.planner.manifest import pod_name
-from controller.planner.refill import in_order, refills
+from controller.planner.refill import fillable, in_order, refills
 from controller.planner.slot import Slot
 
 
@@ -18,9 +16,10 @@ def new_pod(board: Board, slot: Slot, revision: Revision) -> CreatePod:
     return CreatePod(node=slot.node, name=world.doubtful.get(slot.node, name), revision=revision)
 
 
-def creations(board: Board, empty: Sequence[Slot]) -> tuple[list[CreatePod], bool]:
-    """Pods for `empty`, the nodes that should run one and may get it, ascending, as `refills` says; and whether some
-    are left out (by burst, or by `in_order`)."""
+def creations(board: Board) -> tuple[list[CreatePod], bool]:
+    """Pods for the nodes that are `fillable`, as `refills` says; and whether some are left out (by burst, or by
+    `in_order`)."""
+    empty = fillable(board)
     if not empty:
         return [], False
     chosen = in_order(board, empty)

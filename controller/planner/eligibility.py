@@ -93,7 +93,8 @@ class Rules:
     ) -> None:
         """`pods`: the DaemonSet's selector. `problems`: why nothing can be done with its spec."""
         self.problems = problems
-        self._owns = selector.parse(pods) if pods is not None and not pods.empty else None
+        self.owns: Matcher = selector.parse(pods) if pods is not None and not pods.empty else _matches_nothing
+        """Whether the DaemonSet's selector matches these labels; an empty or broken one matches nothing."""
         spec = msgspec.convert(template, Placement).spec
         self._name = spec.node_name
         self._labels = tuple((spec.node_selector or {}).items())
@@ -104,10 +105,6 @@ class Rules:
         self._selected: tuple[tuple[Node, ...], tuple[bool, ...]] = ((), ())
         self._zones: tuple[tuple[Node, ...], tuple[str, ...]] = ((), ())
         self._eligible: tuple[tuple[Node, ...], Mapping[str, int]] = ((), {})
-
-    def owns(self, labels: Labels) -> bool:
-        """Whether the DaemonSet's selector matches these labels; an empty or broken one matches nothing."""
-        return self._owns is not None and self._owns(labels)
 
     def fit(self, node: Node) -> Fit:
         if self._name and self._name != node.name:
@@ -156,6 +153,10 @@ class Rules:
                 return Fit.LEAVE
             fit = Fit.STAY
         return fit
+
+
+def _matches_nothing(_: Labels) -> bool:
+    return False
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:

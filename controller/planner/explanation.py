@@ -16,7 +16,7 @@ from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from controller.planner.in_place.change import Change
 from controller.planner.obstacles import Obstacle
-from controller.planner.refill import in_order, refills
+from controller.planner.refill import fillable, in_order, refills
 from controller.planner.retries import ROOM, place_of_probe
 from controller.planner.slot import Slot
 from controller.planner.states import NodeState
@@ -59,7 +59,7 @@ class Explainer:
     def state(self, slot: Slot) -> NodeState:
         if slot.fit is not Fit.RUN:
             return NodeState.EXCLUDED
-        targeted = slot.node in self._target
+        targeted = slot.node in self.target
         if slot.current is not None:
             if slot.current.ailment is not None:
                 return NodeState.FAILING
@@ -69,7 +69,7 @@ class Explainer:
             return NodeState.UPDATED if planned else NodeState.UNPLANNED
         if slot.old is not None:
             return NodeState.NEXT if targeted else NodeState.OLD
-        if _ended(slot):
+        if slot.ended:
             return NodeState.FAILING
         if slot.pods:
             return NodeState.UPDATING if targeted else NodeState.DELETING
@@ -78,7 +78,7 @@ class Explainer:
     def kept(self, slot: Slot) -> Obstacle | None:
         if slot.current is not None or slot.fit is not Fit.RUN or slot.node in self._may_hold:
             return None
-        if slot.node not in self._target:
+        if slot.node not in self.target:
             return Obstacle.PARTITION if slot.selected else Obstacle.SELECTOR
         gets_it = not self.board.older and slot.old is None  # all the same
         return Obstacle.PAUSED if self._paused and not gets_it else None
@@ -101,7 +101,7 @@ class Explainer:
             return Obstacle.UNREACHABLE
         if self._used_up and slot.old_available:
             return Obstacle.BUDGET
-        return Obstacle.STALE if not self.board.world.fresh else self._unstored
+        return self._stale or self._unstored
 
     def _of_particular(self, slot: Slot) -> Obstacle | None:
         board, old = self.board, slot.old
@@ -129,9 +129,8 @@ class Explainer:
     @property
     def fills_all(self) -> bool:
         """Whether every node without any pod gets one of the current revision now."""
-        board = self.board
-        kept = len(board.may_hold_current) < board.budget.desired or board.progressive or board.world.held_back
-        return board.world.fresh and not kept
+        world = self.board.world
+        return world.fresh and not world.held_back and self.board.fills_with_current
 
     @cached_property
     def in_turn(self) -> tuple[Slot, ...]:
@@ -159,7 +158,7 @@ class Explainer:
         if self._paused and may_hold < target and (board.older or any(slot.old for slot in board.target)):
             found.add(Obstacle.PAUSED)
         if target < board.budget.desired:
-            planned = self._target
+            planned = self.target
             beyond = [
                 one for one in board.slots if one.fit is run and one.current is None and one.node not in planned
             ]
@@ -189,7 +188,7 @@ class Explainer:
 
     def _of_empty(self, slot: Slot) -> Obstacle | None:
         """Without a live pod."""
-        if ended := _ended(slot):
+        if ended := slot.ended:
             return self._unless_one_goes(ended)
         found = to_creation(self.board, slot)
         if found is None and slot.node in self.board.barred:
@@ -203,11 +202,9 @@ class Explainer:
     @cached_property
     def _unfilled(self) -> Mapping[str, Obstacle]:
         board = self.board
-        if not (board.progressive or board.holds_back or board.fallback.replaces_current):
+        if board.fills_with_current:
             return {}
-        bare = [slot for slot in board.slots if slot.fit is Fit.RUN and slot.current is None and slot.old is None]
-        empty = [slot for slot in bare if not _ended(slot) and to_creation(board, slot) is None]
-        served = refills(board, in_order(board, empty))
+        served = refills(board, in_order(board, fillable(board)))
         return {slot.node: found for slot, found in served if isinstance(found, Obstacle)}
 
     @cached_property
@@ -228,9 +225,6 @@ class Explainer:
         return frozenset([slot.node for slot in self.board.may_hold_current])
 
     @cached_property
-    def _target(self) -> frozenset[str]:
+    def target(self) -> frozenset[str]:
+        """Names of the nodes of `Board.target`."""
         return frozenset([slot.node for slot in self.board.target])
-
-
-def _ended(slot: Slot) -> list[Pod]:
-    return [pod for pod in slot.pods if pod.ended and not pod.dying]

@@ -63,6 +63,7 @@ class Obstacle(StrEnum):
     """In the order in which they are told."""
 
     row: Row
+    __hash__ = str.__hash__  # that of an enumeration is slow, and `explanation` sorts many nodes by their obstacle
 
     def __new__(cls, row: Row) -> Obstacle:
         one = str.__new__(cls, row.name)

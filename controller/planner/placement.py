@@ -12,7 +12,7 @@ from controller.planner.lifecycle import retire
 from controller.planner.obstacles import Obstacle
 from controller.planner.retries import NEXT_RETRIES, has_failed
 from controller.planner.slot import Slot
-from controller.planner.stops import outgoing, to_creation, to_removal
+from controller.planner.stops import outgoing, to_removal
 
 
 class _Needs:
@@ -21,7 +21,6 @@ class _Needs:
     def __init__(self, board: Board) -> None:
         self.board = board
         self.deletes: list[DeletePod] = []
-        self.empty: list[Slot] = []
         self.notes: list[Note] = []
         self.wake_at: float | None = None
 
@@ -40,8 +39,8 @@ def place(board: Board) -> Step:
     """Creates in ascending order of nodes and deletes, each at most `burst`; the rest waits for the next pass."""
     needs, run = _Needs(board), Fit.RUN
     for slot in board.slots:
-        if len(slot.pods) == 1 and slot.fit is run and (slot.current or slot.old):
-            continue  # exactly as it should be: nearly every node, nearly always
+        if not slot.pods or (len(slot.pods) == 1 and slot.fit is run and (slot.current or slot.old)):
+            continue  # nothing to delete: nearly every node, nearly always
         if slot.fit is None:
             _vacate_vanished(slot, needs)
         elif slot.fit is Fit.LEAVE:
@@ -49,9 +48,10 @@ def place(board: Board) -> Step:
                 if not pod.dying:
                     needs.delete(pod, Why.UNWANTED)
         else:
-            _place_slot(slot, needs)
+            _replace_ended(slot, needs)
+            _settle_several(slot, needs)
     burst = board.budget.burst
-    creates, left_out = creations(board, needs.empty)
+    creates, left_out = creations(board)
     if creates and has_failed(board.world):
         needs.wake(board.world.now + NEXT_RETRIES)  # the executor may get no further than to one that is refused
     return Step(
@@ -69,23 +69,10 @@ def _vacate_vanished(slot: Slot, needs: _Needs) -> None:
             needs.delete(pod, Why.VANISHED)
 
 
-def _place_slot(slot: Slot, needs: _Needs) -> None:
-    waiting = _replace_ended(slot, needs)
-    live = [pod for pod in slot.pods if not pod.dying and not pod.ended]
-    if len(live) > 1:
-        _settle_several(slot, live, needs)
-    if not live and not waiting and slot.fit is Fit.RUN and to_creation(needs.board, slot) is None:
-        needs.empty.append(slot)
-
-
-def _replace_ended(slot: Slot, needs: _Needs) -> bool:
-    """Delete pods that ended: Succeeded at once, Failed no sooner than its back-off allows (D12).
-
-    Returns whether there was one: its node gets no other pod before it is gone.
-    """
+def _replace_ended(slot: Slot, needs: _Needs) -> None:
+    """Delete pods that ended: Succeeded at once, Failed no sooner than its back-off allows (D12)."""
     world = needs.board.world
-    ended = [pod for pod in slot.pods if pod.ended and not pod.dying]
-    for pod in ended:
+    for pod in slot.ended:
         if to_removal(needs.board, pod) is Obstacle.BACK_OFF:
             needs.wake(world.not_before[slot.node])
             continue
@@ -95,13 +82,12 @@ def _replace_ended(slot: Slot, needs: _Needs) -> bool:
             word = "failed" if why is Why.FAILED else "succeeded"
             text = f"Found {word} daemon pod {pod.key} on node {slot.node}, will try to delete it"
             needs.notes.append(Note(warning=why is Why.FAILED, reason=reason, message=text))
-    return bool(ended)
 
 
-def _settle_several(slot: Slot, live: list[Pod], needs: _Needs) -> None:
+def _settle_several(slot: Slot, needs: _Needs) -> None:
     """One pod stays; while surging one of each kind, until the old one is not needed any more."""
     current, old = slot.current, slot.old
-    for pod in live:
+    for pod in slot.live:
         if pod is not current and pod is not old:
             needs.delete(pod, Why.EXCESS)
     going = outgoing(needs.board, slot)

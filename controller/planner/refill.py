@@ -10,6 +10,12 @@ from controller.planner.eligibility import Fit
 from controller.planner.obstacles import Obstacle
 from controller.planner.retries import others_first
 from controller.planner.slot import Slot
+from controller.planner.stops import to_creation
+
+
+def fillable(board: Board) -> list[Slot]:
+    """Nodes that should run a pod and may get one, whatever its revision, ascending."""
+    return [slot for slot in board.bare if not slot.ended and to_creation(board, slot) is None]
 
 
 def in_order(board: Board, empty: Sequence[Slot]) -> list[Slot]:
@@ -18,12 +24,14 @@ def in_order(board: Board, empty: Sequence[Slot]) -> list[Slot]:
 
 
 def refills(board: Board, empty: Sequence[Slot]) -> list[tuple[Slot, Revision | Obstacle]]:
-    """`empty`: nodes that should run a pod and may get one, in the order of `in_order`.
+    """`empty`: those of `fillable`, in the order of `in_order`.
 
     Each is of the current revision where its node may hold that and it is stored, else as `Fallback` says (D9); where
     that revision does not run, the node stays empty. With partitionedScaling, nodes that never had a pod wait for
     their turn.
     """
+    if board.fills_with_current:
+        return [(slot, board.revision) for slot in empty]
     may_hold = {slot.node for slot in board.may_hold_current}
     waiting: Container[str] = ()
     if board.progressive:

@@ -18,9 +18,8 @@ from controller.api.pod import Pod
 from controller.planner.budget import Budget
 from controller.planner.conditions import keeper_of
 from controller.planner.eligibility import Fit
-from controller.planner.explanation import Explainer, Explanation
+from controller.planner.explanation import Explainer
 from controller.planner.obstacles import Block, Obstacle
-from controller.planner.states import NodeState
 
 
 class State(StrEnum):
@@ -104,11 +103,13 @@ class _Walk:
         self.blocks = set() if self._board.world.fresh else {Block.EXPECTATIONS}
 
     def along(self) -> None:
-        explain, board = self._explainer.explain, self._board
+        explainer, board = self._explainer, self._board
         rules, nodes = board.world.rules, board.world.nodes
-        run, old, updating = Fit.RUN, self._zones[State.OLD], self._zones[State.UPDATING]
-        keepers, plain = self._explainer.keeping, self._explainer.fills_all
-        obstacles: set[Obstacle | None] = {*keepers, *self._explainer.waiting}
+        run, placement = Fit.RUN, Obstacle.PLACEMENT
+        old, updating = self._zones[State.OLD], self._zones[State.UPDATING]
+        keepers, plain = explainer.keeping, explainer.fills_all
+        gets_older = board.fallback.replaces_current
+        obstacles: set[Obstacle | None] = {*keepers, *explainer.waiting}
         if keepers - {Obstacle.PAUSED}:
             obstacles.add(keeper_of(board))
         for zone, slot in zip(rules.zones(nodes), board.slots, strict=False):  # vanished nodes come last
@@ -122,11 +123,14 @@ class _Walk:
             elif plain and not slot.pods:
                 updating.append(zone)
             else:
-                one = explain(slot)
-                obstacles.add(one.obstacle)
-                self._zones[self._of_empty(one)].append(zone)
-                if one.state is NodeState.FAILING:
-                    self.ailments.append(next((pod.ailment for pod in slot.pods if pod.ended), None) or Ailment.OTHER)
+                obstacle = explainer.obstacle(slot)
+                obstacles.add(obstacle)
+                if slot.ended:
+                    self._fail(slot.ended[0].ailment or Ailment.OTHER, zone)
+                elif gets_older or obstacle is placement or slot.node not in explainer.target:
+                    old.append(zone)  # what comes is a pod of an older revision
+                else:
+                    updating.append(zone)
         self.blocks |= {one.row.block for one in obstacles if one is not None and one.row.block is not None}
 
     def unplanned(self, *, settled: bool) -> int:
@@ -138,14 +142,6 @@ class _Walk:
         planned = len([slot for slot in done if slot.selected]) if board.parted else len(done)
         return board.budget.desired - sum(map(len, self._zones.values())) - planned
 
-    def _of_empty(self, one: Explanation) -> State:
-        """An empty node counts by what comes: a pod of the current revision, or of an older one."""
-        if one.state is NodeState.FAILING:
-            return State.FAILED
-        empty = one.state in (NodeState.MISSING, NodeState.UPDATING) and one.kept in (None, Obstacle.PAUSED)
-        comes = empty and not self._board.fallback.replaces_current
-        return State.UPDATING if comes and one.obstacle is not Obstacle.PLACEMENT else State.OLD
-
     def zones(self) -> dict[str, dict[str, int]]:
         found = {}
         counted = {state: Counter(zones) for state, zones in self._zones.items()}
@@ -156,9 +152,12 @@ class _Walk:
 
     def _see_current(self, pod: Pod, zone: str) -> None:
         if pod.ailment is not None:
-            self.ailments.append(pod.ailment)
-            self._zones[State.FAILED].append(zone)
+            self._fail(pod.ailment, zone)
             return
         self._zones[State.UPDATING].append(zone)
         if not pod.ready:
             self.hopes.append(Hope(zone=zone, until=pod.created + self._board.world.daemonset.progress_deadline))
+
+    def _fail(self, ailment: Ailment, zone: str) -> None:
+        self.ailments.append(ailment)
+        self._zones[State.FAILED].append(zone)

@@ -53,9 +53,18 @@ class Slot(Value):
         return self.current is not None and self.old is not None
 
     @property
+    def live(self) -> list[Pod]:
+        return [pod for pod in self.pods if not pod.dying and not pod.ended]
+
+    @property
+    def ended(self) -> list[Pod]:
+        """Those that are not dying: no other pod comes before they are gone."""
+        return [pod for pod in self.pods if pod.ended]
+
+    @property
     def single(self) -> bool:
         """Whether one live pod at most is here: an old one too many, held by a hook, leaves no room for a third."""
-        return sum(1 for pod in self.pods if not pod.dying and not pod.ended) <= 1
+        return len(self.live) <= 1
 
     @property
     def uids(self) -> tuple[str, ...]:

@@ -73,9 +73,9 @@ def to_creation(board: Board, slot: Slot) -> Obstacle | None:
     if slot.pods and not board.surging:
         asked = is_unanswered(world, *(pod.uid for pod in slot.pods))
         return Obstacle.UNANSWERED if asked else Obstacle.TERMINATING
-    if (found := to_write(world, slot.node)) is not None:
-        return found
-    return Obstacle.QUOTA if ROOM in world.held_back else None
+    if not world.held_back:
+        return None
+    return to_write(world, slot.node) or (Obstacle.QUOTA if ROOM in world.held_back else None)
 
 
 def leaving(board: Board, slot: Slot) -> str:

@@ -45,10 +45,11 @@ def without_current(case: World) -> World:
     return held(case, place_of(create))
 
 
-def test_while_the_current_revision_is_not_stored_an_empty_node_gets_an_older_one() -> None:
+@pytest.mark.parametrize("partition", [0, 1])
+def test_while_the_current_revision_is_not_stored_an_empty_node_gets_an_older_one(partition: int) -> None:
     """Also one that may hold the current one, and one that had it: nobody could bring those pods back later."""
     gone = {"node-3": Predecessor(uid="gone", hash=lay_out(world(ds("v2"), revisions=[])).revision.hash)}
-    case = world(ds("v2"), pods=everywhere(3), revisions=[revision("v1")], predecessors=gone)
+    case = world(ds("v2", partition=partition), pods=everywhere(3), revisions=[revision("v1")], predecessors=gone)
     check(without_current(case), "+node-4 v1", "+node-3 v1")
     assert told_of(without_current(case), "node-4") is None
 
