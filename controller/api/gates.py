@@ -70,24 +70,27 @@ def opened(gates: Iterable[Gate], stamp: str) -> tuple[JSONObject, ...]:
     return (*replaced, *(patch.add(condition, "status", "conditions", "-") for _, condition in missing))
 
 
-def closed(conditions: Sequence[JSONObject], type_: str, reason: str, stamp: str) -> tuple[JSONObject, ...]:
+def closed(conditions: Sequence[PodCondition], type_: str, reason: str, stamp: str) -> tuple[JSONObject, ...]:
     """The operations that set one False, and with it the pod's Ready, as the kubelet will: nobody has to wait for
     that. None where both are so already for this reason."""
-    places = {condition.get("type"): index for index, condition in enumerate(conditions)}
+    places = {condition.type: index for index, condition in enumerate(conditions)}
     operations: list[JSONObject] = []
-    own = conditions[places[type_]] if type_ in places else {}
-    if (own.get("status"), own.get("reason")) != ("False", reason):
-        condition = _condition(type_, stamp, reason)
-        if own:
-            operations.append(_replaced(places[type_], condition))
-        else:
-            whole = patch.add(condition, "status", "conditions", "-")
-            operations.append(whole if conditions else patch.add([condition], "status", "conditions"))
-    ready = conditions[places["Ready"]] if "Ready" in places else {}
-    if ready.get("status") == "True":
-        message = f'the status of pod readiness gate "{type_}" is not "True", but False'
-        condition = {**ready, "status": "False", "reason": "ReadinessGatesNotReady", "message": message}
-        operations.append(_replaced(places["Ready"], {**condition, "lastTransitionTime": stamp}))
+    own = conditions[places[type_]] if type_ in places else None
+    condition = _condition(type_, stamp, reason)
+    if own is None:
+        end = patch.add(condition, "status", "conditions", "-")
+        operations.append(end if conditions else patch.add([condition], "status", "conditions"))
+    elif (own.status, own.reason) != ("False", reason):
+        operations.append(_replaced(places[type_], condition))
+    ready = places.get("Ready")
+    if ready is not None and conditions[ready].status == "True":
+        fields = {
+            "status": "False",
+            "reason": "ReadinessGatesNotReady",
+            "message": f'the status of pod readiness gate "{type_}" is not "True", but False',
+            "lastTransitionTime": stamp,
+        }
+        operations += [patch.add(text, "status", "conditions", str(ready), name) for name, text in fields.items()]
     return tuple(operations)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from controller.api.base import JSONObject, View
+from controller.api.base import View
 from controller.api.container import ContainerStatusView, ContainerView
-from controller.api.gates import ReadinessGateView
+from controller.api.gates import PodCondition, ReadinessGateView
 from controller.api.meta import ObjectMeta
 
 
@@ -14,8 +14,7 @@ class PodDocumentSpec(View):
 
 
 class PodDocumentStatus(View):
-    conditions: tuple[JSONObject, ...] | None = None
-    """Whole, because one is written back beside the others."""
+    conditions: tuple[PodCondition, ...] = ()
     container_statuses: tuple[ContainerStatusView, ...] | None = None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, assert_never
 
 from controller.api.wellknown import (
@@ -66,7 +67,7 @@ class CarryingOut:
         self._actions, self._briefing, self._hands = actions, briefing, hands
         self._daemonset, self._ledger = briefing.daemonset, hands.ledger
         self._writes = Writes(hands.client, briefing.daemonset, briefing.compiled)
-        self._in_place = InPlaceWrites(hands.client, hands.clock)
+        self._in_place = InPlaceWrites(hands.client, hands.clock, partial(self._wrote, PODS))
         self.answers: list[Answer] = []
         """In the order in which they came."""
         self.underway: dict[str, Action] = {}
@@ -214,8 +215,7 @@ class CarryingOut:
             case DeleteRevision():
                 await writes.delete_revision(action.revision)
             case UpdateInPlace() | DrainPod() | ContinueInPlace() | ResizePod() | OpenGates():
-                written = await self._in_place.carry_out(action)
-                self._wrote(PODS, written)
+                await self._in_place.carry_out(action)
             case _:
                 assert_never(action)
 

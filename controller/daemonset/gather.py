@@ -50,7 +50,7 @@ def gather(
         adopted = {action.pod.uid for action in awaited if isinstance(action, AdoptPod)}
         pods = (*pods, *(replace(one, owner_uid=daemonset.uid) for one in orphans if one.uid in adopted))
         pods = _going(pods, {action.pod.uid for action in deletes})
-        pods = _changing(pods, {one.pod.uid for one in possible if isinstance(one, UpdateInPlace | DrainPod)})
+        pods = _changing(pods, [one for one in possible if isinstance(one, UpdateInPlace | DrainPod)])
         predecessors = _coming(predecessors, creates, now)
     return World(
         daemonset=daemonset,
@@ -93,11 +93,14 @@ def _going(pods: tuple[Pod, ...], uids: Collection[str]) -> tuple[Pod, ...]:
     return tuple([replace(pod, dying=True) if pod.uid in uids and not pod.ended else pod for pod in pods])
 
 
-def _changing(pods: tuple[Pod, ...], uids: Collection[str]) -> tuple[Pod, ...]:
-    """Those that we may have begun to update in place, likewise."""
-    if not uids:
+def _changing(pods: tuple[Pod, ...], begun: Collection[UpdateInPlace | DrainPod]) -> tuple[Pod, ...]:
+    """Those that we may have begun to update in place, likewise, as long as they look as before."""
+    if not begun:
         return pods
-    return tuple([replace(pod, ready=False, ready_since=None) if pod.uid in uids else pod for pod in pods])
+    before = {one.pod.uid for one in begun}
+    done = {(one.pod.uid, one.revision.hash) for one in begun if isinstance(one, UpdateInPlace)}
+    changing = [pod.uid in before and (pod.uid, pod.hash) not in done for pod in pods]
+    return tuple([replace(pod, ready=False) if one else pod for pod, one in zip(pods, changing, strict=True)])
 
 
 def _coming(

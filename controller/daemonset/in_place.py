@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import assert_never
 
+from msgspec.structs import replace
+
 from controller.api import patch
 from controller.api.base import JSONObject
-from controller.api.gates import opened
+from controller.api.gates import gates_of, opened
 from controller.api.meta import Key, Ref, rfc3339
 from controller.api.pod_document import PodDocument
 from controller.api.wellknown import HASH_LABEL
@@ -24,12 +26,13 @@ ATTEMPTS = 5
 
 
 class InPlaceWrites:
-    """The requests of one pass."""
+    """The requests of one pass. `wrote` is told of each write that was accepted, also of one that others follow."""
 
-    def __init__(self, client: Client, clock: Clock) -> None:
-        self._client, self._clock = client, clock
+    def __init__(self, client: Client, clock: Clock, wrote: Callable[[Written], None]) -> None:
+        self._client, self._clock, self._wrote = client, clock, wrote
 
     async def carry_out(self, action: UpdateInPlace | DrainPod | ContinueInPlace | ResizePod | OpenGates) -> Written:
+        """Returns the pod as the last write has left it."""
         match action:
             case UpdateInPlace():
                 return await self._update(action)
@@ -45,10 +48,20 @@ class InPlaceWrites:
                 assert_never(action)
 
     async def _open(self, action: OpenGates) -> Written:
-        """On the very version that was decided about: a gate that was closed since stays so."""
-        operations = opened(action.gates, rfc3339(self._clock()))
-        guarded = patch.guarded_by_version(action.pod.version, *operations)
-        return await self._client.patch(PODS, action.pod, guarded, sub="status")
+        """On the very version that was decided about: a gate that was closed since stays so. A gate that nobody has
+        set yet is looked at again where a new pod changes too fast."""
+
+        async def once(pod: PodDocument) -> Written:
+            gates = gates_of(pod.spec.readiness_gates or (), pod.status.conditions)
+            missing = tuple(gate for gate in gates if not gate.present)
+            return await self._patched(_ref(pod), opened(missing, rfc3339(self._clock())), sub="status")
+
+        try:
+            return await self._patched(action.pod, opened(action.gates, rfc3339(self._clock())), sub="status")
+        except Conflict:
+            if any(gate.present for gate in action.gates):
+                raise
+            return await self._persistently(action.pod, once)
 
     async def _update(self, action: UpdateInPlace) -> Written:
         async def once(pod: PodDocument) -> Written:
@@ -57,34 +70,35 @@ class InPlaceWrites:
                 return _as_read(pod)  # an earlier attempt came through
             if has != action.before:
                 raise _overtaken(action.pod, f"it is of revision {has or 'none'} by now")
-            drained = await self._drained(pod) if action.change.restarts else _as_read(pod)
             operations = updating(pod, action.revision, action.change, self._clock())
-            return await self._patched(action.pod, drained.version, operations)
+            if action.tried:
+                await self._client.patch(PODS, action.pod, _guarded(_ref(pod), operations), dry_run=True)
+            drained = await self._drained(pod) if action.change.restarts else _as_read(pod)
+            return await self._patched(replace(_ref(pod), version=drained.version), operations)
 
         return await self._persistently(action.pod, once)
 
     async def _go_on(self, action: ContinueInPlace) -> Written:
         async def once(pod: PodDocument) -> Written:
-            operations = continuing(pod, action.revision, self._clock())
-            return await self._patched(action.pod, pod.metadata.resource_version, operations)
+            return await self._patched(_ref(pod), continuing(pod, action.revision, self._clock()))
 
         return await self._persistently(action.pod, once)
 
     async def _resize(self, action: ResizePod) -> Written:
         async def once(pod: PodDocument) -> Written:
-            operations = resizing(pod)
-            return await self._patched(action.pod, pod.metadata.resource_version, operations, sub="resize")
+            return await self._patched(_ref(pod), resizing(pod), sub="resize")
 
         return await self._persistently(action.pod, once)
 
     async def _drained(self, pod: PodDocument) -> Written:
-        ref = _ref(pod)
-        return await self._patched(ref, ref.version, draining(pod, self._clock()), sub="status")
+        return await self._patched(_ref(pod), draining(pod, self._clock()), sub="status")
 
-    async def _patched(self, ref: Ref, version: str, operations: tuple[JSONObject, ...], sub: str = "") -> Written:
+    async def _patched(self, ref: Ref, operations: tuple[JSONObject, ...], sub: str = "") -> Written:
         if not operations:
-            return Written(name=ref.name, uid=ref.uid, version=version)
-        return await self._client.patch(PODS, ref, patch.guarded_by_version(version, *operations), sub=sub)
+            return Written(name=ref.name, uid=ref.uid, version=ref.version)
+        written = await self._client.patch(PODS, ref, _guarded(ref, operations), sub=sub)
+        self._wrote(written)
+        return written
 
     async def _persistently(self, ref: Ref, once: Callable[[PodDocument], Awaitable[Written]]) -> Written:
         """Raises Conflict for a pod that is on its way out, is another one by now, or changes all the time."""
@@ -106,6 +120,10 @@ class Overtaken(Conflict):
 
 def _overtaken(ref: Ref, words: str) -> Overtaken:
     return Overtaken("patch", PODS.describe(ref), f"{words}; it is looked at again")
+
+
+def _guarded(ref: Ref, operations: tuple[JSONObject, ...]) -> patch.JsonPatch:
+    return patch.guarded_by_version(ref.version, *operations)
 
 
 def _ref(pod: PodDocument) -> Ref:

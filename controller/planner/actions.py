@@ -106,6 +106,8 @@ class UpdateInPlace(Value):
     """Revision hash that the pod has; one that has another one by now is left alone."""
     revision: Revision
     change: Change
+    tried: bool = False
+    """It failed before: the server is asked by a dry run before the pod is made to leave its traffic again."""
 
 
 class ContinueInPlace(Value):
@@ -160,7 +162,7 @@ def place_of(action: Action) -> str:
         case DrainPod(pod=ref) | UpdateInPlace(pod=ref) | ContinueInPlace(pod=ref) | ResizePod(pod=ref):
             return ref.uid
         case OpenGates(pod=ref):
-            return ref.uid
+            return f"{ref.uid}/gates"
         case AdoptRevision(revision=ref) | RenumberRevision(revision=ref) | DeleteRevision(revision=ref):
             return ref.uid
         case CreateRevision():

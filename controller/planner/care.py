@@ -9,7 +9,7 @@ from math import inf
 from controller.api.in_place import Resize, Underway
 from controller.api.pod import Pod
 from controller.api.wellknown import RESIZE_REFUSED
-from controller.planner.actions import Action, ContinueInPlace, Note, OpenGates, ResizePod, Step, Why
+from controller.planner.actions import Action, ContinueInPlace, Note, OpenGates, ResizePod, Step, Why, place_of
 from controller.planner.board import Board
 from controller.planner.in_place.change import Change
 from controller.planner.lifecycle import retire
@@ -20,15 +20,15 @@ def take_care(board: Board, taken: Collection[str]) -> Step:
     """At most `burst` writes, none to the pods `taken` (by uid), with which something else is done in this pass."""
     care = _Care(board)
     for pod in board.world.pods:
-        if pod.gates or pod.underway is not None:
-            if pod.dying or pod.ended or pod.uid in taken or pod.uid in board.world.held_back:
-                continue
+        if not pod.gates and pod.underway is None:
+            continue
+        if not (pod.dying or pod.ended or pod.uid in taken or pod.uid in board.world.awaited):
             care.of(pod)
     return Step(
         actions=tuple(care.actions[: board.budget.burst]),
         notes=tuple(care.notes[: board.budget.burst]),
         wake_at=min(care.wakes, default=None),
-        more=len(care.actions) > board.budget.burst,
+        more=care.waits,
     )
 
 
@@ -38,15 +38,23 @@ class _Care:
         self.actions: list[Action] = []
         self.notes: list[Note] = []
         self.wakes: list[float] = []
+        self.waits = False
+        """Whether it is worth looking at the next news of pods soon."""
 
     def of(self, pod: Pod) -> None:
         underway = pod.underway
         if underway is not None and self.board.world.now < underway.until:
-            self._go_on(pod, underway)
+            self.waits = True
+            if pod.uid not in self.board.world.held_back:
+                self._go_on(pod, underway)
             return
         closed = tuple(gate for gate in pod.gates if not gate.open)
-        if closed and pod.bound and not self._is_next(pod):
-            self.actions.append(OpenGates(pod=pod.ref, gates=closed))
+        if not closed:
+            return
+        self.waits = True
+        opening = OpenGates(pod=pod.ref, gates=closed)
+        if pod.bound and place_of(opening) not in self.board.world.held_back and not self._is_next(pod):
+            self.actions.append(opening)
 
     def _go_on(self, pod: Pod, underway: Underway) -> None:
         world = self.board.world
@@ -68,8 +76,11 @@ class _Care:
             self.actions.append(ContinueInPlace(pod=pod.ref, node=pod.node, revision=self.board.revision))
 
     def _is_next(self, pod: Pod) -> bool:
-        """Whether it was closed for an update that comes next: it would be closed again."""
+        """Whether it was closed for an update that comes next: it would be closed again. After one that failed it is
+        open until the next attempt goes well."""
         board = self.board
+        if pod.uid in board.world.held_back or pod.uid in board.world.due_again:
+            return False
         if pod.hash == board.revision.hash or not any(gate.draining for gate in pod.gates):
             return False
         if not board.in_place or to_rollout(board) is not None or board.refusal:

@@ -34,7 +34,10 @@ def _in_place(board: Board, slot: Slot, pod: Pod, change: Change) -> DrainPod | 
     """One that serves is drained first, where time is given for that."""
     if slot.old_available and change.restarts and board.world.daemonset.in_place_grace:
         return DrainPod(pod=pod.ref, node=slot.node)
-    return UpdateInPlace(pod=pod.ref, node=slot.node, before=pod.hash, revision=board.revision, change=change)
+    tried = pod.uid in board.world.due_again
+    return UpdateInPlace(
+        pod=pod.ref, node=slot.node, before=pod.hash, revision=board.revision, change=change, tried=tried
+    )
 
 
 def _recreated(revision_hash: str, why: str) -> Note:

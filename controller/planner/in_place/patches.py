@@ -30,7 +30,7 @@ def draining(pod: PodDocument, now: float) -> tuple[JSONObject, ...]:
     gates = {gate.condition_type for gate in pod.spec.readiness_gates or ()}
     if IN_PLACE_UPDATE_READY not in gates:
         return ()
-    return closed(pod.status.conditions or (), IN_PLACE_UPDATE_READY, START_IN_PLACE_UPDATE, rfc3339(now))
+    return closed(pod.status.conditions, IN_PLACE_UPDATE_READY, START_IN_PLACE_UPDATE, rfc3339(now))
 
 
 def updating(pod: PodDocument, revision: Revision, change: Change, now: float) -> tuple[JSONObject, ...]:
