@@ -184,8 +184,12 @@ async def test_nothing_happens_by_itself_on_a_manual_node(bed: ApiServer) -> Non
         assert found["status"]["phase"] == "Pending"
         assert is_ready(await nodes.ready(found))
         assert not is_ready(await nodes.ready(found, value=False))
-        crashed = await nodes.crash(found)
-        assert crashed["status"]["containerStatuses"][0]["restartCount"] == 1
+        (state,) = (await nodes.crash(found))["status"]["containerStatuses"]
+        assert state["lastState"]["terminated"]["exitCode"] == 1
+        assert state["restartCount"] == 0, "it counts when it starts again"
+        (again,) = (await nodes.ready(found))["status"]["containerStatuses"]
+        assert again["restartCount"] == 1
+        assert again["containerID"] != state["containerID"]
         assert (await nodes.fail(found, reason="Evicted"))["status"]["reason"] == "Evicted"
         await bed.api.delete(PODS, "one")
         await bed.api.create(PODS, pod("two", aimed_at=name))

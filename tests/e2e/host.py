@@ -23,6 +23,7 @@ from tests.beds.control_plane.commands import LOOPBACK
 from tests.beds.control_plane.ports import free_port
 from tests.beds.control_plane.probe import get
 from tests.beds.nodes import statuses
+from tests.beds.nodes.containers import containers
 from tests.beds.nodes.machine import node_manifest
 from tests.beds.nodes.mirror import Mirror
 
@@ -56,7 +57,7 @@ class Running:
     """One pod of one container as a process. `ports` leads from its container ports to those of this machine."""
 
     def __init__(self, pod: Object, process: Process, ports: Mapping[int, int]) -> None:
-        (self.container,) = statuses.containers(pod)
+        (self.container,) = containers(pod)
         self.name = pod["metadata"]["name"]
         self.process, self.ports = process, ports
 
@@ -167,7 +168,7 @@ class Host:
         await self._api.delete(PODS, one.name, namespace=metadata["namespace"], options=options)
 
     async def _start(self, pod: Object) -> Running:
-        (container,) = statuses.containers(pod)
+        (container,) = containers(pod)
         folder = self._plane.folder / pod["metadata"]["uid"]
         folder.mkdir()
         ports = {one["containerPort"]: free_port() for one in container.get("ports") or ()}

@@ -141,7 +141,7 @@ def canary(scene: Scene) -> None:
     scene.go_to(STARTED + 260.0)
     scene.do(scene.edit({"spec": rolling(partition=16)}))
     scene.go_to(STARTED + 313.0)
-    scene.nodes.behave("c-04", replace(PACE, ready=None, crash=4.0))
+    scene.nodes.behave("c-04", replace(PACE, ready=None, crash=4.0, back_off=2.0))
     scene.go_to(NOW - 1.0)
     scene.nodes.behave("c-04", replace(PACE, start=None))
     scene.do(_last_words(scene, "c-04"))

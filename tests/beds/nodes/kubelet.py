@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from controller.api.meta import rfc3339
 from controller.runtime.clock import Clock
-from tests.beds.api import PODS, STRATEGIC_MERGE_PATCH, Api, Object, Refusal
-from tests.beds.nodes import statuses
-from tests.beds.nodes.behaviour import Behaviour
+from tests.beds.api import Api, Object, Refusal
+from tests.beds.nodes.behaviour import INSTANT, Behaviour
+from tests.beds.nodes.containers import lasting
+from tests.beds.nodes.events import Events
+from tests.beds.nodes.pod_worker import PodWorker
 from tests.beds.nodes.stages import Step, next_step, stage_of
+from tests.beds.nodes.surroundings import Interrupted, Surroundings
+from tests.beds.nodes.writer import RETRY_SECONDS, Gone, Writer
 
-AT_ONCE = 32
-RETRY_SECONDS = 0.5
+RUNNING = ("changed", "crashed", "running", "gated", "ready")
 
 
 @dataclass
@@ -26,6 +29,11 @@ class _Life:
     since: float
     poked: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
+    worker: PodWorker | None = None
+    """From the first change of the pod on."""
+    unsent: Object | None = None
+    """A status that comes late."""
+    sender: asyncio.Task[None] | None = None
 
 
 class Kubelet:
@@ -34,13 +42,14 @@ class Kubelet:
     def __init__(
         self, api: Api, clock: Clock, group: asyncio.TaskGroup, behaviour_of: Callable[[str], Behaviour | None]
     ) -> None:
-        self._api, self._clock, self._group = api, clock, group
+        self._clock, self._group = clock, group
         self._behaviour_of = behaviour_of
         """By node name; None for a node that we do not play."""
+        self._events = Events(api, clock)
         self._lives: dict[str, _Life] = {}
+        self._cuts: Counter[str] = Counter()
         self._images: defaultdict[str, set[str]] = defaultdict(set)
-        self._gate = asyncio.Semaphore(AT_ONCE)
-        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self.writer = Writer(api)
 
     def pod_seen(self, pod: Object) -> None:
         uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName")
@@ -55,21 +64,44 @@ class Kubelet:
             life.poked.set()
 
     def pod_lost(self, pod: Object) -> None:
-        self._turns.pop(pod["metadata"]["uid"], None)
+        self.writer.forget(pod)
         life = self._lives.pop(pod["metadata"]["uid"], None)
-        if life is not None and life.task is not None:
-            life.task.cancel()
+        for task in (life.task, life.sender) if life is not None else ():
+            if task is not None:
+                task.cancel()
 
     def poke(self, node: str) -> None:
         """The behaviour of `node` has changed: think again about all its pods."""
-        for life in self._lives.values():
-            if life.pod["spec"]["nodeName"] == node:
-                life.poked.set()
+        for life in self._on(node):
+            life.poked.set()
+
+    def _on(self, node: str) -> list[_Life]:
+        return [life for life in self._lives.values() if life.pod["spec"]["nodeName"] == node]
+
+    def images_of(self, node: str) -> set[str]:
+        """What has been pulled there, to be added to."""
+        return self._images[node]
+
+    def restart(self, node: str) -> None:
+        """The kubelet is killed and started again: containers run on, failures are forgotten."""
+        for life in self._on(node):
+            if life.worker is not None:
+                life.worker.kubelet_restarted()
+            life.poked.set()
+
+    def power_cut(self, node: str) -> None:
+        """All containers have ended, and the node is back."""
+        self._cuts[node] += 1
+        for life in self._on(node):
+            if stage_of(life.pod) in RUNNING:
+                life.worker = life.worker or self._hire(life)
+                life.worker.power_cut(life.pod, self._cuts[node])
+            life.poked.set()
 
     def forget(self, node: str) -> None:
         """The machine is gone, and with it everything that ran on it."""
         self._images.pop(node, None)
-        for life in [life for life in self._lives.values() if life.pod["spec"]["nodeName"] == node]:
+        for life in self._on(node):
             self.pod_lost(life.pod)
 
     def stop(self) -> None:
@@ -77,35 +109,19 @@ class Kubelet:
         for life in list(self._lives.values()):
             self.pod_lost(life.pod)
 
-    def turn(self, pod: Object) -> asyncio.Lock:
-        """Who holds it alone writes about this pod: a step that is on its way would undo what was written."""
-        return self._turns[pod["metadata"]["uid"]]
-
-    async def write_status(self, pod: Object, status: Object) -> Object:
-        """Write `status` as the kubelet of the pod's node; returns the pod as it is then. Ask for a `turn` before."""
-        return await self._api.patch(
-            PODS,
-            pod["metadata"]["name"],
-            {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status},
-            namespace=pod["metadata"]["namespace"],
-            sub="status",
-            content_type=STRATEGIC_MERGE_PATCH,
-        )
-
-    async def remove(self, pod: Object) -> Object:
-        """The last word about a pod that was told to go: nothing of it is left on the node."""
-        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}}
-        metadata = pod["metadata"]
-        return await self._api.delete(PODS, metadata["name"], namespace=metadata["namespace"], options=options)
-
     async def _live(self, uid: str, life: _Life) -> None:
         """Step by step until the pod is gone."""
         loop = asyncio.get_running_loop()
         while True:
             life.poked.clear()
+            try:
+                if await self._work(life):
+                    continue
+            except Gone:
+                break
             step = self._next(life, loop.time())
             with suppress(TimeoutError):
-                async with asyncio.timeout_at(None if step is None else life.since + step.after):
+                async with asyncio.timeout_at(self._moment_of(life, step)):
                     await life.poked.wait()
                     continue
             if step is not None and not await self._carry_out(life, step):
@@ -119,22 +135,89 @@ class Kubelet:
             life.stage, life.since = stage, now
         node = life.pod["spec"]["nodeName"]
         behaviour = self._behaviour_of(node)
+        if stage in RUNNING and (life.unsent is not None or (life.worker is not None and life.worker.holds)):
+            return None
         return None if behaviour is None else next_step(life.pod, stage, behaviour, frozenset(self._images[node]))
+
+    def _moment_of(self, life: _Life, step: Step | None) -> float | None:
+        """When there is something to do, if nothing happens before."""
+        if step is not None:
+            return life.since + step.after
+        acts = life.stage in RUNNING and self._acts(life) is not None
+        return life.worker.due if acts and life.worker is not None else None
+
+    def _acts(self, life: _Life) -> Behaviour | None:
+        """How the pod's node behaves, if it does anything by itself."""
+        behaviour = self._behaviour_of(life.pod["spec"]["nodeName"])
+        return None if behaviour is None or behaviour.dead or behaviour.start is None else behaviour
+
+    async def _work(self, life: _Life) -> bool:
+        """Let the worker of a pod that runs do what there is to do. Returns whether there was anything."""
+        behaviour, stage = self._acts(life), stage_of(life.pod)
+        if behaviour is None or stage not in RUNNING:
+            return False
+        if life.worker is None and stage == "changed":
+            life.worker = self._hire(life)
+        elif life.worker is None and any(behaviour.crashes(one["image"]) for one in lasting(life.pod)):
+            life.worker = self._hire(life)
+            life.worker.watch_for_exits(life.pod, behaviour)
+        if life.worker is None or not life.worker.wants(life.pod, behaviour, asyncio.get_running_loop().time()):
+            return False
+        with suppress(Interrupted):
+            if await life.worker.sync():
+                life.stage = ""  # what comes next is counted from now
+        return True
+
+    def _hire(self, life: _Life) -> PodWorker:
+        node = life.pod["spec"]["nodeName"]
+        behaviour = self._behaviour_of(node) or INSTANT
+        around = Surroundings(
+            newest=lambda: life.pod,
+            news=life.poked,
+            behaviour=lambda: self._behaviour_of(node),
+            images=self._images[node],
+            write=lambda status: self._report(life, status),
+            tell=self._events.tell,
+            clock=self._clock,
+        )
+        return PodWorker(around, behaviour.back_off)
+
+    async def _report(self, life: _Life, status: Object) -> None:
+        """Now, or with what else there will be to tell by then."""
+        behaviour = self._behaviour_of(life.pod["spec"]["nodeName"])
+        if behaviour is None or not behaviour.report:
+            await self._send(life, status)
+            return
+        life.unsent = status
+        if life.sender is None:
+            life.sender = self._group.create_task(self._send_late(life, behaviour.report))
+
+    async def _send_late(self, life: _Life, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        status, life.unsent, life.sender = life.unsent, None, None
+        with suppress(Gone):
+            await self._send(life, status or {})
+        life.poked.set()
+
+    async def _send(self, life: _Life, status: Object) -> None:
+        after = await self.writer.send(lambda: life.pod, status)
+        if _version(after) > _version(life.pod):
+            life.pod = after
 
     async def _carry_out(self, life: _Life, step: Step) -> bool:
         """Returns whether the pod is still there."""
-        async with self._gate, self.turn(life.pod):
+        async with self.writer.place(life.pod):
             pod = life.pod
             if stage_of(pod) != life.stage:  # somebody was quicker
                 return True
             try:
                 if step.status is None:
-                    after = await self.remove(pod)
+                    after = await self.writer.remove(pod)
                 else:
                     status = step.status(pod, rfc3339(self._clock()))
-                    after = await self.write_status(pod, status)
+                    after = await self.writer.write(pod, status)
                     if status["phase"] == "Running":
-                        images = {container["image"] for container in statuses.containers(pod)}
+                        images = {container["image"] for container in lasting(pod)}
                         self._images[pod["spec"]["nodeName"]] |= images
             except Refusal as refusal:
                 if refusal.status in (404, 409, 422):  # not there any more, or another one of that name

@@ -151,6 +151,27 @@ class Nodes:
         await self._retaint(name, [])
         self.behave(name, behaviour)
 
+    def restart_kubelet(self, name: str) -> None:
+        """Containers run on; what has failed is tried again at once."""
+        self._kubelet.restart(name)
+
+    def power_off(self, name: str) -> None:
+        """Nobody is told. Pods keep the status that they had."""
+        self.behave(name, DEAD)
+
+    def power_on(self, name: str, behaviour: Behaviour | None = None) -> None:
+        """All containers are started anew, in pods with other addresses; the images are still there."""
+        self.behave(name, behaviour)
+        self._kubelet.power_cut(name)
+
+    def preload(self, name: str, *images: str) -> None:
+        """The node has these images, as if they had been pulled."""
+        self._kubelet.images_of(name).update(images)
+
+    def images_of(self, name: str) -> frozenset[str]:
+        """What the node has."""
+        return frozenset(self._kubelet.images_of(name))
+
     async def ready(self, pod: Object, *, value: bool = True) -> Object:
         """The containers run and are ready, or with `value=False` not ready. Returns the pod."""
         return await self._write(pod, lambda found, now: statuses.running(found, now, ready=value))
@@ -166,13 +187,13 @@ class Nodes:
 
     async def gone(self, pod: Object) -> Object:
         """What was told to go has gone from the node."""
-        return await self._kubelet.remove(pod)
+        return await self._kubelet.writer.remove(pod)
 
     async def _write(self, pod: Object, status: Status) -> Object:
         metadata = pod["metadata"]
-        async with self._kubelet.turn(pod):
+        async with self._kubelet.writer.turn(pod):
             found = await self._api.get(PODS, metadata["name"], namespace=metadata["namespace"])
-            after = await self._kubelet.write_status(found, status(found, rfc3339(self._clock())))
+            after = await self._kubelet.writer.write(found, status(found, rfc3339(self._clock())))
             self._kubelet.pod_seen(after)
         return after
 

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from tests.beds import pods
 from tests.beds.nodes import statuses
 from tests.beds.nodes.behaviour import Behaviour
+from tests.beds.nodes.containers import is_running, lasting
 
 Object: TypeAlias = dict[str, Any]
 
@@ -26,7 +27,7 @@ class Step:
 
 
 def stage_of(pod: Object) -> str:
-    """new, waiting, crashed, starting, running, ready, ended or dying."""
+    """new, waiting, changed, crashed, running, gated, ready, ended or dying."""
     metadata, status = pod["metadata"], pod.get("status") or {}
     if metadata.get("deletionTimestamp"):
         return "dying"
@@ -35,23 +36,27 @@ def stage_of(pod: Object) -> str:
     states = status.get("containerStatuses") or []
     if not states:
         return "new"
-    if any("waiting" in (state.get("state") or {}) for state in states):
-        return "crashed" if status.get("phase") == "Running" else f"waiting for {_images(pod)}"
-    if _images(pod) != [state.get("image") for state in states]:
-        return f"outdated: {_images(pod)}"
-    return "ready" if all(state.get("ready") for state in states) else "running"
+    if status.get("phase") != "Running":
+        return f"waiting for {_images(pod)}"
+    if status.get("observedGeneration", 0) != metadata.get("generation", 0):
+        return "changed"
+    if not all(is_running(state) for state in states):
+        return "crashed"
+    if not all(state.get("ready") for state in states):
+        return "running"
+    return "ready" if _ready_is_right(pod) else "gated"
 
 
 def next_step(pod: Object, stage: str, behaviour: Behaviour, there: frozenset[str] = frozenset()) -> Step | None:
     """What happens next if nobody interferes; `there` are the images that the node has already."""
-    if behaviour.dead or stage == "ended":
+    if behaviour.dead or stage in ("ended", "changed"):  # what has changed is for the pod's worker
         return None
     if stage == "dying":
         return _farewell(pod, behaviour)
-    if stage in ("running", "ready"):
+    if stage in ("running", "gated", "ready"):
         return _earliest(_running_steps(pod, stage, behaviour))
     if stage == "crashed":
-        return _starting(behaviour, behaviour.back_off)
+        return _starting(pod, behaviour, behaviour.back_off)
     return _arrival(pod, stage, behaviour, there)
 
 
@@ -63,29 +68,33 @@ def _arrival(pod: Object, stage: str, behaviour: Behaviour, there: frozenset[str
     for image in _images(pod):
         seconds = 0.0 if image in there else behaviour.pull_seconds(image)
         if seconds is None:
-            return None if stage.startswith("waiting") else _no_image(image, behaviour.pull)
+            return None if stage.startswith("waiting") else _no_image(image, behaviour)
         pulling += seconds
-    return _starting(behaviour, pulling)
+    return _starting(pod, behaviour, pulling)
 
 
-def _no_image(image: str, after: float) -> Step:
-    words = f'Failed to pull image "{image}": not found'
-    return Step(after, lambda pod, now: statuses.waiting(pod, "ErrImagePull", words, now))
+def _no_image(image: str, behaviour: Behaviour) -> Step:
+    words = f'Failed to pull image "{image}": {behaviour.registry}'
+    return Step(behaviour.pull, lambda pod, now: statuses.not_started(pod, "ErrImagePull", words, now))
 
 
-def _starting(behaviour: Behaviour, after: float) -> Step | None:
+def _starting(pod: Object, behaviour: Behaviour, after: float) -> Step | None:
     if behaviour.start is None:
         return None
-    ready = behaviour.ready == 0.0
-    return Step(after + behaviour.start, lambda pod, now: statuses.running(pod, now, ready=ready))
+    ready = behaviour.ready == 0.0 and behaviour.gets_ready(_images(pod))
+    return Step(after + behaviour.start, _running(behaviour, ready=ready))
+
+
+def _running(behaviour: Behaviour, *, ready: bool = True) -> Callable[[Object, str], Object]:
+    return lambda pod, now: statuses.running(pod, now, ready=ready, aliases=behaviour.aliases)
 
 
 def _running_steps(pod: Object, stage: str, behaviour: Behaviour) -> list[Step]:
     steps = []
-    if stage == "running" and behaviour.ready is not None:
-        steps.append(Step(behaviour.ready, lambda pod, now: statuses.running(pod, now, ready=True)))
-    if stage == "ready" and _ready_is_wrong(pod):
-        steps.append(Step(0.0, lambda pod, now: statuses.running(pod, now, ready=True)))
+    if stage == "running" and behaviour.ready is not None and behaviour.gets_ready(_images(pod)):
+        steps.append(Step(behaviour.ready, _running(behaviour)))
+    if stage == "gated":
+        steps.append(Step(behaviour.gate, _running(behaviour)))
     if behaviour.crash is not None:
         steps.append(Step(behaviour.crash, statuses.crashed))
     if behaviour.fail is not None:
@@ -106,10 +115,10 @@ def _farewell(pod: Object, behaviour: Behaviour) -> Step | None:
     return Step(behaviour.terminate if grace is None else min(behaviour.terminate, float(grace)), None)
 
 
-def _ready_is_wrong(pod: Object) -> bool:
-    """A readiness gate has opened or closed since Ready was written."""
-    return (pods.condition(pod, "Ready").get("status") == "True") != statuses.gates_open(pod)
+def _ready_is_right(pod: Object) -> bool:
+    """No readiness gate has opened or closed since Ready was written."""
+    return (pods.condition(pod, "Ready").get("status") == "True") == statuses.gates_open(pod)
 
 
 def _images(pod: Object) -> list[str]:
-    return [container["image"] for container in statuses.containers(pod)]
+    return [container["image"] for container in lasting(pod)]

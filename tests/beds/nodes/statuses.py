@@ -3,60 +3,70 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from tests.beds.nodes.containers import (
+    NO_ALIASES,
+    containers,
+    entries,
+    initialized,
+    is_as_asked,
+    is_running,
+    lasting,
+    started,
+    terminated,
+    waiting,
+)
 from tests.beds.pods import condition
 
 Object: TypeAlias = dict[str, Any]
 
 
-def containers(pod: Object) -> list[Object]:
-    found: list[Object] = pod["spec"].get("containers") or []
-    return found
+def not_started(pod: Object, reason: str, message: str, now: str) -> Object:
+    """ContainerCreating, ErrImagePull …"""
+    states = [waiting(container, {}, reason, message, now) for container in lasting(pod)]
+    return status(pod, "Pending", states, now)
 
 
-def waiting(pod: Object, reason: str, message: str, now: str) -> Object:
-    """Not started: ContainerCreating, ErrImagePull …"""
-    states = [
-        _container(pod, container, {"waiting": {"reason": reason, "message": message}}, ready=False)
-        for container in containers(pod)
-    ]
-    return _status(pod, "Pending", states, now)
-
-
-def running(pod: Object, now: str, *, ready: bool) -> Object:
-    states = []
-    for container in containers(pod):
-        old = _old(pod, container["name"])
-        state = old.get("state") or {}
-        same = "running" in state and old.get("image") == container["image"]
-        states.append(_container(pod, container, state if same else {"running": {"startedAt": now}}, ready=ready))
-    return _status(pod, "Running", states, now)
+def running(pod: Object, now: str, *, ready: bool, aliases: Mapping[str, str] = NO_ALIASES) -> Object:
+    """Every container runs what the spec asks for; one that does so already goes on."""
+    found, states = entries(pod), []
+    for container in lasting(pod):
+        old = found.get(container["name"], {})
+        same = is_running(old) and is_as_asked(old, container)
+        new = old if same else started(pod, container, old, now, ready=ready, aliases=aliases)
+        states.append({**new, "ready": ready})
+    return status(pod, "Running", states, now)
 
 
 def crashed(pod: Object, now: str) -> Object:
     """The containers have exited with 1 and wait for their next start."""
-    ended = {"terminated": {"exitCode": 1, "reason": "Error", "startedAt": now, "finishedAt": now}}
-    states = []
-    for container in containers(pod):
-        words = {"reason": "CrashLoopBackOff", "message": f"back-off restarting failed container {container['name']}"}
-        state = _container(pod, container, {"waiting": words}, ready=False)
-        states.append(state | {"restartCount": state["restartCount"] + 1, "lastState": ended})
-    return _status(pod, "Running", states, now)
+    found, states = entries(pod), []
+    for container in lasting(pod):
+        old = found.get(container["name"]) or started(pod, container, {}, now, ready=False)
+        words = f"back-off restarting failed container {container['name']}"
+        states.append(waiting(container, terminated(old, 1, now), "CrashLoopBackOff", words, now))
+    return status(pod, "Running", states, now)
 
 
 def ended(pod: Object, phase: str, reason: str, message: str, now: str) -> Object:
     """Failed or Succeeded, for good."""
-    code = 0 if phase == "Succeeded" else 1
-    words = {"exitCode": code, "reason": "Completed" if code == 0 else "Error", "startedAt": now, "finishedAt": now}
-    started = bool((pod.get("status") or {}).get("containerStatuses"))
-    states = [_container(pod, container, {"terminated": words}, ready=False) for container in containers(pod)]
-    status = _status(pod, phase, states if started or code == 0 else [], now)
-    return status | {"reason": reason, "message": message} if reason else status
+    code, found = 0 if phase == "Succeeded" else 1, entries(pod)
+    states = [
+        terminated(found.get(container["name"]) or waiting(container, {}, "", "", now), code, now)
+        for container in lasting(pod)
+    ]
+    result = status(pod, phase, states if found or code == 0 else [], now)
+    return result | {"reason": reason, "message": message} if reason else result
 
 
-def _status(pod: Object, phase: str, states: list[Object], now: str) -> Object:
-    all_ready = bool(states) and all(state["ready"] for state in states)
+def status(
+    pod: Object, phase: str, states: list[Object], now: str, *, address: str = "", flipped: bool = False
+) -> Object:
+    """The whole of it. `address`: a new one; `flipped`: the pod was not ready in between, though nobody was told."""
+    unready = [state["name"] for state in states if not state["ready"]]
+    all_ready = bool(states) and not unready
     conditions = {
         "PodReadyToStartContainers": phase == "Running",
         "Initialized": True,
@@ -64,66 +74,80 @@ def _status(pod: Object, phase: str, states: list[Object], now: str) -> Object:
         "ContainersReady": all_ready,
         "PodScheduled": True,
     }
-    status: Object = {
+    why = _reasons(pod, phase, unready)
+    lasted = {one["name"] for one in containers(pod)}
+    found: Object = {
         "phase": phase,
         "conditions": [
-            _condition(pod, name, value=value, phase=phase, now=now) for name, value in conditions.items()
+            _condition(pod, name, value=value, why=why, now=now, flipped=flipped)
+            for name, value in conditions.items()
         ],
-        "containerStatuses": states,
+        "containerStatuses": sorted((one for one in states if one["name"] in lasted), key=lambda one: one["name"]),
         "hostIP": "10.0.0.1",
         "startTime": (pod.get("status") or {}).get("startTime") or now,
     }
+    if inits := pod["spec"].get("initContainers"):
+        by_name = {one["name"]: one for one in states}
+        found["initContainerStatuses"] = [by_name.get(one["name"]) or initialized(pod, one, now) for one in inits]
+    if "generation" in pod["metadata"]:
+        found["observedGeneration"] = pod["metadata"]["generation"]
     if phase == "Running":
-        address = pod_ip(pod)
-        status |= {"podIP": address, "podIPs": [{"ip": address}]}
-    return status
-
-
-def _condition(pod: Object, name: str, *, value: bool, phase: str, now: str) -> Object:
-    word = "True" if value else "False"
-    old = condition(pod, name)
-    since = old["lastTransitionTime"] if old.get("status") == word and old.get("lastTransitionTime") else now
-    found: Object = {"type": name, "status": word, "lastProbeTime": None, "lastTransitionTime": since}
-    if not value and name in ("Ready", "ContainersReady"):
-        found["reason"] = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(phase, "ContainersNotReady")
+        address = address or (pod.get("status") or {}).get("podIP") or pod_ip(pod)
+        found |= {"podIP": address, "podIPs": [{"ip": address}]}
     return found
 
 
-def _container(pod: Object, container: Object, state: Object, *, ready: bool) -> Object:
-    old = _old(pod, container["name"])
-    image = container["image"]
-    is_running = "running" in state
-    was = old.get("state") or {}
-    restarted = is_running and ("terminated" in was or ("running" in was and old.get("image") != image))
-    return {
-        "name": container["name"],
-        "image": image,
-        "imageID": image_id(image) if is_running else old.get("imageID", ""),
-        "containerID": f"stand-in://{pod['metadata']['uid']}/{container['name']}" if is_running else "",
-        "ready": ready and is_running,
-        "started": is_running,
-        "restartCount": old.get("restartCount", 0) + (1 if restarted else 0),
-        "state": state,
-        "lastState": old.get("lastState") or {},
+def _reasons(pod: Object, phase: str, unready: list[str]) -> dict[str, tuple[str, str]]:
+    """Reason and message of Ready and ContainersReady, when they are False."""
+    if phase in ("Succeeded", "Failed"):
+        reason = ("PodCompleted" if phase == "Succeeded" else "PodFailed", "")
+    else:
+        reason = ("ContainersNotReady", f"containers with unready status: [{' '.join(unready)}]")
+    if unready or phase in ("Succeeded", "Failed"):
+        return {"Ready": reason, "ContainersReady": reason}
+    return {"Ready": ("ReadinessGatesNotReady", ", ".join(_closed(pod))), "ContainersReady": reason}
+
+
+def _condition(
+    pod: Object, name: str, *, value: bool, why: dict[str, tuple[str, str]], now: str, flipped: bool
+) -> Object:
+    word = "True" if value else "False"
+    old = condition(pod, name)
+    moved = old.get("status") != word or (flipped and name in why)
+    since = old.get("lastTransitionTime") or now
+    found: Object = {
+        "type": name,
+        "status": word,
+        "lastProbeTime": None,
+        "lastTransitionTime": now if moved else since,
     }
+    if "generation" in pod["metadata"]:
+        found["observedGeneration"] = pod["metadata"]["generation"]
+    reason, message = why.get(name, ("", "")) if not value else ("", "")
+    if reason or old.get("reason"):
+        found |= {"reason": reason or None, "message": message or None}  # null takes an old one away
+    return found
 
 
-def _old(pod: Object, name: str) -> Object:
-    states: list[Object] = (pod.get("status") or {}).get("containerStatuses") or []
-    return next((state for state in states if state["name"] == name), {})
-
-
-def image_id(image: str) -> str:
-    """The same for the same image, different for another: what tells that a container has really changed."""
-    return f"{image.partition('@')[0].rpartition(':')[0] or image}@sha256:{zlib.crc32(image.encode()):064x}"
-
-
-def pod_ip(pod: Object) -> str:
-    number = zlib.crc32(pod["metadata"]["uid"].encode())
+def pod_ip(pod: Object, sandbox: int = 0) -> str:
+    """A pod has another one after its machine was switched off."""
+    number = zlib.crc32(pod["metadata"]["uid"].encode()) + sandbox
     return f"10.{64 + (number >> 16) % 64}.{(number >> 8) % 256}.{number % 254 + 1}"
 
 
 def gates_open(pod: Object) -> bool:
     """Whether somebody has set the conditions of all readiness gates to True."""
-    gates = pod["spec"].get("readinessGates") or []
-    return all(condition(pod, gate["conditionType"]).get("status") == "True" for gate in gates)
+    return not _closed(pod)
+
+
+def _closed(pod: Object) -> list[str]:
+    """What is missing, in the kubelet's words."""
+    words = []
+    for gate in pod["spec"].get("readinessGates") or []:
+        name = gate["conditionType"]
+        found = condition(pod, name).get("status")
+        if found is None:
+            words.append(f'corresponding condition of pod readiness gate "{name}" does not exist.')
+        elif found != "True":
+            words.append(f'the status of pod readiness gate "{name}" is not "True", but {found}')
+    return words

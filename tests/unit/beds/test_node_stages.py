@@ -25,8 +25,8 @@ RUNNING = pod_in(statuses.running(NEW, NOW, ready=False))
 READY = pod_in(statuses.running(NEW, NOW, ready=True))
 CRASHED = pod_in(statuses.crashed(READY, NOW))
 FAILED = pod_in(statuses.ended(READY, "Failed", "Evicted", "", NOW))
-NO_IMAGE = pod_in(statuses.waiting(NEW, "ErrImagePull", "", NOW))
-OUTDATED = pod_in(statuses.running(NEW, NOW, ready=True), image="busybox:2")
+NO_IMAGE = pod_in(statuses.not_started(NEW, "ErrImagePull", "", NOW))
+CHANGED = pod_in(statuses.running(NEW, NOW, ready=True), image="busybox:2", generation=2)
 DYING = pod_in(READY["status"], deletionTimestamp=NOW, deletionGracePeriodSeconds=30)
 LET_GO = pod_in(READY["status"], deletionTimestamp=NOW, deletionGracePeriodSeconds=0)
 
@@ -54,7 +54,7 @@ SLOW = Behaviour(pull=4, start=2, ready=3, terminate=60, crash=9)
         (READY, Behaviour(succeed=8), 8, "ended"),
         (CRASHED, Behaviour(back_off=20), 20, "ready"),
         (FAILED, INSTANT, None, ""),
-        (OUTDATED, SLOW, 6, "running"),
+        (CHANGED, SLOW, None, ""),
         (DYING, INSTANT, 0, "gone"),
         (DYING, SLOW, 30, "gone"),
         (DYING, Behaviour(terminate=None), None, ""),

@@ -1,0 +1,261 @@
+"""What becomes of a pod that runs, when its spec changes or its containers end: the kubelet's worker of one pod.
+
+It does one thing at a time, as the real one does: kill what is not as it should be, pull, start. Meanwhile it says
+nothing but that a readiness probe fails, and hears nothing but that the pod is to go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+from controller.api.meta import rfc3339
+from tests.beds.nodes import statuses
+from tests.beds.nodes.back_off import BackOff
+from tests.beds.nodes.behaviour import Behaviour
+from tests.beds.nodes.containers import is_as_asked, lasting, started, terminated, waiting
+from tests.beds.nodes.puller import Puller
+from tests.beds.nodes.resizes import Resizes, needs_restart
+from tests.beds.nodes.runtime import Runtime
+from tests.beds.nodes.surroundings import Surroundings
+
+Object: TypeAlias = dict[str, Any]
+
+AGAIN = 10.0
+"""Seconds after which a worker tries again what has failed."""
+RELIST = 1.0
+"""Seconds after which it hears that a container has ended."""
+
+
+class PodWorker:
+    """`sync` is one turn of its work, to be called when the pod has changed, and when it is `due`."""
+
+    def __init__(self, around: Surroundings, back_off: float) -> None:
+        self.due: float | None = None
+        """When there is something to do again, in the loop's time."""
+        self._around = around
+        self._runtime = Runtime()
+        self._resizes = Resizes(self._runtime)
+        self._starts, self._puller = BackOff(back_off), Puller(around.images, around.tell, back_off)
+        self._probes: dict[str, float] = {}
+        self._exits: dict[str, float] = {}
+        self._pod: Object = {}
+        """As it was when the turn began."""
+        self._observed: int | None = None
+        self._address, self._flipped = "", False
+
+    def wants(self, pod: Object, behaviour: Behaviour, now: float) -> bool:
+        """Whether there is something to do at once."""
+        if self._observed != pod["metadata"].get("generation", 0) or (
+            self._resizes.deferred and not behaviour.resizes
+        ):
+            return True
+        return self.due is not None and self.due <= now
+
+    @property
+    def holds(self) -> bool:
+        """Whether nobody else may say what becomes of the pod."""
+        return self.due is not None
+
+    def watch_for_exits(self, pod: Object, behaviour: Behaviour) -> None:
+        """Its containers have been started by somebody else, and some will soon end."""
+        self._runtime.see(pod, _now())
+        self._observed = pod["metadata"].get("generation", 0)
+        for container in lasting(pod):
+            self._expect_exit(container, behaviour)
+        self.due = min(self._exits.values(), default=None)
+
+    def power_cut(self, pod: Object, cuts: int) -> None:
+        """Nothing runs any more, and the kubelet has just been started."""
+        self._runtime.see(pod, _now())
+        self.kubelet_restarted()
+        for name, told in self._runtime.told.items():
+            if self._runtime.runs(name):
+                self._runtime.end(name, 255, _now())
+                self._runtime.told[name] = terminated(told, 255, self._moment(), reason="Unknown")
+        self._address = statuses.pod_ip(pod, cuts)
+
+    def kubelet_restarted(self) -> None:
+        """It remembers no failure, and looks at everything anew."""
+        self._starts.forget()
+        self._puller.forget()
+        self.due = _now()
+
+    async def sync(self) -> bool:
+        """One turn; returns whether a container was started. Raises Interrupted, and is then due again."""
+        self.due = _now()
+        behaviour = self._around.check()
+        if self._observed != self._around.newest()["metadata"].get("generation", 0):
+            await self._pass(behaviour.notice)
+            behaviour = self._around.check()
+        pod = self._pod = self._around.newest()
+        runtime = self._runtime
+        runtime.see(pod, _now())
+        self._observed = pod["metadata"].get("generation", 0)
+        if self._exited():
+            await self._report()
+            self.due = _now() + RELIST
+            return False
+        exited = dict(runtime.ended)
+        if reason := self._resizes.ask(pod, behaviour):
+            await self._tell_resize(reason)
+        victims = self._victims(pod)
+        if not victims:
+            self._resizes.show_reserved(pod)
+        await self._report()
+        for container, why in victims:
+            await self._kill(container, why, behaviour)
+        retries, fresh = [], False
+        for container in lasting(pod):
+            if not runtime.runs(container["name"]):
+                retry = await self._start(container, exited.get(container["name"]), behaviour)
+                fresh = fresh or retry is None
+                retries += [] if retry is None else [retry]
+        if victims and retries:
+            retries.append(_now() + RELIST)
+        if victims or fresh or retries:
+            await self._report()
+        retries += await self._actuate(behaviour)
+        self.due = min([*retries, *self._exits.values()], default=None)
+        return fresh
+
+    async def _pass(self, seconds: float) -> None:
+        """Let time pass, and see probes fail in it."""
+        end = _now() + seconds
+        while True:
+            self._around.check()
+            until = min([end, *self._probes.values()])
+            if until > _now():
+                self._around.news.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(until):
+                        await self._around.news.wait()
+                continue
+            failing = [name for name, moment in self._probes.items() if moment <= _now()]
+            for name in failing:
+                del self._probes[name]
+                self._runtime.told[name] = {**self._runtime.told[name], "ready": False}
+            if failing and _now() < end:
+                await self._report()
+            elif _now() >= end:
+                return
+
+    async def _report(self) -> None:
+        newest, runtime = self._around.newest(), self._runtime
+        generation = {"generation": self._observed} if self._observed else {}
+        pod = {**newest, "metadata": {**newest["metadata"], **generation}, "spec": self._pod["spec"]}
+        moment = self._moment()
+        told = [runtime.told[one["name"]] for one in lasting(pod) if one["name"] in runtime.told]
+        status = statuses.status(pod, "Running", told, moment, address=self._address, flipped=self._flipped)
+        self._flipped = False
+        status["conditions"] += self._resizes.conditions(pod, moment)
+        await self._around.write(status)
+
+    def _exited(self) -> bool:
+        over = [name for name, moment in self._exits.items() if moment <= _now()]
+        for name in over:
+            del self._exits[name]
+            self._runtime.end(name, 1, _now())
+            self._runtime.told[name] = terminated(self._runtime.told[name], 1, self._moment())
+        return bool(over)
+
+    def _victims(self, pod: Object) -> list[tuple[Object, str]]:
+        """The containers that have to be another one, and why."""
+        runtime, found = self._runtime, []
+        for container in lasting(pod):
+            name = container["name"]
+            if not runtime.runs(name):
+                continue
+            told = runtime.told[name]
+            if not is_as_asked(told, container):
+                found.append((container, "definition changed, will be restarted"))
+            elif needs_restart(container, told.get("resources") or {}, self._resizes.reserved(container)):
+                found.append((container, "resize requires restart"))
+        return found
+
+    async def _kill(self, container: Object, why: str, behaviour: Behaviour) -> None:
+        name, grace = container["name"], float(self._pod["spec"].get("terminationGracePeriodSeconds", 30))
+        await self._around.tell(self._pod, name, "Normal", "Killing", f"Container {name} {why}")
+        await self._pass(grace if behaviour.terminate is None else min(behaviour.terminate, grace))
+        self._exits.pop(name, None)
+        self._runtime.end(name, 137 if behaviour.terminate is None or behaviour.terminate > grace else 0, _now())
+        if "readinessProbe" in container and self._runtime.told[name]["ready"]:
+            self._probes[name] = _now() + behaviour.probe
+
+    async def _start(self, container: Object, exited: float | None, behaviour: Behaviour) -> float | None:
+        """None, or when to try again. `exited`: when the last one ended of which the worker knew before this turn."""
+        name = container["name"]
+        key = f"{name} {container['image']} {container.get('resources')}"
+        if exited is not None:
+            until = self._starts.until(key, exited)
+            if until is not None and _now() < until:
+                words = f"restarting failed container {name} in pod {self._pod['metadata']['name']}"
+                await self._around.tell(self._pod, name, "Warning", "BackOff", f"Back-off {words}")
+                seconds = f"{until - exited:g}s"
+                self._wait(container, "CrashLoopBackOff", f"back-off {seconds} restarting failed container={name}")
+                return until
+            self._starts.next(key, exited, _now())
+        failed = await self._puller.get(self._pod, container, behaviour, self._pass)
+        if failed is not None:
+            self._wait(container, *failed)
+            return _now() + AGAIN
+        await self._pass(behaviour.start or 0.0)
+        self._run(container, behaviour)
+        await self._around.tell(self._pod, name, "Normal", "Started", f"Container started: {name}")
+        return None
+
+    def _wait(self, container: Object, reason: str, message: str) -> None:
+        name, moment = container["name"], self._moment()
+        self._probes.pop(name, None)
+        last = self._runtime.last(name, moment)
+        self._runtime.told[name] = waiting(self._resizes.sized(container), last, reason, message, moment)
+
+    def _run(self, container: Object, behaviour: Behaviour) -> None:
+        """A container without probe is ready at once, and nobody sees that it was not there."""
+        name, moment = container["name"], self._moment()
+        self._probes.pop(name, None)
+        sized, before = self._resizes.sized(container), self._runtime.told[name].get("resources") or {}
+        has_probe = "readinessProbe" in container
+        ready = not has_probe or (behaviour.ready == 0.0 and behaviour.gets_ready([container["image"]]))
+        last = self._runtime.last(name, moment)
+        told = started(self._pod, sized, last, moment, ready=ready, aliases=behaviour.aliases)
+        if not needs_restart(container, before, sized["resources"]):
+            told["resources"] = before  # what it has is told after what is reserved for it
+        self._runtime.start(name, told)
+        self._flipped = self._flipped or (has_probe and ready)
+        self._expect_exit(container, behaviour)
+
+    async def _actuate(self, behaviour: Behaviour) -> list[float]:
+        """Give what is reserved to those that run; returns when to try again."""
+        resizes, pod = self._resizes, self._pod
+        retry = resizes.fail_if_too_low(pod, behaviour, _now())
+        if retry is not None:
+            if retry > _now():
+                return [retry]
+            await self._tell_resize("ResizeError")
+        elif resizes.in_progress:
+            if resizes.under_way(pod):
+                await self._pass(behaviour.resize)
+            resizes.finish(pod)
+            await self._tell_resize("ResizeCompleted")
+        else:
+            return []
+        await self._report()
+        return []
+
+    async def _tell_resize(self, reason: str) -> None:
+        kind = "Normal" if reason in ("ResizeStarted", "ResizeCompleted") else "Warning"
+        words = f"Pod resize {reason.removeprefix('Resize').lower()}: generation {self._observed}"
+        await self._around.tell(self._pod, "", kind, reason, words)
+
+    def _expect_exit(self, container: Object, behaviour: Behaviour) -> None:
+        if behaviour.crashes(container["image"]):
+            self._exits[container["name"]] = _now() + behaviour.crash_after
+
+    def _moment(self) -> str:
+        return rfc3339(self._around.clock())
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
