@@ -1,0 +1,110 @@
+"""A pod, and every state in which a watch has shown it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+
+from tests.beds.api import PODS, STRATEGIC_MERGE_PATCH, Api, Object, closing
+from tests.beds.pods import condition, is_ready
+
+
+class WatchedPod:
+    """Its watch is that of `watching`. `seen`: all states since the last change by the test, the first included."""
+
+    def __init__(self, api: Api, name: str, patience: float) -> None:
+        self._api, self._name, self._patience = api, name, patience
+        self.seen: list[Object] = []
+        self._news = asyncio.Event()
+
+    async def change(self, patch: Object, *, sub: str = "") -> Object:
+        """A strategic merge patch. What was seen before it is forgotten; returns the pod as it was."""
+        before = await self._api.get(PODS, self._name)
+        self.seen[:] = [before]
+        await self._api.patch(PODS, self._name, patch, sub=sub, content_type=STRATEGIC_MERGE_PATCH)
+        return before
+
+    async def image(self, image: str, name: str = "agent", field: str = "containers") -> Object:
+        return await self.change({"spec": {field: [{"name": name, "image": image}]}})
+
+    async def resize(self, **resources: Any) -> Object:
+        return await self.change({"spec": {"containers": [{"name": "agent", "resources": resources}]}}, sub="resize")
+
+    async def gate(self, value: str) -> Object:
+        return await self.change({"status": {"conditions": [{"type": "gate", "status": value}]}}, sub="status")
+
+    async def until(self, holds: Callable[[Object], bool], what: str) -> Object:
+        """Wait until the newest state is like that; returns it."""
+        try:
+            async with asyncio.timeout(self._patience):
+                while not (self.seen and holds(self.seen[-1])):
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            raise TimeoutError(f"never {what}: {self.story()}") from None
+        return self.seen[-1]
+
+    def story(self, name: str = "agent") -> list[str]:
+        """In words, as far as they change."""
+        told: list[str] = []
+        for found in self.seen:
+            words = in_words(found, name)
+            if not told or told[-1] != words:
+                told.append(words)
+        return told
+
+    def reasons(self, name: str = "agent") -> list[str]:
+        """Why it waited or had ended, in the order in which each was seen first."""
+        states = [next(iter(state_of(one, name)["state"].values())) for one in self.seen]
+        return list(dict.fromkeys(state["reason"] for state in states if "reason" in state))
+
+    async def follow(self) -> None:
+        """Until cancelled."""
+        query = {"fieldSelector": f"metadata.name={self._name}"}
+        page = await self._api.page(PODS, **query)
+        self._see(*page["items"])
+        version = page["metadata"]["resourceVersion"]
+        events = self._api.watch(PODS, silence=1e6, resourceVersion=version, **query)
+        async with aclosing(closing(events)) as stream:
+            async for event in stream:
+                self._see(event.object)
+
+    def _see(self, *found: Object) -> None:
+        for one in found:
+            if not self.seen or _version(one) > _version(self.seen[-1]):
+                self.seen.append(one)
+        self._news.set()
+
+
+@asynccontextmanager
+async def watching(api: Api, manifest: Object, patience: float) -> AsyncIterator[WatchedPod]:
+    """Create a pod and wait until its containers run; `patience` is for each thing that is waited for, in seconds."""
+    await api.create(PODS, manifest)
+    pod = WatchedPod(api, manifest["metadata"]["name"], patience)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(pod.follow())
+        await pod.until(lambda found: condition(found, "ContainersReady").get("status") == "True", "running")
+        yield pod
+        task.cancel()
+
+
+def state_of(found: Object, name: str = "agent") -> Object:
+    """What the status says of a container."""
+    status = found["status"]
+    states = [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+    empty = {"state": {"none": {}}, "restartCount": 0}
+    return next((one for one in states if one["name"] == name), empty)
+
+
+def in_words(found: Object, name: str) -> str:
+    state = state_of(found, name)
+    ((what, more),) = state["state"].items()
+    observed = found["status"].get("observedGeneration") == found["metadata"]["generation"]
+    words = [more.get("reason", what), f"x{state['restartCount']}", "" if observed else "unobserved"]
+    return " ".join(word for word in [*words, "ready" if is_ready(found) else "unready"] if word)
+
+
+def _version(found: Object) -> int:
+    return int(found["metadata"]["resourceVersion"])
