@@ -39,7 +39,7 @@ def place(board: Board) -> Step:
     """Creates in ascending order of nodes and deletes, each at most `burst`; the rest waits for the next pass."""
     needs, run = _Needs(board), Fit.RUN
     for slot in board.slots:
-        if not slot.pods or (len(slot.pods) == 1 and slot.fit is run and (slot.current or slot.old)):
+        if (len(slot.pods) == 1 and slot.fit is run and (slot.current or slot.old)) or not slot.pods:
             continue  # nothing to delete: nearly every node, nearly always
         if slot.fit is None:
             _vacate_vanished(slot, needs)

@@ -37,16 +37,18 @@ def refills(board: Board, empty: Sequence[Slot]) -> list[tuple[Slot, Revision | 
     if board.progressive:
         waiting, started = _in_turn(board, empty, may_hold)
         may_hold |= started
-    current, fallback = board.revision, board.fallback
+    current, fallback, replaced = board.revision, board.fallback, board.fallback.replaces_current
     found: list[tuple[Slot, Revision | Obstacle]] = []
     for slot in empty:
         if slot.node in waiting:
             found.append((slot, Obstacle.SCALING))
             continue
         may = slot.node in may_hold
-        revision = current if may and not fallback.replaces_current else fallback.revision(slot)
-        missing = Obstacle.UNSTORED if may else Obstacle.PLACEMENT
-        found.append((slot, revision if fallback.accepts(slot.node, revision) else missing))
+        revision = current if may and not replaced else fallback.revision(slot)
+        if fallback.accepts(slot.node, revision):
+            found.append((slot, revision))
+        else:
+            found.append((slot, Obstacle.UNSTORED if may else Obstacle.PLACEMENT))
     return found
 
 

@@ -7,6 +7,7 @@ from math import inf
 
 from controller.api.base import Value
 from controller.api.pod import Pod
+from controller.api.wellknown import HASH_LABEL
 from controller.planner.eligibility import Fit
 from controller.planner.world import World
 
@@ -69,7 +70,7 @@ class Slot(Value):
     @property
     def uids(self) -> tuple[str, ...]:
         """Of all our pods here, ghosts too: they go into the name of the next one."""
-        return tuple(pod.uid for pod in (*self.pods, *self.ghosts))
+        return tuple([pod.uid for pod in (*self.pods, *self.ghosts)])
 
 
 def keep_order(pod: Pod) -> tuple[bool, float, str]:
@@ -98,7 +99,7 @@ class SlotReader:
         old: Pod | None = None
         current_available = old_available = had_current = had_old = False
         for pod in pods:
-            if pod.hash == self._hash:
+            if pod.labels.get(HASH_LABEL) == self._hash:
                 had_current = True
                 if not (current_available or pod.dying or pod.ended):
                     current_available = self._is_available(pod)
