@@ -113,8 +113,9 @@ class Board(Value, dict=True, gc=True):
 
     @cached_property
     def bare(self) -> list[Slot]:
-        """Eligible nodes without a live pod, ascending."""
-        return [slot for slot in self._lacking if slot.current is None and slot.old is None]
+        """Eligible nodes without a pod that is live or has ended, ascending."""
+        lacking = [slot for slot in self._lacking if slot.current is None and slot.old is None]
+        return [slot for slot in lacking if not slot.pods or not slot.ended]
 
     @cached_property
     def fallback(self) -> Fallback:

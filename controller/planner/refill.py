@@ -15,7 +15,7 @@ from controller.planner.stops import to_creation
 
 def fillable(board: Board) -> list[Slot]:
     """Nodes that should run a pod and may get one, whatever its revision, ascending."""
-    return [slot for slot in board.bare if not slot.ended and to_creation(board, slot) is None]
+    return [slot for slot in board.bare if to_creation(board, slot) is None]
 
 
 def in_order(board: Board, empty: Sequence[Slot]) -> list[Slot]:
