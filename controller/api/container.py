@@ -51,6 +51,7 @@ class ContainerStatusView(View):
     image_id: str = msgspec.field(default="", name="imageID")
     container_id: str = msgspec.field(default="", name="containerID")
     """Of the one that runs or ran last; empty before the first."""
+    restart_count: int = 0
     state: ContainerStateView | None = None
     last_state: ContainerStateView | None = None
     resources: ResourcesView | None = None

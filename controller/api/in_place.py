@@ -34,6 +34,7 @@ class ContainerBefore(View):
     image_id: str = msgspec.field(default="", name="imageID")
     container_id: str | None = msgspec.field(default=None, name="containerID")
     """None: it was not written down; OpenKruise's controller does not."""
+    restart_count: int = 0
 
 
 class PreCheck(View):
@@ -41,7 +42,7 @@ class PreCheck(View):
 
 
 class InPlaceState(View):
-    """The annotation, in OpenKruise's format. The last two fields are ours."""
+    """The annotation, in OpenKruise's format. The last two fields are ours, and ids and restarts of containers."""
 
     revision: str = ""
     update_timestamp: str | None = None
@@ -54,8 +55,8 @@ class InPlaceState(View):
     pre_check_before_next: PreCheck | None = None
     container_resources: dict[str, ResourcesView] | None = None
     """Container to what it is resized to."""
-    unfinished_containers: tuple[str, ...] | None = None
-    """Those that an earlier update had not restarted yet when this one began."""
+    unfinished_images: dict[str, tuple[str, ...]] | None = None
+    """Container to the images that earlier updates asked for and had not come to run when this one began."""
 
     @property
     def replaced(self) -> frozenset[str]:
@@ -153,7 +154,7 @@ def _proof(
     observed: bool | None,
 ) -> _Proof:
     before = (state.last_container_statuses or {})[name]
-    overlapped = name in (state.unfinished_containers or ())
+    overlapped = (state.unfinished_images or {}).get(name, ())
     running = status.state.running if status is not None and status.state is not None else None
     if status is None or running is None:
         return _Proof.NONE
@@ -165,10 +166,12 @@ def _proof(
         new = status.container_id != before.container_id
     if not new:
         # back to the image that runs, before the kubelet did anything about the one in between
-        kept = overlapped and named and observed is not False
+        kept = bool(overlapped) and named and observed is not False
         return (_Proof.NEW if observed else _Proof.LIKELY) if kept else _Proof.NONE
     if named or (before.image_id not in ("", status.image_id) and not overlapped):
         return _Proof.NEW
+    if any(same_image(status.image, one) for one in overlapped) and status.restart_count < before.restart_count + 2:
+        return _Proof.NONE  # the earlier one, which came through late
     return _Proof.LIKELY
 
 

@@ -140,6 +140,9 @@ class CarryingOut:
         self.answers.append(answer)
         if self._late is not None:
             self._late(answer)
+        elif answer.error is None and isinstance(action, UpdateInPlace) and action.change.resources:
+            # at once, so that a container restarts once for both
+            await self._carry_out(ResizePod(pod=action.pod, node=action.node))
 
     async def _answer(self, action: Action) -> Answer:
         try:
@@ -156,13 +159,8 @@ class CarryingOut:
             return Answer(action=action, error=error, left=left, counts=counts, taken=taken)
         self._hands.did(self._daemonset, action, None)
         if isinstance(action, UpdateInPlace):
-            await self._updated(action)
+            self._tell(UPDATED_IN_PLACE, f"successfully update pod {action.pod.name} in-place")
         return Answer(action=action)
-
-    async def _updated(self, action: UpdateInPlace) -> None:
-        self._tell(UPDATED_IN_PLACE, f"successfully update pod {action.pod.name} in-place")
-        if action.change.resources:  # at once, so that a container restarts once for both
-            await self._carry_out(ResizePod(pod=action.pod, node=action.node))
 
     async def _counts(self, action: Action, error: ApiError) -> bool:
         """What fails again and again in one place is left alone there, so that the rest goes on (D11)."""

@@ -85,8 +85,13 @@ class InPlaceWrites:
         return await self._persistently(action.pod, once)
 
     async def _resize(self, action: ResizePod) -> Written:
+        """Containers keep their places, so the pod's uid is guard enough, whatever its kubelet writes meanwhile."""
+
         async def once(pod: PodDocument) -> Written:
-            return await self._patched(_ref(pod), resizing(pod), sub="resize")
+            guarded = patch.guarded_by_uid(action.pod.uid, *resizing(pod))
+            written = await self._client.patch(PODS, action.pod, guarded, sub="resize")
+            self._wrote(written)
+            return written
 
         return await self._persistently(action.pod, once)
 

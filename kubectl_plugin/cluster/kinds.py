@@ -26,7 +26,6 @@ class _State(container.ContainerStateView):
 
 
 class _ContainerStatus(container.ContainerStatusView):
-    restart_count: int = 0
     state: _State = _State()
     last_state: _State = _State()
 

@@ -24,6 +24,9 @@ from controller.api.wellknown import (
 from controller.planner.in_place.change import Change, Patch
 from controller.planner.in_place.priority import batches_of
 
+_MOST_UNFINISHED = 5
+"""Images of one container that are written down; a kubelet is never more than one or two behind."""
+
 
 def draining(pod: PodDocument, now: float) -> tuple[JSONObject, ...]:
     """On the status: not ready, before a container is restarted. Nothing for a pod without the readiness gate."""
@@ -49,7 +52,7 @@ def updating(pod: PodDocument, revision: Revision, change: Change, now: float) -
         "updateResources": bool(resources),
         "updateEnvFromMetadata": bool(change.rereads),
         "containerResources": resources,
-        "unfinishedContainers": list[JSON](_unfinished(pod, before)),
+        "unfinishedImages": _unfinished(pod, before),
         **_rest({name: images[name] for batch in batches[1:] for name in batch}, first),
         "containerBatchesRecord": [_batch(restarting, now)],
     }
@@ -80,7 +83,7 @@ def continuing(pod: PodDocument, revision: Revision, now: float) -> tuple[JSONOb
         "updateTimestamp": rfc3339(now),
         "lastContainerStatuses": _as_it_was(pod, first),
         "containerResources": resources,
-        "unfinishedContainers": [],
+        "unfinishedImages": {},
         **_rest({name: images[name] for batch in batches[1:] for name in batch}, first),
         "containerBatchesRecord": [*record, _batch(first, now)],
     }
@@ -127,16 +130,26 @@ def _left_over(before: InPlaceState, revision: Revision) -> dict[str, str]:
     return {name: image for name, image in _images_of(revision).items() if name in waiting}
 
 
-def _unfinished(pod: PodDocument, before: InPlaceState) -> tuple[str, ...]:
+def _unfinished(pod: PodDocument, before: InPlaceState) -> JSONObject:
+    """Container to the images that it was to run and does not yet: each may come late."""
     statuses = pod.status.container_statuses or ()
     underway = underway_of(before, pod.spec.containers, statuses, (), observed=None)
-    return underway.restarting if underway is not None else ()
+    restarting = underway.restarting if underway is not None else ()
+    earlier = before.unfinished_images or {}
+    return {
+        one.name: list[JSON](dict.fromkeys((*earlier.get(one.name, ()), one.image)))[-_MOST_UNFINISHED:]
+        for one in pod.spec.containers
+        if one.name in restarting
+    }
 
 
 def _as_it_was(pod: PodDocument, names: Collection[str]) -> JSONObject:
     shown = {one.name: one for one in pod.status.container_statuses or ()}
     known = {name: shown.get(name, ContainerStatusView()) for name in names}
-    return {name: {"imageID": one.image_id, "containerID": one.container_id} for name, one in known.items()}
+    return {
+        name: {"imageID": one.image_id, "containerID": one.container_id, "restartCount": one.restart_count}
+        for name, one in known.items()
+    }
 
 
 def _rest(images: Mapping[str, str], first: Collection[str]) -> dict[str, JSON]:

@@ -62,7 +62,7 @@ GUARDS: list[tuple[Action, dict[str, str]]] = [
         {"version": "43"},
     ),
     (ContinueInPlace(pod=POD, node="node-0", revision=revision("v2")), {"version": "43"}),
-    (ResizePod(pod=POD, node="node-0"), {"version": "43"}),
+    (ResizePod(pod=POD, node="node-0"), {"uid": POD.uid}),
     (OpenGates(pod=POD, gates=(GATE,)), {"version": "41"}),
 ]
 STATE = {"nextContainerImages": {"main": "demo:v2"}, "containerResources": {"main": {"limits": {"cpu": "1"}}}}

@@ -1,0 +1,58 @@
+"""What tests of updates in place ask of pods and of what was written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.beds.api import PODS, Object
+from tests.beds.controller.bed import Bed
+from tests.beds.objects import daemonset
+from tests.beds.pods import condition, node_of, stays
+
+GATE = "InPlaceUpdateReady"
+STATE = "apps.kruise.io/inplace-update-state"
+ONE_BY_ONE = {"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": 1}
+
+
+def in_place(*, most: int | str = 1, **options: Any) -> Object:
+    """A DaemonSet whose pods are updated in place, `most` at a time."""
+    return daemonset(rolling={**ONE_BY_ONE, "maxUnavailable": most}, **options)
+
+
+def identity(pod: Object) -> tuple[str, ...]:
+    """What an update in place never changes."""
+    status = pod["status"]
+    return (pod["metadata"]["name"], pod["metadata"]["uid"], node_of(pod), str(status.get("podIP")))
+
+
+def identities(pods: dict[str, Object]) -> dict[str, tuple[str, ...]]:
+    return {node: identity(pod) for node, pod in pods.items()}
+
+
+def container_of(pod: Object, name: str = "agent") -> Object:
+    found: list[Object] = pod["status"].get("containerStatuses") or []
+    return next((one for one in found if one["name"] == name), {})
+
+
+def restarts(pod: Object, name: str = "agent") -> int:
+    return int(container_of(pod, name)["restartCount"])
+
+
+def runs(pod: Object, image: str, name: str = "agent") -> bool:
+    """Whether the node runs that image for this container, by its own account."""
+    found = container_of(pod, name)
+    return "running" in (found.get("state") or {}) and found["image"] == image
+
+
+async def serving(bed: Bed, image: str) -> set[str]:
+    """Nodes whose pod really runs this image."""
+    return {node_of(pod) for pod in await bed.api.list(PODS) if stays(pod, "agent") and runs(pod, image)}
+
+
+def is_open(pod: Object) -> bool:
+    return bool(condition(pod, GATE).get("status") == "True")
+
+
+def told(bed: Bed) -> list[str]:
+    """What was written to pods, in order: "node-1 pods/status"."""
+    return [f"{write.node} {write.resource}" for write in bed.journal.work if write.resource.startswith("pods")]

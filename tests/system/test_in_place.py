@@ -1,0 +1,252 @@
+"""New images without new pods (scenarios.md E)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.beds.api import PODS
+from tests.beds.controller.bed import Bed
+from tests.beds.controller.opening import simulated
+from tests.beds.controller.waves import layout
+from tests.beds.nodes import Behaviour
+from tests.beds.objects import V1, V2, V3, daemonset
+from tests.beds.pods import condition
+from tests.beds.simulator.faults import LateWatch, Rule
+from tests.system.both import both_beds
+from tests.system.in_place import ONE_BY_ONE, identities, in_place, is_open, restarts, runs, serving, told
+from tests.system.monitor import monitoring
+
+
+@both_beds
+async def test_e1_a_new_image_changes_pods_in_place(bed: Bed) -> None:
+    nodes = await bed.add_nodes(3)
+    await bed.deploy(in_place(most=2))
+    before = await bed.pods()
+    assert all(is_open(pod) for pod in before.values())
+    async with monitoring(bed, most_unavailable=2):
+        await bed.set_image(V2)
+        await bed.settled()
+    after = await bed.runs_on(*nodes, image=V2)
+    assert identities(after) == identities(before)
+    assert [restarts(pod) for pod in after.values()] == [1, 1, 1]
+    assert all(is_open(pod) and runs(pod, V2) for pod in after.values())
+    assert await layout(bed) == "v2 v2 v2"
+    assert bed.journal.deleted == bed.journal.created == []
+
+
+@both_beds
+async def test_e3_three_writes_a_pod_in_this_order(bed: Bed) -> None:
+    await bed.add_nodes(1)
+    await bed.deploy(in_place())
+    await bed.set_image(V2)
+    await bed.settled()
+    await bed.idle()
+    assert told(bed)[1:] == ["node-0 pods/status", "node-0 pods", "node-0 pods/status"], str(bed.journal)
+    assert bed.journal.failed == []
+
+
+async def test_no_more_than_three_writes_a_pod_for_two_hundred_nodes(bed: Bed) -> None:
+    await bed.add_nodes(200)
+    await bed.deploy(in_place(most="10%"))
+    bed.nodes.behave("*", Behaviour(notice=0.1, terminate=0.5, pull=2.0, start=0.2, gate=0.2))
+    await bed.set_image(V2)
+    await bed.settled()
+    writes = [write for write in bed.journal.work if write.resource.startswith("pods") and write.verb == "patch"]
+    assert len(writes) <= 3.05 * 200
+
+
+async def test_labels_alone_take_one_write_and_disturb_nothing(bed: Bed) -> None:
+    await bed.add_nodes(200)
+    await bed.deploy(in_place())
+    before = await bed.pods()
+    async with monitoring(bed, most_unavailable=0):
+        await bed.edit({"template": {"metadata": {"labels": {"team": "blue"}}}})
+        await bed.settled()
+    after = await bed.pods()
+    assert {pod["metadata"]["labels"]["team"] for pod in after.values()} == {"blue"}
+    assert identities(after) == identities(before)
+    assert {restarts(pod) for pod in after.values()} == {0}
+    writes = [write for write in bed.journal.work if write.resource.startswith("pods") and write.verb == "patch"]
+    assert len(writes) == 200
+
+
+@pytest.mark.parametrize(
+    "field",
+    [{"env": [{"name": "LEVEL", "value": "debug"}]}, {"image": V2, "imagePullPolicy": "Always"}],
+    ids=["a variable", "an image and its pull policy"],
+)
+async def test_e2_what_a_running_pod_cannot_take_makes_new_ones_and_says_why(bed: Bed, field: dict[str, str]) -> None:
+    nodes = await bed.add_nodes(2)
+    await bed.deploy(in_place())
+    before = identities(await bed.pods())
+    containers = [{"name": "agent", "image": V1, **field}]
+    async with monitoring(bed, most_unavailable=1):
+        await bed.edit({"template": {"spec": {"containers": containers}}})
+        await bed.settled()
+    after = identities(await bed.runs_on(*nodes))
+    assert not set(after.values()) & set(before.values())
+    await bed.event("InPlaceUpdateNotPossible", f"spec.containers[agent].{list(field)[-1]} added")
+
+
+async def test_e2_pods_made_before_the_switch_are_replaced_once_and_updated_in_place_from_then_on(bed: Bed) -> None:
+    await bed.add_nodes(2)
+    await bed.deploy(daemonset())
+    first = identities(await bed.pods())
+    await bed.edit({"updateStrategy": {"rollingUpdate": ONE_BY_ONE}})
+    await bed.seen()
+    assert identities(await bed.pods()) == first, "the switch alone changes nothing"
+    await bed.set_image(V2)
+    await bed.settled()
+    second = identities(await bed.pods())
+    assert not set(first.values()) & set(second.values())
+    await bed.set_image(V3)
+    await bed.settled()
+    assert identities(await bed.pods()) == second
+    assert await serving(bed, V3) == {"node-0", "node-1"}
+
+
+async def test_without_a_probe_a_pod_counts_as_unavailable_while_its_image_is_pulled(bed: Bed) -> None:
+    """The kubelet calls it ready all the time."""
+    nodes = await bed.add_nodes(3)
+    await bed.deploy(in_place())
+    bed.nodes.behave("*", Behaviour(notice=0.1, pull=60.0, gate=0.1))
+    await bed.set_image(V2)
+    await bed.status(updated=1, available=2, unavailable=1)
+    served = []
+    while len(await serving(bed, V2)) < len(nodes):
+        await asyncio.sleep(1)
+        served.append(len({*await serving(bed, V1), *await serving(bed, V2)}))
+    await bed.settled()
+    assert await serving(bed, V2) == {*nodes}
+
+
+async def test_e4_two_edits_in_a_row_are_not_finished_by_the_first_one_s_container(bed: Bed) -> None:
+    """The second comes while the kubelet pulls the first one's image, which it starts before it looks again."""
+    await bed.add_nodes(2)
+    await bed.deploy(in_place())
+    bed.nodes.behave("*", Behaviour(notice=0.1, pulls={V2: 15.0, V3: 15.0}, terminate=5.0))
+    async with monitoring(bed, most_unavailable=1):
+        await bed.set_image(V2)
+        await asyncio.sleep(10)
+        await bed.set_image(V3)
+        await bed.until(
+            PODS, lambda pods: "" if any(runs(pod, V2) for pod in pods) else "none", "the first one's runs"
+        )
+        await bed.idle()
+        assert not is_open((await bed.pods())["node-1"]), "it is not what the newest revision asks for"
+        await bed.settled()
+    assert await serving(bed, V3) == {"node-0", "node-1"}
+
+
+async def test_going_back_before_the_kubelet_has_looked_ends_without_a_restart(bed: Bed) -> None:
+    await bed.add_nodes(1)
+    await bed.deploy(in_place())
+    bed.nodes.behave("*", Behaviour(notice=1.0))
+    await bed.set_image(V2)
+    await bed.journal.news(bed.patience)
+    while not any(write.resource == "pods" and write.verb == "patch" for write in bed.journal.work):
+        assert await bed.journal.news(bed.patience), str(bed.journal)
+    await bed.set_image(V1)
+    await bed.settled()
+    pod = (await bed.pods())["node-0"]
+    assert runs(pod, V1)
+    assert is_open(pod)
+
+
+async def test_another_name_of_the_same_bits_ends_too(bed: Bed) -> None:
+    nodes = await bed.add_nodes(2)
+    alias = "registry.example/agent:same"
+    bed.nodes.behave("*", Behaviour(aliases={alias: V1}))
+    await bed.deploy(in_place())
+    await bed.set_image(alias)
+    await bed.settled()
+    assert [restarts(pod) for pod in (await bed.runs_on(*nodes, image=alias)).values()] == [1, 1]
+
+
+async def test_an_image_that_cannot_be_pulled_stops_the_rollout_and_going_back_heals_at_once(bed: Bed) -> None:
+    nodes = await bed.add_nodes(4)
+    await bed.deploy(in_place())
+    before = identities(await bed.pods())
+    bed.nodes.behave("*", Behaviour(missing_images=("*:v2",), registry="no such manifest"))
+    async with monitoring(bed, most_unavailable=1):
+        await bed.set_image(V2)
+        await asyncio.sleep(300)
+        assert len(await serving(bed, V1)) == 3
+        await bed.set_image(V1)
+        await asyncio.sleep(2)
+        await bed.settled()
+    assert identities(await bed.runs_on(*nodes, image=V1)) == before
+
+
+async def test_a_grace_period_lets_traffic_leave_before_the_restart(bed: Bed) -> None:
+    await bed.add_nodes(2)
+    new = in_place()
+    new["metadata"]["annotations"] = {"kruise-ds/in-place-grace-seconds": "30"}
+    await bed.deploy(new)
+    began = bed.clock()
+    async with monitoring(bed, most_unavailable=1):
+        await bed.set_image(V2)
+        await bed.status(available=1)
+        await asyncio.sleep(20)
+        pod = (await bed.pods())["node-1"]
+        assert (restarts(pod), condition(pod, "Ready")["status"]) == (0, "False")
+        await bed.settled()
+    assert 60 <= bed.clock() - began < 75
+
+
+async def test_a_pause_in_the_grace_period_gives_the_pod_its_traffic_back(bed: Bed) -> None:
+    await bed.add_nodes(2)
+    new = in_place()
+    new["metadata"]["annotations"] = {"kruise-ds/in-place-grace-seconds": "30"}
+    await bed.deploy(new)
+    await bed.set_image(V2)
+    await bed.status(available=1)
+    await bed.edit({"updateStrategy": {"rollingUpdate": {"paused": True}}})
+    await bed.status(available=2)
+    await asyncio.sleep(60)
+    assert [restarts(pod) for pod in (await bed.pods()).values()] == [0, 0]
+
+
+async def test_min_ready_seconds_count_from_the_start_of_the_new_container(bed: Bed) -> None:
+    await bed.add_nodes(2)
+    await bed.deploy(in_place(minReadySeconds=15))
+    bed.nodes.behave("*", Behaviour(pull=10.0))
+    began = bed.clock()
+    await bed.set_image(V2)
+    await bed.settled()
+    assert 48 <= bed.clock() - began < 55, "15 seconds after each pull of 10, told in whole seconds"
+
+
+async def test_a_late_watch_never_lets_more_pods_go_and_no_write_is_refused_twice() -> None:
+    late = Rule(verb="watch", resource="pods", effect=LateWatch(seconds=1))
+    async with simulated(late, latency=0.02) as bed:
+        nodes = await bed.add_nodes(6)
+        await bed.deploy(in_place(most=2))
+        bed.nodes.behave("*", Behaviour(notice=0.1, pull=1.0, gate=0.1))
+        async with monitoring(bed, most_unavailable=2):
+            await bed.set_image(V2)
+            await bed.settled()
+        assert await serving(bed, V2) == {*nodes}
+        refused = [write.name for write in bed.journal.failed]
+        assert len(refused) == len(set(refused)), str(bed.journal)
+
+
+@pytest.mark.parametrize("writes", range(1, 14))
+async def test_a_controller_cut_off_after_any_write_is_carried_on(bed: Bed, writes: int) -> None:
+    nodes = await bed.add_nodes(4)
+    await bed.deploy(in_place(most=2))
+    before = identities(await bed.pods())
+    bed.nodes.behave("*", Behaviour(notice=0.1, terminate=0.2, start=0.2, gate=0.1))
+    async with monitoring(bed, most_unavailable=2):
+        await bed.set_image(V2)
+        while len(bed.journal.work) < writes:
+            assert await bed.journal.news(bed.patience), str(bed.journal)
+        await bed.controller.kill()
+        bed.controller.start()
+        await bed.settled()
+    after = await bed.runs_on(*nodes, image=V2)
+    assert identities(after) == before
+    assert [restarts(pod) for pod in after.values()] == [1, 1, 1, 1], "each updated once"
+    assert all(is_open(pod) for pod in after.values())

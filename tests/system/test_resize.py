@@ -1,0 +1,167 @@
+"""Cpu and memory changed in place, with the feature gate InPlaceWorkloadVerticalScaling (scenarios.md E7 to E9)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+
+from controller.settings import Gates
+from tests.beds.api import Object
+from tests.beds.controller.bed import Bed
+from tests.beds.nodes import Behaviour
+from tests.beds.objects import V1, V2
+from tests.beds.simulator.faults import Answer, Rule
+from tests.system.both import both_beds
+from tests.system.in_place import container_of, identities, in_place, restarts, runs, serving, told
+from tests.system.monitor import monitoring
+
+
+def small(cpu: str = "100m", memory: str = "64Mi") -> Object:
+    return {"requests": {"cpu": cpu, "memory": memory}, "limits": {"cpu": "1", "memory": "1Gi"}}
+
+
+def container(image: str = V1, resources: Object | None = None, **fields: object) -> Object:
+    return {"name": "agent", "image": image, "resources": resources or small(), **fields}
+
+
+async def deployed(bed: Bed, count: int, *, annotations: Object | None = None, **fields: object) -> None:
+    await bed.controller.stop()
+    bed.controller.start(msgspec.structs.replace(bed.controller.settings, gates=Gates(resize=True)))
+    await bed.add_nodes(count)
+    new = in_place(pod={"containers": [container(**fields)]})  # type: ignore[arg-type]
+    new["metadata"]["annotations"] = annotations or {}
+    await bed.deploy(new)
+
+
+async def edit(bed: Bed, **fields: object) -> None:
+    await bed.edit({"template": {"spec": {"containers": [container(**fields)]}}})  # type: ignore[arg-type]
+
+
+def cpu_of(pod: Object) -> str:
+    return str(container_of(pod)["resources"]["requests"]["cpu"])
+
+
+@both_beds
+async def test_e9_resources_change_without_a_restart(bed: Bed) -> None:
+    await deployed(bed, 3)
+    before = await bed.pods()
+    async with monitoring(bed, most_unavailable=0):
+        await edit(bed, resources=small(cpu="200m"))
+        await bed.settled()
+    after = await bed.pods()
+    assert identities(after) == identities(before)
+    assert {(cpu_of(pod), restarts(pod)) for pod in after.values()} == {("200m", 0)}
+    await bed.idle()
+    assert told(bed)[1:] == [f"node-{n} {what}" for n in (2, 1, 0) for what in ("pods", "pods/resize")]
+
+
+async def test_e9_one_pod_at_a_time_until_its_kubelet_has_done_it(bed: Bed) -> None:
+    await deployed(bed, 5)
+    bed.nodes.behave("*", Behaviour(resize=5.0))
+    await edit(bed, resources=small(cpu="200m"))
+    for done in range(5):
+        await bed.status(updated=done + 1, available=4)
+        assert sum(cpu_of(pod) == "200m" for pod in (await bed.pods()).values()) == done
+        await asyncio.sleep(5.5)
+    await bed.settled()
+
+
+@both_beds
+async def test_image_labels_and_resources_in_one_edit_take_two_writes_and_one_restart(bed: Bed) -> None:
+    await deployed(bed, 2)
+    before = identities(await bed.pods())
+    template = {"metadata": {"labels": {"team": "blue"}}, "spec": {"containers": [container(V2, small(cpu="200m"))]}}
+    async with monitoring(bed, most_unavailable=1):
+        await bed.edit({"template": template})
+        await bed.settled()
+    after = await bed.pods()
+    assert identities(after) == before
+    assert {(cpu_of(pod), restarts(pod), runs(pod, V2)) for pod in after.values()} == {("200m", 1, True)}
+    assert {pod["metadata"]["labels"]["team"] for pod in after.values()} == {"blue"}
+    await bed.idle()
+    sequence = ("pods/status", "pods", "pods/resize", "pods/status")
+    assert told(bed)[1:] == [f"node-{number} {what}" for number in (1, 0) for what in sequence]
+
+
+@pytest.mark.parametrize("writes", range(1, 12))
+async def test_a_controller_cut_off_between_the_two_loses_neither(bed: Bed, writes: int) -> None:
+    await deployed(bed, 2)
+    async with monitoring(bed, most_unavailable=1):
+        await edit(bed, image=V2, resources=small(cpu="200m"))
+        while len(bed.journal.work) < writes:
+            assert await bed.journal.news(bed.patience), str(bed.journal)
+        await bed.controller.kill()
+        bed.controller.start(msgspec.structs.replace(bed.controller.settings, gates=Gates(resize=True)))
+        await bed.settled()
+    assert {(cpu_of(pod), restarts(pod)) for pod in (await bed.pods()).values()} == {("200m", 1)}
+
+
+async def test_without_the_gate_other_resources_make_new_pods(bed: Bed) -> None:
+    await bed.add_nodes(1)
+    await bed.deploy(in_place(pod={"containers": [container()]}))
+    before = identities(await bed.pods())
+    await edit(bed, resources=small(cpu="200m"))
+    await bed.settled()
+    assert identities(await bed.pods()) != before
+    await bed.event("InPlaceUpdateNotPossible", "spec.containers[agent].resources changed")
+
+
+async def test_deferred_waits_within_the_budget_and_goes_on_by_itself(bed: Bed) -> None:
+    await deployed(bed, 3)
+    bed.nodes.behave("node-2", Behaviour(resizes="Deferred"))
+    await edit(bed, resources=small(cpu="200m"))
+    await asyncio.sleep(120)
+    assert sum(cpu_of(pod) == "200m" for pod in (await bed.pods()).values()) == 0
+    assert bed.journal.deleted == []
+    bed.nodes.behave("node-2")
+    await bed.settled()
+
+
+@pytest.mark.parametrize("fallback", [False, True], ids=["left as it is", "recreated"])
+async def test_what_the_kubelet_refuses_is_told_and_recreated_only_where_somebody_wants_that(
+    bed: Bed, fallback: bool
+) -> None:
+    await deployed(bed, 3, annotations={"kruise-ds/resize-fallback": "Recreate"} if fallback else {})
+    bed.nodes.behave("*", Behaviour(memory_in_use="512Mi"))
+    await edit(
+        bed, resources={"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "256Mi"}}
+    )
+    await bed.event("ResizeRefused", "cannot decrease memory limits")
+    if fallback:
+        await bed.settled()
+        assert sorted(bed.journal.deleted) == ["node-0", "node-1", "node-2"]
+    else:
+        await asyncio.sleep(120)
+        assert bed.journal.deleted == []
+        await bed.status(updated=1, available=2)
+        await edit(bed, resources=small())
+        await bed.settled()
+
+
+@pytest.mark.parametrize(
+    ("refusal", "after"),
+    [
+        (
+            Answer(status=403, reason="Forbidden", message="node didn't have enough allocatable resources: cpu"),
+            "waits",
+        ),
+        (Answer(status=404, message="the server could not find the requested resource"), "recreated"),
+    ],
+    ids=["the admission", "a server that knows no resize"],
+)
+async def test_what_the_server_refuses_is_told(bed: Bed, refusal: Answer, after: str) -> None:
+    await deployed(bed, 3)
+    bed.simulator.link.faults.add(Rule(verb="patch", resource="pods/resize", effect=refusal))
+    await edit(bed, resources=small(cpu="200m"))
+    await bed.event("ResizeRefused", refusal.message)
+    if after == "recreated":
+        await bed.settled()
+        assert sorted(bed.journal.deleted) == ["node-0", "node-1", "node-2"]
+        assert len([write for write in bed.journal.failed if write.resource == "pods/resize"]) == 1, "asked once"
+    else:
+        await asyncio.sleep(60)
+        assert bed.journal.deleted == []
+        assert await serving(bed, V1) == {"node-0", "node-1", "node-2"}
+        await bed.status(updated=1, available=2)
