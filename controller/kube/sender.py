@@ -19,6 +19,9 @@ from controller.kube.throttle import Lane, NoTurn, Throttle
 
 CALL_SECONDS = 30.0
 """A call ends within this time, waiting for a turn and for a busy server included."""
+FOR_ITS_TURN = 0.8
+"""The share of a call's time in which its turn must come by the rate. A request that is sent in the last moment ends
+without an answer, as one that may have been done; a call that gets no turn has done nothing."""
 
 
 class Call(Value):
@@ -80,10 +83,11 @@ class Sender:
     async def send(self, call: Call, request: Request) -> Response:
         """The answer, if it is a 2xx; otherwise an ApiError."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._call_seconds
+        began = loop.time()
+        turn, deadline = began + FOR_ITS_TURN * self._call_seconds, began + self._call_seconds
         refreshed = False
         while True:
-            response = await self._exchange(call, request, deadline)
+            response = await self._exchange(call, request, turn, deadline)
             if 200 <= response.status < 300:
                 return response
             error = errors.refused(call.verb, call.what, response)
@@ -134,12 +138,13 @@ class Sender:
             words = f"{error.message}; {why}"
             raise Unauthorized(error.verb, error.what, words, status=error.status) from why
 
-    async def _exchange(self, call: Call, request: Request, deadline: float) -> Response:
+    async def _exchange(self, call: Call, request: Request, turn: float, deadline: float) -> Response:
+        """Its turn comes until `turn`, its answer until `deadline`."""
         loop = asyncio.get_running_loop()
         try:
-            await self._lane.enter(within=deadline - loop.time())
+            await self._lane.enter(within=max(0.0, turn - loop.time()))
         except NoTurn:
-            raise Busy(call.verb, call.what, f"no turn within {self._call_seconds:g} s") from None
+            raise Busy(call.verb, call.what, f"no turn within {FOR_ITS_TURN * self._call_seconds:g} s") from None
         began = loop.time()
         status = 0
         try:

@@ -133,12 +133,37 @@ def test_a_call_that_gets_no_turn_in_time_is_refused_unsent() -> None:
         script = Script(ok())
         client = Client(Sender(script, throttle=throttle))
         await client.create(THINGS, "default", b"{}")
-        with pytest.raises(errors.Busy, match="no turn within 30 s"):
+        with pytest.raises(errors.Busy, match="no turn within 24 s"):
             await client.create(THINGS, "default", b"{}")
         assert len(script.requests) == 1
         assert throttle.taken == 0
 
     virtually(main())
+
+
+def test_a_turn_that_would_leave_no_time_for_the_answer_is_none() -> None:
+    async def main() -> None:
+        script = Script(*[Slow(0.5, ok())] * 20)
+        client = Client(Sender(script, throttle=Throttle(qps=2, burst=1), call_seconds=5.0))
+        async with asyncio.TaskGroup() as group:
+            calls = []
+            for _ in range(20):
+                calls.append(group.create_task(ended(client)))
+                await asyncio.sleep(0.13)
+        kinds = [call.result() for call in calls]
+        assert {*kinds} == {type(None), errors.Busy}
+        assert len(script.requests) == kinds.count(type(None)), "who gets no turn sends nothing"
+
+    virtually(main())
+
+
+async def ended(client: Client) -> type:
+    """How a create ends: by this error, or by none."""
+    try:
+        await client.create(THINGS, "default", b"{}")
+    except errors.ApiError as error:
+        return type(error)
+    return type(None)
 
 
 def test_an_own_limit_bounds_every_exchange_and_the_opening_of_a_stream_but_not_the_stream() -> None:
