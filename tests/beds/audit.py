@@ -46,15 +46,16 @@ class Audit:
         self._start = self._path.stat().st_size if self._path.exists() else 0
 
     def requests(self) -> list[Asked]:
+        """In the order in which they came in: that of the lines is the one in which the server got round to them."""
         with open(self._path, "rb") as log:
             if self._start:  # which may lie within a line, as the server writes it
                 log.seek(self._start - 1)
                 log.readline()
             lines = [line for line in log if line.endswith(b"\n")]
         events: list[dict[str, Any]] = [msgspec.json.decode(line) for line in lines]
-        return [_asked(event) for event in events if _is_by(event, self._user)]
+        return sorted((_asked(event) for event in events if _is_by(event, self._user)), key=lambda one: one.began)
 
-    async def until(self, asked: str, seconds: float = 10.0) -> list[Asked]:
+    async def until(self, asked: str, seconds: float = 60.0) -> list[Asked]:
         """The requests, once a `verb resource` like this is among them: the log comes shortly after the answer."""
         async with asyncio.timeout(seconds):
             while not any(f"{one.verb} {one.resource}" == asked for one in self.requests()):  # noqa: ASYNC110

@@ -95,7 +95,9 @@ async def test_the_controllers_collect_what_has_lost_its_owner(control_plane: Co
 
 
 def deleted(audit: Path) -> list[str]:
-    """The names of the deleted ConfigMaps of that namespace, by the whole lines of the audit log."""
+    """The names of the deleted ConfigMaps of that namespace, by the whole lines of the audit log. They are written
+    after the deeds, and not always in their order."""
     events = [json.loads(line) for line in audit.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    events.sort(key=lambda event: str(event["requestReceivedTimestamp"]))
     told = [event["objectRef"] for event in events if event["verb"] == "delete"]
     return [it["name"] for it in told if (it["resource"], it.get("namespace")) == ("configmaps", COLLECTED)]

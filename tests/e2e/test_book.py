@@ -73,10 +73,11 @@ async def test_a_daemon_pod_reads_as_the_book_shows_it(bed: Workspace) -> None:
     await bed.workers("kind-worker")
     await bed.apply_sample("ds.demo.yaml")
     pod = (await bed.serves("kind-worker"))["kind-worker"]
+    status = await bed.settled(1)
     owner = await bed.api.get(DAEMONSETS, "demo")
     assert pod["metadata"]["generateName"] == "demo-"
     assert pod["metadata"]["labels"]["app"] == "demo"
-    assert pod["metadata"]["labels"]["controller-revision-hash"] == owner["status"]["updateRevision"]
+    assert pod["metadata"]["labels"]["controller-revision-hash"] == status["updateRevision"]
     assert pod["metadata"]["ownerReferences"] == [
         {
             "apiVersion": "apps.kruise.io/v1beta1",

@@ -33,7 +33,7 @@ async def first_life(bed: Workspace) -> dict[str, Any]:
     demo = sample("ds.demo.yaml")
     demo["spec"]["revisionHistoryLimit"] = 1
     await bed.apply(demo)
-    await bed.serves(*NODES)
+    await bed.settled(3)  # a status that is on its way would not fit the next spec, and be refused
     for version in ("v2", "v3", "v1", "v2"):  # back to one that is still there: renumbered; too many: trimmed
         await update(bed, demo, version)
     await bed.api.wait_for(REVISIONS, lambda found: len(found) == 2, "the current revision and one older")

@@ -102,6 +102,7 @@ async def test_whoever_may_get_the_path_gets_the_page_and_the_server_is_asked_on
         status, page = await guarded.scrape(f"Bearer {guarded.reader}")
         assert status == 200, page
         assert "kruise_ds_build_info{" in page
+    await guarded.audit.until("create tokenreviews")
     asked = await guarded.audit.until("create subjectaccessreviews")
     assert [f"{one.verb} {one.resource}" for one in asked if Right(one.group, one.resource, one.verb) in REVIEWS] == [
         "create tokenreviews",

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.beds.control_plane import ports
 from tests.beds.control_plane.folder import PREFIX, temporary_folder
 from tests.beds.control_plane.other_run import Pipe, other_run
 from tests.beds.control_plane.ports import free_port
@@ -98,7 +99,16 @@ def test_a_port_is_given_out_once_and_no_other_run_is_given_it(
         assert len({ours, theirs, free_port()}) == 3
 
 
-def test_a_free_port_is_no_port_that_outgoing_connections_are_given() -> None:
-    port = free_port()
-    with socket.create_server(("127.0.0.1", port)):
-        assert port < 32_768
+@pytest.mark.parametrize(
+    ("given", "first"), [("32768\t60999", 32_768), ("21500\t60999", 21_500), ("1024\t65535", 32_768)]
+)
+def test_a_free_port_is_no_port_that_outgoing_connections_are_given(
+    given: str, first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But where those are nearly all that there are."""
+    (tmp_path / "range").write_text(f"{given}\n")
+    monkeypatch.setattr(ports, "EPHEMERAL", tmp_path / "range")
+    for _ in range(20):
+        port = free_port()
+        with socket.create_server(("127.0.0.1", port)):
+            assert port < first

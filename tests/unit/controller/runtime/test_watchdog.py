@@ -8,6 +8,9 @@ import threading
 
 from controller.runtime.watchdog import Watchdog
 
+PATIENCE = 60.0
+"""Seconds for what takes a moment: the machine may be busy."""
+
 
 class Bitten:
     def __init__(self) -> None:
@@ -24,7 +27,7 @@ def test_a_holder_that_stops_holding_is_bitten_once() -> None:
     watchdog = Watchdog(bitten)
     watchdog.hold(0.02)
     with watchdog.guarding():
-        assert bitten.happened.wait(5.0)
+        assert bitten.happened.wait(PATIENCE)
     assert len(bitten.words) == 1
     assert "blocked past the leader lease" in bitten.words[0]
 
@@ -35,7 +38,7 @@ def test_only_the_last_hold_counts() -> None:
     watchdog.hold(3600.0)
     watchdog.hold(0.02)
     with watchdog.guarding():
-        assert bitten.happened.wait(5.0)
+        assert bitten.happened.wait(PATIENCE)
 
 
 def test_leaving_in_time_calls_it_off() -> None:
@@ -57,7 +60,7 @@ async def main():
     watchdog.hold(0.2)
     with watchdog.guarding():
         try:
-            time.sleep(30)  # blocks the loop
+            time.sleep(600)  # blocks the loop
         finally:
             print("cleaned up, and perhaps written something")
 
@@ -66,7 +69,9 @@ asyncio.run(main())
 
 
 def test_a_process_whose_loop_is_blocked_ends_with_one_line_and_nothing_more() -> None:
-    ended = subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, text=True, timeout=20, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", BLOCKED], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert ended.returncode == 1
     assert ended.stdout == ""
     assert ended.stderr == (
