@@ -64,6 +64,7 @@ async def test_an_update_that_is_killed_five_times_keeps_its_budget_and_replaces
         async with started(bed.plane):
             await bed.serves(*NODES, labels={"ver": "v2"})
             await bed.settled(len(NODES))
+        await witness.up_to_date()
         assert sorted(witness.ever.values()) == sorted(NODES * 2), "one old and one new pod for each node"
         assert len(witness.retired) == len(NODES), "no new pod was told to go"
     assert sorted(one["revision"] for one in await bed.api.list(REVISIONS)) == [1, 2]
@@ -80,6 +81,7 @@ async def test_sigterm_in_the_middle_of_work_ends_it_cleanly_and_the_next_one_go
         async with started(bed.plane):
             await bed.serves(*NODES)
             await bed.settled(len(NODES))
+        await witness.up_to_date()
         assert sorted(witness.ever.values()) == sorted(NODES)
 
 

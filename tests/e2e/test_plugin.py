@@ -64,11 +64,13 @@ async def test_pause_in_mid_rollout_stops_it_and_resume_goes_on(bed: Workspace, 
         await bed.status(numberAvailable=len(FEW), updatedNumberScheduled=3)
         ended = await plugin.run("status", "demo", "-w", "--timeout=30s")
         assert ended.code == 5, str(ended)
+        await witness.up_to_date()
         assert [*witness.retired.values()] == ["c-02", "c-01", "b-02"], "nothing moved while it was paused"
 
         await plugin.ok("resume", "demo")
         ended = await plugin.run("status", "demo", "-w", "--timeout=80s")
         assert ended.code == 0, str(ended)
+        await witness.up_to_date()
         assert nodes_with(witness, "v2") == {*FEW}
         assert Counter(witness.retired.values()) == Counter(FEW), "each old pod went once"
 
@@ -78,10 +80,12 @@ async def test_partition_8_of_24_leaves_exactly_8_old_and_updates_16(bed: Worksp
         await plugin.ok("set-image", "demo", "*=registry.example.com/demo:v2", "--hold-at", "24")
         ended = await plugin.run("status", "demo", "-w", "--timeout=30s")
         assert ended.code == 0, str(ended)
+        await witness.up_to_date()
         assert not witness.retired, "held before any node started"
         await plugin.ok("set-partition", "demo", "8")
         ended = await plugin.run("status", "demo", "-w", "--timeout=60s")
         assert ended.code == 0, str(ended)
+        await witness.up_to_date()
         assert nodes_with(witness, "v1") == set(NODES[:8]), "names descending: the first eight stay"
         assert nodes_with(witness, "v2") == set(NODES[8:])
         assert Counter(witness.retired.values()) == Counter(NODES[8:])
@@ -112,6 +116,7 @@ async def test_an_operator_needs_no_more_than_their_role(bed: Workspace, plane: 
         assert (await plugin.run("status", "demo", "-w", "--timeout=60s")).code == 0
         await plugin.ok("restart", "demo", "-y")
         assert (await plugin.run("status", "demo", "-w", "--timeout=60s")).code == 0
+        await witness.up_to_date()
         assert nodes_with(witness, "v1") == {*FEW}
     (found,) = await bed.api.list(DAEMONSETS)
     noted = json.loads(found["metadata"]["annotations"]["kruise-ds/last-action"])
@@ -143,4 +148,5 @@ async def test_whoever_may_only_look_is_refused_in_words_they_can_act_on(bed: Wo
             needed = f'needed: patch daemonsets.apps.kruise.io in "{bed.namespace}"; '
             assert f"{needed}ask for ClusterRole kruise-ds-operator" in ran.err, str(ran)
             assert "Traceback" not in ran.err, str(ran)
+        await witness.up_to_date()
         assert not witness.retired, "nothing happened"

@@ -44,6 +44,7 @@ async def test_uninstalled_in_the_middle_of_a_rollout_and_installed_again_it_goe
             before = await site.pods()
             assert {pod["metadata"]["labels"].get("ver") for pod in left.values()} == {None, "v2"}, "half way"
             assert "demo" in await bed.kubectl("get", "ads"), "the kind is still there, and its objects"
+            await witness.up_to_date()
             assert len(witness.ever) == len(NODES) + len(witness.retired), "nobody was told to go without a successor"
 
             retired = set(witness.retired.values())
@@ -52,6 +53,7 @@ async def test_uninstalled_in_the_middle_of_a_rollout_and_installed_again_it_goe
             await bed.settled(len(NODES))
             after = await site.pods()
             assert {node: after[node] for node in retired} == {node: before[node] for node in retired}
+            await witness.up_to_date()
             assert len(witness.ever) == 2 * len(NODES), "each node was updated once"
 
 

@@ -75,6 +75,7 @@ async def test_crd_and_controller_change_in_the_middle_of_a_rollout_and_back_aga
             await site.follow("Upgrade", newer(tmp_path / "newer"))
             assert await site.versions() == {"v0.1.1"}
             await bed.status(updatedNumberScheduled=4, numberAvailable=6)
+            await witness.up_to_date()
             assert len(witness.ever) == len(NODES) + 4, "each node was updated once, and no other pod was made"
 
             await from_the_future(site)
@@ -84,6 +85,7 @@ async def test_crd_and_controller_change_in_the_middle_of_a_rollout_and_back_aga
             await site.follow("Downgrade")
             assert await site.versions() == {"v0.1.0"}
             await bed.status(updatedNumberScheduled=4, numberAvailable=6)
+            await witness.up_to_date()
             assert len(witness.ever) == len(NODES) + 8, "again each node once"
         after = await site.pods()
         assert {node: after[node] for node in KEPT} == {node: before[node] for node in KEPT}

@@ -62,6 +62,19 @@ class Witness:
             there = sorted(f"{node_of(pod)}: {_words(pod)}" for pod in self.now.values())
             raise TimeoutError(f"not in {seconds:g} s: {what}; there is\n  " + "\n  ".join(there)) from None
 
+    async def up_to_date(self) -> None:
+        """Wait until it has seen what the server has now, for others may have seen that before."""
+        page = await self._api.page(PODS)
+        there = {pod["metadata"]["uid"]: _version(pod) for pod in page["items"] or []}
+        listed = _version(page)
+
+        def holds() -> bool:
+            known = {uid: _version(pod) for uid, pod in self.now.items()}
+            seen = all(uid in self.ever and known.get(uid, version) >= version for uid, version in there.items())
+            return seen and all(uid in there or version > listed for uid, version in known.items())
+
+        await self.until(holds, "the witness has seen all there is")
+
     async def watch(self) -> None:
         """Until cancelled. After a break the pods are listed again."""
         while True:
@@ -119,13 +132,16 @@ async def witnessing(api: Api) -> AsyncIterator[Witness]:
     async with asyncio.TaskGroup() as group:
         watching = group.create_task(witness.watch(), name="witness")
         yield witness
-        there = {pod["metadata"]["uid"] for pod in await api.list(PODS)}
-        await witness.until(lambda: there <= witness.ever.keys(), "the witness has seen all there is")
+        await witness.up_to_date()
         watching.cancel()
 
 
 def _who(by_node: dict[str, list[_Live]]) -> str:
     return "; ".join(f"{node}: {', '.join(pod.name for pod in pods)}" for node, pods in sorted(by_node.items()))
+
+
+def _version(found: Object) -> int:
+    return int(found["metadata"]["resourceVersion"])
 
 
 def _words(pod: Object) -> str:
