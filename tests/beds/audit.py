@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,6 +70,14 @@ class Audit:
     def rights(self) -> set[Right]:
         """What was asked for, one (group, resource, verb) each."""
         return {Right(one.group, one.resource, one.verb) for one in self.requests() if one.resource}
+
+    async def rights_with(self, wanted: set[Right], seconds: float = 60.0) -> set[Right]:
+        """`rights`, once all of `wanted` are among them or the time is up."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not wanted <= self.rights():  # noqa: ASYNC110 - a file tells nobody that it has grown
+                    await asyncio.sleep(0.02)
+        return self.rights()
 
     def writes(self, resource: str = "") -> list[Asked]:
         """What was really written, or tried to be."""

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from tests.beds.api import DAEMONSETS
 from tests.beds.control_plane import ControlPlane
 from tests.beds.installed.plugin import Plugin
+from tests.beds.installed.unhurried import programs_in
 from tests.beds.installed.witness import Witness, witnessing
 from tests.beds.installed.workspace import Workspace, sample
 from tests.beds.nodes import Behaviour
@@ -93,7 +95,7 @@ async def test_partition_8_of_24_leaves_exactly_8_old_and_updates_16(bed: Worksp
         assert ended.code == 5, str(ended)
 
 
-async def test_an_operator_needs_no_more_than_their_role(bed: Workspace, plane: ControlPlane) -> None:
+async def test_an_operator_needs_no_more_than_their_role(bed: Workspace, plane: ControlPlane, tmp_path: Path) -> None:
     await bed.kubectl(
         "create",
         "clusterrolebinding",
@@ -101,7 +103,8 @@ async def test_an_operator_needs_no_more_than_their_role(bed: Workspace, plane: 
         "--clusterrole=kruise-ds-operator",
         f"--user={OPERATOR.name}",
     )
-    plugin = Plugin(plane.kubectl, plane.kubeconfig_for(OPERATOR), bed.namespace)
+    programs = programs_in(tmp_path)  # it notes who acted, which the server may be slow to say
+    plugin = Plugin(plane.kubectl, plane.kubeconfig_for(OPERATOR), bed.namespace, programs)
     async with deployed(bed, FEW, maxUnavailable=4) as witness:
         first = await plugin.ok("set-image", "demo", "*=registry.example.com/demo:v2", "--hold-at=5")
         assert first.splitlines()[0] == "daemonset.apps.kruise.io/demo image updated, partition 0 -> 5"

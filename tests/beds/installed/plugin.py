@@ -34,6 +34,7 @@ class Plugin:
     kubectl: Path
     kubeconfig: Path
     namespace: str
+    programs: Path = PROGRAMS
 
     async def run(
         self, *words: str, stdin: str | None = None, seconds: float = 90.0, env: Mapping[str, str] | None = None
@@ -41,7 +42,7 @@ class Plugin:
         """Run one command to its end, in a pipe as in a CI job."""
         whole = {
             **os.environ,
-            "PATH": os.pathsep.join((str(PROGRAMS), str(self.kubectl.parent), os.environ["PATH"])),
+            "PATH": os.pathsep.join((str(self.programs), str(self.kubectl.parent), os.environ["PATH"])),
             "KUBECONFIG": str(self.kubeconfig),
             "KUBECTL_KUBERC": "false",
             "COLUMNS": "120",

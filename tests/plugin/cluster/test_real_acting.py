@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from controller.kube.connection import Connection, Fixed, tls_context
 from controller.kube.transport import open_transport
 from tests.beds.api import DAEMONSETS, EVENTS, MERGE_PATCH, Api, Object
 from tests.beds.control_plane import ControlPlane
+from tests.beds.installed.unhurried import PROGRAM
 from tests.plugin.cluster.conftest import namespace_of
 
 pytestmark = pytest.mark.real
@@ -30,9 +30,8 @@ class Place:
 
     async def act(self, *words: str, code: int = 0) -> str:
         """Run the plugin as a program; returns what it printed."""
-        program = (sys.executable, "-m", "kubectl_plugin", *words, "-n", self.namespace)
         process = await asyncio.create_subprocess_exec(
-            *program,
+            *(*PROGRAM, *words, "-n", self.namespace),
             f"--kubeconfig={self.plane.kubeconfig}",
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,

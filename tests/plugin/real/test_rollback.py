@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import NamedTuple
 
 import pytest
@@ -12,6 +11,7 @@ from tests.beds.api import DAEMONSETS, PODS, Object
 from tests.beds.control_plane import ControlPlane
 from tests.beds.control_plane.kubectl import run_to_end
 from tests.beds.controller.bed import Bed
+from tests.beds.installed.unhurried import PROGRAM
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, daemonset
 from tests.beds.pods import node_of
@@ -32,8 +32,7 @@ class Ran(NamedTuple):
 async def kruise_ds(bed: Bed, plane: ControlPlane, *words: str) -> Ran:
     """The program as kubectl would start it, without a terminal."""
     environ = {**os.environ, "KUBECONFIG": str(plane.kubeconfig), "COLUMNS": "200"}
-    arguments = ("-m", "kubectl_plugin", *words, "-n", bed.api.namespace)
-    return Ran(*await run_to_end((sys.executable, *arguments), environ))
+    return Ran(*await run_to_end((*PROGRAM, *words, "-n", bed.api.namespace), environ))
 
 
 def identities(pods: dict[str, Object]) -> dict[str, tuple[str, str]]:

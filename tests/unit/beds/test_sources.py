@@ -161,7 +161,7 @@ def test_a_killed_build_ends_with_its_run_and_the_next_run_starts_clean(machine:
 def test_two_runs_at_once_build_once(machine: Machine) -> None:
     pipe, go_on = Pipe(machine.root / "begun"), machine.root / "go-on"
     os.mkfifo(go_on)
-    machine.go_builds_all(first=f"echo begun > {pipe.path}; timeout 20 head -n 1 {go_on}")
+    machine.go_builds_all(first=f"echo begun > {pipe.path}; timeout 600 head -n 1 {go_on}")
 
     def let_the_other_go_on(line: str) -> None:
         machine.said.append(line)

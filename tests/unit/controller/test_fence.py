@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -23,7 +24,7 @@ GET = Request(method="GET", path="/api/v1/pods", timeout=5.0)
 
 
 class Listener:
-    """A server that keeps every byte and answers `200` to whatever comes."""
+    """A server that keeps every byte and answers `200` to whatever has come whole."""
 
     def __init__(self) -> None:
         self.heard = b""
@@ -36,10 +37,18 @@ class Listener:
         try:
             while data := await reader.read(65536):
                 self.heard += data
-                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+                if _is_whole(self.heard):
+                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
             self.left.set()
         finally:
             writer.close()
+
+
+def _is_whole(request: bytes) -> bool:
+    """A request may come in pieces, its body after its head."""
+    head, ended, body = request.partition(b"\r\n\r\n")
+    length = re.search(rb"Content-Length: (\d+)", head)
+    return bool(ended) and len(body) >= int(length[1] if length else 0)
 
 
 @pytest_asyncio.fixture

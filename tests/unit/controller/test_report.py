@@ -149,7 +149,7 @@ async def test_a_crashed_pass_has_one_line_that_carries_the_id_of_the_pass(out: 
 
     async with workers(1, queue, partial(report.in_context, handle), on_outcome=passed):
         queue.add(Key("shop", "agent"), "pod changed")
-        await asyncio.wait_for(over.wait(), 10)
+        await asyncio.wait_for(over.wait(), 60)
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     told = [(line["msg"], line.get("outcome"), line["daemonset"], line.get("reconcile_id")) for line in lines]
     first, second = (line["reconcile_id"] for line in lines if line["msg"] == "inside")

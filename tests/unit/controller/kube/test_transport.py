@@ -254,7 +254,7 @@ async def test_leaving_a_stream_early_closes_its_connection() -> None:
         async with transport.stream(GET) as stream:
             async for _ in stream.chunks():
                 break
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await closed.wait()
     await runner.cleanup()
 
