@@ -201,7 +201,7 @@ class Api:
         found: dict[str, Object] = {}
         try:
             async with asyncio.timeout(seconds):
-                return await self._watch_until(resource, predicate, found, namespace, query)
+                return await self._watch_until(resource, predicate, found, namespace, query, silence=seconds)
         except TimeoutError:
             there = "\n  ".join(describe(item) for item in found.values())
             raise TimeoutError(f"not in {seconds:g} s: {what}; there is:\n  {there}") from None
@@ -213,6 +213,7 @@ class Api:
         found: dict[str, Object],
         namespace: str | None,
         query: dict[str, str],
+        silence: float,
     ) -> Objects:
         while True:
             page = await self.page(resource, namespace=namespace, **query)
@@ -221,7 +222,7 @@ class Api:
             if predicate(list(found.values())):
                 return list(found.values())
             version = page["metadata"]["resourceVersion"]
-            events = self.watch(resource, namespace=namespace, silence=60.0, resourceVersion=version, **query)
+            events = self.watch(resource, namespace=namespace, silence=silence, resourceVersion=version, **query)
             async with aclosing(closing(events)) as stream:
                 async for event in stream:
                     if event.type == "ERROR":

@@ -18,7 +18,8 @@ from tests.beds.control_plane import ControlPlane, service_account
 from tests.beds.control_plane.sources import SourceError
 from tests.beds.installed.process import Controller, running
 from tests.beds.installed.workspace import built
-from tests.beds.real_node import real_cluster
+from tests.beds.real_node import RealCluster, real_cluster
+from tests.beds.real_node.patience import LONG
 from tests.beds.real_node.workloads import ACCOUNTS
 from tests.real_node.elsewhere import elsewhere
 from tests.real_node.place import Cluster, Place
@@ -83,13 +84,15 @@ def controller_image(tmp_path_factory: pytest.TempPathFactory) -> Path | None:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def place(cluster: Cluster) -> AsyncIterator[Place]:
-    """A namespace whose pods get tokens; at its end none of its pods is left."""
+    """A namespace whose pods get tokens, while all nodes are Ready; at its end none of its pods is left."""
+    if isinstance(cluster, RealCluster):
+        await cluster.ready()  # the last test may have done something to one
     api = Api(cluster.api.transport, f"kruise-ds-test-{next(_numbers)}")
     await api.create(NAMESPACES, {"metadata": {"name": api.namespace}})
-    await api.wait_for(ACCOUNTS, lambda found: bool(found), "the account of the namespace")
+    await api.wait_for(ACCOUNTS, lambda found: bool(found), "the account of the namespace", seconds=LONG)
     yield Place(cluster, api)
     with suppress(Refusal):  # the kind may not be there
         await api.delete_all(DAEMONSETS)
     await api.delete_all(PODS, gracePeriodSeconds="1")
-    await api.wait_for(PODS, lambda pods: not pods, "no pod is left", seconds=60)
+    await api.wait_for(PODS, lambda pods: not pods, "no pod is left", seconds=LONG)
     await api.delete(NAMESPACES, api.namespace)

@@ -17,7 +17,7 @@ from controller.kube.request import Request
 from controller.kube.transport import open_transport
 from tests.beds.api import NODES, PODS, Api, Object
 from tests.beds.control_plane.kubectl import KubectlResult, run_kubectl
-from tests.beds.pods import is_ready
+from tests.beds.real_node.cluster import is_open
 from tests.beds.real_node.workloads import PORT
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -61,7 +61,7 @@ async def elsewhere(kubectl: Path, kubeconfig: Path, folder: Path) -> AsyncItera
     assert host in LOOPBACK, f"{kubeconfig} leads to {host}: tests make and delete namespaces, so only here"
     async with open_transport(connection) as transport:
         api = Api(transport)
-        nodes = [one for one in await api.list(NODES) if is_ready(one) and not one["spec"].get("taints")]
+        nodes = [one for one in await api.list(NODES) if is_open(one)]
         workers = tuple(one["metadata"]["name"] for one in nodes)
         assert workers, "no node is Ready and without taints"
         yield Elsewhere(Kubectl(kubectl, kubeconfig, folder), api, workers)

@@ -8,8 +8,9 @@ import pytest
 
 from tests.beds.api import PODS, Api, Object
 from tests.beds.installed.workspace import Namespaced
-from tests.beds.pods import is_ready, node_of
+from tests.beds.pods import is_live, is_ready, node_of
 from tests.beds.real_node import RealCluster, RealNode
+from tests.beds.real_node.patience import LONG
 from tests.beds.real_node.workloads import version_of, warnings
 from tests.real_node.elsewhere import Elsewhere
 
@@ -56,7 +57,7 @@ class Place(Namespaced):
             PODS,
             lambda found: bool(found) and is_ready(found[0]),
             f"{name} is Ready",
-            seconds=60,
+            seconds=LONG,
             fieldSelector=f"metadata.name={name}",
         )
         return pods[0]
@@ -69,5 +70,5 @@ class Place(Namespaced):
         return await version_of(self.cluster, pod)
 
     async def versions(self) -> dict[str, str]:
-        """Node to what the program of its pod says."""
-        return {node_of(pod): await self.version_of(pod) for pod in await self.pods()}
+        """Node to what the program of its pod says. The objects of pods that have ended may still be there."""
+        return {node_of(pod): await self.version_of(pod) for pod in await self.pods() if is_live(pod)}

@@ -10,11 +10,9 @@ from typing import Any
 from tests.beds.api import Object
 from tests.beds.installed.witness import Witness, witnessing
 from tests.beds.pods import image_of, node_of, serves
+from tests.beds.real_node.patience import LONG
 from tests.beds.real_node.workloads import agent_set
 from tests.real_node.place import Place
-
-LONG = 90.0
-"""Seconds for a rollout that takes ten."""
 
 
 @asynccontextmanager
@@ -23,7 +21,7 @@ async def deployed(place: Place, **rolling: Any) -> AsyncIterator[Witness]:
     async with witnessing(place.api) as witness:
         await place.apply(agent_set("agent:v1", **rolling))
         await settled(place)
-        await witness.until(lambda: witness.ready == {*place.workers}, "all first pods seen")
+        await witness.until(lambda: witness.ready == {*place.workers}, "all first pods seen", LONG)
         assert await place.versions() == place.everywhere("v1")
         yield witness
 

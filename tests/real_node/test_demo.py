@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.beds.control_plane.kubectl import run_to_end
+from tests.beds.real_node.patience import LONG
 
 pytestmark = [
     pytest.mark.real,
@@ -21,7 +22,7 @@ async def test_the_demo_tells_its_story_to_the_end(controller_image: Path | None
     if controller_image is None:
         pytest.skip("it runs on nodes of its own only")
     command = (sys.executable, "-m", "tests.tools.demo.on_nodes", str(controller_image))
-    code, out, err = await run_to_end(command, os.environ, seconds=400)
+    code, out, err = await run_to_end(command, os.environ, seconds=5 * LONG)
     assert code == 0, out + err
     assert "nobody had to wait" in out
     assert out.rstrip().endswith("all of it is gone")

@@ -10,7 +10,8 @@ import pytest
 import pytest_asyncio
 
 from tests.beds.pods import node_of
-from tests.beds.real_node.installation import LONG, Installation, installed
+from tests.beds.real_node.installation import Installation, installed
+from tests.beds.real_node.patience import LONG
 from tests.real_node.place import Cluster, Place, ours
 from tests.real_node.rollouts import deployed, served_by, settled, update
 
@@ -51,10 +52,10 @@ async def test_two_replicas_run_apart_with_no_more_rights_than_they_need(
 
 async def test_one_leads_and_both_say_so_in_their_logs(site: Installation) -> None:
     """Whoever made the Lease holds it for ten seconds before it leads."""
-    leader = (await site.leader())["metadata"]["name"]
-    names = [pod["metadata"]["name"] for pod in await site.replicas()]
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(LONG):
         while True:
+            names = [pod["metadata"]["name"] for pod in await site.replicas()]
+            leader = (await site.leader())["metadata"]["name"]
             said = {name: [line["msg"] for line in await site.logged(name)] for name in names}
             leads = [any(f"{leader}_" in one and one.endswith(" leads") for one in words) for words in said.values()]
             if all(leads):
@@ -80,7 +81,7 @@ async def test_restarted_in_mid_rollout_it_goes_on(site: Installation, place: Pl
     async with deployed(place, maxUnavailable=1) as witness:
         witness.floor = len(place.workers) - 1
         await update(place, "agent:v2")
-        await witness.until(lambda: bool(witness.retired), "the rollout has begun")
+        await witness.until(lambda: bool(witness.retired), "the rollout has begun", LONG)
         await site.kubectl("rollout", "restart", "deployment/kruise-ds-controller")
         await site.kubectl("rollout", "status", "deployment/kruise-ds-controller", f"--timeout={LONG:.0f}s")
         await settled(place)
@@ -95,17 +96,13 @@ async def test_when_the_leaders_node_loses_power_the_other_one_goes_on(site: Ins
     node = nodes[node_of(leader)]
     async with deployed(place, maxUnavailable=2) as witness:
         witness.floor = 0
-        node.power_off()
-        try:
+        async with node.without_power():
             await update(place, "agent:v2")
             await site.leader(but=leader["metadata"]["name"])
             others = place.everywhere("v2").keys() - {node.name}
             await witness.until(
                 lambda: others <= served_by(list(witness.now.values()), "v2"), "both others have it", LONG
             )
-        finally:
-            await node.power_on()
-        await place.ours.ready()
         await settled(place)
         assert await place.versions() == place.everywhere("v2")
     await site.replicas()

@@ -7,6 +7,7 @@ import pytest
 
 from tests.beds.api import NODES, PODS, Object
 from tests.beds.pods import condition, is_ready
+from tests.beds.real_node.patience import LONG
 from tests.beds.real_node.workloads import PORT, agent_pod
 from tests.real_node.place import Place
 
@@ -36,7 +37,7 @@ async def nodes_are(place: Place, ready: str, *names: str) -> None:
         states = {one["metadata"]["name"]: condition(one, "Ready").get("status") for one in found}
         return {states[name] for name in names} == {ready}
 
-    await place.api.wait_for(NODES, are_so, f"Ready of {', '.join(names)} is {ready}", seconds=120)
+    await place.api.wait_for(NODES, are_so, f"Ready of {', '.join(names)} is {ready}", seconds=LONG)
 
 
 async def test_a_pod_runs_an_image_that_we_have_made_and_its_log_can_be_read(place: Place) -> None:
@@ -49,37 +50,30 @@ async def test_a_pod_runs_an_image_that_we_have_made_and_its_log_can_be_read(pla
 
 async def test_without_its_kubelet_a_program_runs_on_and_is_found_again(place: Place) -> None:
     node, before = place.nodes[NODE], await running(place)
-    node.kill_kubelet()
-    await place.kubectl("delete", "pod", POD, "--wait=false")
-    assert await place.version_of(before) == "v1", "nobody is there who could end it"
-    node.start_kubelet()
-    await place.api.wait_for(PODS, lambda pods: not pods, "the kubelet is back and ends the pod", seconds=60)
+    with node.without_kubelet():
+        await place.kubectl("delete", "pod", POD, "--wait=false")
+        assert await place.version_of(before) == "v1", "nobody is there who could end it"
+    await place.api.wait_for(PODS, lambda pods: not pods, "the kubelet is back and ends the pod", seconds=LONG)
     assert await place.version_of(before) == ""
 
 
 async def test_a_power_cut_ends_every_program_and_the_pod_comes_back_with_the_node(place: Place) -> None:
     node, before = place.nodes[NODE], await running(place)
-    node.power_off()
-    assert await place.version_of(before) == ""
-    assert life(await place.pod(POD)) == life(before), "nobody has told the API server"
-    await node.power_on()
+    async with node.without_power():
+        assert await place.version_of(before) == ""
+        assert life(await place.pod(POD)) == life(before), "nobody has told the API server"
     (after,) = await place.api.wait_for(
-        PODS, lambda pods: life(pods[0]) != life(before) and is_ready(pods[0]), "a new container", seconds=60
+        PODS, lambda pods: life(pods[0]) != life(before) and is_ready(pods[0]), "a new container", seconds=LONG
     )
     assert life(after)[1] == life(before)[1] + 1
     assert await place.version_of(after) == "v1"
 
 
 async def test_a_node_that_is_silent_for_a_while_has_lost_nothing(place: Place) -> None:
-    frozen, cut = place.nodes["node-2"], place.nodes["node-3"]
-    before = [await running(place, node.name) for node in (frozen, cut)]
-    frozen.freeze()
-    cut.cut_off()
-    try:
+    second, third = place.nodes["node-2"], place.nodes["node-3"]
+    before = [await running(place, node.name) for node in (second, third)]
+    with second.frozen(), third.cut_off():
         await nodes_are(place, "Unknown", "node-2", "node-3")
-    finally:
-        frozen.thaw()
-        cut.reconnect()
     await nodes_are(place, "True", "node-2", "node-3")
     for old in before:
         new = await place.is_ready(old["metadata"]["name"])

@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from tests.beds.real_node import cgroups
 from tests.beds.real_node.boot import KERNEL
+from tests.beds.real_node.patience import LONG
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("complete_binaries", "node_binaries")]
 
@@ -23,10 +24,11 @@ pytestmark = [pytest.mark.real, pytest.mark.usefixtures("complete_binaries", "no
 def another_run() -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A process that has a node, and the name of the cgroup that all of the node's processes are in."""
     command = [sys.executable, "-m", "tests.beds.real_node", "up"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             kubeconfig = process.stdout.readline().strip().partition("=")[2]
+            assert kubeconfig, "it ended before its node was Ready; what it has said is below"
             yield process, _cgroup_of("kubelet", f"--kubeconfig={kubeconfig}")
         finally:
             process.kill()
@@ -35,9 +37,10 @@ def another_run() -> Iterator[tuple[subprocess.Popen[str], str]]:
 def _cgroup_of(*words: str) -> str:
     """The first part of the path of the cgroup of the process whose command line begins so."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
-        if path.read_text().startswith("\0".join(words)):
-            paths = [line.split(":")[2] for line in path.with_name("cgroup").read_text().splitlines()]
-            return next(Path(one).parts[1] for one in paths if cgroups.PREFIX in one)
+        with suppress(OSError):  # any other process may end while we look
+            if path.read_bytes().startswith("\0".join(words).encode()):
+                paths = [line.split(":")[2] for line in path.with_name("cgroup").read_text().splitlines()]
+                return next(Path(one).parts[1] for one in paths if cgroups.PREFIX in one)
     raise AssertionError(f"nobody runs {' '.join(words)}")
 
 
@@ -49,7 +52,7 @@ def machine() -> dict[str, str]:
 
 
 async def gone(cgroup: str) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(LONG):
         while cgroups.remains(cgroup):  # noqa: ASYNC110 - the kernel tells nobody
             await asyncio.sleep(0.05)
 
@@ -71,6 +74,6 @@ async def test_at_a_clean_end_nothing_stays() -> None:
     before = machine()
     with another_run() as (process, cgroup):
         process.send_signal(signal.SIGTERM)
-        process.wait(timeout=60)
+        process.wait(timeout=LONG)
         assert not cgroups.remains(cgroup)
     assert machine() == before

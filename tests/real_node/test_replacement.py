@@ -9,6 +9,7 @@ import pytest
 
 from tests.beds.api import PODS, Object, closing
 from tests.beds.pods import node_of
+from tests.beds.real_node.patience import LONG
 from tests.real_node.place import Place
 from tests.real_node.rollouts import deployed, settled
 
@@ -19,10 +20,10 @@ async def end_of(place: Place, old: Object) -> str:
     """Delete the pod; returns its phase at the moment when the next one of its node appears, or "gone"."""
     uid, node = old["metadata"]["uid"], node_of(old)
     page = await place.api.page(PODS)
-    watch = place.api.watch(PODS, resourceVersion=page["metadata"]["resourceVersion"])
+    watch = place.api.watch(PODS, silence=LONG, resourceVersion=page["metadata"]["resourceVersion"])
     phase = "Running"
     await place.kubectl("delete", "pod", old["metadata"]["name"], "--wait=false")
-    async with asyncio.timeout(90), aclosing(closing(watch)) as events:
+    async with asyncio.timeout(LONG), aclosing(closing(watch)) as events:
         async for event in events:
             if event.type == "ADDED" and node_of(event.object) == node:
                 return phase

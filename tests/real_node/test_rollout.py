@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.beds.api import PODS, Object
+from tests.beds.api import PODS
 from tests.beds.pods import node_of
 from tests.beds.real_node import Manners
 from tests.beds.real_node.clients import asking
+from tests.beds.real_node.patience import LONG
+from tests.beds.real_node.workloads import cannot_pull
 from tests.real_node.place import Place
-from tests.real_node.rollouts import LONG, deployed, served_by, settled, update
+from tests.real_node.rollouts import deployed, served_by, settled, update
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("controller")]
 
@@ -36,29 +38,27 @@ async def test_with_surge_every_node_is_served_all_the_time(place: Place) -> Non
 
 
 async def test_with_surge_no_client_waits(place: Place) -> None:
-    """The program serves for five seconds after it was told to go, as one does that knows of endpoints."""
+    """The program serves on after it was told to go, for longer than it takes until the last client knows."""
     cluster = place.ours
-    async with deployed(place, maxSurge=1, maxUnavailable=0, environment={"STOP_SECONDS": "5"}) as witness:
+    async with deployed(place, maxSurge=1, maxUnavailable=0, environment={"STOP_SECONDS": "25"}) as witness:
         witness.most_pairs = 1
         async with asking(cluster, place.api, "agent") as clients:
             await update(place, "agent:v2")
             await settled(place)
+            await clients.all_hear("v2")
         assert clients.waited == {}
         assert clients.answers.keys() == {"v1", "v2"}
 
 
 async def test_an_image_that_cannot_be_pulled_costs_one_node_and_no_more(place: Place) -> None:
     place.ours.registry.behave("agent:bad", Manners(status=500))
-
-    def pull_failed(pods: list[Object]) -> bool:
-        states = [one.get("state") or {} for pod in pods for one in pod["status"].get("containerStatuses") or []]
-        return any((state.get("waiting") or {}).get("reason") == "ErrImagePull" for state in states)
-
     async with deployed(place, maxUnavailable=1) as witness:
         witness.floor = len(place.workers) - 1
         untouched = {node_of(pod): pod["metadata"]["uid"] for pod in await place.pods()}
         await update(place, "agent:bad")
-        await place.api.wait_for(PODS, pull_failed, "the first new pod has no image", seconds=LONG)
+        await place.api.wait_for(
+            PODS, lambda pods: any(map(cannot_pull, pods)), "the first new pod has no image", seconds=LONG
+        )
         await update(place, "agent:v1")
         await settled(place)
         kept = [pod for pod in await place.pods() if untouched[node_of(pod)] == pod["metadata"]["uid"]]
@@ -70,13 +70,10 @@ async def test_a_node_that_loses_power_in_mid_rollout_gets_the_new_version_when_
     lost = place.nodes["node-2"]
     async with deployed(place, maxUnavailable=2) as witness:
         witness.floor = 0
-        lost.power_off()
-        await update(place, "agent:v2")
-        await witness.until(lambda: len(witness.retired) >= 1, "the rollout has begun")
-        await place.api.wait_for(
-            PODS, lambda pods: served_by(pods, "v2") == {"node-1", "node-3"}, "the others have it", seconds=LONG
-        )
-        await lost.power_on()
-        await place.ours.ready()
+        async with lost.without_power():
+            await update(place, "agent:v2")
+            await place.api.wait_for(
+                PODS, lambda pods: served_by(pods, "v2") == {"node-1", "node-3"}, "the others have it", seconds=LONG
+            )
         await settled(place)
         assert await place.versions() == place.everywhere("v2")

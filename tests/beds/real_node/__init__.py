@@ -10,7 +10,7 @@ many; how a rollout looks on a thousand is a question for `beds.nodes` and `beds
     images        made from one program                    registry   serves them, slowly or not at all
     agent         the program that is in those images       reach      HTTP to a pod
     workloads     pods and DaemonSets of the agent          clients    one on each node, who counts the seconds
-    installation  our controller as a Deployment
+    installation  our controller as a Deployment            patience   how long is waited for all this
 
 A node is a tree of processes below `unshare`, with its own network, mounts, processes and host name; to it, the
 machine's files are read-only. Its /var lasts, its /run does not, and the end of its first process is a power cut. It

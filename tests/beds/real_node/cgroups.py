@@ -14,7 +14,7 @@ from pathlib import Path
 
 FREEZER = Path("/sys/fs/cgroup/freezer")
 PREFIX = "kruise-ds-"
-POLL, PATIENCE = 0.02, 60.0
+POLL, PATIENCE = 0.02, 180.0
 COPIED = ("cpuset.cpus", "cpuset.mems")
 """What a new cgroup has not, and without which no process may enter it."""
 

@@ -6,19 +6,20 @@ import asyncio
 import random
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager
 
 import msgspec
 
 from tests.beds.api import Api, Object, Resource, apply, closing
 from tests.beds.real_node.cluster import RealCluster
+from tests.beds.real_node.patience import LONG
 from tests.beds.real_node.workloads import PORT
 
 SERVICES = Resource("/api/v1", "services", "Service")
 SLICES = Resource("/apis/discovery.k8s.io/v1", "endpointslices", "EndpointSlice")
 PAUSE = 0.02
-PATIENCE = 5.0
+PATIENCE = 60.0
 """Seconds between two questions, and for an answer: one that comes late on a busy machine is one."""
 
 
@@ -27,7 +28,7 @@ class Clients:
 
     def __init__(self, cluster: RealCluster, api: Api) -> None:
         self._cluster, self._api = cluster, api
-        self._served: set[str] = set()
+        self._heard: dict[str, str] = {}
         self._ready: dict[str, list[str]] = {}
         self.waited: defaultdict[str, float] = defaultdict(float)
         """Seconds for which each node had no answer."""
@@ -50,10 +51,20 @@ class Clients:
 
     async def all_have_an_answer(self) -> None:
         """Wait until each has got one more."""
-        self._served.clear()
-        async with asyncio.timeout(60):
-            while not self._cluster.nodes.keys() <= self._served:  # noqa: ASYNC110 - no event for every answer
-                await asyncio.sleep(PAUSE)
+        self._heard.clear()
+        await self._until(lambda: self._heard.keys() == self._cluster.nodes.keys())
+
+    async def all_hear(self, version: str) -> None:
+        """Wait until this is what each has heard last."""
+        await self._until(lambda: self._heard == dict.fromkeys(self._cluster.nodes, version))
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        try:
+            async with asyncio.timeout(LONG):
+                while not holds():  # noqa: ASYNC110 - no event for every answer
+                    await asyncio.sleep(PAUSE)
+        except TimeoutError:
+            raise TimeoutError(f"the clients have heard {self._heard}, and know of {self._ready}") from None
 
     async def ask(self, name: str) -> None:
         """Be the client on this node, until cancelled."""
@@ -65,8 +76,8 @@ class Clients:
                 if addresses := self._ready.get(name):
                     status, body = await node.fetch(random.choice(addresses), PORT, seconds=PATIENCE)
                 if status == 200:
-                    self._served.add(name)
-                    self.answers[msgspec.json.decode(body)["version"]] += 1
+                    self._heard[name] = msgspec.json.decode(body)["version"]
+                    self.answers[self._heard[name]] += 1
                     if silent_since:
                         self.waited[name] += time.monotonic() - silent_since
                     silent_since = 0.0
@@ -93,7 +104,9 @@ async def asking(cluster: RealCluster, api: Api, app: str) -> AsyncIterator[Clie
     ports = [{"port": PORT}]
     await api.create(SERVICES, {"metadata": {"name": app}, "spec": {"selector": {"app": app}, "ports": ports}})
     count = len(cluster.nodes)
-    await api.wait_for(SLICES, lambda slices: len(_ready_by_node(slices)) == count, "an endpoint on each node")
+    await api.wait_for(
+        SLICES, lambda slices: len(_ready_by_node(slices)) == count, "an endpoint on each node", seconds=LONG
+    )
     clients = Clients(cluster, api)
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(clients.follow())]

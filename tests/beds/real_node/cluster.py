@@ -21,6 +21,7 @@ from tests.beds.real_node import cgroups
 from tests.beds.real_node.binaries import NodeBinaries
 from tests.beds.real_node.images import Images
 from tests.beds.real_node.node import HERE, RealNode, Surroundings
+from tests.beds.real_node.patience import LONG
 from tests.beds.real_node.registry import Registry
 from tests.beds.real_node.workloads import PORT
 
@@ -37,8 +38,8 @@ CONTROLLERS = (
     "taint-eviction-controller",
 )
 
-SOON = ("--node-monitor-grace-period=20s", "--node-monitor-period=1s")
-"""Silence of a node, as `documents.kubelet` has it."""
+SOON = ("--node-monitor-grace-period=40s", "--node-monitor-period=1s")
+"""A node is looked at often; that it is silent is believed after ten of its reports, for the machine may be busy."""
 
 NOBODY = "0.0.0.0"
 MEMORY = next((path for path in [Path("/dev/shm")] if path.is_dir()), None)
@@ -64,15 +65,22 @@ class RealCluster:
         """What the program in a pod of the agent answers, asked on its node."""
         return await self.nodes[node_of(pod)].fetch(pod["status"].get("podIP") or NOBODY, PORT, path)
 
-    async def ready(self, *names: str, seconds: float = 60.0) -> None:
-        """Wait until these nodes (all of them, when none is named) are Ready."""
-        wanted = set(names or self.nodes)
-        await self.api.wait_for(
-            NODES,
-            lambda found: wanted <= {one["metadata"]["name"] for one in found if is_ready(one)},
-            f"{', '.join(sorted(wanted))} Ready",
-            seconds=seconds,
-        )
+    async def ready(self) -> None:
+        """Wait until all nodes are Ready and pods may come; TimeoutError with the logs of those that are not."""
+
+        def lacking(found: list[Object]) -> set[str]:
+            return self.nodes.keys() - {one["metadata"]["name"] for one in found if is_open(one)}
+
+        try:
+            await self.api.wait_for(NODES, lambda found: not lacking(found), "all nodes are Ready", seconds=LONG)
+        except TimeoutError as error:
+            logs = (self.nodes[name].logs for name in sorted(lacking(await self.api.list(NODES))))
+            raise TimeoutError(f"{error}{''.join(logs)}") from None
+
+
+def is_open(node: Object) -> bool:
+    """Ready, and without a taint that keeps pods away."""
+    return is_ready(node) and not node["spec"].get("taints")
 
 
 @asynccontextmanager

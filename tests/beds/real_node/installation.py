@@ -12,12 +12,11 @@ from tests.beds.api import LEASES, PODS, Api, Object, Resource
 from tests.beds.installed.workspace import Kubectl
 from tests.beds.manifests import MANIFESTS
 from tests.beds.pods import serves
+from tests.beds.real_node.patience import LONG
 from tests.beds.real_node.workloads import warnings
 from tests.beds.rights import NAME, NAMESPACE
 
 DEPLOYMENTS = Resource("/apis/apps/v1", "deployments", "Deployment")
-LONG = 120.0
-"""Seconds for what takes ten: containers start on a busy machine."""
 
 
 class Cluster(Protocol):

@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 from pathlib import Path
 
+from tests.beds.real_node.patience import LONG
+
 
 async def fetch(
-    wire: Path, host: str, port: int, path: str = "/", *, method: str = "GET", seconds: float = 5.0
+    wire: Path, host: str, port: int, path: str = "/", *, method: str = "GET", seconds: float = LONG
 ) -> tuple[int, str]:
     """Status and body; (0, reason) when there is no HTTP answer within `seconds`."""
     request = f"{method} {path} HTTP/1.0\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n"

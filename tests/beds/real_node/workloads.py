@@ -15,6 +15,8 @@ PORT = 8080
 ACCOUNTS = Resource("/api/v1", "serviceaccounts", "ServiceAccount")
 """A namespace's pods get no token, and are refused, before there is one."""
 NATIVE = Resource("/apis/apps/v1", "daemonsets", "DaemonSet")
+TOO_SLOW = ("timed out", "deadline exceeded")
+"""How the kubelet says that the machine was busy; it tries again."""
 
 
 class Asked(Protocol):
@@ -28,7 +30,8 @@ def container(image: str, **environment: str) -> Object:
 
     The probe is patient: a busy machine must not take a pod's readiness.
     """
-    probe = {"httpGet": {"path": "/ready", "port": PORT}, "periodSeconds": 1, "timeoutSeconds": 10}
+    question = {"httpGet": {"path": "/ready", "port": PORT}}
+    probe = {**question, "periodSeconds": 1, "timeoutSeconds": 10, "failureThreshold": 10}
     return {
         "name": "agent",
         "image": f"{HOST}/{image}",
@@ -71,7 +74,15 @@ async def version_of(cluster: Asked, pod: Object) -> str:
     return str(msgspec.json.decode(body)["version"]) if status == 200 else ""
 
 
+def cannot_pull(pod: Object) -> bool:
+    """Whether a container of it waits for an image that cannot be had. The two reasons take turns."""
+    states = [one.get("state") or {} for one in pod["status"].get("containerStatuses") or []]
+    reasons = {(state.get("waiting") or {}).get("reason") for state in states}
+    return not reasons.isdisjoint(("ErrImagePull", "ImagePullBackOff"))
+
+
 async def warnings(api: Api) -> list[str]:
-    """What events of the namespace warn of, but for probes that fail while a program starts or ends."""
+    """What events of the namespace warn of, but for probes that fail while a program starts or ends, and for time."""
     told = [one for one in await api.list(EVENTS) if one["type"] == "Warning" and one["reason"] != "Unhealthy"]
-    return [f"{one['reason']}: {one['message']}" for one in told]
+    words = [f"{one['reason']}: {one['message']}" for one in told]
+    return [one for one in words if not any(slow in one for slow in TOO_SLOW)]

@@ -21,12 +21,12 @@ from tests.beds.installed.workspace import built
 from tests.beds.pods import image_of, serves
 from tests.beds.real_node import NodeBinaries, RealCluster, real_cluster
 from tests.beds.real_node.clients import asking
+from tests.beds.real_node.patience import LONG
 from tests.beds.real_node.workloads import ACCOUNTS, NATIVE, agent_set
 
 ACCOUNT = service_account("kruise-ds-system", "kruise-ds-controller")
 NODES = ("node-1", "node-2", "node-3")
 PROGRAM = {"START_SECONDS": "1", "STOP_SECONDS": "1"}
-LONG = 180.0
 KINDS = {"native": NATIVE, "kruise-ds": DAEMONSETS}
 
 _numbers = itertools.count(1)
@@ -51,9 +51,8 @@ class Run:
         await self.served("v1", but=before)
 
     async def lose_power(self) -> None:
-        node = self.cluster.nodes["node-2"]
-        node.power_off()
-        await node.power_on()
+        async with self.cluster.nodes["node-2"].without_power():
+            pass
         await self.api.wait_for(PODS, lambda pods: any(map(_started_again, pods)), "a new container", seconds=LONG)
         await self.served("v1")
 

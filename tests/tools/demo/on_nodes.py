@@ -18,13 +18,13 @@ from tests.beds.pods import image_of, node_of, serves
 from tests.beds.real_node import NodeBinaries, NodeUnavailable, RealCluster, obtain_node, real_cluster
 from tests.beds.real_node.clients import Clients, asking
 from tests.beds.real_node.installation import Installation, installed
+from tests.beds.real_node.patience import LONG
 from tests.beds.real_node.requirements import missing
 from tests.beds.real_node.workloads import agent_set
 from tests.tools.image.archive import NoImage, write
 
 NODES = ("node-1", "node-2", "node-3")
 APP, NAMESPACE = "agent", "default"
-LONG = 180.0
 
 
 class Show:
@@ -39,13 +39,14 @@ class Show:
         await self._site.replicas()
         await self._kubectl("get", "pods", "--namespace=kruise-ds-system", "--output=wide")
         # Two, as a node without power takes one of them until it is back.
-        daemon = agent_set("agent:v1", environment={"STOP_SECONDS": "5"}, maxSurge=2, maxUnavailable=0)
+        daemon = agent_set("agent:v1", environment={"STOP_SECONDS": "25"}, maxSurge=2, maxUnavailable=0)
         await self._kubectl("apply", "-f", "-", stdin=daemon)
         await self._served("v1", NODES)
         await self._plugged("nodes", APP)
         async with asking(self._cluster, self._api, APP) as clients:
             await self._plugged("set-image", APP, "agent=registry.test/agent:v2")
             await self._served("v2", NODES)
+            await clients.all_hear("v2")
             _tell(f"{clients.answers.total()} answers on three nodes; {_waits(clients)}")
         await self._lose_the_leader()
         await self._plugged("status", APP)
@@ -54,13 +55,12 @@ class Show:
         leader = await self._site.leader()
         name, lost = leader["metadata"]["name"], self._cluster.nodes[node_of(leader)]
         _tell(f"{lost.name}, where {name} leads, loses power")
-        lost.power_off()
-        await self._plugged("set-image", APP, "agent=registry.test/agent:v3")
-        heir = await self._site.leader(but=name)
-        _tell(f"{heir['metadata']['name']} on {node_of(heir)} leads now")
-        await self._served("v3", [node for node in NODES if node != lost.name])
-        _tell(f"the others have the new version; power is back on {lost.name}")
-        await lost.power_on()
+        async with lost.without_power():
+            await self._plugged("set-image", APP, "agent=registry.test/agent:v3")
+            heir = await self._site.leader(but=name)
+            _tell(f"{heir['metadata']['name']} on {node_of(heir)} leads now")
+            await self._served("v3", [node for node in NODES if node != lost.name])
+            _tell(f"the others have the new version; power is back on {lost.name}")
         await self._served("v3", NODES)
 
     async def _served(self, version: str, nodes: Collection[str]) -> None:
