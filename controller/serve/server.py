@@ -1,14 +1,19 @@
-"""A small HTTP server as a scope: a few fixed paths, each answered by a function."""
+"""A small HTTP server as a scope: a few fixed paths, each answered by a function.
+
+Of aiohttp only its plain server is used: `aiohttp.web` would bring applications, files and their MIME types.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
-from aiohttp import web
+from aiohttp.web_request import BaseRequest
+from aiohttp.web_response import ContentCoding, Response, StreamResponse
 
 from controller.api.base import Value
 from controller.serve.address import Address
@@ -69,38 +74,40 @@ async def serving(
     if address is None:
         yield None
         return
-    runner = web.ServerRunner(Bounded(_answering(routes, guard)), shutdown_timeout=SHUTDOWN_SECONDS)
-    await runner.setup()
+    server = Bounded(_answering(routes, guard))
+    loop = asyncio.get_running_loop()
     try:
-        site = web.TCPSite(runner, address.host or None, address.port, ssl_context=tls)
-        try:
-            await site.start()
-        except OSError as error:
-            why = os.strerror(error.errno) if error.errno else str(error)
-            raise CannotListen(f"{option}: cannot listen on {address}: {why}") from error
-        yield runner.addresses[0][1]
+        listening = await loop.create_server(server, address.host or None, address.port, ssl=tls)
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise CannotListen(f"{option}: cannot listen on {address}: {why}") from error
+    try:
+        yield listening.sockets[0].getsockname()[1]
     finally:
-        await runner.cleanup()
+        listening.close()
+        await asyncio.sleep(0)  # what has come is now being answered, and idle is what has nothing to wait for
+        server.pre_shutdown()
+        await server.shutdown(SHUTDOWN_SECONDS)
 
 
 def _answering(
     routes: Mapping[str, Route], guard: Guard | None
-) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
-    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+) -> Callable[[BaseRequest], Awaitable[StreamResponse]]:
+    async def answer(request: BaseRequest) -> StreamResponse:
         refusal = None
         if guard is not None and request.path in routes:
             refusal = await guard(request.headers.get("Authorization", ""), request.path)
         page = refusal or await _page(request, routes)
         headers = {"Content-Type": page.content_type, **MORE_HEADERS.get(page.status, {})}
-        response = web.Response(status=page.status, body=page.body, headers=headers, zlib_executor_size=ZIP_APART)
+        response = Response(status=page.status, body=page.body, headers=headers, zlib_executor_size=ZIP_APART)
         if len(page.body) >= ZIP_FROM and _takes_gzip(request.headers.get("Accept-Encoding", "")):
-            response.enable_compression(web.ContentCoding.gzip)
+            response.enable_compression(ContentCoding.gzip)
         return response
 
     return answer
 
 
-async def _page(request: web.BaseRequest, routes: Mapping[str, Route]) -> Page:
+async def _page(request: BaseRequest, routes: Mapping[str, Route]) -> Page:
     route = routes.get(request.path)
     if route is None:
         return text(f"not here; there is {', '.join(routes)}\n", 404)

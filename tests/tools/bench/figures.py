@@ -50,6 +50,7 @@ ROLL_EVENTS = Figure("event writes, roll", 25, small=25)
 LOST = Figure("lost pod gone -> replacement created (ms)", 13, large=20)
 LOST_CPU = Figure("controller CPU per lost pod (ms)", 20, large=40)
 START = Figure("process start -> first right action (s)", 1.0)
+START_CPU = Figure("controller CPU until then (ms)", 600)
 MEMORY = Figure("peak resident memory (MiB)", 80, large=100)
 
 Values = defaultdict[Figure, defaultdict[str, list[float]]]

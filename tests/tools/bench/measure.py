@@ -147,15 +147,17 @@ def _first_create(entries: list[Entry], peer: Peer, since: float) -> float:
     )
 
 
-async def first_action(bed: BenchCluster, peer: Peer) -> float:
-    """Seconds from the start of the process to the creation of a pod that went missing while it was away."""
+async def first_action(bed: BenchCluster, peer: Peer) -> tuple[float, float]:
+    """From the start of the process to the creation of a pod that went missing while it was away: seconds, and
+    those of CPU."""
     name = next(iter(bed.pods.pods))
     await bed.script.delete(f"{PODS}/{name}", gracePeriodSeconds=0)
     await bed.pods.until(lambda: name not in bed.pods.pods, what="rid of one pod")
     mark, begun = bed.audit.mark(), time.time()
-    async with peer.running(bed.plane):
+    async with peer.running(bed.plane) as process:
         await bed.pods.until(lambda: len(bed.pods.names_by_node()) == bed.nodes, what="complete again")
-        return _first_create(bed.audit.since(mark), peer, begun) - begun
+        cpu = proc.cpu_seconds(process.pid)
+        return _first_create(bed.audit.since(mark), peer, begun) - begun, cpu
 
 
 def milliseconds(seconds: list[float]) -> float:

@@ -64,7 +64,9 @@ async def _one(
             values[figures.MEMORY][peer.name].append(_peak(process))
     if "start" in parts:
         for _ in range(RESTARTS):
-            values[figures.START][peer.name].append(await measure.first_action(bed, peer))
+            seconds, cpu = await measure.first_action(bed, peer)
+            values[figures.START][peer.name].append(seconds)
+            values[figures.START_CPU][peer.name].append(cpu * 1000)
     await bed.clean()
     return rolled
 
