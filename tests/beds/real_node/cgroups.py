@@ -17,6 +17,8 @@ PREFIX = "kruise-ds-"
 POLL, PATIENCE = 0.02, 180.0
 COPIED = ("cpuset.cpus", "cpuset.mems")
 """What a new cgroup has not, and without which no process may enter it."""
+SHARES = "16384"
+"""Of the processor: with the usual 1024 all that runs in it would weigh as much as one process of the machine."""
 
 
 def hierarchies() -> list[Path]:
@@ -35,6 +37,8 @@ def make(name: str) -> None:
             for setting in COPIED:
                 if (folder / setting).exists() and not (folder / setting).read_text().strip():
                     (folder / setting).write_text((above / setting).read_text())
+            if (folder / "cpu.shares").exists():
+                (folder / "cpu.shares").write_text(SHARES)
 
 
 def entering(name: str) -> list[str]:
