@@ -1,5 +1,5 @@
-"""`python -m tests.beds.real_node fetch|up|images`: get what a node runs, run nodes until interrupted, or write the
-images that tests roll out, for another cluster to load."""
+"""`python -m tests.beds.real_node fetch|up|images`: get what a node and its control plane run, run nodes until
+interrupted, or write the images that tests roll out, for another cluster to load."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Return 0, or 1 with the reason on stderr."""
     parser = argparse.ArgumentParser(prog="python -m tests.beds.real_node", description=__doc__)
     actions = parser.add_subparsers(dest="action", required=True)
-    actions.add_parser("fetch", help="obtain the programs and print their folder")
+    actions.add_parser("fetch", help="obtain the programs and print their folders")
     up = actions.add_parser("up", help="start a control plane and nodes; Ctrl-C ends them")
     up.add_argument("--nodes", type=int, default=1, choices=range(1, 4))
     up.add_argument("--load", type=Path, action="append", default=[], help="archive of images for each node")
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0 if options.action == "fetch" else 1
     try:
         if options.action == "fetch":
-            print(obtain_node().folder)
+            print(obtain(complete=True).folder, obtain_node().folder, sep="\n")
         elif options.action == "images":
             made = Images(obtain_agent()).versions()
             print(write_archive(options.archive, {f"{HOST}/{name}": image for name, image in made.items()}))
