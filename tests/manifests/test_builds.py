@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -141,6 +142,16 @@ def test_every_port_that_is_named_exists(built: list[JSONObject]) -> None:
         assert {port["targetPort"] for port in items(service, "spec.ports")} <= ports
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         assert dig(controller, f"{probe}.httpGet.port") in ports, probe
+
+
+def test_what_is_well_is_known_within_a_second_and_what_is_slow_has_ten(built: list[JSONObject]) -> None:
+    ((_, deployment),) = workloads(built)
+    (controller,) = items(deployment, "spec.template.spec.containers")
+    for probe in ("startupProbe", "readinessProbe"):
+        assert dig(controller, f"{probe}.periodSeconds") == 1, probe
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        tries = dig(controller, f"{probe}.failureThreshold"), dig(controller, f"{probe}.periodSeconds")
+        assert math.prod(int(str(one)) for one in tries) >= 10, probe
 
 
 def test_no_name_is_used_twice_and_every_namespaced_object_says_where(built: list[JSONObject]) -> None:
