@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Mapping
 from typing import Final
 
+from controller.kube.exec_run import outcome
 from kubectl_plugin.report.installation.facts import Machine, Unknown
 
 PLUGIN: Final = "kubectl-kruise_ds"
@@ -37,20 +38,11 @@ async def _kubectl(program: str) -> str | Unknown:
     if not program:
         return Unknown("it is not on the PATH")
     command = (program, "version", "--client", "--output=json")
-    quiet = asyncio.subprocess.DEVNULL
-    process = None
     try:
         async with asyncio.timeout(PATIENCE):
-            process = await asyncio.create_subprocess_exec(
-                *command, stdin=quiet, stdout=asyncio.subprocess.PIPE, stderr=quiet
-            )
-            out, _ = await process.communicate()
+            _, out, _ = await outcome(*command)
         return str(json.loads(out)["clientVersion"]["gitVersion"])
     except (OSError, TimeoutError):
         return Unknown(f"{program} does not answer")
     except (ValueError, KeyError, TypeError):
         return Unknown(f"{program} does not say")
-    finally:
-        if process is not None and process.returncode is None:
-            process.kill()
-            await process.wait()

@@ -1,10 +1,13 @@
-"""One run of an exec plugin's program, which does not outlive the one who waits for it."""
+"""One run of an exec plugin's program, or of another one, which does not outlive the one who waits for it."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Protocol
@@ -31,26 +34,47 @@ async def run_plugin(provider: Provider, previous_response: str | None = None) -
     """The status of the credential that the program prints: in place of the reader's own `ExecProvider.run`, which
     leaves a program behind that hangs, one for every run, and waits for ever where much is written to stderr.
     """
-    spec = {"interactive": sys.stdout.isatty()} | ({"response": previous_response} if previous_response else {})
+    asks = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+    spec = {"interactive": asks} | ({"response": previous_response} if previous_response else {})
     info = json.dumps({"apiVersion": provider.api_version, "kind": "ExecCredential", "spec": spec})
+    code, printed, complaint = await outcome(
+        *provider.args, env={**provider.env, "KUBERNETES_EXEC_INFO": info}, asks=asks
+    )
+    if code:
+        words = complaint.decode(errors="replace").strip()
+        raise RunError(f"{REPORTED}process returned {code}{f'. {words}' if words else ''}")
+    return _status(printed, provider.api_version)
+
+
+async def outcome(*words: str, env: Mapping[str, str] | None = None, asks: bool = False) -> tuple[int, bytes, bytes]:
+    """The exit code, and what was printed to stdout and stderr. When nobody waits any longer, the program ends, and
+    with it whatever it has started and not let go.
+
+    `asks`: it may ask a person at our terminal. Such a one has to stay in our own group of processes, because the
+    terminal listens to no other, and so it is ended alone.
+    """
+    stdin, group = (None, None) if asks else (DEVNULL, 0)
     program = await asyncio.create_subprocess_exec(
-        *provider.args,
-        env={**provider.env, "KUBERNETES_EXEC_INFO": info},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
+        *words, env=env, stdin=stdin, stdout=PIPE, stderr=PIPE, process_group=group
     )
     try:
         printed, complaint = await program.communicate()
-    finally:
-        if program.returncode is None:
+    except BaseException:
+        _end(program, alone=asks)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ENDS_WITHIN):
+                await program.wait()
+        raise
+    return program.returncode or 0, printed, complaint
+
+
+def _end(program: Process, *, alone: bool) -> None:
+    """Also where it has ended already and one that it has started has not."""
+    with suppress(ProcessLookupError):
+        if alone or sys.platform == "win32":
             program.kill()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(ENDS_WITHIN):
-                    await program.wait()
-    if program.returncode:
-        words = complaint.decode(errors="replace").strip()
-        raise RunError(f"{REPORTED}process returned {program.returncode}{f'. {words}' if words else ''}")
-    return _status(printed, provider.api_version)
+        else:
+            os.killpg(program.pid, signal.SIGKILL)
 
 
 def _status(printed: bytes, api_version: str) -> Any:

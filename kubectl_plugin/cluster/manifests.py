@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ import yaml
 
 from controller.api.base import JSON, JSONObject, Value
 from controller.api.wellknown import GROUP, KIND
+from controller.kube.exec_run import outcome
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.kubectl_yaml import Loader
 
@@ -153,13 +153,10 @@ async def _built(folder: Path) -> str:
     """What `kubectl kustomize` makes of it; $KUBECTL may name another program than kubectl."""
     program = os.environ.get("KUBECTL") or "kubectl"
     try:
-        process = await asyncio.create_subprocess_exec(
-            program, "kustomize", str(folder), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-        )
+        code, out, err = await outcome(program, "kustomize", str(folder))
     except OSError as error:
         raise CommandError(f"-k needs {program} to build {folder}: {error.strerror}") from error
-    out, err = await process.communicate()
-    if process.returncode:
+    if code:
         words = " ".join(err.decode(errors="replace").split()).removeprefix("error: ")
         raise CommandError(f"kubectl kustomize {folder}: {words}")
     return out.decode()

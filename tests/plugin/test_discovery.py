@@ -205,3 +205,31 @@ def test_a_silent_cluster_offers_nothing_and_says_nothing(plane: ControlPlane, t
     ran = run(PROGRAMS / "kubectl_complete-kruise_ds", path, "status", "")
     assert (ran.code, ran.out, ran.err) == (0, ":4\n", "")
     assert time.monotonic() - began < 25, "seconds: Python's start, and less than other verbs wait for an answer"
+
+
+def test_a_login_that_hangs_is_ended_with_all_that_it_has_started(plane: ControlPlane, tmp_path: Path) -> None:
+    """At every <TAB> one more would stay behind."""
+    login, pipe, path = tmp_path / "login", tmp_path / "pipe", tmp_path / "config"
+    os.mkfifo(pipe)
+    held = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    login.write_text(f"#!/bin/sh\nexec 3>{pipe}\necho begun >&3\nsleep 300\necho never\n")
+    login.chmod(0o700)
+    config = json.loads(plane.kubeconfig.read_text())
+    settings = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(login), "interactiveMode": "Never"}
+    config["users"][0]["user"] = {"exec": settings}
+    path.write_text(json.dumps(config))
+    assert offered(run(plane.kubectl, path, "__complete", "kruise-ds", "status", "")) == []
+    said = b""
+    deadline = time.monotonic() + BUSY
+    while time.monotonic() < deadline:
+        try:
+            some = os.read(held, 100)
+        except BlockingIOError:  # somebody has the other end still
+            continue
+        said += some
+        if not some:
+            break
+    else:
+        pytest.fail("what the login has started lives on")
+    os.close(held)
+    assert said == b"begun\n"

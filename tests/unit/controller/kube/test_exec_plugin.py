@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import signal
 import ssl
@@ -199,30 +200,48 @@ async def test_an_exec_plugin_whose_credential_has_expired_is_named_once_the_ser
 
 
 HANGS = """
-import os, pathlib, sys, time
+import os, pathlib, subprocess, sys, time
 runs = pathlib.Path(sys.argv[1])
 credential = '{"apiVersion": "%s", "kind": "ExecCredential", "status": {"token": "t"}}' % sys.argv[2]
 with runs.open("a") as file:
     file.write(f"{os.getpid()}\\n")
 if pathlib.Path(sys.argv[1] + ".hangs").exists():
-    time.sleep(1000)
+    held = os.open(sys.argv[1] + ".held", os.O_WRONLY)
+    subprocess.Popen(["sleep", "300"], pass_fds=[held])
+    os.write(held, b"!")
+    if pathlib.Path(sys.argv[1] + ".leaves").exists():
+        sys.exit()
+    time.sleep(300)
 print(credential)
 """
 
 
+TELLS = """
+import json, os
+info = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
+status = {"token": f"{info['spec']['interactive']}-{os.getpgrp()}"}
+print(json.dumps({"apiVersion": info["apiVersion"], "kind": "ExecCredential", "status": status}))
+"""
+
+
 class Hanging:
-    """A plugin that never ends once it is told to hang."""
+    """A plugin that never ends once it is told to hang; the program that it has started does not either."""
 
     def __init__(self, folder: Path) -> None:
         self._runs = folder / "runs"
+        os.mkfifo(folder / "runs.held")
+        self._held = os.open(folder / "runs.held", os.O_RDONLY | os.O_NONBLOCK)
         api_version = "client.authentication.k8s.io/v1"
         args = ["-c", HANGS, str(self._runs), api_version]
         self.kubeconfig = kubeconfig(
             folder / "config", {"exec": {"apiVersion": api_version, "command": sys.executable, "args": args}}
         )
 
-    def hang(self) -> None:
+    def hang(self, *, leaves: bool = False) -> None:
+        """`leaves`: itself it ends, and only what it has started does not."""
         self._runs.with_name("runs.hangs").touch()
+        if leaves:
+            self._runs.with_name("runs.leaves").touch()
 
     @property
     def processes(self) -> list[int]:
@@ -234,7 +253,28 @@ class Hanging:
         async with asyncio.timeout(60):
             while len(self.processes) < runs:  # noqa: ASYNC110 - what another process does sets no event here
                 await asyncio.sleep(0.01)
+        await self._says(b"!")
         return self.processes[-1]
+
+    def close(self) -> None:
+        for process in filter(lives, self.processes):
+            os.kill(process, signal.SIGKILL)
+        os.close(self._held)
+
+    async def is_gone(self) -> None:
+        """Nobody has the pipe any more that plugin and program held."""
+        await self._says(b"")
+
+    async def _says(self, expected: bytes) -> None:
+        async with asyncio.timeout(60):
+            while self._read() != expected:  # noqa: ASYNC110 - what another process does sets no event here
+                await asyncio.sleep(0.01)
+
+    def _read(self) -> bytes | None:
+        try:
+            return os.read(self._held, 1)
+        except BlockingIOError:
+            return None
 
 
 def lives(process: int) -> bool:
@@ -249,8 +289,7 @@ def lives(process: int) -> bool:
 def plugin(tmp_path: Path) -> Iterator[Hanging]:
     made = Hanging(tmp_path)
     yield made
-    for process in filter(lives, made.processes):
-        os.kill(process, signal.SIGKILL)
+    made.close()
 
 
 async def test_a_plugin_that_hangs_ends_with_the_connection(plugin: Hanging) -> None:
@@ -261,6 +300,7 @@ async def test_a_plugin_that_hangs_ends_with_the_connection(plugin: Hanging) -> 
         waiting = asyncio.create_task(connection.credentials.refresh())
         process = await plugin.began(2)
     assert not lives(process)
+    await plugin.is_gone()
     await asyncio.wait([waiting])
     assert waiting.cancelled()
     assert asyncio.all_tasks() == before
@@ -273,6 +313,40 @@ async def test_a_plugin_that_hangs_ends_with_who_waits_for_the_first_credential(
     loading.cancel()
     await asyncio.wait([loading])
     assert not lives(process)
+    await plugin.is_gone()
+
+
+async def test_what_a_plugin_has_started_ends_though_the_plugin_has_ended_before(plugin: Hanging) -> None:
+    """It holds the pipe from which the credential is read."""
+    plugin.hang(leaves=True)
+    loading = asyncio.create_task(config.load(plugin.kubeconfig, environ={}))
+    await plugin.began(1)
+    loading.cancel()
+    await asyncio.wait([loading])
+    await plugin.is_gone()
+
+
+async def test_a_plugin_that_may_ask_stays_where_the_terminal_hears_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process of another group that reads from the terminal is stopped. It is told whether it may ask."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    async def of_a_run() -> tuple[bool, bool]:
+        connection = await config.load(kubeconfig(tmp_path / "config", {"exec": settings}), environ={})
+        interactive, group = str(await connection.credentials.authorization()).removeprefix("Bearer ").split("-")
+        return interactive == "True", int(group) == os.getpgrp()
+
+    api_version = "client.authentication.k8s.io/v1"
+    settings = {"apiVersion": api_version, "command": sys.executable, "args": ["-c", TELLS]}
+    assert await of_a_run() == (False, False)
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    assert await of_a_run() == (False, False), "nobody sees what it asks"
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert await of_a_run() == (True, True)
 
 
 async def test_a_plugin_may_complain_at_length(tmp_path: Path) -> None:
