@@ -143,7 +143,7 @@ def _is_default_beside_another(key: str, old: _Side, new: _Side) -> bool:
     if (key in _fields(old)) == (key in _fields(new)):
         return False
     before, after = _record(old.written), _record(new.written)
-    return _same(before.get(key), after.get(key))
+    return key in before and key in after and _same(before[key], after[key])
 
 
 def _lists(path: Path, old: _Side, new: _Side) -> Iterator[Difference]:

@@ -40,15 +40,24 @@ def masked(template: JSONObject) -> JSONObject:
 def _value(value: JSON, field: str) -> JSON:
     if isinstance(value, dict):
         named = value.get("name")
-        hidden = isinstance(named, str) and looks_secret(named) and value.get("value") not in (None, "")
+        hidden = isinstance(named, str) and looks_secret(named) and "value" in value
         whole = {key: _value(one, key) for key, one in value.items()}
         if field == "annotations":
-            return {key: MASK if one and looks_secret(key.rpartition("/")[2]) else one for key, one in whole.items()}
-        return {**whole, "value": MASK} if hidden else whole
+            return {key: _hidden(one) if looks_secret(key.rpartition("/")[2]) else one for key, one in whole.items()}
+        return {**whole, "value": _hidden(whole["value"])} if hidden else whole
     if isinstance(value, list):
         items = [_value(one, field) for one in value]
         return _arguments(items) if field in ("args", "command") else items
     return _PAIR.sub(_pair, _PASSWORD_IN_URL.sub(rf"\1{MASK}@", value)) if isinstance(value, str) else value
+
+
+def _hidden(value: JSON) -> JSON:
+    """Of the same shape: a list stays one, since a file may hold what the server would not take."""
+    if isinstance(value, dict):
+        return {key: _hidden(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_hidden(one) for one in value]
+    return value if value in (None, "") else MASK
 
 
 def _pair(found: re.Match[str]) -> str:

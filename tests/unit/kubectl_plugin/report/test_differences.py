@@ -492,3 +492,11 @@ def test_there_is_a_difference_exactly_when_the_controller_sees_one(pair: tuple[
     assert (differences(old, new) == ()) == (identity(old) == identity(new))
     assert differences(old, old) == ()
     assert bool(summary(differences(old, new))) == (identity(old) != identity(new))
+
+
+def test_a_null_that_only_one_side_has_is_a_difference_where_the_controller_sees_one() -> None:
+    """Such a label comes from a file that the server would refuse."""
+    old: JSONObject = {"metadata": {"labels": {"a": {"b": None}}}}
+    new: JSONObject = {"metadata": {"labels": {"a": {}}}}
+    assert identity(old) != identity(new)
+    assert differences(old, new)

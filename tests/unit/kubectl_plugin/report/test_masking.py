@@ -90,3 +90,9 @@ def test_annotations_with_such_names_are_masked_too() -> None:
     given: JSONObject = {"demo/api-token": "abc", "demo/level": "2", "demo/token-path": "/x", "demo/secret": ""}
     shown = {**given, "demo/api-token": "***"}
     assert masked({"metadata": {"annotations": given}}) == {"metadata": {"annotations": shown}}
+
+
+def test_what_is_masked_keeps_its_shape() -> None:
+    """It is compared with what it means, piece by piece."""
+    given: JSONObject = {"metadata": {"annotations": {"demo/token": ["abc", None], "token": {"a": "b"}}}}
+    assert masked(given) == {"metadata": {"annotations": {"demo/token": ["***", None], "token": {"a": "***"}}}}
