@@ -21,7 +21,10 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.beds.absence import not_to_be_had
+from tests.beds.control_plane import ControlPlane
 from tests.tools.krew.__main__ import OURS, PROGRAM, Files, archive, files, platform_name, released
+from tests.tools.krew.natives import MINORS, NATIVE, NoWheelError, natives
 
 ROOT = Path(__file__).parents[2]
 MANIFEST: dict[str, Any] = yaml.safe_load((ROOT / ".krew.yaml").read_text())
@@ -83,7 +86,7 @@ def test_its_texts_fit_a_terminal(field: str) -> None:
 
 
 def test_its_caveats_say_what_krew_does_not_bring() -> None:
-    assert "Python 3.11" in SPEC["caveats"]
+    assert f"Python 3.{MINORS[0]} to 3.{MINORS[-1]}" in SPEC["caveats"]
     assert "kubectl kruise-ds completion install" in SPEC["caveats"]
 
 
@@ -126,8 +129,16 @@ def test_each_address_names_version_and_platform(platform: dict[str, Any]) -> No
 
 
 @pytest.fixture(scope="module")
-def content() -> Files:
-    return files(VERSION)
+def compiled() -> Files:
+    try:
+        return natives()
+    except NoWheelError as error:
+        not_to_be_had(error)
+
+
+@pytest.fixture(scope="module")
+def content(compiled: Files) -> Files:
+    return files(VERSION, compiled)
 
 
 @pytest.fixture(scope="module")
@@ -149,21 +160,46 @@ def installed(packed: bytes, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return link
 
 
-def run(program: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """Without the packages of this environment; `python3.11` is the one that runs the tests, bare."""
-    folder = program.parent / "python"
-    folder.mkdir(exist_ok=True)
-    python = folder / f"python{sys.version_info.major}.{sys.version_info.minor}"
-    if not python.exists():
-        python.write_text(f'#!/bin/sh\nexec {Path(sys.base_prefix) / "bin" / python.name} -I "$@"\n')
-        python.chmod(0o755)
-    whole = {"PATH": f"{folder}{os.pathsep}{program.parent}{os.pathsep}{os.defpath}", "HOME": "/nonexistent", **env}
+OWN = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
+"""The one that runs the tests."""
+TOO_OLD = "import runpy, sys; sys.version_info = (3, 9, 1); sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0])"
+
+
+def run(program: Path, *words: str, python: Path = OWN, **env: str) -> subprocess.CompletedProcess[str]:
+    """With `python` as `python3`, without the packages of this environment."""
+    folder = program.parent / f"with-{python.name}"
+    on_path(folder, "python3", f'exec {python} -I "$@"')
+    return run_on(folder, program, *words, **env)
+
+
+def run_on(folder: Path, program: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    whole = {"PATH": f"{folder}{os.pathsep}{program.parent}", "HOME": "/nonexistent", **env}
     return subprocess.run([program, *words], env=whole, capture_output=True, text=True, timeout=60)
 
 
-def test_the_same_environment_gives_the_same_bytes(content: Files) -> None:
+def on_path(folder: Path, name: str, script: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+def pythons() -> dict[int, Path]:
+    """Those of this machine that the archive is for, by minor version."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    folders = [*map(Path, os.get_exec_path()), *pyenv.glob("3.*/bin")]
+    found = ((minor, folder / f"python3.{minor}") for minor in MINORS for folder in folders)
+    return {minor: path for minor, path in found if path.exists() and is_python(path, minor)}
+
+
+def is_python(path: Path, minor: int) -> bool:
+    """Not one of the scripts that only know where others are."""
+    ask = "import sys; print(sys.version_info[1])"
+    return subprocess.run([path, "-Ic", ask], capture_output=True, text=True).stdout == f"{minor}\n"
+
+
+def test_the_same_environment_gives_the_same_bytes(content: Files, compiled: Files) -> None:
     """Of some files, because packing all takes seconds."""
-    assert files(VERSION) == content
+    assert files(VERSION, compiled) == content
     some = list(content.items())[::20]
     first = archive(dict(some))
     assert hashlib.sha256(archive(dict(some[::-1]))).hexdigest() == hashlib.sha256(first).hexdigest()
@@ -180,6 +216,37 @@ def test_nothing_in_it_leaves_its_folder(packed: bytes) -> None:
 
 def test_the_program_runs_through_krews_link(installed: Path) -> None:
     done = run(installed, "version", "--client")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"Client:      {VERSION}\n", "")
+
+
+@pytest.mark.real
+def test_it_asks_a_server_with_every_python_here(installed: Path, control_plane: ControlPlane) -> None:
+    """Whichever of them has made it."""
+    here = pythons()
+    if len(here) < 2:
+        not_to_be_had(LookupError(f"no other Python than 3.{sys.version_info.minor} from 3.{MINORS[0]} on"))
+    for python in here.values():
+        done = run(installed, "version", "-o", "json", python=python, KUBECONFIG=str(control_plane.kubeconfig))
+        assert (done.returncode, done.stderr) == (0, ""), python
+        assert json.loads(done.stdout)["server"].startswith("v1."), python
+
+
+def test_it_holds_what_every_python_needs_and_nothing_that_is_for_one_alone(content: Files) -> None:
+    found = sorted(name for name in content if name.endswith(".so"))
+    assert len(found) == len(NATIVE) * len(MINORS)
+    for minor in MINORS:
+        assert len([name for name in found if f"cpython-3{minor}-" in name]) == len(NATIVE), found
+
+
+def test_a_python_that_is_too_old_looks_for_another(installed: Path, tmp_path: Path) -> None:
+    """And passes over a script that would know where one is, if there were one."""
+    on_path(tmp_path, "python3", f"exec {OWN} -Ic '{TOO_OLD}' \"$@\"")
+    on_path(tmp_path, f"python3.{MINORS[-1]}", "echo not installed >&2; exit 127")
+    done = run_on(tmp_path, installed, "version", "--client")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "error: kubectl kruise-ds needs Python 3.11 to 3.14 on the PATH; python3 is 3.9\n"
+    on_path(tmp_path, OWN.name, f'exec {OWN} -I "$@"')
+    done = run_on(tmp_path, installed, "version", "--client")
     assert (done.returncode, done.stdout, done.stderr) == (0, f"Client:      {VERSION}\n", "")
 
 

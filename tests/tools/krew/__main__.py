@@ -2,8 +2,8 @@
 
     make plugin [URL=https://…/releases/download/v0.1.0]
 
-It holds the program, our packages and the installed dependencies, so it runs on this operating system and processor
-with this minor version of Python, and nothing is fetched. The same environment gives the same bytes. Beside it comes
+It holds the program, our packages and the installed dependencies, so it runs on this operating system and processor,
+with every minor version of Python in `natives.MINORS`. The same environment gives the same bytes. Beside it comes
 `kruise-ds.yaml`: the manifest of `.krew.yaml` for the archives that lie in the folder, with their checksums.
 """
 
@@ -24,6 +24,9 @@ from typing import Any
 
 import yaml
 
+from tests.tools.krew.launcher import LAUNCHER
+from tests.tools.krew.natives import COMPILED, MINORS, natives
+
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGE = "kruise-ds"
 PROGRAM = "kubectl-kruise_ds"
@@ -32,16 +35,8 @@ CONTROLLER_ONLY = frozenset({"prometheus-client", "structlog"})
 """Dependencies that the plugin does not import."""
 LEFT_OUT = ("kubernetes_asyncio/client/", "kubernetes_asyncio/e2e_test/", "kubernetes_asyncio/test/")
 """40 MB of generated models that nobody here imports (see controller/kube/config.py)."""
-PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
-LAUNCHER = f"""#!/usr/bin/env {PYTHON}
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent / "lib"))
-from kubectl_plugin.main import main
-
-main()
-"""
+NOT_RUN = (*COMPILED, ".pyc", ".pyi", ".c", ".h", ".pyx", ".pxd", ".pxi", "/RECORD", "/direct_url.json")
+"""What is compiled comes from `natives`; where it is not needed, it is left out for this minor version, too."""
 _NAME = re.compile(r"^[A-Za-z0-9._-]+")
 
 Files = Mapping[str, bytes]
@@ -54,8 +49,9 @@ def platform_name() -> str:
     return f"{sys.platform}_{ {'x86_64': 'amd64', 'aarch64': 'arm64'}.get(machine, machine) }"
 
 
-def files(version: str) -> Files:
-    """All that the archive holds. The dependencies are those of the environment that runs this."""
+def files(version: str, compiled: Files) -> Files:
+    """All that the archive holds. The dependencies are those of the environment that runs this, but for `compiled`:
+    their modules that are no Python."""
     found = {PROGRAM: LAUNCHER.encode(), "LICENSE": (ROOT / "LICENSE").read_bytes()}
     for package in OURS:
         for path in sorted((ROOT / package).rglob("*.py")):
@@ -64,7 +60,7 @@ def files(version: str) -> Files:
     for name in sorted(_dependencies()):
         for inside, content in _files_of(metadata.distribution(name)):
             found[f"lib/{inside}"] = content
-    return found
+    return found | {f"lib/{path}": content for path, content in compiled.items()}
 
 
 def archive(content: Files) -> bytes:
@@ -126,7 +122,7 @@ def _files_of(distribution: metadata.Distribution) -> Iterator[tuple[str, bytes]
     """What lies in the library folder, without programs and caches, and without the record of them."""
     for path in distribution.files or ():
         name = PurePosixPath(path).as_posix()
-        skipped = name.startswith(("../", "/", *LEFT_OUT)) or name.endswith((".pyc", "/RECORD", "/direct_url.json"))
+        skipped = name.startswith(("../", "/", *LEFT_OUT)) or name.endswith(NOT_RUN)
         located = Path(str(distribution.locate_file(path)))
         if not skipped and located.is_file():
             yield name, located.read_bytes()
@@ -141,11 +137,12 @@ def main() -> None:
     version = manifest["spec"]["version"]
     options.folder.mkdir(parents=True, exist_ok=True)
     path = options.folder / f"{PROGRAM}_{version}_{platform_name()}.tar.gz"
-    path.write_bytes(archive(files(version.removeprefix("v"))))
+    path.write_bytes(archive(files(version.removeprefix("v"), natives())))
     whole = released(manifest, options.folder, options.url)
     described = options.folder / f"{manifest['metadata']['name']}.yaml"
     described.write_text(yaml.safe_dump(whole, sort_keys=False))
-    print(f"{path}\n  needs {PYTHON}, sha256 {hashlib.sha256(path.read_bytes()).hexdigest()}\n{described}")
+    needs = f"Python 3.{MINORS[0]} to 3.{MINORS[-1]}"
+    print(f"{path}\n  needs {needs}, sha256 {hashlib.sha256(path.read_bytes()).hexdigest()}\n{described}")
 
 
 if __name__ == "__main__":
