@@ -13,7 +13,7 @@ import signal
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -128,19 +128,23 @@ async def _act(
     stop: asyncio.Event,
 ) -> None:
     """Fill the caches, wait for the lease, and reconcile until `stop`; then finish what is in hand."""
-    caches = parts.informers.filling(parts.client, parts.triggers, parts.report, parts.triggers.on_malformed)
+    informers, pulls = parts.informers, parts.pulls
+    caches = informers.filling(parts.client, parts.triggers, parts.report, parts.triggers.on_malformed, pulls)
     async with caches, _spared(), leading, parts.recorder.sending():
         if settings.leader_elect:
             await parts.informers.caught_up()
         readiness.acting = True
         for daemonset in parts.informers.caches.daemonsets.values():
             parts.queue.add(daemonset.key, "start")
-        async with workers(
-            settings.workers,
-            parts.queue,
-            parts.handle,
-            on_outcome=parts.report.passed,
-            drain=DRAIN_SECONDS,
+        async with (
+            workers(
+                settings.workers,
+                parts.queue,
+                parts.handle,
+                on_outcome=parts.report.passed,
+                drain=DRAIN_SECONDS,
+            ),
+            pulls.working(informers.pulls_caught_up) if pulls is not None else nullcontext(),
         ):
             readiness.working = True
             await stop.wait()

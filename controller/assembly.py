@@ -10,6 +10,7 @@ from importlib.metadata import version
 import msgspec
 
 from controller.api.daemonset import DaemonSet
+from controller.api.image_pull_job import JOB_KIND, ImagePullJob
 from controller.api.meta import Key
 from controller.daemonset.compiled import Compilations
 from controller.daemonset.discretion import discreet_error
@@ -21,8 +22,11 @@ from controller.daemonset.show import show
 from controller.daemonset.statuses import StatusWatchers
 from controller.daemonset.triggers import Listeners, Triggers
 from controller.fence import Fence
+from controller.imagepull.parts import ImagePulls
+from controller.imagepull.reconcile import Watchers as PullWatchers
 from controller.informers import Informers
 from controller.kube.client import Client
+from controller.kube.kinds import IMAGE_PULL_JOBS
 from controller.kube.request import Transport
 from controller.kube.reviews import Reviews
 from controller.kube.sender import Sender
@@ -31,13 +35,13 @@ from controller.planner.actions import Note
 from controller.report import Report
 from controller.runtime.backoff import failed_pod_backoff
 from controller.runtime.clock import Clock
-from controller.runtime.freshness import Ledger
+from controller.runtime.freshness import Ledger, Stale
 from controller.runtime.pacing import Pacer, Urgency
 from controller.runtime.workers import Handle
 from controller.runtime.workqueue import WorkQueue
 from controller.serve.guard import BearerGuard
 from controller.settings import Settings
-from controller.telemetry.metrics import Metrics
+from controller.telemetry.metrics import RESOURCES, Metrics
 
 REVIEWS_QPS = 10
 """Requests per second: whoever knocks with tokens of their own making shall not drown the API server."""
@@ -60,6 +64,8 @@ class Parts(msgspec.Struct, frozen=True):
     """Of /metrics, where it is asked for."""
     handle: Handle[Key]
     """One pass over the DaemonSet of a key."""
+    pulls: ImagePulls | None
+    """None where ImagePullJobs are not carried out."""
 
 
 def assemble(
@@ -72,7 +78,13 @@ def assemble(
     clock: Clock,
 ) -> Parts:
     """Call inside a running event loop."""
-    metrics = Metrics(version=version("kruise-ds"), revision=settings.revision, workers=settings.workers, host=server)
+    metrics = Metrics(
+        version=version("kruise-ds"),
+        revision=settings.revision,
+        workers=settings.workers,
+        host=server,
+        resources=(*RESOURCES, IMAGE_PULL_JOBS.plural) if settings.gates.pre_download else RESOURCES,
+    )
     report = Report(metrics)
     fence = Fence(transport)
     throttle = Throttle(qps=settings.qps, burst=settings.burst)
@@ -125,6 +137,7 @@ def assemble(
         reconciler.node_gone(name)
         metrics.tally.updates.forget_node(name)
 
+    pulls = _image_pulls(informers, client, clock, report, recorder, metrics) if settings.gates.pre_download else None
     metrics.watch_queue(queue)
     metrics.watch_caches(dict(informers.stores))
     metrics.watch_daemonsets(
@@ -156,7 +169,35 @@ def assemble(
         recorder=recorder,
         guard=BearerGuard(_reviews(transport, refresh), _reviews(transport, refresh), report.unreviewed),
         handle=partial(report.in_context, reconciler),
+        pulls=pulls,
     )
+
+
+def _image_pulls(
+    informers: Informers, client: Client, clock: Clock, report: Report, recorder: Recorder, metrics: Metrics
+) -> ImagePulls:
+    def say(job: ImagePullJob, note: Note) -> None:
+        report.job_noted(job, note)
+        recorder(job, note, kind=JOB_KIND)
+
+    def overdue(key: Key, stale: Stale) -> None:
+        report.overdue(key, stale)
+        informers.relist_pulls()
+
+    def running() -> int:
+        return sum(job.status is None or job.status.completion_time is None for job in pulls.caches.jobs.values())
+
+    counted = metrics.count_image_pulls(running, lambda: len(pulls.caches.pullers))
+    pulls = ImagePulls(
+        client,
+        informers.namespaces,
+        informers.nodes,
+        clock,
+        PullWatchers(say=say, on_result=counted.ended, on_stale=report.job_stale, on_overdue=overdue),
+        job_gone=recorder.forget,
+        on_pass=report.job_passed,
+    )
+    return pulls
 
 
 def _reviews(transport: Transport, refresh: Callable[[], Awaitable[None]] | None) -> Reviews:

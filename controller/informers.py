@@ -1,9 +1,9 @@
-"""The four caches and what keeps them like the server, as one scope."""
+"""The four caches and what keeps them like the server, as one scope; and those of ImagePullJobs, if these are on."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import NoReturn, Protocol, TypeVar
@@ -14,9 +14,18 @@ from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.daemonset.caches import Caches
 from controller.daemonset.triggers import Triggers
+from controller.imagepull.parts import ImagePulls
 from controller.kube.client import Client
 from controller.kube.decode import Malformed
-from controller.kube.kinds import DAEMONSETS, NODES, PODS, REVISIONS
+from controller.kube.kinds import (
+    DAEMONSETS,
+    IMAGE_PULL_JOBS,
+    NODES,
+    NODES_WITH_IMAGES,
+    PODS,
+    PULLERS,
+    REVISIONS,
+)
 from controller.kube.resource import Resource, W
 from controller.report import Report
 from controller.runtime.reflector import Contact, Reflector
@@ -39,13 +48,15 @@ class Informers:
     """Stores and caches exist at once, empty; `filling` fills them and keeps them up to date."""
 
     def __init__(self, namespaces: tuple[str, ...]) -> None:
-        self._namespaces = namespaces or ("",)
-        self._daemonsets = open_scoped_store(DaemonSet, self._namespaces)
-        self._pods = open_scoped_store(Pod, self._namespaces)
+        self.namespaces = namespaces or ("",)
+        self._daemonsets = open_scoped_store(DaemonSet, self.namespaces)
+        self._pods = open_scoped_store(Pod, self.namespaces)
         self._nodes = open_scoped_store(Node, ("",))
-        self._revisions = open_scoped_store(Revision, self._namespaces)
+        self._revisions = open_scoped_store(Revision, self.namespaces)
         self.caches = Caches(self._daemonsets[1], self._pods[1], self._nodes[1], self._revisions[1])
+        self.nodes = self._nodes[1]
         self._reflectors: list[tuple[str, Running]] = []
+        self._pulls: list[Running] = []
         self.is_synced = False
         self.running = 0
         """Watches that should be alive now."""
@@ -78,6 +89,16 @@ class Informers:
         for reflector in written:
             await reflector.synced()
 
+    async def pulls_caught_up(self) -> None:
+        """The same of what ImagePullJobs need. Their kind may not be there, or not be ours to read."""
+        self.relist_pulls()
+        for reflector in self._pulls:
+            await reflector.synced()
+
+    def relist_pulls(self) -> None:
+        for reflector in self._pulls:
+            reflector.relist()
+
     @asynccontextmanager
     async def filling(
         self,
@@ -85,20 +106,29 @@ class Informers:
         triggers: Triggers,
         report: Report,
         on_malformed: Callable[[str, Malformed], None],
+        pulls: ImagePulls | None = None,
     ) -> AsyncIterator[None]:
-        """Entering waits until every first list is complete, for ever if need be."""
+        """Entering waits until every first list is complete, for ever if need be; not for those of `pulls`."""
 
         def met(name: str, contact: Contact) -> None:
             report.contact(name, contact)
             if self.is_synced and contact.state == "reachable":
                 triggers.on_server_back()
+                if pulls is not None:
+                    pulls.triggers.on_server_back()
+
+        def on_node(change: Change[Node]) -> None:
+            triggers.on_node(change)
+            if pulls is not None:
+                pulls.triggers.on_node(change)
 
         def reflectors(
             what: Resource[W, T], writers: dict[str, StoreWriter[T]], on_change: Callable[[Change[T]], None]
         ) -> list[Reflector[W, T]]:
             made = []
             for namespace, writer in writers.items():
-                name = f"{what.name} in {namespace}" if namespace else what.name
+                name = f"{what.name} with {what.only}" if what.only else what.name
+                name = f"{name} in {namespace}" if namespace else name
                 reflector = Reflector(
                     client.apart(),
                     what,
@@ -110,20 +140,31 @@ class Informers:
                     on_heard=partial(report.heard, what.plural, name),
                     on_restart=partial(report.watch_restarted, what.plural),
                 )
-                self._reflectors.append((what.name, reflector))
                 made.append(reflector)
             return made
 
-        everything: tuple[Running, ...] = (
-            *reflectors(NODES, self._nodes[0], triggers.on_node),
-            *reflectors(DAEMONSETS, self._daemonsets[0], triggers.on_daemonset),
-            *reflectors(REVISIONS, self._revisions[0], triggers.on_revision),
-            *reflectors(PODS, self._pods[0], triggers.on_pod),
+        nodes: list[Running] = (
+            [*reflectors(NODES, self._nodes[0], on_node)]
+            if pulls is None
+            else [*reflectors(NODES_WITH_IMAGES, self._nodes[0], on_node)]
         )
+        needed: dict[str, Sequence[Running]] = {
+            NODES.name: nodes,
+            DAEMONSETS.name: reflectors(DAEMONSETS, self._daemonsets[0], triggers.on_daemonset),
+            REVISIONS.name: reflectors(REVISIONS, self._revisions[0], triggers.on_revision),
+            PODS.name: reflectors(PODS, self._pods[0], triggers.on_pod),
+        }
+        self._reflectors = [(name, one) for name, several in needed.items() for one in several]
+        if pulls is not None:
+            self._pulls = [
+                *reflectors(IMAGE_PULL_JOBS, pulls.jobs[0], pulls.triggers.on_job),
+                *reflectors(PULLERS, pulls.pullers[0], pulls.triggers.on_puller),
+            ]
         async with asyncio.TaskGroup() as group:
-            running = [group.create_task(reflector.run(), name="reflector") for reflector in everything]
+            running = [group.create_task(reflector.run(), name="reflector") for _, reflector in self._reflectors]
+            running += [group.create_task(reflector.run(), name="reflector") for reflector in self._pulls]
             self.running = len(running)
-            for reflector in everything:
+            for _, reflector in self._reflectors:
                 await reflector.synced()
             self.is_synced = True
             yield

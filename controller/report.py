@@ -9,6 +9,7 @@ from typing import Literal
 import structlog
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
+from controller.api.image_pull_job import ImagePullJob
 from controller.api.meta import Key
 from controller.api.pod import Pod
 from controller.api.wellknown import LEASE_NAME
@@ -16,7 +17,7 @@ from controller.daemonset.answers import is_refusal
 from controller.daemonset.caches import Caches
 from controller.kube.decode import Malformed
 from controller.kube.errors import AlreadyExists, ApiError
-from controller.kube.kinds import DAEMONSETS
+from controller.kube.kinds import DAEMONSETS, IMAGE_PULL_JOBS
 from controller.kube.sender import Answer
 from controller.planner.actions import (
     Action,
@@ -80,8 +81,8 @@ class Report:
         match now.state:
             case "reachable":
                 self._log.info("API server reached")
-            case "missing" if name.startswith(DAEMONSETS.name):
-                self._log.error(f"the CRD of {DAEMONSETS.name} is not installed", install_with=INSTALL_COMMAND)
+            case "missing" if name.startswith((DAEMONSETS.name, IMAGE_PULL_JOBS.name)):
+                self._log.error(f"the CRD of {name.split()[0]} is not installed", install_with=INSTALL_COMMAND)
             case "missing" | "forbidden":
                 self._log.error(f"cannot watch {name}", state=now.state, why=now.reason)
             case "unreachable":
@@ -167,6 +168,25 @@ class Report:
     def noted(self, daemonset: DaemonSet, note: Note) -> None:
         if note.warning:
             self._log.warning(note.message, daemonset=str(daemonset.key), event_reason=note.reason)
+
+    def job_noted(self, job: ImagePullJob, note: Note) -> None:
+        if note.warning:
+            self._log.warning(note.message, image_pull_job=str(job.key), event_reason=note.reason)
+
+    def job_passed(self, done: Pass[Key]) -> None:
+        """One pass over one ImagePullJob is over."""
+        if isinstance(done.outcome, Retry):
+            error = done.outcome.error
+            self._log.error(
+                "ImagePullJob failed",
+                image_pull_job=str(done.taken.key),
+                outcome="crashed" if done.crashed else "retry",
+                why=str(error) or type(error).__name__,
+                exc_info=error if done.crashed else None,
+            )
+
+    def job_stale(self, key: Key, stale: Stale) -> None:
+        self._log.debug("own writes not seen yet", image_pull_job=str(key), waiting_for=stale.waiting_for)
 
     def status_written(self, result: Literal["success", "conflict", "error"]) -> None:
         self._metrics.status_written(result)

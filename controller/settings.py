@@ -13,8 +13,6 @@ ENV_FROM_METADATA = "InPlaceUpdateEnvFromMetadata"
 RESIZE = "InPlaceWorkloadVerticalScaling"
 KNOWN_GATES: dict[str, bool] = {PRE_DOWNLOAD: False, ENV_FROM_METADATA: True, RESIZE: False}
 """Feature gates of the public API and their defaults."""
-NOT_YET = (PRE_DOWNLOAD,)
-"""Those that are not acted on yet: turning one on is refused."""
 
 
 class Gates(Value):
@@ -25,6 +23,8 @@ class Gates(Value):
     agent takes care of them."""
     resize: bool = False
     """Cpu and memory are changed in place."""
+    pre_download: bool = False
+    """ImagePullJobs are carried out."""
 
 
 DEFAULT_GATES: Final = Gates()
@@ -60,7 +60,7 @@ class Settings(Value):
 
 
 def parse_gates(text: str) -> Gates:
-    """From `A=true,B=false`. Raises ValueError for an unknown gate or value, or one that cannot be on."""
+    """From `A=true,B=false`. Raises ValueError for an unknown gate or value,."""
     gates = dict(KNOWN_GATES)
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         name, _, value = part.partition("=")
@@ -69,6 +69,4 @@ def parse_gates(text: str) -> Gates:
         if value.lower() not in ("true", "false"):
             raise ValueError(f"{name} must be true or false, not {value!r}")
         gates[name] = value.lower() == "true"
-        if gates[name] and name in NOT_YET:
-            raise ValueError(f"{name} is not available in this version yet; leave it false")
-    return Gates(env_from_metadata=gates[ENV_FROM_METADATA], resize=gates[RESIZE])
+    return Gates(env_from_metadata=gates[ENV_FROM_METADATA], resize=gates[RESIZE], pre_download=gates[PRE_DOWNLOAD])

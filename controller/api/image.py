@@ -1,32 +1,37 @@
-"""Names of images: when two of them mean the same one."""
+"""Names of images, of which one image has several: `nginx` is `docker.io/library/nginx:latest`."""
 
 from __future__ import annotations
 
-_HUB = ("docker.io/", "index.docker.io/")
+from functools import lru_cache
+from sys import intern
+
+HUB = "docker.io"
+_KNOWN = 16_384
+"""Names that are remembered; the nodes of a cluster have mostly the same ones."""
+
+
+@lru_cache(_KNOWN)
+def canonical(reference: str) -> str:
+    """`host/path:tag`, or `host/path@digest` where there is a digest: then the tag says nothing."""
+    name, at, digest = reference.partition("@")
+    path, colon, tag = name.rpartition(":")
+    if not colon or "/" in tag:  # no tag, or a colon before a port
+        path, tag = name, ""
+    host, slash, rest = path.partition("/")
+    if not slash or not (set(host) & {".", ":"} or host == "localhost"):
+        host, rest = HUB, path
+    elif host == f"index.{HUB}":
+        host = HUB
+    if host == HUB and "/" not in rest:
+        rest = f"library/{rest}"
+    return intern(f"{host}/{rest}@{digest}" if at else f"{host}/{rest}:{tag or 'latest'}")
 
 
 def same_image(one: str, other: str) -> bool:
-    """Whether two references name the same image: `nginx` is `docker.io/library/nginx:latest`."""
-    return one == other or _written_out(one) == _written_out(other)
+    """Whether two references name the same image."""
+    return one == other or canonical(one) == canonical(other)
 
 
 def digest_of(reference: str) -> str:
     """`sha256:…` of `registry/name@sha256:…` and of `registry/name:tag@sha256:…`; empty where there is none."""
     return reference.rpartition("@")[2] if "@" in reference else ""
-
-
-def _written_out(reference: str) -> str:
-    """With registry, and with the tag that is meant where neither tag nor digest is given. With a digest, a tag says
-    nothing."""
-    name, at, digest = reference.partition("@")
-    path, slash, last = name.rpartition("/")
-    last, colon, tag = last.partition(":")
-    name = f"{path}{slash}{last}"
-    host, slash, rest = name.partition("/")
-    if f"{host}/" in _HUB:
-        name = rest
-    elif slash and ("." in host or ":" in host or host == "localhost"):
-        return f"{name}@{digest}" if at else f"{name}:{tag if colon else 'latest'}"
-    if "/" not in name:
-        name = f"library/{name}"
-    return f"docker.io/{name}@{digest}" if at else f"docker.io/{name}:{tag if colon else 'latest'}"

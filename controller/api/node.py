@@ -1,12 +1,16 @@
-"""Nodes, as far as placement looks at them: name, labels and taints. Nothing else is cached."""
+"""Nodes, as far as placement looks at them: name, labels and taints. Where images are pulled in advance, also which
+images they have; nothing else is cached."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from controller.api.base import Value, View
+from controller.api.image import canonical
 from controller.api.meta import Key, ObjectMeta
-from controller.api.wellknown import TAINT_UNREACHABLE
+from controller.api.wellknown import TAINT_NOT_READY, TAINT_UNREACHABLE
 
 ZONE_LABELS: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 """The first one that a node has counts."""
@@ -29,6 +33,20 @@ class NodeView(View):
     spec: NodeSpecView = NodeSpecView()
 
 
+class _Image(View):
+    names: tuple[str, ...] | None = None
+
+
+class _NodeStatus(View):
+    images: tuple[_Image, ...] | None = None
+
+
+class NodeWithImagesView(NodeView):
+    """The same, with what it costs to know the images."""
+
+    status: _NodeStatus = _NodeStatus()
+
+
 class Node(Value):
     """A node as it is cached."""
 
@@ -37,6 +55,9 @@ class Node(Value):
     version: str
     labels: dict[str, str]
     taints: tuple[Taint, ...]
+    images: tuple[str, ...] = ()
+    """Canonical names of those that the kubelet tells of, of which there are fifty at most, the largest; empty where
+    nobody asks."""
 
     @property
     def key(self) -> Key:
@@ -53,6 +74,11 @@ class Node(Value):
         """The control plane no longer hears of this node (D23): nothing that we delete there goes away."""
         return any(taint.key == TAINT_UNREACHABLE for taint in self.taints)
 
+    @property
+    def silent(self) -> bool:
+        """Nothing starts on it for now: its kubelet is not heard, or is not ready."""
+        return any(taint.key in (TAINT_UNREACHABLE, TAINT_NOT_READY) for taint in self.taints)
+
     def same_placement(self, other: Node) -> bool:
         """Whether no DaemonSet could tell the two apart; heartbeats differ only in version."""
         return self.labels == other.labels and self.taints == other.taints and self.uid == other.uid
@@ -67,3 +93,8 @@ def project(view: NodeView) -> Node:
         labels=meta.labels or {},
         taints=view.spec.taints or (),
     )
+
+
+def project_with_images(view: NodeWithImagesView) -> Node:
+    names = (name for image in view.status.images or () for name in image.names or ())
+    return replace(project(view), images=tuple(map(canonical, names)))

@@ -1,4 +1,4 @@
-"""Notes become Events on the DaemonSet (behaviour.md §17). Best effort: an event that is lost harms nobody.
+"""Notes become Events on their object (behaviour.md §17). Best effort: an event that is lost harms nobody.
 
 The same warning about the same object is not repeated within ten minutes. One object gets at most 25 events at once
 and then one every five minutes, so that a cluster-wide rollout does not flood the server; warnings, and what becomes
@@ -15,8 +15,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from controller.api.base import JSONObject, Value, View
-from controller.api.daemonset import DaemonSet
-from controller.api.meta import ObjectMeta, rfc3339
+from controller.api.meta import Named, ObjectMeta, rfc3339
 from controller.api.text import shortened
 from controller.api.wellknown import API_VERSION, EVENT_SOURCE, KIND
 from controller.kube.client import Client
@@ -67,13 +66,13 @@ class Recorder:
         self._allowances: dict[tuple[str, bool], _Allowance] = {}
         self._number = 0
 
-    def __call__(self, daemonset: DaemonSet, note: Note) -> None:
+    def __call__(self, about: Named, note: Note, *, kind: str = KIND) -> None:
         now = elapsed()
         note = msgspec.structs.replace(note, message=shortened(note.message))
-        words = (daemonset.uid, note.reason, note.message)
+        words = (about.uid, note.reason, note.message)
         if now - self._said.get(words, float("-inf")) < SAME_WORDS_SECONDS:
             return
-        if not self._allows((daemonset.uid, note.warning or note.of_rollout), now):
+        if not self._allows((about.uid, note.warning or note.of_rollout), now):
             if note.warning:
                 self._on_drop()
             return
@@ -83,11 +82,11 @@ class Recorder:
         if len(self._waiting) >= WAITING_MOST:
             self._waiting.popleft()
             self._on_drop()
-        self._waiting.append(self._event(daemonset, note, self._clock()))
+        self._waiting.append(self._event(about, kind, note, self._clock()))
         self._work.set()
 
     def forget(self, uid: str) -> None:
-        """The DaemonSet is gone."""
+        """The object is gone."""
         self._allowances.pop((uid, False), None)
         self._allowances.pop((uid, True), None)
         self._said = {key: at for key, at in self._said.items() if key[0] != uid}
@@ -141,20 +140,20 @@ class Recorder:
         except ApiError:
             self._on_drop()
 
-    def _event(self, daemonset: DaemonSet, note: Note, now: float) -> JSONObject:
+    def _event(self, about: Named, kind: str, note: Note, now: float) -> JSONObject:
         stamp = rfc3339(now)
         unique = f"{int(now * 1e6):x}{self._number:x}"
         return {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": f"{daemonset.name}.{unique}", "namespace": daemonset.namespace},
+            "metadata": {"name": f"{about.name}.{unique}", "namespace": about.namespace},
             "involvedObject": {
                 "apiVersion": API_VERSION,
-                "kind": KIND,
-                "namespace": daemonset.namespace,
-                "name": daemonset.name,
-                "uid": daemonset.uid,
-                "resourceVersion": daemonset.version,
+                "kind": kind,
+                "namespace": about.namespace,
+                "name": about.name,
+                "uid": about.uid,
+                "resourceVersion": about.version,
             },
             "type": "Warning" if note.warning else "Normal",
             "reason": note.reason,

@@ -102,6 +102,7 @@ class Client:
     ) -> Page[T]:
         """One page of a list, or with `limit=0` all of it; `query` for selectors. The read is consistent."""
         call = Call(verb="list", resource=resource.name, what=_collection(resource, namespace))
+        query = (*resource.query, *query)
         if limit:
             query = (*query, ("limit", str(limit)))
         if token:
@@ -197,7 +198,7 @@ class Client:
         """
         call = Call(verb="watch", resource=resource.name, what=_collection(resource, namespace))
         path = resource.collection(namespace)
-        request = Request(method="GET", path=path, query=(("watch", "1"), *query), timeout=silence)
+        request = Request(method="GET", path=path, query=(("watch", "1"), *resource.query, *query), timeout=silence)
         with self._retold():
             async with self._sender.stream(call, request) as lines:
                 events = _events(call, lines, self.decoder(resource))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.api import daemonset, node, pod, pod_document, revision
+from controller.api import daemonset, image_pull_job, node, pod, pod_document, puller, revision
 from controller.api.wellknown import GROUP, KIND, VERSION
 from controller.kube.resource import Resource
 
@@ -37,4 +37,31 @@ REVISIONS: Resource[revision.RevisionView, revision.Revision] = Resource(
     kind="ControllerRevision",
     wire=revision.RevisionView,
     project=revision.project,
+)
+IMAGE_PULL_JOBS: Resource[image_pull_job.ImagePullJobView, image_pull_job.ImagePullJob] = Resource(
+    group=GROUP,
+    version=VERSION,
+    plural="imagepulljobs",
+    kind=image_pull_job.JOB_KIND,
+    custom=True,
+    wire=image_pull_job.ImagePullJobView,
+    project=image_pull_job.project,
+)
+PULLERS: Resource[puller.PullerView, puller.Puller] = Resource(
+    group="",
+    version="v1",
+    plural="pods",
+    kind="Pod",
+    only=puller.PULLER_LABEL,
+    wire=puller.PullerView,
+    project=puller.project,
+)
+NODES_WITH_IMAGES: Resource[node.NodeWithImagesView, node.Node] = Resource(
+    group="",
+    version="v1",
+    plural="nodes",
+    kind="Node",
+    namespaced=False,
+    wire=node.NodeWithImagesView,
+    project=node.project_with_images,
 )

@@ -39,8 +39,15 @@ class Resource(Value, Generic[W, T], kw_only=True):
     namespaced: bool = True
     custom: bool = False
     """Defined by a CRD: a server that does not know the kind has none of its objects any more."""
+    only: str = ""
+    """Label selector: of all objects, lists and watches have these. Empty: all."""
     wire: type[W]
     project: Callable[[W], T | None]
+
+    @property
+    def query(self) -> tuple[tuple[str, str], ...]:
+        """Of every list and watch."""
+        return (("labelSelector", self.only),) if self.only else ()
 
     @property
     def name(self) -> str:

@@ -97,8 +97,10 @@ async def workers(
     *,
     on_outcome: Callable[[Pass[K]], None],
     drain: float = DRAIN_SECONDS,
+    name: str = "worker",
 ) -> AsyncIterator[None]:
-    """While the block runs, `count` workers process keys. It closes the queue when it is left.
+    """While the block runs, `count` workers process keys; their tasks are called `name`-0 and so on. It closes the
+    queue when it is left.
 
     A pass that only waits for answers is carried on beside the workers: so there may be one for every key, and none
     keeps another one waiting. What is sent meanwhile is bounded elsewhere (`controller.kube.throttle`).
@@ -114,7 +116,7 @@ async def workers(
         async with asyncio.TaskGroup() as group:
             crew = _Crew(group, queue, handle, on_outcome)
             for number in range(count):
-                crew.hire(f"worker-{number}")
+                crew.hire(f"{name}-{number}")
             yield
             queue.close()
             await crew.end(drain)

@@ -28,6 +28,7 @@ from prometheus_client.core import Metric
 from controller.api.wellknown import LEASE_NAME
 from controller.telemetry.collectors import Cache, CacheCollector, Queue, QueueCollector
 from controller.telemetry.daemonsets import DaemonSetCollector
+from controller.telemetry.image_pulls import ImagePullMetrics
 from controller.telemetry.shown import Shown
 from controller.telemetry.tally import Tally
 from controller.telemetry.tasks import TaskCollector
@@ -49,6 +50,9 @@ METHODS = {
 }
 """Kubernetes' verbs to HTTP methods, for the label that client-go uses."""
 
+RESOURCES = ("daemonsets", "pods", "nodes", "controllerrevisions")
+"""What is watched in any case."""
+
 DECADES = (1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10, 100, 1000)
 PASSES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 LAGS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5)
@@ -65,7 +69,7 @@ class Metrics:
         revision: str = "",
         workers: int = 0,
         host: str = "",
-        resources: Iterable[str] = ("daemonsets", "pods", "nodes", "controllerrevisions"),
+        resources: Iterable[str] = RESOURCES,
     ) -> None:
         """`host`: the API server's, a label of the request metrics. `resources`: what is watched."""
         disable_created_metrics()  # type: ignore[no-untyped-call]  # has no annotations
@@ -199,6 +203,10 @@ class Metrics:
     def watch_daemonsets(self, current: Callable[[], Iterable[Shown]], *, zones: bool = True) -> None:
         """Show the state of every DaemonSet that `current` yields; a standby yields none."""
         self.registry.register(DaemonSetCollector(current, zones=zones))
+
+    def count_image_pulls(self, jobs: Callable[[], int], pullers: Callable[[], int]) -> ImagePullMetrics:
+        """Where ImagePullJobs are carried out; else nothing is said of them."""
+        return ImagePullMetrics(self.registry, jobs, pullers)
 
     # -- our own
 

@@ -8,10 +8,12 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 import structlog
 
+from controller.settings import Gates
 from tests.beds.audit import Audit
 from tests.beds.control_plane import DEFAULT_CONTROLLERS, ControlPlane, User
 from tests.beds.controller.bed import Bed
@@ -87,6 +89,15 @@ async def bed(opened: Open) -> AsyncIterator[Bed]:
     """A bed with the controller running, and without nodes."""
     async with hosted(opened()) as inside:
         yield inside
+
+
+@pytest_asyncio.fixture
+async def pulls(bed: Bed) -> Bed:
+    """The bed, with a controller that carries out jobs."""
+    await bed.controller.stop()
+    bed.controller.start(msgspec.structs.replace(bed.controller.settings, gates=Gates(pre_download=True)))
+    bed.patience = 36_000.0
+    return bed
 
 
 @pytest_asyncio.fixture

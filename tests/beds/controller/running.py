@@ -11,6 +11,7 @@ from unittest.mock import patch
 from controller import app
 from controller.assembly import Parts, assemble
 from controller.daemonset import reconcile
+from controller.imagepull import reconcile as image_pulls
 from controller.kube.request import Transport
 from controller.runtime.clock import Clock, system_clock
 from controller.serve import heartbeat
@@ -30,6 +31,7 @@ def unhurried() -> Iterator[None]:
     """
     with (
         patch.object(reconcile, "perf_counter", clock),
+        patch.object(image_pulls, "perf_counter", clock),
         patch.object(heartbeat, "INTERVAL", SELDOM),
         patch.object(app, "gc"),
     ):

@@ -104,5 +104,16 @@ DAEMONSETS = Kind(
     defaults=_complete_daemonset,
     rules=_daemonset_rules,
 )
+IMAGE_PULL_JOBS = Kind(
+    "apps.kruise.io",
+    ("v1beta1", "v1alpha1"),
+    "imagepulljobs",
+    "ImagePullJob",
+    custom=True,
+    status=True,
+    generation=True,
+    unconditional_update=False,
+    rules=lambda new, _: [] if (new.get("spec") or {}).get("image") else [required("spec.image")],
+)
 
-KINDS = (PODS, NODES, NAMESPACES, CONFIGMAPS, EVENTS, REVISIONS, LEASES, DAEMONSETS)
+KINDS = (PODS, NODES, NAMESPACES, CONFIGMAPS, EVENTS, REVISIONS, LEASES, DAEMONSETS, IMAGE_PULL_JOBS)

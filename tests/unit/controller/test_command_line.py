@@ -19,7 +19,6 @@ BAD = (
     ("--kube-api-burst", "-1"),
     ("--feature-gates", "Nonsense=true"),
     ("--feature-gates", "PreDownloadImageForDaemonSetUpdate=maybe"),
-    ("--feature-gates", "PreDownloadImageForDaemonSetUpdate=true"),
     ("--log-level", "loud"),
     ("--log-format", "xml"),
 )

@@ -1,0 +1,144 @@
+"""ImagePullJob: an image that nodes shall have before a pod needs it. The view that is decoded, and the record."""
+
+from __future__ import annotations
+
+from sys import intern
+
+from controller.api.base import Value, View
+from controller.api.meta import Named, ObjectMeta
+from controller.api.number import IntOrPercent, is_well_formed, scaled
+from controller.api.selector import LabelSelector, Matcher, parse
+from controller.api.wellknown import GROUP
+
+JOB_KIND = "ImagePullJob"
+
+ALWAYS = "Always"
+NEVER = "Never"
+TIMEOUT_SECONDS = 600
+BACKOFF_LIMIT = 3
+PARALLELISM = 1
+
+
+class NodeSelector(LabelSelector):
+    """Which nodes: these, or those with such labels."""
+
+    names: tuple[str, ...] | None = None
+
+
+class PullPolicy(View):
+    timeout_seconds: int | None = None
+    backoff_limit: int | None = None
+
+
+class CompletionPolicy(View):
+    type: str = ALWAYS
+    active_deadline_seconds: int | None = None
+    ttl_seconds_after_finished: int | None = None
+
+
+class SandboxConfig(View):
+    """For runtimes and image accelerators that look at a pod's labels and annotations."""
+
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class ImagePullJobSpec(View):
+    image: str
+    pull_secrets: tuple[str, ...] | None = None
+    selector: NodeSelector | None = None
+    pod_selector: LabelSelector | None = None
+    """Nodes that have such a pod of the job's namespace, instead of `selector`."""
+    parallelism: IntOrPercent | None = None
+    pull_policy: PullPolicy = PullPolicy()
+    completion_policy: CompletionPolicy = CompletionPolicy()
+    image_pull_policy: str = ""
+    sandbox_config: SandboxConfig = SandboxConfig()
+
+    @property
+    def timeout(self) -> int:
+        """Seconds for one attempt on one node."""
+        asked = self.pull_policy.timeout_seconds
+        return TIMEOUT_SECONDS if asked is None else asked
+
+    @property
+    def retries(self) -> int:
+        asked = self.pull_policy.backoff_limit
+        return BACKOFF_LIMIT if asked is None else asked
+
+    @property
+    def keeps_on(self) -> bool:
+        """It never completes: nodes that come later get the image too."""
+        return self.completion_policy.type == NEVER
+
+    @property
+    def asks_registry(self) -> bool:
+        """A node that has the image already asks the registry whether there is a newer one."""
+        return self.image_pull_policy == ALWAYS
+
+    def at_once(self, nodes: int) -> int:
+        """On how many of so many nodes it is pulled at a time."""
+        return scaled(PARALLELISM if self.parallelism is None else self.parallelism, nodes, round_up=True)
+
+
+class ImagePullJobStatus(View):
+    desired: int = 0
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    failed_nodes: tuple[str, ...] | None = None
+    message: str = ""
+    start_time: str | None = None
+    completion_time: str | None = None
+
+
+class ImagePullJobView(View):
+    """A job as the API server sends it."""
+
+    metadata: ObjectMeta
+    spec: ImagePullJobSpec
+    status: ImagePullJobStatus | None = None
+
+
+class ImagePullJob(Named):
+    """A job as it is cached."""
+
+    generation: int
+    dying: bool
+    spec: ImagePullJobSpec
+    status: ImagePullJobStatus | None
+    """None until somebody has written one."""
+    matches: Matcher
+    """Whether a node of such labels is chosen by `selector`, names apart."""
+
+
+def project(view: ImagePullJobView) -> ImagePullJob:
+    """Raises ValueError where nobody can tell what is wanted."""
+    meta, spec = view.metadata, view.spec
+    if spec.parallelism is not None and not is_well_formed(spec.parallelism):
+        raise ValueError(f"parallelism {spec.parallelism!r} is neither a whole number nor a percentage")
+    return ImagePullJob(
+        namespace=intern(meta.namespace),
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        generation=meta.generation,
+        dying=meta.deletion_timestamp is not None,
+        spec=spec,
+        status=view.status,
+        matches=parse(spec.selector or LabelSelector()),
+    )
+
+
+class JobRef(Value):
+    """The job that a pod belongs to."""
+
+    name: str
+    uid: str
+
+
+def job_of(meta: ObjectMeta) -> JobRef | None:
+    for owner in meta.owner_references or ():
+        if owner.controller and owner.kind == JOB_KIND and owner.group == GROUP:
+            return JobRef(name=owner.name, uid=intern(owner.uid))
+    return None

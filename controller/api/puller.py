@@ -1,0 +1,136 @@
+"""Puller pods: what each tells about the one image that it is there for.
+
+A puller runs nothing: its command does not exist. So the kubelet pulls the image, makes the container and cannot
+start it, and that is how it should end.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from sys import intern
+from typing import Final
+
+import msgspec
+
+from controller.api.base import View
+from controller.api.gates import PodCondition
+from controller.api.image_pull_job import job_of
+from controller.api.meta import Named, ObjectMeta
+from controller.api.pod import PodSpecView, target_node
+from controller.api.text import LONGEST_ITEM, shortened
+
+PULLER_LABEL: Final = "kruise-ds/image-pull-job"
+"""On every puller: the uid of its job."""
+CONTAINER: Final = "pull"
+
+NOT_PULLED: Final = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "ErrImageNeverPull",
+        "ImageInspectError",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+    }
+)
+PULLED: Final = frozenset(
+    {
+        "RunContainerError",
+        "CreateContainerError",
+        "CreateContainerConfigError",
+        "PreCreateHookError",
+        "CrashLoopBackOff",
+    }
+)
+"""What the kubelet waits with once the image is there; an image without any program waits so for ever."""
+LOST: Final = "ContainerStatusUnknown"
+"""The reason of an end that nobody has seen."""
+
+
+class Pulling(StrEnum):
+    UNDERWAY = "pulling"
+    DONE = "pulled"
+    FAILED = "failed"
+
+
+class _Reason(View):
+    reason: str = ""
+    message: str = ""
+
+
+class _State(View):
+    waiting: _Reason | None = None
+    terminated: _Reason | None = None
+
+
+class _ContainerStatus(View):
+    name: str = ""
+    image_id: str = msgspec.field(default="", name="imageID")
+    state: _State = _State()
+    last_state: _State = _State()
+
+
+class _PodStatus(View):
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    conditions: tuple[PodCondition, ...] | None = None
+    container_statuses: tuple[_ContainerStatus, ...] | None = None
+
+
+class PullerView(View):
+    metadata: ObjectMeta
+    spec: PodSpecView = PodSpecView()
+    status: _PodStatus = _PodStatus()
+
+
+class Puller(Named):
+    """A puller as it is cached."""
+
+    job: str
+    """Name of its job, in its own namespace."""
+    job_uid: str
+    node: str
+    dying: bool
+    state: Pulling
+    why: str
+    """What is wrong, as far as anything is, in the kubelet's words or the scheduler's."""
+
+
+def project(view: PullerView) -> Puller | None:
+    meta, owner = view.metadata, job_of(view.metadata)
+    if owner is None:
+        return None
+    state, why = _progress(view.status)
+    return Puller(
+        namespace=intern(meta.namespace),
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        job=owner.name,
+        job_uid=owner.uid,
+        node=intern(target_node(view.spec)),
+        dying=meta.deletion_timestamp is not None,
+        state=state,
+        why=shortened(why, LONGEST_ITEM),
+    )
+
+
+def _progress(status: _PodStatus) -> tuple[Pulling, str]:
+    one = next((one for one in status.container_statuses or () if one.name == CONTAINER), _ContainerStatus())
+    waiting = one.state.waiting or _Reason()
+    ended = one.state.terminated or one.last_state.terminated
+    if one.image_id or waiting.reason in PULLED or (ended is not None and ended.reason != LOST):
+        return Pulling.DONE, ""
+    if waiting.reason in NOT_PULLED:
+        return Pulling.FAILED, _words(waiting.reason, waiting.message)
+    if status.phase in ("Failed", "Succeeded"):
+        return Pulling.FAILED, _words(status.reason or "the pod ended", status.message)
+    unscheduled = any(one.type == "PodScheduled" and one.status == "False" for one in status.conditions or ())
+    return Pulling.UNDERWAY, "the scheduler has not bound the pod" if unscheduled else ""
+
+
+def _words(reason: str, message: str) -> str:
+    line = " ".join(message.split())
+    return f"{reason}: {line}" if line else reason

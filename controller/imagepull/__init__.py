@@ -1,0 +1,13 @@
+"""Images on nodes before a pod needs them, without an agent there: ImagePullJobs, carried out by puller pods.
+
+    triggers    from a change to the key of a job
+    reconcile   one pass over one job: what is there, what should be done, do it, say how it stands
+    plan        world in, plan out: the only place with an opinion; pure
+    memory      what is known of a job and written down nowhere: how each node did
+    pod         the puller
+    parts       all of it, made and run; only where the feature gate is on
+
+How a node did is remembered by the process alone. Who leads next asks the nodes: one whose kubelet tells of the image
+has it, one in `status.failedNodes` has failed, and every other one gets another puller, which pulls nothing where the
+image is there and is gone in a second or two.
+"""

@@ -1,0 +1,114 @@
+"""The writes of a pass, each guarded, and what their answers teach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import assert_never
+
+import msgspec
+
+from controller.api import patch
+from controller.api.base import JSONObject
+from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus
+from controller.api.meta import Key, Ref
+from controller.api.wellknown import FAILED_CREATE
+from controller.imagepull import pod
+from controller.imagepull.memory import STATUS, Memory
+from controller.imagepull.world import Action, DeleteJob, EndPuller, StartPuller
+from controller.kube.client import Client
+from controller.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from controller.kube.kinds import IMAGE_PULL_JOBS, PULLERS
+from controller.planner.actions import Note
+from controller.runtime.clock import elapsed
+from controller.runtime.freshness import Ledger
+from controller.runtime.workers import Work
+
+
+class CarryingOut:
+    def __init__(self, client: Client, ledger: Ledger, key: Key, memory: Memory, say: Callable[[Note], None]) -> None:
+        self._client, self._ledger, self._key, self._memory, self._say = client, ledger, key, memory, say
+
+    def begin(self, action: Action, job: ImagePullJob | None = None) -> Work:
+        """`job` is needed for what is made for it."""
+        match action:
+            case StartPuller(node=node):
+                assert job is not None
+                return self._in_place(node, partial(self._start, job, node))
+            case EndPuller(pod=ref):
+                return self._in_place(ref.uid, partial(self._end, ref))
+            case DeleteJob(job=ref):
+                return self._in_place(ref.uid, partial(self._delete_job, ref))
+            case _:
+                assert_never(action)
+
+    def begin_status(self, job: ImagePullJob, before: ImagePullJobStatus | None, wanted: ImagePullJobStatus) -> Work:
+        return self._in_place(STATUS, partial(self._write_status, job, before, wanted))
+
+    def _in_place(self, place: str, write: Work) -> Work:
+        memory = self._memory
+        memory.awaited.add(place)
+
+        async def work() -> None:
+            try:
+                await write()
+            except ApiError as error:
+                memory.places.failed(place, elapsed())
+                memory.errors.append(error)
+            else:
+                memory.places.went_well(place)
+            finally:
+                memory.awaited.discard(place)
+
+        return work
+
+    async def _start(self, job: ImagePullJob, node: str) -> None:
+        name = pod.pod_name(job, node)
+        try:
+            written = await self._client.create(PULLERS, job.namespace, pod.body(job, node), name=name)
+        except ApiError as error:
+            if not isinstance(error, AlreadyExists) and not error.is_terminating_namespace:
+                self._memory.refused(str(error), elapsed())
+                self._say(Note(warning=True, reason=FAILED_CREATE, message=f"Error creating: {error.message}"))
+            raise
+        self._memory.accepted()
+        self._ledger.wrote(str(self._key), PULLERS.name, written.version, elapsed())
+
+    async def _end(self, ref: Ref) -> None:
+        try:
+            deleted = await self._client.delete(PULLERS, ref)
+        except (NotFound, Conflict):
+            return  # somebody was quicker
+        self._ledger.deleted(str(self._key), ref.uid, elapsed(), deleted.version)
+
+    async def _delete_job(self, ref: Ref) -> None:
+        """As it was when it was decided: not one that was edited since."""
+        try:
+            await self._client.delete(IMAGE_PULL_JOBS, ref, version=ref.version, propagation="Background")
+        except NotFound:
+            return
+
+    async def _write_status(
+        self, job: ImagePullJob, before: ImagePullJobStatus | None, wanted: ImagePullJobStatus
+    ) -> None:
+        operations = patch.guarded_by_uid(job.uid, *_changes(before, wanted))
+        try:
+            written = await self._client.apart().patch(IMAGE_PULL_JOBS, job.ref, operations, sub="status")
+        except (NotFound, Conflict):
+            return  # it is gone
+        self._memory.wrote = (written.version, wanted)
+
+
+def _changes(before: ImagePullJobStatus | None, wanted: ImagePullJobStatus) -> list[JSONObject]:
+    """Only we write it, so the uid is guard enough."""
+    after = _fields(wanted)
+    if before is None:
+        return [patch.add(after, "status")]
+    old = _fields(before)
+    gone = [patch.remove("status", name) for name in old if name not in after]
+    return [patch.add(value, "status", name) for name, value in after.items() if old.get(name) != value] + gone
+
+
+def _fields(status: ImagePullJobStatus) -> JSONObject:
+    found: JSONObject = msgspec.to_builtins(status)
+    return {name: value for name, value in found.items() if value is not None}

@@ -1,0 +1,91 @@
+"""What is known of a job between two passes and written down nowhere. Lost with the process; see the package."""
+
+from __future__ import annotations
+
+from math import inf
+
+import msgspec
+
+from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus
+from controller.api.puller import Puller
+from controller.daemonset.places import Places
+from controller.imagepull.targets import Targets
+from controller.imagepull.world import PULLED, Plan, Try
+from controller.kube.errors import ApiError
+from controller.kube.throttle import CEILING
+from controller.runtime.backoff import Backoff
+
+FAILED_BEFORE = "it failed before this controller began"
+STATUS = "status"
+"""The place of the job's own writes."""
+
+
+class Memory(msgspec.Struct):
+    uid: str
+    settled: dict[str, str] = msgspec.field(default_factory=dict)
+    tries: dict[str, Try] = msgspec.field(default_factory=dict)
+    since: dict[str, float] = msgspec.field(default_factory=dict)
+    targets: Targets = Targets()
+    chosen_at: tuple[object, ...] = ()
+    """What the targets were worked out from."""
+    pods_listed: float = -inf
+    with_pods: frozenset[str] | None = None
+    silent_since: float = inf
+    awaited: set[str] = msgspec.field(default_factory=set)
+    places: Places = msgspec.field(default_factory=Places)
+    errors: list[ApiError] = msgspec.field(default_factory=list)
+    """Of the pass that goes on."""
+    crash: Exception | None = None
+    trouble: str = ""
+    rests_until: float = -inf
+    rest: Backoff = msgspec.field(default_factory=lambda: Backoff(1.0, 300.0))
+    wrote: tuple[str, ImagePullJobStatus] | None = None
+    """The status that the server has stored last, and the version of the job with it."""
+
+    def choose(self, targets: Targets, chosen_at: tuple[object, ...]) -> None:
+        """These are the nodes now: nothing is remembered of others."""
+        kept = set(targets.nodes)
+        self.targets, self.chosen_at = targets, chosen_at
+        self.settled = {node: how for node, how in self.settled.items() if node in kept}
+        self.settled |= dict.fromkeys(targets.having, PULLED)
+        self.tries = {node: tried for node, tried in self.tries.items() if node in kept}
+
+    def clear(self) -> None:
+        """The job is over: nobody asks any more."""
+        self.settled, self.tries, self.targets, self.chosen_at = {}, {}, Targets(), ()
+
+    def latest_status(self, job: ImagePullJob) -> ImagePullJobStatus | None:
+        """The cache may not show our last one yet."""
+        if self.wrote is not None and self.wrote[0].isdigit() and int(self.wrote[0]) > int(job.version or 0):
+            return self.wrote[1]
+        return job.status
+
+    def see(self, pullers: tuple[Puller, ...], moment: float) -> None:
+        self.since = {one.uid: self.since.get(one.uid, moment) for one in pullers}
+
+    def learn(self, decided: Plan, moment: float) -> None:
+        self.settled |= decided.settled
+        self.tries |= decided.tries
+        for node in decided.settled:
+            self.tries.pop(node, None)
+        self.silent_since = min(self.silent_since, moment) if decided.only_silent else inf
+
+    def room(self, moment: float) -> int:
+        """How many pullers may be made now: where the last one was refused, one to find out whether it still is."""
+        if self.rests_until > moment:
+            return 0
+        return 1 if self.trouble else CEILING
+
+    def refused(self, why: str, moment: float) -> None:
+        self.trouble = why
+        self.rests_until = moment + self.rest.next()
+
+    def accepted(self) -> None:
+        self.trouble = ""
+        self.rest.reset()
+
+
+def begin(job: ImagePullJob) -> Memory:
+    """For a job that this process has not looked at before."""
+    known = job.status.failed_nodes if job.status is not None else None
+    return Memory(uid=job.uid, settled=dict.fromkeys(known or (), FAILED_BEFORE))

@@ -1,0 +1,70 @@
+"""What the pullers tell: who has the image now, where pulling has failed, and which pullers are of no more use."""
+
+from __future__ import annotations
+
+from controller.api.puller import Puller, Pulling
+from controller.imagepull.world import PULLED, EndPuller, Try, World, may_end
+from controller.planner.actions import Note
+
+FIRST_WAIT = 1.0
+LONGEST_WAIT = 30.0
+"""Seconds between two attempts on one node, doubling."""
+HOPELESS = "InvalidImageName"
+"""Is the same on every node and for ever."""
+IMAGE_PULL_FAILED = "ImagePullFailed"
+
+
+class News:
+    """What the pullers tell."""
+
+    def __init__(self, world: World) -> None:
+        self.settled: dict[str, str] = {}
+        self.tries: dict[str, Try] = {}
+        self.active: set[str] = set()
+        """Nodes whose puller is to go on."""
+        self.ends: list[EndPuller] = []
+        self.timeouts: list[float] = []
+        self._world = world
+        wanted = set(world.nodes) if world.pullers else set()
+        for puller in world.pullers:
+            goes_on = puller.node in wanted and puller.job_uid == world.job.uid and self._goes_on(puller)
+            if goes_on:
+                self.active.add(puller.node)
+            elif may_end(world, puller):
+                self.ends.append(EndPuller(pod=puller.ref))
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        failed = ((node, why) for node, why in self.settled.items() if why)
+        return tuple(Note(warning=True, reason=IMAGE_PULL_FAILED, message=f"{node}: {why}") for node, why in failed)
+
+    def _goes_on(self, puller: Puller) -> bool:
+        world, node = self._world, puller.node
+        if node in world.settled or puller.dying or puller.uid in world.awaited:
+            return False
+        if puller.state is Pulling.DONE:
+            self.settled[node] = PULLED
+            return False
+        if puller.state is Pulling.FAILED:
+            self._failed(puller, puller.why)
+            return False
+        if node in world.silent:
+            return False  # it holds up nobody; there will be another one when the node is back
+        timeout = world.job.spec.timeout
+        until = world.since.get(puller.uid, world.moment) + timeout
+        if until > world.moment:
+            self.timeouts.append(until)
+            return True
+        self._failed(puller, f"not pulled within {timeout} s" + (f": {puller.why}" if puller.why else ""))
+        return False
+
+    def _failed(self, puller: Puller, why: str) -> None:
+        known = self._world.tries.get(puller.node)
+        if known is not None and known.puller == puller.uid:
+            return  # it is told already, and its puller could not be deleted yet
+        failures = 1 + (known.failures if known is not None else 0)
+        if failures > self._world.job.spec.retries or why.startswith(HOPELESS):
+            self.settled[puller.node] = why
+            return
+        wait = min(FIRST_WAIT * 2 ** (failures - 1), LONGEST_WAIT)
+        self.tries[puller.node] = Try(failures=failures, due=self._world.moment + wait, why=why, puller=puller.uid)

@@ -1,0 +1,78 @@
+"""All that carries out ImagePullJobs, introduced to each other; it runs inside the scopes of `app`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from controller.api.image_pull_job import ImagePullJob
+from controller.api.meta import Key
+from controller.api.node import Node
+from controller.api.puller import Puller
+from controller.imagepull.caches import Caches
+from controller.imagepull.reconcile import Reconciler, Watchers
+from controller.imagepull.triggers import Triggers
+from controller.kube.client import Client
+from controller.runtime.clock import Clock
+from controller.runtime.pacing import Pacer, Urgency
+from controller.runtime.store import Store, open_scoped_store
+from controller.runtime.workers import Pass, workers
+from controller.runtime.workqueue import WorkQueue
+
+WORKERS = 1
+"""A pass that waits for answers is in nobody's way, and deciding takes a millisecond."""
+DRAIN_SECONDS = 1.0
+"""Names and owners make it safe to leave a write unanswered."""
+
+
+class ImagePulls:
+    """Stores, queue and triggers exist at once; who fills the caches tells the triggers."""
+
+    def __init__(
+        self,
+        client: Client,
+        namespaces: Sequence[str],
+        nodes: Store[Node],
+        clock: Clock,
+        watchers: Watchers,
+        *,
+        job_gone: Callable[[str], None],
+        on_pass: Callable[[Pass[Key]], None],
+    ) -> None:
+        self.jobs = open_scoped_store(ImagePullJob, namespaces)
+        self.pullers = open_scoped_store(Puller, namespaces)
+        self.caches = Caches(self.jobs[1], self.pullers[1], nodes)
+        self.queue: WorkQueue[Key] = WorkQueue()
+        self._pacer: Pacer[Key] = Pacer()
+        self._handle = Reconciler(client, self.caches, clock, self._pacer, watchers)
+        self._on_pass, self._began = on_pass, False
+        self.triggers = Triggers(self.caches, self._enqueue, job_gone=job_gone, node_gone=self._handle.node_gone)
+
+    @asynccontextmanager
+    async def working(self, caught_up: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+        """Carry out jobs while the block runs, from when the caches are `caught_up`: that may be never, where the
+        kind is not installed or may not be read, and nobody waits for it.
+        """
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(self._work(caught_up, stop), name="image-pulls")
+            yield
+            stop.set()
+            if not self._began:
+                task.cancel()
+
+    async def _work(self, caught_up: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
+        await caught_up()
+        self._began = True
+        for job in self.caches.jobs.values():
+            self.queue.add(job.key, "start")
+        for puller in self.caches.pullers.values():
+            self.queue.add(Key(puller.namespace, puller.job), "start")
+        async with workers(
+            WORKERS, self.queue, self._handle, on_outcome=self._on_pass, drain=DRAIN_SECONDS, name="puller"
+        ):
+            await stop.wait()
+
+    def _enqueue(self, key: Key, urgency: Urgency, reason: str) -> None:
+        self.queue.add_after(key, self._pacer.delay(key, urgency, asyncio.get_running_loop().time()), reason)

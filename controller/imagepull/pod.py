@@ -1,0 +1,90 @@
+"""The puller: a pod that makes the kubelet of one node pull one image, and does nothing else.
+
+It satisfies the Pod Security Standard "restricted". It goes to whatever node it is aimed at, so it tolerates every
+taint; it is no reason to keep a node, and nothing is injected into it. With no grace it is gone as soon as it is
+deleted, also from a node that does not answer: nothing of it has ever run.
+"""
+
+from __future__ import annotations
+
+from controller.api.base import JSON, JSONObject
+from controller.api.image_pull_job import ALWAYS, JOB_KIND, ImagePullJob
+from controller.api.puller import CONTAINER, PULLER_LABEL
+from controller.api.revision import short_hash
+from controller.api.wellknown import API_VERSION
+
+NO_COMMAND = "/kruise-ds/only-pulls-the-image"
+"""It must exist in no image."""
+_MAX_BASE = 54
+"""Characters of the job's name that go into the pod's, so that the whole still is a host name (63)."""
+_NOBODY = 65534
+_LABELS: JSONObject = {"app.kubernetes.io/managed-by": "kruise-ds", "sidecar.istio.io/inject": "false"}
+_ANNOTATIONS: JSONObject = {
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "true",
+    "linkerd.io/inject": "disabled",
+}
+
+
+def pod_name(job: ImagePullJob, node: str) -> str:
+    """Always the same for a job and a node: a create that is repeated is refused."""
+    return f"{job.name[:_MAX_BASE].rstrip('.-')}-{short_hash(job.uid, node, length=8)}"
+
+
+def body(job: ImagePullJob, node: str) -> JSONObject:
+    config = job.spec.sandbox_config
+    secrets: list[JSON] = [{"name": name} for name in job.spec.pull_secrets or ()]
+    owner: JSONObject = {
+        "apiVersion": API_VERSION,
+        "kind": JOB_KIND,
+        "name": job.name,
+        "uid": job.uid,
+        "controller": True,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": pod_name(job, node),
+            "namespace": job.namespace,
+            "labels": {**(config.labels or {}), **_LABELS, PULLER_LABEL: job.uid},
+            "annotations": {**(config.annotations or {}), **_ANNOTATIONS},
+            "ownerReferences": [owner],
+        },
+        "spec": {
+            "affinity": _only(node),
+            "tolerations": [{"operator": "Exists"}],
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 0,
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": _NOBODY,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            **({"imagePullSecrets": secrets} if secrets else {}),
+            "containers": [
+                {
+                    "name": CONTAINER,
+                    "image": job.spec.image,
+                    "imagePullPolicy": ALWAYS if job.spec.asks_registry else "IfNotPresent",
+                    "command": [NO_COMMAND],
+                    "resources": {
+                        "requests": {"cpu": "1m", "memory": "1Mi"},
+                        "limits": {"cpu": "100m", "memory": "32Mi"},  # some namespaces take no pod without
+                    },
+                    "securityContext": {
+                        "allowPrivilegeEscalation": False,
+                        "readOnlyRootFilesystem": True,
+                        "capabilities": {"drop": ["ALL"]},
+                    },
+                }
+            ],
+        },
+    }
+
+
+def _only(node: str) -> JSONObject:
+    field: JSONObject = {"key": "metadata.name", "operator": "In", "values": [node]}
+    terms: JSONObject = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}

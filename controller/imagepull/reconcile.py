@@ -1,0 +1,231 @@
+"""One pass over one job: what is there, what should be done, do it, say how it stands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import inf
+from time import perf_counter
+from typing import Literal
+
+import msgspec
+
+from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus
+from controller.api.meta import Key
+from controller.imagepull.caches import Caches
+from controller.imagepull.carrying_out import CarryingOut
+from controller.imagepull.memory import STATUS, Memory, begin
+from controller.imagepull.plan import plan
+from controller.imagepull.pods import nodes_of_pods
+from controller.imagepull.targets import targets
+from controller.imagepull.world import EndPuller, Plan, World
+from controller.kube.client import Client
+from controller.kube.errors import ApiError
+from controller.kube.throttle import CEILING
+from controller.planner.actions import Note
+from controller.runtime.clock import Clock, elapsed
+from controller.runtime.freshness import PODS, STALE_WARNING, Ledger, Stale
+from controller.runtime.pacing import Pacer, StatusPacer
+from controller.runtime.workers import ComeBack, Done, Outcome, Retry, Turn, Work, ended_with
+from controller.runtime.workqueue import Taken
+
+AT_ONCE = 0.001
+LOOK_AGAIN_SECONDS = 1.0
+"""How long a stale pass waits for the event that makes it fresh before it looks by itself."""
+PATIENCE = 2.0
+"""Seconds for which a pass waits for a server that says nothing. What is not answered by then is left to itself."""
+PODS_LISTED_SECONDS = 30.0
+"""How old the list of the pods that a podSelector chooses may get."""
+
+
+class Watchers(msgspec.Struct, frozen=True):
+    """All are called synchronously and must not raise."""
+
+    say: Callable[[ImagePullJob, Note], None]
+    on_result: Callable[[Literal["pulled", "failed"]], None]
+    """One attempt on one node has ended."""
+    on_stale: Callable[[Key, Stale], None]
+    on_overdue: Callable[[Key, Stale], None]
+    """The same, after 30 seconds: the pullers are listed again."""
+
+
+class Reconciler:
+    def __init__(self, client: Client, caches: Caches, clock: Clock, pacer: Pacer[Key], watchers: Watchers) -> None:
+        self._client, self._caches, self._clock, self._pacer = client, caches, clock, pacer
+        self._watchers, self._ledger = watchers, Ledger()
+        self._memories: dict[Key, Memory] = {}
+        self._statuses: StatusPacer[Key] = StatusPacer()
+
+    async def __call__(self, taken: Taken[Key], turn: Turn) -> Outcome:
+        key = taken.key
+        job = self._caches.jobs.get(key)
+        memory = self._memory_of(key, job)
+        if (crash := memory.crash) is not None:
+            memory.crash = None
+            raise crash
+        if self._is_stale(key):
+            return ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
+        turn.only_waits()
+        try:
+            await self._list_pods(job, memory)
+        except ApiError as error:
+            if memory.with_pods is None:
+                return Retry(error, error.retry_after or 0.0)
+            memory.pods_listed = elapsed()  # the older list serves
+        await self._caches.whole()
+        if self._caches.jobs.get(key) is not job:
+            return ComeBack(AT_ONCE, "changed before anything was decided")
+        if job is None:
+            return await self._clear_up(key, memory, turn)
+        self._pacer.began(key)
+        began = perf_counter()
+        decided = self._decide(job, memory)
+        cost = perf_counter() - began
+        try:
+            return await self._do(job, memory, decided, turn)
+        finally:
+            self._pacer.passed(key, cost, asyncio.get_running_loop().time())
+
+    def node_gone(self, name: str) -> None:
+        """Another one of that name has none of its images."""
+        for memory in self._memories.values():
+            memory.settled.pop(name, None)
+            memory.tries.pop(name, None)
+
+    def _memory_of(self, key: Key, job: ImagePullJob | None) -> Memory:
+        known = self._memories.get(key)
+        if known is None or (job is not None and known.uid != job.uid):
+            known = self._memories[key] = begin(job) if job is not None else Memory(uid="")
+        return known
+
+    def _is_stale(self, key: Key) -> bool:
+        reached = {PODS: self._caches.pullers.reach_in(key.namespace)}
+        alive = {puller.uid for puller in self._caches.pullers_of(key) if not puller.dying}
+        stale = self._ledger.check(str(key), reached, alive.__contains__, elapsed())
+        if stale is None:
+            return False
+        self._watchers.on_stale(key, stale)
+        if elapsed() - stale.since > STALE_WARNING:
+            self._ledger.forget(str(key))  # names and guards keep a pass from doing harm
+            self._watchers.on_overdue(key, stale)
+        return True
+
+    async def _list_pods(self, job: ImagePullJob | None, memory: Memory) -> None:
+        if job is None or job.spec.pod_selector is None or _is_over(job, memory):
+            return
+        if memory.with_pods is None or elapsed() - memory.pods_listed >= PODS_LISTED_SECONDS:
+            found = await nodes_of_pods(self._client, job.namespace, job.spec.pod_selector)
+            memory.with_pods, memory.pods_listed = found, elapsed()
+
+    def _decide(self, job: ImagePullJob, memory: Memory) -> Plan:
+        caches, moment = self._caches, elapsed()
+        chosen_at = (caches.fleet, job.generation, memory.with_pods)
+        if _is_over(job, memory):
+            memory.clear()
+        elif memory.chosen_at != chosen_at:
+            memory.choose(targets(job, caches.nodes.values(), memory.with_pods), chosen_at)
+        pullers = caches.pullers_of(job.key)
+        memory.see(pullers, moment)
+        held_back = memory.places.held_back(moment)
+        decided = plan(
+            World(
+                job=job,
+                status=memory.latest_status(job) or ImagePullJobStatus(),
+                nodes=memory.targets.nodes,
+                silent=memory.targets.silent,
+                settled=memory.settled,
+                tries=memory.tries,
+                pullers=pullers,
+                since=memory.since,
+                awaited=memory.awaited,
+                failing=memory.places.failing,
+                held_back=held_back,
+                silent_since=memory.silent_since,
+                room=memory.room(moment),
+                trouble=memory.trouble,
+                now=self._clock(),
+                moment=moment,
+            )
+        )
+        memory.learn(decided, moment)
+        return decided
+
+    async def _do(self, job: ImagePullJob, memory: Memory, decided: Plan, turn: Turn) -> Outcome:
+        for how in decided.settled.values():
+            self._watchers.on_result("failed" if how else "pulled")
+        for _ in decided.tries:
+            self._watchers.on_result("failed")
+        for note in decided.notes:
+            self._watchers.say(job, note)
+        hands = CarryingOut(self._client.apart(), self._ledger, job.key, memory, partial(self._watchers.say, job))
+        room = max(CEILING - len(memory.awaited), 0)
+        await self._wait(memory, turn, [hands.begin(action, job) for action in decided.actions[:room]])
+        later = await self._settle_status(job, memory, decided.status, turn, hands)
+        moment = elapsed()
+        wakes = [decided.wake_at, later, memory.rests_until, *memory.places.held_back(moment).values()]
+        if job.spec.pod_selector is not None and not _is_over(job, memory):
+            wakes.append(memory.pods_listed + PODS_LISTED_SECONDS)
+        if len(decided.actions) > room:
+            wakes.append(moment + AT_ONCE)
+        return _outcome(memory, min((at for at in wakes if at > moment), default=inf) - moment)
+
+    async def _clear_up(self, key: Key, memory: Memory, turn: Turn) -> Outcome:
+        """The job is gone. The garbage collector sees to its pods too, where one runs."""
+        pullers = self._caches.pullers_of(key)
+        if not pullers and not memory.awaited:
+            self._memories.pop(key, None)
+            self._pacer.forget(key)
+            self._statuses.forget(key)
+            self._ledger.forget(str(key))
+            return Done()
+        hands = CarryingOut(self._client.apart(), self._ledger, key, memory, lambda note: None)
+        held_back = memory.places.held_back(elapsed())
+        ends = [one for one in pullers if not one.dying and one.uid not in {*memory.awaited, *held_back}]
+        await self._wait(memory, turn, [hands.begin(EndPuller(pod=one.ref)) for one in ends[:CEILING]])
+        return _outcome(memory, AT_ONCE if len(ends) > CEILING else min(held_back.values(), default=inf) - elapsed())
+
+    async def _settle_status(
+        self, job: ImagePullJob, memory: Memory, wanted: ImagePullJobStatus, turn: Turn, hands: CarryingOut
+    ) -> float:
+        """Returns when the rest may be written, `inf` where nothing is left to write."""
+        before = memory.latest_status(job)
+        if wanted == before or STATUS in memory.awaited or job.dying:
+            return inf
+        now = elapsed()
+        urgent = before is None or wanted.completion_time != before.completion_time
+        if (delay := self._statuses.delay(job.key, now, urgent=urgent)) > 0:
+            return now + delay
+        self._statuses.wrote(job.key, now)
+        await self._wait(memory, turn, [hands.begin_status(job, before, wanted)])
+        return inf
+
+    async def _wait(self, memory: Memory, turn: Turn, works: Sequence[Work]) -> None:
+        """Each write on its own. What is not answered in time wakes the key when it is."""
+        tasks = [turn.begin(work) for work in works]
+        if not tasks:
+            return
+        await asyncio.wait(tasks, timeout=PATIENCE)
+
+        def over(task: asyncio.Task[Exception | None]) -> None:
+            memory.crash = memory.crash or ended_with(task)
+            turn.wake("answered at last")
+
+        for task in tasks:
+            if not task.done():
+                task.add_done_callback(over)
+            elif (crash := task.result()) is not None:
+                raise crash
+
+
+def _is_over(job: ImagePullJob, memory: Memory) -> bool:
+    status = memory.latest_status(job)
+    return job.dying or (status is not None and status.completion_time is not None)
+
+
+def _outcome(memory: Memory, after: float) -> Outcome:
+    errors, memory.errors = memory.errors, []
+    due = None if after == inf else max(after, AT_ONCE)
+    if errors:
+        return Retry(errors[0], errors[0].retry_after or 0.0, due)
+    return Done() if due is None else ComeBack(due, "time passed")

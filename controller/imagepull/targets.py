@@ -1,0 +1,40 @@
+"""The nodes of a job, in the order of their turn: that of updates, descending by name. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from controller.api.base import Value
+from controller.api.image import canonical
+from controller.api.image_pull_job import ImagePullJob
+from controller.api.node import Node
+
+VIRTUAL = ("type", "virtual-kubelet")
+"""Label of nodes behind which is no machine that could keep an image."""
+
+
+class Targets(Value, gc=True):
+    nodes: Sequence[str] = ()
+    silent: Collection[str] = frozenset()
+    """On which nothing starts now."""
+    having: Collection[str] = frozenset()
+    """Whose kubelet tells of the image already."""
+
+
+def targets(job: ImagePullJob, nodes: Iterable[Node], with_pods: Collection[str] | None) -> Targets:
+    """`with_pods`: the nodes of the pods that the job's podSelector chooses, where it has one."""
+    key, value = VIRTUAL
+    names = set(with_pods) if with_pods is not None else None
+    if names is None and job.spec.selector is not None and job.spec.selector.names:
+        names = set(job.spec.selector.names)
+    chosen = [
+        node
+        for node in nodes
+        if (names is None or node.name in names) and job.matches(node.labels) and node.labels.get(key) != value
+    ]
+    image = canonical(job.spec.image)
+    return Targets(
+        nodes=sorted((node.name for node in chosen), reverse=True),
+        silent=frozenset(node.name for node in chosen if node.silent),
+        having=frozenset(node.name for node in chosen if not job.spec.asks_registry and image in node.images),
+    )

@@ -1,0 +1,53 @@
+"""From a change in a store to the jobs that have to be looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from controller.api.image_pull_job import ImagePullJob
+from controller.api.meta import Key
+from controller.api.node import Node
+from controller.api.puller import Puller
+from controller.imagepull.caches import Caches
+from controller.runtime.pacing import Urgency
+from controller.runtime.store import Change
+
+
+class Triggers:
+    def __init__(
+        self,
+        caches: Caches,
+        enqueue: Callable[[Key, Urgency, str], None],
+        *,
+        job_gone: Callable[[str], None],
+        node_gone: Callable[[str], None],
+    ) -> None:
+        """`job_gone` is told a uid, `node_gone` a name."""
+        self._caches, self._enqueue, self._job_gone, self._node_gone = caches, enqueue, job_gone, node_gone
+
+    def on_job(self, change: Change[ImagePullJob]) -> None:
+        old, new = change.old, change.new
+        if old is not None and new is None:
+            self._job_gone(old.uid)
+        same_wish = old is not None and new is not None and (old.generation, old.dying) == (new.generation, new.dying)
+        self._enqueue(change.key, "lazy" if same_wish else "urgent", "job changed")
+
+    def on_puller(self, change: Change[Puller]) -> None:
+        puller = change.new or change.old
+        if puller is not None:
+            self._enqueue(Key(puller.namespace, puller.job), "soon", f"puller {puller.name} changed")
+
+    def on_node(self, change: Change[Node]) -> None:
+        old, new = change.old, change.new
+        if old is not None and new is not None and old.same_placement(new):
+            return
+        self._caches.fleet += 1
+        if new is None:
+            self._node_gone(change.key.name)
+        for job in self._caches.jobs.values():
+            if job.status is None or job.status.completion_time is None:
+                self._enqueue(job.key, "lazy", f"node {change.key.name} changed")
+
+    def on_server_back(self) -> None:
+        for job in self._caches.jobs.values():
+            self._enqueue(job.key, "urgent", "server back")

@@ -1,0 +1,91 @@
+"""What is decided from, and what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from math import inf
+from typing import TypeAlias
+
+from controller.api.base import Value
+from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus
+from controller.api.meta import Ref
+from controller.api.puller import Puller
+from controller.planner.actions import Note
+
+PULLED = ""
+"""How a node did that has the image; all else are the words of a failure."""
+
+
+class Try(Value):
+    """A node on which it failed and is to be tried again."""
+
+    failures: int
+    due: float
+    why: str
+    puller: str
+    """uid of the one that failed last."""
+
+
+class StartPuller(Value):
+    node: str
+
+
+class EndPuller(Value):
+    pod: Ref
+
+
+class DeleteJob(Value):
+    job: Ref
+
+
+Action: TypeAlias = StartPuller | EndPuller | DeleteJob
+
+
+class World(Value, gc=True):
+    job: ImagePullJob
+    status: ImagePullJobStatus
+    """The newest that is known."""
+    nodes: Sequence[str]
+    """Those that shall have the image, in the order of their turn."""
+    silent: Collection[str]
+    """Those of them on which nothing would start now."""
+    settled: Mapping[str, str]
+    """Those of them that are done with, and how they did."""
+    tries: Mapping[str, Try]
+    pullers: Sequence[Puller]
+    since: Mapping[str, float]
+    """When each puller was first seen, by uid."""
+    awaited: Collection[str]
+    """Where a write is not answered: nodes, and uids of pullers."""
+    failing: Collection[str]
+    """The same of writes that failed."""
+    held_back: Collection[str]
+    """Those of them that are not to be tried again yet."""
+    silent_since: float
+    """Since when only silent nodes have been left; `inf`: others are."""
+    room: int
+    """How many pullers may be made at most in this pass."""
+    trouble: str
+    """What keeps pullers from being made, in the server's words; empty: nothing."""
+    now: float
+    """Seconds since 1970."""
+    moment: float
+    """By `elapsed`, as everything that lasts."""
+
+
+class Plan(Value, gc=True):
+    actions: tuple[Action, ...]
+    settled: Mapping[str, str]
+    tries: Mapping[str, Try]
+    """What was found out about nodes now."""
+    status: ImagePullJobStatus
+    only_silent: bool = False
+    """Only silent nodes are left, and may yet come back."""
+    wake_at: float = inf
+    """When time alone changes what is to be done, by `elapsed`."""
+    notes: tuple[Note, ...] = ()
+
+
+def may_end(world: World, puller: Puller) -> bool:
+    """Whether its deletion is to be asked for now."""
+    return not puller.dying and puller.uid not in world.awaited and puller.uid not in world.held_back

@@ -1,0 +1,60 @@
+"""What tests of ImagePullJobs share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.beds.api import IMAGE_PULL_JOBS, NODES, PODS, Object
+from tests.beds.controller.bed import Bed, named
+
+IMAGE = "registry.example.com/agent:v2"
+
+
+def job(name: str = "pull", **spec: Any) -> Object:
+    return {"metadata": {"name": name}, "spec": {"image": IMAGE, "completionPolicy": {}, **spec}}
+
+
+def status_of(found: list[Object], name: str = "pull") -> Object:
+    there: Object = named(found, name).get("status") or {}
+    return there
+
+
+def counts(status: Object) -> tuple[int, ...]:
+    """Desired, active, succeeded, failed."""
+    return tuple(int(status.get(name, -1)) for name in ("desired", "active", "succeeded", "failed"))
+
+
+async def reads(bed: Bed, *wanted: int, name: str = "pull") -> Object:
+    """Wait until the job counts so, and return its status."""
+
+    def missing(found: list[Object]) -> str:
+        there = status_of(found, name)
+        return "" if counts(there) == wanted else f"the status is {there}"
+
+    return status_of(await bed.until(IMAGE_PULL_JOBS, missing, f"{name} counts {wanted}"), name)
+
+
+async def over(bed: Bed, name: str = "pull") -> Object:
+    """Wait until the job is over and its last puller gone; return its status."""
+
+    def missing(found: list[Object]) -> str:
+        there = status_of(found, name)
+        return "" if there.get("completionTime") else f"the status is {there}"
+
+    found = status_of(await bed.until(IMAGE_PULL_JOBS, missing, f"{name} is over"), name)
+    await no_pods(bed)
+    return found
+
+
+async def no_pods(bed: Bed) -> None:
+    def missing(found: list[Object]) -> str:
+        return f"there are {[one['metadata']['name'] for one in found]}" if found else ""
+
+    await bed.until(PODS, missing, "no pod is left")
+
+
+async def tells_of_image(bed: Bed, node: str, *names: str) -> None:
+    """The kubelet has listed an image."""
+    images = {"status": {"images": [{"names": list(names), "sizeBytes": 1}]}}
+    await bed.api.patch(NODES, node, images, sub="status")
+    await bed.heard()

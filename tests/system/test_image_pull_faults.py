@@ -1,0 +1,214 @@
+"""ImagePullJobs when something goes wrong: the controller, the server, or what the job depends on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+
+from controller.settings import Gates
+from tests.beds.api import IMAGE_PULL_JOBS
+from tests.beds.controller.bed import Bed
+from tests.beds.controller.opening import simulated
+from tests.beds.nodes import Behaviour
+from tests.beds.objects import daemonset
+from tests.beds.pods import node_of
+from tests.beds.simulator.cluster import Attempt
+from tests.beds.simulator.faults import Answer, Effect, Hang, LoseAnswer, Rule
+from tests.beds.simulator.kinds import IMAGE_PULL_JOBS as KIND
+from tests.beds.simulator.kinds import PODS as POD_KIND
+from tests.beds.simulator.refusal import Refused
+from tests.system.pulls import IMAGE, counts, job, no_pods, over, reads, tells_of_image
+
+JOBS = "imagepulljobs.apps.kruise.io"
+
+
+@asynccontextmanager
+async def pulling(*faults: Rule) -> AsyncIterator[Bed]:
+    async with simulated(*faults, latency=0.02) as bed:
+        await bed.controller.stop()
+        bed.controller.start(msgspec.structs.replace(bed.controller.settings, gates=Gates(pre_download=True)))
+        bed.patience = 36_000.0
+        yield bed
+
+
+def restart(bed: Bed) -> None:
+    bed.controller.start(msgspec.structs.replace(bed.controller.settings, gates=Gates(pre_download=True)))
+
+
+async def test_with_the_gate_off_nothing_of_it_runs(bed: Bed) -> None:
+    await bed.add_nodes(1)
+    await bed.api.create(IMAGE_PULL_JOBS, job())
+    await bed.deploy(daemonset())
+    assert (await bed.api.get(IMAGE_PULL_JOBS, "pull")).get("status") is None
+    requests = [seen.request for seen in bed.simulator.link.seen]
+    assert not [one.path for one in requests if "imagepulljobs" in one.path or "labelSelector" in dict(one.query)]
+
+
+async def test_without_their_kind_daemonsets_are_served_as_ever() -> None:
+    async with simulated() as bed:
+        store = bed.simulator.cluster.store
+        await bed.controller.stop()
+        store.remove_kind(KIND)
+        restart(bed)
+        nodes = await bed.add_nodes(2)
+        await bed.deploy(daemonset())
+        await bed.runs_on(*nodes)
+        store.add_kind(KIND)
+        await bed.api.create(IMAGE_PULL_JOBS, job())
+        await reads(bed, 2, 0, 2, 0)
+
+
+@pytest.mark.parametrize("seconds", [0.5, 12.0, 31.0])
+async def test_a_controller_that_is_cut_off_in_mid_job_is_carried_on(seconds: float) -> None:
+    async with pulling() as bed:
+        bed.nodes.behave("*", Behaviour(pull=10.0))
+        await bed.add_nodes(5)
+        began = bed.clock()
+        await bed.api.create(IMAGE_PULL_JOBS, job())
+        await asyncio.sleep(seconds)  # of virtual time
+        await bed.controller.kill()
+        restart(bed)
+        assert counts(await over(bed)) == (5, 0, 5, 0)
+        assert bed.clock() - began < 54, "what was pulled is there, and its puller gone in a moment"
+        assert 5 <= len(bed.journal.created) <= 9
+        assert len(set(bed.journal.created)) == 5
+
+
+async def test_after_a_restart_only_nodes_that_do_not_tell_of_the_image_get_a_puller_again() -> None:
+    async with pulling() as bed:
+        await bed.add_nodes(4)
+        bed.nodes.behave("node-0", Behaviour(missing_images=("*",)))
+        bed.nodes.behave("node-1", Behaviour(pull=100.0))
+        await bed.api.create(IMAGE_PULL_JOBS, job(pullPolicy={"backoffLimit": 0}))
+        bed.nodes.behave("node-1", Behaviour(pull=100.0))
+        await reads(bed, 4, 1, 2, 0)
+        await tells_of_image(bed, "node-3", IMAGE)
+        await bed.controller.kill()
+        bed.journal.clear()
+        restart(bed)
+        found = await over(bed)
+        assert (counts(found), found["failedNodes"]) == ((4, 0, 3, 1), ["node-0"])
+        assert bed.journal.created == ["node-2", "node-0"]
+
+
+async def test_a_node_that_has_failed_is_not_tried_again_after_a_restart() -> None:
+    async with pulling() as bed:
+        await bed.add_nodes(2)
+        bed.nodes.behave("node-1", Behaviour(missing_images=("*",)))
+        bed.nodes.behave("node-0", Behaviour(pull=100.0))
+        await bed.api.create(IMAGE_PULL_JOBS, job(pullPolicy={"backoffLimit": 0}))
+        await reads(bed, 2, 1, 0, 1)
+        await bed.controller.kill()
+        bed.journal.clear()
+        restart(bed)
+        assert counts(await over(bed)) == (2, 0, 1, 1)
+        assert bed.journal.created == []
+
+
+@pytest.mark.parametrize("cut", [True, False], ids=["while the controller is away", "while it runs"])
+async def test_no_puller_outlives_its_job(cut: bool) -> None:
+    """Also where no garbage collector runs, as in this bed."""
+    async with pulling() as bed:
+        bed.nodes.behave("*", Behaviour(pull=1e6))
+        await bed.add_nodes(3)
+        await bed.api.create(IMAGE_PULL_JOBS, job(parallelism=3))
+        await reads(bed, 3, 3, 0, 0)
+        bed.simulator.cluster._collect = False
+        if cut:
+            await bed.controller.kill()
+        await bed.api.delete(IMAGE_PULL_JOBS, "pull")
+        if cut:
+            restart(bed)
+        await no_pods(bed)
+
+
+async def test_a_successor_of_the_same_name_begins_anew() -> None:
+    async with pulling() as bed:
+        bed.nodes.behave("*", Behaviour(pull=50.0))
+        await bed.add_nodes(2)
+        await bed.api.create(IMAGE_PULL_JOBS, job(parallelism=2))
+        await reads(bed, 2, 2, 0, 0)
+        await bed.controller.kill()
+        await bed.api.delete(IMAGE_PULL_JOBS, "pull")
+        await bed.api.create(IMAGE_PULL_JOBS, job(image="other:v1"))
+        restart(bed)
+        assert counts(await over(bed)) == (2, 0, 2, 0)
+        images = {write.body["spec"]["containers"][0]["image"] for write in bed.journal.of("pods", "create")[2:]}  # type: ignore[call-overload]
+        assert images == {"other:v1"}
+
+
+async def test_a_node_that_goes_in_mid_pull_takes_its_puller_along() -> None:
+    async with pulling() as bed:
+        await bed.add_nodes(2)
+        bed.nodes.behave("node-1", Behaviour(pull=1e6))
+        await bed.api.create(IMAGE_PULL_JOBS, job())
+        await reads(bed, 2, 1, 0, 0)
+        await bed.nodes.remove("node-1")
+        assert counts(await over(bed)) == (1, 0, 1, 0)
+
+
+FORBIDDEN = Answer(403, reason="Forbidden", message="pods are forbidden: exceeded quota")
+
+
+async def test_creates_that_are_refused_back_off_and_are_told() -> None:
+    async with pulling() as bed:
+        await bed.add_nodes(100)
+        rule = Rule(verb="create", resource="pods", effect=FORBIDDEN)
+        bed.simulator.link.faults.add(rule)
+        await bed.api.create(IMAGE_PULL_JOBS, job(parallelism=10))
+        told = await bed.event("FailedCreate", "exceeded quota")
+        assert told["involvedObject"]["name"] == "pull"
+        await asyncio.sleep(1000)  # of virtual time
+        found = (await bed.api.get(IMAGE_PULL_JOBS, "pull"))["status"]
+        assert "exceeded quota" in found["message"]
+        assert bed.simulator.link.faults.fired(rule) <= 10 + 12, "then one at a time, 1, 2, 4 … 300 s apart"
+        bed.simulator.link.faults.remove(rule)
+        found = await over(bed)
+        assert (counts(found), found["message"]) == ((100, 0, 100, 0), "job has completed")
+
+
+async def test_a_node_whose_puller_is_refused_keeps_no_other_one_waiting() -> None:
+    async with pulling() as bed:
+        await bed.add_nodes(5)
+        await bed.api.create(IMAGE_PULL_JOBS, job(name="other"))
+        await over(bed, "other")
+
+        def admit(attempt: Attempt) -> None:
+            if attempt.kind is POD_KIND and attempt.verb == "create" and node_of(attempt.object) == "node-4":
+                raise Refused(403, "Forbidden", "the policy webhook says no")
+
+        bed.simulator.cluster.admission.append(admit)
+        began = bed.clock()
+        await bed.api.create(IMAGE_PULL_JOBS, job())
+        await reads(bed, 5, 0, 4, 0)
+        assert bed.clock() - began < 15
+
+
+@pytest.mark.parametrize("verb", ["create", "delete"])
+@pytest.mark.parametrize("effect", [Hang(), LoseAnswer(), Answer(500)], ids=["hangs", "is lost", "fails"])
+async def test_a_write_without_a_good_answer_keeps_no_other_node_waiting(verb: str, effect: Effect) -> None:
+    async with pulling(Rule(verb=verb, resource="pods", nth=(1,), effect=effect)) as bed:
+        await bed.add_nodes(6)
+        began = bed.clock()
+        await bed.api.create(IMAGE_PULL_JOBS, job(parallelism=2))
+        found = await over(bed)
+        assert counts(found) == (6, 0, 6, 0)
+        assert bed.clock() - began < 70, "one request is given up after half a minute"
+
+
+@pytest.mark.parametrize("effect", [Hang(), LoseAnswer(), Answer(500)], ids=["hangs", "is lost", "fails"])
+async def test_a_status_that_cannot_be_written_stops_no_pulling(effect: Effect) -> None:
+    async with pulling() as bed:
+        await bed.add_nodes(4)
+        rule = Rule(verb="patch", resource=f"{JOBS}/status", effect=effect)
+        bed.simulator.link.faults.add(rule)
+        await bed.api.create(IMAGE_PULL_JOBS, job())
+        await asyncio.sleep(60)
+        assert sorted(bed.journal.created) == [f"node-{number}" for number in range(4)]
+        assert bed.simulator.link.faults.fired(rule) < 40
+        bed.simulator.link.faults.remove(rule)
+        assert counts(await over(bed)) == (4, 0, 4, 0)

@@ -1,0 +1,187 @@
+"""What is done next for a job, case by case."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+from msgspec.structs import replace
+
+from controller.api.image_pull_job import ImagePullJobStatus
+from controller.api.meta import rfc3339
+from controller.api.puller import Pulling
+from controller.imagepull.plan import FAILED_NODES_KEPT, plan
+from controller.imagepull.world import DeleteJob, EndPuller, StartPuller, Try
+from tests.unit.controller.imagepull.worlds import BEGUN, MOMENT, NOW, having, job, puller, started, world
+
+DONE, FAILED = Pulling.DONE, Pulling.FAILED
+
+
+def failed_once(node: str, *, due: float = MOMENT, failures: int = 1) -> Try:
+    return Try(failures=failures, due=due, why="ErrImagePull", puller=f"old-{node}")
+
+
+def test_as_many_start_as_are_free() -> None:
+    decided = plan(world(job(parallelism=3), "e", "d", "c", "b", "a", pullers=(puller("d"),)))
+    assert started(decided) == ["e", "c"]
+    assert (decided.status.active, decided.status.desired) == (3, 5)
+
+
+def test_a_node_whose_create_is_not_answered_takes_a_place() -> None:
+    assert started(plan(world(job(parallelism=2), "b", "a", "c", awaited={"b"}))) == ["a"]
+
+
+def test_there_is_never_more_than_one_puller_on_a_node() -> None:
+    dying = puller("a", dying=True)
+    assert started(plan(world(job(parallelism=2), "b", "a", pullers=(dying,)))) == ["b"]
+
+
+def test_once_pulled_the_puller_goes_and_the_next_one_comes() -> None:
+    decided = plan(world(job(), "b", "a", pullers=(puller("b", DONE),)))
+    assert decided.actions == (EndPuller(pod=puller("b").ref), StartPuller(node="a"))
+    assert decided.settled == {"b": ""}
+
+
+def test_a_failure_is_tried_again_later_and_others_come_first() -> None:
+    decided = plan(world(job(), "b", "a", pullers=(puller("b", FAILED, "ErrImagePull"),)))
+    assert started(decided) == ["a"]
+    assert decided.tries == {"b": Try(failures=1, due=MOMENT + 1, why="ErrImagePull", puller="p-b")}
+    assert decided.wake_at == MOMENT + 1
+
+
+def test_a_failure_is_counted_once_however_often_its_puller_is_seen() -> None:
+    known = Try(failures=1, due=MOMENT + 1, why="ErrImagePull", puller="p-b")
+    decided = plan(world(job(), "b", tries={"b": known}, pullers=(puller("b", FAILED, "ErrImagePull"),)))
+    assert (decided.tries, decided.settled) == ({}, {})
+    assert decided.actions == (EndPuller(pod=puller("b").ref),)
+
+
+@pytest.mark.parametrize(("failures", "wait"), [(1, 2), (2, 4), (4, 16), (5, 30), (9, 30)])
+def test_the_waits_between_attempts_grow(failures: int, wait: float) -> None:
+    known = {"a": failed_once("a", failures=failures)}
+    asked = job(pullPolicy={"backoffLimit": 100})
+    decided = plan(world(asked, "a", "b", tries=known, pullers=(puller("a", FAILED, "x"),)))
+    assert decided.tries["a"].due == MOMENT + wait
+
+
+def test_after_the_last_attempt_the_node_has_failed() -> None:
+    known = {"a": failed_once("a", failures=3)}
+    decided = plan(world(job(), "a", "b", tries=known, pullers=(puller("a", FAILED, "ErrImagePull: no"),)))
+    assert decided.settled == {"a": "ErrImagePull: no"}
+    assert (decided.status.failed, decided.status.failed_nodes) == (1, ("a",))
+    assert decided.status.message == "job is running, progress 0.0%; a: ErrImagePull: no"
+    (note,) = decided.notes
+    assert (note.reason, note.message, note.warning) == ("ImagePullFailed", "a: ErrImagePull: no", True)
+
+
+def test_a_name_that_no_kubelet_can_read_is_not_tried_again() -> None:
+    decided = plan(world(job(), "a", "b", pullers=(puller("a", FAILED, "InvalidImageName: no"),)))
+    assert decided.settled == {"a": "InvalidImageName: no"}
+
+
+def test_a_node_is_tried_again_only_when_its_time_has_come() -> None:
+    assert started(plan(world(job(), "a", tries={"a": failed_once("a", due=MOMENT + 0.5)}))) == []
+    assert started(plan(world(job(), "a", tries={"a": failed_once("a")}))) == ["a"]
+
+
+def test_nodes_on_which_creates_failed_come_last_and_not_before_their_time() -> None:
+    several = world(job(parallelism=2), "c", "b", "a", failing={"c": 1}, held_back={})
+    assert started(plan(several)) == ["b", "a"]
+    assert started(plan(replace(several, nodes=("c", "b")))) == ["b", "c"]
+    assert started(plan(replace(several, nodes=("c", "b"), held_back={"c"}))) == ["b"]
+    assert started(plan(world(job(), "c", failing={"c": 1}, tries={"c": failed_once("c")}))) == ["c"]
+
+
+def test_an_attempt_that_takes_too_long_has_failed() -> None:
+    asked = job(pullPolicy={"timeoutSeconds": 60})
+    slow = puller("a", why="the scheduler has not bound the pod")
+    decided = plan(world(asked, "a", pullers=(slow,), since={"p-a": MOMENT - 59}))
+    assert (decided.tries, decided.wake_at) == ({}, MOMENT + 1)
+    decided = plan(world(asked, "a", pullers=(slow,), since={"p-a": MOMENT - 60}))
+    assert decided.tries["a"].why == "not pulled within 60 s: the scheduler has not bound the pod"
+
+
+@pytest.mark.parametrize(
+    "stray", [puller("gone"), puller("a", job_uid="another"), puller("b", DONE), puller("silent")]
+)
+def test_a_puller_that_is_of_no_use_ends(stray: object) -> None:
+    decided = plan(world(job(parallelism=0), "a", "b", "silent", silent={"silent"}, pullers=(stray,)))
+    assert [type(action) for action in decided.actions] == [EndPuller]
+    assert decided.tries == {}
+
+
+def test_a_puller_that_ends_already_is_left_alone() -> None:
+    pullers = (puller("a", dying=True), puller("b", DONE), puller("c", DONE))
+    decided = plan(world(job(), "a", "b", "c", pullers=pullers, awaited={"p-b"}, held_back={"p-c"}))
+    assert decided.actions == ()
+
+
+def test_it_is_over_when_every_node_is_done_with() -> None:
+    settled = {"a": "", "b": "ErrImagePull"}
+    decided = plan(world(job(), "a", "b", "c", settled=settled, pullers=(puller("c", DONE),)))
+    assert decided.status.completion_time == rfc3339(NOW)
+    assert (decided.status.succeeded, decided.status.failed, decided.status.active) == (2, 1, 0)
+    assert decided.actions == (EndPuller(pod=puller("c").ref),)
+    assert decided.settled == {"c": ""}, "or another puller would come, were the status not stored"
+    assert decided.notes[-1].message == "job has completed; b: ErrImagePull"
+
+
+def test_a_job_without_nodes_is_over_at_once() -> None:
+    assert plan(world(job())).status.completion_time == rfc3339(NOW)
+
+
+def test_a_job_of_type_never_is_never_over() -> None:
+    decided = plan(world(job(completionPolicy={"type": "Never"}), "a", settled=having("a")))
+    assert (decided.status.completion_time, decided.actions, decided.wake_at) == (None, (), inf)
+
+
+def test_silent_nodes_are_waited_for_as_long_as_one_attempt_may_take() -> None:
+    alone = world(job(), "a", "b", settled=having("a"), silent={"b"})
+    assert (plan(alone).only_silent, plan(alone).wake_at) == (True, MOMENT + 600)
+    assert plan(replace(alone, silent_since=MOMENT - 600)).status.failed_nodes == ("b",)
+    busy = world(job(), "a", "b", silent={"b"}, pullers=(puller("a"),))
+    assert plan(busy).only_silent is False
+    assert plan(replace(busy, pullers=())).actions == (StartPuller(node="a"),)
+
+
+def test_at_the_deadline_who_does_not_have_it_has_failed() -> None:
+    asked = job(completionPolicy={"activeDeadlineSeconds": 100})
+    late = ImagePullJobStatus(start_time=rfc3339(NOW - 100))
+    decided = plan(world(asked, "a", "b", settled=having("a"), status=late, pullers=(puller("b"),)))
+    assert decided.status.completion_time == rfc3339(NOW)
+    assert decided.status.failed_nodes == ("b",)
+    assert decided.status.message.startswith("job exceeds activeDeadlineSeconds")
+    assert decided.actions == (EndPuller(pod=puller("b").ref),)
+    early = plan(world(asked, "a", "b", settled=having("a"), pullers=(puller("b"),)))
+    assert (early.status.completion_time, early.wake_at) == (None, MOMENT + 100)
+
+
+def test_what_is_over_leaves_no_puller_and_goes_in_its_time() -> None:
+    asked = job(completionPolicy={"ttlSecondsAfterFinished": 60})
+    ended = replace(BEGUN, completion_time=rfc3339(NOW - 59))
+    assert plan(world(asked, "a", status=ended, pullers=(puller("a"),))).actions == (EndPuller(pod=puller("a").ref),)
+    assert plan(world(asked, "a", status=ended)).wake_at == MOMENT + 1
+    assert plan(world(asked, "a", status=ended)).actions == ()
+    ended = replace(BEGUN, completion_time=rfc3339(NOW - 60))
+    assert plan(world(asked, "a", status=ended)).actions == (DeleteJob(job=asked.ref),)
+    assert plan(world(asked, "a", status=ended, awaited={"j1"})).actions == ()
+    assert plan(world(job(), "a", status=ended)).actions == (), "without ttl it stays"
+
+
+def test_a_job_that_is_being_deleted_starts_nothing() -> None:
+    dying = replace(job(), dying=True)
+    assert plan(world(dying, "a", "b", pullers=(puller("a"),))).actions == (EndPuller(pod=puller("a").ref),)
+
+
+def test_what_keeps_pullers_from_being_made_is_told() -> None:
+    decided = plan(world(job(), "a", trouble="create pods: exceeded quota", room=0))
+    assert decided.status.message == "job is running, progress 0.0%; create pods: exceeded quota"
+    assert started(decided) == []
+
+
+def test_the_status_has_a_bound() -> None:
+    nodes = [f"{number:05}" + "x" * 248 for number in range(5000)]
+    decided = plan(world(job(), *nodes, settled=dict.fromkeys(nodes, "y" * 200)))
+    assert decided.status.failed == 5000
+    assert len(decided.status.failed_nodes or ()) == FAILED_NODES_KEPT
+    assert len(decided.status.message) <= 1024

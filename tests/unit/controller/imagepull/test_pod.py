@@ -1,0 +1,40 @@
+"""The puller's manifest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from controller.imagepull.pod import body, pod_name
+from tests.unit.controller.imagepull.worlds import job
+
+
+def spec_of(**fields: Any) -> Any:
+    return body(job(**fields), "node-1")["spec"]
+
+
+def test_a_name_is_the_same_for_a_job_and_a_node_and_never_longer_than_a_host_name() -> None:
+    assert pod_name(job(), "a") == pod_name(job(), "a") != pod_name(job(), "b")
+    assert len(pod_name(replace(job(), name="x" * 253), "a")) <= 63
+
+
+def test_it_asks_for_secrets_only_where_the_job_does() -> None:
+    assert spec_of(pullSecrets=["one", "two"])["imagePullSecrets"] == [{"name": "one"}, {"name": "two"}]
+    assert "imagePullSecrets" not in spec_of()
+
+
+def test_what_a_user_adds_replaces_nothing_of_ours() -> None:
+    config = {"labels": {"kruise-ds/image-pull-job": "mine", "a": "b"}, "annotations": {"c": "d"}}
+    metadata: Any = body(job(sandboxConfig=config), "node-1")["metadata"]
+    assert (metadata["labels"]["kruise-ds/image-pull-job"], metadata["labels"]["a"]) == ("j1", "b")
+    assert metadata["annotations"]["c"] == "d"
+    assert metadata["annotations"]["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "true"
+
+
+def test_nothing_of_an_image_is_run_and_nothing_is_given_to_it() -> None:
+    spec = spec_of()
+    (container,) = spec["containers"]
+    assert container["command"] == ["/kruise-ds/only-pulls-the-image"]
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["restartPolicy"] == "Never"

@@ -1,0 +1,74 @@
+"""Worlds of one job in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import Any
+
+import msgspec
+
+from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus
+from controller.api.meta import rfc3339
+from controller.api.puller import Puller, Pulling
+from controller.imagepull.world import Plan, StartPuller, World
+from controller.kube.decode import Decoder
+from controller.kube.kinds import IMAGE_PULL_JOBS
+
+NOW = 1_800_000_000.0
+MOMENT = 10_000.0
+BEGUN = ImagePullJobStatus(start_time=rfc3339(NOW))
+
+
+def job(**spec: Any) -> ImagePullJob:
+    metadata = {"namespace": "default", "name": "pull", "uid": "j1", "resourceVersion": "7", "generation": 1}
+    body = {"metadata": metadata, "spec": {"image": "agent:v2", **spec}}
+    found = Decoder(IMAGE_PULL_JOBS).single(msgspec.json.encode(body))
+    assert found is not None
+    return found
+
+
+def puller(node: str, state: Pulling = Pulling.UNDERWAY, why: str = "", **fields: Any) -> Puller:
+    known: dict[str, Any] = {
+        "namespace": "default",
+        "name": f"pull-{node}",
+        "uid": f"p-{node}",
+        "version": "1",
+        "job": "pull",
+        "job_uid": "j1",
+        "node": node,
+        "dying": False,
+        "state": state,
+        "why": why,
+    }
+    return Puller(**(known | fields))
+
+
+def world(job: ImagePullJob, *nodes: str, **fields: Any) -> World:
+    known: dict[str, Any] = {
+        "job": job,
+        "status": BEGUN,
+        "nodes": nodes,
+        "silent": frozenset(),
+        "settled": {},
+        "tries": {},
+        "pullers": (),
+        "since": {},
+        "awaited": frozenset(),
+        "failing": {},
+        "held_back": {},
+        "silent_since": inf,
+        "room": 50,
+        "trouble": "",
+        "now": NOW,
+        "moment": MOMENT,
+    }
+    return World(**(known | fields))
+
+
+def started(plan: Plan) -> list[str]:
+    return [action.node for action in plan.actions if isinstance(action, StartPuller)]
+
+
+def having(*nodes: str) -> Mapping[str, str]:
+    return dict.fromkeys(nodes, "")
