@@ -39,7 +39,7 @@ class Pipe:
     ) -> None:
         os.close(self._reader)
 
-    def read(self, seconds: float = 30.0) -> str:
+    def read(self, seconds: float = 120.0) -> str:
         """What came next, or "" when all its writers have ended; TimeoutError when neither happens."""
         poll = select.poll()
         poll.register(self._reader, select.POLLIN)  # and POLLHUP, which is always told
