@@ -76,6 +76,10 @@ def conditions(pod: WatchedPod) -> list[str]:
     return list(dict.fromkeys(told))
 
 
+def resizing(found: Object) -> bool:
+    return any(one["type"].startswith("PodResize") for one in found["status"]["conditions"])
+
+
 def since(found: Object) -> str:
     return str(condition(found, "Ready")["lastTransitionTime"])
 
@@ -136,7 +140,6 @@ async def an_image_that_is_not_there(pod: WatchedPod) -> None:
     before = await pod.image(image("v1"))
     after = await pod.until(another(before), "back again")
     assert state_of(after)["restartCount"] == 1
-    assert "CrashLoopBackOff" not in pod.reasons(), "going back is not held back"
 
 
 async def back_and_forth(pod: WatchedPod) -> None:
@@ -161,7 +164,6 @@ async def an_image_that_crashes(pod: WatchedPod) -> None:
     assert set(pod.reasons()) <= {"Error", "CrashLoopBackOff"}
     before = await pod.image(image("v2"))
     await pod.until(another(before), "v2")
-    assert "CrashLoopBackOff" not in pod.reasons()[1:], "another image is not held back"
 
 
 async def an_init_container(pod: WatchedPod) -> None:
@@ -185,10 +187,7 @@ async def a_readiness_gate(pod: WatchedPod) -> None:
 
 async def a_resize(pod: WatchedPod) -> None:
     before = await pod.resize(requests={"cpu": "40m"})
-    after = await pod.until(lambda found: sizes(found) == ("40m", "40m") and observed(found), "resized")
-    after = await pod.until(
-        lambda found: not any(one["type"].startswith("PodResize") for one in found["status"]["conditions"]), "done"
-    )
+    after = await pod.until(lambda found: sizes(found) == ("40m", "40m") and not resizing(found), "resized")
     assert list(dict.fromkeys(sizes(one) for one in pod.seen)) == [
         ("20m", "20m"),
         ("40m", "20m"),

@@ -36,15 +36,17 @@ class WatchedPod:
         return await self.change({"status": {"conditions": [{"type": "gate", "status": value}]}}, sub="status")
 
     async def until(self, holds: Callable[[Object], bool], what: str) -> Object:
-        """Wait until the newest state is like that; returns it."""
+        """Wait until a state since the last change is like that; returns the first of them."""
         try:
             async with asyncio.timeout(self._patience):
-                while not (self.seen and holds(self.seen[-1])):
+                while True:
+                    for found in self.seen:
+                        if holds(found):
+                            return found
                     self._news.clear()
                     await self._news.wait()
         except TimeoutError:
             raise TimeoutError(f"never {what}: {self.story()}") from None
-        return self.seen[-1]
 
     def story(self, name: str = "agent") -> list[str]:
         """In words, as far as they change."""

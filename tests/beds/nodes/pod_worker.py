@@ -1,7 +1,8 @@
 """What becomes of a pod that runs, when its spec changes or its containers end: the kubelet's worker of one pod.
 
 It does one thing at a time, as the real one does: kill what is not as it should be, pull, start. Meanwhile it says
-nothing but that a readiness probe fails, and hears nothing but that the pod is to go.
+nothing but that a readiness probe fails, and hears nothing but that the pod is to go. Why a container could not be
+started is told at the beginning of the next turn.
 """
 
 from __future__ import annotations
@@ -40,6 +41,11 @@ class PodWorker:
         self._starts, self._puller = BackOff(back_off), Puller(around.images, around.tell, back_off)
         self._probes: dict[str, float] = {}
         self._exits: dict[str, float] = {}
+        self._failures: dict[str, tuple[str, str]] = {}
+        """Reason and message, not yet told."""
+        self._noticed = False
+        self._relist = 0.0
+        """When it hears that containers have ended."""
         self._pod: Object = {}
         """As it was when the turn began."""
         self._observed: int | None = None
@@ -93,9 +99,11 @@ class PodWorker:
         runtime = self._runtime
         runtime.see(pod, _now())
         self._observed = pod["metadata"].get("generation", 0)
+        self._look_at_probes()
+        self._tell_failures()
         if self._exited():
             await self._report()
-            self.due = _now() + RELIST
+            self.due = self._relist = _now() + RELIST
             return False
         exited = dict(runtime.ended)
         if reason := self._resizes.ask(pod, behaviour):
@@ -112,12 +120,16 @@ class PodWorker:
                 retry = await self._start(container, exited.get(container["name"]), behaviour)
                 fresh = fresh or retry is None
                 retries += [] if retry is None else [retry]
-        if victims and retries:
-            retries.append(_now() + RELIST)
-        if victims or fresh or retries:
+        if victims:
+            self._relist = _now() + RELIST
+        if retries and self._relist > _now():
+            retries.append(self._relist)
+        if self._noticed:
+            retries.append(_now())
+        if fresh:
             await self._report()
         retries += await self._actuate(behaviour)
-        self.due = min([*retries, *self._exits.values()], default=None)
+        self.due = min([*retries, *self._exits.values(), *self._probes.values()], default=None)
         return fresh
 
     async def _pass(self, seconds: float) -> None:
@@ -132,14 +144,26 @@ class PodWorker:
                     async with asyncio.timeout_at(until):
                         await self._around.news.wait()
                 continue
-            failing = [name for name, moment in self._probes.items() if moment <= _now()]
-            for name in failing:
-                del self._probes[name]
-                self._runtime.told[name] = {**self._runtime.told[name], "ready": False}
-            if failing and _now() < end:
+            if _now() < end:
+                self._look_at_probes()
+                self._noticed = True
                 await self._report()
-            elif _now() >= end:
+            else:
                 return
+
+    def _look_at_probes(self) -> None:
+        """Those of dead containers fail, each in its time; the worker then has another turn after this one."""
+        self._noticed = False
+        for name in [name for name, moment in self._probes.items() if moment <= _now()]:
+            del self._probes[name]
+            self._runtime.told[name] = {**self._runtime.told[name], "ready": False}
+
+    def _tell_failures(self) -> None:
+        for container in lasting(self._pod):
+            name, moment = container["name"], self._moment()
+            if (why := self._failures.pop(name, None)) is not None and not self._runtime.runs(name):
+                last = self._runtime.last(name, moment)
+                self._runtime.told[name] = waiting(self._resizes.sized(container), last, *why, moment)
 
     async def _report(self) -> None:
         newest, runtime = self._around.newest(), self._runtime
@@ -193,23 +217,18 @@ class PodWorker:
                 words = f"restarting failed container {name} in pod {self._pod['metadata']['name']}"
                 await self._around.tell(self._pod, name, "Warning", "BackOff", f"Back-off {words}")
                 seconds = f"{until - exited:g}s"
-                self._wait(container, "CrashLoopBackOff", f"back-off {seconds} restarting failed container={name}")
+                where = f"container={name} pod={self._pod['metadata']['name']}"
+                self._failures[name] = "CrashLoopBackOff", f"back-off {seconds} restarting failed {where}"
                 return until
             self._starts.next(key, exited, _now())
         failed = await self._puller.get(self._pod, container, behaviour, self._pass)
         if failed is not None:
-            self._wait(container, *failed)
+            self._failures[name] = failed
             return _now() + AGAIN
         await self._pass(behaviour.start or 0.0)
         self._run(container, behaviour)
-        await self._around.tell(self._pod, name, "Normal", "Started", f"Container started: {name}")
+        await self._around.tell(self._pod, name, "Normal", "Started", "Container started")
         return None
-
-    def _wait(self, container: Object, reason: str, message: str) -> None:
-        name, moment = container["name"], self._moment()
-        self._probes.pop(name, None)
-        last = self._runtime.last(name, moment)
-        self._runtime.told[name] = waiting(self._resizes.sized(container), last, reason, message, moment)
 
     def _run(self, container: Object, behaviour: Behaviour) -> None:
         """A container without probe is ready at once, and nobody sees that it was not there."""

@@ -46,11 +46,18 @@ class Puller:
             self._images.add(image)
             await self._tell(pod, name, "Normal", "Pulled", f'Successfully pulled image "{image}" in {seconds:g}s')
             return None
-        words = self._words[image] = f'failed to pull and unpack image "{image}": {behaviour.registry}'
+        words = self._words[image] = _refusal(image, behaviour.registry)
         self._failed.next(image, _now(), _now())
         await self._tell(pod, name, "Warning", "Failed", f'Failed to pull image "{image}": {words}')
         await self._tell(pod, name, "Warning", "Failed", "Error: ErrImagePull")
         return "ErrImagePull", words
+
+
+def _refusal(image: str, registry: str) -> str:
+    """As containerd passes it on."""
+    code = "NotFound" if registry == "not found" else "Unknown"
+    pulling = f'failed to pull and unpack image "{image}"'
+    return f"rpc error: code = {code} desc = {pulling}: failed to resolve image: {image}: {registry}"
 
 
 def _now() -> float:

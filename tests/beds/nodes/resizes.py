@@ -17,8 +17,8 @@ PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
 ERROR_SECONDS = 11.0
 """Until a resize that cannot be done is called an error."""
 
-DEFERRED = "Node didn't have enough resource: memory"
-TOO_LOW = "cannot decrease memory limits: attempting to set pod memory limit below its use"
+DEFERRED = "Node didn't have enough resource: cpu, requested: 1000, used: 1500, capacity: 2000"
+TOO_LOW = "cannot decrease memory limits: attempting to set container memory limit below current usage"
 INFEASIBLE = "In-place resize of containers in Guaranteed pods is not supported with a static CPU manager policy"
 
 

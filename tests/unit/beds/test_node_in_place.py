@@ -96,12 +96,12 @@ async def test_an_image_that_cannot_be_pulled_is_an_outage() -> None:
         await asyncio.sleep(50)
         assert pod.story() == [
             (0.0, "running v1 x0 ready"),
-            (0.0, "ErrImagePull v1 x0 unready"),
+            (0.5, "ErrImagePull v1 x0 unready"),
             (1.0, "ImagePullBackOff v1 x0 unready"),
-            (11.0, "ErrImagePull v1 x0 unready"),
-            (21.0, "ImagePullBackOff v1 x0 unready"),
-            (31.0, "CrashLoopBackOff v1 x0 unready"),
-            (40.0, "ErrImagePull v1 x0 unready"),
+            (10.0, "CrashLoopBackOff v1 x0 unready"),
+            (20.0, "ErrImagePull v1 x0 unready"),
+            (30.0, "ImagePullBackOff v1 x0 unready"),
+            (40.0, "CrashLoopBackOff v1 x0 unready"),
         ]
         state = state_of(pod.seen[-1][1])
         assert {key: state[key] for key in ("containerID", "imageID")} == {
@@ -138,7 +138,7 @@ async def test_going_back_and_forth_is_held_back() -> None:
         await asyncio.sleep(60)
         assert pod.story() == [
             (0.0, "running v1 x4 ready"),
-            (0.0, "CrashLoopBackOff v1 x4 unready"),
+            (1.0, "CrashLoopBackOff v1 x4 unready"),
             (10.0, "running v2 x5 ready"),
         ]
 
@@ -150,7 +150,11 @@ async def test_an_image_that_crashes_is_started_later_and_later() -> None:
         await asyncio.sleep(60)
         starts = [moment for moment, words in pod.story() if words.startswith("running bad")]
         assert starts == [0.0, 1.2, 11.4, 31.6]
-        assert pod.story()[-2:] == [(31.8, "Error bad x4 unready"), (32.8, "CrashLoopBackOff bad x4 unready")]
+        assert pod.story()[-3:] == [
+            (31.6, "CrashLoopBackOff bad x3 unready"),
+            (31.6, "running bad x4 ready"),
+            (31.8, "Error bad x4 unready"),
+        ]
         await pod.image("agent:v2")
         await asyncio.sleep(1)
         assert pod.story()[-1] == (0.0, "running v2 x5 ready")
