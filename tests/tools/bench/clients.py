@@ -1,6 +1,7 @@
 """The main job as clients see it: seconds without an answer, ours beside the native controller on real nodes.
 
-The program takes a second to start, and serves for one more when it is told to go.
+The program takes a second to start, and serves for one more when it is told to go; where a row says so, it starts and
+ends at once.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import itertools
 import statistics
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
@@ -19,14 +20,18 @@ from tests.beds.control_plane import Binaries, service_account
 from tests.beds.installed.process import running
 from tests.beds.installed.workspace import built
 from tests.beds.pods import image_of, serves
-from tests.beds.real_node import NodeBinaries, RealCluster, real_cluster
+from tests.beds.real_node import Manners, NodeBinaries, RealCluster, real_cluster
 from tests.beds.real_node.clients import asking
+from tests.beds.real_node.images import HOST
 from tests.beds.real_node.patience import LONG
-from tests.beds.real_node.workloads import ACCOUNTS, NATIVE, agent_set
+from tests.beds.real_node.workloads import ACCOUNTS, NATIVE, agent_pod, agent_set
 
 ACCOUNT = service_account("kruise-ds-system", "kruise-ds-controller")
 NODES = ("node-1", "node-2", "node-3")
 PROGRAM = {"START_SECONDS": "1", "STOP_SECONDS": "1"}
+AT_ONCE: Mapping[str, str] = {}
+IN_PLACE = {"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": 1}
+PULL_SECONDS = 10.0
 KINDS = {"native": NATIVE, "kruise-ds": DAEMONSETS}
 
 _numbers = itertools.count(1)
@@ -40,10 +45,17 @@ class Run:
     api: Api
     kind: Resource
 
-    async def update(self) -> None:
+    async def update(self, name: str = "agent:v2") -> None:
         path = "/spec/template/spec/containers/0/image"
-        await self.api.patch(self.kind, "agent", [{"op": "replace", "path": path, "value": "registry.test/agent:v2"}])
-        await self.served("v2")
+        await self.api.patch(self.kind, "agent", [{"op": "replace", "path": path, "value": f"{HOST}/{name}"}])
+        await self.served(name.rpartition(":")[2])
+
+    async def update_with_a_slow_pull(self) -> None:
+        """An image that no node has yet."""
+        name = f"agent:late-{self.api.namespace}"
+        manners = Manners(delay=PULL_SECONDS)
+        self.cluster.registry.put(name, self.cluster.images.agent(f"late-{self.api.namespace}"), manners)
+        await self.update(name)
 
     async def lose_pods(self) -> None:
         before = {pod["metadata"]["uid"] for pod in await self.api.list(PODS)}
@@ -77,6 +89,10 @@ class Story:
     words: str
     rolling: Mapping[str, Any]
     happens: Callable[[Run], Awaitable[None]]
+    program: Mapping[str, str] = field(default_factory=lambda: PROGRAM)
+
+    def is_for(self, kind: Resource) -> bool:
+        return kind is DAEMONSETS or "rollingUpdateType" not in self.rolling
 
 
 STORIES = (
@@ -85,6 +101,9 @@ STORIES = (
     Story("update, maxSurge 1", {"maxSurge": 1, "maxUnavailable": 0}, Run.update),
     Story("all pods deleted at once", {"maxUnavailable": 1}, Run.lose_pods),
     Story("a node without power, and back", {"maxUnavailable": 1}, Run.lose_power),
+    Story("a program that starts at once: update, maxUnavailable 1", {"maxUnavailable": 1}, Run.update, AT_ONCE),
+    Story("the same in place", IN_PLACE, Run.update, AT_ONCE),
+    Story("the same in place, an image that takes 10 s to pull", IN_PLACE, Run.update_with_a_slow_pull, AT_ONCE),
 )
 
 
@@ -106,7 +125,10 @@ async def clients(control: Binaries, programs: NodeBinaries, rounds: int, say: C
             cluster.registry.put(name, image)
         plane = cluster.plane
         async with running(plane.folder, plane.kubeconfig_for(ACCOUNT)):
+            await _pull(cluster)
             for number, story, (who, kind) in itertools.product(range(rounds), STORIES, KINDS.items()):
+                if not story.is_for(kind):
+                    continue
                 one = await _play(cluster, story, kind)
                 seen.setdefault((story.words, who), []).append(one)
                 say(f"clients, round {number + 1}: {story.words}, {who}: {one.worst:.2f} s, in {one.took:.1f} s")
@@ -119,12 +141,23 @@ async def _install(cluster: RealCluster) -> None:
     assert done.returncode == 0, done.stderr
 
 
+async def _pull(cluster: RealCluster) -> None:
+    """Both versions to every node, so that nobody is the first to wait for one."""
+    api = Api(cluster.api.transport, "default")
+    await api.wait_for(ACCOUNTS, bool, "the account of the namespace")
+    for node, version in itertools.product(NODES, ("v1", "v2")):
+        await api.create(PODS, agent_pod(f"pull-{node}-{version}", f"agent:{version}", on=node))
+    await api.wait_for(PODS, lambda pods: all(map(serves, pods)), "all images on all nodes", seconds=LONG)
+    await api.delete_all(PODS)
+    await api.wait_for(PODS, lambda pods: not pods, "all gone", seconds=LONG)
+
+
 async def _play(cluster: RealCluster, story: Story, kind: Resource) -> Seen:
     api = Api(cluster.api.transport, f"clients-{next(_numbers)}")
     await api.create(NAMESPACES, {"metadata": {"name": api.namespace}})
     await api.wait_for(ACCOUNTS, bool, "the account of the namespace")
     run = Run(cluster, api, kind)
-    await api.create(kind, agent_set("agent:v1", kind=kind, environment=PROGRAM, **story.rolling))
+    await api.create(kind, agent_set("agent:v1", kind=kind, environment=story.program, **story.rolling))
     await run.served("v1")
     async with asking(cluster, api, "agent") as there:
         begun = time.monotonic()
@@ -139,17 +172,17 @@ async def _play(cluster: RealCluster, story: Story, kind: Resource) -> Seen:
 
 
 def _table(seen: Mapping[tuple[str, str], list[Seen]]) -> str:
-    def median(story: Story, who: str, field: str) -> str:
-        return f"{statistics.median(getattr(one, field) for one in seen[story.words, who]):.2f}"
+    def median(story: Story, who: str, what: str) -> str:
+        return f"{statistics.median(getattr(one, what) for one in seen[story.words, who]):.2f}"
+
+    def cell(story: Story, who: str) -> str:
+        if not story.is_for(KINDS[who]):
+            return "-"
+        return f"{median(story, who, 'worst')}, {median(story, who, 'total')} ({median(story, who, 'took')})"
 
     lines = [
         "| seconds without an answer: worst node, all three (until all is done) | native | kruise-ds |",
         "|---|---|---|",
     ]
-    for story in STORIES:
-        cells = [
-            f"{median(story, who, 'worst')}, {median(story, who, 'total')} ({median(story, who, 'took')})"
-            for who in KINDS
-        ]
-        lines.append(f"| {story.words} | {' | '.join(cells)} |")
+    lines += [f"| {story.words} | {' | '.join(cell(story, who) for who in KINDS)} |" for story in STORIES]
     return "\n".join(lines)
