@@ -1,0 +1,25 @@
+"""What a start does not do, because it would cost a third of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+START = """
+import gc, sys
+from controller.__main__ import main
+sys.argv = ["kruise-ds-controller", "--kubeconfig=/nonexistent/config"]
+try:
+    main()
+except SystemExit as end:
+    assert end.code == 2, end.code
+assert "controller.app" in sys.modules
+assert "aiohttp.web" not in sys.modules, "applications, files and MIME types"
+assert gc.isenabled()
+watched, spared = len(gc.get_objects()), gc.get_freeze_count()
+assert watched < spared, f"the garbage collector walks over {watched} objects, and not over {spared}"
+"""
+
+
+def test_nothing_is_imported_in_vain_and_what_is_imported_is_not_searched_for_garbage() -> None:
+    subprocess.run([sys.executable, "-c", START], check=True, timeout=60)
