@@ -52,6 +52,7 @@ ENTRIES = (
     Entry("undo", "Act", act.rollback, hidden=True),
     Entry("restart", "Act", act.restart),
     Entry("set-image", "Act", act.set_image),
+    Entry("apply", "Act", act.apply),
     Entry("doctor", "Set up", setup.doctor),
     Entry("completion", "Set up", setup.completion),
     Entry("version", "Set up", setup.version),

@@ -21,6 +21,7 @@ REASONS: Final = {
     "rollback": "RolledBack",
     "restart": "Restarted",
     "set-image": "ImageSet",
+    "apply": "Applied",
 }
 _LONGEST: Final = 1024
 """Characters that the server accepts in a message."""

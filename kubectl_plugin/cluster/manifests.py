@@ -33,35 +33,41 @@ class Manifest(Value):
 
 async def read(
     files: Sequence[Path], *, recursive: bool, kustomize: Path | None, stdin: TextIO
-) -> tuple[Manifest, ...]:
-    """All of them, in the order of the files; other kinds are passed over. The same object may occur twice.
+) -> tuple[tuple[Manifest, ...], tuple[JSONObject, ...]]:
+    """All of them, in the order of the files. An object may occur twice. And others, which are passed over.
 
     `kustomize`: a folder that `kubectl kustomize` is asked about. Raises CommandError for what cannot be read, and
     when there is no Advanced DaemonSet at all.
     """
+    texts = [(text_of(path, stdin), str(path)) for path in _listed(files, recursive=recursive)]
+    texts += [(await _built(kustomize), str(kustomize))] if kustomize is not None else []
     found: list[Manifest] = []
-    foreign = False
-    for path in _listed(files, recursive=recursive):
-        ours, native = _sorted(text_of(path, stdin), str(path))
+    others: list[JSONObject] = []
+    for text, source in texts:
+        ours, beside = manifests_in(text, source)
         found += ours
-        foreign |= native
-    if kustomize is not None:
-        ours, native = _sorted(await _built(kustomize), str(kustomize))
-        found += ours
-        foreign |= native
+        others += beside
     if not found:
         where = ", ".join(str(one) for one in (*files, *([kustomize] if kustomize else [])))
-        hints = ("DaemonSets of apps/v1 are there: change apiVersion to apps.kruise.io/v1beta1",) if foreign else ()
+        native = any((one.get("kind"), _group(one)) == (KIND, "apps") for one in others)
+        hints = ("DaemonSets of apps/v1 are there: change apiVersion to apps.kruise.io/v1beta1",) if native else ()
         raise CommandError(f"no Advanced DaemonSet in {where}", hints=hints)
-    return tuple(found)
+    return tuple(found), tuple(others)
 
 
-def manifests_in(text: str, source: str) -> list[Manifest]:
-    """The Advanced DaemonSets in YAML or JSON: any number of documents, and what is in their lists.
+def manifests_in(text: str, source: str) -> tuple[list[Manifest], list[JSONObject]]:
+    """The Advanced DaemonSets in YAML or JSON, and other objects: of any number of documents, and of their lists.
 
     Raises CommandError for what is neither, and for one of ours without a name.
     """
-    return _sorted(text, source)[0]
+    ours: list[Manifest] = []
+    others: list[JSONObject] = []
+    for document in objects_in(text, source):
+        if document.get("kind") == KIND and _group(document) == GROUP:
+            ours.append(_manifest(document, source))
+        else:
+            others.append(document)
+    return ours, others
 
 
 def objects_in(text: str, source: str) -> list[JSONObject]:
@@ -69,18 +75,8 @@ def objects_in(text: str, source: str) -> list[JSONObject]:
     return list(_objects(_documents(text, source)))
 
 
-def _sorted(text: str, source: str) -> tuple[list[Manifest], bool]:
-    """Ours; and whether there are native DaemonSets."""
-    ours: list[Manifest] = []
-    native = False
-    for document in objects_in(text, source):
-        if document.get("kind") != KIND:
-            continue
-        group = str(document.get("apiVersion") or "").rpartition("/")[0]
-        native |= group == "apps"
-        if group == GROUP:
-            ours.append(_manifest(document, source))
-    return ours, native
+def _group(document: JSONObject) -> str:
+    return str(document.get("apiVersion") or "").rpartition("/")[0]
 
 
 def _manifest(document: JSONObject, source: str) -> Manifest:

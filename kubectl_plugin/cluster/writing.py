@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from controller.api import patch
 from controller.api.base import JSONObject
 from controller.api.meta import ObjectMeta
-from controller.kube.errors import Conflict
+from controller.kube.errors import AlreadyExists, Conflict
 from controller.kube.kinds import DAEMONSETS
 from controller.planner.board import current_revision
 from kubectl_plugin.cluster import documents, reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits.annotations import recorded
+from kubectl_plugin.edits.applying import applied
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.last_action import Action
@@ -38,7 +39,7 @@ async def write(
     field_manager: str,
     judge: Judge | None = None,
 ) -> JSONObject:
-    """The object as the server has it afterwards, or with `dry_run` would have it.
+    """The object as the server has it afterwards, or with `dry_run` would have it. One without a uid is new.
 
     When only status or metadata changed meanwhile it is tried again; the notes of `done` then fit the annotations
     that are there now. Raises CommandError (6) when the spec did: what a person has seen or agreed to is not what
@@ -46,16 +47,15 @@ async def write(
     """
     session, document, last = invocation.session, snapshot.document, None
     for _ in range(ATTEMPTS):
-        guarded = patch.guarded_by_version(
-            reads.meta_of(document).resource_version,
-            *edit.operations,
-            *recorded(document, edit.operations, done),
-        )
+        changes = (*edit.operations, *recorded(document, edit.operations, done))
+        guarded = patch.guarded_by_version(reads.meta_of(document).resource_version, *changes)
+        how: Any = {"dry_run": dry_run, "field_manager": field_manager}
         try:
-            return await documents.patch(
-                session, DAEMONSETS, snapshot.key, guarded, dry_run=dry_run, field_manager=field_manager
-            )
-        except Conflict as error:
+            if not reads.meta_of(document).uid:
+                body = applied(document, changes)
+                return await documents.create(session, DAEMONSETS, snapshot.key.namespace, body, **how)
+            return await documents.patch(session, DAEMONSETS, snapshot.key, guarded, **how)
+        except (AlreadyExists, Conflict) as error:
             last = error
         except asyncio.CancelledError:  # Ctrl-C
             if not dry_run:
@@ -65,12 +65,19 @@ async def write(
                 )
             raise
         document = await documents.get(session, DAEMONSETS, snapshot.key)
-        if _identity(document) != _identity(snapshot.document):
+        if _identity(document) != _identity(snapshot.document) or _marked(document, snapshot.document, edit):
             raise await _changed(invocation, snapshot, document)
         if judge is not None:
             await judge()
     assert last is not None
     raise last
+
+
+def _marked(document: JSONObject, before: JSONObject, edit: Edit) -> bool:
+    """Whether labels or annotations are others now, where the edit has a say in them."""
+    metas = [reads.meta_of(one) for one in (document, before)]
+    now, then = ((one.labels, one.annotations) for one in metas)
+    return now != then and any(str(one["path"]).startswith("/metadata/") for one in edit.operations)
 
 
 def _identity(document: JSONObject) -> tuple[str, int]:
@@ -89,7 +96,7 @@ async def _changed(invocation: Invocation, before: Snapshot, document: JSONObjec
 
 async def _what_is_new(invocation: Invocation, before: Snapshot, document: JSONObject) -> str:
     """The first thing that a person would look at."""
-    if reads.meta_of(document).uid != before.daemonset.uid:
+    if _identity(document)[0] != _identity(before.document)[0]:
         return "another object of that name"
     key = before.key
     after = await reads.snapshot(invocation, key.name, namespace=key.namespace, nodes=False, pods=False)

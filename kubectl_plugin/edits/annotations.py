@@ -22,6 +22,7 @@ RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
 ROLLBACK: Final = "rollback"
 """The verb, as the note of it has it."""
 
+_CAUSE: Final = ("metadata", "annotations", CHANGE_CAUSE)
 _TEMPLATE: Final = "/spec/template"
 
 
@@ -30,13 +31,13 @@ def recorded(document: JSONObject, change: tuple[JSONObject, ...], done: Action)
 
     A rollback also notes where it went. Who paused it, and why, is kept until it is no longer paused.
     """
-    draft = Draft(document)
+    draft = Draft(applied(document, change))
     if done.verb == ROLLBACK:
         done = replace(done, template=_new_template(change))
-    if done.verb != PAUSE and found(applied(document, change), *ROLLING, "paused"):
+    if done.verb != PAUSE and draft.get(*ROLLING, "paused"):
         done = replace(done, pause=noted_pause(_annotations(document)))
     draft.set(msgspec.json.encode(done).decode(), "metadata", "annotations", LAST_ACTION)
-    _give_cause(draft, change, done.reason)
+    _give_cause(draft, document, change, done.reason)
     return draft.operations
 
 
@@ -44,10 +45,10 @@ def caused(document: JSONObject, change: tuple[JSONObject, ...], reason: str) ->
     """Operations for the change cause alone.
 
     Where `change` touches the template, `reason` is the change cause; without one the former cause goes, which would
-    tell of the new revision what was true of an earlier one.
+    tell of the new revision what was true of an earlier one; not so one that comes with `change`.
     """
-    draft = Draft(document)
-    _give_cause(draft, change, reason)
+    draft = Draft(applied(document, change))
+    _give_cause(draft, document, change, reason)
     return draft.operations
 
 
@@ -58,12 +59,12 @@ def went_back_to(snapshot: Snapshot) -> str:
     return last.template if last is not None and last.verb == ROLLBACK else ""
 
 
-def _give_cause(draft: Draft, change: tuple[JSONObject, ...], reason: str) -> None:
+def _give_cause(draft: Draft, before: JSONObject, change: tuple[JSONObject, ...], reason: str) -> None:
     if any(_in_template(str(one["path"])) for one in change):
         if reason:
-            draft.set(reason, "metadata", "annotations", CHANGE_CAUSE)
-        else:
-            draft.drop("metadata", "annotations", CHANGE_CAUSE)
+            draft.set(reason, *_CAUSE)
+        elif draft.get(*_CAUSE) == found(before, *_CAUSE):
+            draft.drop(*_CAUSE)
 
 
 def _new_template(change: tuple[JSONObject, ...]) -> str:

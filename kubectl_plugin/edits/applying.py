@@ -22,6 +22,11 @@ class Draft:
         self._operations: list[JSONObject] = []
 
     @property
+    def document(self) -> JSONObject:
+        """As it is after the operations."""
+        return dict(self._document)
+
+    @property
     def operations(self) -> tuple[JSONObject, ...]:
         return tuple(self._operations)
 

@@ -65,7 +65,7 @@ def set_images(snapshot: Snapshot, images: Mapping[str, str], hold_at: IntOrPerc
         result=", ".join(results),
         operations=draft.operations,
         details=(*changed, *(course(snapshot, board) if board else ())),
-        warnings=cautions(snapshot, _on_delete(snapshot, hold_at), paused(snapshot)),
+        warnings=cautions(snapshot, on_delete_held(snapshot, hold_at), paused(snapshot)),
     )
 
 
@@ -87,7 +87,7 @@ def _unknown(snapshot: Snapshot, name: str) -> CommandError:
     return CommandError(f'{snapshot.key.name} has no container "{name}"; it has: {ones}{init}')
 
 
-def _on_delete(snapshot: Snapshot, hold_at: IntOrPercent | None) -> Caution | None:
+def on_delete_held(snapshot: Snapshot, hold_at: IntOrPercent | None) -> Caution | None:
     caution = on_delete(snapshot)
     if caution is None or hold_at is None:
         return caution

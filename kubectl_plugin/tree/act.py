@@ -10,9 +10,13 @@ from kubectl_plugin import candidates
 from kubectl_plugin.flags import Acting, Global, Many, Output, Waiting
 from kubectl_plugin.tree.arguments import Name, OptionalNames, complete_names
 from kubectl_plugin.tree.late import run
+from kubectl_plugin.tree.look import Files, Kustomize, Recursive
 
 _DOCUMENT = (Output.JSON, Output.YAML, Output.NAME)
 All = Annotated[bool, typer.Option("--all", help="All of the namespace.")]
+HoldAt = Annotated[
+    str | None, typer.Option("--hold-at", help="Set the partition in the same write: no node starts early.")
+]
 
 
 def pause(flags: Global, acting: Acting, many: Many, names: OptionalNames = None, all_: All = False) -> None:
@@ -126,10 +130,7 @@ def set_image(
         list[str] | None,
         typer.Argument(metavar="[NAME] CONTAINER=IMAGE...", help="*=IMAGE for all.", autocompletion=complete_names),
     ] = None,
-    hold_at: Annotated[
-        str | None,
-        typer.Option("--hold-at", help="Set the partition in the same write: no node starts early."),
-    ] = None,
+    hold_at: HoldAt = None,
     all_: All = False,
 ) -> None:
     """Change images."""
@@ -137,3 +138,24 @@ def set_image(
 
     asked = verb.Asked(words=tuple(words or ()), hold_at=hold_at, many=many, everything=all_)
     run(flags, lambda invocation: verb.set_image(invocation, asked, acting), outputs=_DOCUMENT)
+
+
+def apply(
+    flags: Global,
+    acting: Waiting,
+    filename: Files = None,
+    recursive: Recursive = False,
+    kustomize: Kustomize = None,
+    hold_at: HoldAt = None,
+) -> None:
+    """Apply a manifest, as kubectl does, and a partition."""
+    from kubectl_plugin.verbs import apply as verb
+
+    asked = verb.Asked(
+        files=tuple(filename or ()),
+        recursive=recursive,
+        kustomize=kustomize,
+        hold_at=hold_at,
+        namespace=flags.namespace,
+    )
+    run(flags, lambda invocation: verb.apply(invocation, asked, acting), outputs=_DOCUMENT, check=asked.check)

@@ -51,6 +51,9 @@ def status(
     generation: Annotated[
         int | None, typer.Option("--generation", help="With -w: of this spec; end with 6 if another one takes over.")
     ] = None,
+    image: Annotated[
+        str | None, typer.Option("--image", help="With -w: of a container; end with 6 if another one takes over.")
+    ] = None,
     require_full: Annotated[bool, typer.Option("--require-full", help="With -w: held is not done.")] = False,
     fail_fast: Annotated[
         bool, typer.Option("--fail-fast", help="With -w: end with 4 as soon as a pod fails.")
@@ -76,6 +79,7 @@ def status(
         timeout=timeout,
         revision=revision,
         generation=generation,
+        image=image,
         require_full=require_full,
         fail_fast=fail_fast,
         by=by,

@@ -95,7 +95,7 @@ class Hand:
         try:
             async with asyncio.timeout(reads.HURRY):
                 _, absence = await asyncio.gather(
-                    events.tell(invocation.session, change.snapshot, change.edit.result, done),
+                    events.tell(invocation.session, self.changed[-1], change.edit.result, done),
                     controller.absence(invocation.session, invocation.terminal.now()),
                 )
         except TimeoutError:

@@ -12,14 +12,11 @@ import msgspec
 from msgspec.structs import replace
 
 from controller.api.base import JSONObject
-from controller.api.daemonset import DaemonSet, DaemonSetView, project
-from controller.api.meta import Key
-from controller.kube.errors import NotFound
-from controller.kube.kinds import DAEMONSETS
+from controller.api.daemonset import DaemonSet
 from controller.planner.validation import problems
-from kubectl_plugin.cluster import documents, reads, trying
+from kubectl_plugin.cluster import reads, trying
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.manifests import STDIN, Manifest, read
+from kubectl_plugin.cluster.manifests import STDIN, read
 from kubectl_plugin.edits.image import parse
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
@@ -31,6 +28,7 @@ from kubectl_plugin.paint.plan import PlanBlock
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.terminal import WIDEST
+from kubectl_plugin.verbs.targets import Target, daemonset_in, targets_of, tell_unchecked
 
 
 @dataclass(frozen=True)
@@ -71,67 +69,21 @@ async def plan(invocation: Invocation, asked: Asked) -> int:
     return ExitCode.DIFFERENT if asked.exit_code and changes else 0
 
 
-@dataclass(frozen=True)
-class _Target:
-    """What is planned for: a DaemonSet as it is, and perhaps a manifest that would be applied."""
-
-    snapshot: Snapshot
-    manifest: Manifest | None = None
-    exists: bool = True
-
-
-async def _targets(invocation: Invocation, asked: Asked) -> Sequence[_Target]:
+async def _targets(invocation: Invocation, asked: Asked) -> Sequence[Target]:
     if not asked.reads_manifests:
         if asked.name is None:
             raise CommandError("which one? give a name, or -f with its manifest", exit_code=ExitCode.USAGE)
-        return (_Target(await reads.snapshot(invocation, asked.name)),)
-    found = await read(asked.files, recursive=asked.recursive, kustomize=asked.kustomize, stdin=sys.stdin)
+        return (Target(await reads.snapshot(invocation, asked.name)),)
+    found, _ = await read(asked.files, recursive=asked.recursive, kustomize=asked.kustomize, stdin=sys.stdin)
     if asked.name is not None:
         name = reads.name_of(asked.name)
         found = tuple(one for one in found if one.name == name)
         if not found:
             raise CommandError(f"no Advanced DaemonSet {name} in what -f and -k name")
-    last = {(one.namespace, one.name): one for one in found}
-    return [await _target(invocation, one) for one in last.values()]
+    return await targets_of(invocation, found)
 
 
-async def _target(invocation: Invocation, manifest: Manifest) -> _Target:
-    """An object that is not there yet is planned for as one that has just been created."""
-    session = invocation.session
-    key = Key(manifest.namespace or session.namespace, manifest.name)
-    try:
-        await documents.get(session, DAEMONSETS, key)
-    except NotFound as error:
-        if not error.name:
-            raise
-        return await _new(invocation, key, manifest)
-    return _Target(await reads.snapshot(invocation, key.name, namespace=key.namespace), manifest)
-
-
-async def _new(invocation: Invocation, key: Key, manifest: Manifest) -> _Target:
-    session = invocation.session
-    meta: Any = manifest.document.get("metadata")
-    document: JSONObject = {**manifest.document, "metadata": {**meta, "namespace": key.namespace}}
-    checked = await trying.created(session, key.namespace, document)
-    _tell_unchecked(invocation, checked)
-    daemonset = _read(checked or document)
-    nodes = await trying.nodes(session)
-    snapshot = Snapshot(
-        daemonset=replace(daemonset, generation=max(daemonset.generation, 1)),
-        document=checked or document,
-        created=invocation.terminal.now(),
-        labels=reads.meta_of(document).labels or {},
-        owners=(),
-        revisions=(),
-        pods=(),
-        nodes=nodes,
-        now=invocation.terminal.now(),
-        missing_rights=() if nodes is not None else ("nodes: forbidden",),
-    )
-    return _Target(snapshot, manifest, exists=False)
-
-
-async def _planned(invocation: Invocation, target: _Target, asked: Asked, wish: Wish) -> RolloutPlan:
+async def _planned(invocation: Invocation, target: Target, asked: Asked, wish: Wish) -> RolloutPlan:
     live = target.snapshot
     for kind, readable in (("pods", live.pods_readable), ("controllerrevisions", live.revisions_readable)):
         if not readable:
@@ -163,7 +115,7 @@ async def _answer(invocation: Invocation, made: RolloutPlan) -> Answer:
     return await trying.accepted(invocation.session, daemonset, probe)
 
 
-async def _as_it_would_be(invocation: Invocation, target: _Target, wish: Wish) -> Snapshot:
+async def _as_it_would_be(invocation: Invocation, target: Target, wish: Wish) -> Snapshot:
     """The snapshot with the DaemonSet that is asked about, as the server would have it."""
     live = target.snapshot
     wanted = live
@@ -174,22 +126,15 @@ async def _as_it_would_be(invocation: Invocation, target: _Target, wish: Wish) -
     if wanted is live or not target.exists:
         return wanted
     checked = await trying.changed(invocation.session, live.daemonset.ref, live.document, wanted.document)
-    _tell_unchecked(invocation, checked)
+    tell_unchecked(invocation, checked)
     return _with(wanted, checked) if checked is not None else wanted
 
 
 def _with(snapshot: Snapshot, document: JSONObject) -> Snapshot:
-    daemonset = _read(document)
+    daemonset = daemonset_in(document)
     if daemonset.spec != snapshot.daemonset.spec:
         daemonset = replace(daemonset, generation=snapshot.daemonset.generation + 1)
     return replace(snapshot, daemonset=daemonset, document=document, labels=reads.meta_of(document).labels or {})
-
-
-def _read(document: JSONObject) -> DaemonSet:
-    try:
-        return project(msgspec.convert(document, DaemonSetView))
-    except (msgspec.ValidationError, ValueError) as error:
-        raise CommandError(f"cannot make sense of the spec: {error}") from error
 
 
 def _refuse_nonsense(daemonset: DaemonSet) -> None:
@@ -198,11 +143,6 @@ def _refuse_nonsense(daemonset: DaemonSet) -> None:
         raise CommandError(f"the controller would do nothing for {daemonset.name}: {'; '.join(found)}")
     if daemonset.dying:
         raise CommandError(f"{daemonset.name} is being deleted: there is nothing to plan")
-
-
-def _tell_unchecked(invocation: Invocation, checked: JSONObject | None) -> None:
-    if checked is None:
-        invocation.terminal.note("not checked by the server: no right to change the DaemonSet")
 
 
 def _show(invocation: Invocation, plans: Sequence[RolloutPlan]) -> None:

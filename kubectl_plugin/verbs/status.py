@@ -40,6 +40,7 @@ def _refuse_flags_of_watching(asked: Asked) -> None:
     of_the_ending = {
         "--revision": asked.revision is not None,
         "--generation": asked.generation is not None,
+        "--image": asked.image is not None,
         "--require-full": asked.require_full,
         "--fail-fast": asked.fail_fast,
     }

@@ -36,6 +36,7 @@ class Asked:
     timeout: str = ""
     revision: int | None = None
     generation: int | None = None
+    image: str | None = None
     require_full: bool = False
     fail_fast: bool = False
     by: str = "zone"
@@ -51,6 +52,7 @@ class Asked:
         return Wanted(
             revision=self.revision,
             generation=self.generation,
+            image=self.image,
             require_full=self.require_full,
             fail_fast=self.fail_fast,
         )
@@ -103,7 +105,7 @@ async def chosen(invocation: Invocation, asked: Asked, *, everything: bool = Tru
         raise CommandError("give names, -l and -A, or -f and -k, not both", exit_code=ExitCode.USAGE)
     from kubectl_plugin.cluster import manifests
 
-    read = await manifests.read(asked.files, recursive=asked.recursive, kustomize=asked.kustomize, stdin=sys.stdin)
+    read, _ = await manifests.read(asked.files, recursive=asked.recursive, kustomize=asked.kustomize, stdin=sys.stdin)
     keys = [Key(one.namespace or invocation.session.namespace, one.name) for one in read]
     return Chosen(*await reads.existing(invocation, keys, nodes=everything, pods=everything))
 

@@ -24,7 +24,9 @@ from kubectl_plugin.report.status.endings import (
     Wanted,
     ending_of,
     gone,
+    has_image,
     named_apart,
+    overtaken,
     unattended,
     unfinished,
 )
@@ -105,6 +107,8 @@ class _Watch:
         self._invocation, self._asked, self._follow, self._screen = invocation, asked, follow, shown
         self._deadline = deadline
         self._words = LastWords(invocation.session)
+        self._met: set[Key] = set()
+        """Those that have had the image that is waited for."""
         self._attendance = Attendance(invocation, several=several)
 
     async def run(self, keys: Sequence[Key], generations: Mapping[Key, int]) -> list[Ending]:
@@ -145,6 +149,10 @@ class _Watch:
         pending = self._attendance.pending_for(one)
         if pending >= UNATTENDED and one.absence:
             return unattended(name, one.absence)
+        if has_image(one.told, wanted):
+            self._met.add(one.told.daemonset.key)
+        elif one.told.daemonset.key in self._met:
+            return overtaken(one.told, Wanted())
         return ending_of(one.told, wanted)
 
 

@@ -121,7 +121,7 @@ async def test_a_word_without_quotes_means_the_same_to_us_as_to_kubectl(
     path = tmp_path / "demo.yaml"
     path.write_text(text, encoding="utf-8")
     theirs = (await as_kubectl_reads(control_plane, path))["words"]
-    (found,) = manifests_in(text, "demo.yaml")
+    ((found,), _) = manifests_in(text, "demo.yaml")
     spec: Any = found.document["spec"]
     read = zip((*PLAIN, ""), spec["words"], theirs, strict=True)
     assert [one for one in read if isinstance(one[1], bool) is not isinstance(one[2], bool) or one[1] != one[2]] == []

@@ -33,10 +33,15 @@ _LONGEST: Final = 24
 
 def summary(found: Sequence[Difference], *, only_ascii: bool = False) -> str:
     """`image agent 1.8.2 → 1.8.4, + volume certs`: images first, the rest in its order; empty for no difference."""
+    return ", ".join(phrases(found, only_ascii=only_ascii))
+
+
+def phrases(found: Sequence[Difference], *, only_ascii: bool) -> tuple[str, ...]:
+    """The same one by one."""
     arrow = "->" if only_ascii else "→"
     told = [one for one in found if not _is_implied(one, found)]
     ordered = sorted(told, key=lambda one: one.path[-1].field != "image")
-    return ", ".join(dict.fromkeys(_phrase(one, arrow) for one in ordered))
+    return tuple(dict.fromkeys(_phrase(one, arrow) for one in ordered))
 
 
 def _is_implied(one: Difference, found: Sequence[Difference]) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from controller.api.base import Value
 from controller.api.daemonset import Phase
 from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.status.telling import Telling
 
 
@@ -16,6 +17,8 @@ class Wanted(Value):
     revision: int | None = None
     generation: int | None = None
     """Of the spec: no earlier and no later one."""
+    image: str | None = None
+    """Of one of the containers, whole or as it is shown."""
     require_full: bool = False
     fail_fast: bool = False
 
@@ -31,8 +34,16 @@ class Ending(Value):
 def ending_of(told: Telling, wanted: Wanted) -> Ending | None:
     """None while it may still come about by itself."""
     if wanted.generation not in (None, told.daemonset.generation):
-        return _overtaken(told, wanted)
+        return overtaken(told, wanted)
+    if not has_image(told, wanted):
+        return None
     return _other_revision(told, wanted) or _by_phase(told, wanted)
+
+
+def has_image(told: Telling, wanted: Wanted) -> bool:
+    """Whether it is the one that is asked for, where one is: it may still come, or be gone again."""
+    images = images_of(told.daemonset.spec.template).values()
+    return wanted.image is None or any(wanted.image in (image, short(image)) for image in images)
 
 
 def gone(name: str) -> Ending:
@@ -96,7 +107,7 @@ def _by_phase(told: Telling, wanted: Wanted) -> Ending | None:
     return None
 
 
-def _overtaken(told: Telling, wanted: Wanted) -> Ending | None:
+def overtaken(told: Telling, wanted: Wanted) -> Ending | None:
     """Somebody has changed the spec since; None where the one that is waited for is still to come."""
     name, generation = told.daemonset.name, told.daemonset.generation
     if generation < (wanted.generation or 0):

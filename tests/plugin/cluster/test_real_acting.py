@@ -7,6 +7,7 @@ import json
 import shlex
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ from controller.kube.transport import open_transport
 from tests.beds.api import DAEMONSETS, EVENTS, MERGE_PATCH, Api, Object
 from tests.beds.control_plane import ControlPlane
 from tests.beds.installed.unhurried import PROGRAM
+from tests.beds.objects import demo
 from tests.plugin.cluster.conftest import namespace_of
 
 pytestmark = pytest.mark.real
@@ -76,6 +78,58 @@ async def test_every_verb_writes_what_it_says(place: Place) -> None:
     last = json.loads(agent["metadata"]["annotations"]["kruise-ds/last-action"])
     assert last["verb"] == "restart"
     assert last["by"]
+
+
+@pytest.mark.parametrize("before", ["create", "apply", "apply --server-side"])
+async def test_apply_writes_what_kubectl_would_and_the_partition(place: Place, tmp_path: Path, before: str) -> None:
+    """Whoever wrote the object before. kubectl has nothing to change then, and removes what the file says no more."""
+
+    async def kubectl(*words: str) -> str:
+        done = await place.plane.run_kubectl(*words, "-f", str(path), "-n", place.namespace)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def write(image: str, **spec: object) -> None:
+        manifest = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", **demo("one")}
+        manifest["metadata"] = {"name": "one"}
+        manifest["spec"]["template"]["spec"]["containers"][0]["image"] = image
+        manifest["spec"] |= spec
+        path.write_text(json.dumps(manifest))
+
+    path = tmp_path / "one.json"
+    write("agent:1", minReadySeconds=10)
+    await kubectl(*before.split())
+    write("agent:2", minReadySeconds=20)
+    assert "configured" in await place.act("apply", "-f", str(path), "--hold-at", "3", "-y")
+    one = await place.api.get(DAEMONSETS, "one")
+    assert one["spec"]["template"]["spec"]["containers"][0]["image"] == "agent:2"
+    assert (one["spec"]["minReadySeconds"], one["metadata"]["generation"]) == (20, 2), "one write"
+    assert one["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 3
+    assert "unchanged" in await place.act("apply", "-f", str(path), "--hold-at", "3", "-y")
+    assert "unchanged" in await kubectl("apply")
+    write("agent:2")
+    await kubectl("apply")
+    one = await place.api.get(DAEMONSETS, "one")
+    assert one["spec"].get("minReadySeconds") in (None, 0)
+    assert one["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 3, "the file has never had it"
+
+
+async def test_apply_makes_what_there_is_not_and_the_server_checks_it_before_the_question(
+    place: Place, tmp_path: Path
+) -> None:
+    path = tmp_path / "one.json"
+    manifest = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", **demo("one")}
+    manifest["metadata"] = {"name": "one"}
+    path.write_text(json.dumps(manifest))
+    assert "one created (server dry run)" in await place.act("apply", "-f", str(path), "--dry-run=server")
+    assert "one created" in await place.act("apply", "-f", str(path), "--hold-at", "50%", "-y")
+    made = await place.api.get(DAEMONSETS, "one")
+    assert made["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == "50%"
+    done = await place.plane.run_kubectl("apply", "-f", str(path), "-n", place.namespace)
+    assert "unchanged" in done.stdout
+    manifest["spec"]["selector"] = {"matchLabels": {"app": "other"}}
+    path.write_text(json.dumps(manifest))
+    await place.act("apply", "-f", str(path), code=1)
 
 
 async def test_the_writes_are_told_as_events(place: Place) -> None:

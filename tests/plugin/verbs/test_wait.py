@@ -109,3 +109,33 @@ def test_status_waits_for_the_generation_that_another_tool_has_applied() -> None
         ran = scene.run(*status, str(now + 1), "--timeout", "10m", meanwhile=applies)
         assert (ran.code, phase(scene)) == (0, ("Held", True))
         assert scene.run(*status, str(now)).code == 6
+
+
+@pytest.mark.parametrize("image", ["registry.example.com/agent:2.0.0", "agent:2.0.0"])
+def test_status_waits_for_the_image_that_another_tool_has_applied(image: str) -> None:
+    async def applies(scene: Scene) -> None:
+        await asyncio.sleep(5.0)
+        await scene.edit({"spec": {"template": template("2.0.0"), **rolling(partition=22)}})
+
+    with healthy() as scene:
+        scene.nodes.behave("*", PACE)
+        status = ("status", NAME, "-n", NAMESPACE, "--image")
+        assert scene.run(*status, image, "-w", "--timeout", "3s").code == 3, "Healthy, but on another one"
+        assert scene.run(*status, image, "--exit-code").code == 3
+        ran = scene.run(*status, image, "-w", "--timeout", "10m", meanwhile=applies)
+        assert (ran.code, phase(scene)) == (0, ("Held", True))
+        assert scene.run(*status, "agent:1.9.0", "-w", "--timeout", "3s").code == 3, "no longer"
+
+
+def test_an_image_that_is_taken_back_meanwhile_ends_it_with_6() -> None:
+    async def takes_back(scene: Scene) -> None:
+        await asyncio.sleep(20.0)
+        await scene.edit({"spec": {"template": template("1.9.0")}})
+
+    with healthy() as scene:
+        scene.nodes.behave("*", PACE)
+        scene.do(scene.edit({"spec": {"template": template("2.0.0")}}))
+        words = ("status", NAME, "-n", NAMESPACE, "--image", "agent:2.0.0", "-w", "--timeout", "20m")
+        ran = scene.run(*words, meanwhile=takes_back)
+    assert ran.code == 6, ran
+    assert f"error: {NAME} was changed by somebody else meanwhile" in ran.err

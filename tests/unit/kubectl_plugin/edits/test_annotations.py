@@ -13,7 +13,7 @@ from kubectl_plugin.report.last_action import LAST_ACTION, Action, action, last_
 from tests.beds.worlds import NOW, template
 from tests.unit.kubectl_plugin.edits.documents import live, seen
 
-SPEC: JSONObject = {"op": "add", "path": "/spec/updateStrategy/rollingUpdate/paused", "value": True}
+SPEC: JSONObject = {"op": "add", "path": "/spec/updateStrategy", "value": {"rollingUpdate": {"paused": True}}}
 TEMPLATE: JSONObject = {"op": "add", "path": "/spec/template/metadata/annotations", "value": {}}
 WHOLE_TEMPLATE: JSONObject = {"op": "add", "path": "/spec/template", "value": {}}
 
@@ -66,6 +66,14 @@ def test_another_template_without_a_reason_does_not_inherit_one(change: JSONObje
 @pytest.mark.parametrize("reason", [None, "CVE-1"])
 def test_the_change_cause_of_a_template_that_stays_stays(reason: str | None) -> None:
     assert noted(live(annotations={CHANGE_CAUSE: "old"}), SPEC, reason)[CHANGE_CAUSE] == "old"
+
+
+def test_a_change_cause_that_comes_with_the_change_stays() -> None:
+    brought: JSONObject = {"op": "add", "path": "/metadata/annotations", "value": {CHANGE_CAUSE: "new"}}
+    document = live(annotations={CHANGE_CAUSE: "old"})
+    change = (WHOLE_TEMPLATE, brought)
+    after = applied(document, (*change, *recorded(document, change, done())))
+    assert found(after, "metadata", "annotations", CHANGE_CAUSE) == "new"
 
 
 def test_a_field_whose_name_begins_like_the_template_is_another_one() -> None:

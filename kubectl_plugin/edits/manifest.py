@@ -1,0 +1,112 @@
+"""A manifest that is applied: what changes by it, told field by field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+from msgspec.structs import replace
+
+from controller.api.base import JSON, JSONObject
+from controller.api.number import IntOrPercent
+from controller.planner.board import Board
+from kubectl_plugin.edits.applying import Draft, found
+from kubectl_plugin.edits.edit import Edit
+from kubectl_plugin.edits.image import on_delete_held
+from kubectl_plugin.edits.outlook import board_after, cautions, course, paused
+from kubectl_plugin.edits.rolling import ROLLING
+from kubectl_plugin.report.moves import moves_of
+from kubectl_plugin.report.revisions.differences import differences
+from kubectl_plugin.report.revisions.masking import masked
+from kubectl_plugin.report.revisions.phrases import phrases
+from kubectl_plugin.report.snapshot import Snapshot
+
+LAST_APPLIED = ("metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration")
+"""kubectl's note of the manifest: by it the next apply knows what is no longer written there."""
+_TEMPLATE = ("spec", "template")
+_PARTITION = (*ROLLING, "partition")
+_WRITTEN = (("metadata", "labels"), ("metadata", "annotations"), ("spec",))
+
+
+def held(document: JSONObject, hold_at: IntOrPercent) -> JSONObject:
+    """With this partition; OnDelete needs none and gets none."""
+    draft = Draft(document)
+    if found(document, "spec", "updateStrategy", "type") != "OnDelete":
+        draft.set(hold_at, *_PARTITION)
+    return draft.document
+
+
+def apply(
+    snapshot: Snapshot, wanted: JSONObject, expected: JSONObject, hold_at: IntOrPercent | None, *, is_new: bool
+) -> Edit:
+    """From the snapshot's document to `wanted`, of which the server makes `expected`: defaults are no changes, nor is
+    a template that means the same. Labels, annotations and spec are written, nothing else.
+    """
+    live = snapshot.document
+    before, after = (_object(found(one, *_TEMPLATE)) for one in (live, expected))
+    told = differences(before, after)
+    if before and not told:
+        wanted, expected = (_with(one, before, *_TEMPLATE) for one in (wanted, expected))
+    lines = [*phrases(told, only_ascii=True), *_fields(live, expected)]
+    if not lines and not is_new:
+        return Edit(result="unchanged", operations=())
+    draft = _draft(live, wanted)
+    board = board_after(snapshot, draft.operations)
+    then = replace(snapshot, daemonset=board.world.daemonset) if board else snapshot
+    return Edit(
+        result="created" if is_new else "configured",
+        operations=draft.operations,
+        details=(*lines, *(() if board is None else (_first_pods(board),) if is_new else course(snapshot, board))),
+        warnings=cautions(snapshot, on_delete_held(then, hold_at), paused(then)),
+    )
+
+
+def _first_pods(board: Board) -> str:
+    """A partition has nothing to keep old; it may keep new nodes waiting (partitionedScaling)."""
+    desired = board.budget.desired
+    first = len(moves_of(board).starting) if board.world.daemonset.partitioned_scaling else desired
+    return f"{first} of {desired} nodes get their first pod"
+
+
+def _fields(live: JSONObject, expected: JSONObject) -> Iterator[str]:
+    """`spec.minReadySeconds 0 -> 10`: all but the template."""
+    hidden = masked(live), masked(expected)
+    for operation in _draft(live, expected).operations:
+        path = [part.replace("~1", "/").replace("~0", "~") for part in str(operation["path"]).split("/")[1:]]
+        if (*path,) != LAST_APPLIED and (*path[:2],) != _TEMPLATE:
+            yield f"{'.'.join(path)} {' -> '.join(_word(found(one, *path)) for one in hidden)}"
+
+
+def _word(value: JSON) -> str:
+    if value is None:
+        return "none"
+    return value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()
+
+
+def _draft(live: JSONObject, wanted: JSONObject) -> Draft:
+    draft = Draft(live)
+    for path in _WRITTEN:
+        _turn(draft, _object(found(live, *path)), _object(found(wanted, *path)), *path)
+    return draft
+
+
+def _turn(draft: Draft, live: JSONObject, wanted: JSONObject, *path: str) -> None:
+    """Into `wanted`, field by field, so that the path of each operation names what changes."""
+    for key in sorted(live.keys() - wanted.keys()):
+        draft.drop(*path, key)
+    for key, value in wanted.items():
+        there = live.get(key)
+        if isinstance(value, dict) and isinstance(there, dict) and (*path, key) != _TEMPLATE:
+            _turn(draft, there, value, *path, key)
+        else:
+            draft.set(value, *path, key)
+
+
+def _with(document: JSONObject, value: JSON, *path: str) -> JSONObject:
+    draft = Draft(document)
+    draft.set(value, *path)
+    return draft.document
+
+
+def _object(value: JSON) -> JSONObject:
+    return value if isinstance(value, dict) else {}

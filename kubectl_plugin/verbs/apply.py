@@ -1,0 +1,115 @@
+"""apply: a manifest and, with --hold-at, the partition in one write."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from dataclasses import replace as with_fields
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from controller.api.base import JSONObject
+from controller.api.number import IntOrPercent
+from kubectl_plugin.cluster import trying
+from kubectl_plugin.cluster.invocation import Invocation
+from kubectl_plugin.cluster.manifests import Manifest, read
+from kubectl_plugin.edits import manifest as edits
+from kubectl_plugin.edits.applying import Draft, found
+from kubectl_plugin.edits.rolling import ROLLING
+from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.flags import Acting
+from kubectl_plugin.forecast.wish import as_applied
+from kubectl_plugin.report.values import int_or_percent
+from kubectl_plugin.verbs.acting import Change, carry_out_all, will_ask
+from kubectl_plugin.verbs.targets import Target, targets_of, tell_unchecked
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The command line."""
+
+    files: tuple[Path, ...]
+    recursive: bool
+    kustomize: Path | None
+    hold_at: str | None
+    namespace: str | None
+
+    def check(self) -> None:
+        """Raises CommandError (2)."""
+        if not self.files and self.kustomize is None:
+            raise CommandError("which manifest? use apply -f FILE, or -k FOLDER", exit_code=ExitCode.USAGE)
+
+
+async def apply(invocation: Invocation, asked: Asked, acting: Acting) -> int:
+    """Other kinds of the same files are left to kubectl, and that is said."""
+    hold_at = None if asked.hold_at is None else int_or_percent(asked.hold_at, "--hold-at")
+    manifests, others = await read(asked.files, recursive=asked.recursive, kustomize=asked.kustomize, stdin=sys.stdin)
+    for one in manifests:
+        _refuse_contradictions(one, asked, hold_at)
+    if others:
+        named = ", ".join(sorted({str(one.get("kind")) for one in others}))
+        invocation.terminal.note(f"not applied, since only Advanced DaemonSets are: {named}; kubectl apply does")
+    targets = await targets_of(invocation, manifests)
+    changes = {one.snapshot.key: await _change(invocation, one, acting, hold_at) for one in targets}
+    asks = will_ask(invocation, acting) and len(changes) == 1
+    return await carry_out_all(
+        invocation,
+        [one.snapshot for one in changes.values()],
+        lambda snapshot: _asked(changes[snapshot.key]) if asks else changes[snapshot.key],
+        acting,
+        verb="apply",
+    )
+
+
+def _refuse_contradictions(manifest: Manifest, asked: Asked, hold_at: IntOrPercent | None) -> None:
+    """Raises CommandError (2)."""
+    written = found(manifest.document, *ROLLING, "partition")
+    if hold_at is not None and written not in (None, hold_at):
+        words = f"{manifest.source} sets partition {written} for {manifest.name}, --hold-at says {hold_at}"
+        raise CommandError(words, hints=("leave one of them out",), exit_code=ExitCode.USAGE)
+    if asked.namespace and manifest.namespace not in ("", asked.namespace):
+        words = f"{manifest.source} is for namespace {manifest.namespace}, -n says {asked.namespace}"
+        raise CommandError(words, exit_code=ExitCode.USAGE)
+
+
+async def _change(invocation: Invocation, target: Target, acting: Acting, hold_at: IntOrPercent | None) -> Change:
+    """What it comes to is what the server says in a dry run. Raises CommandError and ApiError."""
+    assert target.manifest is not None
+    live, key = target.snapshot, target.snapshot.key
+    if not target.exists:
+        if acting.print_patch:
+            raise CommandError(f"{key.name} does not exist yet: there is nothing to patch")
+        live = replace(live, document=_bare(target.manifest, key.namespace))
+    document: Any = target.manifest.document
+    given = {**document, "metadata": {"annotations": {}, **document["metadata"], "namespace": key.namespace}}
+    wanted = as_applied(live.document, given)
+    draft = Draft(wanted if hold_at is None else edits.held(wanted, hold_at))
+    # kubectl's own note, to the letter: it would write it anew where it were another
+    draft.set(f"{msgspec.json.encode(given, order='sorted').decode()}\n", *edits.LAST_APPLIED)
+    wanted = draft.document
+    if target.exists:
+        expected = await trying.changed(invocation.session, live.daemonset.ref, live.document, wanted)
+        tell_unchecked(invocation, expected)
+    else:
+        expected = wanted
+    edit = edits.apply(live, wanted, expected or wanted, hold_at, is_new=not target.exists)
+    return Change(live, edit, ask="Continue?")
+
+
+def _bare(manifest: Manifest, namespace: str) -> JSONObject:
+    """What there is of a DaemonSet before it is made."""
+    document: Any = manifest.document
+    meta = {"name": manifest.name, "namespace": namespace, "labels": {}, "annotations": {}}
+    return {"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": meta, "spec": {}}
+
+
+def _asked(change: Change) -> Change:
+    """The look ahead stands in the question."""
+    edit = change.edit
+    if not edit.operations:
+        return change
+    lines = (f"Apply to {change.snapshot.key.name}?", *(f"  {line}" for line in edit.details), "Continue?")
+    return with_fields(change, edit=replace(edit, details=()), ask="\n".join(lines))

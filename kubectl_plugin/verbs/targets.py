@@ -1,0 +1,84 @@
+"""What a manifest is for: the DaemonSet of its name as it is, or one that there will be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from controller.api.base import JSONObject
+from controller.api.daemonset import DaemonSet, DaemonSetView, project
+from controller.api.meta import Key
+from controller.kube.errors import NotFound
+from controller.kube.kinds import DAEMONSETS
+from kubectl_plugin.cluster import documents, reads, trying
+from kubectl_plugin.cluster.invocation import Invocation
+from kubectl_plugin.cluster.manifests import Manifest
+from kubectl_plugin.failures import CommandError
+from kubectl_plugin.report.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class Target:
+    """A DaemonSet as it is, and perhaps a manifest that would be applied."""
+
+    snapshot: Snapshot
+    manifest: Manifest | None = None
+    exists: bool = True
+
+
+async def targets_of(invocation: Invocation, manifests: Iterable[Manifest]) -> Sequence[Target]:
+    """Of two manifests for the same object the later one counts."""
+    last = {(one.namespace, one.name): one for one in manifests}
+    return [await _target(invocation, one) for one in last.values()]
+
+
+async def _target(invocation: Invocation, manifest: Manifest) -> Target:
+    """An object that is not there yet is planned for as one that has just been created."""
+    session = invocation.session
+    key = Key(manifest.namespace or session.namespace, manifest.name)
+    try:
+        await documents.get(session, DAEMONSETS, key)
+    except NotFound as error:
+        if not error.name:
+            raise
+        return await _new(invocation, key, manifest)
+    return Target(await reads.snapshot(invocation, key.name, namespace=key.namespace), manifest)
+
+
+async def _new(invocation: Invocation, key: Key, manifest: Manifest) -> Target:
+    session = invocation.session
+    meta: Any = manifest.document.get("metadata")
+    document: JSONObject = {**manifest.document, "metadata": {**meta, "namespace": key.namespace}}
+    checked = await trying.created(session, key.namespace, document)
+    tell_unchecked(invocation, checked)
+    daemonset = daemonset_in(checked or document)
+    nodes = await trying.nodes(session)
+    snapshot = Snapshot(
+        daemonset=replace(daemonset, generation=max(daemonset.generation, 1)),
+        document=checked or document,
+        created=invocation.terminal.now(),
+        labels=reads.meta_of(document).labels or {},
+        owners=(),
+        revisions=(),
+        pods=(),
+        nodes=nodes,
+        now=invocation.terminal.now(),
+        missing_rights=() if nodes is not None else ("nodes: forbidden",),
+    )
+    return Target(snapshot, manifest, exists=False)
+
+
+def daemonset_in(document: JSONObject) -> DaemonSet:
+    try:
+        return project(msgspec.convert(document, DaemonSetView))
+    except (msgspec.ValidationError, ValueError) as error:
+        raise CommandError(f"cannot make sense of the spec: {error}") from error
+
+
+def tell_unchecked(invocation: Invocation, checked: JSONObject | None) -> None:
+    if checked is None:
+        invocation.terminal.note("not checked by the server: no right to change the DaemonSet")

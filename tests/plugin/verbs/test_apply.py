@@ -1,0 +1,229 @@
+"""apply: a manifest and, with --hold-at, the partition in one write; nothing is written that was not shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.beds.api import DAEMONSETS, Object
+from tests.plugin.playing import Ran
+from tests.plugin.scene import Scene, healthy, on_delete
+from tests.plugin.verbs.few_nodes import HOME, KIND, before_request, few_nodes, rolling_of, stored
+from tests.plugin.verbs.test_pause import images
+from tests.plugin.verbs.test_plan import manifest, written
+
+
+def fresh(name: str = "fresh", **rolling: Any) -> Object:
+    """Of a DaemonSet that there is not yet."""
+    found = manifest("2.0.0", name=name, **rolling)
+    found["spec"]["selector"] = {"matchLabels": {"app": name}}
+    found["spec"]["template"]["metadata"]["labels"] = {"app": name}
+    return found
+
+
+def writes(scene: Scene) -> list[str]:
+    """What was sent that is no dry run."""
+    sent = scene.door.link.writes(KIND)
+    return [one.route.verb for one in sent if ("dryRun", "All") not in one.request.query]
+
+
+def exists(scene: Scene, name: str) -> bool:
+    return any(one["metadata"]["name"] == name for one in scene.do(scene.api.list(DAEMONSETS)))
+
+
+def test_held_at_a_partition_no_node_starts_early(tmp_path: Path) -> None:
+    """The question shows every field that is written."""
+    wanted = manifest("2.0.0")
+    wanted["spec"]["minReadySeconds"] = 10
+    wanted["metadata"]["labels"] = {"team": "agents", "app": "node-agent"}
+    with healthy() as scene:
+        ran = scene.run("apply", "-f", written(tmp_path, wanted), "--hold-at", "22", terminal=True, typed="n\n")
+        assert ran.code == 6
+        shown = ran.err.replace(str(tmp_path), "").splitlines()
+        assert shown[:8] == [
+            "Apply to node-agent?",
+            "  image agent 1.9.0 -> 2.0.0",
+            "  metadata.labels.team none -> agents",
+            "  spec.updateStrategy.rollingUpdate.partition 0 -> 22",
+            "  spec.minReadySeconds 0 -> 10",
+            "  2 of 24 nodes get revision 8: c-08, c-07",
+            "  partition 22 keeps 22 nodes (c-06 … a-01) old",
+            "  not in place: this version of the controller re-creates pods",
+        ]
+        assert writes(scene) == []
+        ran = scene.run("apply", "-f", written(tmp_path, wanted), "--hold-at", "22", terminal=True, typed="y\n")
+        assert (ran.code, ran.out) == (0, "daemonset.apps.kruise.io/node-agent configured\n")
+        assert writes(scene) == ["patch"]
+        scene.pass_time(600.0)
+        assert {node for node, image in images(scene).items() if image == "2.0.0"} == {"c-08", "c-07"}
+        assert stored(scene)["metadata"]["labels"]["team"] == "agents"
+        again = scene.run("apply", "-f", written(tmp_path, wanted), "--hold-at", "22")
+        assert again == Ran(0, "daemonset.apps.kruise.io/node-agent unchanged\n", "")
+
+
+def test_a_person_is_asked_and_a_pipeline_says_yes_beforehand(tmp_path: Path) -> None:
+    with few_nodes() as scene:
+        path = written(tmp_path, manifest("2.0.0"))
+        assert scene.run("apply", "-f", path).code == 6
+        assert writes(scene) == []
+        assert scene.run("apply", "-f", path, "-y", "--wait").code == 0
+        assert set(images(scene).values()) == {"2.0.0"}, "all of it, before the command has ended"
+
+
+def test_a_held_change_is_waited_for(tmp_path: Path) -> None:
+    with few_nodes() as scene:
+        path = written(tmp_path, manifest("2.0.0"))
+        ran = scene.run("apply", "-f", path, "--hold-at", "75%", "-y", "--wait", "--timeout", "15m")
+        assert ran.code == 0, ran
+        assert rolling_of(stored(scene))["partition"] == "75%"
+        assert sorted(images(scene).values()) == ["1.8.0", "1.8.0", "1.8.0", "2.0.0"]
+
+
+def test_one_that_does_not_exist_yet_is_made(tmp_path: Path) -> None:
+    with few_nodes() as scene:
+        ran = scene.run("apply", "-f", written(tmp_path, fresh()), "--hold-at", "3", "-y", "--wait")
+        assert ran.code == 0, ran
+        assert ran.out.splitlines()[0] == "daemonset.apps.kruise.io/fresh created"
+        assert "  4 of 4 nodes get their first pod" in ran.out.splitlines(), "there is nothing old to keep"
+        made = scene.do(scene.api.get(DAEMONSETS, "fresh"))
+        assert made["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 3
+        assert made["metadata"]["generation"] == 1, "one write"
+        assert '"verb":"apply"' in made["metadata"]["annotations"]["kruise-ds/last-action"]
+        kept = yaml.safe_load(made["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"])
+        assert "partition" not in kept["spec"]["updateStrategy"]["rollingUpdate"], "the file does not have it"
+
+
+@pytest.mark.parametrize("dry", ["client", "server"])
+def test_a_dry_run_makes_none(tmp_path: Path, dry: str) -> None:
+    with few_nodes() as scene:
+        ran = scene.run("apply", "-f", written(tmp_path, fresh()), f"--dry-run={dry}", "-o", "json")
+        assert ran.code == 0, ran
+        assert yaml.safe_load(ran.out)["metadata"]["name"] == "fresh"
+        assert not exists(scene, "fresh")
+
+
+def test_what_somebody_else_makes_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+    with few_nodes() as scene:
+
+        async def make() -> None:
+            await scene.api.create(DAEMONSETS, {**fresh(), "metadata": {"name": "fresh"}})
+
+        before_request(scene, f"create {KIND}", 2, make)  # the first one is a dry run
+        ran = scene.run("apply", "-f", written(tmp_path, fresh()), "-y")
+        assert ran.code == 6, ran
+        assert "fresh changed while you were looking (now another object of that name)" in ran.err
+
+
+def test_several_are_one_question_and_other_kinds_are_named(tmp_path: Path) -> None:
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
+    with few_nodes() as scene:
+        path = written(tmp_path, manifest("2.0.0"), config, fresh())
+        ran = scene.run("apply", "-f", path, "--hold-at", "4", terminal=True, typed="n\n")
+        assert ran.code == 6
+        assert ran.err.startswith(
+            "note: not applied, since only Advanced DaemonSets are: ConfigMap; kubectl apply does\n"
+        )
+        assert "2 DaemonSets:\n  observability/node-agent  configured\n    image agent 1.8.0 -> 2.0.0\n" in ran.err
+        assert writes(scene) == []
+        assert not exists(scene, "fresh")
+        assert scene.run("apply", "-f", path, "--hold-at", "4", "-y").code == 0
+        assert exists(scene, "fresh")
+
+
+def test_a_partition_of_the_file_counts_without_the_flag_and_must_not_contradict_it(tmp_path: Path) -> None:
+    with few_nodes() as scene:
+        path = written(tmp_path, manifest("2.0.0", partition=3))
+        ran = scene.run("apply", "-f", path, "--hold-at", "2", "-y")
+        expected = f"error: {path} sets partition 3 for node-agent, --hold-at says 2\n  hint: leave one of them out\n"
+        assert ran == Ran(2, "", expected)
+        assert scene.run("apply", "-f", path, "--hold-at", "3", "-y").code == 0
+        assert rolling_of(stored(scene))["partition"] == 3
+
+
+def test_a_partition_that_was_set_by_hand_stays(tmp_path: Path) -> None:
+    with few_nodes(partition=3) as scene:
+        assert scene.run("apply", "-f", written(tmp_path, manifest("2.0.0")), "-y").code == 0
+        assert rolling_of(stored(scene))["partition"] == 3
+
+
+def test_what_the_file_says_no_more_goes(tmp_path: Path) -> None:
+    with few_nodes() as scene:
+        first = manifest("1.8.0")
+        first["metadata"]["labels"] = {"team": "agents"}
+        assert scene.run("apply", "-f", written(tmp_path, first), "-y").code == 0
+        assert stored(scene)["metadata"]["labels"]["team"] == "agents"
+        ran = scene.run("apply", "-f", written(tmp_path, manifest("1.8.0")), "-y")
+        assert "  metadata.labels.team agents -> none" in ran.out.splitlines()
+        assert "team" not in stored(scene)["metadata"]["labels"]
+
+
+def test_the_write_is_for_what_was_shown(tmp_path: Path) -> None:
+    with few_nodes() as scene:
+
+        async def change() -> None:
+            await scene.edit({"spec": {"minReadySeconds": 7}})
+
+        before_request(scene, f"patch {KIND}", 2, change)
+        ran = scene.run("apply", "-f", written(tmp_path, manifest("2.0.0")), "-y")
+        assert ran.code == 6, ran
+        assert "node-agent changed while you were looking (now generation 2)" in ran.err
+
+
+def test_a_label_that_somebody_makes_meanwhile_stays(tmp_path: Path) -> None:
+    with few_nodes() as scene:
+
+        async def mark() -> None:
+            await scene.edit({"metadata": {"annotations": {"team": "agents"}}})
+
+        before_request(scene, f"patch {KIND}", 2, mark)
+        path = written(tmp_path, manifest("2.0.0"))
+        assert scene.run("apply", "-f", path, "-y").code == 6
+        assert scene.run("apply", "-f", path, "-y").code == 0
+        assert stored(scene)["metadata"]["annotations"]["team"] == "agents"
+
+
+def test_with_on_delete_it_waits_for_somebody(tmp_path: Path) -> None:
+    wanted = manifest("2.0.0")
+    wanted["spec"]["updateStrategy"] = {"type": "OnDelete"}
+    with on_delete() as scene:
+        ran = scene.run("apply", "-f", written(tmp_path, wanted), "--hold-at", "3", "-y")
+        assert ran.code == 0
+        assert "is OnDelete: pods change only when you delete them; --hold-at changes nothing" in ran.err
+        assert rolling_of(stored(scene)) == {}
+
+
+def test_who_else_writes_it_is_told(tmp_path: Path) -> None:
+    wanted = manifest("2.0.0")
+    wanted["metadata"]["labels"] = {"kustomize.toolkit.fluxcd.io/name": "agents"}
+    with few_nodes() as scene:
+        scene.run("apply", "-f", written(tmp_path, wanted), "-y")
+        ran = scene.run("apply", "-f", written(tmp_path, manifest("2.0.1")), "--dry-run=server")
+        assert 'warning: node-agent is managed by Flux Kustomization "agents"' in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "error"),
+    [
+        ((), 2, "error: which manifest? use apply -f "),
+        (("-f", "FILE", "-n", "other"), 2, "error: FILE is for namespace observability, -n says other"),
+        (("-f", "nowhere.yaml"), 1, 'error: the path "nowhere.yaml" does not exist'),
+        (("-f", "FILE", "--hold-at", "many"), 2, 'error: invalid --hold-at "many": use a number'),
+        (("-f", "FILE", "--timeout", "3s", *HOME), 2, "error: --timeout goes with --wait"),
+    ],
+)
+def test_wrong_usage(tmp_path: Path, words: tuple[str, ...], code: int, error: str) -> None:
+    path = written(tmp_path, manifest("2.0.0"))
+    with few_nodes() as scene:
+        ran = scene.run("apply", *(path if word == "FILE" else word for word in words))
+        assert (ran.code, ran.out) == (code, "")
+        assert ran.err.startswith(error.replace("FILE", path)), ran.err
+        assert writes(scene) == []
+
+
+def test_no_patch_is_printed_of_what_there_is_not(tmp_path: Path) -> None:
+    with few_nodes() as scene:
+        ran = scene.run("apply", "-f", written(tmp_path, fresh()), "--print-patch")
+        assert ran == Ran(1, "", "error: fresh does not exist yet: there is nothing to patch\n")
