@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from controller.api.container import ContainerStatusView, TerminatedView
+from controller.api.text import LONGEST_ITEM, shortened
 
 
 class Ailment(StrEnum):
@@ -39,6 +40,7 @@ KIND_OF: Final = {
     "RunContainerError": Ailment.CONFIG,
 }
 """What the kubelet says of a container that waits and that it tries again and again."""
+_BACK_OFF: Final = ("CrashLoopBackOff", "ImagePullBackOff")
 
 
 def stuck(*, waiting: str, ready: bool, exit_code: int | None, ended: str) -> str:
@@ -65,6 +67,18 @@ def ailment_of_container(status: ContainerStatusView, replaced: Collection[str] 
     code = None if ended.container_id in replaced else ended.exit_code
     word = stuck(waiting=waiting, ready=status.ready, exit_code=code, ended=ended.reason)
     return KIND_OF.get(word, Ailment.CRASH_LOOP) if word else None
+
+
+def complaint_of(statuses: Iterable[ContainerStatusView]) -> str:
+    """Which container the kubelet cannot start, and its words about that; empty where it does not say so just now.
+
+    While it waits to try again it says something else, which is no news.
+    """
+    for one in statuses:
+        waiting = one.state.waiting if one.state is not None else None
+        if waiting is not None and waiting.reason in KIND_OF and waiting.reason not in _BACK_OFF:
+            return shortened(f"container {one.name}: {waiting.reason}: {waiting.message}", LONGEST_ITEM)
+    return ""
 
 
 def ailment_of_containers(statuses: Iterable[ContainerStatusView], replaced: Collection[str] = ()) -> Ailment | None:

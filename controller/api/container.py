@@ -25,6 +25,7 @@ class ContainerView(View):
 
 class WaitingView(View):
     reason: str = ""
+    message: str = ""
 
 
 class RunningView(View):

@@ -200,8 +200,14 @@ class DaemonSet(Named):
     @property
     def in_place_grace(self) -> int:
         """Seconds between "not ready" and the change in place; 0 where the annotation says nothing readable."""
-        asked = self.annotations.get(IN_PLACE_GRACE_ANNOTATION, "")
-        return min(_whole_seconds(asked), LONGEST_IN_PLACE_GRACE)
+        asked = _whole_seconds(self.annotations.get(IN_PLACE_GRACE_ANNOTATION, ""))
+        return asked if asked <= LONGEST_IN_PLACE_GRACE else 0
+
+    @property
+    def unreadable_grace(self) -> str | None:
+        """What that annotation says where it is no number of seconds, and none are waited; None otherwise."""
+        asked = self.annotations.get(IN_PLACE_GRACE_ANNOTATION)
+        return asked if asked is not None and asked != "0" and not self.in_place_grace else None
 
     @property
     def recreates_unresized(self) -> bool:

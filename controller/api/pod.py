@@ -11,7 +11,7 @@ from sys import intern
 
 import msgspec
 
-from controller.api.ailment import Ailment, ailment_of_containers
+from controller.api.ailment import Ailment, ailment_of_containers, complaint_of
 from controller.api.base import View
 from controller.api.container import ContainerStatusView, ContainerView
 from controller.api.gates import Gate, PodCondition, ReadinessGateView, gates_of
@@ -90,6 +90,8 @@ class Pod(Named):
     when not ready or not told."""
     ailment: Ailment | None = None
     """Why it will not get ready by waiting, as far as its status tells; never of a pod that is ready."""
+    complaint: str = ""
+    """What the kubelet says of a container that it cannot start, of a pod that is updated in place."""
     gates: tuple[Gate, ...] = ()
     """Readiness gates that are ours to answer."""
     underway: Underway | None = None
@@ -172,6 +174,7 @@ def project(view: PodView) -> Pod | None:
         ready=ready,
         ready_since=ready_since,
         ailment=_ailment(status, state.replaced if state is not None else (), ready=ready),
+        complaint=complaint_of(statuses) if underway is not None else "",
         gates=gates,
         underway=underway,
         tended=NODE_AGENT_ANNOTATION in (meta.annotations or ()),

@@ -8,7 +8,7 @@ from math import inf
 
 from controller.api.in_place import Resize, Underway
 from controller.api.pod import Pod
-from controller.api.wellknown import RESIZE_REFUSED
+from controller.api.wellknown import FAILED_IN_PLACE, RESIZE_REFUSED
 from controller.planner.actions import Action, ContinueInPlace, Note, OpenGates, ResizePod, Step, Why, place_of
 from controller.planner.board import Board
 from controller.planner.in_place.change import Change
@@ -58,6 +58,9 @@ class _Care:
 
     def _go_on(self, pod: Pod, underway: Underway) -> None:
         world = self.board.world
+        if pod.complaint:
+            text = f"pod {pod.name} on node {pod.node} does not start again: {pod.complaint}"
+            self.notes.append(Note(warning=True, reason=FAILED_IN_PLACE, message=text))
         if underway.until < inf:
             self.wakes.append(underway.until)
         refusal = world.refused_resizes.get(pod.uid, "")

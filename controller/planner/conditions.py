@@ -9,6 +9,7 @@ from controller.api.daemonset import DaemonSet
 from controller.api.wellknown import (
     AVAILABLE,
     DEGRADED,
+    FAILED_IN_PLACE,
     FEATURES_PENDING,
     HELD_BY_HOOK,
     INVALID_ANNOTATION,
@@ -18,6 +19,7 @@ from controller.api.wellknown import (
     PROGRESS_DEADLINE_EXCEEDED,
     PROGRESS_DEADLINE_SECONDS,
     PROGRESSING,
+    RESIZE_REFUSED,
     STALLED,
     TEMPLATE_REFUSED,
 )
@@ -27,6 +29,7 @@ from controller.planner.explanation import Explainer
 from controller.planner.obstacles import Obstacle
 from controller.planner.phase import Phase, Standing, phase_of
 from controller.planner.readiness import Verdict, readiness
+from controller.planner.stops import is_refused
 
 _SHOWN = 40
 """Characters of a value that cannot be read; nobody needs more to find it."""
@@ -77,6 +80,8 @@ def blocker_of(explainer: Explainer) -> Blocker | None:
     if held := waiting.get(Obstacle.HOOK):
         text = f"the preDelete hook holds {some(slot.old.name for slot in held if slot.old is not None)}"
         return Blocker(reason=HELD_BY_HOOK, text=text)
+    if waiting and explainer.board.in_place and (stuck := _stuck_in_place(explainer.board)) is not None:
+        return stuck
     silent = waiting.get(Obstacle.UNREACHABLE, [])
     if silent and len(silent) == len(explainer.board.outdated):
         names = some(slot.node for slot in silent)
@@ -85,6 +90,19 @@ def blocker_of(explainer: Explainer) -> Blocker | None:
     if asked and len(asked) == len(explainer.board.outdated):
         names = some(slot.node for slot in asked)
         return Blocker(reason="ServerSilent", text=f"the server has not answered what was asked for {names}")
+    return None
+
+
+def _stuck_in_place(board: Board) -> Blocker | None:
+    """Pods that were written to and do not become what the revision asks for."""
+    updated = [slot for slot in board.slots if slot.current is not None and slot.current.underway is not None]
+    refused = [slot.node for slot in updated if slot.current is not None and is_refused(board.world, slot.current)]
+    if refused:
+        return Blocker(reason=RESIZE_REFUSED, text=f"the resize of pods is refused on {some(refused)}")
+    ailing = [(slot.current.ailment, slot.node) for slot in updated if slot.current and slot.current.ailment]
+    if ailing:
+        names = some(node for _, node in ailing)
+        return Blocker(reason=FAILED_IN_PLACE, text=f"containers do not start again on {names}: {ailing[0][0]}")
     return None
 
 

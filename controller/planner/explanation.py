@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from controller.api.base import Value
-from controller.api.in_place import Resize
 from controller.api.pod import Pod
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
@@ -24,6 +23,7 @@ from controller.planner.stops import (
     change_of,
     hooked,
     in_the_way,
+    is_refused,
     outgoing,
     to_creation,
     to_deletion,
@@ -183,8 +183,7 @@ class Explainer:
             return Obstacle.STARTING
         if underway.resize is None:
             return Obstacle.RESTARTING
-        refused = underway.resize is Resize.REFUSED or pod.uid in self.board.world.refused_resizes
-        return Obstacle.UNRESIZED if refused else Obstacle.RESIZING
+        return Obstacle.UNRESIZED if is_refused(self.board.world, pod) else Obstacle.RESIZING
 
     def _of_empty(self, slot: Slot) -> Obstacle | None:
         """Without a live pod."""

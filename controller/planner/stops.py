@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from controller.api.daemonset import LifecycleHook
+from controller.api.in_place import Resize
 from controller.api.pod import Pod
 from controller.api.wellknown import IN_PLACE_UPDATE_READY
 from controller.planner.board import Board
@@ -112,6 +113,12 @@ def outgoing(board: Board, slot: Slot) -> Pod | None:
         return old if slot.current_available or not old.ready else None
     better = (slot.old_available, old.ready) > (slot.current_available, current.ready)
     return current if better else old
+
+
+def is_refused(world: World, pod: Pod) -> bool:
+    """Whether the kubelet or the server refuses to resize it."""
+    resize = pod.underway.resize if pod.underway is not None else None
+    return resize is Resize.REFUSED or (resize is not None and pod.uid in world.refused_resizes)
 
 
 def change_of(board: Board, pod: Pod) -> Change | NotPossible:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controller.api.pod import Pod
-from controller.api.wellknown import NOT_IN_PLACE
+from controller.api.text import LONGEST_ITEM, shortened
+from controller.api.wellknown import (
+    IN_PLACE_GRACE_ANNOTATION,
+    INVALID_ANNOTATION,
+    LONGEST_IN_PLACE_GRACE,
+    NOT_IN_PLACE,
+)
 from controller.planner.actions import Action, DrainPod, Note, Step, UpdateInPlace, Why
 from controller.planner.board import Board
 from controller.planner.in_place.change import Change
@@ -27,7 +33,10 @@ def update(board: Board, chosen: Sequence[Slot]) -> Step:
         elif (deletion := retire(pod, Why.OUTDATED, board)) is not None:
             actions.append(deletion)
             reasons[pod.hash, change.why] = None
-    return Step(actions=tuple(actions), notes=tuple(_recreated(*reason) for reason in reasons))
+    notes = [_recreated(*reason) for reason in reasons]
+    if (asked := board.world.daemonset.unreadable_grace) is not None:
+        notes.append(_unreadable(asked))
+    return Step(actions=tuple(actions), notes=tuple(notes))
 
 
 def _in_place(board: Board, slot: Slot, pod: Pod, change: Change) -> DrainPod | UpdateInPlace:
@@ -38,6 +47,13 @@ def _in_place(board: Board, slot: Slot, pod: Pod, change: Change) -> DrainPod | 
     return UpdateInPlace(
         pod=pod.ref, node=slot.node, before=pod.hash, revision=board.revision, change=change, tried=tried
     )
+
+
+def _unreadable(asked: str) -> Note:
+    shown = shortened(asked, LONGEST_ITEM)
+    text = f"annotation {IN_PLACE_GRACE_ANNOTATION}: {shown!r} is not a whole number of seconds from 0 to "
+    text += f"{LONGEST_IN_PLACE_GRACE}, so none are waited"
+    return Note(warning=True, reason=INVALID_ANNOTATION, message=text)
 
 
 def _recreated(revision_hash: str, why: str) -> Note:

@@ -11,17 +11,12 @@ from controller.kube.resource import Resource
 from kubectl_plugin.report.snapshot import Container, PodDetail, RevisionDetail
 
 
-class _Waiting(container.WaitingView):
-    message: str = ""
-
-
 class _Terminated(container.TerminatedView):
     message: str = ""
     finished_at: str | None = None
 
 
 class _State(container.ContainerStateView):
-    waiting: _Waiting | None = None
     terminated: _Terminated | None = None
 
 

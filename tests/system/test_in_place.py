@@ -172,7 +172,12 @@ async def test_an_image_that_cannot_be_pulled_stops_the_rollout_and_going_back_h
     bed.nodes.behave("*", Behaviour(missing_images=("*:v2",), registry="no such manifest"))
     async with monitoring(bed, most_unavailable=1):
         await bed.set_image(V2)
+        await bed.event(
+            "FailedUpdatePodInPlace", "on node node-3 does not start again: container agent: ErrImagePull: "
+        )
+        await bed.event("FailedUpdatePodInPlace", "no such manifest")
         await asyncio.sleep(300)
+        assert "node-3" in (await bed.condition("Progressing", "FailedUpdatePodInPlace"))["message"]
         assert len(await serving(bed, V1)) == 3
         await bed.set_image(V1)
         await asyncio.sleep(2)

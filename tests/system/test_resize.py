@@ -136,6 +136,7 @@ async def test_what_the_kubelet_refuses_is_told_and_recreated_only_where_somebod
         await asyncio.sleep(120)
         assert bed.journal.deleted == []
         await bed.status(updated=1, available=2)
+        await bed.condition("Progressing", "ResizeRefused")
         await edit(bed, resources=small())
         await bed.settled()
 

@@ -97,11 +97,11 @@ def test_an_old_server_knows_no_streaming_of_initial_events() -> None:
 
 def test_a_kind_is_a_row_that_a_test_may_add_and_take_away() -> None:
     cluster = cluster_at_noon()
-    jobs = Kind("apps.kruise.io", ("v1alpha1",), "imagepulljobs", "ImagePullJob", custom=True, status=True)
-    path = "/apis/apps.kruise.io/v1alpha1/namespaces/default/imagepulljobs"
+    jobs = Kind("apps.kruise.io", ("v1alpha1",), "broadcastjobs", "BroadcastJob", custom=True, status=True)
+    path = "/apis/apps.kruise.io/v1alpha1/namespaces/default/broadcastjobs"
     assert api.handle(cluster, Request(method="GET", path=path)).status == 404
     cluster.store.add_kind(jobs)
-    body = b'{"apiVersion":"apps.kruise.io/v1alpha1","kind":"ImagePullJob","metadata":{"name":"one"},"spec":{}}'
+    body = b'{"apiVersion":"apps.kruise.io/v1alpha1","kind":"BroadcastJob","metadata":{"name":"one"},"spec":{}}'
     assert api.handle(cluster, Request(method="POST", path=path, body=body)).status == 201
     cluster.store.remove_kind(jobs)
     assert api.handle(cluster, Request(method="GET", path=path)).status == 404
