@@ -12,6 +12,9 @@ import pytest
 import pytest_asyncio
 
 from controller.api.base import JSONObject
+from controller.kube.config import load
+from controller.kube.transport import open_transport
+from tests.beds.api import Api
 from tests.beds.control_plane import Binaries, ControlPlane, service_account
 from tests.beds.manifests import MANIFESTS
 from tests.manifests.server import Server, daemonsets
@@ -91,3 +94,37 @@ def store(server: Server) -> Iterator[Store]:
             return server.ask("GET", path).accepted().body
 
         yield create
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def guarded(bare: ControlPlane) -> ControlPlane:
+    """With overlays/default and both guards."""
+    await _applied(bare, "-k", "overlays/default")
+    done = await bare.run_kubectl("wait", "--for=condition=Established", "crd/daemonsets.apps.kruise.io")
+    assert done.returncode == 0, done.stderr
+    files = [
+        f"components/{guard}/{name}.yaml"
+        for guard in ("crd-protection", "pod-guard")
+        for name in ("policy", "policybinding")
+    ]
+    await _applied(bare, *(word for file in files for word in ("-f", file)))
+    return bare
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def account(guarded: ControlPlane) -> AsyncIterator[Api]:
+    """Whoever has the controller's token."""
+    async with open_transport(await load(str(guarded.kubeconfig_for(ACCOUNT)), None)) as transport:
+        yield Api(transport)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def administrator(guarded: ControlPlane) -> AsyncIterator[Api]:
+    async with open_transport(await load(str(guarded.kubeconfig), None)) as transport:
+        yield Api(transport)
+
+
+async def _applied(plane: ControlPlane, *words: str) -> None:
+    paths = [word if word.startswith("-") else str(MANIFESTS / word) for word in words]
+    done = await plane.run_kubectl("apply", "--server-side", *paths)
+    assert (done.returncode, done.stderr) == (0, "")
