@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from math import inf
 from typing import Literal
 
 import structlog
@@ -29,6 +30,8 @@ from controller.planner.actions import (
     Plan,
     ProbeTemplate,
     ReleasePod,
+    ResizePod,
+    UpdateInPlace,
     Why,
 )
 from controller.runtime.clock import Clock
@@ -39,11 +42,20 @@ from controller.runtime.workqueue import Taken
 from controller.telemetry.log import about
 from controller.telemetry.metrics import Metrics, Result
 from controller.telemetry.node_updates import Method
+from controller.telemetry.tally import Operation
 
 INSTALL_COMMAND = "kubectl apply --server-side -k manifests/crds"
 
 
 _WORDS: dict[type[Outcome], str] = {Done: "done", ComeBack: "come back", Retry: "retry"}
+_OPERATIONS: dict[type[Action], Operation] = {
+    CreatePod: "create",
+    DeletePod: "delete",
+    AdoptPod: "adopt",
+    ReleasePod: "orphan",
+    UpdateInPlace: "update",
+    ResizePod: "resize",
+}
 
 
 class _Line:
@@ -213,31 +225,34 @@ class Report:
         self, daemonset: DaemonSet, action: Action, error: ApiError | None, caches: Caches, now: float
     ) -> None:
         tally, uid, success = self._metrics.tally, daemonset.uid, error is None
+        if (operation := _OPERATIONS.get(type(action))) is not None:
+            tally.operated(uid, operation, success=success)
         match action:
-            case CreatePod():
-                tally.operated(uid, "create", success=success)
-                if success:
-                    self._began_surge(daemonset, action, caches, now)
-                    tally.updates.created(uid, action.node, action.name)
-                    made = caches.pods.get(Key(daemonset.namespace, action.name))
-                    if made is not None:
-                        self.saw(daemonset, made, now)
-            case DeletePod():
-                tally.operated(uid, "delete", success=success)
-                if success and action.why is Why.OUTDATED:
-                    self._began(uid, action.node, "recreate", caches, now)
-                    if _wants_in_place(daemonset):
-                        tally.fell_back(uid)
-                elif success and action.why in (Why.VANISHED, Why.UNWANTED):
-                    tally.updates.drop(uid, action.node)
-            case AdoptPod():
-                tally.operated(uid, "adopt", success=success)
-            case ReleasePod():
-                tally.operated(uid, "orphan", success=success)
             case CreateRevision() if not isinstance(error, AlreadyExists):
                 tally.made_revision(uid, action.hash)
             case ProbeTemplate():
                 tally.probed("accepted" if error is None else "refused" if is_refusal(error) else "error")
+            case _ if success:
+                self._did_to_a_node(daemonset, action, caches, now)
+
+    def _did_to_a_node(self, daemonset: DaemonSet, action: Action, caches: Caches, now: float) -> None:
+        tally, uid = self._metrics.tally, daemonset.uid
+        match action:
+            case CreatePod():
+                self._began_surge(daemonset, action, caches, now)
+                tally.updates.created(uid, action.node, action.name, action.revision.hash)
+                self._saw_made(daemonset, action.name, caches, now)
+            case UpdateInPlace():
+                self._began(uid, action.node, "in_place", caches, now)
+                tally.updates.created(uid, action.node, action.pod.name, action.revision.hash)
+                self._saw_made(daemonset, action.pod.name, caches, now)
+            case DeletePod():
+                if action.why is Why.OUTDATED:
+                    self._began(uid, action.node, "recreate", caches, now)
+                elif action.why in (Why.VANISHED, Why.UNWANTED):
+                    tally.updates.drop(uid, action.node)
+                if action.hindrance is not None:
+                    tally.fell_back(uid, action.hindrance)
 
     def _did(self, daemonset: DaemonSet, what: str) -> None:
         line = self._lines.get(daemonset.key)
@@ -256,12 +271,19 @@ class Report:
         if Key("", node) in caches.nodes:
             self._metrics.tally.updates.began(uid, node, method, now)
 
+    def _saw_made(self, daemonset: DaemonSet, pod: str, caches: Caches, now: float) -> None:
+        """The cache may have been quicker than the answer."""
+        made = caches.pods.get(Key(daemonset.namespace, pod))
+        if made is not None:
+            self.saw(daemonset, made, now)
+
     def saw(self, daemonset: DaemonSet, pod: Pod, now: float) -> None:
         """The cache shows one of its pods anew."""
-        ready = pod.ready and not pod.dying and not pod.ended
-        self._metrics.tally.updates.seen(
-            daemonset.uid, pod.node, pod.name, ready=ready, min_ready=daemonset.spec.min_ready_seconds, now=now
-        )
+        until = now if pod.underway is None else pod.underway.until
+        ready = pod.ready and not pod.dying and not pod.ended and until < inf
+        so_far = 0.0 if pod.ready_since is None else max(0.0, now - pod.ready_since)
+        wait = max(0.0, daemonset.spec.min_ready_seconds - so_far, until - now)
+        self._metrics.tally.updates.seen(daemonset.uid, pod.node, pod.name, pod.hash, ready=ready, wait=wait, now=now)
 
     def event_dropped(self) -> None:
         self._metrics.event_dropped()
@@ -272,8 +294,3 @@ class Report:
 
     def leading(self, sentence: str) -> None:
         self._log.info(sentence, lease=LEASE_NAME)
-
-
-def _wants_in_place(daemonset: DaemonSet) -> bool:
-    rolling = daemonset.rolling_update
-    return rolling is not None and rolling.rolling_update_type == "InPlaceIfPossible"

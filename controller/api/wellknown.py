@@ -28,6 +28,9 @@ NODE_AGENT_ANNOTATION: Final = "apps.kruise.io/runtime-containers-meta"
 """On pods of whose containers OpenKruise's node agent takes care."""
 CONTAINER_BARRIER: Final = "KRUISE_CONTAINER_BARRIER"
 """Environment variable of containers with a launch priority; its key in a ConfigMap is `p_` and the priority."""
+RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
+"""In the annotations of a pod template: that its pods were to be restarted, and when; as `kubectl rollout restart`
+writes it."""
 IN_PLACE_GRACE_ANNOTATION: Final = "kruise-ds/in-place-grace-seconds"
 """On a DaemonSet: seconds between "not ready" and the change of a pod in place, for its traffic to go elsewhere."""
 LONGEST_IN_PLACE_GRACE: Final = 3600

@@ -7,6 +7,7 @@ from typing import TypeAlias, assert_never
 
 from controller.api.base import Value
 from controller.api.gates import Gate
+from controller.api.hindrance import Hindrance
 from controller.api.meta import Ref
 from controller.api.revision import Revision
 from controller.planner.in_place.change import Change
@@ -87,6 +88,8 @@ class DeletePod(Value):
     pod: Ref
     node: str
     why: Why
+    hindrance: Hindrance | None = None
+    """Where an update in place was asked for instead: what speaks against it."""
 
 
 class DrainPod(Value):

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from functools import cached_property
 from math import inf
 
+from controller.api.hindrance import Hindrance
 from controller.api.in_place import Resize, Underway
 from controller.api.pod import Pod
 from controller.api.wellknown import FAILED_IN_PLACE, RESIZE_REFUSED
@@ -70,7 +71,7 @@ class _Care:
             text = f"pod {pod.name} on node {pod.node} cannot be resized: {refusal}"
             self.notes.append(Note(warning=True, reason=RESIZE_REFUSED, message=text))
             if world.daemonset.recreates_unresized or not world.resizable:
-                deletion = retire(pod, Why.NOT_RESIZED, self.board)
+                deletion = retire(pod, Why.NOT_RESIZED, self.board, Hindrance.RESIZE_REFUSED)
                 self.actions += [deletion] if deletion is not None else []
                 return
         if underway.resize is Resize.WANTED:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from controller.api.daemonset import LifecycleHook
+from controller.api.hindrance import Hindrance
 from controller.api.in_place import Resize
 from controller.api.pod import Pod
 from controller.api.wellknown import IN_PLACE_UPDATE_READY
@@ -125,17 +126,19 @@ def change_of(board: Board, pod: Pod) -> Change | NotPossible:
     """What the current revision changes in an old pod; or why it takes a new one."""
     change = board.world.changes.get(pod.hash)
     if change is None:
-        return NotPossible(why="their revision is not stored any more")
+        return NotPossible(why="their revision is not stored any more", hindrance=Hindrance.OTHER)
     if isinstance(change, NotPossible):
         return change
     if not pod.bound:
-        return NotPossible(why="they are on no node yet")
+        return NotPossible(why="they are on no node yet", hindrance=Hindrance.OTHER)
     if change.restarts and all(gate.type != IN_PLACE_UPDATE_READY for gate in pod.gates):
-        return NotPossible(why=f"they were made without the readiness gate {IN_PLACE_UPDATE_READY}")
+        why = f"they were made without the readiness gate {IN_PLACE_UPDATE_READY}"
+        return NotPossible(why=why, hindrance=Hindrance.READINESS_GATE)
     if change.rereads and not (board.world.reads_env and pod.tended):
         container = change.rereads[0]
         return NotPossible(
             why=f"container {container} reads a changed label or annotation from its environment, and no node agent "
-            "restarts it"
+            "restarts it",
+            hindrance=Hindrance.NODE_AGENT,
         )
     return change

@@ -30,7 +30,7 @@ def update(board: Board, chosen: Sequence[Slot]) -> Step:
         change = change_of(board, pod)
         if isinstance(change, Change):
             actions.append(_in_place(board, slot, pod, change))
-        elif (deletion := retire(pod, Why.OUTDATED, board)) is not None:
+        elif (deletion := retire(pod, Why.OUTDATED, board, change.hindrance)) is not None:
             actions.append(deletion)
             reasons[pod.hash, change.why] = None
     notes = [_recreated(*reason) for reason in reasons]

@@ -1,4 +1,5 @@
-"""How long each node waited for its new pod: from the decision, until that pod was available."""
+"""How long each node waited for its new pod, or for its pod as it was updated: from the decision, until that pod was
+available."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ METHODS: tuple[Method, ...] = ("in_place", "recreate", "surge")
 class _Update(msgspec.Struct):
     method: Method
     began: float
-    pod: str = ""
-    """The name of the new pod; empty until it is created."""
+    pod: tuple[str, str] = ("", "")
+    """Name and revision hash of the new pod; empty until it is created."""
     available_at: float | None = None
     """When it will have been ready for minReadySeconds; None while it is not ready."""
 
@@ -34,21 +35,24 @@ class NodeUpdates:
         self._settle(uid, node, now)
         self._open.setdefault(node, {})[uid] = _Update(method, now)
 
-    def created(self, uid: str, node: str, pod: str) -> None:
+    def created(self, uid: str, node: str, pod: str, revision_hash: str) -> None:
+        """Or changed to that revision."""
         update = self._of(uid, node)
         if update is not None:
-            update.pod = pod
+            update.pod = pod, revision_hash
 
-    def seen(self, uid: str, node: str, pod: str, *, ready: bool, min_ready: int, now: float) -> None:
-        """The cache shows a pod; most are of no update."""
+    def seen(
+        self, uid: str, node: str, pod: str, revision_hash: str, *, ready: bool, wait: float, now: float
+    ) -> None:
+        """The cache shows a pod; most are of no update. `wait`: until it counts as available."""
         self._settle(uid, node, now)
         update = self._of(uid, node)
-        if update is None or update.pod != pod:
+        if update is None or update.pod != (pod, revision_hash):
             return
         if not ready:
             update.available_at = None
         elif update.available_at is None:
-            update.available_at = now + min_ready
+            update.available_at = now + wait
 
     def settle(self, now: float) -> None:
         """Tell of all that are through."""

@@ -11,19 +11,21 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
+from controller.api.hindrance import Hindrance
 from controller.telemetry.daemonsets import OF_DAEMONSET
 from controller.telemetry.ends import RESULTS, Course, follow
 from controller.telemetry.node_updates import METHODS, NodeUpdates
 
-Operation = Literal["create", "delete", "adopt", "orphan"]
+Operation = Literal["create", "delete", "adopt", "orphan", "update", "resize"]
 OPERATIONS: tuple[Operation, ...] = ("create", "delete", "adopt", "orphan")
+IN_PLACE_OPERATIONS: tuple[Operation, ...] = ("update", "resize")
 OUTCOMES = ("success", "error")
-FALLBACKS = ("NotSupportedYet",)
 VERDICTS = ("accepted", "refused", "error")
 
 ROLLOUTS = (30, 60, 120, 300, 600, 1200, 2400, 3600, 7200, 14400, 28800, 86400)
 NODES = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800)
 
+OF_OPERATIONS, OF_FALLBACKS = "kruise_daemonset_pod_operations", "kruise_daemonset_in_place_fallbacks"
 FAMILIES: tuple[tuple[str, str, tuple[str, ...], tuple[tuple[str, ...], ...]], ...] = (
     (
         "kruise_daemonset_rollouts",
@@ -32,18 +34,23 @@ FAMILIES: tuple[tuple[str, str, tuple[str, ...], tuple[tuple[str, ...], ...]], .
         tuple((result,) for result in RESULTS),
     ),
     (
-        "kruise_daemonset_pod_operations",
+        OF_OPERATIONS,
         "Requests about pods and how they were answered; error: refused, or no answer",
         ("operation", "result"),
         tuple((operation, outcome) for operation in OPERATIONS for outcome in OUTCOMES),
     ),
     (
-        "kruise_daemonset_in_place_fallbacks",
+        OF_FALLBACKS,
         "Pods that were re-created although an update in place was asked for",
         ("reason",),
-        tuple((reason,) for reason in FALLBACKS),
+        (),
     ),
 )
+OF_IN_PLACE: dict[str, tuple[tuple[str, ...], ...]] = {
+    OF_OPERATIONS: tuple((operation, outcome) for operation in IN_PLACE_OPERATIONS for outcome in OUTCOMES),
+    OF_FALLBACKS: tuple((reason.value,) for reason in Hindrance),
+}
+"""More of each family, for those DaemonSets only that ask for updates in place, or did."""
 
 
 class Tally(Collector):
@@ -75,7 +82,7 @@ class Tally(Collector):
         self._nodes = _histograms(
             registry,
             "kruise_ds_node_update_duration_seconds",
-            "One node: from the decision until its new pod is available",
+            "One node: from the decision until its pod of the new revision is available",
             "method",
             METHODS,
             NODES,
@@ -99,10 +106,10 @@ class Tally(Collector):
         self._current, self._clock = current, clock
 
     def operated(self, uid: str, operation: Operation, *, success: bool) -> None:
-        self._of(uid)["kruise_daemonset_pod_operations", operation, OUTCOMES[not success]] += 1
+        self._of(uid)[OF_OPERATIONS, operation, OUTCOMES[not success]] += 1
 
-    def fell_back(self, uid: str) -> None:
-        self._of(uid)["kruise_daemonset_in_place_fallbacks", "NotSupportedYet"] += 1
+    def fell_back(self, uid: str, why: Hindrance) -> None:
+        self._of(uid)[OF_FALLBACKS, why.value] += 1
 
     def probed(self, verdict: Literal["accepted", "refused", "error"]) -> None:
         self._probes[verdict].inc()
@@ -137,13 +144,14 @@ class Tally(Collector):
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        rows: list[tuple[list[str], Mapping[tuple[str, ...], int]]] = [
-            ([one.namespace, one.name], self._counts.get(one.uid, {})) for one in self._current()
+        rows: list[tuple[list[str], bool, Mapping[tuple[str, ...], int]]] = [
+            ([one.namespace, one.name], one.in_place, self._counts.get(one.uid, {})) for one in self._current()
         ]
         for name, meaning, labels, children in FAMILIES:
             family = CounterMetricFamily(name, meaning, labels=(*OF_DAEMONSET, *labels))
-            for whose, counts in rows:
-                for child in children:
+            more = OF_IN_PLACE.get(name, ())
+            for whose, in_place, counts in rows:
+                for child in (*children, *(one for one in more if in_place or (name, *one) in counts)):
                     family.add_metric([*whose, *child], counts.get((name, *child), 0))
             yield family
 

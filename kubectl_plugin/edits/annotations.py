@@ -16,8 +16,6 @@ from kubectl_plugin.report.snapshot import Snapshot
 
 CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
 """kubectl's; the controller copies it to the revision of the template that it came with."""
-RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
-"""In the pod template, as `kubectl rollout restart` writes it."""
 
 ROLLBACK: Final = "rollback"
 """The verb, as the note of it has it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.api.meta import rfc3339
-from kubectl_plugin.edits.annotations import RESTARTED_AT
+from controller.api.wellknown import RESTARTED_AT
 from kubectl_plugin.edits.applying import Draft
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.edits.outlook import board_after, cautions, course, on_delete, paused

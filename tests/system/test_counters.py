@@ -99,7 +99,7 @@ async def test_each_rollout_ends_once(bed: Bed) -> None:
     assert metric(bed.controller, "kruise_ds_rollout_duration_seconds_count") == 5
 
 
-async def test_a_surge_then_in_place_updates_that_are_none(bed: Bed) -> None:
+async def test_a_surge_then_in_place_updates_of_pods_without_the_readiness_gate(bed: Bed) -> None:
     await counting(bed, rolling={"maxSurge": 1, "maxUnavailable": 0})
     await bed.set_image(V2)
     await bed.settled()
@@ -114,13 +114,13 @@ async def test_a_surge_then_in_place_updates_that_are_none(bed: Bed) -> None:
     await bed.idle()
     assert metric(bed.controller, SECONDS, method="surge") == 3
     assert metric(bed.controller, SECONDS, method="recreate") == 3
-    assert metric(bed.controller, "kruise_daemonset_in_place_fallbacks_total", reason="NotSupportedYet") == 3
+    assert metric(bed.controller, "kruise_daemonset_in_place_fallbacks_total", reason="ReadinessGate") == 3
 
 
 async def test_what_is_counted_of_a_daemonset_starts_at_zero_and_goes_with_it(bed: Bed) -> None:
     await counting(bed)
     text = bed.controller.scrape()
-    assert 'reason="NotSupportedYet"} 0.0' in text
+    assert "reason=" not in "".join(line for line in text.splitlines() if "fallbacks_total{" in line)
     assert 'operation="orphan",result="error"} 0.0' in text
     await bed.api.delete(DAEMONSETS, "agent", options={"propagationPolicy": "Foreground"})
     await bed.until(DAEMONSETS, lambda found: "still there" if found else "", "agent gone")

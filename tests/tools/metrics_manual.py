@@ -31,8 +31,8 @@ dashboards: [monitoring](monitoring.md).
   when the object is deleted. Every replica has the rest.
 - **An enumeration has a series for each of its values**, 0 or 1, and reasons have one where there is none too: no
   graph has gaps. What another series says has none of its own: of one DaemonSet there are 60 series at the most, and
-  four more for each zone after the first. Conditions are told by the phase and the reasons; that the strategy is
-  OnDelete, by `info`.
+  eleven more where updates in place are asked for, and four more for each zone after the first. Conditions are told
+  by the phase and the reasons; that the strategy is OnDelete, by `info`.
 - What the status says is there from the first scrape of a leader. What only a pass over the object knows comes with
   the first pass of this process, usually within a second, and is gone while the spec has no meaning or the object is
   being deleted: no number is better than an old one. These are the limits as numbers, and `rollout_updating_nodes`,
@@ -45,6 +45,11 @@ dashboards: [monitoring](monitoring.md).
   or the pod has ended (Evicted, Other). A node whose old pod ails is old.
 - Several reasons of `rollout_blocked` may hold at once. Budget: maxUnavailable or maxSurge is used up. Expectations:
   the caches have not shown the controller's own writes for a second.
+- **An update in place** counts as operation `update`, and ends when its new container has been available for
+  minReadySeconds. The reasons of `in_place_fallbacks`: a field differs that no running pod takes (Template),
+  resources are not to be changed in place (Resources) or the change was refused (ResizeRefused), somebody asked for a
+  restart (Restart), the pod was made without the readiness gate (ReadinessGate), a container reads changed metadata
+  and there is no node agent to restart it (NodeAgent).
 - No label holds a node, a pod or an image. `zone` is the node label `topology.kubernetes.io/zone`, or `none`;
   `--zone-metrics=false` turns its metric off.
 """
@@ -72,6 +77,8 @@ async def exposition(bed: Bed) -> str:
     await bed.set_image("registry.example/agent:v2")
     await bed.settled()
     await tells(bed, status_updated_number_scheduled=2, rollout_phase={"Healthy": 1})
+    await bed.edit({"updateStrategy": {"rollingUpdate": {"rollingUpdateType": "InPlaceIfPossible"}}})
+    await bed.idle()
     return bed.controller.scrape()
 
 

@@ -1,7 +1,8 @@
 """What an update in place has to change in a pod, worked out from two pod templates; or why it cannot.
 
 A running pod takes new images, labels, annotations and finalizers, and where that is asked for cpu and memory.
-Anything else takes a new pod.
+Anything else takes a new pod. So does the annotation by which somebody asks for a restart: in a running pod it would
+restart nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from typing import Final, TypeAlias
 
 from controller.api.base import JSON, JSONObject, Value, fields_of, items_of
 from controller.api.canonical import canonical
+from controller.api.hindrance import Hindrance
+from controller.api.meta import epoch
+from controller.api.wellknown import RESTARTED_AT
 from controller.planner.in_place.resizing import Resizing, resizing_of
 
 Patch: TypeAlias = Mapping[str, str | None]
@@ -41,6 +45,7 @@ class Change(Value):
 class NotPossible(Value):
     why: str
     """The field that stands in the way, as a path below the pod template."""
+    hindrance: Hindrance = Hindrance.TEMPLATE
 
 
 def change_between(old: JSONObject, new: JSONObject, *, resizable: bool) -> Change | NotPossible:
@@ -66,9 +71,10 @@ def change_between(old: JSONObject, new: JSONObject, *, resizable: bool) -> Chan
                 return NotPossible(why=found)
     resizing = resizing_of(was, will)
     if isinstance(resizing, str):
-        return NotPossible(why=resizing)
+        return NotPossible(why=resizing, hindrance=Hindrance.RESOURCES)
     if resizing.resources and not resizable:
-        return NotPossible(why=f"spec.containers[{next(iter(resizing.resources))}].resources changed")
+        why = f"spec.containers[{next(iter(resizing.resources))}].resources changed"
+        return NotPossible(why=why, hindrance=Hindrance.RESOURCES)
     return _change(fields_of(before.get("metadata")), fields_of(after.get("metadata")), olds, news, resizing)
 
 
@@ -78,8 +84,13 @@ def _change(
     for field in sorted((was.keys() | will.keys()) - {"labels", "annotations", "finalizers"}):
         if (found := _difference(was.get(field), will.get(field), f"metadata.{field}")) is not None:
             return NotPossible(why=found)
+    noted, notes = _texts(was.get("annotations")), _texts(will.get("annotations"))
+    if _asks_for_restart(noted.get(RESTARTED_AT), notes.get(RESTARTED_AT)):
+        return NotPossible(
+            why=f"metadata.annotations[{RESTARTED_AT}] asks for a restart", hindrance=Hindrance.RESTART
+        )
     labels = _patch(_texts(was.get("labels")), _texts(will.get("labels")))
-    annotations = _patch(_texts(was.get("annotations")), _texts(will.get("annotations")))
+    annotations = _patch(noted, notes)
     held, holds = _strings(was.get("finalizers")), _strings(will.get("finalizers"))
     images = {
         _name(other): str(other.get("image", ""))
@@ -97,6 +108,17 @@ def _change(
         resized_by_restart=resizing.by_restart,
         rereads=tuple(name for name in readers if name not in images),
     )
+
+
+def _asks_for_restart(was: str | None, will: str | None) -> bool:
+    """Going back to what was there before an earlier restart is none."""
+    if will is None or was == will:
+        return False
+    try:
+        before, after = epoch(was), epoch(will)
+    except ValueError:
+        return True
+    return before is None or after is None or after > before
 
 
 def _reads(container: JSONObject, labels: Collection[str], annotations: Collection[str]) -> bool:

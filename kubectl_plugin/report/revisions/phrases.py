@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from controller.api.base import JSON
+from controller.api.wellknown import RESTARTED_AT
 from kubectl_plugin.report.revisions import images
 from kubectl_plugin.report.revisions.differences import Change, Difference
 from kubectl_plugin.report.revisions.masking import MASK
 from kubectl_plugin.report.revisions.places import CONTAINERS, Kind, Path, Step
-
-RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
 
 _NOUNS: Final[Mapping[str, str]] = {
     "containers": "container",

@@ -8,18 +8,23 @@ import json
 import logging
 from collections.abc import Iterator
 from functools import partial
+from math import inf
 from typing import Any
 
 import pytest
 import structlog
+from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Rollout
+from controller.api.hindrance import Hindrance
+from controller.api.in_place import Underway
 from controller.api.meta import Key, Ref, rfc3339
 from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.assembly import Parts, assemble
 from controller.kube.decode import Seen
-from controller.planner.actions import CreatePod, DeletePod, Why
+from controller.planner.actions import CreatePod, DeletePod, ResizePod, UpdateInPlace, Why
+from controller.planner.in_place.change import Change
 from controller.report import Report
 from controller.runtime.store import StoreWriter
 from controller.runtime.workers import Done, Outcome, Pass, Turn, workers
@@ -162,3 +167,66 @@ async def test_a_crashed_pass_has_one_line_that_carries_the_id_of_the_pass(out: 
     crashed = lines[1]
     assert (crashed["reason"], crashed["level"]) == ("pod changed", "error")
     assert "KeyError: 'pod-1'" in crashed["exception"]
+
+
+CHANGED = UpdateInPlace(
+    pod=Ref(namespace="default", name="agent-x", uid="uid-agent-x"),
+    node="node-0",
+    before="v1",
+    revision=revision("v2"),
+    change=Change(images={"main": "demo:v2"}),
+)
+IN_PLACE = ds("v2", rolling_update_type="InPlaceIfPossible", min_ready=30)
+
+
+def timed(office: Office) -> tuple[float, float]:
+    """How many updates in place were timed, and their seconds in all."""
+    name = "kruise_ds_node_update_duration_seconds"
+    return office.count(f"{name}_count", method="in_place"), office.count(f"{name}_sum", method="in_place")
+
+
+async def test_an_update_in_place_ends_when_the_same_pod_is_available_as_it_was_updated() -> None:
+    office = Office(IN_PLACE, nodes=(node("node-0"),))
+    office.acted(IN_PLACE, CHANGED)
+    saw, settle = office.parts.report.saw, office.parts.metrics.tally.updates.settle
+    saw(IN_PLACE, pod("node-0", "v1", name="agent-x"), NOW)
+    settle(NOW + 300)
+    assert timed(office) == (0, 0), "as it was before"
+    late = pod("node-0", "v2", name="agent-x", ready=NOW + 290)
+    saw(IN_PLACE, replace(late, underway=Underway(until=inf, restarting=("main",))), NOW + 300)
+    settle(NOW + 400)
+    assert timed(office) == (0, 0), "the old container still runs"
+    saw(IN_PLACE, late, NOW + 300)
+    settle(NOW + 319)
+    assert timed(office) == (0, 0), "not yet for minReadySeconds"
+    settle(NOW + 321)
+    assert timed(office) == (1, 320), "which count from the start of the container, not from when it was seen"
+
+
+async def test_an_update_that_nothing_proves_ends_when_it_counts_as_finished() -> None:
+    office = Office(IN_PLACE, nodes=(node("node-0"),))
+    office.acted(IN_PLACE, CHANGED)
+    changed = replace(pod("node-0", "v2", name="agent-x"), underway=Underway(until=NOW + 10, restarting=("main",)))
+    office.parts.report.saw(IN_PLACE, changed, NOW + 1)
+    office.parts.metrics.tally.updates.settle(NOW + 60)
+    assert timed(office) == (1, 10)
+
+
+async def test_a_change_that_restarts_nothing_is_through_at_once() -> None:
+    """Its pod has been available all the time; and the cache may have been quicker than the answer."""
+    changed = pod("node-0", "v2", name="agent-x")
+    office = Office(IN_PLACE, nodes=(node("node-0"),), pods=(changed,))
+    office.acted(IN_PLACE, CHANGED)
+    office.parts.metrics.tally.updates.settle(NOW)
+    assert timed(office) == (1, 0)
+
+
+async def test_writes_in_place_and_what_speaks_against_them_are_counted() -> None:
+    office = Office(IN_PLACE, nodes=(node("node-0"),))
+    office.acted(IN_PLACE, CHANGED, ResizePod(pod=CHANGED.pod, node="node-0"))
+    office.acted(IN_PLACE, replace(DELETE, hindrance=Hindrance.TEMPLATE), DELETE)
+    office.acted(IN_PLACE, replace(DELETE, why=Why.NOT_RESIZED, hindrance=Hindrance.RESIZE_REFUSED))
+    operations, fallbacks = "kruise_daemonset_pod_operations_total", "kruise_daemonset_in_place_fallbacks_total"
+    assert [office.count(operations, operation=one, result="success") for one in ("update", "resize")] == [1, 1]
+    counted = {one.value: office.count(fallbacks, reason=one.value) for one in Hindrance}
+    assert {reason: count for reason, count in counted.items() if count} == {"Template": 1, "ResizeRefused": 1}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Rollout
+from controller.api.hindrance import Hindrance
 from controller.api.meta import rfc3339
 from controller.telemetry.tally import Tally
 from tests.beds.worlds import ds
@@ -40,11 +41,11 @@ class Counting:
     def recreate(self, pod: str, at: float) -> None:
         """The node's pod is replaced by this one."""
         self.tally.updates.began("uid", "node-0", "recreate", at)
-        self.tally.updates.created("uid", "node-0", pod)
+        self.tally.updates.created("uid", "node-0", pod, "v2")
 
     def seen(self, pod: str, at: float, *, ready: bool) -> None:
         """Ready pods are available after five seconds."""
-        self.tally.updates.seen("uid", "node-0", pod, ready=ready, min_ready=5, now=at)
+        self.tally.updates.seen("uid", "node-0", pod, "v2", ready=ready, wait=5, now=at)
 
     def scraped(self, at: float) -> tuple[float, float]:
         """How many updates of nodes were timed until then, and their seconds in all."""
@@ -115,6 +116,20 @@ def test_how_a_request_was_answered_is_counted_under_its_name() -> None:
         ("delete", "success"): 0,
         ("delete", "error"): 1,
     }
+
+
+def test_what_is_counted_of_updates_in_place_is_there_where_they_are_asked_for_or_were() -> None:
+    counting = Counting()
+
+    def reasons() -> set[str]:
+        families = [one for one in counting.tally.collect() if one.name == "kruise_daemonset_in_place_fallbacks"]
+        return {sample.labels["reason"] for family in families for sample in family.samples}
+
+    assert reasons() == set()
+    counting.tally.fell_back(counting.daemonset.uid, Hindrance.RESTART)
+    assert reasons() == {"Restart"}
+    counting.daemonset = ds(rolling_update_type="InPlaceIfPossible")
+    assert reasons() == {one.value for one in Hindrance}
 
 
 def test_of_a_daemonset_that_is_gone_nothing_is_kept() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from controller.api import canonical
 from controller.api.base import JSONObject
-from kubectl_plugin.edits.annotations import RESTARTED_AT
+from controller.api.wellknown import RESTARTED_AT
 from kubectl_plugin.edits.applying import applied, found
 from kubectl_plugin.edits.restart import restart
 from tests.beds.worlds import pod, served
