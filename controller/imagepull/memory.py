@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import inf
 
 import msgspec
@@ -10,7 +11,7 @@ from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus
 from controller.api.puller import Puller
 from controller.daemonset.places import Places
 from controller.imagepull.targets import Targets
-from controller.imagepull.world import PULLED, Plan, Try
+from controller.imagepull.world import Plan, Try
 from controller.kube.errors import ApiError
 from controller.kube.throttle import CEILING
 from controller.runtime.backoff import Backoff
@@ -22,12 +23,15 @@ STATUS = "status"
 
 class Memory(msgspec.Struct):
     uid: str
-    settled: dict[str, str] = msgspec.field(default_factory=dict)
+    left: dict[str, None] = msgspec.field(default_factory=dict)
+    pulled: set[str] = msgspec.field(default_factory=set)
+    failed: dict[str, str] = msgspec.field(default_factory=dict)
+    """As in `World`."""
     tries: dict[str, Try] = msgspec.field(default_factory=dict)
     since: dict[str, float] = msgspec.field(default_factory=dict)
-    targets: Targets = Targets()
+    silent: Collection[str] = ()
     chosen_at: tuple[object, ...] = ()
-    """What the targets were worked out from."""
+    """What the nodes were worked out from."""
     pods_listed: float = -inf
     with_pods: frozenset[str] | None = None
     silent_since: float = inf
@@ -44,15 +48,22 @@ class Memory(msgspec.Struct):
 
     def choose(self, targets: Targets, chosen_at: tuple[object, ...]) -> None:
         """These are the nodes now: nothing is remembered of others."""
+        self.silent, self.chosen_at = targets.silent, chosen_at
         kept = set(targets.nodes)
-        self.targets, self.chosen_at = targets, chosen_at
-        self.settled = {node: how for node, how in self.settled.items() if node in kept}
-        self.settled |= dict.fromkeys(targets.having, PULLED)
-        self.tries = {node: tried for node, tried in self.tries.items() if node in kept}
+        self.pulled = (self.pulled & kept) | targets.having
+        self.failed = {node: why for node, why in self.failed.items() if node in kept - self.pulled}
+        self.left = {node: None for node in targets.nodes if node not in self.pulled and node not in self.failed}
+        self.tries = {node: tried for node, tried in self.tries.items() if node in self.left}
+
+    def forget_node(self, name: str) -> None:
+        """Another one of that name has none of its images."""
+        self.pulled.discard(name)
+        self.failed.pop(name, None)
+        self.tries.pop(name, None)
 
     def clear(self) -> None:
         """The job is over: nobody asks any more."""
-        self.settled, self.tries, self.targets, self.chosen_at = {}, {}, Targets(), ()
+        self.left, self.pulled, self.failed, self.tries, self.silent, self.chosen_at = {}, set(), {}, {}, (), ()
 
     def latest_status(self, job: ImagePullJob) -> ImagePullJobStatus | None:
         """The cache may not show our last one yet."""
@@ -64,10 +75,14 @@ class Memory(msgspec.Struct):
         self.since = {one.uid: self.since.get(one.uid, moment) for one in pullers}
 
     def learn(self, decided: Plan, moment: float) -> None:
-        self.settled |= decided.settled
         self.tries |= decided.tries
-        for node in decided.settled:
+        for node, why in decided.settled.items():
+            self.left.pop(node, None)
             self.tries.pop(node, None)
+            if why:
+                self.failed[node] = why
+            else:
+                self.pulled.add(node)
         self.silent_since = min(self.silent_since, moment) if decided.only_silent else inf
 
     def room(self, moment: float) -> int:
@@ -88,4 +103,4 @@ class Memory(msgspec.Struct):
 def begin(job: ImagePullJob) -> Memory:
     """For a job that this process has not looked at before."""
     known = job.status.failed_nodes if job.status is not None else None
-    return Memory(uid=job.uid, settled=dict.fromkeys(known or (), FAILED_BEFORE))
+    return Memory(uid=job.uid, failed=dict.fromkeys(known or (), FAILED_BEFORE))

@@ -25,10 +25,8 @@ class News:
         self.ends: list[EndPuller] = []
         self.timeouts: list[float] = []
         self._world = world
-        wanted = set(world.nodes) if world.pullers else set()
         for puller in world.pullers:
-            goes_on = puller.node in wanted and puller.job_uid == world.job.uid and self._goes_on(puller)
-            if goes_on:
+            if puller.node in world.left and puller.job_uid == world.job.uid and self._goes_on(puller):
                 self.active.add(puller.node)
             elif may_end(world, puller):
                 self.ends.append(EndPuller(pod=puller.ref))
@@ -40,7 +38,7 @@ class News:
 
     def _goes_on(self, puller: Puller) -> bool:
         world, node = self._world, puller.node
-        if node in world.settled or puller.dying or puller.uid in world.awaited:
+        if puller.dying or puller.uid in world.awaited:
             return False
         if puller.state is Pulling.DONE:
             self.settled[node] = PULLED

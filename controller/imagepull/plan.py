@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import chain, islice
 from math import inf
 
@@ -12,7 +12,7 @@ from controller.api.image_pull_job import ImagePullJobStatus
 from controller.api.meta import epoch, rfc3339
 from controller.api.text import shortened
 from controller.imagepull.news import News
-from controller.imagepull.world import PULLED, Action, DeleteJob, EndPuller, Plan, StartPuller, Try, World, may_end
+from controller.imagepull.world import Action, DeleteJob, EndPuller, Plan, StartPuller, Try, World, may_end
 from controller.planner.actions import Note
 
 FAILED_NODES_KEPT = 500
@@ -28,48 +28,44 @@ def plan(world: World) -> Plan:
         return _after_the_end(world)
     deadline = _deadline(world)
     if deadline <= world.now:
-        return _end(world, world.settled, EXCEEDED)
+        return _end(world, {}, EXCEEDED)
     news = News(world)
-    settled = {**world.settled, **news.settled}
-    left = [node for node in world.nodes if node not in settled and node not in world.silent]
-    only_silent = not left and len(settled) < len(world.nodes)
+    awake = any(node not in news.settled and node not in world.silent for node in world.left)
+    only_silent = not awake and len(news.settled) < len(world.left)
     patience_ends = min(world.silent_since, world.moment) + world.job.spec.timeout
-    if not left and not world.job.spec.keeps_on and (not only_silent or patience_ends <= world.moment):
-        return _end(world, settled, COMPLETED, news)
-    tries = {node: one for node, one in {**world.tries, **news.tries}.items() if node not in settled}
-    starts = _starts(world, left, tries, news.active)
-    dues = (one.due for one in tries.values())
-    wakes = chain(dues, news.timeouts, [world.moment + deadline - world.now], [patience_ends] if only_silent else ())
+    if not awake and not world.job.spec.keeps_on and (not only_silent or patience_ends <= world.moment):
+        return _end(world, news.settled, COMPLETED, news.notes)
+    tries = {node: one for node, one in {**world.tries, **news.tries}.items() if node not in news.settled}
+    starts = _starts(world, news, tries)
+    wakes = chain(
+        (one.due for one in tries.values()),
+        news.timeouts,
+        [world.moment + deadline - world.now],
+        [patience_ends] if only_silent else (),
+    )
     return Plan(
         actions=(*news.ends, *starts),
         settled=news.settled,
         tries=news.tries,
-        status=_status(world, settled, len(news.active) + (0 if world.trouble else len(starts)), RUNNING),
+        status=_status(world, news.settled, len(news.active) + (0 if world.trouble else len(starts)), RUNNING),
         only_silent=only_silent,
         wake_at=min((at for at in wakes if at > world.moment), default=inf),
         notes=news.notes,
     )
 
 
-def _starts(
-    world: World, left: Sequence[str], tries: Mapping[str, Try], active: Collection[str]
-) -> list[StartPuller]:
+def _starts(world: World, news: News, tries: Mapping[str, Try]) -> list[StartPuller]:
     """First those on which nothing has failed: a node with a fault keeps no other one waiting."""
     taken = {puller.node for puller in world.pullers}  # names are free once the pod is gone
-    starting = [node for node in left if node in world.awaited] if world.awaited else []
-    free = world.job.spec.at_once(len(world.nodes)) - len(active) - len(starting)
-
-    def may_start(node: str) -> bool:
-        return node not in taken and node not in world.awaited and node not in world.held_back
-
+    starting = sum(place in world.left and place not in taken for place in world.awaited)
+    free = min(world.job.spec.at_once(world.desired) - len(news.active) - starting, world.room)
+    others = (taken, news.settled, world.silent, world.awaited, world.held_back)
     again = sorted((one.due, node) for node, one in tries.items() if one.due <= world.moment)
-    nodes: Iterable[str] = chain(
-        (node for node in left if node not in tries),
-        (node for _, node in again if node not in world.silent),
-    )
+    nodes: Iterable[str] = chain((node for node in world.left if node not in tries), (node for _, node in again))
     if world.failing:
         nodes = sorted(nodes, key=lambda node: node in world.failing)
-    return [StartPuller(node=node) for node in islice(filter(may_start, nodes), max(0, min(free, world.room)))]
+    may_start = (node for node in nodes if not any(node in some for some in others))
+    return [StartPuller(node=node) for node in islice(may_start, max(free, 0))]
 
 
 def _all_ends(world: World) -> tuple[EndPuller, ...]:
@@ -84,19 +80,17 @@ def _deadline(world: World) -> float:
     return (epoch(world.status.start_time) or world.now) + seconds
 
 
-def _end(world: World, settled: Mapping[str, str], words: str, news: News | None = None) -> Plan:
+def _end(world: World, settled: Mapping[str, str], words: str, notes: tuple[Note, ...] = ()) -> Plan:
     """Whoever does not have it by now has failed."""
-    missing = {node: settled.get(node, NEVER_BEGUN) for node in world.nodes if settled.get(node) != PULLED}
+    missing = {node: NEVER_BEGUN for node in world.left if node not in settled}
     status = _status(world, {**settled, **missing}, 0, words)
+    over = Note(warning=status.failed > 0, reason=IMAGE_PULL_JOB_COMPLETED, message=status.message)
     return Plan(
         actions=_all_ends(world),
-        settled=news.settled if news is not None else {},
+        settled=settled,
         tries={},
         status=replace(status, completion_time=rfc3339(world.now)),
-        notes=(
-            *(news.notes if news is not None else ()),
-            Note(warning=bool(missing), reason=IMAGE_PULL_JOB_COMPLETED, message=status.message),
-        ),
+        notes=(*notes, over),
     )
 
 
@@ -109,23 +103,25 @@ def _after_the_end(world: World) -> Plan:
         left = completed + ttl - world.now
         if left > 0:
             wake_at = world.moment + left
-        elif not {world.job.uid} & {*world.awaited, *world.held_back}:
+        elif world.job.uid not in world.awaited and world.job.uid not in world.held_back:
             actions = (DeleteJob(job=world.job.ref),)
     return Plan(actions=actions, settled={}, tries={}, status=status, wake_at=wake_at)
 
 
 def _status(world: World, settled: Mapping[str, str], active: int, words: str) -> ImagePullJobStatus:
-    failed = sorted(node for node, why in settled.items() if why)
-    desired, succeeded = len(world.nodes), len(settled) - len(failed)
+    """`settled`: what was found out now."""
+    failed = {**world.failed, **{node: why for node, why in settled.items() if why}}
+    names = sorted(failed)
+    succeeded = len(world.pulled) + len(settled) - (len(failed) - len(world.failed))
     if words == RUNNING:
-        words = f"{words}, progress {100 * succeeded / max(desired, 1):.1f}%"
-    told = [f"{failed[0]}: {settled[failed[0]]}"] if failed else []
+        words = f"{words}, progress {100 * succeeded / max(world.desired, 1):.1f}%"
+    told = [f"{names[0]}: {failed[names[0]]}"] if names else []
     return ImagePullJobStatus(
-        desired=desired,
+        desired=world.desired,
         active=active,
         succeeded=succeeded,
         failed=len(failed),
-        failed_nodes=tuple(failed[:FAILED_NODES_KEPT]) or None,
+        failed_nodes=tuple(names[:FAILED_NODES_KEPT]) or None,
         message=shortened("; ".join([words, *([world.trouble] if world.trouble else told)])),
         start_time=world.status.start_time or rfc3339(world.now),
         completion_time=world.status.completion_time,

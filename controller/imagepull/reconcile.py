@@ -88,10 +88,8 @@ class Reconciler:
             self._pacer.passed(key, cost, asyncio.get_running_loop().time())
 
     def node_gone(self, name: str) -> None:
-        """Another one of that name has none of its images."""
         for memory in self._memories.values():
-            memory.settled.pop(name, None)
-            memory.tries.pop(name, None)
+            memory.forget_node(name)
 
     def _memory_of(self, key: Key, job: ImagePullJob | None) -> Memory:
         known = self._memories.get(key)
@@ -132,9 +130,10 @@ class Reconciler:
             World(
                 job=job,
                 status=memory.latest_status(job) or ImagePullJobStatus(),
-                nodes=memory.targets.nodes,
-                silent=memory.targets.silent,
-                settled=memory.settled,
+                left=memory.left,
+                pulled=memory.pulled,
+                failed=memory.failed,
+                silent=memory.silent,
                 tries=memory.tries,
                 pullers=pullers,
                 since=memory.since,

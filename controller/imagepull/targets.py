@@ -15,9 +15,9 @@ VIRTUAL = ("type", "virtual-kubelet")
 
 class Targets(Value, gc=True):
     nodes: Sequence[str] = ()
-    silent: Collection[str] = frozenset()
+    silent: frozenset[str] = frozenset()
     """On which nothing starts now."""
-    having: Collection[str] = frozenset()
+    having: frozenset[str] = frozenset()
     """Whose kubelet tells of the image already."""
 
 

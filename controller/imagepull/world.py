@@ -13,7 +13,7 @@ from controller.api.puller import Puller
 from controller.planner.actions import Note
 
 PULLED = ""
-"""How a node did that has the image; all else are the words of a failure."""
+"""How a node did that has the image now; all else are the words of a failure."""
 
 
 class Try(Value):
@@ -45,12 +45,14 @@ class World(Value, gc=True):
     job: ImagePullJob
     status: ImagePullJobStatus
     """The newest that is known."""
-    nodes: Sequence[str]
-    """Those that shall have the image, in the order of their turn."""
+    left: Mapping[str, None]
+    """Nodes that shall have the image and are not done with, in the order of their turn."""
+    pulled: Collection[str]
+    """Those that have it."""
+    failed: Mapping[str, str]
+    """Those that will not be tried again, and why."""
     silent: Collection[str]
-    """Those of them on which nothing would start now."""
-    settled: Mapping[str, str]
-    """Those of them that are done with, and how they did."""
+    """Nodes on which nothing would start now."""
     tries: Mapping[str, Try]
     pullers: Sequence[Puller]
     since: Mapping[str, float]
@@ -71,6 +73,10 @@ class World(Value, gc=True):
     """Seconds since 1970."""
     moment: float
     """By `elapsed`, as everything that lasts."""
+
+    @property
+    def desired(self) -> int:
+        return len(self.left) + len(self.pulled) + len(self.failed)
 
 
 class Plan(Value, gc=True):

@@ -190,8 +190,10 @@ async def test_a_node_that_falls_silent_gives_its_place_to_another_one(pulls: Be
     pulls.nodes.behave("node-1", Behaviour(pull=1e6))
     await pulls.api.create(IMAGE_PULL_JOBS, job())
     await reads(pulls, 2, 1, 0, 0)
+    began = pulls.clock()
     await pulls.nodes.lose("node-1")
     await reads(pulls, 2, 0, 1, 0)
+    assert pulls.clock() - began < 5
     await no_pods(pulls)
     await pulls.nodes.regain("node-1")
     await over(pulls)

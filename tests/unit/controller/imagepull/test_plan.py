@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import inf
 
 import pytest
@@ -87,8 +88,8 @@ def test_a_node_is_tried_again_only_when_its_time_has_come() -> None:
 def test_nodes_on_which_creates_failed_come_last_and_not_before_their_time() -> None:
     several = world(job(parallelism=2), "c", "b", "a", failing={"c": 1}, held_back={})
     assert started(plan(several)) == ["b", "a"]
-    assert started(plan(replace(several, nodes=("c", "b")))) == ["b", "c"]
-    assert started(plan(replace(several, nodes=("c", "b"), held_back={"c"}))) == ["b"]
+    assert started(plan(replace(several, left=dict.fromkeys("cb")))) == ["b", "c"]
+    assert started(plan(replace(several, left=dict.fromkeys("cb"), held_back={"c"}))) == ["b"]
     assert started(plan(world(job(), "c", failing={"c": 1}, tries={"c": failed_once("c")}))) == ["c"]
 
 
@@ -185,3 +186,22 @@ def test_the_status_has_a_bound() -> None:
     assert decided.status.failed == 5000
     assert len(decided.status.failed_nodes or ()) == FAILED_NODES_KEPT
     assert len(decided.status.message) <= 1024
+
+
+class Walked(dict[str, None]):
+    """Counts how many of its nodes somebody has looked at in a row."""
+
+    steps = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for node in super().__iter__():
+            self.steps += 1
+            yield node
+
+
+@pytest.mark.parametrize("state", list(Pulling))
+def test_a_pass_looks_at_as_many_nodes_as_pull_at_a_time_not_at_all_that_are_left(state: Pulling) -> None:
+    left = Walked({f"{number:05}": None for number in range(10_000)})
+    pullers = tuple(puller(f"{number:05}", state, "ErrImagePull") for number in range(50))
+    plan(world(job(parallelism=50), left=left, pullers=pullers))
+    assert left.steps <= 200

@@ -45,12 +45,14 @@ def puller(node: str, state: Pulling = Pulling.UNDERWAY, why: str = "", **fields
 
 
 def world(job: ImagePullJob, *nodes: str, **fields: Any) -> World:
+    settled: Mapping[str, str] = fields.pop("settled", {})
     known: dict[str, Any] = {
         "job": job,
         "status": BEGUN,
-        "nodes": nodes,
+        "left": dict.fromkeys(node for node in nodes if node not in settled),
+        "pulled": {node for node, why in settled.items() if not why},
+        "failed": {node: why for node, why in settled.items() if why},
         "silent": frozenset(),
-        "settled": {},
         "tries": {},
         "pullers": (),
         "since": {},
