@@ -1,0 +1,133 @@
+"""ImagePullJobs with components/image-pull on the real control plane: its rights, Pod Security, what is collected."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import pytest_asyncio
+
+from tests.beds.api import EVENTS, IMAGE_PULL_JOBS, NAMESPACES, PODS, Object
+from tests.beds.audit import Audit
+from tests.beds.control_plane import DEFAULT_CONTROLLERS, Binaries, ControlPlane
+from tests.beds.installed.process import running
+from tests.beds.installed.workspace import Workspace, bed_on, built
+from tests.beds.manifests import overlay_with
+from tests.beds.nodes import Behaviour
+from tests.beds.pods import node_of
+from tests.beds.rights import Right, granted
+from tests.e2e.conftest import ACCOUNT, bare_plane
+
+pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
+
+GATE = "--feature-gates=PreDownloadImageForDaemonSetUpdate=true"
+NODES = ("one", "two", "three")
+RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/warn": "restricted"}
+LIST = Right("apps.kruise.io", "imagepulljobs", "list")
+"""Only where the server cannot send the first list as a watch."""
+
+
+class Site(NamedTuple):
+    plane: ControlPlane
+    rights: set[Right]
+    """That the component adds."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def site(complete_binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
+    overlay = overlay_with(tmp_path_factory.mktemp("overlay"), "default", "image-pull")
+    async with bare_plane(complete_binaries, [ACCOUNT]) as plane:
+        await kubectl(plane, "apply", "--server-side", "-k", str(overlay))
+        await kubectl(plane, "wait", "--for=condition=Established", "crd/imagepulljobs.apps.kruise.io")
+        await plane.start_controller_manager(DEFAULT_CONTROLLERS)
+        with_it, without = await built(plane, str(overlay)), await built(plane, "overlays/default")
+        yield Site(plane, granted(with_it) - granted(without))
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def bed(site: Site) -> AsyncIterator[Workspace]:
+    async with bed_on(site.plane) as made:
+        await made.api.patch(NAMESPACES, made.namespace, {"metadata": {"labels": RESTRICTED}})
+        yield made
+
+
+async def kubectl(plane: ControlPlane, *words: str) -> str:
+    done = await plane.run_kubectl(*words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def job(**spec: Any) -> Object:
+    kind = {"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ImagePullJob", "metadata": {"name": "pull"}}
+    return {**kind, "spec": {"image": "agent:v2", "completionPolicy": {"type": "Always"}, **spec}}
+
+
+async def over(bed: Workspace) -> Object:
+    def is_over(found: list[Object]) -> bool:
+        return bool(found) and bool((found[0].get("status") or {}).get("completionTime"))
+
+    (found,) = await bed.api.wait_for(IMAGE_PULL_JOBS, is_over, "the job is over")
+    await bed.api.wait_for(PODS, lambda pods: not pods, "no puller is left")
+    return found
+
+
+async def test_its_rights_are_enough_and_all_used_and_the_pods_are_restricted(bed: Workspace, site: Site) -> None:
+    audit = Audit(site.plane, ACCOUNT)
+    await bed.workers(*NODES)
+    bed.nodes.behave("two", Behaviour(missing_images=("*",)))
+    async with running(site.plane.folder, site.plane.kubeconfig_for(ACCOUNT), GATE, secrets=(ACCOUNT.token,)):
+        ends = {"type": "Always", "ttlSecondsAfterFinished": 3}
+        await bed.apply(job(parallelism="50%", pullPolicy={"backoffLimit": 1}, completionPolicy=ends))
+        status = (await over(bed))["status"]
+        assert (status["desired"], status["succeeded"], status["failedNodes"]) == (3, 2, ["two"])
+        printed = await bed.kubectl("get", "imagepulljobs")
+        assert printed.split()[:7] == ["NAME", "TOTAL", "ACTIVE", "SUCCEED", "FAILED", "AGE", "MESSAGE"]
+        assert printed.splitlines()[1].split()[:5] == ["pull", "3", "0", "2", "1"]
+        await bed.api.wait_for(EVENTS, lambda found: any(one["reason"] == "ImagePullFailed" for one in found), "told")
+        await bed.api.wait_for(IMAGE_PULL_JOBS, lambda found: not found, "the job goes after three seconds")
+    assert audit.refused() == []
+    assert [one for one in audit.requests() if one.is_write and one.code >= 400] == []
+    assert site.rights - audit.rights() == {LIST}
+
+
+async def test_a_controller_that_is_killed_in_mid_job_is_carried_on(bed: Workspace, site: Site) -> None:
+    await bed.workers(*NODES)
+    bed.nodes.behave("*", Behaviour(pull=1.0))
+    account = site.plane.kubeconfig_for(ACCOUNT)
+    async with running(site.plane.folder, account, GATE) as first:
+        await bed.apply(job())
+        await bed.api.wait_for(
+            IMAGE_PULL_JOBS, lambda found: (found[0].get("status") or {}).get("succeeded") == 1, "one has it"
+        )
+        await first.killed()
+    async with running(site.plane.folder, account, GATE):
+        assert (await over(bed))["status"]["succeeded"] == 3
+
+
+async def test_pullers_go_with_their_job_while_no_controller_runs(bed: Workspace, site: Site) -> None:
+    await bed.workers(*NODES)
+    bed.nodes.behave("*", Behaviour(pull=3600.0))
+    async with running(site.plane.folder, site.plane.kubeconfig_for(ACCOUNT), GATE) as first:
+        await bed.apply(job(parallelism=3))
+        pods = await bed.api.wait_for(PODS, lambda found: len(found) == 3 and all(map(node_of, found)), "all pull")
+        assert sorted(map(node_of, pods)) == sorted(NODES)
+        await first.killed()
+    await bed.kubectl("delete", "imagepulljob", "pull")
+    await bed.api.wait_for(PODS, lambda found: not found, "the garbage collector has seen to them")
+
+
+async def test_without_the_component_a_controller_with_the_gate_serves_daemonsets(
+    complete_binaries: Binaries, tmp_path: Path
+) -> None:
+    """The kind is not there, nor the right to read it."""
+    async with bare_plane(complete_binaries, [ACCOUNT]) as plane:
+        await kubectl(plane, "apply", "--server-side", "-k", str(overlay_with(tmp_path, "default")))
+        await kubectl(plane, "wait", "--for=condition=Established", "crd/daemonsets.apps.kruise.io")
+        async with bed_on(plane) as bed, running(plane.folder, plane.kubeconfig_for(ACCOUNT), GATE) as controller:
+            await bed.workers("one")
+            await bed.apply_sample("ds.demo.yaml")
+            await bed.settled(1)
+            assert controller.said("cannot watch imagepulljobs") or controller.said("CRD of imagepulljobs")
+            assert await controller.terminated() == 0
