@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections import Counter
 from dataclasses import dataclass
 from types import TracebackType
@@ -15,15 +16,24 @@ from tests.beds.control_plane.ports import free_port
 from tests.beds.oci import MANIFEST, Image
 
 PIECE = 16 * 1024
+LOG_IN = {"WWW-Authenticate": 'Basic realm="tests"'}
 
 
 @dataclass(frozen=True, slots=True)
 class Manners:
-    """How an image is served: after `delay` seconds, with `rate` bytes a second; a `status` but 200 refuses it."""
+    """How an image is served: after `delay` seconds, with `rate` bytes a second; a `status` but 200 refuses it.
+
+    `login`: `name:password`, without which nobody is served.
+    """
 
     status: int = 200
     delay: float = 0.0
     rate: float = 0.0
+    login: str = ""
+
+    def admits(self, request: web.Request) -> bool:
+        asked = f"Basic {base64.b64encode(self.login.encode()).decode()}"
+        return not self.login or request.headers.get("Authorization") == asked
 
 
 class Registry:
@@ -67,6 +77,8 @@ class Registry:
         if request.method == "GET" or ":" not in reference:
             self.pulls[tag] += ":" not in reference
         await asyncio.sleep(manners.delay)
+        if not manners.admits(request):
+            return web.Response(status=401, headers=LOG_IN)
         image = self._images.get(tag)
         if manners.status != 200 or image is None:
             return web.Response(status=manners.status if manners.status != 200 else 404)
@@ -79,6 +91,8 @@ class Registry:
         if not tag:
             return web.Response(status=404)
         blob, manners = self._images[tag].blobs[digest], self._manners[tag]
+        if not manners.admits(request):
+            return web.Response(status=401, headers=LOG_IN)
         answer = web.StreamResponse(headers={"Content-Length": str(len(blob))})
         await answer.prepare(request)
         for start in range(0, len(blob), PIECE):

@@ -1,0 +1,109 @@
+"""ImagePullJobs where kubelets pull: from a registry that has the image, has it not, is slow, or wants a secret."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.beds.api import IMAGE_PULL_JOBS, NAMESPACES, PODS, Object, Resource
+from tests.beds.installed.process import Controller, running
+from tests.beds.manifests import MANIFESTS
+from tests.beds.oci import image, layer
+from tests.beds.real_node import Manners
+from tests.beds.real_node.workloads import agent_pod
+from tests.real_node.conftest import ACCOUNT
+from tests.real_node.place import Cluster, Place, ours
+
+pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("puller")]
+
+SECRETS = Resource("/api/v1", "secrets", "Secret")
+RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+LOGIN = "reader:sesame"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def puller(cluster: Cluster) -> AsyncIterator[Controller]:
+    """A controller with the gate, and with the rights of the component."""
+    plane = ours(cluster).plane
+    component = MANIFESTS / "components" / "image-pull"
+    for name in ("imagepulljobs.apps.kruise.io", "clusterrole", "clusterrolebinding"):
+        done = await plane.run_kubectl("apply", "--server-side", "-f", str(component / f"{name}.yaml"))
+        assert done.returncode == 0, done.stderr
+    await plane.run_kubectl("wait", "--for=condition=Established", "crd/imagepulljobs.apps.kruise.io")
+    gate = "--feature-gates=PreDownloadImageForDaemonSetUpdate=true"
+    async with running(plane.folder, plane.kubeconfig_for(ACCOUNT), gate, secrets=(ACCOUNT.token,)) as started:
+        yield started
+
+
+async def pulled(place: Place, name: str, **spec: Any) -> Object:
+    """Make a job for the image and wait until it is over and no puller left; returns its status."""
+    await place.api.patch(NAMESPACES, place.namespace, {"metadata": {"labels": RESTRICTED}})
+    whole = {"image": f"registry.test/{name}", "completionPolicy": {}, **spec}
+    made = await place.api.create(IMAGE_PULL_JOBS, {"metadata": {"generateName": "pull-"}, "spec": whole})
+
+    def is_over(found: list[Object]) -> bool:
+        return bool(found) and "completionTime" in (found[0].get("status") or {})
+
+    query = {"fieldSelector": f"metadata.name={made['metadata']['name']}"}
+    (found,) = await place.api.wait_for(IMAGE_PULL_JOBS, is_over, "the job is over", seconds=120, **query)
+    await place.api.wait_for(PODS, lambda pods: not pods, "no puller is left", seconds=60)
+    status: Object = found["status"]
+    return status
+
+
+async def test_an_image_is_there_before_its_pod_and_pulled_once(place: Place) -> None:
+    registry = place.ours.registry
+    registry.put("early:v1", place.ours.images.agent("early"))
+    nodes = len(place.nodes)
+    for _ in range(2):  # the second job finds it on every node
+        status = await pulled(place, "early:v1", parallelism="100%")
+        assert (status["desired"], status["succeeded"], status["failed"]) == (nodes, nodes, 0), status
+        assert registry.pulls["early:v1"] == nodes
+    await place.api.patch(NAMESPACES, place.namespace, {"metadata": {"labels": dict.fromkeys(RESTRICTED)}})
+    registry.behave("early:v1", Manners(status=500))
+    await place.api.create(PODS, agent_pod("agent", "early:v1", on="node-1"))
+    assert await place.version_of(await place.is_ready("agent")) == "early"
+
+
+async def test_an_image_without_any_program_is_pulled_like_others(place: Place) -> None:
+    place.ours.registry.put("data:v1", image([layer({"data": b"1"})]))
+    status = await pulled(place, "data:v1", selector={"names": ["node-1"]})
+    assert (status["desired"], status["succeeded"]) == (1, 1), status
+
+
+async def test_what_the_registry_does_not_have_is_told_in_the_kubelets_words(place: Place) -> None:
+    policy = {"backoffLimit": 1}
+    status = await pulled(place, "nowhere:v1", selector={"names": ["node-1", "node-2"]}, pullPolicy=policy)
+    assert (status["failed"], status["failedNodes"]) == (2, ["node-1", "node-2"])
+    assert "ErrImagePull" in status["message"]
+    assert "not found" in status["message"]
+    assert place.ours.registry.pulls["nowhere:v1"] >= 4, "each node has tried twice"
+
+
+async def test_a_slow_registry_is_waited_for_and_no_longer_than_asked(place: Place) -> None:
+    registry = place.ours.registry
+    registry.put("slow:v1", place.ours.images.agent("slow"), Manners(delay=5.0))
+    once = {"timeoutSeconds": 1, "backoffLimit": 0}
+    status = await pulled(place, "slow:v1", selector={"names": ["node-1"]}, pullPolicy=once)
+    assert "not pulled within 1 s" in status["message"]
+    status = await pulled(place, "slow:v1", selector={"names": ["node-2"]})
+    assert (status["succeeded"], status["failed"]) == (1, 0), status
+
+
+async def test_a_secret_opens_the_registry(place: Place) -> None:
+    place.ours.registry.put("private:v1", place.ours.images.agent("private"), Manners(login=LOGIN))
+    here = {"names": ["node-3"]}
+    status = await pulled(place, "private:v1", selector=here, pullPolicy={"backoffLimit": 0})
+    assert status["failed"] == 1
+    name, password = LOGIN.split(":")
+    login = {"auths": {"registry.test": {"username": name, "password": password}}}
+    data = {".dockerconfigjson": base64.b64encode(json.dumps(login).encode()).decode()}
+    secret = {"metadata": {"name": "key"}, "type": "kubernetes.io/dockerconfigjson", "data": data}
+    await place.api.create(SECRETS, secret)
+    status = await pulled(place, "private:v1", selector=here, pullSecrets=["key"])
+    assert (status["succeeded"], status["failed"]) == (1, 0), status
