@@ -18,7 +18,7 @@ from controller.api.image_pull_job import (
     PullPolicy,
     SandboxConfig,
 )
-from controller.settings import PRE_DOWNLOAD, parse_gates
+from controller.settings import parse_gates
 from tests.beds.control_plane import Binaries
 from tests.beds.manifests import MANIFESTS, documents, overlay_with
 from tests.beds.rights import Right, granted
@@ -218,7 +218,7 @@ def test_the_component_adds_the_kind_its_rights_and_the_gate(
         for one in _environment(document)
         if one["name"] == "KRUISE_DS_FEATURE_GATES"
     ]
-    assert parse_gates(gates)[PRE_DOWNLOAD] is True
+    assert parse_gates(gates).pre_download is True
 
 
 def _environment(deployment: Any) -> list[dict[str, Any]]:
