@@ -77,7 +77,7 @@ def daemonset_named(name: str, **rolling: object) -> Object:
             "revisionHistoryLimit": 3,
             "updateStrategy": {
                 "type": "RollingUpdate",
-                "rollingUpdate": {"maxUnavailable": 2, "rollingUpdateType": "InPlaceIfPossible", **rolling},
+                "rollingUpdate": {"maxUnavailable": 2, **rolling},
             },
         },
     }
