@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from controller.api import patch
 from controller.api.base import JSONObject, Value, View
 from controller.api.meta import epoch
+from controller.api.not_ready import is_ours, left_over, with_ours, writers
 from controller.api.wellknown import IN_PLACE_UPDATE_READY, KRUISE_POD_READY, START_IN_PLACE_UPDATE
 
 OURS = (IN_PLACE_UPDATE_READY, KRUISE_POD_READY)
@@ -38,6 +39,15 @@ class Gate(Value):
     """Seconds since 1970: when the condition last changed."""
     draining: bool = False
     """Whether it was closed for an in-place update."""
+    marked: bool = False
+    """Whether it is closed because the pod is prepared for its deletion."""
+    kept: bool = False
+    """Whether somebody else keeps it closed."""
+
+    @property
+    def due(self) -> bool:
+        """Whether it is closed and nobody wants that."""
+        return not (self.open or self.marked or self.kept)
 
 
 def gates_of(gates: Iterable[ReadinessGateView], conditions: Sequence[PodCondition]) -> tuple[Gate, ...]:
@@ -49,6 +59,7 @@ def _gate(type_: str, conditions: Sequence[PodCondition]) -> Gate:
     for index, one in enumerate(conditions):
         if one.type == type_:
             open_ = one.status == "True"
+            entries = writers(one.message) if type_ == KRUISE_POD_READY and not open_ else ()
             return Gate(
                 type=type_,
                 open=open_,
@@ -56,6 +67,8 @@ def _gate(type_: str, conditions: Sequence[PodCondition]) -> Gate:
                 index=index,
                 since=epoch(one.last_transition_time),
                 draining=not open_ and one.reason == START_IN_PLACE_UPDATE,
+                marked=any(map(is_ours, entries or ())),
+                kept=entries is None or not all(map(is_ours, entries)),
             )
     return Gate(type=type_, open=False, present=False, index=len(conditions))
 
@@ -73,25 +86,67 @@ def opened(gates: Iterable[Gate], stamp: str) -> tuple[JSONObject, ...]:
 def closed(conditions: Sequence[PodCondition], type_: str, reason: str, stamp: str) -> tuple[JSONObject, ...]:
     """The operations that set one False, and with it the pod's Ready, as the kubelet will: nobody has to wait for
     that. None where both are so already for this reason."""
-    places = {condition.type: index for index, condition in enumerate(conditions)}
-    operations: list[JSONObject] = []
-    own = conditions[places[type_]] if type_ in places else None
-    condition = _condition(type_, stamp, reason)
-    if own is None:
-        end = patch.add(condition, "status", "conditions", "-")
-        operations.append(end if conditions else patch.add([condition], "status", "conditions"))
-    elif (own.status, own.reason) != ("False", reason):
-        operations.append(_replaced(places[type_], condition))
-    ready = places.get("Ready")
-    if ready is not None and conditions[ready].status == "True":
-        fields = {
-            "status": "False",
-            "reason": "ReadinessGatesNotReady",
-            "message": f'the status of pod readiness gate "{type_}" is not "True", but False',
-            "lastTransitionTime": stamp,
-        }
-        operations += [patch.add(text, "status", "conditions", str(ready), name) for name, text in fields.items()]
-    return tuple(operations)
+    own = _found(conditions, type_)
+    done = own is not None and (own.status, own.reason) == ("False", reason)
+    return (
+        *(() if done else _set(conditions, _condition(type_, stamp, reason))),
+        *_unready(conditions, type_, stamp),
+    )
+
+
+def marked(conditions: Sequence[PodCondition], stamp: str) -> tuple[JSONObject, ...]:
+    """The same of KruisePodReady with our entry beside those of others."""
+    own = _found(conditions, KRUISE_POD_READY)
+    entries = (writers(own.message) if own is not None and own.status != "True" else ()) or ()
+    done = own is not None and own.status == "False" and any(map(is_ours, entries))
+    condition = _listing(own, with_ours(entries), stamp)
+    return (*(() if done else _set(conditions, condition)), *_unready(conditions, KRUISE_POD_READY, stamp))
+
+
+def unmarked(conditions: Sequence[PodCondition], stamp: str) -> tuple[JSONObject, ...]:
+    """Takes our entry away again; True where no other is left. Nothing where it is not there."""
+    own = _found(conditions, KRUISE_POD_READY)
+    entries = (writers(own.message) if own is not None and own.status != "True" else ()) or ()
+    if own is None or not any(map(is_ours, entries)):
+        return ()
+    return _set(conditions, _listing(own, left_over(entries), stamp))
+
+
+def _found(conditions: Sequence[PodCondition], type_: str) -> PodCondition | None:
+    return next((one for one in conditions if one.type == type_), None)
+
+
+def _set(conditions: Sequence[PodCondition], condition: JSONObject) -> tuple[JSONObject, ...]:
+    for index, one in enumerate(conditions):
+        if one.type == condition["type"]:
+            return (_replaced(index, condition),)
+    return (patch.add(condition, "status", "conditions", "-") if conditions else _first(condition),)
+
+
+def _unready(conditions: Sequence[PodCondition], type_: str, stamp: str) -> tuple[JSONObject, ...]:
+    """The pod's own Ready set False for this gate, if it is not."""
+    for index, one in enumerate(conditions):
+        if one.type == "Ready" and one.status == "True":
+            fields = {
+                "status": "False",
+                "reason": "ReadinessGatesNotReady",
+                "message": f'the status of pod readiness gate "{type_}" is not "True", but False',
+                "lastTransitionTime": stamp,
+            }
+            return tuple(patch.add(text, "status", "conditions", str(index), name) for name, text in fields.items())
+    return ()
+
+
+def _listing(own: PodCondition | None, message: str, stamp: str) -> JSONObject:
+    """KruisePodReady with this list of writers; when it changed stays as it was where it does not change."""
+    status = "False" if message else "True"
+    since = own.last_transition_time if own is not None and own.status == status else None
+    condition: JSONObject = {"type": KRUISE_POD_READY, "status": status, "lastTransitionTime": since or stamp}
+    return {**condition, "message": message} if message else condition
+
+
+def _first(condition: JSONObject) -> JSONObject:
+    return patch.add([condition], "status", "conditions")
 
 
 def _condition(type_: str, stamp: str, reason: str = "") -> JSONObject:

@@ -99,6 +99,14 @@ def epoch(stamp: str | None) -> float | None:
     return datetime.fromisoformat(stamp).timestamp()
 
 
+def noted(stamp: str | None) -> float | None:
+    """The same of a time that anybody may have written, as annotations are; None where it is none."""
+    try:
+        return epoch(stamp)
+    except (ValueError, OverflowError):
+        return None
+
+
 def rfc3339(moment: float) -> str:
     """`moment` (seconds since 1970) the way metav1.Time is written: UTC, whole seconds."""
     return datetime.fromtimestamp(int(moment), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

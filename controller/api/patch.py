@@ -6,6 +6,7 @@ A guard is a `replace` of the version or of the uid, never a `test`: the server 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeAlias
 
 import msgspec
@@ -30,6 +31,18 @@ def add(value: JSON, *path: str) -> JSONObject:
 def remove(*path: str) -> JSONObject:
     """Take a field away. The server refuses the whole patch (422) when it is not there."""
     return {"op": "remove", "path": pointer(*path)}
+
+
+def merged(field: str, changes: Mapping[str, str | None], have: Mapping[str, str] | None) -> JsonPatch:
+    """Labels or annotations of an object that has `have`: set, or with None taken away."""
+    if have is None:
+        given: JSONObject = {key: value for key, value in changes.items() if value is not None}
+        return (add(given, "metadata", field),) if given else ()
+    return tuple(
+        remove("metadata", field, key) if value is None else add(value, "metadata", field, key)
+        for key, value in changes.items()
+        if value is not None or key in have
+    )
 
 
 def guarded_by_version(version: str, *operations: JSONObject) -> JsonPatch:

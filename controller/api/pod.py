@@ -16,10 +16,16 @@ from controller.api.base import View
 from controller.api.container import ContainerStatusView, ContainerView
 from controller.api.gates import Gate, PodCondition, ReadinessGateView, gates_of
 from controller.api.in_place import InPlaceState, Underway, state_of, underway_of
-from controller.api.meta import Named, ObjectMeta, epoch
+from controller.api.meta import Named, ObjectMeta, epoch, noted
 from controller.api.ownership import ownership_of
 from controller.api.selector import Requirement
-from controller.api.wellknown import HASH_LABEL, LIFECYCLE_STATE_LABEL, NODE_AGENT_ANNOTATION, PREPARING_DELETE
+from controller.api.wellknown import (
+    HASH_LABEL,
+    LIFECYCLE_STATE_LABEL,
+    LIFECYCLE_TIMESTAMP_ANNOTATION,
+    NODE_AGENT_ANNOTATION,
+    PREPARING_DELETE,
+)
 
 
 class NodeTerm(View):
@@ -98,6 +104,10 @@ class Pod(Named):
     """What an update in place waits for; None: nothing."""
     tended: bool = False
     """Whether OpenKruise's node agent takes care of its containers."""
+    drained: bool = False
+    """Whether it would be ready if it were not prepared for its deletion."""
+    held_since: float | None = None
+    """Seconds since 1970: when it was prepared for its deletion, if it is and somebody wrote that down."""
 
     @property
     def hash(self) -> str:
@@ -111,8 +121,18 @@ class Pod(Named):
 
     @property
     def held(self) -> bool:
-        """A preDelete hook was asked to let it go and has not answered yet."""
+        """It is prepared for its deletion: a preDelete hook was asked to let it go."""
         return self.labels.get(LIFECYCLE_STATE_LABEL) == PREPARING_DELETE
+
+    @property
+    def marked(self) -> bool:
+        """It was made not ready for that."""
+        return any(gate.marked for gate in self.gates)
+
+    @property
+    def able(self) -> bool:
+        """It is ready, or would be without what is done before its deletion."""
+        return self.ready or self.drained
 
 
 def target_node(spec: PodSpecView) -> str:
@@ -155,8 +175,11 @@ def project(view: PodView) -> Pod | None:
     for condition in conditions:
         if condition.type == "Ready" and condition.status == "True":
             ready, ready_since = True, _latest(condition.last_transition_time, statuses)
-    if not all(gate.open for gate in gates) or (underway is not None and underway.unseen):
+    unseen = underway is not None and underway.unseen
+    if not all(gate.open for gate in gates) or unseen:
         ready, ready_since = False, None
+    marked = any(gate.marked for gate in gates)
+    held = marked or (meta.labels or {}).get(LIFECYCLE_STATE_LABEL) == PREPARING_DELETE
     return Pod(
         namespace=intern(meta.namespace),
         name=meta.name,
@@ -178,7 +201,15 @@ def project(view: PodView) -> Pod | None:
         gates=gates,
         underway=underway,
         tended=NODE_AGENT_ANNOTATION in (meta.annotations or ()),
+        drained=marked and not unseen and _would_be_ready(gates, conditions),
+        held_since=noted((meta.annotations or {}).get(LIFECYCLE_TIMESTAMP_ANNOTATION)) if held else None,
     )
+
+
+def _would_be_ready(gates: Sequence[Gate], conditions: Sequence[PodCondition]) -> bool:
+    """With its containers ready, and every other gate of ours open."""
+    others = all(gate.open or (gate.marked and not gate.kept) for gate in gates)
+    return others and any(one.type == "ContainersReady" and one.status == "True" for one in conditions)
 
 
 def _underway(

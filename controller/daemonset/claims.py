@@ -20,6 +20,7 @@ from controller.planner.actions import (
     CreateRevision,
     DeletePod,
     DeleteRevision,
+    PrepareDelete,
     ProbeTemplate,
     RenumberRevision,
     UpdateInPlace,
@@ -62,6 +63,13 @@ async def look_at_deleted_pod(action: DeletePod, daemonset: DaemonSet, hands: Ha
         hands.ledger.deleted(daemonset.uid, action.pod.uid, elapsed(), found.version)
 
 
+async def look_at_prepared_pod(action: PrepareDelete, daemonset: DaemonSet, hands: Hands) -> None:
+    """The answer to that was lost. The caches are to know at least as much as the server says now (D24)."""
+    found = await _left_of(action.pod, PODS, hands)
+    if found is not None:
+        hands.ledger.wrote(daemonset.uid, PODS.name, found.version, elapsed())
+
+
 async def may_have_come_through(action: Action, daemonset: DaemonSet, hands: Hands) -> bool:
     """Whether an earlier attempt at this create or deletion, whose answer was lost, has done it after all.
 
@@ -78,6 +86,9 @@ async def may_have_come_through(action: Action, daemonset: DaemonSet, hands: Han
             case UpdateInPlace():
                 updated = await _left_of(action.pod, PODS, hands)
                 return updated is None or updated.dying or updated.hash == action.revision.hash
+            case PrepareDelete():
+                held = await _left_of(action.pod, PODS, hands)
+                return held is None or held.dying or held.held
             case _:
                 return False
     except NotFound:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, assert_never
+from typing import Any
 
 from controller.api.wellknown import (
+    CANCELLED_DELETE,
     FAILED_CREATE,
     FAILED_DELETE,
     FAILED_IN_PLACE,
+    PREPARED_DELETE,
     SUCCESSFUL_CREATE,
     SUCCESSFUL_DELETE,
     UPDATED_IN_PLACE,
@@ -25,6 +27,7 @@ from controller.daemonset.claims import (
     is_still_there,
     is_taken_by_a_stranger,
     look_at_deleted_pod,
+    look_at_prepared_pod,
     may_have_come_through,
     revision_collides,
 )
@@ -40,14 +43,13 @@ from controller.planner.actions import (
     Action,
     AdoptPod,
     AdoptRevision,
-    ContinueInPlace,
+    CancelDelete,
     CreatePod,
     CreateRevision,
     DeletePod,
     DeleteRevision,
-    DrainPod,
     Note,
-    OpenGates,
+    PrepareDelete,
     ProbeTemplate,
     RelabelPod,
     ReleasePod,
@@ -158,8 +160,13 @@ class CarryingOut:
                 left = second
             return Answer(action=action, error=error, left=left, counts=counts, taken=taken)
         self._hands.did(self._daemonset, action, None)
-        if isinstance(action, UpdateInPlace):
-            self._tell(UPDATED_IN_PLACE, f"successfully update pod {action.pod.name} in-place")
+        match action:
+            case UpdateInPlace():
+                self._tell(UPDATED_IN_PLACE, f"successfully update pod {action.pod.name} in-place")
+            case PrepareDelete():
+                self._tell(PREPARED_DELETE, f"Pod {action.pod.name} is held before its deletion by {action.held_by}")
+            case CancelDelete():
+                self._tell(CANCELLED_DELETE, f"Pod {action.pod.name} stays: nothing wants it deleted any more")
         return Answer(action=action)
 
     async def _counts(self, action: Action, error: ApiError) -> bool:
@@ -212,10 +219,8 @@ class CarryingOut:
                 self._wrote(REVISIONS, written)
             case DeleteRevision():
                 await writes.delete_revision(action.revision)
-            case UpdateInPlace() | DrainPod() | ContinueInPlace() | ResizePod() | OpenGates():
-                await self._in_place.carry_out(action)
             case _:
-                assert_never(action)
+                await self._in_place.carry_out(action)
 
     def _wrote(self, resource: Resource[Any, Any], written: Written) -> None:
         self._ledger.wrote(self._daemonset.uid, resource.name, written.version, elapsed())
@@ -255,11 +260,14 @@ class CarryingOut:
             case DeletePod(), Unknown():
                 await look_at_deleted_pod(action, self._daemonset, self._hands)
                 return error
+            case PrepareDelete(), Unknown():
+                await look_at_prepared_pod(action, self._daemonset, self._hands)
+                return error
             case _, Conflict() | Unknown() | AlreadyExists():
                 return error  # derived names and guards make every write safe to try again
             case CreatePod(), _:
                 self._warn(FAILED_CREATE, f"Error creating: {error.message}")
-            case DeletePod(), _:
+            case DeletePod() | PrepareDelete(), _:
                 self._warn(FAILED_DELETE, f"Error deleting: {error.message}")
             case UpdateInPlace(revision=revision), _:
                 text = f"failed to update pod {action.pod.name} in-place(revision {revision.hash}): {error.message}"

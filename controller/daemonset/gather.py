@@ -14,8 +14,20 @@ from controller.daemonset.caches import Caches
 from controller.daemonset.compiled import Compiled
 from controller.daemonset.hands import FailedPods
 from controller.daemonset.memory import Memory
-from controller.planner.actions import Action, AdoptPod, CreatePod, DeletePod, DrainPod, UpdateInPlace, place_of
+from controller.planner.actions import (
+    Action,
+    AdoptPod,
+    CreatePod,
+    DeletePod,
+    DrainPod,
+    PrepareDelete,
+    UpdateInPlace,
+    place_of,
+)
 from controller.planner.world import Predecessor, World
+
+UNREADY = (DrainPod, PrepareDelete, UpdateInPlace)
+"""What may have made a pod unavailable that runs on."""
 
 
 def gather(
@@ -50,7 +62,7 @@ def gather(
         adopted = {action.pod.uid for action in awaited if isinstance(action, AdoptPod)}
         pods = (*pods, *(replace(one, owner_uid=daemonset.uid) for one in orphans if one.uid in adopted))
         pods = _going(pods, {action.pod.uid for action in deletes})
-        pods = _changing(pods, [one for one in possible if isinstance(one, UpdateInPlace | DrainPod)])
+        pods = _changing(pods, [one for one in possible if isinstance(one, UNREADY)])
         predecessors = _coming(predecessors, creates, now)
     return World(
         daemonset=daemonset,
@@ -93,8 +105,8 @@ def _going(pods: tuple[Pod, ...], uids: Collection[str]) -> tuple[Pod, ...]:
     return tuple([replace(pod, dying=True) if pod.uid in uids and not pod.ended else pod for pod in pods])
 
 
-def _changing(pods: tuple[Pod, ...], begun: Collection[UpdateInPlace | DrainPod]) -> tuple[Pod, ...]:
-    """Those that we may have begun to update in place, likewise, as long as they look as before."""
+def _changing(pods: tuple[Pod, ...], begun: Collection[UpdateInPlace | DrainPod | PrepareDelete]) -> tuple[Pod, ...]:
+    """Those that we may have begun to update in place, or to prepare, likewise, as long as they look as before."""
     if not begun:
         return pods
     before = {one.pod.uid for one in begun}

@@ -1,5 +1,6 @@
-"""Updates of single pods in place. Each reads the pod afresh, so that no cache decides what is written where, and
-chains its writes: each starts from what the one before returned (a pod that changed in between is read again)."""
+"""Writes to single pods that run on: updates in place, and what comes before a deletion. Each reads the pod afresh,
+so that no cache decides what is written where, and chains its writes: each starts from what the one before returned
+(a pod that changed in between is read again)."""
 
 from __future__ import annotations
 
@@ -17,8 +18,17 @@ from controller.api.wellknown import HASH_LABEL
 from controller.kube.client import Client, Written
 from controller.kube.errors import Conflict
 from controller.kube.kinds import POD_DOCUMENTS, PODS
-from controller.planner.actions import ContinueInPlace, DrainPod, OpenGates, ResizePod, UpdateInPlace
+from controller.planner.actions import (
+    CancelDelete,
+    ContinueInPlace,
+    DrainPod,
+    OpenGates,
+    PrepareDelete,
+    ResizePod,
+    UpdateInPlace,
+)
 from controller.planner.in_place.patches import continuing, draining, resizing, updating
+from controller.planner.preparing import cancelling, marking, preparing
 from controller.runtime.clock import Clock
 
 ATTEMPTS = 5
@@ -31,7 +41,10 @@ class InPlaceWrites:
     def __init__(self, client: Client, clock: Clock, wrote: Callable[[Written], None]) -> None:
         self._client, self._clock, self._wrote = client, clock, wrote
 
-    async def carry_out(self, action: UpdateInPlace | DrainPod | ContinueInPlace | ResizePod | OpenGates) -> Written:
+    async def carry_out(
+        self,
+        action: UpdateInPlace | DrainPod | ContinueInPlace | ResizePod | OpenGates | PrepareDelete | CancelDelete,
+    ) -> Written:
         """Returns the pod as the last write has left it."""
         match action:
             case UpdateInPlace():
@@ -44,6 +57,10 @@ class InPlaceWrites:
                 return await self._resize(action)
             case OpenGates():
                 return await self._open(action)
+            case PrepareDelete():
+                return await self._prepare(action)
+            case CancelDelete():
+                return await self._persistently(action.pod, self._cancelled)
             case _:
                 assert_never(action)
 
@@ -94,6 +111,21 @@ class InPlaceWrites:
             return written
 
         return await self._persistently(action.pod, once)
+
+    async def _prepare(self, action: PrepareDelete) -> Written:
+        """Its traffic goes first: who waits for the state finds it gone."""
+
+        async def once(pod: PodDocument) -> Written:
+            now = self._clock()
+            marked = await self._patched(_ref(pod), marking(pod, now, mark=action.mark), sub="status")
+            return await self._patched(replace(_ref(pod), version=marked.version), preparing(pod, now))
+
+        return await self._persistently(action.pod, once)
+
+    async def _cancelled(self, pod: PodDocument) -> Written:
+        """The state last: while it is there, all of this is tried again."""
+        opened = await self._patched(_ref(pod), marking(pod, self._clock(), mark=False), sub="status")
+        return await self._patched(replace(_ref(pod), version=opened.version), cancelling(pod))
 
     async def _drained(self, pod: PodDocument) -> Written:
         return await self._patched(_ref(pod), draining(pod, self._clock()), sub="status")

@@ -27,6 +27,7 @@ from controller.planner.actions import (
     DeletePod,
     DrainPod,
     Plan,
+    PrepareDelete,
     ProbeTemplate,
     ResizePod,
     UpdateInPlace,
@@ -50,7 +51,7 @@ UNSURE_SECONDS = 30.0
 """For which a write whose answer was lost may yet be done: no server or proxy keeps a request for longer."""
 
 
-IN_DOUBT = (CreatePod, DeletePod, DrainPod, UpdateInPlace)
+IN_DOUBT = (CreatePod, DeletePod, DrainPod, PrepareDelete, UpdateInPlace)
 """What makes a node unavailable or gives it a pod: it counts as done as long as it may yet be."""
 
 

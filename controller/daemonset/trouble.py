@@ -12,6 +12,7 @@ from controller.planner.actions import (
     Action,
     AdoptPod,
     AdoptRevision,
+    CancelDelete,
     ContinueInPlace,
     CreatePod,
     CreateRevision,
@@ -20,6 +21,7 @@ from controller.planner.actions import (
     DrainPod,
     OpenGates,
     Plan,
+    PrepareDelete,
     ProbeTemplate,
     RelabelPod,
     ReleasePod,
@@ -75,6 +77,8 @@ def _name_of(action: Action) -> str:
         case CreatePod() | CreateRevision() | ProbeTemplate():
             return action.name
         case DeletePod() | AdoptPod() | ReleasePod() | RelabelPod() | OpenGates():
+            return action.pod.name
+        case PrepareDelete() | CancelDelete():
             return action.pod.name
         case DrainPod() | UpdateInPlace() | ContinueInPlace() | ResizePod():
             return action.pod.name

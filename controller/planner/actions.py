@@ -92,6 +92,24 @@ class DeletePod(Value):
     """Where an update in place was asked for instead: what speaks against it."""
 
 
+class PrepareDelete(Value):
+    """The state PreparingDelete, and not ready where the preDelete hook asks for that: it is to let the pod go."""
+
+    pod: Ref
+    node: str
+    why: Why
+    mark: bool
+    """Whether the pod is to be not ready meanwhile."""
+    held_by: str
+    """The labels and finalizers that have to go first, in words."""
+
+
+class CancelDelete(Value):
+    """Both of that taken back: the pod stays."""
+
+    pod: Ref
+
+
 class DrainPod(Value):
     """Close the pod's readiness gate some time before it is updated in place."""
 
@@ -146,6 +164,8 @@ Action: TypeAlias = (
     | ProbeTemplate
     | CreatePod
     | DeletePod
+    | PrepareDelete
+    | CancelDelete
     | DrainPod
     | UpdateInPlace
     | ContinueInPlace
@@ -161,6 +181,8 @@ def place_of(action: Action) -> str:
         case CreatePod(node=node):
             return node
         case DeletePod(pod=ref) | AdoptPod(pod=ref) | ReleasePod(pod=ref) | RelabelPod(pod=ref):
+            return ref.uid
+        case PrepareDelete(pod=ref) | CancelDelete(pod=ref):
             return ref.uid
         case DrainPod(pod=ref) | UpdateInPlace(pod=ref) | ContinueInPlace(pod=ref) | ResizePod(pod=ref):
             return ref.uid

@@ -1,8 +1,9 @@
-"""What pods need that are being updated in place, or have a readiness gate of ours: beside whatever else is done."""
+"""What pods need that are being updated in place, are prepared for their deletion, or have a readiness gate of ours:
+beside whatever else is done."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from math import inf
 
@@ -10,10 +11,21 @@ from controller.api.hindrance import Hindrance
 from controller.api.in_place import Resize, Underway
 from controller.api.pod import Pod
 from controller.api.wellknown import FAILED_IN_PLACE, RESIZE_REFUSED
-from controller.planner.actions import Action, ContinueInPlace, Note, OpenGates, ResizePod, Step, Why, place_of
+from controller.planner.actions import (
+    Action,
+    CancelDelete,
+    ContinueInPlace,
+    Note,
+    OpenGates,
+    ResizePod,
+    Step,
+    Why,
+    place_of,
+)
 from controller.planner.board import Board
 from controller.planner.in_place.change import Change
-from controller.planner.lifecycle import retire
+from controller.planner.lifecycle import is_wanted, leaving_for_good, retire
+from controller.planner.slot import Slot
 from controller.planner.stops import change_of, to_rollout
 
 
@@ -21,7 +33,7 @@ def take_care(board: Board, taken: Collection[str]) -> Step:
     """At most `burst` writes, none to the pods `taken` (by uid), with which something else is done in this pass."""
     care = _Care(board)
     for pod in board.world.pods:
-        if not pod.gates and pod.underway is None:
+        if not (pod.gates or pod.underway is not None or pod.held):
             continue
         if not (pod.dying or pod.ended or pod.uid in taken or pod.uid in board.world.awaited):
             care.of(pod)
@@ -43,13 +55,17 @@ class _Care:
         """Whether it is worth looking at the next news of pods soon."""
 
     def of(self, pod: Pod) -> None:
+        if (pod.held or pod.marked) and self._is_wanted(pod):
+            if pod.uid not in self.board.world.held_back:
+                self.actions.append(CancelDelete(pod=pod.ref))
+            return
         underway = pod.underway
         if underway is not None and self.board.world.now < underway.until:
             self.waits = True
             if pod.uid not in self.board.world.held_back:
                 self._go_on(pod, underway)
             return
-        closed = tuple(gate for gate in pod.gates if not gate.open)
+        closed = tuple(gate for gate in pod.gates if gate.due)
         if not closed:
             return
         self.waits = True
@@ -58,19 +74,15 @@ class _Care:
             self.actions.append(opening)
 
     def _go_on(self, pod: Pod, underway: Underway) -> None:
-        world = self.board.world
         if pod.complaint:
             text = f"pod {pod.name} on node {pod.node} does not start again: {pod.complaint}"
             self.notes.append(Note(warning=True, reason=FAILED_IN_PLACE, message=text))
         if underway.until < inf:
             self.wakes.append(underway.until)
-        refusal = world.refused_resizes.get(pod.uid, "")
-        if underway.resize is Resize.REFUSED:
-            refusal = underway.problem
-        if refusal:
+        if refusal := self._refusal(pod):
             text = f"pod {pod.name} on node {pod.node} cannot be resized: {refusal}"
             self.notes.append(Note(warning=True, reason=RESIZE_REFUSED, message=text))
-            if world.daemonset.recreates_unresized or not world.resizable:
+            if self._is_recreated(pod):
                 deletion = retire(pod, Why.NOT_RESIZED, self.board, Hindrance.RESIZE_REFUSED)
                 self.actions += [deletion] if deletion is not None else []
                 return
@@ -78,6 +90,32 @@ class _Care:
             self.actions.append(ResizePod(pod=pod.ref, node=pod.node))
         elif underway.continues and pod.hash == self.board.revision.hash:
             self.actions.append(ContinueInPlace(pod=pod.ref, node=pod.node, revision=self.board.revision))
+
+    def _refusal(self, pod: Pod) -> str:
+        """Why it cannot be resized; empty where it can, or need not."""
+        if pod.underway is None:
+            return ""
+        if pod.underway.resize is Resize.REFUSED:
+            return pod.underway.problem
+        return self.board.world.refused_resizes.get(pod.uid, "")
+
+    def _is_recreated(self, pod: Pod) -> bool:
+        world = self.board.world
+        return bool(self._refusal(pod)) and (world.daemonset.recreates_unresized or not world.resizable)
+
+    def _is_wanted(self, pod: Pod) -> bool:
+        slot = self._slots.get(pod.node)
+        if slot is None or pod not in slot.pods or self._is_recreated(pod):
+            return False
+        return is_wanted(self.board, slot, pod, self._leaving)
+
+    @cached_property
+    def _slots(self) -> Mapping[str, Slot]:
+        return {slot.node: slot for slot in self.board.slots}
+
+    @cached_property
+    def _leaving(self) -> frozenset[str]:
+        return leaving_for_good(self.board)
 
     def _is_next(self, pod: Pod) -> bool:
         """Whether it was closed for an update that comes next: it would be closed again. After one that failed it is

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
 from controller.api.wellknown import (
     AVAILABLE,
     DEGRADED,
     FAILED_IN_PLACE,
-    FEATURES_PENDING,
     HELD_BY_HOOK,
     INVALID_ANNOTATION,
     INVALID_SPEC,
@@ -26,6 +23,7 @@ from controller.api.wellknown import (
 from controller.planner.board import Board
 from controller.planner.counts import Counts
 from controller.planner.explanation import Explainer
+from controller.planner.hook_words import holding, some, unmatched_hook
 from controller.planner.obstacles import Obstacle
 from controller.planner.phase import Phase, Standing, phase_of
 from controller.planner.readiness import Verdict, readiness
@@ -42,9 +40,7 @@ class Blocker(Value):
     text: str
 
 
-def conditions_of(
-    explainer: Explainer, counts: Counts, standing: Standing, phase: Phase, pending: tuple[str, ...]
-) -> tuple[Verdict, ...]:
+def conditions_of(explainer: Explainer, counts: Counts, standing: Standing, phase: Phase) -> tuple[Verdict, ...]:
     """`standing` is what is known, also while `phase` says that it is not observed."""
     board, blocker = explainer.board, blocker_of(explainer)
     progressing = _progressing(explainer, counts, standing, blocker)
@@ -59,18 +55,17 @@ def conditions_of(
             why=progressing.reason if phase is Phase.STALLED else why,
             aside=_unreadable_deadline(board.world.daemonset),
         ),
-        *_pending(pending),
+        *unmatched_hook(board),
     )
 
 
-def refused_conditions(problem: str, pending: tuple[str, ...]) -> tuple[Verdict, ...]:
+def refused_conditions(problem: str) -> tuple[Verdict, ...]:
     """For a spec that nothing can be done with."""
     text = "nothing is done until it is mended"
     return (
         Verdict(type=PROGRESSING, status="False", reason=INVALID_SPEC, message=text),
         Verdict(type=DEGRADED, status="True", reason=INVALID_SPEC, message=problem),
         *readiness(Phase.STALLED, problem, why=INVALID_SPEC),
-        *_pending(pending),
     )
 
 
@@ -78,8 +73,8 @@ def blocker_of(explainer: Explainer) -> Blocker | None:
     """What ends the wait of nodes that should be updated now, if it is no pod and no budget; None while it moves."""
     waiting = explainer.waiting
     if held := waiting.get(Obstacle.HOOK):
-        text = f"the preDelete hook holds {some(slot.old.name for slot in held if slot.old is not None)}"
-        return Blocker(reason=HELD_BY_HOOK, text=text)
+        pods = [slot.old for slot in held if slot.old is not None]
+        return Blocker(reason=HELD_BY_HOOK, text=holding(pods, explainer.board.world.daemonset.pre_delete))
     if waiting and explainer.board.in_place and (stuck := _stuck_in_place(explainer.board)) is not None:
         return stuck
     silent = waiting.get(Obstacle.UNREACHABLE, [])
@@ -162,13 +157,6 @@ def unreadable_deadline(daemonset: DaemonSet) -> str:
         f"annotation {PROGRESS_DEADLINE_ANNOTATION}: {shown!r} is not a whole number of seconds from 1 to "
         f"{LONGEST_PROGRESS_DEADLINE}, so {PROGRESS_DEADLINE_SECONDS} are taken"
     )
-
-
-def some(names: Iterable[str]) -> str:
-    """The first three names, and how many more there are."""
-    listed = list(names)
-    shown = ", ".join(listed[:3])
-    return f"{shown} and {len(listed) - 3} more" if len(listed) > 3 else shown
 
 
 def _progressing(explainer: Explainer, counts: Counts, standing: Standing, blocker: Blocker | None) -> Verdict:
@@ -268,11 +256,3 @@ def _degraded(board: Board) -> Verdict:
     if trouble:
         return Verdict(type=DEGRADED, status="True", reason="WritesFail", message=trouble)
     return Verdict(type=DEGRADED, status="False", reason="AsExpected", message="")
-
-
-def _pending(features: tuple[str, ...]) -> tuple[Verdict, ...]:
-    """Says which fields of the spec are accepted but not acted on yet; absent when there are none."""
-    if not features:
-        return ()
-    message = "; ".join(features)
-    return (Verdict(type=FEATURES_PENDING, status="True", reason="NotSupportedYet", message=message),)

@@ -13,15 +13,12 @@ from controller.api.base import Value
 from controller.api.pod import Pod
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
-from controller.planner.in_place.change import Change
 from controller.planner.obstacles import Obstacle
 from controller.planner.refill import fillable, in_order, refills
 from controller.planner.retries import ROOM, place_of_probe
 from controller.planner.slot import Slot
 from controller.planner.states import NodeState
 from controller.planner.stops import (
-    change_of,
-    hooked,
     in_the_way,
     is_refused,
     outgoing,
@@ -91,8 +88,7 @@ class Explainer:
         return self._of_empty(slot) if slot.old is None else self.kept(slot) or self.of_turn(slot)
 
     def of_turn(self, slot: Slot) -> Obstacle | None:
-        """Of one of `Board.outdated`; plain, because all nodes may be. A pod that a hook holds takes its turn all the
-        same."""
+        """Of one of `Board.outdated`; plain, because all nodes may be."""
         if self.of_all is not None:
             return self.of_all
         if (self._particular or len(slot.pods) > 1) and (found := self._of_particular(slot)) is not None:
@@ -104,12 +100,9 @@ class Explainer:
         return self._stale or self._unstored
 
     def _of_particular(self, slot: Slot) -> Obstacle | None:
-        board, old = self.board, slot.old
+        board = self.board
         if board.surging and (others := in_the_way(board, slot)):
             return self._unless_one_goes(others)
-        held = old is not None and not board.surging and hooked(old, board.world.daemonset.pre_delete)
-        if held and old is not None and not (board.in_place and isinstance(change_of(board, old), Change)):
-            return Obstacle.HOOK
         return to_update(board, slot)
 
     @cached_property
@@ -174,10 +167,14 @@ class Explainer:
         if slot.unreachable:
             return Obstacle.UNREACHABLE
         pod = outgoing(self.board, slot)
+        if pod is None and slot.current is not None:
+            return self._of_starting(slot.current)
         return Obstacle.STARTING if pod is None else to_deletion(self.board, pod) or self._stale
 
-    def _of_starting(self, pod: Pod) -> Obstacle:
-        """Of a pod of the current revision that is not available."""
+    def _of_starting(self, pod: Pod) -> Obstacle | None:
+        """Of a pod of the current revision that is to stay and is not available."""
+        if pod.held or pod.marked:
+            return to_write(self.board.world, pod.uid) or self._stale  # it is taken back next
         underway = pod.underway
         if underway is None or self.board.world.now >= underway.until:
             return Obstacle.STARTING

@@ -1,16 +1,53 @@
-"""Every deletion that the planner wants goes through `retire`: never past what stands in its way."""
+"""Every deletion that the planner wants goes through `retire`: never past what stands in its way.
+
+A pod that the preDelete hook matches is prepared first, and deleted once it matches no more. Where nobody wants the
+deletion any longer, `is_wanted` says so and all that is taken back.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from controller.api.daemonset import LifecycleHook
 from controller.api.hindrance import Hindrance
 from controller.api.pod import Pod
-from controller.planner.actions import DeletePod, Why
+from controller.api.text import listed
+from controller.planner.actions import DeletePod, PrepareDelete, Why
 from controller.planner.board import Board
-from controller.planner.stops import to_deletion
+from controller.planner.eligibility import Fit
+from controller.planner.slot import Slot
+from controller.planner.stops import handlers, hooked, in_place_change, outgoing, to_deletion, to_rollout
 
 
-def retire(pod: Pod, why: Why, board: Board, hindrance: Hindrance | None = None) -> DeletePod | None:
-    """The deletion of `pod`, or None while something keeps it: it is never deleted past its preDelete hook."""
+def retire(pod: Pod, why: Why, board: Board, hindrance: Hindrance | None = None) -> DeletePod | PrepareDelete | None:
+    """What comes next on the way to the deletion of `pod`, or None while something keeps it. `hindrance`: why it is
+    not updated in place, where that was asked for."""
     if to_deletion(board, pod):
         return None
-    return DeletePod(pod=pod.ref, node=pod.node, why=why, hindrance=hindrance)
+    hook = board.world.daemonset.pre_delete
+    if hook is None or not hooked(pod, hook):
+        return DeletePod(pod=pod.ref, node=pod.node, why=why, hindrance=hindrance)
+    return _preparation(pod, why, hook)
+
+
+def _preparation(pod: Pod, why: Why, hook: LifecycleHook) -> PrepareDelete:
+    held_by = listed(handlers(pod, hook), separator=" and ")
+    return PrepareDelete(pod=pod.ref, node=pod.node, why=why, mark=hook.mark_pod_not_ready, held_by=held_by)
+
+
+def is_wanted(board: Board, slot: Slot, pod: Pod, leaving: Collection[str]) -> bool:
+    """Whether `pod` is to stay: nothing wants it deleted, now or when its turn comes; `leaving` as `leaving_for_good`
+    says. Of nodes that are gone or silent nobody knows: what was begun there stays begun."""
+    if slot.fit is None or slot.fit is Fit.LEAVE or pod.ended or slot.unreachable:
+        return False
+    if pod is not slot.current and pod is not slot.old:
+        return False
+    return pod is not outgoing(board, slot) if slot.paired else pod.uid not in leaving
+
+
+def leaving_for_good(board: Board) -> frozenset[str]:
+    """Uids of lone old pods that go for the sake of the update."""
+    if to_rollout(board) is not None or board.refusal:
+        return frozenset()
+    pods = [slot.old for slot in (board.surplus if board.surging else board.outdated) if slot.old is not None]
+    return frozenset([pod.uid for pod in pods if not in_place_change(board, pod)])

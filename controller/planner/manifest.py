@@ -13,7 +13,7 @@ import msgspec
 from controller.api.base import JSON, JSONObject, fields_of, items_of
 from controller.api.daemonset import DaemonSet
 from controller.api.revision import Revision, short_hash
-from controller.api.wellknown import API_VERSION, HASH_LABEL, IN_PLACE_UPDATE_READY, KIND
+from controller.api.wellknown import API_VERSION, HASH_LABEL, IN_PLACE_UPDATE_READY, KIND, KRUISE_POD_READY
 from controller.planner.eligibility import daemon_tolerations
 from controller.planner.world import Predecessor
 
@@ -83,10 +83,16 @@ def _body(daemonset: DaemonSet, revision: Revision, hole: JSON) -> JSONObject:
 
 
 def _gates(daemonset: DaemonSet, spec: JSONObject) -> JSONObject:
-    """The readiness gate that an update in place closes while it restarts a container."""
+    """Those that we close: while an update in place restarts a container, and before a deletion if the hook asks."""
     given = items_of(spec.get("readinessGates"))
-    own: JSONObject = {"conditionType": IN_PLACE_UPDATE_READY}
-    return {"readinessGates": [*given, own]} if daemonset.in_place and own not in given else {}
+    hook = daemonset.pre_delete
+    wanted = {
+        IN_PLACE_UPDATE_READY: daemonset.in_place,
+        KRUISE_POD_READY: hook is not None and hook.mark_pod_not_ready,
+    }
+    there = {gate.get("conditionType") for gate in given}
+    missing: list[JSON] = [{"conditionType": one} for one, asked in wanted.items() if asked and one not in there]
+    return {"readinessGates": [*given, *missing]} if missing else {}
 
 
 def _aim(affinity: JSONObject, node: JSON) -> JSONObject:

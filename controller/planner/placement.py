@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.api.pod import Pod
 from controller.api.wellknown import FAILED_DAEMON_POD, SUCCEEDED_DAEMON_POD
-from controller.planner.actions import DeletePod, Note, Step, Why
+from controller.planner.actions import DeletePod, Note, PrepareDelete, Step, Why
 from controller.planner.board import Board
 from controller.planner.creation import creations
 from controller.planner.eligibility import Fit
@@ -20,12 +20,12 @@ class _Needs:
 
     def __init__(self, board: Board) -> None:
         self.board = board
-        self.deletes: list[DeletePod] = []
+        self.deletes: list[DeletePod | PrepareDelete] = []
         self.notes: list[Note] = []
         self.wake_at: float | None = None
 
     def delete(self, pod: Pod, why: Why) -> bool:
-        """Whether it is deleted: a hook may hold it."""
+        """Whether it is deleted, or prepared for that: a hook may hold it."""
         action = retire(pod, why, self.board)
         if action is not None:
             self.deletes.append(action)

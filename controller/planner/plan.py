@@ -7,9 +7,8 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSet
 from controller.api.text import listed
-from controller.api.wellknown import FEATURE_PENDING, INVALID_SPEC, SELECTING_ALL
+from controller.api.wellknown import INVALID_SPEC, SELECTING_ALL
 from controller.planner.actions import Action, AdoptPod, CreatePod, Note, Plan, Step, place_of
 from controller.planner.board import Board, lay_out
 from controller.planner.care import take_care
@@ -24,7 +23,6 @@ from controller.planner.retries import has_failed, next_retry
 from controller.planner.rollout import roll_out
 from controller.planner.sight import see
 from controller.planner.status import refused_status, status_of
-from controller.planner.validation import pending_features
 from controller.planner.world import World
 
 Stage: TypeAlias = Callable[[Board], Step]
@@ -44,10 +42,8 @@ def plan(world: World) -> Plan:
     daemonset = world.daemonset
     if daemonset.dying:
         return Plan()  # the garbage collector's turn
-    pending = pending_features(daemonset)
-    notes = _pending_notes(daemonset, pending)
     if world.rules.problems:
-        return _refused(world, world.rules.problems, pending, notes)
+        return _refused(world, world.rules.problems)
     board = lay_out(world)
     acted, steps = _staged(board) if world.fresh else (None, [])
     actions = steps[-1].actions if steps else ()
@@ -66,12 +62,12 @@ def plan(world: World) -> Plan:
     if board.next_available is not None:
         wakes.append(board.next_available + _CLOCK_GRAIN)
     explainer, may_update = Explainer(board), board.rolling_update is not None
-    status = status_of(explainer, observed=observed, pending=pending)
+    status = status_of(explainer, observed=observed)
     if status.rollout.phase == Phase.PROGRESSING:
         wakes.append(due_at(status.rollout, daemonset.progress_deadline) + _CLOCK_GRAIN)
     return Plan(
         actions=actions,
-        notes=(*notes, *(note for step in steps for note in step.notes)),
+        notes=tuple(note for step in steps for note in step.notes),
         wake_at=min(wakes, default=None),
         more=any(step.more for step in steps) or (acted is place and may_update and bool(board.outdated)),
         again=any(step.again for step in steps),
@@ -114,16 +110,10 @@ def _withheld(world: World, actions: tuple[Action, ...]) -> bool:
     return any(action not in actions for action in free[-1].actions)
 
 
-def _pending_notes(daemonset: DaemonSet, pending: tuple[str, ...]) -> tuple[Note, ...]:
-    if not pending or (daemonset.status is not None and daemonset.status.observed_generation == daemonset.generation):
-        return ()  # said once a generation
-    return tuple(Note(warning=True, reason=FEATURE_PENDING, message=f"Not supported yet: {text}") for text in pending)
-
-
-def _refused(world: World, found: tuple[str, ...], pending: tuple[str, ...], notes: tuple[Note, ...]) -> Plan:
+def _refused(world: World, found: tuple[str, ...]) -> Plan:
     daemonset = world.daemonset
     empty = daemonset.spec.selector.empty
     problem = listed(found)
     text = "This DaemonSet is selecting all pods. A non-empty selector is required." if empty else problem
     note = Note(warning=True, reason=SELECTING_ALL if empty else INVALID_SPEC, message=text)
-    return Plan(notes=(*notes, note), status=refused_status(daemonset, problem, pending, world.now))
+    return Plan(notes=(note,), status=refused_status(daemonset, problem, world.now))

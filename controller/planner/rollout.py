@@ -9,7 +9,7 @@ from zlib import crc32
 import msgspec
 
 from controller.api.wellknown import TEMPLATE_REFUSED
-from controller.planner.actions import ROOM, DeletePod, Note, ProbeTemplate, Step, Why, place_of
+from controller.planner.actions import ROOM, DeletePod, Note, PrepareDelete, ProbeTemplate, Step, Why, place_of
 from controller.planner.board import Board
 from controller.planner.creation import new_pod
 from controller.planner.lifecycle import retire
@@ -17,7 +17,7 @@ from controller.planner.manifest import pod_name
 from controller.planner.retries import others_first
 from controller.planner.slot import Slot
 from controller.planner.stops import drained_until, in_the_way, leaving, to_rollout, to_update
-from controller.planner.surplus import by_urgency
+from controller.planner.surplus import by_urgency, only_held
 from controller.planner.update import update
 
 
@@ -29,7 +29,8 @@ def roll_out(board: Board) -> Step:
     if to_rollout(board) or not board.revision.uid:
         return Step()
     free: Sequence[Slot] = board.outdated
-    if board.world.held_back or board.world.daemonset.in_place_grace:
+    daemonset = board.world.daemonset
+    if board.world.held_back or daemonset.in_place_grace or daemonset.pre_delete:
         free = [slot for slot in free if to_update(board, slot) is None]
     candidates = others_first(board.world, free, partial(leaving, board))
     chosen = _surge_within(board, candidates) if board.surging else _replace_within(board, candidates)
@@ -51,7 +52,9 @@ def _replace_within(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
 
 def _surge_within(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
     """New pods beside unavailable old ones at once; beside others as many as keep maxSurge (D7)."""
-    at_once, within = by_urgency([slot for slot in candidates if not in_the_way(board, slot)])
+    free = [slot for slot in candidates if not (slot.unreachable or in_the_way(board, slot))]
+    at_once = [slot for slot in free if not (slot.old_available or only_held(slot))]
+    within = [slot for slot in free if slot.old_available or only_held(slot)]
     return at_once + within[: board.room]
 
 
@@ -81,11 +84,11 @@ def _asked_about(board: Board, first: Slot, candidates: Sequence[Slot]) -> str:
     return min(others, key=lambda node: crc32(f"{asked} {node}".encode()), default=first.node)
 
 
-def _retire_surplus(board: Board) -> tuple[DeletePod, ...]:
+def _retire_surplus(board: Board) -> tuple[DeletePod | PrepareDelete, ...]:
     """Whatever the quota is: these nodes get no new pod."""
     return _retire(board, board.surplus[: board.budget.burst], Why.SURPLUS)
 
 
-def _retire(board: Board, slots: Iterable[Slot], why: Why) -> tuple[DeletePod, ...]:
+def _retire(board: Board, slots: Iterable[Slot], why: Why) -> tuple[DeletePod | PrepareDelete, ...]:
     retired = (retire(slot.old, why, board) for slot in slots if slot.old is not None)
     return tuple(action for action in retired if action is not None)

@@ -38,7 +38,7 @@ class Status(Value):
         return counts.desired_number_scheduled == counts.number_available == counts.updated_number_scheduled
 
 
-def status_of(explainer: Explainer, *, observed: bool, pending: tuple[str, ...]) -> Status:
+def status_of(explainer: Explainer, *, observed: bool) -> Status:
     """`observed`: nothing was left to do or to wait for before the update, so the generation counts as seen."""
     board = explainer.board
     world, daemonset = board.world, board.world.daemonset
@@ -66,11 +66,11 @@ def status_of(explainer: Explainer, *, observed: bool, pending: tuple[str, ...])
         collision_count=world.collisions or None,
         columns=columns_of(daemonset),
         rollout=rollout,
-        conditions=_bounded(conditions_of(explainer, counts, known, Phase(rollout.phase), pending)),
+        conditions=_bounded(conditions_of(explainer, counts, known, Phase(rollout.phase))),
     )
 
 
-def refused_status(daemonset: DaemonSet, problem: str, pending: tuple[str, ...], now: float) -> Status:
+def refused_status(daemonset: DaemonSet, problem: str, now: float) -> Status:
     """For a spec that nothing can be done with: the counts stay as they were."""
     return Status(
         observed_generation=None,
@@ -79,7 +79,7 @@ def refused_status(daemonset: DaemonSet, problem: str, pending: tuple[str, ...],
         collision_count=None,
         columns=columns_of(daemonset),
         rollout=halted(daemonset.status, now),
-        conditions=_bounded(refused_conditions(problem, pending)),
+        conditions=_bounded(refused_conditions(problem)),
     )
 
 

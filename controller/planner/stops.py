@@ -6,7 +6,7 @@ from controller.api.daemonset import LifecycleHook
 from controller.api.hindrance import Hindrance
 from controller.api.in_place import Resize
 from controller.api.pod import Pod
-from controller.api.wellknown import IN_PLACE_UPDATE_READY
+from controller.api.wellknown import IN_PLACE_UPDATE_READY, KRUISE_POD_READY
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from controller.planner.in_place.change import Change, NotPossible
@@ -25,6 +25,27 @@ def hooked(pod: Pod, hook: LifecycleHook | None) -> bool:
     return any(finalizer in pod.finalizers for finalizer in hook.finalizers_handler or ())
 
 
+def handlers(pod: Pod, hook: LifecycleHook | None) -> tuple[str, ...]:
+    """Which of its labels and finalizers hold it, in words."""
+    if hook is None:
+        return ()
+    labels = (hook.labels_handler or {}).items()
+    found = [f"label {key}={value}" for key, value in labels if pod.labels.get(key) == value]
+    return (*found, *(f"finalizer {one}" for one in hook.finalizers_handler or () if one in pod.finalizers))
+
+
+def is_prepared(pod: Pod, hook: LifecycleHook) -> bool:
+    """Whether everything is done before the hook lets it go: all that is left is to wait."""
+    gated = any(gate.type == KRUISE_POD_READY for gate in pod.gates)
+    return pod.held and pod.marked is (hook.mark_pod_not_ready and gated)
+
+
+def waits_for_hook(board: Board, pod: Pod) -> bool:
+    """Whether it was prepared for its deletion and the preDelete hook holds it still."""
+    hook = board.world.daemonset.pre_delete
+    return hook is not None and hooked(pod, hook) and is_prepared(pod, hook)
+
+
 def to_write(world: World, *places: str) -> Obstacle | None:
     """What keeps any write at one of these places."""
     if not is_held(world, *places):
@@ -34,7 +55,7 @@ def to_write(world: World, *places: str) -> Obstacle | None:
 
 def to_deletion(board: Board, pod: Pod) -> Obstacle | None:
     """What keeps this pod, whyever it is to go."""
-    if hooked(pod, board.world.daemonset.pre_delete):
+    if waits_for_hook(board, pod):
         return Obstacle.HOOK
     return to_write(board.world, pod.uid)
 
@@ -54,6 +75,9 @@ def to_rollout(board: Board) -> Obstacle | None:
 
 def to_update(board: Board, slot: Slot) -> Obstacle | None:
     """What keeps the write with which this node's update begins."""
+    old = slot.old
+    if old is not None and not board.surging and waits_for_hook(board, old) and not in_place_change(board, old):
+        return Obstacle.HOOK
     found = to_write(board.world, slot.node, leaving(board, slot))
     if found is None and drained_until(board, slot) is not None:
         return Obstacle.DRAINING
@@ -111,8 +135,8 @@ def outgoing(board: Board, slot: Slot) -> Pod | None:
     if slot.fit is Fit.STAY and not current.bound:
         return current  # no pod can start there any more
     if board.surging:
-        return old if slot.current_available or not old.ready else None
-    better = (slot.old_available, old.ready) > (slot.current_available, current.ready)
+        return old if slot.current_available or not old.able else None
+    better = (slot.old_available, old.able) > (slot.current_available, current.able)
     return current if better else old
 
 
@@ -120,6 +144,11 @@ def is_refused(world: World, pod: Pod) -> bool:
     """Whether the kubelet or the server refuses to resize it."""
     resize = pod.underway.resize if pod.underway is not None else None
     return resize is Resize.REFUSED or (resize is not None and pod.uid in world.refused_resizes)
+
+
+def in_place_change(board: Board, pod: Pod) -> bool:
+    """Whether an update changes this old pod in place."""
+    return board.in_place and isinstance(change_of(board, pod), Change)
 
 
 def change_of(board: Board, pod: Pod) -> Change | NotPossible:

@@ -15,14 +15,22 @@ def surplus_of(slots: Sequence[Slot], desired: int) -> tuple[Slot, ...]:
     """Nodes with an old pod that may only keep it, as far as others serve in their place, in update order.
 
     Such a node gets no new pod. Its old one goes when it serves nobody, or when more pods are available than desired:
-    an application that moves from one set of nodes to another is never without. Without surge it stays.
+    an application that moves from one set of nodes to another is never without. Without surge it stays. One that is
+    prepared for that goes first, and not any more when the others are needed after all.
     """
     leaving = [slot for slot in reversed(slots) if slot.fit is Fit.STAY and slot.only_old and slot.selected]
     if not leaving:
         return ()
-    available = sum(1 for slot in slots if slot.fit in KEEPING and slot.serves)
     at_once, spare = by_urgency(leaving)
-    return (*at_once, *spare[: max(available - desired, 0)])
+    begun = [slot for slot in at_once if only_held(slot)]
+    useless = [slot for slot in at_once if not only_held(slot)]
+    available = sum(1 for slot in slots if slot.fit in KEEPING and slot.serves) + len(begun)
+    return (*useless, *[*begun, *spare][: max(available - desired, 0)])
+
+
+def only_held(slot: Slot) -> bool:
+    """Whether its old pod would serve if it were not prepared for its deletion."""
+    return slot.old is not None and slot.old.able and (slot.old.held or slot.old.marked)
 
 
 def by_urgency(candidates: Iterable[Slot]) -> tuple[list[Slot], list[Slot]]:

@@ -1,4 +1,4 @@
-"""What the CRD may have let in, and what this version accepts without acting on it yet.
+"""What the CRD may have let in although nothing can be done with it.
 
 Rules and defaults live in the CRD (D2). Here only objects are caught that the planner could do nothing with, or that
 it could only misread.
@@ -68,11 +68,3 @@ def _selector_problems(daemonset: DaemonSet) -> list[str]:
     except ValueError as error:
         return [f"spec.selector: {error}"]
     return ["spec.selector: does not match spec.template.metadata.labels; its pods would not be found again"]
-
-
-def pending_features(daemonset: DaemonSet) -> tuple[str, ...]:
-    """Fields that are accepted but not acted on yet, each with what happens instead."""
-    found = []
-    if daemonset.pre_delete is not None:
-        found.append("lifecycle.preDelete: pods that it matches are never deleted; remove their label or finalizer")
-    return tuple(found)

@@ -12,14 +12,15 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from controller.api.base import JSON, JSONObject
-from controller.api.daemonset import DaemonSetStatus
+from controller.api.daemonset import DaemonSetStatus, LifecycleHook
 from controller.api.node import Node
 from controller.api.pod import Pod
-from controller.api.wellknown import HASH_LABEL, TAINT_NOT_READY, TAINT_UNREACHABLE
+from controller.api.wellknown import HASH_LABEL, LIFECYCLE_STATE_LABEL, TAINT_NOT_READY, TAINT_UNREACHABLE
 from controller.planner.actions import (
     Action,
     AdoptPod,
     AdoptRevision,
+    CancelDelete,
     ContinueInPlace,
     CreatePod,
     CreateRevision,
@@ -28,6 +29,7 @@ from controller.planner.actions import (
     DrainPod,
     OpenGates,
     Plan,
+    PrepareDelete,
     ProbeTemplate,
     RelabelPod,
     ReleasePod,
@@ -38,6 +40,7 @@ from controller.planner.actions import (
 from controller.planner.board import current_revision
 from controller.planner.fallback import placements_of
 from controller.planner.status import Status
+from controller.planner.stops import hooked
 from controller.planner.world import Predecessor, World
 
 Hopeless: TypeAlias = Set[tuple[str, str]]
@@ -65,22 +68,27 @@ def come_to_pass(world: World, hopeless: Hopeless, pace: float) -> tuple[World, 
     silent = {node.name for node in world.nodes if node.unreachable}
     known = {node.name for node in world.nodes}
     hearing = known - silent - {one.name for one in world.nodes if is_not_ready(one)}
+    hook = world.daemonset.pre_delete
     waiting = [pod for pod in world.pods if pod.node in hearing and _may_get_ready(pod, hopeless)]
     now = max([world.now, *(pod.created + pace for pod in waiting)])
     pods: list[Pod] = []
     gone: dict[str, Predecessor] = {}
     ready: list[str] = []
+    released = False
     for pod in world.pods:
         if pod.dying and pod.node not in silent:
             gone[pod.node] = Predecessor(uid=pod.uid, hash=pod.hash, created=pod.created)
         elif pod.bound and pod.node not in known:
             continue  # the cluster's garbage collector takes it
+        elif hook is not None and pod.held and hooked(pod, hook):
+            pods.append(_let_go(pod, hook))
+            released = True
         elif pod.node in hearing and _may_get_ready(pod, hopeless):
             pods.append(replace(pod, bound=True, phase="Running", ready=True, ready_since=now))
             ready.append(pod.node)
         else:
             pods.append(pod)
-    if not ready and len(pods) == len(world.pods):
+    if not (ready or released) and len(pods) == len(world.pods):
         return None
     seen = {**world.predecessors, **gone} if gone else world.predecessors
     return replace(world, pods=tuple(pods), predecessors=seen, now=now), tuple(sorted(ready, reverse=True))
@@ -93,6 +101,20 @@ def is_not_ready(node: Node) -> bool:
 
 def _may_get_ready(pod: Pod, hopeless: Hopeless) -> bool:
     return not (pod.dying or pod.ended or pod.ready or (pod.node, pod.hash) in hopeless)
+
+
+def _let_go(pod: Pod, hook: LifecycleHook) -> Pod:
+    """Who is asked by the hook has done what they wanted to do first."""
+    labels = {key: value for key, value in pod.labels.items() if (hook.labels_handler or {}).get(key) != value}
+    finalizers = tuple(one for one in pod.finalizers if one not in (hook.finalizers_handler or ()))
+    return replace(pod, labels=labels, finalizers=finalizers)
+
+
+def _staying(pod: Pod) -> Pod:
+    """Not prepared for its deletion any more."""
+    labels = {key: value for key, value in pod.labels.items() if key != LIFECYCLE_STATE_LABEL}
+    gates = tuple(replace(gate, open=gate.open or not gate.kept, marked=False) for gate in pod.gates)
+    return replace(pod, labels=labels, gates=gates, ready=pod.able, drained=False)
 
 
 class _Hand:
@@ -126,7 +148,7 @@ class _Hand:
             case CreatePod():
                 pod = _created(action, self._world)
                 self._pods[pod.uid] = pod
-            case DeletePod():
+            case DeletePod() | PrepareDelete():  # who is asked by the hook lets it go
                 pod = self._pods.pop(action.pod.uid)
                 if action.node in self._silent:
                     self._pods[pod.uid] = replace(pod, dying=True)
@@ -143,6 +165,8 @@ class _Hand:
             case RelabelPod():
                 pod = self._pods[action.pod.uid]
                 self._pods[pod.uid] = replace(pod, labels={**pod.labels, HASH_LABEL: action.hash})
+            case CancelDelete():
+                self._pods[action.pod.uid] = _staying(self._pods[action.pod.uid])
             case UpdateInPlace() | DrainPod() | ContinueInPlace() | ResizePod() | OpenGates():
                 self._carry_out_in_place(action)
             case _:

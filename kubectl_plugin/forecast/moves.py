@@ -8,7 +8,7 @@ from enum import StrEnum
 from msgspec.structs import replace
 
 from controller.api.base import Value
-from controller.planner.actions import Action, CreatePod, DeletePod, Why
+from controller.planner.actions import Action, CreatePod, DeletePod, PrepareDelete, Why
 from controller.planner.board import Board
 from controller.planner.slot import Slot
 
@@ -51,14 +51,14 @@ class Move(Value):
 
 def moves_of(board: Board, actions: Iterable[Action]) -> Iterator[Move]:
     """What these actions, planned for this board, mean node by node; those on history mean nothing."""
-    concerned = [action for action in actions if isinstance(action, CreatePod | DeletePod)]
+    concerned = [action for action in actions if isinstance(action, CreatePod | DeletePod | PrepareDelete)]
     if not concerned:
         return
     slots = {slot.node: slot for slot in board.slots}
     names = {pod.uid: pod.name for pod in board.world.pods}
     for action in concerned:
         slot = slots.get(action.node)
-        if isinstance(action, DeletePod):
+        if isinstance(action, DeletePod | PrepareDelete):
             yield _deletion(action, slot, names[action.pod.uid])
         else:
             yield _creation(action, slot)
@@ -81,10 +81,10 @@ def _both(first: Move, second: Move) -> Move:
     return replace(first, how=how, revision=revision, pod=pod)
 
 
-def _deletion(action: DeletePod, slot: Slot | None, pod: str) -> Move:
+def _deletion(action: DeletePod | PrepareDelete, slot: Slot | None, pod: str) -> Move:
     why = str(action.why)
     if action.why is Why.OUTDATED:
-        why = "" if slot is None or slot.old_available else AT_ONCE
+        why = "" if slot is None or slot.old_available or (slot.old is not None and slot.old.held) else AT_ONCE
     how = How.FINISH if action.why is Why.SURGED else How.REMOVE
     return Move(node=action.node, how=how, why="" if how is How.FINISH else why, revision=None, pod=pod)
 

@@ -10,6 +10,7 @@ from controller.planner.actions import (
     Action,
     AdoptPod,
     AdoptRevision,
+    CancelDelete,
     ContinueInPlace,
     CreatePod,
     CreateRevision,
@@ -18,6 +19,7 @@ from controller.planner.actions import (
     DrainPod,
     OpenGates,
     Plan,
+    PrepareDelete,
     ProbeTemplate,
     RelabelPod,
     ReleasePod,
@@ -31,7 +33,8 @@ from tests.beds.worlds import tag_of
 
 
 def words(world: World, actions: Iterable[Action]) -> list[str]:
-    """`+node-4 v2` creates, `-node-4 v1` deletes (with the pod's name where two there are of one revision)."""
+    """`+node-4 v2` creates, `-node-4 v1` deletes, `~node-4 v1` prepares for that (with the pod's name where two there
+    are of one revision)."""
     return [_word(world, action) for action in actions]
 
 
@@ -39,8 +42,8 @@ def _word(world: World, action: Action) -> str:
     match action:
         case CreatePod():
             return f"+{action.node} {tag_of(action.revision.template)}"
-        case DeletePod():
-            return _deletion(world, action)
+        case DeletePod() | PrepareDelete() | CancelDelete():
+            return _word_of_end(world, action)
         case ProbeTemplate():
             return f"probe {tag_of(action.revision.template)} on {action.node}"
         case AdoptPod():
@@ -72,12 +75,22 @@ def _word_in_place(action: UpdateInPlace | DrainPod | ContinueInPlace | ResizePo
     assert_never(action)
 
 
-def _deletion(world: World, action: DeletePod) -> str:
+def _word_of_end(world: World, action: DeletePod | PrepareDelete | CancelDelete) -> str:
+    match action:
+        case DeletePod():
+            return f"-{_pod_of(world, action)}"
+        case PrepareDelete():
+            return f"~{_pod_of(world, action)}"
+        case CancelDelete():
+            return f"keep {action.pod.name}"
+
+
+def _pod_of(world: World, action: DeletePod | PrepareDelete) -> str:
     hashes = {one.uid: one.hash for one in world.pods}
     tags = {one.hash: tag_of(one.template) for one in world.revisions}
     hash_ = hashes[action.pod.uid]
     twins = [one for one in world.pods if one.node == action.node and one.hash == hash_]
-    word = f"-{action.node} {tags.get(hash_, hash_)}"
+    word = f"{action.node} {tags.get(hash_, hash_)}"
     return word if len(twins) == 1 else f"{word} {action.pod.name}"
 
 

@@ -14,7 +14,7 @@ from controller.api.revision import Revision
 from controller.planner.fallback import placements_of
 from controller.planner.validation import compiled
 from controller.planner.world import Predecessor, World
-from tests.beds.worlds import NOW, OURS, ago, ds, failed, node, pod, revision, tag_of, taint, template
+from tests.beds.worlds import NOW, OURS, ago, ds, failed, node, pod, prepared, revision, tag_of, taint, template
 from tests.beds.worlds import world as world_of
 
 REVS = ("v1", "v2", "v3")
@@ -22,6 +22,7 @@ POOL = {"pool": "a"}
 CANARY = {"track": "canary"}
 HOLD = {"drain": "wait"}
 HOOK = LifecycleHook(labels_handler=HOLD, finalizers_handler=("demo.io/hold",))
+MARKING = LifecycleHook(labels_handler=HOLD, finalizers_handler=("demo.io/hold",), mark_pod_not_ready=True)
 UNREACHABLE = taint("node.kubernetes.io/unreachable", "NoExecute")
 TAINTS = (taint("x"), taint("x", "NoExecute"), taint("x", "PreferNoSchedule"))
 NAMES = tuple(f"node-{number}" for number in range(6))
@@ -74,6 +75,8 @@ def pods(draw: st.DrawFn, name: str, on: str, *, tidy: bool, hooks: bool, owner:
         labels=draw(seldom({}, *labels, *([] if tidy else [{"app": "other"}]))),
         finalizers=("demo.io/hold",) if hooks and draw(seldom(False, True)) else (),
     )
+    if hooks and draw(seldom(False, True)):
+        made = prepared(made, marked=draw(st.booleans()))
     return replace(made, owner_uid=owner)
 
 
@@ -114,7 +117,7 @@ def daemonsets(draw: st.DrawFn, *, hooks: bool) -> DaemonSet:
         burst=draw(often(None, 1, 2, "40%")),
         min_ready=draw(often(0, 60)),
         history=draw(often(None, 0, 1)),
-        hook=HOOK if hooks and draw(st.booleans()) else None,
+        hook=draw(st.sampled_from([None, None, HOOK, MARKING])) if hooks else None,
         partitioned_scaling=draw(seldom(None, True)),
         generation=3,
         **limit,

@@ -15,16 +15,18 @@ from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
-from controller.api.wellknown import HASH_LABEL
+from controller.api.wellknown import HASH_LABEL, LIFECYCLE_STATE_LABEL, PREPARING_DELETE
 from controller.planner.actions import (
     Action,
     AdoptPod,
     AdoptRevision,
+    CancelDelete,
     CreatePod,
     CreateRevision,
     DeletePod,
     DeleteRevision,
     Plan,
+    PrepareDelete,
     ProbeTemplate,
     RelabelPod,
     ReleasePod,
@@ -36,6 +38,8 @@ from controller.planner.validation import compiled
 from controller.planner.world import Predecessor, World
 from tests.beds.picture import picture, words
 from tests.beds.worlds import OURS, pending, revision, tag_of
+
+PREPARED = {LIFECYCLE_STATE_LABEL: PREPARING_DELETE}
 
 
 class ToyCluster:
@@ -85,6 +89,13 @@ class ToyCluster:
                     self.change(action.pod.uid, dying=True)
                 else:
                     self.lose(action.pod.name)
+            case PrepareDelete():
+                self.change(action.pod.uid, labels={**self.pod(action.pod.name).labels, **PREPARED})
+            case CancelDelete():
+                labels = {
+                    key: value for key, value in self.pod(action.pod.name).labels.items() if key not in PREPARED
+                }
+                self.change(action.pod.uid, labels=labels)
             case ProbeTemplate():
                 self.world = replace(world, verdicts={**world.verdicts, action.revision.hash: ""})
             case AdoptPod():

@@ -22,12 +22,13 @@ from controller.api.daemonset import (
     ScaleStrategy,
     UpdateStrategy,
 )
+from controller.api.gates import Gate
 from controller.api.node import Node, Taint
 from controller.api.number import IntOrPercent
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.api.selector import LabelSelector, Requirement
-from controller.api.wellknown import HASH_LABEL
+from controller.api.wellknown import HASH_LABEL, KRUISE_POD_READY, LIFECYCLE_STATE_LABEL, PREPARING_DELETE
 from controller.planner.fallback import placements_of
 from controller.planner.validation import compiled
 from controller.planner.world import Predecessor, World
@@ -179,6 +180,16 @@ def pod(
         ready=ready is not None,
         ready_since=ready,
     )
+
+
+def prepared(one: Pod, *, marked: bool = False, since: float = ago(60)) -> Pod:
+    """The same prepared for its deletion; `marked`: and not ready for that."""
+    labels = {**one.labels, LIFECYCLE_STATE_LABEL: PREPARING_DELETE}
+    one = msgspec.structs.replace(one, labels=labels, held_since=since)
+    if not marked:
+        return one
+    gate = Gate(type=KRUISE_POD_READY, open=False, present=True, index=0, marked=True)
+    return msgspec.structs.replace(one, gates=(gate,), ready=False, ready_since=None, drained=one.ready)
 
 
 def pending(on: str, rev: str = "v1", **fields: Any) -> Pod:

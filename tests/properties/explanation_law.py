@@ -9,8 +9,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from controller.api.daemonset import RollingUpdate
-from controller.planner.actions import CreatePod, DeletePod, ProbeTemplate, Why
+from controller.planner.actions import CancelDelete, CreatePod, DeletePod, PrepareDelete, ProbeTemplate, Why
 from controller.planner.board import Board, lay_out
+from controller.planner.care import take_care
 from controller.planner.eligibility import Fit
 from controller.planner.explanation import Explainer
 from controller.planner.obstacles import Obstacle
@@ -44,15 +45,20 @@ def acted_on(board: Board) -> set[str]:
     """
     slots = {slot.node: slot for slot in board.slots}
     found: set[str] = set()
-    for action in (*place(board).actions, *roll_out(board).actions) if board.world.fresh else ():
+    steps = (place(board), roll_out(board), take_care(board, ())) if board.world.fresh else ()
+    for action in (action for step in steps for action in step.actions):
         match action:
             case CreatePod(node=node) | DeletePod(node=node, why=Why.OUTDATED | Why.SURGED):
                 found.add(node)
-            case DeletePod(node=node, pod=pod):
+            case PrepareDelete(node=node, why=Why.OUTDATED | Why.SURGED):
+                found.add(node)
+            case DeletePod(node=node, pod=pod) | PrepareDelete(node=node, pod=pod):
                 slot = slots[node]
                 one_of_two = slot.paired and pod.uid in {one.uid for one in (slot.current, slot.old) if one}
                 if one_of_two or crowded(board, slot) or not (slot.current or slot.old):
                     found.add(node)
+            case CancelDelete(pod=pod):
+                found |= {one.node for one in board.slots if one.current is not None and one.current.uid == pod.uid}
             case ProbeTemplate() if not board.refusal:
                 answer = {**board.world.verdicts, board.revision.hash: ""}
                 found |= acted_on(replace(board, world=replace(board.world, verdicts=answer)))

@@ -15,10 +15,10 @@ from controller.api.number import scaled
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.api.selector import parse
-from controller.planner.actions import CreatePod, DeletePod, Plan, ProbeTemplate, Why
+from controller.planner.actions import CancelDelete, CreatePod, DeletePod, Plan, PrepareDelete, ProbeTemplate, Why
 from controller.planner.board import current_revision
 from controller.planner.eligibility import Fit, Rules
-from controller.planner.stops import hooked
+from controller.planner.stops import hooked, is_prepared
 from controller.planner.world import World
 
 Law: TypeAlias = Callable[[World, Plan], None]
@@ -120,8 +120,10 @@ def creates(plan: Plan) -> list[CreatePod]:
     return [one for one in plan.actions if isinstance(one, CreatePod)]
 
 
-def deletes(plan: Plan, why: Why | None = None) -> list[DeletePod]:
-    return [one for one in plan.actions if isinstance(one, DeletePod) and why in (None, one.why)]
+def deletes(plan: Plan, why: Why | None = None) -> list[DeletePod | PrepareDelete]:
+    """And what is prepared for that, which takes the pod away as well."""
+    ends = [one for one in plan.actions if isinstance(one, DeletePod | PrepareDelete)]
+    return [one for one in ends if why in (None, one.why)]
 
 
 def rolling(world: World) -> RollingUpdate:
@@ -150,9 +152,18 @@ def a_pod_is_deleted_once_and_only_if_it_is_ours_and_lives(world: World, plan: P
 
 
 def a_hooked_pod_is_never_deleted(world: World, plan: Plan) -> None:
-    uids = {one.pod.uid for one in deletes(plan)}
+    """But prepared for it, once."""
     hook = world.daemonset.pre_delete
+    uids = {one.pod.uid for one in plan.actions if isinstance(one, DeletePod)}
     assert not [one.name for one in world.pods if one.uid in uids and hooked(one, hook)]
+    uids = {one.pod.uid for one in plan.actions if isinstance(one, PrepareDelete)}
+    assert all(hooked(one, hook) and not (hook and is_prepared(one, hook)) for one in world.pods if one.uid in uids)
+
+
+def what_is_prepared_goes_or_stays_and_never_both(world: World, plan: Plan) -> None:
+    cancelled = {one.pod.uid for one in plan.actions if isinstance(one, CancelDelete)}
+    assert not cancelled & {one.pod.uid for one in deletes(plan)}
+    assert all(one.held or one.marked for one in world.pods if one.uid in cancelled)
 
 
 def a_node_gets_a_pod_only_where_one_should_run_and_one_at_a_time(world: World, plan: Plan) -> None:
@@ -309,7 +320,8 @@ def the_generation_is_seen_only_when_nothing_is_outstanding(world: World, plan: 
     seen = plan.status.observed_generation
     assert seen in (None, world.daemonset.generation)
     if seen is not None:
-        before_update = [one for one in plan.actions if not isinstance(one, CreatePod | DeletePod)]
+        aside = CreatePod | DeletePod | PrepareDelete | CancelDelete
+        before_update = [one for one in plan.actions if not isinstance(one, aside)]
         placing = [one for one in creates(plan) if not live(world, one.node)]
         placing_deletes = [one for one in deletes(plan) if one.why not in (Why.OUTDATED, Why.SURPLUS)]
         names = {type(one).__name__ for one in before_update}
@@ -324,6 +336,7 @@ LAWS: tuple[Law, ...] = (
     no_more_than_the_burst,
     a_pod_is_deleted_once_and_only_if_it_is_ours_and_lives,
     a_hooked_pod_is_never_deleted,
+    what_is_prepared_goes_or_stays_and_never_both,
     a_node_gets_a_pod_only_where_one_should_run_and_one_at_a_time,
     the_node_of_a_failed_pod_waits_out_its_back_off,
     the_name_of_a_new_pod_is_free,

@@ -21,7 +21,7 @@ from controller.api.wellknown import (
     IN_PLACE_UPDATE_READY,
     START_IN_PLACE_UPDATE,
 )
-from controller.planner.in_place.change import Change, Patch
+from controller.planner.in_place.change import Change
 from controller.planner.in_place.priority import batches_of
 
 _MOST_UNFINISHED = 5
@@ -59,8 +59,8 @@ def updating(pod: PodDocument, revision: Revision, change: Change, now: float) -
     annotations = {**change.annotations, IN_PLACE_STATE_ANNOTATION: _encoded(state)}
     return (
         patch.add(revision.hash, "metadata", "labels", HASH_LABEL),
-        *_merged("labels", change.labels, pod.metadata.labels),
-        *_merged("annotations", annotations, pod.metadata.annotations),
+        *patch.merged("labels", change.labels, pod.metadata.labels),
+        *patch.merged("annotations", annotations, pod.metadata.annotations),
         *_finalizers(pod, change),
         *_images(pod, {name: images[name] for name in first}),
     )
@@ -91,8 +91,8 @@ def continuing(pod: PodDocument, revision: Revision, now: float) -> tuple[JSONOb
     labels = {key: str(one) for part in references for key, one in fields_of(part.get("labels")).items()}
     annotations = {key: str(one) for part in references for key, one in fields_of(part.get("annotations")).items()}
     return (
-        *_merged("labels", labels, pod.metadata.labels),
-        *_merged(
+        *patch.merged("labels", labels, pod.metadata.labels),
+        *patch.merged(
             "annotations", {**annotations, IN_PLACE_STATE_ANNOTATION: _encoded(state)}, pod.metadata.annotations
         ),
         *_images(pod, {name: images[name] for name in first}),
@@ -170,17 +170,6 @@ def _encoded(state: Mapping[str, JSON]) -> str:
     """Without what is empty, as the reference leaves it out."""
     always = ("revision", "updateTimestamp", "lastContainerStatuses")
     return msgspec.json.encode({key: one for key, one in state.items() if one or key in always}).decode()
-
-
-def _merged(field: str, changes: Patch, have: Mapping[str, str] | None) -> Iterable[JSONObject]:
-    if have is None:
-        given: JSONObject = {key: value for key, value in changes.items() if value is not None}
-        return [patch.add(given, "metadata", field)] if given else []
-    return [
-        patch.remove("metadata", field, key) if value is None else patch.add(value, "metadata", field, key)
-        for key, value in changes.items()
-        if value is not None or key in have
-    ]
 
 
 def _finalizers(pod: PodDocument, change: Change) -> Iterable[JSONObject]:

@@ -19,7 +19,7 @@ from controller.daemonset.gather import gather
 from controller.daemonset.memory import Memories, Memory
 from controller.daemonset.show import show
 from controller.kube.decode import Malformed, Seen
-from controller.planner.actions import Action, DeletePod, Plan, Why
+from controller.planner.actions import Action, DeletePod, Plan, PrepareDelete, Why
 from controller.planner.plan import plan
 from controller.planner.world import World
 from controller.runtime.backoff import failed_pod_backoff
@@ -82,6 +82,13 @@ def test_what_the_server_has_not_answered_is_awaited_and_left_alone_wherever_it_
     assert found.awaited == frozenset({leaving.uid})
     assert found.held_back == {leaving.uid: inf}
     assert [one.dying for one in found.pods] == [True], "it may have been deleted"
+
+
+def test_a_pod_that_may_have_been_prepared_is_unavailable_until_it_is_seen_to_be() -> None:
+    leaving = pod("node-0")
+    asked = PrepareDelete(pod=leaving.ref, node="node-0", why=Why.OUTDATED, mark=False, held_by="label a=b")
+    found = gathered(ds(), caches_with([leaving]), awaited=[asked])
+    assert [one.ready for one in found.pods] == [False]
 
 
 def test_a_pod_that_is_dying_is_not_waited_for_any_more() -> None:

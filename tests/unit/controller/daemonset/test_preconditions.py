@@ -15,6 +15,7 @@ from controller.planner.actions import (
     Action,
     AdoptPod,
     AdoptRevision,
+    CancelDelete,
     ContinueInPlace,
     CreatePod,
     CreateRevision,
@@ -22,6 +23,7 @@ from controller.planner.actions import (
     DeleteRevision,
     DrainPod,
     OpenGates,
+    PrepareDelete,
     ProbeTemplate,
     RelabelPod,
     ReleasePod,
@@ -64,6 +66,8 @@ GUARDS: list[tuple[Action, dict[str, str]]] = [
     (ContinueInPlace(pod=POD, node="node-0", revision=revision("v2")), {"version": "43"}),
     (ResizePod(pod=POD, node="node-0"), {"uid": POD.uid}),
     (OpenGates(pod=POD, gates=(GATE,)), {"version": "41"}),
+    (PrepareDelete(pod=POD, node="node-0", why=Why.OUTDATED, mark=True, held_by="label a=b"), {"version": "43"}),
+    (CancelDelete(pod=POD), {"version": "43"}),
 ]
 STATE = {"nextContainerImages": {"main": "demo:v2"}, "containerResources": {"main": {"limits": {"cpu": "1"}}}}
 FRESH = stored(
@@ -78,6 +82,9 @@ FRESH = stored(
     },
 )
 """What is looked at before an update in place."""
+HELD = stored(
+    POD.name, uid=POD.uid, version="43", labels={"lifecycle.apps.kruise.io/state": "PreparingDelete"}, annotations={}
+)
 
 
 def guard_of(request: Request) -> dict[str, str]:
@@ -101,6 +108,8 @@ def test_every_write_carries_its_precondition(action: Action, guard: dict[str, s
     acting = Acting()
     looks = [LIVE] if isinstance(action, AdoptPod | AdoptRevision) else []
     looks = [FRESH] if isinstance(action, DrainPod | UpdateInPlace | ContinueInPlace | ResizePod) else looks
+    looks = [FRESH] if isinstance(action, PrepareDelete) else looks
+    looks = [HELD] if isinstance(action, CancelDelete) else looks
     assert acting.carry_out([action], *looks, ok()) == ()
     assert guard_of(acting.script.requests[-1]) == guard
 

@@ -72,7 +72,7 @@ def test_the_time_of_a_condition_moves_when_it_turns_and_only_then() -> None:
 
 def test_a_refused_spec_says_nothing_about_pods_and_leaves_what_was_said() -> None:
     before = shown(status_of())
-    refused = refused_status(before, "spec.selector: must not be empty", (), NOW)
+    refused = refused_status(before, "spec.selector: must not be empty", NOW)
     after = changed(before, refused).result
     assert conditions(after)["Available"] == conditions(before.status or DaemonSetStatus())["Available"]
     assert after.number_ready == 5

@@ -1,4 +1,4 @@
-"""A pod that a preDelete hook holds is never deleted (behaviour.md §13; scenario F2, invariant 6)."""
+"""A pod that the preDelete hook matches is prepared for its deletion first, and never deleted while it does."""
 
 from __future__ import annotations
 
@@ -7,17 +7,25 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.api.daemonset import DaemonSetStatus, LifecycleHook
+from controller.api.daemonset import LifecycleHook
+from controller.api.gates import Gate
+from controller.api.meta import rfc3339
 from controller.api.pod import Pod
-from controller.api.wellknown import FEATURE_PENDING, LIFECYCLE_STATE_LABEL, PREPARING_DELETE
+from controller.api.wellknown import KRUISE_POD_READY
+from controller.planner.actions import PrepareDelete
+from controller.planner.plan import plan
 from controller.planner.stops import hooked
 from tests.beds.picture import check
-from tests.beds.worlds import ago, ds, failed, node, pod, world
+from tests.beds.worlds import NOW, ago, ds, everywhere, failed, node, pod, prepared, world
 
 NOT_WINDOWS = {
     "nodeSelectorTerms": [{"matchExpressions": [{"key": "os", "operator": "NotIn", "values": ["windows"]}]}]
 }
 HOOK = LifecycleHook(labels_handler={"drain": "wait", "backup": "todo"}, finalizers_handler=("demo.io/hold",))
+MARKING = replace(HOOK, mark_pod_not_ready=True)
+LINUX: dict[str, Any] = {
+    "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": NOT_WINDOWS}}
+}
 
 
 @pytest.mark.parametrize(
@@ -51,38 +59,109 @@ def test_f2_updates_scale_in_duplicates_and_failures_go_through_the_same_hook() 
         pod("node-9", labels=held, bound=False),
     ]
     nodes = [node("node-0"), node("node-1"), node("node-2"), node("node-3", labels={"os": "windows"})]
-    linux: dict[str, Any] = {
-        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": NOT_WINDOWS}}
-    }
-    check(world(ds("v1", hook=HOOK, **linux), nodes=nodes, pods=pods))
-    released = world(ds("v1", **linux), nodes=nodes, pods=pods)
-    check(released, "-node-1 v1 b", "-node-2 v1", "-node-3 v1", "-node-9 v1")
+    hooked_set = ds("v1", hook=HOOK, **LINUX)
+    check(world(hooked_set, nodes=nodes, pods=pods), "~node-1 v1 b", "~node-2 v1", "~node-3 v1", "~node-9 v1")
+    waiting = [pods[0], pods[1], *map(prepared, pods[2:])]
+    check(world(hooked_set, nodes=nodes, pods=waiting))
+    released = [replace(one, labels={**one.labels, "drain": "done"}) for one in waiting]
+    gone = ("-node-1 v1 b", "-node-2 v1", "-node-3 v1", "-node-9 v1")
+    check(world(hooked_set, nodes=nodes, pods=released), *gone)
+    check(world(ds("v1", **LINUX), nodes=nodes, pods=waiting), *gone)
 
 
-def test_f2_an_outdated_pod_that_is_held_stays_and_uses_its_place_in_the_budget() -> None:
-    pods = [pod("node-0"), pod("node-1", labels={"drain": "wait"})]
-    check(world(ds("v2", hook=HOOK), nodes=2, pods=pods))
-    check(world(ds("v2", hook=HOOK, max_unavailable=2), nodes=2, pods=pods), "-node-0 v1")
+@pytest.mark.parametrize("limit", [1, 2])
+def test_an_update_prepares_as_many_as_the_budget_lets_go_and_counts_each_once(limit: int) -> None:
+    pods = [pod(f"node-{number}", labels={"drain": "wait"}) for number in range(4)]
+    hooked_set = ds("v2", hook=HOOK, max_unavailable=limit)
+    chosen = ["~node-3 v1", "~node-2 v1"][:limit]
+    check(world(hooked_set, nodes=4, pods=pods), *chosen)
+    waiting = [prepared(one) if one.node in ("node-3", "node-2")[:limit] else one for one in pods]
+    check(world(hooked_set, nodes=4, pods=waiting))
 
 
-def test_a_pod_that_is_prepared_for_deletion_uses_budget_while_its_hook_holds_it() -> None:
-    preparing = {LIFECYCLE_STATE_LABEL: PREPARING_DELETE, "drain": "wait"}
-    pods = [pod("node-0"), pod("node-1", labels=preparing)]
-    check(world(ds("v2", hook=HOOK), nodes=2, pods=pods))
+def test_an_unhealthy_pod_that_is_held_does_not_stand_in_front_of_an_unhealthy_free_one() -> None:
+    """Not even where one pod a pass may go."""
+    held = prepared(pod("node-3", labels={"drain": "wait"}, ready=None))
+    pods = [*everywhere(2), pod("node-2", ready=None), held]
+    check(world(ds("v2", hook=HOOK, burst=1), nodes=4, pods=pods), "-node-2 v1")
 
 
 def test_f2_a_pod_that_was_prepared_for_deletion_goes_once_its_hook_lets_go() -> None:
     """Prepared by whoever managed it before: also where the hook is no longer asked for."""
-    preparing = pod("node-1", labels={LIFECYCLE_STATE_LABEL: PREPARING_DELETE})
+    preparing = prepared(pod("node-1"))
     for hook in (HOOK, None):
         check(world(ds("v2", hook=hook), nodes=2, pods=[pod("node-0"), preparing]), "-node-1 v1")
 
 
-def test_a_hook_is_announced_as_not_supported_yet_once_a_generation() -> None:
-    hooked_set = ds(hook=HOOK, generation=3)
-    decided = check(world(hooked_set, nodes=1, pods=[pod("node-0")]))
-    assert [note.reason for note in decided.notes] == [FEATURE_PENDING]
+def test_nothing_is_prepared_for_a_template_that_the_server_refuses_or_has_not_judged() -> None:
+    pods = [pod("node-0", labels={"drain": "wait"})]
+    check(world(ds("v2", hook=HOOK), nodes=1, pods=pods, verdicts={}), "probe v2 on node-0")
+    check(world(ds("v2", hook=HOOK), nodes=1, pods=pods, verdicts={"v2": "no"}, ask_at=NOW + 60))
+
+
+def test_while_surging_the_old_pod_is_prepared_once_its_successor_serves_and_keeps_its_place() -> None:
+    held = {"drain": "wait"}
+    hooked_set = ds("v2", hook=HOOK, max_surge=1)
+    old = [pod(f"node-{number}", labels=held) for number in range(2)]
+    check(world(hooked_set, nodes=2, pods=old), "+node-1 v2")
+    both = [*old, pod("node-1", "v2", labels=held)]
+    check(world(hooked_set, nodes=2, pods=both), "~node-1 v1")
+    waiting = [old[0], prepared(old[1]), both[2]]
+    check(world(hooked_set, nodes=2, pods=waiting))
+    check(world(ds("v2", max_surge=1), nodes=2, pods=waiting), "-node-1 v1")
+
+
+def test_a_pod_is_made_not_ready_where_the_hook_asks_for_it_whenever_that_is() -> None:
+    one = pod("node-0", labels={"drain": "wait"})
+    gate = Gate(type=KRUISE_POD_READY, open=True, present=True, index=0)
+    gated = replace(prepared(one), gates=(gate,))
+    decided = check(world(ds("v2", hook=MARKING), nodes=1, pods=[gated]), "~node-0 v1")
+    assert [action.mark for action in decided.actions if isinstance(action, PrepareDelete)] == [True]
+    check(world(ds("v2", hook=MARKING), nodes=1, pods=[prepared(one, marked=True)]))
+    check(world(ds("v2", hook=MARKING), nodes=1, pods=[prepared(one)]))  # it has no gate
+    decided = check(world(ds("v2", hook=HOOK), nodes=1, pods=[prepared(one, marked=True)]), "~node-0 v1")
+    assert [action.mark for action in decided.actions if isinstance(action, PrepareDelete)] == [False]
+
+
+def test_who_is_told_of_a_held_pod_is_told_what_holds_it() -> None:
+    one = pod("node-0", labels={"drain": "wait"}, finalizers=("demo.io/hold", "demo.io/other"))
+    decided = check(world(ds("v2", hook=HOOK), nodes=1, pods=[one]), "~node-0 v1")
+    said = [action.held_by for action in decided.actions if isinstance(action, PrepareDelete)]
+    assert said == ["label drain=wait and finalizer demo.io/hold"]
+    waiting = check(world(ds("v2", hook=HOOK), nodes=1, pods=[prepared(one, since=NOW - 60)]))
+    assert waiting.status is not None
+    told = next(one.message for one in waiting.status.conditions if one.type == "Progressing")
+    assert told == (
+        "0 of 1 nodes have a pod of revision v2; the preDelete hook holds node-0-v1 by label drain=wait and "
+        f"finalizer demo.io/hold since {rfc3339(NOW - 60)}"
+    )
+
+
+def test_the_generation_counts_as_observed_while_pods_are_held() -> None:
+    waiting = [prepared(pod("node-0", labels={"drain": "wait"}))]
+    nodes = [node("node-0", labels={"os": "windows"})]
+    misplaced = world(ds(hook=HOOK, **LINUX), nodes=nodes, pods=waiting)
+    for held in (world(ds("v2", hook=HOOK), nodes=1, pods=waiting), misplaced):
+        decided = check(held)
+        assert decided.status is not None
+        assert decided.status.observed_generation == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "warns"),
+    [
+        (pod("node-0"), True),
+        (pod("node-0", labels={"drain": "wait"}), False),
+        (pod("node-0", finalizers=("demo.io/hold",)), False),
+        (pod("node-0", dying=True), False),
+        (prepared(pod("node-0")), False),
+    ],
+)
+def test_a_condition_warns_while_no_pod_has_what_the_hook_looks_for(one: Pod, warns: bool) -> None:
+    decided = plan(world(ds(hook=HOOK), nodes=1, pods=[one]))
     assert decided.status is not None
-    assert [one.type for one in decided.status.conditions][-1] == "FeaturesPending"
-    seen = replace(hooked_set, status=DaemonSetStatus(observed_generation=3))
-    assert not check(world(seen, nodes=1, pods=[pod("node-0")])).notes
+    told = [found.message for found in decided.status.conditions if found.type == "HookUnmatched"]
+    words = (
+        "no pod has label drain=wait or label backup=todo or finalizer demo.io/hold: the preDelete hook holds none "
+    )
+    assert told == ([f"{words}of them back"] if warns else [])

@@ -26,6 +26,7 @@ from tests.beds.worlds import (
     node,
     pending,
     pod,
+    prepared,
     revision,
     served,
     taint,
@@ -192,7 +193,7 @@ TABLE: list[tuple[str, World, str]] = [
     ),
     (
         "a hook holds the pod whose turn it is",
-        world(ds("v2", hook=HOOK), nodes=1, pods=[pod("node-0", labels={"hook": "yes"})]),
+        world(ds("v2", hook=HOOK), nodes=1, pods=[prepared(pod("node-0", labels={"hook": "yes"}))]),
         "1 old |  | PreDeleteHook",
     ),
     ("own writes are not seen yet", world(pods=everywhere(5), fresh=False), "5 updated |  | Expectations"),

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import Columns, LifecycleHook
+from controller.api.meta import rfc3339
 from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
 from controller.planner.actions import Plan
 from controller.planner.counts import Counts
@@ -13,7 +14,7 @@ from controller.planner.plan import plan
 from controller.planner.status import Status, columns_of
 from controller.planner.world import World
 from tests.beds.picture import picture
-from tests.beds.worlds import NOW, ago, ds, everywhere, failed, node, pending, pod, served, taint, world
+from tests.beds.worlds import NOW, ago, ds, everywhere, failed, node, pending, pod, prepared, served, taint, world
 
 H6_NODES = ["n1", "n2", "n3", "n4", node("n5", taint("x", "NoExecute"))]
 H6_PODS = [pod("n1", "v2", ready=ago(10)), pod("n2"), pod("n3", "v2", ready=None), pod("n5")]
@@ -227,7 +228,7 @@ def test_the_condition_says_that_the_selector_leaves_nodes_out() -> None:
 
 def test_the_condition_names_the_pods_that_a_hook_holds() -> None:
     hook = LifecycleHook(labels_handler={"hold": "yes"})
-    held = pod("node-1", labels={"hold": "yes"}, name="held-one")
+    held = prepared(pod("node-1", labels={"hold": "yes"}, name="held-one"))
     _, reason, message = condition(world(ds("v2", hook=hook), nodes=2, pods=(pod("node-0"), held)), "Progressing")
     assert reason == "HeldByLifecycleHook"
     assert "held-one" in message
@@ -235,11 +236,12 @@ def test_the_condition_names_the_pods_that_a_hook_holds() -> None:
 
 def test_the_condition_names_no_more_than_three_pods() -> None:
     hook = LifecycleHook(labels_handler={"hold": "yes"})
-    held = [pod(f"node-{number}", labels={"hold": "yes"}) for number in range(4)]
+    held = [prepared(pod(f"node-{number}", labels={"hold": "yes"})) for number in range(4)]
+    since = f"by label hold=yes since {rfc3339(ago(60))}"
     _, _, message = condition(world(ds("v2", hook=hook), nodes=4, pods=held), "Progressing")
-    assert message.endswith("the preDelete hook holds node-3-v1, node-2-v1, node-1-v1 and 1 more")
+    assert message.endswith("the preDelete hook holds node-3-v1, node-2-v1, node-1-v1 and 1 more " + since)
     _, _, message = condition(world(ds("v2", hook=hook), nodes=3, pods=held[:3]), "Progressing")
-    assert message.endswith("the preDelete hook holds node-2-v1, node-1-v1, node-0-v1")
+    assert message.endswith("the preDelete hook holds node-2-v1, node-1-v1, node-0-v1 " + since)
 
 
 def test_the_condition_says_when_the_budget_is_used_up() -> None:

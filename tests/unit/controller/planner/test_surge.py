@@ -13,7 +13,7 @@ from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
 from controller.planner.actions import DeletePod, Why
 from controller.planner.phase import Phase
 from tests.beds.picture import check
-from tests.beds.toy_cluster import ToyCluster
+from tests.beds.toy_cluster import PREPARED, ToyCluster
 from tests.beds.worlds import NOW, ago, ds, everywhere, failed, node, pending, pod, served, taint, world
 
 UNREACHABLE = taint("node.kubernetes.io/unreachable", "NoExecute")
@@ -177,8 +177,8 @@ def test_beside_two_old_pods_of_which_a_hook_holds_one_there_comes_no_third() ->
     hook = LifecycleHook(labels_handler={"drain": "wait"})
     held = [pod("node-1", name=f"twin-{number}", labels={"drain": "wait"}) for number in range(2)]
     cluster = ToyCluster(world(ds("v2", max_surge=1, hook=hook), nodes=2, pods=[pod("node-0", "v2"), *held]))
-    cluster.expect("")
-    cluster.change(held[1].uid, labels=pod("node-1").labels)
+    cluster.expect("~node-1 v1 twin-1", "")
+    cluster.change(held[1].uid, labels={**pod("node-1").labels, **PREPARED})
     cluster.expect("-node-1 v1 twin-1", "+node-1 v2")
 
 

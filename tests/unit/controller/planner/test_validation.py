@@ -12,7 +12,7 @@ from controller.api.selector import LabelSelector
 from controller.api.text import LONGEST_TEXT
 from controller.api.wellknown import INVALID_SPEC, PROGRESSIVE_ANNOTATION
 from controller.planner.plan import plan
-from controller.planner.validation import pending_features, problems
+from controller.planner.validation import problems
 from tests.beds.picture import check
 from tests.beds.worlds import ds, everywhere, matching, where, world
 
@@ -177,12 +177,6 @@ def test_a_slip_of_the_pen_in_the_affinity_deletes_no_pod() -> None:
     decided = check(mistyped)
     assert decided.actions == ()
     assert [note.reason for note in decided.notes] == [INVALID_SPEC]
-
-
-def test_what_is_accepted_but_not_acted_on_is_named() -> None:
-    assert pending_features(ds()) == ()
-    assert pending_features(ds(on_delete=True)) == ()
-    assert pending_features(ds(rolling_update_type="InPlaceIfPossible")) == ()
 
 
 def test_decision_d1_partitioned_scaling_is_the_field_and_only_without_it_the_annotation() -> None:

@@ -1,0 +1,45 @@
+"""What there is to say of the preDelete hook: whom it holds, and that it holds nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from controller.api.daemonset import LifecycleHook
+from controller.api.meta import rfc3339
+from controller.api.pod import Pod
+from controller.api.text import listed
+from controller.api.wellknown import HOOK_UNMATCHED
+from controller.planner.board import Board
+from controller.planner.readiness import Verdict
+from controller.planner.stops import handlers, hooked
+
+
+def holding(pods: Sequence[Pod], hook: LifecycleHook | None) -> str:
+    """`pods` are those that it holds. Says since when, and nothing that changes only because time goes by."""
+    names = some(pod.name for pod in pods)
+    held_by = listed(dict.fromkeys(one for pod in pods for one in handlers(pod, hook)), separator=" and ")
+    since = min((pod.held_since for pod in pods if pod.held_since is not None), default=None)
+    when = "" if since is None else f" since {rfc3339(since)}"
+    return f"the preDelete hook holds {names} by {held_by}{when}"
+
+
+def unmatched_hook(board: Board) -> tuple[Verdict, ...]:
+    """A warning while no pod has what the hook looks for, which may still come from elsewhere than the template; pods
+    that go anyway, and such as were let go, say nothing."""
+    hook = board.world.daemonset.pre_delete
+    if hook is None:
+        return ()
+    staying = [pod for slot in board.slots for pod in slot.pods if not (pod.dying or pod.ended or pod.held)]
+    if not staying or any(hooked(pod, hook) for pod in staying):
+        return ()
+    labels = [f"label {key}={value}" for key, value in (hook.labels_handler or {}).items()]
+    wanted = listed([*labels, *(f"finalizer {one}" for one in hook.finalizers_handler or ())], separator=" or ")
+    text = f"no pod has {wanted}: the preDelete hook holds none of them back"
+    return (Verdict(type=HOOK_UNMATCHED, status="True", reason="NoPodMatches", message=text),)
+
+
+def some(names: Iterable[str]) -> str:
+    """The first three names, and how many more there are."""
+    known = list(names)
+    shown = ", ".join(known[:3])
+    return f"{shown} and {len(known) - 3} more" if len(known) > 3 else shown
