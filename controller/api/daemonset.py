@@ -26,7 +26,7 @@ from controller.api.wellknown import (
 
 class LifecycleHook(View):
     labels_handler: dict[str, str] | None = None
-    finalizers_handler: tuple[str, ...] | None = None
+    finalizers_handler: frozenset[str] | None = None
     mark_pod_not_ready: bool = False
 
     @property

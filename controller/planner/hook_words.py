@@ -33,7 +33,9 @@ def unmatched_hook(board: Board) -> tuple[Verdict, ...]:
     if not staying or any(hooked(pod, hook) for pod in staying):
         return ()
     labels = [f"label {key}={value}" for key, value in (hook.labels_handler or {}).items()]
-    wanted = listed([*labels, *(f"finalizer {one}" for one in hook.finalizers_handler or ())], separator=" or ")
+    wanted = listed(
+        [*labels, *(f"finalizer {one}" for one in sorted(hook.finalizers_handler or ()))], separator=" or "
+    )
     text = f"no pod has {wanted}: the preDelete hook holds none of them back"
     return (Verdict(type=HOOK_UNMATCHED, status="True", reason="NoPodMatches", message=text),)
 

@@ -17,21 +17,23 @@ from controller.planner.world import World
 
 
 def hooked(pod: Pod, hook: LifecycleHook | None) -> bool:
-    """Whether the preDelete hook holds this pod: it has any of the labels, or any of the finalizers (§13.1)."""
+    """Whether the preDelete hook matches this pod: it has any of the labels, or any of the finalizers. What a pod has
+    is bounded, what a hook lists is not."""
     if hook is None:
         return False
-    if any(pod.labels.get(key) == value for key, value in (hook.labels_handler or {}).items()):
+    labels, finalizers = hook.labels_handler or {}, hook.finalizers_handler or ()
+    if any(labels.get(key) == value for key, value in pod.labels.items()):
         return True
-    return any(finalizer in pod.finalizers for finalizer in hook.finalizers_handler or ())
+    return any(one in finalizers for one in pod.finalizers)
 
 
 def handlers(pod: Pod, hook: LifecycleHook | None) -> tuple[str, ...]:
     """Which of its labels and finalizers hold it, in words."""
     if hook is None:
         return ()
-    labels = (hook.labels_handler or {}).items()
-    found = [f"label {key}={value}" for key, value in labels if pod.labels.get(key) == value]
-    return (*found, *(f"finalizer {one}" for one in hook.finalizers_handler or () if one in pod.finalizers))
+    labels, finalizers = hook.labels_handler or {}, hook.finalizers_handler or ()
+    found = [f"label {key}={value}" for key, value in pod.labels.items() if labels.get(key) == value]
+    return (*found, *(f"finalizer {one}" for one in pod.finalizers if one in finalizers))
 
 
 def is_prepared(pod: Pod, hook: LifecycleHook) -> bool:

@@ -21,8 +21,8 @@ REVS = ("v1", "v2", "v3")
 POOL = {"pool": "a"}
 CANARY = {"track": "canary"}
 HOLD = {"drain": "wait"}
-HOOK = LifecycleHook(labels_handler=HOLD, finalizers_handler=("demo.io/hold",))
-MARKING = LifecycleHook(labels_handler=HOLD, finalizers_handler=("demo.io/hold",), mark_pod_not_ready=True)
+HOOK = LifecycleHook(labels_handler=HOLD, finalizers_handler=frozenset({"demo.io/hold"}))
+MARKING = LifecycleHook(labels_handler=HOLD, finalizers_handler=frozenset({"demo.io/hold"}), mark_pod_not_ready=True)
 UNREACHABLE = taint("node.kubernetes.io/unreachable", "NoExecute")
 TAINTS = (taint("x"), taint("x", "NoExecute"), taint("x", "PreferNoSchedule"))
 NAMES = tuple(f"node-{number}" for number in range(6))

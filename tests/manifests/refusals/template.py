@@ -12,9 +12,6 @@ _LABELS = "spec.template.metadata.labels"
 _CONTAINERS = f"{POD}.containers"
 _PORT: Final[JSONObject] = {"ports": [{"containerPort": 53, "hostPort": 53}]}
 _SIDECAR: Final[JSON] = [container(name="side", restartPolicy="Always", **_PORT)]
-_HOOK = "spec.lifecycle.preDelete"
-_NO_GATE = "has no effect without a readiness gate"
-_NOT_IN_TEMPLATE = "every label of the hook must also be in spec.template.metadata.labels"
 
 TEMPLATE: Final = (
     Refusal(
@@ -90,19 +87,5 @@ LIFECYCLE: Final = (
         {"spec.lifecycle.preNormal": {}},
         "spec.lifecycle.preNormal",
         "preNormal hook is not supported",
-    ),
-    *(
-        Refusal(why, {f"{_HOOK}.labelsHandler": labels}, f"{_HOOK}.labelsHandler", _NOT_IN_TEMPLATE)
-        for why, labels in (
-            ("a hook's label that the template has not", {"hold": "true"}),
-            ("a hook's label with another value", {"tier": "b"}),
-        )
-    ),
-    Refusal("markPodNotReady, no gate", {f"{_HOOK}.markPodNotReady": True}, f"{_HOOK}.markPodNotReady", _NO_GATE),
-    Refusal(
-        "markPodNotReady with another gate",
-        {f"{_HOOK}.markPodNotReady": True, f"{POD}.readinessGates": [{"conditionType": "InPlaceUpdateReady"}]},
-        f"{_HOOK}.markPodNotReady",
-        _NO_GATE,
     ),
 )

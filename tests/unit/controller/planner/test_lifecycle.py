@@ -21,7 +21,9 @@ from tests.beds.worlds import NOW, ago, ds, everywhere, failed, node, pod, prepa
 NOT_WINDOWS = {
     "nodeSelectorTerms": [{"matchExpressions": [{"key": "os", "operator": "NotIn", "values": ["windows"]}]}]
 }
-HOOK = LifecycleHook(labels_handler={"drain": "wait", "backup": "todo"}, finalizers_handler=("demo.io/hold",))
+HOOK = LifecycleHook(
+    labels_handler={"drain": "wait", "backup": "todo"}, finalizers_handler=frozenset({"demo.io/hold"})
+)
 MARKING = replace(HOOK, mark_pod_not_ready=True)
 LINUX: dict[str, Any] = {
     "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": NOT_WINDOWS}}
@@ -43,7 +45,7 @@ def test_f2_any_label_or_any_finalizer_holds(one: Pod, held: bool) -> None:
     assert not hooked(one, None)
 
 
-@pytest.mark.parametrize("hook", [LifecycleHook(), LifecycleHook(labels_handler={}, finalizers_handler=())])
+@pytest.mark.parametrize("hook", [LifecycleHook(), LifecycleHook(labels_handler={}, finalizers_handler=frozenset())])
 def test_f2_an_empty_hook_never_holds(hook: LifecycleHook) -> None:
     check(world(ds("v2", hook=hook), nodes=1, pods=[pod("node-0", labels={"drain": "wait"})]), "-node-0 v1")
 

@@ -106,14 +106,14 @@ def test_with_on_delete_nothing_moves_by_itself() -> None:
 
 
 def test_a_hooked_pod_does_not_go() -> None:
-    hook = LifecycleHook(finalizers_handler=("demo/hook",))
+    hook = LifecycleHook(finalizers_handler=frozenset({"demo/hook"}))
     moves = back_to_v1(pod("node-5", "v2", finalizers=("demo/hook",)), "node-4", hook=hook)
     assert moves.moving == ("node-4",)
     assert moves.held == {Obstacle.HOOK: ("node-5",)}
 
 
 def test_a_hook_does_not_hold_what_a_surge_puts_beside_the_pod() -> None:
-    hook = LifecycleHook(finalizers_handler=("demo/hook",))
+    hook = LifecycleHook(finalizers_handler=frozenset({"demo/hook"}))
     moves = back_to_v1(pod("node-5", "v2", finalizers=("demo/hook",)), "node-4", hook=hook, max_surge=1)
     assert moves.moving == ("node-5", "node-4")
     assert not moves.held
