@@ -214,6 +214,8 @@ class Chronicle:
                 pods.pop(entry.before.uid, None)
             elif entry.before.uid in pods and entry.after.dying:
                 pods[entry.before.uid] = replace(pods[entry.before.uid], dying=True)
+            elif entry.before.uid in pods:
+                pods[entry.before.uid] = replace(pods[entry.before.uid], held=entry.after.held)
         return pods
 
     def _entries_after(self, known: dict[str, int], *kinds: Kind) -> list[Entry]:

@@ -13,6 +13,8 @@ from tests.beds.pods import controller_of, image_of, node_of
 CANARY = {"track": "canary"}
 CHOOSY = V3
 """The image whose template runs on canaries only."""
+GUARD = {"hold": "yes"}
+"""The label that the preDelete hook looks for; every template has it."""
 UNREACHABLE = "node.kubernetes.io/unreachable"
 
 Number: TypeAlias = int | str | None
@@ -38,6 +40,10 @@ class Pod:
     """The transition time of Ready, in seconds since 1970, as the kubelet wrote it."""
     told: float
     """When the server heard of that."""
+    guarded: bool = False
+    """Whether it has the label of the preDelete hook."""
+    held: bool = False
+    """Whether it is prepared for its deletion, or was made not ready for that."""
 
     @property
     def live(self) -> bool:
@@ -50,6 +56,7 @@ class Pod:
     def __str__(self) -> str:
         words = [self.name, self.image.rpartition(":")[2], self.phase.lower()]
         words += ["ready"] if self.ready else []
+        words += ["held"] if self.held else []
         words += ["terminating"] if self.dying else []
         return " ".join(words + ([] if self.bound else ["unbound"]))
 
@@ -60,7 +67,8 @@ def pod_of(found: Object, before: Pod | None, now: float) -> Pod:
     ready: Object = next((one for one in conditions if one["type"] == "Ready" and one["status"] == "True"), {})
     since = moment(ready["lastTransitionTime"]) if ready else 0.0
     same = before is not None and before.ready and before.since == since
-    metadata = found["metadata"]
+    metadata, labels = found["metadata"], found["metadata"].get("labels") or {}
+    marked = any("preDeleteHook" in one.get("message", "") for one in conditions if one["status"] == "False")
     return Pod(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -72,6 +80,8 @@ def pod_of(found: Object, before: Pod | None, now: float) -> Pod:
         ready=bool(ready),
         since=since,
         told=before.told if same and before is not None else now,
+        guarded=labels.items() >= GUARD.items(),
+        held=marked or labels.get("lifecycle.apps.kruise.io/state") == "PreparingDelete",
     )
 
 
@@ -121,6 +131,7 @@ class Spec:
     min_ready: int
     burst: Number
     partitioned_scaling: bool
+    hook: bool
 
     def __str__(self) -> str:
         kind = "RollingUpdate" if self.rolling else "OnDelete"
@@ -129,6 +140,7 @@ class Spec:
         words += ["paused"] if self.paused else []
         words += ["canaries only"] if self.canaries_only else []
         words += [f"minReadySeconds {self.min_ready}"] if self.min_ready else []
+        words += ["hook"] if self.hook else []
         words += ["partitionedScaling"] if self.partitioned_scaling else []
         return ", ".join(words)
 
@@ -152,6 +164,7 @@ def spec_of(found: Object) -> Spec:
         max_surge=surge if on else None,
         min_ready=spec.get("minReadySeconds") or 0,
         burst=spec.get("burstReplicas"),
+        hook=bool((spec.get("lifecycle") or {}).get("preDelete")),
         partitioned_scaling=bool((spec.get("scaleStrategy") or {}).get("partitionedScaling")),
     )
 

@@ -8,6 +8,8 @@ Strict always, whatever faults are in force, by what the server holds:
 
 Strict by what the controller had been told when it made the plan, and by what it has written itself since; without a
 fault on its watches that is what the server holds (`Chronicle`):
+- a pod that the preDelete hook matches is not deleted; what is prepared for that counts as deleted for all that
+  follows (6);
 - the node of a failed pod waits out its back-off (B-8);
 - a pod is created only on a free node where one should run, or beside an old one while surging (1);
 - by its hand no more than maxUnavailable nodes are without an available pod (2, D7), and no more than maxSurge nodes
@@ -52,11 +54,22 @@ def broken(change: Change, server: Chronicle) -> Iterator[str]:
         elif before.live and (change.type == "DELETED" or after.dying):
             server.decision.written_since.append("delete")
             yield from _burst("delete", told, server)
+            yield from _unhooked(told.pods.get(before.uid, before), told)
+            yield from _deletion(told.pods.get(before.uid, before), told, basis)
+        elif before.live and after.held and not before.held:
+            server.decision.written_since.append("delete")
+            yield from _burst("delete", told, server)
             yield from _deletion(told.pods.get(before.uid, before), told, basis)
         elif before.ended and not before.dying and (change.type == "DELETED" or after.dying):
             server.decision.written_since.append("delete")
             yield from _burst("delete", told, server)
+            yield from _unhooked(told.pods.get(before.uid, before), told)
             yield from _back_off(before, change.version, told, server)
+
+
+def _unhooked(pod: Pod, told: State) -> Iterator[str]:
+    if told.spec.hook and pod.guarded:
+        yield f"6: {pod.name} of {pod.node} is deleted past its preDelete hook"
 
 
 CLOCK_GRAIN = 0.001

@@ -33,6 +33,7 @@ WISHES = st.builds(
     partition=PARTITION,
     min_ready=st.sampled_from([0, 0, 3, 30]),
     partitioned_scaling=st.sampled_from([None, None, True]),
+    hook=st.sampled_from(["", "", "plain", "marks"]),
 )
 
 
@@ -136,6 +137,15 @@ class Rollouts(RuleBasedStateMachine):
     def edit(self, wait: float, **changes: Any) -> None:
         after = replace(self.moves.wish, **changes)
         self.act(f"edit: {changed(self.moves.wish, after)}", self.moves.edit(**changes), wait)
+
+    @rule(hook=st.sampled_from(["", "plain", "marks"]), wait=WAITS)
+    def hook(self, hook: str, wait: float) -> None:
+        self.edit(wait, hook=hook)
+
+    @precondition(lambda self: self.moves.wish.hook)
+    @rule(name=st.sampled_from(["", *NAMES]), wait=WAITS)
+    def released(self, name: str, wait: float) -> None:
+        self.act(f"prepared pods are let go: {name or 'all'}", self.moves.release(name), wait)
 
     # nodes and their kubelets
 
@@ -260,6 +270,7 @@ class Rollouts(RuleBasedStateMachine):
             stage.run(stage.bed.idle(30.0))  # the last edits may still be news
         begun, wrong = stage.look(), ["nothing was looked at"]
         for _ in range(HOURS * 12):
+            stage.run(self.moves.release())
             stage.run(stage.bed.idle(30.0))
             if not (wrong := missing(begun, stage.look(), stage.run(status(stage)))):
                 return

@@ -16,11 +16,12 @@ from tests.beds.simulator.faults import Rule
 from tests.beds.virtual_time import clock
 from tests.properties.rollout_bed import Stage
 from tests.properties.rollout_chronicle import KINDS
-from tests.properties.rollout_facts import CANARY, CHOOSY, UNREACHABLE, Number, Pod
+from tests.properties.rollout_facts import CANARY, CHOOSY, GUARD, UNREACHABLE, Number, Pod
 from tests.properties.rollout_troubles import (
     CLOCK_SET_BACK,
     IDLE_CUTS,
     PLACEMENT,
+    RELEASE,
     REVERT,
     TROUBLES,
     Quota,
@@ -67,6 +68,8 @@ class Wish:
     min_ready: int = 0
     burst: Number = 250
     partitioned_scaling: bool | None = None
+    hook: str = ""
+    """`plain`, or `marks` where it makes pods not ready too; empty is none."""
 
     def strategy(self) -> Object:
         limits = dict(LIMITS[self.limits])
@@ -84,7 +87,10 @@ class Wish:
         new: Object = daemonset(image=self.image)["spec"]
         new["template"]["spec"]["nodeSelector"] = CANARY if self.image == CHOOSY else None
         scale = {"partitionedScaling": self.partitioned_scaling}
-        more = {"minReadySeconds": self.min_ready, "burstReplicas": self.burst, "scaleStrategy": scale}
+        more: Object = {"minReadySeconds": self.min_ready, "burstReplicas": self.burst, "scaleStrategy": scale}
+        new["template"]["metadata"] = {"labels": {**new["selector"]["matchLabels"], **GUARD}}
+        asked = {"labelsHandler": GUARD, "markPodNotReady": self.hook == "marks"}
+        more["lifecycle"] = {"preDelete": asked} if self.hook else None
         return {"template": new["template"], "updateStrategy": self.strategy(), **more}
 
 
@@ -111,6 +117,8 @@ class Moves:
         new["spec"] |= {**wish.spec(), "updateStrategy": _without_none(wish.strategy())}
         if wish.partitioned_scaling is None:
             del new["spec"]["scaleStrategy"]
+        if not wish.hook:
+            del new["spec"]["lifecycle"]
         await self.bed.api.create(DAEMONSETS, new)
 
     async def edit(self, **changes: Any) -> None:
@@ -120,6 +128,16 @@ class Moves:
             happened[REVERT] += bool(self.wish.partition) and self.wish.image == self.former
             self.former = before.image
         await self.bed.edit(self.wish.spec())
+
+    async def release(self, name: str = "") -> None:
+        """Whoever is asked by the hook lets the pods of this node go, or all."""
+        for pod in await self.bed.api.list(PODS):
+            state = (pod["metadata"].get("labels") or {}).get("lifecycle.apps.kruise.io/state")
+            if state and name in ("", pod["spec"].get("nodeName")):
+                with suppress(Refusal):
+                    gone = {"metadata": {"labels": dict.fromkeys(GUARD)}}
+                    await self.bed.api.patch(PODS, pod["metadata"]["name"], gone)
+                    happened[RELEASE] += 1
 
     # nodes
 

@@ -94,7 +94,7 @@ class State:
     def available(self, pod: Pod) -> bool | None:
         """None: the node's clock is ahead of the controller's, and what counts is when the controller saw the pod
         ready, some time after the whole second that it says."""
-        if not pod.live or not pod.ready:
+        if not pod.live or not pod.ready or pod.held:
             return False
         if not self.spec.min_ready:
             return True

@@ -26,6 +26,7 @@ QUOTA = "a quota of pods"
 CLOCK_SET_BACK = "the clock set back"
 REVERT = "a revert under a partition"
 PLACEMENT = "a template with another placement"
+RELEASE = "a pod that a hook has let go"
 DOWN = Answer(500, reason="InternalError", message='failed calling webhook "policy.example.com": no endpoints')
 COUNTED = Answer(403, reason="Forbidden", message="exceeded quota: objects, used: count/controllerrevisions=1")
 TROUBLES = {

@@ -17,6 +17,7 @@ from tests.properties.rollout_troubles import (
     PLACEMENT,
     QUOTA,
     REFUSALS,
+    RELEASE,
     REVERT,
     happened,
 )
@@ -28,7 +29,7 @@ def test_whatever_happens_the_laws_hold_and_everything_that_may_go_wrong_has() -
     happened.clear()
     size = settings(derandomize=not DEEP, deadline=None, phases=[Phase.generate, Phase.shrink], print_blob=False)
     run_state_machine_as_test(Rollouts, settings=size)
-    wanted = (*REFUSALS, QUOTA, IDLE_CUTS, CLOCK_SET_BACK, REVERT, PLACEMENT)
+    wanted = (*REFUSALS, QUOTA, IDLE_CUTS, CLOCK_SET_BACK, REVERT, PLACEMENT, RELEASE)
     assert [what for what in wanted if not happened[what]] == []
 
 
