@@ -35,6 +35,8 @@ class ContainerBefore(View):
     container_id: str | None = msgspec.field(default=None, name="containerID")
     """None: it was not written down; OpenKruise's controller does not."""
     restart_count: int = 0
+    image: str = ""
+    """The name by which its spec asked for what it runs: the node may know that by another one. Empty: not known."""
 
 
 class PreCheck(View):
@@ -89,6 +91,10 @@ class Underway(Value):
     continues: bool = False
     """The containers of the next launch priority are due."""
 
+    def lasts(self, now: float) -> bool:
+        """Whether something is still to be waited for. A moment that lies too far ahead was told by a wrong clock."""
+        return self.until == inf or now < self.until <= now + 2 * SETTLE_SECONDS
+
 
 class _Proof(Enum):
     NEW = "it runs"
@@ -120,7 +126,7 @@ def underway_of(
     """None: it is finished. `observed`: whether the kubelet has seen the newest spec; None: it does not say."""
     shown = {one.name: one for one in statuses}
     wanted = {one.name: one for one in containers}
-    since = epoch(state.update_timestamp) or 0.0
+    since = _told(state.update_timestamp)
     proofs = {
         name: _proof(state, name, shown.get(name), wanted[name].image, since, observed=observed)
         for name in state.last_container_statuses or {}
@@ -133,7 +139,7 @@ def underway_of(
         return None
     certain = resize is not None or waits or _Proof.NONE in proofs.values()
     required = (state.pre_check_before_next and state.pre_check_before_next.containers_required_ready) or ()
-    ready = all(name in shown and shown[name].ready for name in required)
+    ready = all(name in shown and shown[name].ready for name in required if name in wanted)
     return Underway(
         until=inf if certain else since + SETTLE_SECONDS,
         restarting=restarting,
@@ -142,6 +148,14 @@ def underway_of(
         problem=problem,
         continues=bool(waits) and not restarting and resize is None and ready,
     )
+
+
+def _told(stamp: str | None) -> float:
+    """Of an annotation, where no server looks at what it is: what is no time was long ago."""
+    try:
+        return epoch(stamp) or 0.0
+    except (ValueError, OverflowError):
+        return 0.0
 
 
 def _proof(
@@ -165,8 +179,10 @@ def _proof(
     else:
         new = status.container_id != before.container_id
     if not new:
+        if before.container_id is None and named:
+            return _Proof.LIKELY  # the clock of the node may be behind
         # back to the image that runs, before the kubelet did anything about the one in between
-        kept = bool(overlapped) and named and observed is not False
+        kept = bool(overlapped) and (named or same_image(before.image, wanted)) and observed is not False
         return (_Proof.NEW if observed else _Proof.LIKELY) if kept else _Proof.NONE
     if named or (before.image_id not in ("", status.image_id) and not overlapped):
         return _Proof.NEW

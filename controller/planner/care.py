@@ -10,6 +10,7 @@ from math import inf
 from controller.api.hindrance import Hindrance
 from controller.api.in_place import Resize, Underway
 from controller.api.pod import Pod
+from controller.api.revision import Revision
 from controller.api.wellknown import FAILED_IN_PLACE, RESIZE_REFUSED
 from controller.planner.actions import (
     Action,
@@ -60,7 +61,7 @@ class _Care:
                 self.actions.append(CancelDelete(pod=pod.ref))
             return
         underway = pod.underway
-        if underway is not None and self.board.world.now < underway.until:
+        if underway is not None and underway.lasts(self.board.world.now):
             self.waits = True
             if pod.uid not in self.board.world.held_back:
                 self._go_on(pod, underway)
@@ -88,8 +89,8 @@ class _Care:
                 return
         if underway.resize is Resize.WANTED:
             self.actions.append(ResizePod(pod=pod.ref, node=pod.node))
-        elif underway.continues and pod.hash == self.board.revision.hash:
-            self.actions.append(ContinueInPlace(pod=pod.ref, node=pod.node, revision=self.board.revision))
+        elif underway.continues and not self._has_its_turn(pod) and (own := self._revisions.get(pod.hash)):
+            self.actions.append(ContinueInPlace(pod=pod.ref, node=pod.node, revision=own))
 
     def _refusal(self, pod: Pod) -> str:
         """Why it cannot be resized; empty where it can, or need not."""
@@ -123,12 +124,21 @@ class _Care:
         board = self.board
         if pod.uid in board.world.held_back or pod.uid in board.world.due_again:
             return False
-        if pod.hash == board.revision.hash or not any(gate.draining for gate in pod.gates):
+        if not board.in_place or not any(gate.draining for gate in pod.gates):
             return False
-        if not board.in_place or to_rollout(board) is not None or board.refusal:
+        return self._has_its_turn(pod) and isinstance(change_of(board, pod), Change)
+
+    def _has_its_turn(self, pod: Pod) -> bool:
+        """Whether the rollout comes to it as soon as it can."""
+        if pod.hash == self.board.revision.hash or to_rollout(self.board) is not None or self.board.refusal:
             return False
-        return pod.uid in self._waiting and isinstance(change_of(board, pod), Change)
+        return pod.uid in self._waiting
 
     @cached_property
     def _waiting(self) -> frozenset[str]:
         return frozenset([slot.old.uid for slot in self.board.outdated if slot.old is not None])
+
+    @cached_property
+    def _revisions(self) -> Mapping[str, Revision]:
+        """By hash."""
+        return {one.hash: one for one in (*self.board.older, self.board.revision)}

@@ -176,7 +176,7 @@ class Explainer:
         if pod.held or pod.marked:
             return to_write(self.board.world, pod.uid) or self._stale  # it is taken back next
         underway = pod.underway
-        if underway is None or self.board.world.now >= underway.until:
+        if underway is None or not underway.lasts(self.board.world.now):
             return Obstacle.STARTING
         if underway.resize is None:
             return Obstacle.RESTARTING

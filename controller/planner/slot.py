@@ -146,7 +146,7 @@ class SlotReader:
         reference compares strictly."""
         if not live.ready or live.held:
             return False
-        if live.underway is not None and self._now < live.underway.until:
+        if live.underway is not None and live.underway.lasts(self._now):
             return self._awaits(live.underway.until)
         if not self._min_ready:
             return True

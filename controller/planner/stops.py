@@ -88,12 +88,12 @@ def to_update(board: Board, slot: Slot) -> Obstacle | None:
 
 def drained_until(board: Board, slot: Slot) -> float | None:
     """The end of the grace period before an update in place, if it is not over; seconds since 1970. Its beginning is
-    told in whole seconds."""
-    grace = board.world.daemonset.in_place_grace
+    told in whole seconds; one that lies far ahead was told by a wrong clock."""
+    grace, now = board.world.daemonset.in_place_grace, board.world.now
     if not grace or slot.old is None or slot.old.underway is not None:
         return None
     ends = [gate.since + 1 + grace for gate in slot.old.gates if gate.draining and gate.since is not None]
-    return max((moment for moment in ends if moment > board.world.now), default=None)
+    return max((moment for moment in ends if now < moment <= now + 1 + 2 * grace), default=None)
 
 
 def to_creation(board: Board, slot: Slot) -> Obstacle | None:

@@ -127,7 +127,7 @@ def _reads(container: JSONObject, labels: Collection[str], annotations: Collecti
         f"metadata.annotations['{key}']" for key in annotations
     }
     sources = (fields_of(one.get("valueFrom")) for one in items_of(container.get("env")))
-    return any(fields_of(source.get("fieldRef")).get("fieldPath") in paths for source in sources)
+    return any(str(fields_of(source.get("fieldRef")).get("fieldPath")) in paths for source in sources)
 
 
 def _patch(was: Mapping[str, str], will: Mapping[str, str]) -> dict[str, str | None]:

@@ -40,26 +40,30 @@ def updating(pod: PodDocument, revision: Revision, change: Change, now: float) -
     """Labels, annotations, finalizers and the images of the first batch, and the state that tells of all that."""
     before = state_of(pod.metadata.annotations) or InPlaceState()
     images = {**_left_over(before, revision), **change.images}
+    late = _restarting(pod, before, now)
+    left_labels, left_annotations = _left_metadata(before)
     batches = batches_of(_containers(revision), images)
     first = batches[0] if batches else ()
     restarting = sorted({*first, *change.rereads})
-    resources: dict[str, JSON] = {**_asked(before.container_resources), **change.resources}
+    resources = _merged_amounts(
+        _asked(before.container_resources), _asked(before.next_container_resources), change.resources
+    )
     state: dict[str, JSON] = {
         "revision": revision.hash,
         "updateTimestamp": rfc3339(now),
-        "lastContainerStatuses": _as_it_was(pod, restarting),
+        "lastContainerStatuses": _as_it_was(pod, restarting, before, late),
         "updateImages": bool(images),
         "updateResources": bool(resources),
         "updateEnvFromMetadata": bool(change.rereads),
         "containerResources": resources,
-        "unfinishedImages": _unfinished(pod, before),
+        "unfinishedImages": _unfinished(pod, before, late),
         **_rest({name: images[name] for batch in batches[1:] for name in batch}, first),
         "containerBatchesRecord": [_batch(restarting, now)],
     }
-    annotations = {**change.annotations, IN_PLACE_STATE_ANNOTATION: _encoded(state)}
+    labels = {**left_labels, **change.labels, HASH_LABEL: revision.hash}
+    annotations = {**left_annotations, **change.annotations, IN_PLACE_STATE_ANNOTATION: _encoded(state)}
     return (
-        patch.add(revision.hash, "metadata", "labels", HASH_LABEL),
-        *patch.merged("labels", change.labels, pod.metadata.labels),
+        *patch.merged("labels", labels, pod.metadata.labels),
         *patch.merged("annotations", annotations, pod.metadata.annotations),
         *_finalizers(pod, change),
         *_images(pod, {name: images[name] for name in first}),
@@ -73,7 +77,7 @@ def continuing(pod: PodDocument, revision: Revision, now: float) -> tuple[JSONOb
     if text is None or before is None:
         return ()
     images = before.next_container_images or {}
-    resources = {**_asked(before.container_resources), **_asked(before.next_container_resources)}
+    resources = _merged_amounts(_asked(before.container_resources), _asked(before.next_container_resources))
     batches = batches_of(_containers(revision), images)
     first = batches[0] if batches else ()
     told = fields_of(msgspec.json.decode(text))
@@ -81,15 +85,13 @@ def continuing(pod: PodDocument, revision: Revision, now: float) -> tuple[JSONOb
     state: dict[str, JSON] = {
         **{key: value for key, value in told.items() if not key.startswith(("next", "preCheck"))},
         "updateTimestamp": rfc3339(now),
-        "lastContainerStatuses": _as_it_was(pod, first),
+        "lastContainerStatuses": _as_it_was(pod, first, before, ()),
         "containerResources": resources,
         "unfinishedImages": {},
         **_rest({name: images[name] for batch in batches[1:] for name in batch}, first),
         "containerBatchesRecord": [*record, _batch(first, now)],
     }
-    references = [fields_of(one) for one in fields_of(before.next_container_ref_metadata).values()]
-    labels = {key: str(one) for part in references for key, one in fields_of(part.get("labels")).items()}
-    annotations = {key: str(one) for part in references for key, one in fields_of(part.get("annotations")).items()}
+    labels, annotations = _left_metadata(before)
     return (
         *patch.merged("labels", labels, pod.metadata.labels),
         *patch.merged(
@@ -130,24 +132,46 @@ def _left_over(before: InPlaceState, revision: Revision) -> dict[str, str]:
     return {name: image for name, image in _images_of(revision).items() if name in waiting}
 
 
-def _unfinished(pod: PodDocument, before: InPlaceState) -> JSONObject:
-    """Container to the images that it was to run and does not yet: each may come late."""
+def _left_metadata(before: InPlaceState) -> tuple[dict[str, str], dict[str, str]]:
+    """Labels and annotations likewise, as OpenKruise keeps them for the next batch."""
+    parts = [fields_of(one) for one in fields_of(before.next_container_ref_metadata).values()]
+    labels = {key: str(one) for part in parts for key, one in fields_of(part.get("labels")).items()}
+    annotations = {key: str(one) for part in parts for key, one in fields_of(part.get("annotations")).items()}
+    return labels, annotations
+
+
+def _restarting(pod: PodDocument, before: InPlaceState, now: float) -> Collection[str]:
+    """Containers that do not run yet what was last asked for."""
     statuses = pod.status.container_statuses or ()
     underway = underway_of(before, pod.spec.containers, statuses, (), observed=None)
-    restarting = underway.restarting if underway is not None else ()
+    return underway.restarting if underway is not None and underway.lasts(now) else ()
+
+
+def _unfinished(pod: PodDocument, before: InPlaceState, late: Collection[str]) -> JSONObject:
+    """Container to the images that it was to run and does not yet: each may come late."""
     earlier = before.unfinished_images or {}
     return {
         one.name: list[JSON](dict.fromkeys((*earlier.get(one.name, ()), one.image)))[-_MOST_UNFINISHED:]
         for one in pod.spec.containers
-        if one.name in restarting
+        if one.name in late
     }
 
 
-def _as_it_was(pod: PodDocument, names: Collection[str]) -> JSONObject:
+def _as_it_was(pod: PodDocument, names: Collection[str], before: InPlaceState, late: Collection[str]) -> JSONObject:
     shown = {one.name: one for one in pod.status.container_statuses or ()}
+    asked = {one.name: one.image for one in pod.spec.containers}
+    earlier = before.last_container_statuses or {}
+    for name in late:
+        same = name in earlier and name in shown and earlier[name].container_id == shown[name].container_id
+        asked[name] = earlier[name].image if same else ""
     known = {name: shown.get(name, ContainerStatusView()) for name in names}
     return {
-        name: {"imageID": one.image_id, "containerID": one.container_id, "restartCount": one.restart_count}
+        name: {
+            "imageID": one.image_id,
+            "containerID": one.container_id,
+            "restartCount": one.restart_count,
+            "image": asked.get(name, ""),
+        }
         for name, one in known.items()
     }
 
@@ -187,8 +211,19 @@ def _images(pod: PodDocument, images: Mapping[str, str]) -> Iterable[JSONObject]
     ]
 
 
-def _asked(resources: Mapping[str, ResourcesView] | None) -> dict[str, JSON]:
+def _merged_amounts(*parts: Mapping[str, JSONObject]) -> dict[str, JSON]:
+    """What the later parts do not ask for stays as the earlier ones have it: that may not have been written yet."""
     found: dict[str, JSON] = {}
+    for part in parts:
+        for name, kinds in part.items():
+            have = fields_of(found.get(name))
+            more = {kind: {**fields_of(have.get(kind)), **fields_of(amounts)} for kind, amounts in kinds.items()}
+            found[name] = {**have, **more}
+    return found
+
+
+def _asked(resources: Mapping[str, ResourcesView] | None) -> dict[str, JSONObject]:
+    found: dict[str, JSONObject] = {}
     for name, one in (resources or {}).items():
         kinds = {"limits": one.limits, "requests": one.requests}
         found[name] = {kind: dict[str, JSON](amounts) for kind, amounts in kinds.items() if amounts}

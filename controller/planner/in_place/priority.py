@@ -12,12 +12,13 @@ from controller.api.wellknown import CONTAINER_BARRIER
 
 
 def batches_of(containers: Sequence[JSONObject], changed: Collection[str]) -> tuple[tuple[str, ...], ...]:
-    """Those of `changed` by name, highest priority first; containers without one are in the first batch."""
+    """Those of `changed` by name, highest priority first; containers without one are in the first batch, and those
+    that there are none of."""
     priorities = {str(one.get("name", "")): _priority(one) for one in containers}
     ordered = sorted({priority for priority in priorities.values() if priority is not None}, reverse=True)
-    batches = [[name for name in changed if priorities[name] == priority] for priority in ordered]
+    batches = [[name for name in changed if priorities.get(name) == priority] for priority in ordered]
     batches = [batch for batch in batches if batch]
-    free = [name for name in changed if priorities[name] is None]
+    free = [name for name in changed if priorities.get(name) is None]
     if free:
         batches = [[*free, *batches[0]], *batches[1:]] if batches else [free]
     return tuple(tuple(sorted(batch)) for batch in batches)

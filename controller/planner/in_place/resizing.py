@@ -46,10 +46,10 @@ def quality_of_service(spec: JSONObject) -> str:
         for one in items_of(spec.get(kind))
     ]
     given = [amounts for one in every for amounts in (fields_of(one["limits"]), fields_of(one["requests"]))]
-    if not any(key in MUTABLE for amounts in given for key in amounts):
+    if not any(_amount_of(amounts, key) for amounts in given for key in MUTABLE):
         return "BestEffort"
     full = all(
-        key in fields_of(one["limits"]) and _amount(one, "limits", key) == _amount(one, "requests", key)
+        _amount(one, "limits", key) and _amount(one, "limits", key) == _amount(one, "requests", key)
         for one in every
         for key in MUTABLE
     )
@@ -90,8 +90,14 @@ def _differing(before: JSONObject, after: JSONObject) -> JSONObject:
 
 
 def _amount(resources: JSONObject, kind: str, key: str) -> str:
-    amount = fields_of(resources[kind]).get(key)
-    return canonical_quantity(amount) if isinstance(amount, str | int | float) else ""
+    return _amount_of(fields_of(resources[kind]), key)
+
+
+def _amount_of(amounts: JSONObject, key: str) -> str:
+    """Empty where there is none, which is what zero means to the server."""
+    amount = amounts.get(key)
+    found = canonical_quantity(amount) if isinstance(amount, str | int | float) else ""
+    return "" if found == "0" else found
 
 
 def _restarting(container: JSONObject) -> set[str]:
