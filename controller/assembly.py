@@ -14,7 +14,7 @@ from controller.api.image_pull_job import JOB_KIND, ImagePullJob
 from controller.api.meta import Key
 from controller.daemonset.compiled import Compilations
 from controller.daemonset.discretion import discreet_error
-from controller.daemonset.hands import Hands
+from controller.daemonset.hands import Hands, Say
 from controller.daemonset.memory import Memories
 from controller.daemonset.reconcile import Reconciler, Watchers
 from controller.daemonset.recorder import Recorder
@@ -137,7 +137,11 @@ def assemble(
         reconciler.node_gone(name)
         metrics.tally.updates.forget_node(name)
 
-    pulls = _image_pulls(informers, client, clock, report, recorder, metrics) if settings.gates.pre_download else None
+    pulls = (
+        _image_pulls(informers, client, clock, report, recorder, metrics, say)
+        if settings.gates.pre_download
+        else None
+    )
     metrics.watch_queue(queue)
     metrics.watch_caches(dict(informers.stores))
     metrics.watch_daemonsets(
@@ -174,9 +178,15 @@ def assemble(
 
 
 def _image_pulls(
-    informers: Informers, client: Client, clock: Clock, report: Report, recorder: Recorder, metrics: Metrics
+    informers: Informers,
+    client: Client,
+    clock: Clock,
+    report: Report,
+    recorder: Recorder,
+    metrics: Metrics,
+    say: Say,
 ) -> ImagePulls:
-    def say(job: ImagePullJob, note: Note) -> None:
+    def say_of_job(job: ImagePullJob, note: Note) -> None:
         report.job_noted(job, note)
         recorder(job, note, kind=JOB_KIND)
 
@@ -191,9 +201,10 @@ def _image_pulls(
     pulls = ImagePulls(
         client,
         informers.namespaces,
-        informers.nodes,
+        informers.caches,
         clock,
-        PullWatchers(say=say, on_result=counted.ended, on_stale=report.job_stale, on_overdue=overdue),
+        PullWatchers(say=say_of_job, on_result=counted.ended, on_stale=report.job_stale, on_overdue=overdue),
+        say=say,
         job_gone=recorder.forget,
         on_pass=report.job_passed,
     )

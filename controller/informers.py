@@ -44,6 +44,33 @@ class Running(Protocol):
     def relist(self) -> None: ...
 
 
+class _Listeners:
+    """Who hears of what DaemonSets and ImagePullJobs both depend on."""
+
+    def __init__(self, triggers: Triggers, pulls: ImagePulls | None) -> None:
+        self._triggers, self._pulls = triggers, pulls
+
+    def on_server_back(self) -> None:
+        self._triggers.on_server_back()
+        if self._pulls is not None:
+            self._pulls.triggers.on_server_back()
+
+    def on_node(self, change: Change[Node]) -> None:
+        self._triggers.on_node(change)
+        if self._pulls is not None:
+            self._pulls.triggers.on_node(change)
+
+    def on_daemonset(self, change: Change[DaemonSet]) -> None:
+        self._triggers.on_daemonset(change)
+        if self._pulls is not None:
+            self._pulls.on_daemonset(change)
+
+    def on_revision(self, change: Change[Revision]) -> None:
+        self._triggers.on_revision(change)
+        if self._pulls is not None:
+            self._pulls.on_revision(change)
+
+
 class Informers:
     """Stores and caches exist at once, empty; `filling` fills them and keeps them up to date."""
 
@@ -54,7 +81,6 @@ class Informers:
         self._nodes = open_scoped_store(Node, ("",))
         self._revisions = open_scoped_store(Revision, self.namespaces)
         self.caches = Caches(self._daemonsets[1], self._pods[1], self._nodes[1], self._revisions[1])
-        self.nodes = self._nodes[1]
         self._reflectors: list[tuple[str, Running]] = []
         self._pulls: list[Running] = []
         self.is_synced = False
@@ -110,17 +136,12 @@ class Informers:
     ) -> AsyncIterator[None]:
         """Entering waits until every first list is complete, for ever if need be; not for those of `pulls`."""
 
+        listeners = _Listeners(triggers, pulls)
+
         def met(name: str, contact: Contact) -> None:
             report.contact(name, contact)
             if self.is_synced and contact.state == "reachable":
-                triggers.on_server_back()
-                if pulls is not None:
-                    pulls.triggers.on_server_back()
-
-        def on_node(change: Change[Node]) -> None:
-            triggers.on_node(change)
-            if pulls is not None:
-                pulls.triggers.on_node(change)
+                listeners.on_server_back()
 
         def reflectors(
             what: Resource[W, T], writers: dict[str, StoreWriter[T]], on_change: Callable[[Change[T]], None]
@@ -144,14 +165,14 @@ class Informers:
             return made
 
         nodes: list[Running] = (
-            [*reflectors(NODES, self._nodes[0], on_node)]
+            [*reflectors(NODES, self._nodes[0], listeners.on_node)]
             if pulls is None
-            else [*reflectors(NODES_WITH_IMAGES, self._nodes[0], on_node)]
+            else [*reflectors(NODES_WITH_IMAGES, self._nodes[0], listeners.on_node)]
         )
         needed: dict[str, Sequence[Running]] = {
             NODES.name: nodes,
-            DAEMONSETS.name: reflectors(DAEMONSETS, self._daemonsets[0], triggers.on_daemonset),
-            REVISIONS.name: reflectors(REVISIONS, self._revisions[0], triggers.on_revision),
+            DAEMONSETS.name: reflectors(DAEMONSETS, self._daemonsets[0], listeners.on_daemonset),
+            REVISIONS.name: reflectors(REVISIONS, self._revisions[0], listeners.on_revision),
             PODS.name: reflectors(PODS, self._pods[0], triggers.on_pod),
         }
         self._reflectors = [(name, one) for name, several in needed.items() for one in several]

@@ -186,12 +186,12 @@ class Report:
             self._log.warning(note.message, image_pull_job=str(job.key), event_reason=note.reason)
 
     def job_passed(self, done: Pass[Key]) -> None:
-        """One pass over one ImagePullJob is over."""
+        """One pass over one ImagePullJob, or over the jobs of one DaemonSet, is over."""
         if isinstance(done.outcome, Retry):
             error = done.outcome.error
             self._log.error(
-                "ImagePullJob failed",
-                image_pull_job=str(done.taken.key),
+                "image pull failed",
+                object=str(done.taken.key),
                 outcome="crashed" if done.crashed else "retry",
                 why=str(error) or type(error).__name__,
                 exc_info=error if done.crashed else None,

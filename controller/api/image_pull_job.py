@@ -7,8 +7,9 @@ from sys import intern
 from controller.api.base import Value, View
 from controller.api.meta import Named, ObjectMeta
 from controller.api.number import IntOrPercent, is_well_formed, scaled
+from controller.api.ownership import ownership_of
 from controller.api.selector import LabelSelector, Matcher, parse
-from controller.api.wellknown import GROUP
+from controller.api.wellknown import GROUP, HASH_LABEL
 
 JOB_KIND = "ImagePullJob"
 
@@ -103,6 +104,10 @@ class ImagePullJobView(View):
 class ImagePullJob(Named):
     """A job as it is cached."""
 
+    owner_uid: str
+    """uid of the Advanced DaemonSet whose rollout has made it; empty for one that somebody else has made."""
+    hash: str
+    """Of the revision that it was made for."""
     generation: int
     dying: bool
     spec: ImagePullJobSpec
@@ -117,11 +122,14 @@ def project(view: ImagePullJobView) -> ImagePullJob:
     meta, spec = view.metadata, view.spec
     if spec.parallelism is not None and not is_well_formed(spec.parallelism):
         raise ValueError(f"parallelism {spec.parallelism!r} is neither a whole number nor a percentage")
+    owner = ownership_of(meta)
     return ImagePullJob(
         namespace=intern(meta.namespace),
         name=meta.name,
         uid=meta.uid,
         version=meta.resource_version,
+        owner_uid=owner.uid if owner is not None else "",
+        hash=(meta.labels or {}).get(HASH_LABEL, ""),
         generation=meta.generation,
         dying=meta.deletion_timestamp is not None,
         spec=spec,

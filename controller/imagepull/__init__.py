@@ -5,6 +5,7 @@
     plan        world in, plan out: the only place with an opinion; pure
     memory      what is known of a job and written down nowhere: how each node did
     pod         the puller
+    rollouts    makes the jobs that the rollout of a DaemonSet wants (`wanted`)
     parts       all of it, made and run; only where the feature gate is on
 
 How a node did is remembered by the process alone. Who leads next asks the nodes: one whose kubelet tells of the image

@@ -6,23 +6,29 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
+from controller.api.daemonset import DaemonSet
 from controller.api.image_pull_job import ImagePullJob
 from controller.api.meta import Key
-from controller.api.node import Node
 from controller.api.puller import Puller
+from controller.api.revision import Revision
+from controller.daemonset.caches import Caches as DaemonSetCaches
 from controller.imagepull.caches import Caches
 from controller.imagepull.reconcile import Reconciler, Watchers
+from controller.imagepull.rollouts import Rollouts
 from controller.imagepull.triggers import Triggers
 from controller.kube.client import Client
+from controller.planner.actions import Note
 from controller.runtime.clock import Clock
 from controller.runtime.pacing import Pacer, Urgency
-from controller.runtime.store import Store, open_scoped_store
+from controller.runtime.store import Change, open_scoped_store
 from controller.runtime.workers import Pass, workers
 from controller.runtime.workqueue import WorkQueue
 
 WORKERS = 1
 """A pass that waits for answers is in nobody's way, and deciding takes a millisecond."""
-DRAIN_SECONDS = 1.0
+SETTLES_SECONDS = 0.2
+"""After a change of a DaemonSet, of which several come together."""
+DRAIN_SECONDS = 0.5
 """Names and owners make it safe to leave a write unanswered."""
 
 
@@ -33,17 +39,21 @@ class ImagePulls:
         self,
         client: Client,
         namespaces: Sequence[str],
-        nodes: Store[Node],
+        daemonsets: DaemonSetCaches,
         clock: Clock,
         watchers: Watchers,
         *,
+        say: Callable[[DaemonSet, Note], None],
         job_gone: Callable[[str], None],
         on_pass: Callable[[Pass[Key]], None],
     ) -> None:
         self.jobs = open_scoped_store(ImagePullJob, namespaces)
         self.pullers = open_scoped_store(Puller, namespaces)
-        self.caches = Caches(self.jobs[1], self.pullers[1], nodes)
+        self.caches = Caches(self.jobs[1], self.pullers[1], daemonsets.nodes)
+        self._daemonsets, self._rollouts = daemonsets, Rollouts(client, daemonsets, self.jobs[1], say)
         self.queue: WorkQueue[Key] = WorkQueue()
+        self.rollouts: WorkQueue[Key] = WorkQueue()
+        """Keys of DaemonSets."""
         self._pacer: Pacer[Key] = Pacer()
         self._handle = Reconciler(client, self.caches, clock, self._pacer, watchers)
         self._on_pass, self._began = on_pass, False
@@ -69,10 +79,25 @@ class ImagePulls:
             self.queue.add(job.key, "start")
         for puller in self.caches.pullers.values():
             self.queue.add(Key(puller.namespace, puller.job), "start")
-        async with workers(
-            WORKERS, self.queue, self._handle, on_outcome=self._on_pass, drain=DRAIN_SECONDS, name="puller"
+        for daemonset in self._daemonsets.daemonsets.values():
+            self.rollouts.add(daemonset.key, "start")
+        told, drain = self._on_pass, DRAIN_SECONDS
+        async with (
+            workers(WORKERS, self.queue, self._handle, on_outcome=told, drain=drain, name="puller"),
+            workers(WORKERS, self.rollouts, self._rollouts, on_outcome=told, drain=drain, name="puller"),
         ):
             await stop.wait()
+
+    def on_daemonset(self, change: Change[DaemonSet]) -> None:
+        if change.old is not None and change.new is None:
+            self._rollouts.forget(change.old.uid)
+        self.rollouts.add_after(change.key, SETTLES_SECONDS, "daemonset changed")
+
+    def on_revision(self, change: Change[Revision]) -> None:
+        revision = change.new or change.old
+        owner = self._daemonsets.daemonset_of(revision.owner_uid) if revision is not None else None
+        if owner is not None:
+            self.rollouts.add_after(owner.key, SETTLES_SECONDS, "revision changed")
 
     def _enqueue(self, key: Key, urgency: Urgency, reason: str) -> None:
         self.queue.add_after(key, self._pacer.delay(key, urgency, asyncio.get_running_loop().time()), reason)

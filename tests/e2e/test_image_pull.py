@@ -13,7 +13,7 @@ from tests.beds.api import EVENTS, IMAGE_PULL_JOBS, NAMESPACES, PODS, Object
 from tests.beds.audit import Audit
 from tests.beds.control_plane import DEFAULT_CONTROLLERS, Binaries, ControlPlane
 from tests.beds.installed.process import running
-from tests.beds.installed.workspace import Workspace, bed_on, built
+from tests.beds.installed.workspace import Workspace, bed_on, built, sample
 from tests.beds.manifests import overlay_with
 from tests.beds.nodes import Behaviour
 from tests.beds.pods import node_of
@@ -87,9 +87,33 @@ async def test_its_rights_are_enough_and_all_used_and_the_pods_are_restricted(be
         assert printed.splitlines()[1].split()[:5] == ["pull", "3", "0", "2", "1"]
         await bed.api.wait_for(EVENTS, lambda found: any(one["reason"] == "ImagePullFailed" for one in found), "told")
         await bed.api.wait_for(IMAGE_PULL_JOBS, lambda found: not found, "the job goes after three seconds")
+        await roll_out(bed)
     assert audit.refused() == []
     assert [one for one in audit.requests() if one.is_write and one.code >= 400] == []
     assert site.rights - audit.rights() == {LIST}
+
+
+async def roll_out(bed: Workspace) -> None:
+    """Of a DaemonSet, for which a job is made and removed."""
+    bed.nodes.behave("*", Behaviour(pull=0.5))
+    demo = sample("ds.demo.yaml")
+    restricted(demo)
+    await bed.apply(demo)
+    await bed.settled(len(NODES))
+    demo["spec"]["template"]["spec"]["containers"][0]["image"] += "-new"
+    await bed.apply(demo)
+    await bed.api.wait_for(
+        EVENTS, lambda found: any(one["reason"] == "CreatedImagePullJob" for one in found), "a job for the rollout"
+    )
+    await bed.settled(len(NODES))
+    await bed.api.wait_for(IMAGE_PULL_JOBS, lambda found: not found, "the job goes with the rollout")
+
+
+def restricted(daemonset: Object) -> None:
+    spec = daemonset["spec"]["template"]["spec"]
+    spec["securityContext"] = {"runAsNonRoot": True, "runAsUser": 1, "seccompProfile": {"type": "RuntimeDefault"}}
+    for container in spec["containers"]:
+        container["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
 async def test_a_controller_that_is_killed_in_mid_job_is_carried_on(bed: Workspace, site: Site) -> None:

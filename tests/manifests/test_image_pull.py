@@ -34,6 +34,7 @@ CRD = COMPONENT / "imagepulljobs.apps.kruise.io.yaml"
 RIGHTS = {
     Right("apps.kruise.io", "imagepulljobs", "list"),
     Right("apps.kruise.io", "imagepulljobs", "watch"),
+    Right("apps.kruise.io", "imagepulljobs", "create"),
     Right("apps.kruise.io", "imagepulljobs", "delete"),
     Right("apps.kruise.io", "imagepulljobs/status", "patch"),
 }

@@ -1,0 +1,174 @@
+"""The ImagePullJobs that the rollout of a DaemonSet wants: one for each image that nodes with an old pod do not have.
+
+Pure. The answer follows from what there is and from nothing that was done before, so a rollback gets its jobs too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+import msgspec
+
+from controller.api.base import JSON, JSONObject, Value, fields_of, items_of
+from controller.api.daemonset import DaemonSet
+from controller.api.image_pull_job import JOB_KIND
+from controller.api.number import IntOrPercent, is_well_formed, scaled
+from controller.api.pod import Pod
+from controller.api.revision import Revision
+from controller.api.text import LONGEST_ITEM, shortened
+from controller.api.wellknown import (
+    API_VERSION,
+    HASH_LABEL,
+    INVALID_ANNOTATION,
+    MIN_UPDATED_ANNOTATION,
+    PARALLELISM_ANNOTATION,
+    TIMEOUT_ANNOTATION,
+)
+from controller.planner.actions import Note
+from controller.planner.budget import budget_of
+from controller.planner.manifest import owner_reference
+
+TIMEOUT_SECONDS = 300
+LONGEST_TIMEOUT = 86_400
+RETRIES = 1
+TTL_SECONDS = 600
+_LONGEST_NAME = 253
+_AMOUNT = "whole number and no percentage up to 100%"
+
+
+class WantedJob(Value):
+    name: str
+    image: str
+
+
+class Wanted(Value, gc=True):
+    revision: Revision
+    """The current one."""
+    jobs: tuple[WantedJob, ...] = ()
+    waits: bool = False
+    """None is to be made yet: too few updated pods are ready."""
+
+
+def wanted(daemonset: DaemonSet, revisions: Collection[Revision], pods: Collection[Pod]) -> Wanted | None:
+    """None: nobody can tell yet."""
+    same = [one for one in revisions if one.identity == daemonset.identity and one.hash]
+    if not same:
+        return None
+    current = max(same, key=lambda one: one.number)
+    live = [pod for pod in pods if pod.node and not pod.dying and not pod.ended]
+    old = {pod.hash for pod in live if pod.hash not in {one.hash for one in same}}
+    desired = (daemonset.status.desired_number_scheduled if daemonset.status else 0) or len(live)
+    if not old or _is_one_wave(daemonset, desired):
+        return Wanted(revision=current)
+    templates = {one.hash: one.template for one in revisions}
+    there = [set(images_of(templates.get(hash_) or {}).values()) for hash_ in old]
+    jobs: dict[str, WantedJob] = {}
+    for container, image in images_of(daemonset.spec.template).items():
+        if not all(image in images for images in there):
+            name = f"{current.name[: _LONGEST_NAME - 1 - len(container)].rstrip('.-')}-{container}"
+            jobs.setdefault(image, WantedJob(name=name, image=image))
+    ready = sum(pod.ready and pod.hash == current.hash for pod in live)
+    return Wanted(revision=current, jobs=tuple(jobs.values()), waits=ready < _settings(daemonset).updated(desired))
+
+
+def images_of(template: JSONObject) -> Mapping[str, str]:
+    """By container, init containers first."""
+    spec = fields_of(template.get("spec"))
+    found = [*items_of(spec.get("initContainers")), *items_of(spec.get("containers"))]
+    return {str(one.get("name")): image for one in found if isinstance(image := one.get("image"), str) and image}
+
+
+def notes_on(daemonset: DaemonSet) -> tuple[Note, ...]:
+    """What cannot be read, and that the default is taken."""
+    return tuple(
+        Note(
+            warning=True,
+            reason=INVALID_ANNOTATION,
+            message=f"annotation {name}: {shortened(daemonset.annotations[name], LONGEST_ITEM)!r} is no {what}",
+        )
+        for name, what in _settings(daemonset).unread.items()
+    )
+
+
+def body(daemonset: DaemonSet, revision: Revision, job: WantedJob) -> JSONObject:
+    spec, settings = fields_of(daemonset.spec.template.get("spec")), _settings(daemonset)
+    selector = fields_of(_without_nulls(msgspec.to_builtins(daemonset.spec.selector)))
+    others: JSONObject = {"key": HASH_LABEL, "operator": "NotIn", "values": [revision.hash]}
+    annotations = fields_of(fields_of(daemonset.spec.template.get("metadata")).get("annotations"))
+    secrets: list[JSON] = [one.get("name") for one in items_of(spec.get("imagePullSecrets"))]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": JOB_KIND,
+        "metadata": {
+            "name": job.name,
+            "namespace": daemonset.namespace,
+            "labels": {HASH_LABEL: revision.hash},
+            "ownerReferences": [owner_reference(daemonset)],
+        },
+        "spec": {
+            "image": job.image,
+            "podSelector": {**selector, "matchExpressions": [*items_of(selector.get("matchExpressions")), others]},
+            "parallelism": settings.parallelism,
+            "pullPolicy": {"timeoutSeconds": settings.timeout, "backoffLimit": RETRIES},
+            "completionPolicy": {"type": "Always", "ttlSecondsAfterFinished": TTL_SECONDS},
+            **({"pullSecrets": secrets} if secrets else {}),
+            **({"sandboxConfig": {"annotations": annotations}} if annotations else {}),
+        },
+    }
+
+
+class _Settings(Value, gc=True):
+    """What the annotations ask for."""
+
+    parallelism: IntOrPercent = 1
+    timeout: int = TIMEOUT_SECONDS
+    min_updated: IntOrPercent = 0
+    unread: Mapping[str, str] = {}
+    """Annotation to what it should be, where nobody can read it."""
+
+    def updated(self, desired: int) -> int:
+        return scaled(self.min_updated, desired, round_up=True)
+
+
+def _settings(daemonset: DaemonSet) -> _Settings:
+    unread: dict[str, str] = {}
+
+    def read(name: str, default: IntOrPercent, fits: Callable[[IntOrPercent], bool], what: str) -> IntOrPercent:
+        text = daemonset.annotations.get(name)
+        if text is None:
+            return default
+        value: IntOrPercent = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else text
+        if fits(value):
+            return value
+        unread[name] = what
+        return default
+
+    seconds = read(TIMEOUT_ANNOTATION, TIMEOUT_SECONDS, _is_timeout, f"number of seconds from 1 to {LONGEST_TIMEOUT}")
+    return _Settings(
+        parallelism=read(PARALLELISM_ANNOTATION, 1, _is_amount, _AMOUNT),
+        timeout=int(seconds),
+        min_updated=read(MIN_UPDATED_ANNOTATION, 0, _is_amount, _AMOUNT),
+        unread=unread,
+    )
+
+
+def _is_timeout(value: IntOrPercent) -> bool:
+    return isinstance(value, int) and 1 <= value <= LONGEST_TIMEOUT
+
+
+def _is_amount(value: IntOrPercent) -> bool:
+    return is_well_formed(value) and scaled(value, 100, round_up=True) <= (100 if isinstance(value, str) else value)
+
+
+def _is_one_wave(daemonset: DaemonSet, desired: int) -> bool:
+    """All nodes are updated at once: nothing is gained."""
+    if daemonset.rolling_update is None:
+        return False
+    budget = budget_of(daemonset, desired)
+    return budget.partition == 0 and max(budget.max_unavailable, budget.max_surge) >= desired
+
+
+def _without_nulls(value: JSON) -> JSON:
+    if isinstance(value, dict):
+        return {key: _without_nulls(one) for key, one in value.items() if one is not None}
+    return [_without_nulls(one) for one in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,201 @@
+"""Images go ahead of a rollout: which ImagePullJobs are made for it, when, and how they end (virtual time)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.beds.api import DAEMONSETS, EVENTS, IMAGE_PULL_JOBS, PODS, Object
+from tests.beds.controller.bed import Bed
+from tests.beds.nodes import Behaviour
+from tests.beds.objects import V1, V2, daemonset
+from tests.beds.pods import node_of
+from tests.beds.simulator.faults import Answer, Rule
+
+JOBS = "imagepulljobs.apps.kruise.io"
+SLOW = Behaviour(pull=60.0)
+
+
+async def jobs(bed: Bed) -> dict[str, Object]:
+    return {one["metadata"]["name"]: one for one in await bed.api.list(IMAGE_PULL_JOBS)}
+
+
+async def made(bed: Bed, count: int = 1) -> list[Object]:
+    """Wait until there are so many jobs, by name."""
+
+    def missing(found: list[Object]) -> str:
+        names = sorted(one["metadata"]["name"] for one in found)
+        return "" if len(names) == count else f"jobs: {names}"
+
+    found = await bed.until(IMAGE_PULL_JOBS, missing, f"{count} jobs")
+    return sorted(found, key=lambda one: str(one["metadata"]["name"]))
+
+
+async def nothing_made(bed: Bed) -> None:
+    await asyncio.sleep(5)  # of virtual time
+    assert bed.journal.of(JOBS, "create") == []
+
+
+async def annotate(bed: Bed, **values: str) -> None:
+    names = {f"apps.kruise.io/image-predownload-{name.replace('_', '-')}": value for name, value in values.items()}
+    await bed.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": names}})
+
+
+async def test_a_new_image_is_pulled_ahead_on_nodes_with_an_old_pod_and_the_job_goes_with_the_rollout(
+    pulls: Bed,
+) -> None:
+    nodes = await pulls.add_nodes(5)
+    await pulls.deploy(daemonset())
+    pulls.nodes.behave("*", SLOW)
+    await pulls.set_image(V2)
+    (job,) = await made(pulls)
+    (revision,) = [one for one in await pulls.revisions() if one["revision"] == 2]
+    assert job["metadata"]["name"] == f"{revision['metadata']['name']}-agent"
+    (owner,) = job["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["controller"]) == ("DaemonSet", "agent", True)
+    spec = job["spec"]
+    assert (spec["image"], spec["parallelism"]) == (V2, 1)
+    assert spec["pullPolicy"] == {"timeoutSeconds": 300, "backoffLimit": 1}
+    assert spec["completionPolicy"] == {"type": "Always", "ttlSecondsAfterFinished": 600}
+    told = await pulls.event("CreatedImagePullJob", V2)
+    assert (told["type"], told["involvedObject"]["kind"]) == ("Normal", "DaemonSet")
+    await pulls.settled()
+    await made(pulls, 0)
+    await pulls.runs_on(*nodes, image=V2)
+
+
+async def test_a_rollout_takes_as_long_as_its_pods_once_images_come_before_them(pulls: Bed) -> None:
+    """Fifty nodes, a minute for each pull: fifty minutes without, and with all pulling at once two."""
+    nodes = await pulls.add_nodes(50)
+    await pulls.deploy(daemonset())
+    await annotate(pulls, parallelism="100%")
+    await pulls.edit({"updateStrategy": {"rollingUpdate": {"paused": True}}})
+    pulls.nodes.behave("*", SLOW)
+    began = pulls.clock()
+    await pulls.set_image(V2)
+    (job,) = await made(pulls)
+    assert job["spec"]["parallelism"] == "100%"
+
+    def missing(found: list[Object]) -> str:
+        return "" if found and (found[0].get("status") or {}).get("succeeded") == 50 else "not everywhere"
+
+    await pulls.until(IMAGE_PULL_JOBS, missing, "the image is on every node")
+    await pulls.edit({"updateStrategy": {"rollingUpdate": {"paused": False}}})
+    await pulls.runs_on(*nodes, image=V2)
+    assert pulls.clock() - began < 120, "a fiftieth would be 60"
+
+
+@pytest.mark.parametrize("rolling", [{"maxUnavailable": "100%"}, {"maxUnavailable": 5}, {"maxSurge": "100%"}])
+async def test_one_wave_gets_no_job(pulls: Bed, rolling: Object) -> None:
+    await pulls.add_nodes(5)
+    await pulls.deploy(daemonset(rolling=rolling))
+    pulls.nodes.behave("*", SLOW)
+    await pulls.set_image(V2)
+    await nothing_made(pulls)
+
+
+async def test_a_first_deployment_gets_none_whatever_its_partition(pulls: Bed) -> None:
+    await pulls.add_nodes(3)
+    await pulls.deploy(daemonset(rolling={"partition": 1}))
+    await nothing_made(pulls)
+
+
+async def test_an_edit_of_anything_but_an_image_gets_none(pulls: Bed) -> None:
+    await pulls.add_nodes(3)
+    await pulls.deploy(daemonset())
+    await pulls.edit({"template": {"metadata": {"annotations": {"a": "b"}}}})
+    await nothing_made(pulls)
+
+
+async def test_on_delete_gets_one_and_is_managed_as_ever(pulls: Bed) -> None:
+    nodes = await pulls.add_nodes(3)
+    await pulls.deploy(daemonset(updateStrategy={"type": "OnDelete"}))
+    await pulls.set_image(V2)
+    await made(pulls)
+    for pod in await pulls.api.list(PODS):
+        if pod["metadata"]["name"].startswith("agent-") and node_of(pod) in nodes and "revision" not in pod:
+            await pulls.api.delete(PODS, pod["metadata"]["name"])
+    await pulls.runs_on(*nodes, image=V2)
+    await made(pulls, 0)
+
+
+async def test_a_rollback_gets_its_own(pulls: Bed) -> None:
+    await pulls.add_nodes(6)
+    await pulls.deploy(daemonset())
+    pulls.nodes.behave("*", Behaviour(pull=30.0, ready=10.0))
+    await pulls.set_image(V2)
+    (first,) = await made(pulls)
+    await pulls.status(updated=4)
+    await pulls.set_image(V1)
+
+    def missing(found: list[Object]) -> str:
+        there = [one["spec"]["image"] for one in found]
+        return "" if there == [V1] else f"jobs for {there}"
+
+    await pulls.until(
+        IMAGE_PULL_JOBS, missing, "the job of the abandoned revision is gone, and one for the rollback there"
+    )
+    assert first["spec"]["image"] == V2
+    await pulls.settled()
+    await made(pulls, 0)
+
+
+async def test_each_image_gets_one_job_init_containers_too(pulls: Bed) -> None:
+    await pulls.add_nodes(4)
+    await pulls.deploy(daemonset())
+    pulls.nodes.behave("*", SLOW)
+    containers = [{"name": name, "image": image} for name, image in (("agent", V2), ("helper", V2), ("old", V1))]
+    init = [{"name": "setup", "image": "setup:v1"}]
+    await pulls.edit({"template": {"spec": {"containers": containers, "initContainers": init}}})
+    assert [one["spec"]["image"] for one in await made(pulls, 2)] == [V2, "setup:v1"]
+
+
+async def test_with_a_threshold_it_comes_once_so_many_updated_pods_are_ready(pulls: Bed) -> None:
+    await pulls.add_nodes(5)
+    await pulls.deploy(daemonset())
+    await annotate(pulls, min_updated_ready_pods="40%")
+    pulls.nodes.behave("*", Behaviour(pull=20.0))
+    await pulls.set_image(V2)
+    await made(pulls)
+    updated = [pod for pod in (await pulls.pods()).values() if pod["spec"]["containers"][0]["image"] == V2]
+    assert len(updated) in (2, 3)
+
+
+async def test_what_cannot_be_read_is_told_and_the_default_is_taken(pulls: Bed) -> None:
+    await pulls.add_nodes(3)
+    await pulls.deploy(daemonset())
+    await annotate(pulls, parallelism="garbage", timeout_seconds="600")
+    pulls.nodes.behave("*", SLOW)
+    await pulls.set_image(V2)
+    (job,) = await made(pulls)
+    assert (job["spec"]["parallelism"], job["spec"]["pullPolicy"]["timeoutSeconds"]) == (1, 600)
+    told = await pulls.event("InvalidAnnotation", "'garbage'")
+    assert told["type"] == "Warning"
+
+
+async def test_a_job_that_is_refused_holds_up_no_rollout_and_is_tried_again(pulls: Bed) -> None:
+    nodes = await pulls.add_nodes(4)
+    await pulls.deploy(daemonset())
+    pulls.nodes.behave("*", Behaviour(pull=10.0))
+    faults = pulls.simulator.link.faults
+    faults.add(Rule(verb="create", resource=JOBS, effect=Answer(500), times=3))
+    await pulls.set_image(V2)
+    await pulls.event("FailedCreateImagePullJob")
+    await made(pulls)
+    await pulls.runs_on(*nodes, image=V2)
+    await made(pulls, 0)
+
+
+async def test_a_job_that_has_done_its_work_is_not_made_again_for_a_rollout_that_takes_long(pulls: Bed) -> None:
+    await pulls.add_nodes(3)
+    await pulls.deploy(daemonset(rolling={"partition": 3}))
+    await pulls.set_image(V2)
+    await made(pulls)
+    await made(pulls, 0)
+    await asyncio.sleep(7200)
+    await pulls.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": {"touched": "yes"}}})
+    await asyncio.sleep(60)
+    assert len(pulls.journal.of(JOBS, "create")) == 1
+    told = [one for one in await pulls.api.list(EVENTS) if one["reason"] == "CreatedImagePullJob"]
+    assert len(told) == 1

@@ -1,0 +1,128 @@
+"""Which ImagePullJobs a rollout wants, case by case."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from controller.api.daemonset import DaemonSet
+from controller.imagepull.wanted import Wanted, body, images_of, notes_on, wanted
+from tests.beds.worlds import ds, pod, revision
+
+NODES = tuple(f"node-{number}" for number in range(4))
+
+
+def asked(daemonset: DaemonSet, *old: str, known: tuple[str, ...] = ("v1", "v2")) -> Wanted | None:
+    revisions = [revision(name, number=number) for number, name in enumerate(known)]
+    updated = [pod(node, "v2") for node in NODES if node not in old]
+    return wanted(daemonset, revisions, [*(pod(node, "v1") for node in old), *updated])
+
+
+def annotated(**values: str) -> DaemonSet:
+    names = {f"apps.kruise.io/image-predownload-{name.replace('_', '-')}": value for name, value in values.items()}
+    return replace(ds(rev="v2"), annotations=names)
+
+
+def images(found: Wanted | None) -> list[str]:
+    assert found is not None
+    return [job.image for job in found.jobs]
+
+
+def test_one_for_each_image_that_nodes_with_an_old_pod_do_not_have() -> None:
+    assert len(images(asked(ds(rev="v2"), "node-0"))) == 1
+    assert images(asked(ds(rev="v2"))) == [], "no old pod"
+
+
+def test_nothing_is_known_before_the_current_revision_is_stored() -> None:
+    assert asked(ds(rev="v2"), "node-0", known=("v1",)) is None
+
+
+def test_an_old_revision_that_is_not_stored_may_have_had_any_image() -> None:
+    assert len(images(asked(ds(rev="v2"), "node-0", known=("v2",)))) == 1
+
+
+@pytest.mark.parametrize(
+    ("rolling", "jobs"),
+    [
+        ({}, 1),
+        ({"max_unavailable": 4}, 0),
+        ({"max_unavailable": "100%"}, 0),
+        ({"max_unavailable": 3}, 1),
+        ({"max_unavailable": 4, "partition": 1}, 1),
+        ({"max_surge": "100%"}, 0),
+        ({"paused": True}, 1),
+        ({"on_delete": True, "max_unavailable": 4}, 1),
+    ],
+)
+def test_one_wave_wants_none(rolling: dict[str, Any], jobs: int) -> None:
+    assert len(images(asked(ds(rev="v2", **rolling), *NODES))) == jobs
+
+
+def test_it_waits_for_as_many_updated_pods_as_are_asked_for() -> None:
+    for threshold, waits in (("1", False), ("2", True), ("25%", False), ("26%", True)):
+        found = asked(annotated(min_updated_ready_pods=threshold), *NODES[:3])
+        assert found is not None
+        assert found.waits is waits, threshold
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "wanted"),
+    [
+        ("parallelism", "3", 3),
+        ("parallelism", "30%", "30%"),
+        ("parallelism", "0", 0),
+        ("parallelism", "garbage", 1),
+        ("parallelism", "-1", 1),
+        ("parallelism", "200%", 1),
+        ("parallelism", "1" * 5000, 1),
+        ("timeout_seconds", "600", 600),
+        ("timeout_seconds", "0", 300),
+        ("timeout_seconds", "10%", 300),
+        ("timeout_seconds", "ten", 300),
+    ],
+)
+def test_annotations_that_cannot_be_read_are_told_and_the_default_is_taken(
+    name: str, text: str, wanted: int | str
+) -> None:
+    daemonset = annotated(**{name: text})
+    found = asked(daemonset, "node-0")
+    assert found is not None
+    spec: Any = body(daemonset, found.revision, found.jobs[0])["spec"]
+    assert (spec["parallelism"] if name == "parallelism" else spec["pullPolicy"]["timeoutSeconds"]) == wanted
+    notes = notes_on(daemonset)
+    assert bool(notes) == (str(wanted) != text)
+    assert all(note.warning and len(note.message) < 500 for note in notes)
+
+
+def test_the_job_means_the_nodes_of_old_pods_and_takes_what_it_needs_of_the_template() -> None:
+    spec = {"imagePullSecrets": [{"name": "key"}], "containers": [{"name": "a", "image": "b"}]}
+    daemonset = ds(rev="v2")
+    template = {"metadata": {"annotations": {"x": "y"}}, "spec": spec}
+    daemonset = replace(daemonset, spec=replace(daemonset.spec, template=template))
+    found = asked(ds(rev="v2"), "node-0")
+    assert found is not None
+    made: Any = body(daemonset, found.revision, found.jobs[0])["spec"]
+    assert made["pullSecrets"] == ["key"]
+    assert made["sandboxConfig"] == {"annotations": {"x": "y"}}, "no labels: budgets and services would select them"
+    hash_ = {"key": "controller-revision-hash", "operator": "NotIn", "values": ["v2"]}
+    assert made["podSelector"] == {"matchLabels": {"app": "demo"}, "matchExpressions": [hash_]}
+
+
+def test_names_fit_whatever_the_daemonset_is_called() -> None:
+    long = revision("v2")
+    long = replace(long, name="x" * 253)
+    old = [pod("node-0", "v1"), pod("node-1", "v1")]
+    found = wanted(ds(rev="v2"), [long], old)
+    assert found is not None
+    assert all(len(job.name) <= 253 for job in found.jobs)
+
+
+def test_init_containers_have_images_too_and_what_is_no_container_has_none() -> None:
+    init: Any = {"name": "i", "image": "setup"}
+    template: Any = {
+        "spec": {"initContainers": [init, 7], "containers": [{"name": "a"}, {"name": "b", "image": "c"}]}
+    }
+    assert images_of(template) == {"i": "setup", "b": "c"}
+    assert images_of({}) == {}
