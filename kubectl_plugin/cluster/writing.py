@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from controller.api import patch
 from controller.api.base import JSONObject
+from controller.api.daemonset import DaemonSetStatus
 from controller.api.meta import ObjectMeta
 from controller.kube.errors import AlreadyExists, Conflict
 from controller.kube.kinds import DAEMONSETS
@@ -22,6 +23,7 @@ from kubectl_plugin.report.last_action import Action
 from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import world_of
+from kubectl_plugin.report.values import new_nodes
 
 Judge: TypeAlias = Callable[[], Awaitable[None]]
 """Looks again whether something may be written still. Raises CommandError where it may not."""
@@ -105,7 +107,8 @@ async def _what_is_new(invocation: Invocation, before: Snapshot, document: JSONO
     old, new = before.daemonset.rolling_update, after.daemonset.rolling_update
     if old is not None and new is not None:
         if old.partition != new.partition:
-            return f"partition {new.partition or 0}"
+            status, asked = after.daemonset.status or DaemonSetStatus(), new.partition or 0
+            return f"partition {asked}, {new_nodes(asked, status.desired_number_scheduled)}"
         if old.paused != new.paused:
             return "paused" if new.paused else "not paused"
     return f"generation {after.daemonset.generation}"

@@ -24,16 +24,13 @@ from kubectl_plugin.report.snapshot import Snapshot
 LAST_APPLIED = ("metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration")
 """kubectl's note of the manifest: by it the next apply knows what is no longer written there."""
 _TEMPLATE = ("spec", "template")
-_PARTITION = (*ROLLING, "partition")
 _WRITTEN = (("metadata", "labels"), ("metadata", "annotations"), ("spec",))
 
 
 def held(document: JSONObject, hold_at: IntOrPercent) -> JSONObject:
     """With this partition; OnDelete needs none and gets none."""
-    draft = Draft(document)
-    if found(document, "spec", "updateStrategy", "type") != "OnDelete":
-        draft.set(hold_at, *_PARTITION)
-    return draft.document
+    on_delete = found(document, "spec", "updateStrategy", "type") == "OnDelete"
+    return document if on_delete else _with(document, hold_at, *ROLLING, "partition")
 
 
 def apply(

@@ -15,6 +15,7 @@ from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.steps import steps_of
 from kubectl_plugin.report.survey import survey
+from kubectl_plugin.report.values import new_nodes
 
 _UNKNOWN = 1
 
@@ -23,7 +24,8 @@ def set_partition(snapshot: Snapshot, value: IntOrPercent) -> Edit:
     """Raises CommandError (6) for OnDelete."""
     present = settings_of(snapshot, "set the partition of").partition or 0
     if value == present:
-        return Edit(result=f"already at partition {value}", operations=())
+        words = str(value) if (desired := desired_of(snapshot)) is None else f"{value} ({new_nodes(value, desired)})"
+        return Edit(result=f"already at partition {words}", operations=())
     draft = Draft(snapshot.document)
     draft.set(value, *ROLLING, "partition")
     before, after = board_after(snapshot), board_after(snapshot, draft.operations)
@@ -104,7 +106,7 @@ def _told(snapshot: Snapshot, before: Board, after: Board) -> tuple[tuple[str, .
     if updated == desired:
         return (f"all {desired} nodes run {revision}; the next one may go to {quota} of them",), ()
     if updated > quota and quota < before.quota:
-        return (), (_raised(snapshot, updated, revision),)
+        return (f"no more than {quota} of {desired} nodes may",), (_raised(snapshot, updated, revision),)
     if updated > quota:
         return (f"{updated} of {desired} nodes run {revision} already, and no more may",), ()
     could = {slot.node for slot in before.target}

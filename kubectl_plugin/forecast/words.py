@@ -13,6 +13,7 @@ from kubectl_plugin.forecast.forecast import Wave
 from kubectl_plugin.forecast.report import RolloutPlan
 from kubectl_plugin.forecast.warnings import counted, some
 from kubectl_plugin.report.node_row import NodeRow
+from kubectl_plugin.report.values import new_nodes
 
 
 class Signs(Value):
@@ -50,8 +51,8 @@ class PlanWords:
             yield "OnDelete"
             return
         if rolling.partition is not None:
-            share = f" (= {budget.partition})" if isinstance(rolling.partition, str) else ""
-            yield f"partition {rolling.partition}{share}"
+            new = f" ({new_nodes(rolling.partition, budget.desired)})" if self._found.start.older else ""
+            yield f"partition {rolling.partition}{new}"
         name, value, asked = "maxUnavailable", budget.max_unavailable, rolling.max_unavailable
         if self._found.start.surging:
             name, value, asked = "maxSurge", budget.max_surge, rolling.max_surge

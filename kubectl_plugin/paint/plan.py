@@ -15,6 +15,7 @@ from kubectl_plugin.forecast.report import Check, Result, RolloutPlan
 from kubectl_plugin.forecast.words import ASCII_SIGNS, PlanWords, Signs
 from kubectl_plugin.paint.style import BAD, DIM, LABEL
 from kubectl_plugin.paint.table import clean, cut
+from kubectl_plugin.report.values import new_nodes
 
 LABELS: Final = 11
 """Columns of the words on the left."""
@@ -109,7 +110,8 @@ class PlanBlock:
 
     def _later(self) -> Iterator[Text]:
         for place, step in enumerate(self._plan.later):
-            head = f"step {step.step}  partition {step.partition}   "
+            desired = self._plan.forecast.start.budget.desired
+            head = f"step {step.step}  partition {step.partition} ({new_nodes(step.partition, desired)})   "
             yield self._row("later" if place == 0 else "", head + self._grouped(step, LABELS + len(head)))
 
     def _grouped(self, step: Later, used: int) -> str:

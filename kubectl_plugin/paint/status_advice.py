@@ -51,7 +51,8 @@ def _held(sight: Sight) -> Iterator[Text]:
         return
     command = sight.command("promote") if release.is_step else sight.command("set-partition", str(release.after))
     after = f"{release.keeps} ({release.after})" if isinstance(release.after, str) else f"{release.keeps}"
-    change = f"partition {release.before} → {after}: {named(release.nodes)}"
+    more = f"{len(release.nodes)} more node{'s' * (len(release.nodes) != 1)}"
+    change = f"partition {release.before} → {after}: {more}, {named(release.nodes)}"
     together = line("Next", f"{command}   {change}")
     if together.cell_len <= sight.width:
         yield together

@@ -24,20 +24,6 @@ class _Manager(Value):
     """Where the change should be made as well."""
 
 
-def manager_of(
-    labels: Mapping[str, str],
-    annotations: Mapping[str, str],
-    owners: Iterable[OwnerReference],
-    managed_fields: JSON,
-) -> str | None:
-    """Who manages the object, such as `Flux Kustomization "agents"`; None when nobody does as far as it tells.
-
-    `managed_fields` is `metadata.managedFields` as the server sent it, or None.
-    """
-    manager = _manager(labels, annotations, owners, managed_fields)
-    return manager.text if manager is not None else None
-
-
 def caution_of(
     name: str,
     labels: Mapping[str, str],
@@ -45,7 +31,9 @@ def caution_of(
     owners: Iterable[OwnerReference],
     managed_fields: JSON,
 ) -> str | None:
-    """The same as a sentence about the object `name`: what may happen to a change, and where else to make it."""
+    """Who manages the object `name`, what that may do to a change, and where else to make it; None when nobody does
+    as far as it tells. `managed_fields` is `metadata.managedFields` as the server sent it, or None.
+    """
     manager = _manager(labels, annotations, owners, managed_fields)
     if manager is None:
         return None

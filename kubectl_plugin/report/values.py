@@ -27,3 +27,9 @@ def int_or_percent(text: str, what: str) -> IntOrPercent:
     raise CommandError(
         f'invalid {what} "{text}": use a number (0 or more) or a percentage from 0% to 100%', exit_code=ExitCode.USAGE
     )
+
+
+def new_nodes(partition: IntOrPercent, desired: int) -> str:
+    """`8 of 24 new`: beside a partition, which counts old pods, though people mean the others."""
+    new = max(desired - number.scaled(partition, desired, round_up=False), 0)
+    return f"{new} of {desired} new"

@@ -77,6 +77,31 @@ async def test_the_answers_of_a_load_balancer_do_not_end_a_watch_and_the_deletio
     assert (code, "daemonset.apps.kruise.io/agent was deleted" in err) == (1, True), err
 
 
+@pytest.mark.parametrize(
+    ("words", "fails", "expected"),
+    [
+        (("status", "agent"), 0, 0),
+        (("status", "gone"), 0, 1),
+        (("status", "agent", "-w"), 500, 1),
+        (("status", "agent", "--nonsense"), 0, 2),
+        (("status", "agent", "-w", "--timeout=2s"), 0, 3),
+        (("set-partition", "agent", "1", "--wait", "--timeout=2s"), 0, 3),
+        (("set-partition", "agent", "1"), 500, 1),
+        (("restart", "agent"), 0, 6),
+        (("diff", "agent", "-f", "-", "--exit-code"), 0, 1),
+        (("plan", "agent", "--partition", "1", "--exit-code"), 0, 0),
+    ],
+    ids=lambda one: " ".join(one) if isinstance(one, tuple) else str(one),
+)
+async def test_the_exit_codes_of_the_simulator_are_those_of_the_real_server(
+    bed: Bed, words: tuple[str, ...], fails: int, expected: int
+) -> None:
+    """No controller acts on `agent`, and no node is there."""
+    bed.wire.faults += [Fault("* */daemonsets/*", fails, PAGE)] if fails else []
+    code, _, err = await bed.run(*words)
+    assert code == expected, err
+
+
 @pytest.mark.parametrize("hangs", ["GET */daemonsets/agent", "GET */pods[?]*", "GET */nodes[?]*"])
 async def test_a_timeout_ends_what_hangs_for_ever(bed: Bed, hangs: str) -> None:
     bed.wire.faults += [Fault(hangs)]

@@ -74,7 +74,7 @@ IMAGE = {"containers": [{"name": "agent", "image": "registry.example.com/agent:1
     ("spec", "now"),
     [
         ({"template": {"spec": IMAGE}}, "revision 2, image agent:1.9.1"),
-        ({"updateStrategy": {"rollingUpdate": {"partition": 3}}}, "partition 3"),
+        ({"updateStrategy": {"rollingUpdate": {"partition": 3}}}, "partition 3, 1 of 4 new"),
         ({"updateStrategy": {"rollingUpdate": {"paused": True}}}, "paused"),
         ({"minReadySeconds": 7}, "generation 2"),
     ],

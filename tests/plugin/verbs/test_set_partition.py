@@ -101,7 +101,7 @@ def test_a_value_and_update_are_one_too_many(scene: Scene) -> None:
 
 def test_the_value_that_it_has_is_no_change(scene: Scene) -> None:
     ran = acted(scene, "set-partition", "2")
-    assert ran == Ran(0, "daemonset.apps.kruise.io/node-agent already at partition 2\n", "")
+    assert ran == Ran(0, "daemonset.apps.kruise.io/node-agent already at partition 2 (2 of 4 new)\n", "")
     assert patches(scene) == []
 
 
@@ -145,7 +145,7 @@ def test_message_7_raised_it_takes_nothing_back() -> None:
     with held() as scene:
         assert acted(scene, "set-partition", "20") == Ran(
             0,
-            f"{RESULT} 16 -> 20\n",
+            f"{RESULT} 16 -> 20\n  no more than 4 of 24 nodes may\n",
             "warning: 8 nodes already run revision 7; raising the partition does not move them back\n"
             "  hint: kubectl kruise-ds rollback node-agent -n observability\n",
         )

@@ -32,7 +32,7 @@ def test_it_needs_no_parents(strategy: JSONObject | None) -> None:
 
 @pytest.mark.parametrize("strategy", NO_PARENTS)
 def test_0_is_what_it_is_without_one(strategy: JSONObject | None) -> None:
-    assert set_partition(seen(live(strategy)), 0) == Edit(result="already at partition 0", operations=())
+    assert set_partition(seen(live(strategy)), 0) == Edit(result="already at partition 0 (4 of 4 new)", operations=())
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_with_every_node_updated_it_is_for_the_next_one() -> None:
 )
 def test_message_7_raised_it_takes_nothing_back(value: int, pods: tuple[object, ...], text: str) -> None:
     edit = set_partition(seen(live(rolling(partition=2)), pods=pods), value)  # type: ignore[arg-type]
-    assert edit.details == ()
+    assert edit.details == (f"no more than {4 - value} of 4 nodes may",)
     assert edit.warnings == (Caution(text=text, hints=("kubectl kruise-ds rollback demo -n default",)),)
 
 

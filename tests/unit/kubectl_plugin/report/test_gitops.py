@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controller.api.meta import OwnerReference
-from kubectl_plugin.report.gitops import caution_about, caution_of, manager_of
+from kubectl_plugin.report.gitops import caution_about, caution_of
 
 ARGO_WROTE = [{"manager": "kubectl-edit"}, {"manager": "argocd-controller", "operation": "Apply"}]
 OPERATOR = OwnerReference(api_version="demo.io/v1", kind="Agent", name="edge", uid="1", controller=True)
@@ -63,7 +63,9 @@ def test_the_tool_that_manages_it_is_named(
     managed_fields: Any,
     manager: str,
 ) -> None:
-    assert manager_of(labels, annotations, owners, managed_fields) == manager
+    sentence = caution_of("node-agent", labels, annotations, owners, managed_fields)
+    assert sentence is not None
+    assert sentence.startswith(f"node-agent is managed by {manager} (")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +80,6 @@ def test_the_tool_that_manages_it_is_named(
 def test_nobody_is_named_where_nothing_tells(
     labels: dict[str, str], annotations: dict[str, str], managed_fields: Any
 ) -> None:
-    assert manager_of(labels, annotations, (), managed_fields) is None
     assert caution_of("node-agent", labels, annotations, (), managed_fields) is None
 
 
