@@ -15,6 +15,7 @@ from tests.beds.installed.process import Controller, running
 from tests.beds.manifests import MANIFESTS
 from tests.beds.oci import image, layer
 from tests.beds.real_node import Manners
+from tests.beds.real_node.patience import LONG
 from tests.beds.real_node.workloads import agent_pod
 from tests.real_node.conftest import ACCOUNT
 from tests.real_node.place import Cluster, Place, ours
@@ -50,8 +51,8 @@ async def pulled(place: Place, name: str, **spec: Any) -> Object:
         return bool(found) and "completionTime" in (found[0].get("status") or {})
 
     query = {"fieldSelector": f"metadata.name={made['metadata']['name']}"}
-    (found,) = await place.api.wait_for(IMAGE_PULL_JOBS, is_over, "the job is over", seconds=120, **query)
-    await place.api.wait_for(PODS, lambda pods: not pods, "no puller is left", seconds=60)
+    (found,) = await place.api.wait_for(IMAGE_PULL_JOBS, is_over, "the job is over", seconds=LONG, **query)
+    await place.api.wait_for(PODS, lambda pods: not pods, "no puller is left", seconds=LONG)
     status: Object = found["status"]
     return status
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.beds.kubelet_cases import ALIAS, CASES, CRASHING, SAME
+from tests.beds.real_node.patience import LONG
 from tests.beds.watched_pod import watching
 from tests.real_node.place import Place
 
@@ -26,5 +27,5 @@ def images(place: Place) -> None:
 @pytest.mark.usefixtures("images")
 @pytest.mark.parametrize("case", CASES)
 async def test_the_real_kubelet_does_it(place: Place, case: str) -> None:
-    async with watching(place.api, CASES[case].pod(NODE), 90.0) as pod:
+    async with watching(place.api, CASES[case].pod(NODE), LONG) as pod:
         await CASES[case].play(pod)
