@@ -34,6 +34,8 @@ CONTAINER_BARRIER: Final = "KRUISE_CONTAINER_BARRIER"
 RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
 """In the annotations of a pod template: that its pods were to be restarted, and when; as `kubectl rollout restart`
 writes it."""
+RESIZE_GATE: Final = "InPlaceWorkloadVerticalScaling"
+"""Feature gate: cpu and memory are changed in place."""
 IN_PLACE_GRACE_ANNOTATION: Final = "kruise-ds/in-place-grace-seconds"
 """On a DaemonSet: seconds between "not ready" and the change of a pod in place, for its traffic to go elsewhere."""
 LONGEST_IN_PLACE_GRACE: Final = 3600

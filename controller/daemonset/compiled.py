@@ -8,7 +8,7 @@ from controller.api.daemonset import DaemonSet
 from controller.api.revision import Revision
 from controller.planner.eligibility import Rules
 from controller.planner.fallback import placements_of
-from controller.planner.in_place.change import Change, NotPossible, change_between
+from controller.planner.in_place.change import Change, NotPossible, changes_to
 from controller.planner.manifest import Mold
 from controller.planner.validation import compiled
 from controller.settings import DEFAULT_GATES, Gates
@@ -37,16 +37,9 @@ class Compiled:
     ) -> Mapping[str, Change | NotPossible]:
         """Hash of each other stored revision to what an update in place of its pods changes; empty where nobody asked
         for that."""
-        if not daemonset.in_place:
-            return {}
-        older = {one.hash: one for one in revisions if one.identity != daemonset.identity}
         if self._resizable != resizable:
             self._resizable, self._changes = resizable, {}
-        self._changes = {
-            hash_: self._changes.get(hash_)
-            or change_between(one.template, daemonset.spec.template, resizable=resizable)
-            for hash_, one in older.items()
-        }
+        self._changes = changes_to(daemonset, revisions, resizable=resizable, known=self._changes)
         return self._changes
 
     def mold(self, daemonset: DaemonSet, revision: Revision) -> Mold:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from controller.api import container, pod, revision
 from controller.api.base import View
+from controller.api.in_place import state_of
 from controller.api.meta import ObjectMeta, epoch
 from controller.kube.resource import Resource
 from kubectl_plugin.report.snapshot import Container, PodDetail, RevisionDetail
@@ -44,6 +45,7 @@ def _pod_detail(view: PodDetailView) -> PodDetail | None:
     record = pod.project(pod.PodView(metadata=view.metadata, spec=view.spec, status=status))
     if record is None:
         return None
+    state = state_of(view.metadata.annotations)
     refused = (one for one in status.conditions or () if one.type == "PodScheduled" and one.status == "False")
     return PodDetail(
         pod=record,
@@ -52,7 +54,13 @@ def _pod_detail(view: PodDetailView) -> PodDetail | None:
         reason=status.reason,
         message=status.message,
         unschedulable=next((one.message or one.reason for one in refused), ""),
+        updated=epoch(state.update_timestamp) if state is not None else None,
+        replaced=_replaced(status.container_statuses, state.replaced) if state is not None else frozenset(),
     )
+
+
+def _replaced(statuses: Iterable[_ContainerStatus] | None, ended: Collection[str]) -> frozenset[str]:
+    return frozenset(one.name for one in statuses or () if one.container_id in ended)
 
 
 def _containers(statuses: Iterable[_ContainerStatus] | None) -> Iterable[Container]:

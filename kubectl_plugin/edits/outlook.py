@@ -13,6 +13,7 @@ from controller.planner.board import Board, lay_out
 from controller.planner.obstacles import Obstacle
 from kubectl_plugin.edits.applying import applied
 from kubectl_plugin.edits.edit import Caution
+from kubectl_plugin.report.in_place import ways_of
 from kubectl_plugin.report.moves import Moves, moves_of
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import world_of
@@ -90,9 +91,8 @@ def _held(board: Board, moves: Moves) -> Iterator[str]:
 
 
 def _how(board: Board, moves: Moves) -> Iterator[str]:
-    rolling = board.rolling_update
-    if rolling is not None and rolling.rolling_update_type == "InPlaceIfPossible" and moves.moving:
-        yield "not in place: this version of the controller re-creates pods"
+    if moves.moving:
+        yield from ways_of(board).words()
 
 
 def cautions(snapshot: Snapshot, *others: Caution | None) -> tuple[Caution, ...]:

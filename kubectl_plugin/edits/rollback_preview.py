@@ -14,6 +14,7 @@ from kubectl_plugin.durations import short as short_time
 from kubectl_plugin.edits.edit import Caution, Edit
 from kubectl_plugin.edits.outlook import board_after
 from kubectl_plugin.edits.rollback import Wish, choice_explained, forward, roll_back
+from kubectl_plugin.report.in_place import ways_of
 from kubectl_plugin.report.moves import Moves, moves_of
 from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
@@ -52,6 +53,7 @@ def preview(snapshot: Snapshot, target: RevisionDetail, wish: Wish, edit: Edit, 
     moves, after = moves_of(board), board.world.daemonset
     rows = (
         *_paths(moves, forward(snapshot, target)),
+        *(("how", words) for words in ways_of(board).words() if moves.moving),
         *_settings(snapshot, target, wish, after, moves),
         *_held(moves, after),
         *_choice(snapshot, target, wish),
@@ -115,8 +117,7 @@ def _order(moves: Moves) -> str:
         parts.append(_in_waves(moves.waves))
     elif moves.later:
         parts.append(f"{_listed(moves.later)} once {_listed(moves.spent_by)} can do without the budget")
-    how = "surge" if moves.surging else "re-create"
-    return f": {', then '.join(parts)}{_FAST * 5}{how}" if parts else ""
+    return f": {', then '.join(parts)}{_FAST * 5}{moves.how}".rstrip(_FAST) if parts else ""
 
 
 def _in_waves(waves: Sequence[Sequence[str]]) -> str:

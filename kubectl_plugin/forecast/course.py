@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from controller.api.base import JSON, JSONObject
 from controller.api.daemonset import DaemonSetStatus, LifecycleHook
+from controller.api.in_place import Resize
 from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.wellknown import HASH_LABEL, LIFECYCLE_STATE_LABEL, TAINT_NOT_READY, TAINT_UNREACHABLE
@@ -61,7 +62,8 @@ def carried_out(world: World, decided: Plan) -> World:
 
 
 def come_to_pass(world: World, hopeless: Hopeless, pace: float) -> tuple[World, tuple[str, ...]] | None:
-    """What is waited for: pods get ready when they are `pace` seconds old, dying ones go, lost ones are collected.
+    """What is waited for: pods get ready `pace` seconds after they were made, or restarted in place, which counts as
+    their birth here; dying ones go, lost ones are collected.
 
     Also the nodes whose pods got ready, by name, descending. None when nothing is waited for.
     """
@@ -84,7 +86,7 @@ def come_to_pass(world: World, hopeless: Hopeless, pace: float) -> tuple[World, 
             pods.append(_let_go(pod, hook))
             released = True
         elif pod.node in hearing and _may_get_ready(pod, hopeless):
-            pods.append(replace(pod, bound=True, phase="Running", ready=True, ready_since=now))
+            pods.append(replace(_settled(pod), bound=True, phase="Running", ready=True, ready_since=now))
             ready.append(pod.node)
         else:
             pods.append(pod)
@@ -100,7 +102,15 @@ def is_not_ready(node: Node) -> bool:
 
 
 def _may_get_ready(pod: Pod, hopeless: Hopeless) -> bool:
-    return not (pod.dying or pod.ended or pod.ready or (pod.node, pod.hash) in hopeless)
+    if pod.dying or pod.ended or (pod.node, pod.hash) in hopeless:
+        return False
+    underway = pod.underway
+    return not pod.ready if underway is None else underway.resize is not Resize.REFUSED
+
+
+def _settled(pod: Pod) -> Pod:
+    """With its readiness gates open, and no update in place underway."""
+    return replace(pod, gates=tuple(replace(gate, open=True, draining=False) for gate in pod.gates), underway=None)
 
 
 def _let_go(pod: Pod, hook: LifecycleHook) -> Pod:
@@ -174,13 +184,14 @@ class _Hand:
 
     def _carry_out_in_place(self, action: UpdateInPlace | DrainPod | ContinueInPlace | ResizePod | OpenGates) -> None:
         pod = self._pods[action.pod.uid]
-        gates = tuple(replace(gate, open=True, draining=False) for gate in pod.gates)
-        pod = replace(pod, gates=gates, underway=None)
+        pod = _settled(pod)
+        if isinstance(action, DrainPod):
+            pod = replace(pod, ready=False, ready_since=None)
         if isinstance(action, UpdateInPlace):
             labels = {key: value for key, value in action.change.labels.items() if value is not None}
             pod = replace(pod, labels={**pod.labels, **labels, HASH_LABEL: action.revision.hash})
             if action.change.restarts:
-                pod = replace(pod, ready=False, ready_since=None)
+                pod = replace(pod, ready=False, ready_since=None, created=self._world.now)
         self._pods[pod.uid] = pod
 
     def _carry_out_on_history(

@@ -41,6 +41,7 @@ def document_of(plan: RolloutPlan) -> JSONObject:
             "desired": found.end.budget.desired,
         },
         "effect": {
+            "inPlace": plan.updated_in_place,
             "recreated": plan.recreated,
             "surged": plan.surged,
             "beside": plan.beside,
@@ -84,6 +85,7 @@ def _wave(number: int, wave: Wave) -> dict[str, Any]:
                 "node": move.node,
                 "how": move.how.value,
                 "why": move.why,
+                "detail": move.detail or None,
                 "pod": move.pod or None,
                 "revision": move.revision,
             }

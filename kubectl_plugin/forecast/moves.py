@@ -8,9 +8,12 @@ from enum import StrEnum
 from msgspec.structs import replace
 
 from controller.api.base import Value
-from controller.planner.actions import Action, CreatePod, DeletePod, PrepareDelete, Why
+from controller.planner.actions import Action, CreatePod, DeletePod, DrainPod, PrepareDelete, UpdateInPlace, Why
 from controller.planner.board import Board
+from controller.planner.in_place.change import Change, NotPossible
 from controller.planner.slot import Slot
+from controller.planner.stops import change_of
+from kubectl_plugin.report.in_place import what_it_restarts
 
 
 class How(StrEnum):
@@ -18,6 +21,8 @@ class How(StrEnum):
 
     RECREATE = "re-create"
     """Deleted, and another one created."""
+    IN_PLACE = "in place"
+    """It stays, and only what differs is changed in it."""
     SURGE = "surge"
     """A new one is created beside the old one, which goes once the new one is available."""
     CREATE = "create"
@@ -42,6 +47,8 @@ class Move(Value):
     """Number of the new pod's revision; None where no pod is created."""
     pod: str
     """Name of the pod that goes; empty where none does."""
+    detail: str = ""
+    """What an update in place restarts; or where one was asked for, why the pod is re-created instead."""
 
     @property
     def urgent(self) -> bool:
@@ -51,17 +58,21 @@ class Move(Value):
 
 def moves_of(board: Board, actions: Iterable[Action]) -> Iterator[Move]:
     """What these actions, planned for this board, mean node by node; those on history mean nothing."""
-    concerned = [action for action in actions if isinstance(action, CreatePod | DeletePod | PrepareDelete)]
+    kinds = CreatePod | DeletePod | PrepareDelete | UpdateInPlace | DrainPod
+    concerned = [action for action in actions if isinstance(action, kinds)]
     if not concerned:
         return
     slots = {slot.node: slot for slot in board.slots}
     names = {pod.uid: pod.name for pod in board.world.pods}
     for action in concerned:
         slot = slots.get(action.node)
-        if isinstance(action, DeletePod | PrepareDelete):
-            yield _deletion(action, slot, names[action.pod.uid])
-        else:
-            yield _creation(action, slot)
+        match action:
+            case DeletePod() | PrepareDelete():
+                yield _deletion(board, action, slot, names[action.pod.uid])
+            case CreatePod():
+                yield _creation(action, slot)
+            case UpdateInPlace() | DrainPod():
+                yield _in_place(board, action, slot)
 
 
 def together(moves: Iterable[Move]) -> tuple[Move, ...]:
@@ -78,15 +89,34 @@ def _both(first: Move, second: Move) -> Move:
     pod = first.pod or second.pod
     surge = How.SURGE in (first.how, second.how)
     how = How.SURGE if surge else How.RECREATE if revision is not None and pod else first.how
-    return replace(first, how=how, revision=revision, pod=pod)
+    return replace(first, how=how, revision=revision, pod=pod, detail=first.detail or second.detail)
 
 
-def _deletion(action: DeletePod | PrepareDelete, slot: Slot | None, pod: str) -> Move:
+def _in_place(board: Board, action: UpdateInPlace | DrainPod, slot: Slot | None) -> Move:
+    old = slot.old if slot is not None else None
+    change = change_of(board, old) if old is not None else None
+    detail = what_it_restarts(change) if isinstance(change, Change) else ""
+    why = "" if slot is None or slot.old_available else AT_ONCE
+    number = board.revision.number
+    return Move(node=action.node, how=How.IN_PLACE, why=why, revision=number, pod="", detail=detail)
+
+
+def _deletion(board: Board, action: DeletePod | PrepareDelete, slot: Slot | None, pod: str) -> Move:
     why = str(action.why)
+    detail = ""
     if action.why is Why.OUTDATED:
         why = "" if slot is None or slot.old_available or (slot.old is not None and slot.old.held) else AT_ONCE
+        if (
+            isinstance(action, DeletePod)
+            and action.hindrance is not None
+            and slot is not None
+            and slot.old is not None
+        ):
+            change = change_of(board, slot.old)
+            detail = change.why if isinstance(change, NotPossible) else ""
     how = How.FINISH if action.why is Why.SURGED else How.REMOVE
-    return Move(node=action.node, how=how, why="" if how is How.FINISH else why, revision=None, pod=pod)
+    why = "" if how is How.FINISH else why
+    return Move(node=action.node, how=how, why=why, revision=None, pod=pod, detail=detail)
 
 
 def _creation(action: CreatePod, slot: Slot | None) -> Move:

@@ -15,7 +15,7 @@ _LAST: Final = 5
 
 class Pace(Value):
     seconds: float
-    """From a pod's creation until it is ready: the median."""
+    """From a pod's creation, or its update in place, until it is ready: the median."""
     nodes: int
     """How many pods it is taken from."""
 
@@ -23,10 +23,19 @@ class Pace(Value):
 def pace_of(pods: Iterable[PodDetail], revision_hash: str) -> Pace | None:
     """From the newest pods of that revision, or of any where it has none that is ready; None without any.
 
-    A pod whose containers were started again says when it became ready the last time, so it is not asked.
+    A pod whose containers were started again says when it became ready the last time, so it is not asked; one that
+    was updated in place says how long that took.
     """
-    told = [one for one in pods if one.pod.ready and one.pod.ready_since is not None and not one.restarts]
+    told = [one for one in pods if one.pod.ready and one.pod.ready_since is not None and _tells(one)]
     chosen = [one for one in told if one.pod.hash == revision_hash] or told
-    newest = sorted(chosen, key=lambda one: one.pod.created, reverse=True)[:_LAST]
-    lengths = [max((one.pod.ready_since or 0.0) - one.pod.created, 0.0) for one in newest]
+    newest = sorted(chosen, key=_began, reverse=True)[:_LAST]
+    lengths = [max((one.pod.ready_since or 0.0) - _began(one), 0.0) for one in newest]
     return Pace(seconds=median(lengths), nodes=len(lengths)) if lengths else None
+
+
+def _tells(one: PodDetail) -> bool:
+    return one.updated is not None or not one.restarts
+
+
+def _began(one: PodDetail) -> float:
+    return one.pod.created if one.updated is None else one.updated

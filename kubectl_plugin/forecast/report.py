@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
+from functools import cached_property
 from typing import Final
 
 from msgspec.structs import replace
@@ -25,6 +26,7 @@ from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.pace import Pace, pace_of
 from kubectl_plugin.forecast.ports import portless_in
 from kubectl_plugin.forecast.warnings import Concern, warnings_of
+from kubectl_plugin.report.in_place import Ways, ways_of
 from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import Survey, survey, world_of
@@ -61,7 +63,7 @@ class Answer(Value):
     """Its words, or why it was not asked."""
 
 
-class RolloutPlan(Value, gc=True):
+class RolloutPlan(Value, dict=True, gc=True):
     survey: Survey
     """Of the DaemonSet as it is planned for."""
     forecast: Forecast
@@ -94,7 +96,25 @@ class RolloutPlan(Value, gc=True):
     @property
     def recreated(self) -> int:
         """Nodes whose pod goes before another one comes; those that were not worked out too."""
-        return self._moves(How.RECREATE) + (0 if self.forecast.start.surging else len(self.forecast.rest))
+        rest = 0 if self.forecast.start.surging else len(self.forecast.rest) - self._rest.in_place
+        return self._moves(How.RECREATE) + rest
+
+    @property
+    def updated_in_place(self) -> int:
+        """Nodes whose pod stays and is changed; those that were not worked out too."""
+        return self._moves(How.IN_PLACE) + self._rest.in_place
+
+    def details(self, how: How) -> tuple[str, ...]:
+        """What is restarted in place, or why pods are re-created; each once, in the order of the nodes."""
+        moves = [move.detail for wave in self.forecast.waves for move in wave.moves if move.how is how]
+        rest = self._rest.details if how is How.IN_PLACE else self._rest.hindrances if how is How.RECREATE else ()
+        return tuple(dict.fromkeys(filter(None, (*moves, *rest))))
+
+    @cached_property
+    def _rest(self) -> Ways:
+        """Of the nodes that were not worked out."""
+        rest = set(self.forecast.rest)
+        return ways_of(self.forecast.end, lambda slot: slot.node in rest)
 
     @property
     def surged(self) -> int:

@@ -7,7 +7,9 @@ from typing import Final, TypeAlias
 
 from controller.api.base import JSON, JSONObject, Value
 from controller.api.number import IntOrPercent
+from controller.api.wellknown import RESIZE_GATE
 from controller.planner.eligibility import Fit
+from controller.planner.in_place.change import Change, NotPossible, changes_to
 from controller.planner.stops import hooked
 from kubectl_plugin.edits.edit import Caution
 from kubectl_plugin.forecast.course import is_not_ready
@@ -122,11 +124,25 @@ def _surge(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
 
 
 def _in_place(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
-    rolling = snapshot.daemonset.rolling_update
-    wanted = rolling is not None and rolling.rolling_update_type == "InPlaceIfPossible"
-    replaced = found.rest or any(move.how is How.RECREATE for wave in found.waves for move in wave.moves)
-    if wanted and replaced:
-        yield Caution(text="not in place: this version of the controller re-creates pods (InPlaceIfPossible)")
+    """What a plan cannot know: whether the controller may change resources in place."""
+    start = found.start
+    moving = {move.node for wave in found.waves for move in wave.moves if move.how is How.RECREATE} | set(found.rest)
+    if not start.in_place or start.world.resizable or not moving:
+        return
+    could = changes_to(start.world.daemonset, start.world.revisions, resizable=True)
+    nodes = [
+        slot.node
+        for slot in start.outdated
+        if slot.node in moving
+        and slot.old is not None
+        and isinstance(could.get(slot.old.hash), Change)
+        and isinstance(start.world.changes.get(slot.old.hash), NotPossible)
+    ]
+    if nodes:
+        yield Caution(
+            text=f"planned without the feature gate {RESIZE_GATE}: where the controller has it, cpu and memory change"
+            f" in place on {counted(len(nodes), 'node')}: {some(nodes)}"
+        )
 
 
 def _hook(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
@@ -184,7 +200,7 @@ QUESTIONS: Final[dict[str, Question]] = {
     "Partition": _partition,
     "UpdatedOutsideThePlan": _unplanned,
     "SurgeSharesPorts": _surge,
-    "NotInPlace": _in_place,
+    "ResizedInPlace": _in_place,
     "PreDeleteHook": _hook,
     "NodesNotReady": _not_ready,
     "OneZone": _one_zone,

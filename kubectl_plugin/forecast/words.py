@@ -10,6 +10,7 @@ from controller.planner.phase import Phase
 from controller.planner.states import NodeState
 from kubectl_plugin.durations import short
 from kubectl_plugin.forecast.forecast import Wave
+from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.report import RolloutPlan
 from kubectl_plugin.forecast.warnings import counted, some
 from kubectl_plugin.report.node_row import NodeRow
@@ -143,22 +144,27 @@ class PlanWords:
         """What it comes to, in pods and in nodes that are down."""
         plan = self._plan
         parts = (
-            (plan.recreated, "re-created"),
-            (plan.surged, "replaced with surge"),
-            (plan.beside, "created beside an old one that stays"),
-            (plan.created, "created"),
-            (plan.finished, "of an old revision removed after a surge"),
-            (plan.removed, "removed"),
+            (plan.updated_in_place, "updated in place", How.IN_PLACE),
+            (plan.recreated, "re-created", How.RECREATE),
+            (plan.surged, "replaced with surge", None),
+            (plan.beside, "created beside an old one that stays", None),
+            (plan.created, "created", None),
+            (plan.finished, "of an old revision removed after a surge", None),
+            (plan.removed, "removed", None),
         )
-        told = [f"{counted(count, 'pod')} {what}" for count, what in parts if count]
+        told = [f"{counted(count, 'pod')} {what}{self._details(how)}" for count, what, how in parts if count]
         if plan.refusal:
             return "; ".join((*told, "no other pod comes until the server accepts it" if told else _UNTIL_MENDED))
         if not told:
             return "nothing changes"
-        if not (plan.recreated or plan.surged or plan.beside):
+        if not (plan.updated_in_place or plan.recreated or plan.surged or plan.beside):
             return ", ".join(told)
         most = counted(plan.most_unavailable, "node")
         return f"{', '.join(told)}; {f'never more than {most} down' if plan.most_unavailable else 'no node is down'}"
+
+    def _details(self, how: How | None) -> str:
+        details = self._plan.details(how) if how is not None else ()
+        return f" ({'; '.join(details)})" if details else ""
 
     def estimate(self) -> str:
         """Empty where nothing tells how long a pod takes."""

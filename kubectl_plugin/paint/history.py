@@ -8,9 +8,11 @@ from typing import Final
 from rich.text import Text
 
 from controller.api.meta import rfc3339
+from controller.planner.in_place.change import Change
 from kubectl_plugin.durations import short
 from kubectl_plugin.paint.table import Cell, Column, clean, table
 from kubectl_plugin.paint.yaml_lines import yaml_lines
+from kubectl_plugin.report.in_place import IN_PLACE, RECREATE, in_words
 from kubectl_plugin.report.revisions.history import Row
 from kubectl_plugin.report.revisions.images import short as short_image
 from kubectl_plugin.report.revisions.masking import masked
@@ -29,9 +31,12 @@ _COLUMNS: Final = (
 
 
 def history_table(rows: Sequence[Row], *, now: float, width: int | None, only_ascii: bool, wide: bool) -> Text:
-    """`wide`: every image with its full name, and the hash; else those that differ, by their short names."""
-    columns = (*_COLUMNS[:3], Column("HASH"), *_COLUMNS[3:]) if wide else _COLUMNS
-    cells = [_row(row, now, only_ascii=only_ascii, wide=wide) for row in rows]
+    """`wide`: every image with its full name, and the hash; else those that differ, by their short names. Whether
+    pods get it in place is told where that is asked for."""
+    hash_ = (Column("HASH"),) if wide else ()
+    way = (Column("WAY"),) if any(row.way is not None for row in rows) else ()
+    columns = (*_COLUMNS[:3], *hash_, *_COLUMNS[3:5], *way, *_COLUMNS[5:])
+    cells = [_row(row, now, only_ascii=only_ascii, wide=wide, way=bool(way)) for row in rows]
     return table(columns, cells, width=width, only_ascii=only_ascii)
 
 
@@ -44,6 +49,7 @@ def revision_text(name: str, row: Row, *, now: float, only_ascii: bool, show_val
         "Nodes": UNKNOWN if row.nodes is None else str(row.nodes),
         "Change": row.change(only_ascii=only_ascii),
         "Cause": row.cause or NONE,
+        **({} if row.way is None else {"Way": in_words(row.way)}),
     }
     return Text("\n").join(
         [
@@ -55,13 +61,18 @@ def revision_text(name: str, row: Row, *, now: float, only_ascii: bool, show_val
     )
 
 
-def _row(row: Row, now: float, *, only_ascii: bool, wide: bool) -> list[Cell]:
+def _row(row: Row, now: float, *, only_ascii: bool, wide: bool, way: bool) -> list[Cell]:
     names = row.images if wide else row.differing
     images = ",".join(row.images[name] if wide else short_image(row.images[name]) for name in names)
     cells: list[Cell] = [str(row.revision.number), _age(row, now), UNKNOWN if row.nodes is None else str(row.nodes)]
     cells += [row.revision.hash] if wide else []
-    cells += [images or NONE, row.change(only_ascii=only_ascii), row.cause or NONE]
-    return cells
+    cells += [images or NONE, row.change(only_ascii=only_ascii)]
+    cells += [_way(row)] if way else []
+    return [*cells, row.cause or NONE]
+
+
+def _way(row: Row) -> str:
+    return NONE if row.way is None else IN_PLACE if isinstance(row.way, Change) else RECREATE
 
 
 def _age(row: Row, now: float) -> str:

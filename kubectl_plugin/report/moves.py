@@ -13,6 +13,7 @@ from controller.planner.eligibility import Fit
 from controller.planner.explanation import Explainer
 from controller.planner.obstacles import Obstacle
 from controller.planner.slot import Slot
+from kubectl_plugin.report.in_place import RECREATE, SURGE
 
 
 class Moves(Value):
@@ -34,6 +35,14 @@ class Moves(Value):
     """They are without an available pod, use the budget of maxUnavailable, and nothing is replaced there."""
     surging: bool
     """Whether a new pod comes beside the old one, instead of after it."""
+
+    in_place: bool
+    """Whether pods are updated in place where that is possible: how each is, `in_place.ways_of` tells."""
+
+    @property
+    def how(self) -> str:
+        """Of all of them; empty where it is not the same."""
+        return SURGE if self.surging else "" if self.in_place else RECREATE
 
     @property
     def moving(self) -> tuple[str, ...]:
@@ -72,6 +81,7 @@ def moves_of(board: Board) -> Moves:
         held={obstacle: tuple(nodes) for obstacle, nodes in held.items()},
         spent_by=spent_by,
         surging=board.surging,
+        in_place=board.in_place,
     )
 
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from controller.api.base import Value
 from controller.api.pod import Pod
 from controller.planner.eligibility import Fit
 from controller.planner.explanation import Explainer, Explanation
+from controller.planner.in_place.change import Change
 from controller.planner.obstacles import Obstacle
 from controller.planner.slot import Slot
 from controller.planner.states import NodeState
+from controller.planner.stops import change_of
 from kubectl_plugin.durations import short
 from kubectl_plugin.report.exclusion import Exclusions
 from kubectl_plugin.report.grouping import WITHOUT, group_of
+from kubectl_plugin.report.in_place import IN_PLACE, RECREATE, SURGE
 from kubectl_plugin.report.snapshot import PodDetail, Snapshot
 from kubectl_plugin.report.trouble import Trouble, trouble_of
+
+_IN_PLACE: Final = (Obstacle.RESTARTING, Obstacle.RESIZING, Obstacle.UNRESIZED)
 
 
 class NodeRow(Value):
@@ -25,7 +32,7 @@ class NodeRow(Value):
     pod: PodDetail | None
     """The one that stands for the node: of the current revision, before an old one, before one that ends."""
     how: str
-    """What its update is, or was: `re-create` or `surge`; empty where none is due."""
+    """What its update is, or was: `in place`, `re-create` or `surge`; empty where none is due."""
     why: str
     """Empty where there is nothing to say."""
     trouble: Trouble | None
@@ -56,15 +63,21 @@ class RowReader:
             state=explained.state,
             revision=self._numbers.get(pod.hash) if pod is not None else None,
             pod=detail,
-            how=self._how(explained.state),
+            how=self._how(explained.state, slot, detail),
             why=self._why(explained, detail, trouble),
             trouble=trouble,
         )
 
-    def _how(self, state: NodeState) -> str:
+    def _how(self, state: NodeState, slot: Slot, detail: PodDetail | None) -> str:
         if state not in (NodeState.NEXT, NodeState.UPDATING, NodeState.FAILING):
             return ""
-        return "surge" if self._board.surging else "re-create"
+        if self._board.surging:
+            return SURGE
+        if slot.current is not None:
+            return IN_PLACE if detail is not None and detail.updated is not None else RECREATE
+        if slot.old is None or not self._board.in_place:
+            return RECREATE
+        return IN_PLACE if isinstance(change_of(self._board, slot.old), Change) else RECREATE
 
     def _why(self, one: Explanation, detail: PodDetail | None, trouble: Trouble | None) -> str:
         slot = one.slot
@@ -77,6 +90,8 @@ class RowReader:
                 return "newer than the partition allows" if slot.selected else "rollingUpdate.selector leaves it out"
             case NodeState.FAILING:
                 return trouble.brief if trouble else "its pod ended"
+            case NodeState.UPDATING if one.obstacle in _IN_PLACE and slot.current is not None:
+                return self._underway(one.obstacle, slot.current, detail)
             case NodeState.UPDATING if slot.current is not None and not slot.current_available:
                 return self._not_available(slot.current, detail)
             case NodeState.UPDATING if slot.current is not None and one.obstacle is None:
@@ -102,6 +117,16 @@ class RowReader:
         why = self._exclusions.why(node) if node else "the node is gone"
         keeps = f"; its pod {'may stay' if slot.fit is Fit.STAY else 'must go'}"
         return why + (keeps if slot.pods and node else "")
+
+    def _underway(self, obstacle: Obstacle, pod: Pod, detail: PodDetail | None) -> str:
+        """What its update in place waits for, with the kubelet's words where it has any."""
+        underway = pod.underway
+        problem = f": {underway.problem}" if underway is not None and underway.problem else ""
+        since = "" if detail is None or detail.updated is None else f", {short(self._now - detail.updated)}"
+        containers = ", ".join(underway.restarting) if underway is not None else ""
+        if obstacle is Obstacle.RESTARTING and containers:
+            return f"{containers} not started with the new image yet{since}"
+        return f"{obstacle.row.why}{problem}{since}"
 
     def _not_available(self, pod: Pod, detail: PodDetail | None) -> str:
         age = short(self._now - pod.created)

@@ -42,6 +42,10 @@ class PodDetail(Value):
     message: str = ""
     unschedulable: str = ""
     """The scheduler's words while it finds no place."""
+    updated: float | None = None
+    """Seconds since 1970: when it was last updated in place; None where it never was."""
+    replaced: frozenset[str] = frozenset()
+    """Containers, by name, that wait after such an update ended the one before."""
 
     @property
     def restarts(self) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -16,6 +18,7 @@ from controller.planner.board import Board, lay_out
 from controller.planner.eligibility import Rules
 from controller.planner.explanation import Explainer
 from controller.planner.fallback import placements_of
+from controller.planner.in_place.change import Change, NotPossible, changes_to
 from controller.planner.phase import Phase, Standing
 from controller.planner.progress import advance, standing_of
 from controller.planner.states import NodeState
@@ -25,6 +28,8 @@ from kubectl_plugin.report.node_row import NodeRow, RowReader
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 from kubectl_plugin.report.stated import is_observed, refusal_of, stated
 from kubectl_plugin.report.status.document import NodeCounts
+
+_NOT_KNOWN: Final = NotPossible(why="without the right to list revisions nobody can tell whether it is done in place")
 
 
 class UnreadableSpecError(CommandError):
@@ -171,8 +176,10 @@ def is_unusable(daemonset: DaemonSet) -> bool:
 def world_of(snapshot: Snapshot, daemonset: DaemonSet | None = None) -> World:
     """What the controller would decide from, were it to look now; `daemonset`: another spec to try it with.
 
-    Without the nodes, those that have a pod stand for all of them. Without the revisions, those that the status and
-    the pods name by their hashes; their numbers are 0 and mean nothing.
+    How the controller's feature gates are set nobody can see: the defaults are taken, but where a pod is being
+    resized, cpu and memory do change in place. Without the nodes, those that have a pod stand for all of them.
+    Without the revisions, those that the status and the pods name by their hashes; their numbers are 0 and mean
+    nothing.
     """
     daemonset = daemonset or snapshot.daemonset
     rolling = daemonset.rolling_update
@@ -185,10 +192,24 @@ def world_of(snapshot: Snapshot, daemonset: DaemonSet | None = None) -> World:
         nodes=nodes if nodes is not None else _stand_ins(snapshot),
         pods=tuple(one.pod for one in snapshot.pods),
         revisions=revisions,
+        changes=_changes(snapshot, daemonset, revisions),
+        reads_env=True,
+        resizable=_resizes(snapshot),
         placements=placements_of(revisions, {}) if nodes is not None else {one.uid: Rules({}) for one in revisions},
         now=snapshot.now,
         collisions=(daemonset.status.collision_count or 0) if daemonset.status else 0,
     )
+
+
+def _changes(
+    snapshot: Snapshot, daemonset: DaemonSet, revisions: tuple[Revision, ...]
+) -> Mapping[str, Change | NotPossible]:
+    found = changes_to(daemonset, revisions, resizable=_resizes(snapshot))
+    return found if snapshot.revisions_readable else dict.fromkeys(found, _NOT_KNOWN)
+
+
+def _resizes(snapshot: Snapshot) -> bool:
+    return any(one.pod.underway is not None and one.pod.underway.resize is not None for one in snapshot.pods)
 
 
 def _revisions(snapshot: Snapshot) -> tuple[Revision, ...]:

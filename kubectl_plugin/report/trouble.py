@@ -41,7 +41,7 @@ def trouble_of(detail: PodDetail) -> Trouble | None:
     if detail.unschedulable:
         return Trouble(reason="Unschedulable", message=detail.unschedulable)
     for container in _all(detail):
-        reason = _reason(container)
+        reason = _reason(container, replaced=container.name in detail.replaced)
         if reason and not (container.ready and pod.ready):
             return Trouble(
                 reason=reason,
@@ -57,7 +57,9 @@ def _all(detail: PodDetail) -> Iterable[Container]:
     return (*detail.init_containers, *detail.containers)
 
 
-def _reason(container: Container) -> str:
-    return stuck(
-        waiting=container.waiting, ready=container.ready, exit_code=container.exit_code, ended=container.ended
-    )
+def _reason(container: Container, *, replaced: bool) -> str:
+    """`replaced`: how the one before it ended says nothing of it, and the kubelet's back-off is over its image."""
+    if replaced and container.waiting == "CrashLoopBackOff":
+        return "ImagePullBackOff"
+    code = None if replaced else container.exit_code
+    return stuck(waiting=container.waiting, ready=container.ready, exit_code=code, ended=container.ended)

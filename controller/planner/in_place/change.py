@@ -7,13 +7,15 @@ restart nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from controller.api.base import JSON, JSONObject, Value, fields_of, items_of
 from controller.api.canonical import canonical
+from controller.api.daemonset import DaemonSet
 from controller.api.hindrance import Hindrance
 from controller.api.meta import epoch
+from controller.api.revision import Revision
 from controller.api.wellknown import RESTARTED_AT
 from controller.planner.in_place.resizing import Resizing, resizing_of
 
@@ -46,6 +48,28 @@ class NotPossible(Value):
     why: str
     """The field that stands in the way, as a path below the pod template."""
     hindrance: Hindrance = Hindrance.TEMPLATE
+
+
+_NONE_KNOWN: Final[Mapping[str, Change | NotPossible]] = {}
+
+
+def changes_to(
+    daemonset: DaemonSet,
+    revisions: Iterable[Revision],
+    *,
+    resizable: bool,
+    known: Mapping[str, Change | NotPossible] = _NONE_KNOWN,
+) -> Mapping[str, Change | NotPossible]:
+    """Hash of each other revision to what an update in place of its pods changes; empty where nobody asked for that.
+    `known`: worked out before for the same template and the same `resizable`."""
+    if not daemonset.in_place:
+        return {}
+    template = daemonset.spec.template
+    return {
+        one.hash: known.get(one.hash) or change_between(one.template, template, resizable=resizable)
+        for one in revisions
+        if one.identity != daemonset.identity
+    }
 
 
 def change_between(old: JSONObject, new: JSONObject, *, resizable: bool) -> Change | NotPossible:

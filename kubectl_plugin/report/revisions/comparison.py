@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from controller.api.base import JSONObject, Value
+from kubectl_plugin.report.in_place import going, in_words
 from kubectl_plugin.report.revisions.differences import Difference, differences, verdict
 from kubectl_plugin.report.revisions.history import live_revision, nodes_with
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
@@ -42,13 +43,14 @@ class Comparison(Value):
 def compare(snapshot: Snapshot, old: Side, new: Side, *, show_values: bool) -> Comparison:
     found = differences(old.template, new.template, show_values=show_values)
     rolling = snapshot.daemonset.rolling_update
-    in_place = rolling is not None and rolling.rolling_update_type == "InPlaceIfPossible"
+    way = going(snapshot.daemonset, old.template, new.template)
+    how = "pods are re-created" if way is None else in_words(way)
     return Comparison(
         name=snapshot.daemonset.name,
         old=old,
         new=new,
         changes=found,
-        verdict=verdict(found, in_place_wanted=in_place, on_delete=rolling is None),
+        verdict=verdict(found, how=how, on_delete=rolling is None),
     )
 
 

@@ -71,19 +71,14 @@ def image_only(found: Sequence[Difference]) -> bool:
     return bool(found) and all(_is_image(one) or one.path[0].field == "metadata" for one in found)
 
 
-def verdict(found: Sequence[Difference], *, in_place_wanted: bool, on_delete: bool) -> str:
-    """What the differences mean for running pods, in one line.
-
-    `in_place_wanted`: rollingUpdateType is InPlaceIfPossible. This version of the controller re-creates pods all the
-    same; the day it does not, this is the place to say so.
-    """
+def verdict(found: Sequence[Difference], *, how: str, on_delete: bool) -> str:
+    """What the differences mean for running pods, in one line. `how` such a pod gets them, in words."""
     if not found:
         return "no difference"
     count = f"{len(found)} change{'s' * (len(found) != 1)}{_only(found)}"
     if on_delete:
         return f"{count}: a pod changes only when you delete it (OnDelete)"
-    because = " (this version of the controller does not update in place)" * (in_place_wanted and image_only(found))
-    return f"{count}: pods are re-created{because}"
+    return f"{count}: {how}"
 
 
 def _only(found: Sequence[Difference]) -> str:

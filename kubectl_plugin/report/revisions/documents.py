@@ -6,7 +6,9 @@ from collections.abc import Iterable
 
 from controller.api.base import JSON, JSONObject
 from controller.api.meta import rfc3339
+from controller.planner.in_place.change import Change
 from kubectl_plugin.report.documents import API_VERSION
+from kubectl_plugin.report.in_place import in_words
 from kubectl_plugin.report.revisions.comparison import Comparison, Side
 from kubectl_plugin.report.revisions.differences import image_only
 from kubectl_plugin.report.revisions.history import Row
@@ -54,6 +56,8 @@ def _row(row: Row) -> JSONObject:
         "images": {**row.images},
         "change": row.change(),
         "changes": changes,
+        "inPlace": None if row.way is None else isinstance(row.way, Change),
+        "way": None if row.way is None else in_words(row.way),
         "oldest": row.oldest,
         "revisionHistoryLimit": row.limit,
         "cause": row.cause or None,

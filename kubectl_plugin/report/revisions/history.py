@@ -9,6 +9,8 @@ from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
 from controller.api.revision import Revision
 from controller.planner.history import DEFAULT_HISTORY_LIMIT
+from controller.planner.in_place.change import Change, NotPossible
+from kubectl_plugin.report.in_place import going
 from kubectl_plugin.report.revisions.differences import Difference, differences
 from kubectl_plugin.report.revisions.images import images_of
 from kubectl_plugin.report.revisions.phrases import summary
@@ -33,6 +35,8 @@ class Row(Value):
     """Containers that have not had the same image in all kept revisions; all where there are none such."""
     changes: tuple[Difference, ...]
     """Against the next older one; empty for the oldest."""
+    way: Change | NotPossible | None
+    """How pods of the live template get it; None for the live one, and where updates in place are not asked for."""
     oldest: bool
     limit: int
     """revisionHistoryLimit."""
@@ -53,6 +57,7 @@ def history(snapshot: Snapshot, *, show_values: bool = False) -> tuple[Row, ...]
     images = [images_of(one.revision.template) for one in kept]
     differing = _differing(images)
     current = live_revision(snapshot)
+    daemonset = snapshot.daemonset
     own_cause = snapshot.daemonset.annotations.get(CHANGE_CAUSE, "")  # perhaps written after the revision was stored
     return tuple(
         Row(
@@ -63,6 +68,7 @@ def history(snapshot: Snapshot, *, show_values: bool = False) -> tuple[Row, ...]
             images=its_images,
             differing=tuple(name for name in its_images if name in differing),
             changes=_changes(older, one, show_values) if older is not None else (),
+            way=None if one is current else going(daemonset, daemonset.spec.template, one.revision.template),
             oldest=older is None,
             limit=history_limit(snapshot.daemonset),
             cause=one.change_cause or (own_cause if one is current else ""),

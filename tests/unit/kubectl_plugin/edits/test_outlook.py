@@ -63,7 +63,7 @@ def told(snapshot: Snapshot) -> tuple[str, ...]:
             rolling(rollingUpdateType="InPlaceIfPossible", maxUnavailable=4),
             (
                 "4 of 4 nodes get revision 2: node-3 … node-0",
-                "not in place: this version of the controller re-creates pods",
+                "re-create: they were made without the readiness gate InPlaceUpdateReady",
             ),
         ),
     ],

@@ -79,7 +79,7 @@ def test_with_on_delete_it_waits_for_somebody() -> None:
 
 def test_in_place_is_asked_for_but_pods_are_made_anew() -> None:
     edit = restart(seen(live(rolling(rollingUpdateType="InPlaceIfPossible", maxUnavailable=4)), pods=ALL))
-    assert edit.details[-1] == "not in place: this version of the controller re-creates pods"
+    assert edit.details[-1] == f"re-create: metadata.annotations[{RESTARTED_AT}] asks for a restart"
 
 
 def test_twice_in_one_second_it_is_one_restart() -> None:

@@ -419,7 +419,7 @@ def test_images_are_told_first_and_long_values_not_at_all() -> None:
     ],
 )
 def test_verdict(edit: Edit, words: str) -> None:
-    assert verdict(found(edit), in_place_wanted=False, on_delete=False) == words
+    assert verdict(found(edit), how="pods are re-created", on_delete=False) == words
 
 
 def test_verdict_where_in_place_was_wished_for() -> None:
@@ -430,15 +430,14 @@ def test_verdict_where_in_place_was_wished_for() -> None:
     new["metadata"] = {"labels": {"app": "agent", "more": "yes"}}
     seen = differences(template(), new)
     assert image_only(seen)
-    assert verdict(seen, in_place_wanted=True, on_delete=False) == (
-        "2 changes, image and labels and annotations only: pods are re-created"
-        " (this version of the controller does not update in place)"
+    assert verdict(seen, how="in place, restarts agent", on_delete=False) == (
+        "2 changes, image and labels and annotations only: in place, restarts agent"
     )
 
 
 def test_verdict_with_on_delete() -> None:
     seen = found(lambda spec: spec.update(hostPID=True))
-    assert verdict(seen, in_place_wanted=False, on_delete=True) == (
+    assert verdict(seen, how="pods are re-created", on_delete=True) == (
         "1 change: a pod changes only when you delete it (OnDelete)"
     )
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet, LifecycleHook
 from controller.api.node import Node
 from controller.api.pod import Pod
@@ -14,7 +15,7 @@ from kubectl_plugin.forecast.forecast import forecast
 from kubectl_plugin.forecast.warnings import QUESTIONS, warnings_of
 from kubectl_plugin.report.survey import world_of
 from tests.beds.snapshots import snapshot
-from tests.beds.worlds import ds, everywhere, node, numbered, pod, served, taint
+from tests.beds.worlds import ds, everywhere, node, numbered, pod, revision, served, taint, template
 
 HOOK = LifecycleHook(labels_handler={"app": "demo"})
 PORTS = [{"name": "main", "image": "demo:v2", "ports": [{"containerPort": 9100, "hostPort": 9100}]}]
@@ -37,6 +38,11 @@ def warned(daemonset: DaemonSet, **fields: Any) -> dict[str, str]:
     if annotations:
         seen = replace(seen, document={"metadata": {"annotations": annotations}})
     return {one.name: one.caution.text for one in warnings_of(seen, forecast(world_of(seen)))}
+
+
+def sized(cpu: str) -> list[JSONObject]:
+    resources: JSONObject = {"requests": {"cpu": "100m"}, "limits": {"cpu": cpu}}
+    return [{"name": "main", "image": "demo:v2", "resources": resources}]
 
 
 FEW = everywhere(3)
@@ -114,10 +120,11 @@ CASES: list[tuple[str, DaemonSet, dict[str, Any], str]] = [
         "maxSurge with hostNetwork: for a while two pods share each node's ports",
     ),
     (
-        "NotInPlace",
-        ds("v2", rolling_update_type="InPlaceIfPossible"),
-        {"nodes": 3, "pods": FEW},
-        "not in place: this version of the controller re-creates pods (InPlaceIfPossible)",
+        "ResizedInPlace",
+        ds("v2", rolling_update_type="InPlaceIfPossible", containers=sized("2")),
+        {"nodes": 3, "pods": FEW, "revisions": [revision("v1", of=template("v1", containers=sized("1")))]},
+        "planned without the feature gate InPlaceWorkloadVerticalScaling: where the controller has it, cpu and memory"
+        " change in place on 3 nodes: node-2, node-1, node-0",
     ),
     (
         "PreDeleteHook",

@@ -1,0 +1,69 @@
+"""How the old pods of a DaemonSet get its newest revision: in place, or why not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+
+from controller.api.base import JSONObject, Value
+from controller.api.daemonset import DaemonSet
+from controller.api.wellknown import RESIZE_GATE
+from controller.planner.board import Board
+from controller.planner.in_place.change import Change, NotPossible, change_between
+from controller.planner.slot import Slot
+from controller.planner.stops import change_of
+
+IN_PLACE, RECREATE, SURGE = "in place", "re-create", "surge"
+
+
+class Ways(Value):
+    """Both empty where updates in place are not asked for."""
+
+    details: Mapping[str, int] = {}
+    """What an update in place restarts, to the number of pods."""
+    hindrances: Mapping[str, int] = {}
+    """What speaks against an update in place, to the number of pods, which are re-created."""
+
+    @property
+    def in_place(self) -> int:
+        return sum(self.details.values())
+
+    def words(self) -> Iterator[str]:
+        """`in place, restarts agent`, `re-create: spec.volumes added`; how many pods where they are not all alike."""
+        alike = len(self.details) + len(self.hindrances) == 1
+        for lead, found in ((f"{IN_PLACE}, ", self.details), (f"{RECREATE}: ", self.hindrances)):
+            for what, count in found.items():
+                yield f"{lead}{what}" + ("" if alike else f" ({count} pod{'s' * (count != 1)})")
+
+
+def ways_of(board: Board, concerns: Callable[[Slot], bool] = bool) -> Ways:
+    """Of the old pods that may get the new revision, on the nodes that it `concerns`."""
+    details: Counter[str] = Counter()
+    hindrances: Counter[str] = Counter()
+    for slot in board.outdated if board.in_place else ():
+        if slot.old is not None and concerns(slot):
+            change = change_of(board, slot.old)
+            if isinstance(change, NotPossible):
+                hindrances[change.why] += 1
+            else:
+                details[what_it_restarts(change)] += 1
+    return Ways(details=details, hindrances=hindrances)
+
+
+def what_it_restarts(change: Change) -> str:
+    return f"restarts {', '.join(change.restarts)}" if change.restarts else "restarts nothing"
+
+
+def going(daemonset: DaemonSet, old: JSONObject, new: JSONObject) -> Change | NotPossible | None:
+    """How pods of one template get another one; None where updates in place are not asked for.
+
+    Whether the controller may change cpu and memory in place nobody can see from here: it may.
+    """
+    return change_between(old, new, resizable=True) if daemonset.in_place else None
+
+
+def in_words(found: Change | NotPossible) -> str:
+    if isinstance(found, NotPossible):
+        return f"{RECREATE}: {found.why}"
+    gate = f" (cpu and memory: with the feature gate {RESIZE_GATE})" if found.resources else ""
+    return f"{IN_PLACE}, {what_it_restarts(found)}{gate}"
