@@ -55,10 +55,12 @@ def phases() -> list[str]:
 def states(incomplete: str) -> list[str]:
     """States of nodes, also behind a comma."""
     from controller.planner.states import NodeState
+    from kubectl_plugin.report.node_choice import PREPARING
 
     before, comma, _ = incomplete.rpartition(",")
     typed = before.split(",")
-    return [f"{before}{comma}{state}" for state in NodeState if state not in typed] + ([] if comma else ["all"])
+    known = (*NodeState, PREPARING)
+    return [f"{before}{comma}{state}" for state in known if state not in typed] + ([] if comma else ["all"])
 
 
 def groupings() -> list[str]:

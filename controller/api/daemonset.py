@@ -17,6 +17,8 @@ from controller.api.wellknown import (
     IN_PLACE_IF_POSSIBLE,
     LONGEST_IN_PLACE_GRACE,
     LONGEST_PROGRESS_DEADLINE,
+    PRE_DELETE_DEADLINE_ANNOTATION,
+    PRE_DELETE_DEADLINE_SECONDS,
     PROGRESS_DEADLINE_ANNOTATION,
     PROGRESS_DEADLINE_SECONDS,
     PROGRESSIVE_ANNOTATION,
@@ -213,6 +215,11 @@ class DaemonSet(Named):
     def recreates_unresized(self) -> bool:
         """Whether a pod whose resize is refused is replaced by a new one."""
         return self.annotations.get(RESIZE_FALLBACK_ANNOTATION) == "Recreate"
+
+    @property
+    def pre_delete_deadline(self) -> int:
+        """Seconds after which somebody should ask why a pod is still prepared for its deletion."""
+        return _whole_seconds(self.annotations.get(PRE_DELETE_DEADLINE_ANNOTATION, "")) or PRE_DELETE_DEADLINE_SECONDS
 
     @property
     def unreadable_deadline(self) -> str | None:

@@ -17,6 +17,10 @@ LIFECYCLE_STATE_LABEL: Final = "lifecycle.apps.kruise.io/state"
 PREPARING_DELETE: Final = "PreparingDelete"
 LIFECYCLE_TIMESTAMP_ANNOTATION: Final = "lifecycle.apps.kruise.io/timestamp"
 """On pods: when the state changed, in RFC 3339."""
+PRE_DELETE_DEADLINE_ANNOTATION: Final = "kruise-ds/pre-delete-deadline-seconds"
+"""On a DaemonSet: seconds after which a pod counts as prepared for too long, a whole number from 1 on."""
+PRE_DELETE_DEADLINE_SECONDS: Final = 3600
+"""Where the annotation says nothing, or nothing that can be read."""
 
 IN_PLACE_IF_POSSIBLE: Final = "InPlaceIfPossible"
 IN_PLACE_UPDATE_READY: Final = "InPlaceUpdateReady"

@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
+from math import inf
 
 from msgspec.structs import replace
 
 from controller.api.ailment import Ailment
 from controller.api.base import Value
 from controller.api.pod import Pod
+from controller.planner.board import Board
 from controller.planner.budget import Budget
 from controller.planner.conditions import keeper_of
 from controller.planner.eligibility import Fit
 from controller.planner.explanation import Explainer
 from controller.planner.obstacles import Block, Obstacle
+from controller.planner.stops import hooked
 
 
 class State(StrEnum):
@@ -57,6 +60,12 @@ class Sight(Value):
     selector turned to others."""
     hopes: tuple[Hope, ...] = ()
     """Each is counted as updating; see `at`."""
+    preparing: int | None = None
+    """Pods that are prepared for their deletion and held by the preDelete hook; None where there is no hook."""
+    overdue: int = 0
+    """Of these, how many have been so for too long."""
+    deadlines: tuple[float, ...] = ()
+    """Seconds since 1970: when each of the others is; see `at`."""
 
     @property
     def updating(self) -> int:
@@ -64,6 +73,10 @@ class Sight(Value):
 
     def at(self, now: float) -> Sight:
         """The same `now` (seconds since 1970), if no pass came in between: patience with pods may have ended."""
+        overdue = sum(1 for moment in self.deadlines if moment <= now)
+        if overdue:
+            left = tuple(moment for moment in self.deadlines if moment > now)
+            return replace(self, overdue=self.overdue + overdue, deadlines=left).at(now)
         late = [hope for hope in self.hopes if hope.until <= now]
         if not late:
             return self
@@ -81,14 +94,28 @@ def see(explainer: Explainer, *, settled: bool) -> Sight:
     walk = _Walk(explainer)
     if not settled:
         walk.along()
-    return Sight(
+    deadlines = _deadlines(explainer.board)
+    hook = explainer.board.world.daemonset.pre_delete
+    seen = Sight(
         budget=explainer.board.budget,
         zones=walk.zones(),
         failed={ailment.value: walk.ailments.count(ailment) for ailment in Ailment},
         blocks={block.value: block in walk.blocks for block in Block},
         unplanned=walk.unplanned(settled=settled),
         hopes=tuple(walk.hopes),
+        preparing=len(deadlines) if hook is not None else None,
+        deadlines=deadlines,
     )
+    return seen.at(explainer.board.world.now) if deadlines else seen
+
+
+def _deadlines(board: Board) -> tuple[float, ...]:
+    """Of the pods that the hook holds. One of which nobody knows since when is never late."""
+    hook, patience = board.world.daemonset.pre_delete, board.world.daemonset.pre_delete_deadline
+    if hook is None:
+        return ()
+    held = [pod for pod in board.world.pods if pod.held and not pod.dying and hooked(pod, hook)]
+    return tuple([pod.held_since + patience if pod.held_since is not None else inf for pod in held])
 
 
 class _Walk:

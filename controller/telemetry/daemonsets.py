@@ -198,6 +198,16 @@ STATE: tuple[Family, ...] = (
         "Nodes on the update revision beyond what partition and selector allow",
         lambda sight: sight.unplanned,
     ),
+    _seen(
+        "preparing_delete_pods",
+        "Pods that are prepared for their deletion and held by the preDelete hook",
+        lambda sight: [] if sight.preparing is None else [((), sight.preparing)],
+    ),
+    _seen(
+        "preparing_delete_overdue_pods",
+        "Of these, those that have been so for longer than an hour, or than the DaemonSet's annotation says",
+        lambda sight: [] if sight.preparing is None else [((), sight.overdue)],
+    ),
 )
 
 ZONES = _seen(

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from controller.api.base import JSON, JSONObject, Value
+from controller.api.meta import rfc3339
 from controller.api.number import IntOrPercent
 from controller.api.wellknown import RESIZE_GATE
 from controller.planner.eligibility import Fit
 from controller.planner.in_place.change import Change, NotPossible, changes_to
-from controller.planner.stops import hooked
+from controller.planner.stops import handlers, hooked, waits_for_hook
 from kubectl_plugin.edits.edit import Caution
 from kubectl_plugin.forecast.course import is_not_ready
 from kubectl_plugin.forecast.forecast import Forecast
@@ -152,8 +153,20 @@ def _hook(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
         each = "the old pod of 1 node" if len(held) == 1 else f"the old pods of {len(held)} nodes"
         yield Caution(
             text=f"the preDelete hook holds {each}: {some(held)}",
-            hints=("a pod goes once its label or finalizer that the hook names is taken away",),
+            hints=(
+                "the plan is as if each were let go at once: it goes once what the hook names is taken away",
+                *_prepared(found),
+            ),
         )
+
+
+def _prepared(found: Forecast) -> Iterator[str]:
+    """Those that wait already."""
+    hook = found.start.world.daemonset.pre_delete
+    for slot in found.start.outdated:
+        if slot.old is not None and waits_for_hook(found.start, slot.old):
+            since = f" since {rfc3339(slot.old.held_since)}" if slot.old.held_since is not None else ""
+            yield f"{slot.node}: {slot.old.name} waits{since} for {' and '.join(handlers(slot.old, hook))} to go"
 
 
 def _not_ready(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:

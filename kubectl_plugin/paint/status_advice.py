@@ -40,7 +40,16 @@ def rest(sight: Sight) -> Iterator[Text]:
 
 def troubles(sight: Sight) -> list[Text]:
     """Nothing at all where all is well."""
-    return [*_problems(sight), *_waits(sight), *labelled("Try", _commands(sight))]
+    return [*_problems(sight), *_prepared(sight), *_waits(sight), *labelled("Try", _commands(sight))]
+
+
+def _prepared(sight: Sight) -> Iterator[Text]:
+    """Pods that the preDelete hook holds, whatever they go for."""
+    held = [row for row in sight.survey.in_update_order if row.preparing]
+    words = [f"{row.node}: {row.preparing}" for row in held[:MOST_PROBLEMS]]
+    if len(held) > MOST_PROBLEMS:
+        words.append(f"and {len(held) - MOST_PROBLEMS} more: {sight.command('nodes')} --only preparing")
+    yield from labelled("Preparing", words)
 
 
 def _held(sight: Sight) -> Iterator[Text]:

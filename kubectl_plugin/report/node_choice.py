@@ -13,6 +13,8 @@ from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.survey import Survey
 
 ALL: Final = "all"
+PREPARING: Final = "preparing"
+"""Beside the states: nodes with a pod that the preDelete hook holds, whatever their state."""
 _STATES: Final = tuple(NodeState)
 _KEYS: Final[dict[str, Callable[[NodeRow], Any]]] = {
     "name": lambda row: row.node,
@@ -29,6 +31,8 @@ class Choice(Value):
     excluded: bool
     group: str | None
     sort: str
+    preparing: bool = False
+    """Also nodes with a pod that the preDelete hook holds."""
 
 
 def choice(only: str, *, excluded: bool, group: str | None, sort: str) -> Choice:
@@ -38,15 +42,17 @@ def choice(only: str, *, excluded: bool, group: str | None, sort: str) -> Choice
     """
     words = [word for word in only.lower().split(",") if word]
     for word in words:
-        if word != ALL and word not in _STATES:
-            raise CommandError(f'invalid --only "{word}": use all, {", ".join(_STATES)}', exit_code=ExitCode.USAGE)
+        if word not in (ALL, PREPARING) and word not in _STATES:
+            there = ", ".join((*_STATES, PREPARING))
+            raise CommandError(f'invalid --only "{word}": use all, {there}', exit_code=ExitCode.USAGE)
     if sort != "update" and sort not in _KEYS:
         raise CommandError(f'invalid --sort "{sort}": use update, {", ".join(_KEYS)}', exit_code=ExitCode.USAGE)
-    states = frozenset(_STATES) if ALL in words or not words else frozenset(map(NodeState, words))
+    everything = ALL in words or not words
+    states = frozenset(_STATES if everything else [NodeState(word) for word in words if word != PREPARING])
     asked_for = excluded or "excluded" in words
     if excluded:
         states |= {NodeState.EXCLUDED}
-    return Choice(states=states, excluded=asked_for, group=group, sort=sort)
+    return Choice(states=states, excluded=asked_for, group=group, sort=sort, preparing=PREPARING in words)
 
 
 def chosen(survey: Survey, wanted: Choice) -> tuple[NodeRow, ...]:
@@ -60,7 +66,7 @@ def chosen(survey: Survey, wanted: Choice) -> tuple[NodeRow, ...]:
     rows = [
         row
         for row in survey.in_update_order
-        if row.state in states
+        if (row.state in states or (wanted.preparing and row.preparing))
         and (wanted.group is None or row.group == wanted.group)
         and (row.state is not NodeState.EXCLUDED or wanted.excluded or row.pod is not None)
     ]

@@ -12,7 +12,7 @@ from controller.planner.in_place.change import Change
 from controller.planner.obstacles import Obstacle
 from controller.planner.slot import Slot
 from controller.planner.states import NodeState
-from controller.planner.stops import change_of
+from controller.planner.stops import change_of, handlers, waits_for_hook
 from kubectl_plugin.durations import short
 from kubectl_plugin.report.exclusion import Exclusions
 from kubectl_plugin.report.grouping import WITHOUT, group_of
@@ -37,6 +37,8 @@ class NodeRow(Value):
     """Empty where there is nothing to say."""
     trouble: Trouble | None
     """Also of an old pod."""
+    preparing: str = ""
+    """Which pod the preDelete hook holds, since when, and what would let it go; empty where it holds none."""
 
 
 class RowReader:
@@ -66,7 +68,17 @@ class RowReader:
             how=self._how(explained.state, slot, detail),
             why=self._why(explained, detail, trouble),
             trouble=trouble,
+            preparing=self._preparing(slot),
         )
+
+    def _preparing(self, slot: Slot) -> str:
+        held = [pod for pod in slot.pods if not pod.dying and waits_for_hook(self._board, pod)]
+        if not held:
+            return ""
+        pod = held[0]
+        since = f" for {short(self._now - pod.held_since)}" if pod.held_since is not None else ""
+        handlers_left = " and ".join(handlers(pod, self._board.world.daemonset.pre_delete))
+        return f"{pod.name} is prepared for its deletion{since}; it goes when {handlers_left} is taken away"
 
     def _how(self, state: NodeState, slot: Slot, detail: PodDetail | None) -> str:
         if state not in (NodeState.NEXT, NodeState.UPDATING, NodeState.FAILING):
@@ -83,7 +95,7 @@ class RowReader:
         slot = one.slot
         match one.state:
             case NodeState.EXCLUDED:
-                return self._excluded(slot)
+                return "; ".join(filter(None, (self._excluded(slot), self._preparing(slot))))
             case NodeState.UPDATED:
                 return ""
             case NodeState.UNPLANNED:
@@ -101,6 +113,8 @@ class RowReader:
     def _waits(self, one: Explanation, ails: str) -> str:
         """`ails`: what ails its old pod."""
         slot, obstacle = one.slot, one.obstacle
+        if obstacle is Obstacle.HOOK:
+            return self._preparing(slot)
         if slot.current is None and slot.old is None and obstacle is None:
             return "no pod yet"
         if slot.old is not None and obstacle is None and not slot.old_available:

@@ -119,7 +119,7 @@ def nodes(
         str,
         typer.Option(
             "--only",
-            help="States to show, such as failing,next; all for every eligible node.",
+            help="States to show, such as failing,next; preparing: pods that a hook holds; all: every eligible node.",
             autocompletion=candidates.states,
         ),
     ] = "all",

@@ -53,7 +53,7 @@ def test_each_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not() 
 
 
 def test_there_are_the_alerts_that_the_documents_name() -> None:
-    assert len(alerts()) == 17
+    assert len(alerts()) == 18
     assert {page.stem for page in RUNBOOKS.glob("Kruise*.md")} == alerts().keys()
 
 

@@ -9,7 +9,16 @@ from typing import Final
 from msgspec.structs import replace
 
 from controller.api.daemonset import RollingUpdate
-from controller.planner.actions import CancelDelete, CreatePod, DeletePod, PrepareDelete, ProbeTemplate, Why
+from controller.planner.actions import (
+    CancelDelete,
+    CreatePod,
+    DeletePod,
+    DrainPod,
+    PrepareDelete,
+    ProbeTemplate,
+    UpdateInPlace,
+    Why,
+)
 from controller.planner.board import Board, lay_out
 from controller.planner.care import take_care
 from controller.planner.eligibility import Fit
@@ -51,6 +60,8 @@ def acted_on(board: Board) -> set[str]:
             case CreatePod(node=node) | DeletePod(node=node, why=Why.OUTDATED | Why.SURGED):
                 found.add(node)
             case PrepareDelete(node=node, why=Why.OUTDATED | Why.SURGED):
+                found.add(node)
+            case UpdateInPlace(node=node) | DrainPod(node=node):
                 found.add(node)
             case DeletePod(node=node, pod=pod) | PrepareDelete(node=node, pod=pod):
                 slot = slots[node]

@@ -361,3 +361,22 @@ def test_limits_are_numbers_of_nodes() -> None:
 def test_nothing_is_seen_of_a_spec_without_a_meaning_and_of_one_that_goes() -> None:
     assert plan(world(ds(max_unavailable="many"), pods=everywhere(5))).sight is None
     assert plan(world(ds(dying=True), pods=everywhere(5))).sight is None
+
+
+def test_how_many_pods_a_hook_holds_and_since_when_too_long() -> None:
+    held = {"hook": "yes"}
+    pods = [
+        prepared(pod("node-0", labels=held), since=ago(3599)),
+        prepared(pod("node-1", labels=held), since=ago(3600)),
+        replace(prepared(pod("node-2", labels=held)), held_since=None),
+        prepared(pod("node-3", labels=held, dying=True), since=ago(9999)),
+        prepared(pod("node-4"), since=ago(9999)),
+        pod("node-5", labels=held),
+    ]
+    seen = sight(world(ds("v2", hook=HOOK, max_unavailable=6), nodes=6, pods=pods))
+    assert (seen.preparing, seen.overdue) == (3, 1)
+    later = seen.at(NOW + 2)
+    assert (later.preparing, later.overdue) == (3, 2)
+    patient = {"kruise-ds/pre-delete-deadline-seconds": "7200"}
+    seen = sight(world(ds("v2", hook=HOOK, max_unavailable=6, annotations=patient), nodes=6, pods=pods))
+    assert (seen.overdue, seen.at(NOW + 3602).overdue) == (0, 2)

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client import Metric
 
-from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase
+from controller.api.daemonset import DaemonSet, DaemonSetStatus, LifecycleHook, Phase
 from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
@@ -24,7 +24,7 @@ from controller.planner.sight import Sight
 from controller.runtime.store import open_store
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.shown import Shown
-from tests.beds.worlds import NOW, ago, ds, everywhere, node, pod, world
+from tests.beds.worlds import NOW, ago, ds, everywhere, node, pod, prepared, world
 
 OBJECT = ("namespace", "daemonset")
 
@@ -53,6 +53,8 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "rollout_started_timestamp_seconds": (),
     "rollout_last_progress_timestamp_seconds": (),
     "rollout_paused_since_timestamp_seconds": (),
+    "preparing_delete_pods": (),
+    "preparing_delete_overdue_pods": (),
     "rollout_zone_nodes": ("zone", "state"),
 }
 """All gauges, under `kruise_daemonset_`, and their labels beyond `OBJECT`: what dashboards and alerts rely on."""
@@ -78,9 +80,12 @@ ONLY_BY_A_PASS = {
     "rollout_failed_nodes",
     "rollout_blocked",
     "rollout_unplanned_updated_nodes",
+    "preparing_delete_pods",
+    "preparing_delete_overdue_pods",
     "rollout_zone_nodes",
 }
 
+HOOK = LifecycleHook(labels_handler={"hold": "yes"})
 STATUS = msgspec.convert(
     {
         "observedGeneration": 2,
@@ -100,7 +105,7 @@ STATUS = msgspec.convert(
 
 def shown(daemonset: DaemonSet | None = None, **fields: Any) -> Shown:
     """As after a pass over five nodes in which the new pod of one crashes."""
-    daemonset = daemonset or replace(ds("v2", partition="60%"), status=STATUS, created=30.0, generation=3)
+    daemonset = daemonset or replace(ds("v2", partition="60%", hook=HOOK), status=STATUS, created=30.0, generation=3)
     nodes = [node(f"node-{number}", labels={"topology.kubernetes.io/zone": "east"}) for number in range(5)]
     pods = [*everywhere(4), pod("node-4", "v2", ready=None, created=ago(9))]
     seen = plan(world(daemonset, nodes=nodes, pods=pods)).sight
@@ -155,6 +160,15 @@ def test_what_the_object_and_its_status_say() -> None:
     assert nonzero(found, "rollout_phase", "phase") == {"Held": 1}
     info = {"strategy_type": "RollingUpdate", "rolling_update_type": "Standard", "update_revision": "v2"}
     assert value(found, "info", **info) == 1
+
+
+def test_pods_that_a_hook_holds_are_told_only_where_there_is_a_hook() -> None:
+    held = [prepared(pod("node-0", labels={"hold": "yes"}), since=ago(3600)), pod("node-1")]
+    seen = plan(world(ds("v2", hook=HOOK), nodes=2, pods=held)).sight
+    found = exposed(Shown(daemonset=ds("v2", hook=HOOK), sight=seen))
+    assert value(found, "preparing_delete_pods") == 1
+    assert value(found, "preparing_delete_overdue_pods") == 1
+    assert exposed(shown(ds("v2")))["preparing_delete_pods"].samples == []
 
 
 def test_what_only_a_pass_knows() -> None:
