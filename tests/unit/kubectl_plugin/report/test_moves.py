@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import LifecycleHook
-from controller.api.wellknown import TAINT_UNREACHABLE
+from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE, TAINT_UNREACHABLE
 from controller.planner.board import lay_out
 from controller.planner.obstacles import Obstacle
 from kubectl_plugin.report.moves import Moves, moves_of
@@ -107,7 +107,8 @@ def test_with_on_delete_nothing_moves_by_itself() -> None:
 
 def test_a_hooked_pod_does_not_go() -> None:
     hook = LifecycleHook(finalizers_handler=frozenset({"demo/hook"}))
-    moves = back_to_v1(pod("node-5", "v2", finalizers=("demo/hook",)), "node-4", hook=hook)
+    prepared = pod("node-5", "v2", finalizers=("demo/hook",), labels={LIFECYCLE_STATE_LABEL: PREPARING_DELETE})
+    moves = back_to_v1(prepared, "node-4", hook=hook)
     assert moves.moving == ("node-4",)
     assert moves.held == {Obstacle.HOOK: ("node-5",)}
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import LifecycleHook, Phase
-from controller.api.wellknown import TAINT_UNREACHABLE
+from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE, TAINT_UNREACHABLE
 from controller.planner.states import NodeState
 from kubectl_plugin.report.snapshot import PodDetail, Snapshot
 from kubectl_plugin.report.survey import Survey, survey
@@ -45,7 +45,6 @@ def test_of_a_canary_each_node_has_its_word() -> None:
         ({"paused": True}, "node-2", NodeState.NEXT, "paused"),
         ({}, "node-1", NodeState.OLD, "kept by partition 2"),
         ({"selector": {"track": "canary"}}, "node-2", NodeState.OLD, "rollingUpdate.selector leaves it out"),
-        ({"hook": LifecycleHook(labels_handler={"app": "demo"})}, "node-2", NodeState.NEXT, "the preDelete hook"),
     ],
 )
 def test_what_an_old_pod_waits_for(changes: dict[str, Any], name: str, state: NodeState, why: str) -> None:
@@ -117,24 +116,30 @@ def test_an_unreachable_node_is_not_waited_for_in_vain() -> None:
     assert row(surveyed, "node-1") == (NodeState.NEXT, "the node is unreachable")
 
 
+HELD = "node-0-v1 is prepared for its deletion; it goes when label hook=yes is taken away"
+
+
 @pytest.mark.parametrize(
-    ("limit", "why"),
-    [({"max_unavailable": 1}, "the preDelete hook holds its pod"), ({"max_surge": 1}, "waits for budget")],
+    ("limit", "state", "why"),
+    [
+        ({"max_unavailable": 1}, {LIFECYCLE_STATE_LABEL: PREPARING_DELETE}, HELD),
+        ({"max_surge": 1}, {}, "waits for budget"),
+    ],
 )
 def test_a_hook_holds_a_pod_that_is_to_be_deleted_and_not_the_one_that_comes_beside_it(
-    limit: dict[str, Any], why: str
+    limit: dict[str, Any], state: dict[str, str], why: str
 ) -> None:
     hook = LifecycleHook(labels_handler={"hook": "yes"})
-    held = pod("node-0", labels={"hook": "yes"})
+    held = pod("node-0", labels={"hook": "yes", **state})
     surveyed = survey(snapshot(ds("v2", hook=hook, **limit), pods=(held,), nodes=1))
     assert row(surveyed, "node-0") == (NodeState.NEXT, why)
 
 
 def test_beside_its_new_pod_the_hook_holds_the_old_one() -> None:
     hook = LifecycleHook(labels_handler={"hook": "yes"})
-    pods = (pod("node-0", labels={"hook": "yes"}), pod("node-0", "v2"))
+    pods = (pod("node-0", labels={"hook": "yes", LIFECYCLE_STATE_LABEL: PREPARING_DELETE}), pod("node-0", "v2"))
     surveyed = survey(snapshot(ds("v2", hook=hook, max_surge=1), pods=pods, nodes=1))
-    assert row(surveyed, "node-0") == (NodeState.UPDATING, "the preDelete hook holds its pod")
+    assert row(surveyed, "node-0") == (NodeState.UPDATING, HELD)
 
 
 def test_why_a_node_is_left_out() -> None:
