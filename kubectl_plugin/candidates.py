@@ -54,8 +54,7 @@ def phases() -> list[str]:
 
 def states(incomplete: str) -> list[str]:
     """States of nodes, also behind a comma."""
-    from controller.planner.states import NodeState
-    from kubectl_plugin.report.node_choice import PREPARING
+    from controller.planner.states import PREPARING, NodeState
 
     before, comma, _ = incomplete.rpartition(",")
     typed = before.split(",")

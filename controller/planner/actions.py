@@ -137,6 +137,7 @@ class ContinueInPlace(Value):
     pod: Ref
     node: str
     revision: Revision
+    """Of the pod; where that is not stored any more the current one. It tells the order."""
 
 
 class ResizePod(Value):

@@ -33,9 +33,8 @@ from controller.planner.stops import change_of, to_rollout
 def take_care(board: Board, taken: Collection[str]) -> Step:
     """At most `burst` writes, none to the pods `taken` (by uid), with which something else is done in this pass."""
     care = _Care(board)
-    for pod in board.world.pods:
-        if not (pod.gates or pod.underway is not None or pod.held):
-            continue
+    needy = [pod for pod in board.world.pods if _needs_care(pod)]
+    for pod in sorted(needy, key=lambda pod: (pod.node, pod.name)):
         if not (pod.dying or pod.ended or pod.uid in taken or pod.uid in board.world.awaited):
             care.of(pod)
     return Step(
@@ -44,6 +43,10 @@ def take_care(board: Board, taken: Collection[str]) -> Step:
         wake_at=min(care.wakes, default=None),
         more=care.waits,
     )
+
+
+def _needs_care(pod: Pod) -> bool:
+    return pod.underway is not None or pod.held or not all(gate.open for gate in pod.gates)
 
 
 class _Care:
@@ -89,8 +92,9 @@ class _Care:
                 return
         if underway.resize is Resize.WANTED:
             self.actions.append(ResizePod(pod=pod.ref, node=pod.node))
-        elif underway.continues and not self._has_its_turn(pod) and (own := self._revisions.get(pod.hash)):
-            self.actions.append(ContinueInPlace(pod=pod.ref, node=pod.node, revision=own))
+        elif underway.continues and not self._has_its_turn(pod):
+            order = self._revisions.get(pod.hash, self.board.revision)
+            self.actions.append(ContinueInPlace(pod=pod.ref, node=pod.node, revision=order))
 
     def _refusal(self, pod: Pod) -> str:
         """Why it cannot be resized; empty where it can, or need not."""

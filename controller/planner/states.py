@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 
 class NodeState(StrEnum):
@@ -24,3 +25,7 @@ class NodeState(StrEnum):
     """Its only pod is going, and another one of an older revision will come."""
     EXCLUDED = "excluded"
     """It should not run the pod."""
+
+
+PREPARING: Final = "preparing"
+"""Not one of these, and beside any of them: a preDelete hook holds a pod there."""

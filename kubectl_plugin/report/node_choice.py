@@ -7,14 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from controller.api.base import Value
-from controller.planner.states import NodeState
+from controller.planner.states import PREPARING, NodeState
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.survey import Survey
 
 ALL: Final = "all"
-PREPARING: Final = "preparing"
-"""Beside the states: nodes with a pod that the preDelete hook holds, whatever their state."""
 _STATES: Final = tuple(NodeState)
 _KEYS: Final[dict[str, Callable[[NodeRow], Any]]] = {
     "name": lambda row: row.node,

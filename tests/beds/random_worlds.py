@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet, LifecycleHook
+from controller.api.in_place import Underway
 from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
+from controller.api.wellknown import IN_PLACE_GRACE_ANNOTATION, IN_PLACE_IF_POSSIBLE, RESIZE_FALLBACK_ANNOTATION
 from controller.planner.fallback import placements_of
+from controller.planner.in_place.change import Change, NotPossible
 from controller.planner.validation import compiled
 from controller.planner.world import Predecessor, World
+from tests.beds.in_place_worlds import (
+    BY_IMAGE,
+    BY_LABEL,
+    BY_RESIZE,
+    CONTINUES,
+    DEFERRED,
+    REFUSED,
+    RESIZING,
+    RESTARTING,
+    WANTED,
+    gated,
+)
 from tests.beds.worlds import NOW, OURS, ago, ds, failed, node, pod, prepared, revision, tag_of, taint, template
 from tests.beds.worlds import world as world_of
 
@@ -99,7 +115,7 @@ def pods_on(draw: st.DrawFn, places: tuple[str, ...], *, tidy: bool, hooks: bool
 
 
 @st.composite
-def daemonsets(draw: st.DrawFn, *, hooks: bool) -> DaemonSet:
+def daemonsets(draw: st.DrawFn, *, hooks: bool, in_place: bool) -> DaemonSet:
     limit: dict[str, Any] = draw(
         st.sampled_from(
             [
@@ -108,8 +124,12 @@ def daemonsets(draw: st.DrawFn, *, hooks: bool) -> DaemonSet:
             ]
         )
     )
+    in_place = in_place and "max_unavailable" in limit
+    told = {IN_PLACE_GRACE_ANNOTATION: "30", RESIZE_FALLBACK_ANNOTATION: "Recreate"}
     return ds(
         draw(st.sampled_from(REVS)),
+        rolling_update_type=IN_PLACE_IF_POSSIBLE if in_place else "",
+        annotations={key: value for key, value in told.items() if in_place and draw(seldom(False, True))},
         partition=draw(often(None, 0, 1, 3, "50%", 100)),
         selector=draw(often(None, CANARY)),
         paused=draw(seldom(False, True)),
@@ -123,6 +143,38 @@ def daemonsets(draw: st.DrawFn, *, hooks: bool) -> DaemonSet:
         **limit,
         **draw(seldom({}, {"nodeSelector": POOL})),
     )
+
+
+@st.composite
+def cared_for(draw: st.DrawFn, one: Pod, *, healthy: bool) -> Pod:
+    """`one`, with a readiness gate of ours and in any state of an update in place. `healthy`: it will come to its
+    end."""
+    how: dict[str, Any] = draw(
+        st.sampled_from(
+            [
+                {},
+                {"open_": False},
+                {"open_": False, "present": False},
+                *({"draining": True, "since": since} for since in (None, ago(3600), ago(3), NOW + 3600)),
+            ]
+        )
+    )
+    soon, far = (Underway(until=NOW + seconds, restarting=("main",)) for seconds in (5, 86_400))
+    ill = () if healthy else (REFUSED, DEFERRED)
+    underway = (RESTARTING, CONTINUES, WANTED, RESIZING, replace(RESTARTING, unseen=False), soon, far, *ill)
+    return gated(one, underway=draw(often(None, *underway)), **how)
+
+
+@st.composite
+def changes(
+    draw: st.DrawFn, daemonset: DaemonSet, revisions: Iterable[Revision]
+) -> Mapping[str, Change | NotPossible]:
+    """Whatever two templates may differ in."""
+    if not daemonset.in_place:
+        return {}
+    rereads = Change(labels={"a": "b"}, rereads=("main",))
+    some = often(BY_IMAGE, BY_LABEL, BY_RESIZE, rereads, NotPossible(why="spec.x changed"))
+    return {one.hash: draw(some) for one in revisions if one.identity != daemonset.identity}
 
 
 @st.composite
@@ -145,11 +197,14 @@ def histories(draw: st.DrawFn, current: str, *, tidy: bool) -> tuple[Revision, .
 
 
 @st.composite
-def worlds(draw: st.DrawFn, *, healthy: bool = False) -> World:
-    """`healthy`: no hooks, no silent nodes, a server that accepts, and fresh caches: such a world must settle."""
+def worlds(draw: st.DrawFn, *, healthy: bool = False, in_place: bool = False) -> World:
+    """`in_place`: in the midst of updates in place.
+
+    `healthy`: no hooks, no silent nodes, a server that accepts, and fresh caches: such a world must settle.
+    """
     hooks = not healthy
     tidy = draw(often(True, True, False))
-    daemonset = draw(daemonsets(hooks=hooks))
+    daemonset = draw(daemonsets(hooks=hooks, in_place=in_place and draw(often(True, False))))
     revisions = draw(histories(tag_of(daemonset.spec.template), tidy=tidy))
     listed = draw(nodes(silent=not healthy))
     places = st.sampled_from(NAMES)
@@ -164,7 +219,10 @@ def worlds(draw: st.DrawFn, *, healthy: bool = False) -> World:
     )
     verdicts = dict.fromkeys(hashes, "")
     there = draw(pods_on(tuple(one.name for one in listed), tidy=tidy, hooks=hooks))
+    if in_place:
+        there = tuple([draw(cared_for(one, healthy=healthy)) for one in there])
     failing = sorted({one.node for one in there if one.phase == "Failed"})
+    refused = [one.uid for one in there if one.underway is not None and not healthy and draw(seldom(False, True))]
     return World(
         daemonset=daemonset,
         rules=compiled(daemonset),
@@ -173,6 +231,9 @@ def worlds(draw: st.DrawFn, *, healthy: bool = False) -> World:
         orphans=orphans,
         revisions=revisions,
         placements=placements_of(revisions, {}),
+        changes=draw(changes(daemonset, revisions)),
+        resizable=not in_place or healthy or draw(seldom(True, False)),
+        refused_resizes=dict.fromkeys(refused, "403"),
         orphan_revisions=() if tidy else (revision("v0", 0, owner_uid=""),),
         now=NOW,
         fresh=healthy or draw(seldom(True, False)),

@@ -21,21 +21,27 @@ from controller.planner.actions import (
     AdoptPod,
     AdoptRevision,
     CancelDelete,
+    ContinueInPlace,
     CreatePod,
     CreateRevision,
     DeletePod,
     DeleteRevision,
+    DrainPod,
+    OpenGates,
     Plan,
     PrepareDelete,
     ProbeTemplate,
     RelabelPod,
     ReleasePod,
     RenumberRevision,
+    ResizePod,
+    UpdateInPlace,
 )
 from controller.planner.fallback import placements_of
 from controller.planner.plan import plan
 from controller.planner.validation import compiled
 from controller.planner.world import Predecessor, World
+from tests.beds.in_place_worlds import RESIZING, RESTARTING, WANTED, gated
 from tests.beds.picture import picture, words
 from tests.beds.worlds import OURS, pending, revision, tag_of
 
@@ -95,7 +101,8 @@ class ToyCluster:
                 labels = {
                     key: value for key, value in self.pod(action.pod.name).labels.items() if key not in PREPARED
                 }
-                self.change(action.pod.uid, labels=labels)
+                unmarked = tuple(replace(one, open=True, marked=False) for one in self.pod(action.pod.name).gates)
+                self.change(action.pod.uid, labels=labels, gates=unmarked)
             case ProbeTemplate():
                 self.world = replace(world, verdicts={**world.verdicts, action.revision.hash: ""})
             case AdoptPod():
@@ -109,8 +116,31 @@ class ToyCluster:
             case RelabelPod():
                 labels = {**self.pod(action.pod.name).labels, HASH_LABEL: action.hash}
                 self.change(action.pod.uid, labels=labels)
+            case UpdateInPlace() | DrainPod() | ContinueInPlace() | ResizePod() | OpenGates():
+                self._apply_in_place(action)
             case _:
                 self._apply_to_history(action)
+
+    def _apply_in_place(self, action: UpdateInPlace | DrainPod | ContinueInPlace | ResizePod | OpenGates) -> None:
+        pod, uid = self.pod(action.pod.name), action.pod.uid
+        closed = tuple(replace(one, open=False, draining=True, since=self.world.now) for one in pod.gates)
+        match action:
+            case UpdateInPlace(change=change):
+                assert pod.hash == action.before, f"{pod.name} is of {pod.hash}\n{picture(self.world, self.plan)}"
+                self.change(uid, labels={**pod.labels, HASH_LABEL: action.revision.hash}, underway=None)
+                if change.resources:
+                    self.change(uid, underway=WANTED)
+                if change.restarts:
+                    self.change(uid, gates=closed, underway=RESTARTING, ready=False, ready_since=None)
+            case DrainPod():
+                self.change(uid, gates=closed, ready=False, ready_since=None)
+            case ContinueInPlace():
+                self.change(uid, underway=RESTARTING, ready=False, ready_since=None)
+            case ResizePod():
+                self.change(uid, underway=RESIZING)
+            case OpenGates():
+                opened = (replace(one, open=True, draining=False, present=True) for one in pod.gates)
+                self.change(uid, gates=tuple(opened))
 
     def _apply_to_history(self, action: Action) -> None:
         world = self.world
@@ -139,6 +169,8 @@ class ToyCluster:
         assert action.name not in names, f"{action.name} is taken\n{picture(self.world, self.plan)}"
         uid = f"uid-created-{action.name}"
         created = pending(action.node, action.revision.hash, name=action.name, created=self.world.now)
+        if self.world.daemonset.in_place:
+            created = gated(created, open_=False, present=False)
         self.world = replace(self.world, pods=(*self.world.pods, replace(created, uid=uid)))
 
     def _store(self, stored: Revision) -> None:
@@ -193,7 +225,8 @@ class ToyCluster:
         """All live pods on these nodes (default: on all that are not dead) are bound, running and ready from now."""
         self.change_where(
             lambda one: (
-                not (one.dying or one.ended or one.ready)
+                not (one.dying or one.ended or one.ready or (one.underway is not None and one.underway.unseen))
+                and (not one.bound or all(gate.open for gate in one.gates))
                 and one.node not in self.dead
                 and (not nodes or one.node in nodes)
             ),
@@ -202,6 +235,7 @@ class ToyCluster:
             ready=True,
             ready_since=self.world.now,
         )
+        self.change_where(lambda one: not all(gate.open for gate in one.gates), ready=False, ready_since=None)
 
     def pass_time(self, seconds: float) -> None:
         self.world = replace(self.world, now=self.world.now + seconds)

@@ -63,6 +63,8 @@ def acted_on(board: Board) -> set[str]:
                 found.add(node)
             case UpdateInPlace(node=node) | DrainPod(node=node):
                 found.add(node)
+            case DeletePod(why=Why.NOT_RESIZED) | PrepareDelete(why=Why.NOT_RESIZED):
+                pass  # the obstacle is what ends so
             case DeletePod(node=node, pod=pod) | PrepareDelete(node=node, pod=pod):
                 slot = slots[node]
                 one_of_two = slot.paired and pod.uid in {one.uid for one in (slot.current, slot.old) if one}
@@ -164,14 +166,27 @@ def _untainted(world: World, node: str) -> World:
 
 
 def _ready(world: World, node: str) -> World:
-    """Every pod on the node is available."""
+    """Every pod on the node is available, and nothing is done to it."""
     pods = tuple(
-        replace(one, ready=True, ready_since=world.now - 3600, phase="Running", ailment=None)
+        replace(
+            one,
+            ready=True,
+            ready_since=world.now - 3600,
+            phase="Running",
+            ailment=None,
+            underway=None,
+            gates=tuple(replace(gate, open=True, draining=False) for gate in one.gates),
+        )
         if one.node == node and not one.ended
         else one
         for one in world.pods
     )
     return replace(world, pods=pods)
+
+
+def _undrained(world: World, node: str) -> World:
+    """Nobody asks for a grace period any more."""
+    return replace(world, daemonset=replace(world.daemonset, annotations={}))
 
 
 REMOVALS: Final[Mapping[Obstacle, Callable[[World, str], World]]] = {
@@ -191,6 +206,10 @@ REMOVALS: Final[Mapping[Obstacle, Callable[[World, str], World]]] = {
     Obstacle.BACK_OFF: lambda world, node: replace(world, not_before={}),
     Obstacle.TERMINATING: _gone,
     Obstacle.STARTING: _ready,
+    Obstacle.DRAINING: _undrained,
+    Obstacle.RESTARTING: _ready,
+    Obstacle.RESIZING: _ready,
+    Obstacle.UNRESIZED: _ready,
     Obstacle.STALE: lambda world, node: replace(world, fresh=True),
 }
 """What ends each: the world without it. The budget is lifted anyway, and the planner itself stores a revision."""

@@ -11,13 +11,31 @@ from typing import TypeAlias
 import msgspec
 
 from controller.api.daemonset import RollingUpdate
+from controller.api.in_place import Resize
 from controller.api.number import scaled
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.api.selector import parse
-from controller.planner.actions import CancelDelete, CreatePod, DeletePod, Plan, PrepareDelete, ProbeTemplate, Why
+from controller.api.wellknown import IN_PLACE_IF_POSSIBLE
+from controller.planner.actions import (
+    CancelDelete,
+    ContinueInPlace,
+    CreatePod,
+    DeletePod,
+    DrainPod,
+    OpenGates,
+    Plan,
+    PrepareDelete,
+    ProbeTemplate,
+    RelabelPod,
+    ReleasePod,
+    ResizePod,
+    UpdateInPlace,
+    Why,
+)
 from controller.planner.board import current_revision
 from controller.planner.eligibility import Fit, Rules
+from controller.planner.in_place.change import Change
 from controller.planner.stops import hooked, is_prepared
 from controller.planner.world import World
 
@@ -40,6 +58,8 @@ def live(world: World, node: str) -> list[Pod]:
 def is_available(world: World, pod: Pod) -> bool:
     wait = world.daemonset.spec.min_ready_seconds
     if pod.dying or pod.ended or not pod.ready or pod.held:
+        return False
+    if pod.underway is not None and pod.underway.lasts(world.now):
         return False
     return not wait or (pod.ready_since is not None and pod.ready_since + wait < world.now)
 
@@ -126,6 +146,21 @@ def deletes(plan: Plan, why: Why | None = None) -> list[DeletePod | PrepareDelet
     return [one for one in ends if why in (None, one.why)]
 
 
+def begun(plan: Plan) -> list[UpdateInPlace | DrainPod]:
+    """Updates in place."""
+    return [one for one in plan.actions if isinstance(one, UpdateInPlace | DrainPod)]
+
+
+def outgoing(plan: Plan) -> list[str]:
+    """Nodes whose old pod goes or begins to change, in order."""
+    return [
+        one.node
+        for one in plan.actions
+        if isinstance(one, UpdateInPlace | DrainPod)
+        or (isinstance(one, DeletePod | PrepareDelete) and one.why is Why.OUTDATED)
+    ]
+
+
 def rolling(world: World) -> RollingUpdate:
     return world.daemonset.rolling_update or RollingUpdate()
 
@@ -142,7 +177,10 @@ def no_more_than_the_burst(world: World, plan: Plan) -> None:
     burst = world.daemonset.spec.burst_replicas
     most = max(limit(world, 250 if burst is None else burst, round_up=False), 1)
     assert len(creates(plan)) <= most
-    assert len(deletes(plan)) <= most
+    assert len([one for one in deletes(plan) if one.why is not Why.NOT_RESIZED]) <= most
+    assert len(deletes(plan, Why.NOT_RESIZED)) <= most
+    assert len(begun(plan)) <= most
+    assert len([one for one in plan.actions if isinstance(one, CARE)]) <= most
 
 
 def a_pod_is_deleted_once_and_only_if_it_is_ours_and_lives(world: World, plan: Plan) -> None:
@@ -199,7 +237,7 @@ def the_name_of_a_new_pod_is_free(world: World, plan: Plan) -> None:
 
 
 def the_update_takes_down_no_more_than_max_unavailable(world: World, plan: Plan) -> None:
-    taken = {one.node for one in deletes(plan, Why.OUTDATED)} & served(world)
+    taken = {*outgoing(plan)} & served(world)
     most = limit(world, rolling(world).max_unavailable, round_up=True) or 1
     gone_already = len(eligible(world) - served(world) - unfit(world))
     assert len(taken) <= max(most - gone_already, 0)
@@ -215,7 +253,7 @@ def surging_keeps_its_limit(world: World, plan: Plan) -> None:
 def update_moves(world: World, plan: Plan) -> set[str]:
     """Nodes that the update step moves to the current revision."""
     beside = {one.node for one in creates(plan) if live(world, one.node)}
-    return beside | {one.node for one in deletes(plan, Why.OUTDATED)}
+    return beside | {*outgoing(plan)}
 
 
 def paused_or_on_delete_nothing_is_updated(world: World, plan: Plan) -> None:
@@ -286,10 +324,57 @@ def a_pod_of_an_older_revision_is_the_one_that_was_promised_and_runs_there(world
 
 def an_unavailable_pod_is_not_waited_for(world: World, plan: Plan) -> None:
     """What the update replaces comes in update order, and nodes that serve nobody come first."""
-    nodes = [one.node for one in deletes(plan, Why.OUTDATED)]
+    nodes = outgoing(plan)
     at_once = [node for node in nodes if node not in served(world)]
     within = [node for node in nodes if node in served(world)]
     assert nodes == sorted(at_once, reverse=True) + sorted(within, reverse=True)
+
+
+def one_pod_one_write(world: World, plan: Plan) -> None:
+    touched = [one.pod.uid for one in plan.actions if isinstance(one, TOUCHING)]
+    assert len(touched) == len(set(touched))
+
+
+def what_is_updated_in_place_lives_and_can_be(world: World, plan: Plan) -> None:
+    pods = {one.uid: one for one in world.pods}
+    for one in begun(plan):
+        pod = pods[one.pod.uid]
+        assert pod in live(world, one.node)
+        change = world.changes[pod.hash]
+        assert isinstance(change, Change)
+        assert pod.gates or not change.restarts, "its traffic could not leave"
+        assert not isinstance(one, DrainPod) or is_available(world, pod), "nothing is there to be drained"
+
+
+def what_can_be_updated_in_place_is_not_recreated(world: World, plan: Plan) -> None:
+    pods = {one.uid: one for one in world.pods}
+    for one in deletes(plan, Why.OUTDATED) if rolling(world).rolling_update_type == IN_PLACE_IF_POSSIBLE else ():
+        pod = pods[one.pod.uid]
+        change = world.changes.get(pod.hash)
+        possible = isinstance(change, Change) and pod.bound and not change.rereads
+        assert not possible or (change is not None and change.restarts and not pod.gates), pod.name  # type: ignore[union-attr]
+
+
+def care_is_taken_of_what_needs_it(world: World, plan: Plan) -> None:
+    pods = {one.uid: one for one in world.pods}
+    for one in plan.actions:
+        if not isinstance(one, CARE):
+            continue
+        pod = pods[one.pod.uid]
+        busy = pod.underway if pod.underway is not None and pod.underway.lasts(world.now) else None
+        assert not pod.dying
+        assert not pod.ended
+        match one:
+            case OpenGates():
+                assert busy is None, "its container does not run yet"
+                assert not all(gate.open for gate in pod.gates)
+            case ResizePod():
+                assert busy is not None
+                assert busy.resize is Resize.WANTED
+            case ContinueInPlace():
+                assert busy is not None
+                assert busy.continues
+                assert one.revision.hash in {pod.hash, current_revision(world)[0].hash}
 
 
 def creation_goes_up_the_nodes(world: World, plan: Plan) -> None:
@@ -320,10 +405,12 @@ def the_generation_is_seen_only_when_nothing_is_outstanding(world: World, plan: 
     seen = plan.status.observed_generation
     assert seen in (None, world.daemonset.generation)
     if seen is not None:
-        aside = CreatePod | DeletePod | PrepareDelete | CancelDelete
-        before_update = [one for one in plan.actions if not isinstance(one, aside)]
+        update = (CreatePod, DeletePod, PrepareDelete, CancelDelete, UpdateInPlace, DrainPod, *CARE)
+        before_update = [one for one in plan.actions if not isinstance(one, update)]
         placing = [one for one in creates(plan) if not live(world, one.node)]
-        placing_deletes = [one for one in deletes(plan) if one.why not in (Why.OUTDATED, Why.SURPLUS)]
+        placing_deletes = [
+            one for one in deletes(plan) if one.why not in (Why.OUTDATED, Why.SURPLUS, Why.NOT_RESIZED)
+        ]
         names = {type(one).__name__ for one in before_update}
         assert world.fresh
         assert names <= {"ProbeTemplate", "DeleteRevision"}
@@ -331,7 +418,14 @@ def the_generation_is_seen_only_when_nothing_is_outstanding(world: World, plan: 
         assert not placing_deletes
 
 
+CARE = (OpenGates, ResizePod, ContinueInPlace)
+TOUCHING = (UpdateInPlace, DrainPod, DeletePod, ReleasePod, RelabelPod, *CARE)
+
 LAWS: tuple[Law, ...] = (
+    one_pod_one_write,
+    what_is_updated_in_place_lives_and_can_be,
+    what_can_be_updated_in_place_is_not_recreated,
+    care_is_taken_of_what_needs_it,
     nothing_is_touched_while_the_caches_are_behind,
     no_more_than_the_burst,
     a_pod_is_deleted_once_and_only_if_it_is_ours_and_lives,

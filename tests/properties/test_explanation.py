@@ -21,13 +21,14 @@ from tests.beds.worlds import NOW
 from tests.properties.explanation_law import REMOVALS, misled, misnamed, rolling, with_spec
 from tests.properties.size import every_day
 
+ANY: Final = st.one_of(worlds(), surges())
 EVERY_POD: Final = LifecycleHook(labels_handler={"app": "demo"})
 
 
 @st.composite
-def obstructed(draw: st.DrawFn) -> World:
-    """Any world, and more often than elsewhere one in which hooks hold, new nodes wait, and writes have failed."""
-    world = draw(st.one_of(worlds(), surges()))
+def obstructed(draw: st.DrawFn, worlds: st.SearchStrategy[World]) -> World:
+    """One of these worlds, and often one in which hooks hold, new nodes wait, and writes have failed."""
+    world = draw(worlds)
     if draw(often(False, True)):
         world = with_spec(world, lifecycle=Lifecycle(pre_delete=draw(st.sampled_from([EVERY_POD, None]))))
     if draw(often(False, True)):
@@ -43,14 +44,22 @@ def obstructed(draw: st.DrawFn) -> World:
 
 
 @every_day(150)
-@given(world=obstructed())
+@given(world=obstructed(ANY))
 def test_no_obstacle_means_that_the_planner_acts(world: World) -> None:
     note(picture(world, plan(world)))
     assert list(misled(world)) == []
 
 
+@every_day(80)
+@given(world=obstructed(worlds(in_place=True)))
+def test_so_it_is_in_the_midst_of_updates_in_place(world: World) -> None:
+    note(picture(world, plan(world)))
+    assert list(misled(world)) == []
+    assert list(misnamed(world)) == []
+
+
 @every_day(150)
-@given(world=obstructed())
+@given(world=obstructed(ANY))
 def test_the_obstacle_named_is_the_one_whose_removal_makes_the_planner_act(world: World) -> None:
     """Or the next one is named, which was hidden behind it; one after the other, each once."""
     note(picture(world, plan(world)))

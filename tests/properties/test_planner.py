@@ -41,8 +41,17 @@ def test_every_pass_in_the_midst_of_a_surge_keeps_the_laws(world: World) -> None
         law(world, decided)
 
 
-@every_day(80)
-@given(world=worlds(), chance=st.randoms(use_true_random=False))
+@every_day(150)
+@given(world=worlds(in_place=True))
+def test_every_pass_in_the_midst_of_updates_in_place_keeps_the_laws(world: World) -> None:
+    decided = plan(world)
+    note(picture(world, decided))
+    for law in LAWS:
+        law(world, decided)
+
+
+@every_day(100)
+@given(world=st.one_of(worlds(), worlds(in_place=True)), chance=st.randoms(use_true_random=False))
 def test_the_same_world_in_another_order_gives_the_same_plan(world: World, chance: Random) -> None:
     decided = plan(world)
     note(picture(world, decided))

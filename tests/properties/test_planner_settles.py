@@ -9,6 +9,7 @@ from controller.planner.board import current_revision
 from controller.planner.eligibility import Fit
 from controller.planner.history import DEFAULT_HISTORY_LIMIT
 from controller.planner.world import World
+from tests.beds.in_place_worlds import CONTINUES, WANTED
 from tests.beds.picture import picture
 from tests.beds.random_worlds import worlds
 from tests.beds.toy_cluster import ToyCluster
@@ -31,6 +32,10 @@ ROUNDS = 80
 """More than 18 pods one by one, and each of three revisions."""
 
 
+WAITS_FOR_US = (CONTINUES, WANTED)
+"""States of an update in place in which the controller has something to write."""
+
+
 def kubelets_turn(cluster: ToyCluster) -> None:
     """Dying pods are gone, live ones ready for long, those of nodes that are gone collected, back-offs over."""
     nodes = {one.name for one in cluster.world.nodes}
@@ -38,6 +43,7 @@ def kubelets_turn(cluster: ToyCluster) -> None:
         if one.dying or (one.bound and one.node not in nodes):
             cluster.lose(one.name)
     cluster.pass_time(60)
+    cluster.change_where(lambda one: one.underway is not None and one.underway not in WAITS_FOR_US, underway=None)
     cluster.ready()
     cluster.pass_time(60.5)
 
@@ -60,8 +66,23 @@ def settled(start: World) -> ToyCluster:
 @given(start=worlds(healthy=True))
 def test_any_world_becomes_quiet_and_then_everything_is_in_its_place(start: World) -> None:
     cluster = settled(start)
+    note(picture(cluster.world, cluster.plan))
+    _everything_is_in_its_place(cluster)
+
+
+@every_day(80)
+@given(start=worlds(healthy=True, in_place=True))
+def test_updates_in_place_come_to_their_end(start: World) -> None:
+    cluster = settled(start)
+    note(picture(cluster.world, cluster.plan))
+    _everything_is_in_its_place(cluster)
+    closed = [one.name for one in cluster.world.pods if one.bound and not all(gate.open for gate in one.gates)]
+    assert not closed
+    assert not [one.name for one in cluster.world.pods if one.underway is not None]
+
+
+def _everything_is_in_its_place(cluster: ToyCluster) -> None:
     world = cluster.world
-    note(picture(world, cluster.plan))
     _every_node_has_what_it_should(world)
     _revisions_are_where_they_may_be(world)
     _history_is_tidy(world)

@@ -1,0 +1,57 @@
+"""Pods and DaemonSets of worlds in which pods are updated in place."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from msgspec.structs import replace
+
+from controller.api.daemonset import DaemonSet
+from controller.api.gates import Gate
+from controller.api.in_place import Resize, Underway
+from controller.api.pod import Pod
+from controller.api.wellknown import IN_PLACE_GRACE_ANNOTATION, IN_PLACE_IF_POSSIBLE, IN_PLACE_UPDATE_READY
+from controller.planner.in_place.change import Change
+from controller.planner.world import World
+from tests.beds.worlds import ds, world
+
+BY_IMAGE = Change(images={"main": "demo:v2"})
+BY_LABEL = Change(labels={"team": "x"})
+BY_RESIZE = Change(resources={"main": {"requests": {"cpu": "1"}}})
+
+RESTARTING = Underway(until=inf, restarting=("main",), unseen=True)
+CONTINUES = Underway(until=inf, continues=True)
+WANTED = Underway(until=inf, resize=Resize.WANTED)
+RESIZING = Underway(until=inf, resize=Resize.UNDERWAY)
+DEFERRED = Underway(until=inf, resize=Resize.DEFERRED)
+REFUSED = Underway(until=inf, resize=Resize.REFUSED, problem="no room")
+
+
+def in_place(rev: str = "v2", *, grace: int = 0, annotations: dict[str, str] | None = None, **spec: Any) -> DaemonSet:
+    told = {**(annotations or {}), **({IN_PLACE_GRACE_ANNOTATION: str(grace)} if grace else {})}
+    return ds(rev, rolling_update_type=IN_PLACE_IF_POSSIBLE, annotations=told, **spec)
+
+
+def gate(*, open_: bool = True, draining: bool = False, since: float | None = None, present: bool = True) -> Gate:
+    return Gate(
+        type=IN_PLACE_UPDATE_READY,
+        open=open_ and not draining,
+        present=present,
+        index=0,
+        since=since,
+        draining=draining,
+    )
+
+
+def gated(one: Pod, *, underway: Underway | None = None, **how: Any) -> Pod:
+    """With our readiness gate, of which it depends whether it is ready."""
+    own = gate(**how)
+    ready = one.ready and own.open and not (underway is not None and underway.unseen)
+    since = one.ready_since if ready else None
+    return replace(one, gates=(own,), underway=underway, ready=ready, ready_since=since)
+
+
+def changing(daemonset: DaemonSet | None = None, *, change: Any = BY_IMAGE, **fields: Any) -> World:
+    """A world in which v1 becomes v2 by `change`."""
+    return world(daemonset or in_place(), changes={"v1": change}, **fields)

@@ -1,0 +1,269 @@
+"""What may come between while pods are updated in place: refusals, other hands, other wishes, wrong clocks."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.beds.api import PODS, STRATEGIC_MERGE_PATCH, Object
+from tests.beds.controller.bed import Bed
+from tests.beds.nodes import Behaviour
+from tests.beds.objects import V1, V2, V3
+from tests.beds.pods import condition
+from tests.beds.simulator.faults import Answer, Effect, Hang, LoseAnswer, Rule
+from tests.system.in_place import GATE, STATE, identities, in_place, is_open, restarts, runs, serving, told
+from tests.system.monitor import monitoring
+
+SLOW = Behaviour(notice=0.1, pull=20.0, terminate=0.2, gate=0.1)
+DENIED = Answer(403, reason="Forbidden", message="the webhook says no")
+HOUR = 3600.0
+
+
+def with_grace(seconds: int, **options: Any) -> Object:
+    new = in_place(**options)
+    new["metadata"]["annotations"] = {"kruise-ds/in-place-grace-seconds": str(seconds)}
+    return new
+
+
+def writes(bed: Bed) -> int:
+    return len([one for one in bed.journal.writes if one.resource.startswith("pods")])
+
+
+async def test_e6_three_launch_priorities_take_three_steps_and_no_traffic_before_the_last(bed: Bed) -> None:
+    nodes = await bed.add_nodes(2)
+
+    def containers(image: str) -> list[Object]:
+        keys = {"agent": "p_0", "first": "p_20", "second": "p_10"}
+        source = {name: {"configMapKeyRef": {"name": "barrier", "key": key}} for name, key in keys.items()}
+        env = {name: [{"name": "KRUISE_CONTAINER_BARRIER", "valueFrom": one}] for name, one in source.items()}
+        return [{"name": name, "image": image, "env": env[name]} for name in keys]
+
+    await bed.deploy(in_place(pod={"containers": containers(V1)}))
+    before = identities(await bed.pods())
+    bed.nodes.behave("*", Behaviour(notice=0.1, start=1.0, gate=0.1))
+    async with monitoring(bed, most_unavailable=1):
+        await bed.edit({"template": {"spec": {"containers": containers(V2)}}})
+        await bed.settled()
+    after = await bed.pods()
+    assert identities(after) == before
+    for pod in after.values():
+        assert [restarts(pod, name) for name in ("agent", "first", "second")] == [1, 1, 1]
+        started = {one["name"]: one["state"]["running"]["startedAt"] for one in pod["status"]["containerStatuses"]}
+        assert started["first"] < started["second"] < started["agent"]
+    await bed.idle()
+    steps = ("pods/status", "pods", "pods", "pods", "pods/status")
+    assert told(bed)[1:] == [f"{node} {what}" for node in nodes[::-1] for what in steps]
+
+
+@pytest.mark.parametrize("resource", ["pods/status", "pods"])
+@pytest.mark.parametrize(
+    "effect",
+    [
+        DENIED,
+        Answer(422, reason="Invalid"),
+        Answer(409, reason="Conflict"),
+        Answer(404, reason="NotFound"),
+        LoseAnswer(status=504),
+    ],
+    ids=["403", "422", "409", "404", "504, and done"],
+)
+async def test_where_one_node_s_writes_are_refused_the_others_go_on_and_its_pod_serves(
+    bed: Bed, resource: str, effect: Effect
+) -> None:
+    await bed.add_nodes(4)
+    await bed.deploy(in_place())
+    pod = (await bed.pods())["node-2"]["metadata"]["name"]
+    refused = Rule(verb="patch", resource=resource, name=pod, effect=effect)
+    bed.simulator.link.faults.add(refused)
+    bed.journal.clear()
+    async with monitoring(bed, most_unavailable=1):
+        await bed.set_image(V2)
+        await asyncio.sleep(600)
+        assert await serving(bed, V2) >= {"node-0", "node-1", "node-3"}
+        left = (await bed.pods())["node-2"]
+        assert runs(left, V2) or is_open(left), "it is old, and gets no traffic"
+        assert writes(bed) < 200, "it is tried ever more seldom"
+        bed.simulator.link.faults.remove(refused)
+        bed.patience = 1000.0
+        await bed.settled()
+    assert await serving(bed, V2) == {"node-0", "node-1", "node-2", "node-3"}
+
+
+async def test_a_write_that_hangs_keeps_one_node_and_its_part_of_the_budget(bed: Bed) -> None:
+    await bed.add_nodes(3)
+    await bed.deploy(in_place(most=2))
+    pod = (await bed.pods())["node-2"]["metadata"]["name"]
+    bed.simulator.link.faults.add(Rule(verb="patch", resource="pods", name=pod, effect=Hang(seconds=40.0), times=1))
+    async with monitoring(bed, most_unavailable=2):
+        await bed.set_image(V2)
+        await asyncio.sleep(20)
+        assert await serving(bed, V2) == {"node-0", "node-1"}
+        await bed.settled()
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        "{",
+        '{"x": "' + "y" * 200_000 + '"}',
+        '{"revision": "v9", "updateTimestamp": "never", "lastContainerStatuses": {"agent": {"imageID": "x"}}}',
+        '{"updateTimestamp": "2999-01-01T00:00:00Z", "lastContainerStatuses": {}}',
+        '{"lastContainerStatuses": {"ghost": {"imageID": "x"}}, "nextContainerImages": {"ghost": "x"}}',
+        '{"nextContainerRefMetadata": [1], "preCheckBeforeNext": {"containersRequiredReady": ["ghost"]}}',
+    ],
+    ids=["no JSON", "200 KB", "no time", "the future", "a ghost", "no metadata"],
+)
+async def test_whatever_somebody_writes_into_the_state_the_rollout_ends(bed: Bed, state: str) -> None:
+    nodes = await bed.add_nodes(3)
+    await bed.deploy(in_place())
+    before = await bed.pods()
+    bed.nodes.behave("*", SLOW)
+    await bed.set_image(V2)
+    await asyncio.sleep(10)
+    for pod in before.values():
+        await bed.api.patch(PODS, pod["metadata"]["name"], {"metadata": {"annotations": {STATE: state}}})
+    await bed.settled()
+    after = await bed.runs_on(*nodes, image=V2)
+    assert identities(after) == identities(before)
+    assert all(is_open(pod) for pod in after.values())
+
+
+async def write(bed: Bed, pod: str, status: str) -> None:
+    """The condition of the gate, by another hand."""
+    body = {"status": {"conditions": [{"type": GATE, "status": status}]}}
+    await bed.api.patch(PODS, pod, body, sub="status", content_type=STRATEGIC_MERGE_PATCH)
+
+
+async def test_a_condition_that_somebody_closes_is_opened_again_and_one_that_he_opens_ends_nothing(bed: Bed) -> None:
+    await bed.add_nodes(2)
+    await bed.deploy(in_place())
+    first = (await bed.pods())["node-0"]["metadata"]["name"]
+    await write(bed, first, "False")
+    await bed.until(PODS, lambda pods: "" if all(map(is_open, pods)) else "closed", "opened again")
+    bed.nodes.behave("*", SLOW)
+    await bed.set_image(V2)
+    await asyncio.sleep(10)
+    second = (await bed.pods())["node-1"]["metadata"]["name"]
+    await write(bed, second, "True")
+    await bed.idle()
+    await bed.status(updated=1, available=1)
+    await bed.settled()
+
+
+async def test_a_pod_that_somebody_deletes_in_the_middle_comes_back_new(bed: Bed) -> None:
+    nodes = await bed.add_nodes(3)
+    await bed.deploy(in_place())
+    bed.nodes.behave("*", SLOW)
+    await bed.set_image(V2)
+    await asyncio.sleep(10)
+    await bed.api.delete(PODS, (await bed.pods())["node-2"]["metadata"]["name"])
+    bed.patience = 600.0
+    await bed.settled()
+    assert await serving(bed, V2) == {*nodes}
+    assert len(bed.journal.created) == 1
+
+
+@pytest.mark.parametrize("when", [10.0, 40.0], ids=["in the grace period", "in the restart"])
+async def test_a_node_that_is_lost_in_the_middle_is_finished_when_it_is_back(bed: Bed, when: float) -> None:
+    nodes = await bed.add_nodes(3)
+    await bed.deploy(with_grace(30, most=2))
+    before = identities(await bed.pods())
+    bed.nodes.behave("*", SLOW)
+    await bed.set_image(V2)
+    await asyncio.sleep(when)
+    await bed.nodes.lose("node-2")
+    await asyncio.sleep(300)
+    await bed.nodes.regain("node-2", SLOW)
+    await bed.settled()
+    assert identities(await bed.runs_on(*nodes, image=V2)) == before
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"updateStrategy": {"rollingUpdate": {"rollingUpdateType": "Standard"}}},
+        {"updateStrategy": {"type": "OnDelete", "rollingUpdate": None}},
+        {"updateStrategy": {"rollingUpdate": {"paused": True}}},
+        {"updateStrategy": {"rollingUpdate": {"partition": 4}}},
+        {"minReadySeconds": 5},
+    ],
+    ids=["Standard", "OnDelete", "paused", "partition", "minReadySeconds"],
+)
+@pytest.mark.parametrize("grace", [0, 30])
+async def test_a_change_of_mind_in_the_middle_leaves_no_pod_without_traffic(
+    bed: Bed, wish: Object, grace: int
+) -> None:
+    nodes = await bed.add_nodes(4)
+    await bed.deploy(with_grace(grace, most=2) if grace else in_place(most=2))
+    bed.nodes.behave("*", SLOW)
+    await bed.set_image(V2)
+    await asyncio.sleep(10)
+    await bed.edit(wish)
+    await asyncio.sleep(300)
+    pods = await bed.pods()
+    assert {*pods} == {*nodes}
+    assert [node for node, pod in pods.items() if condition(pod, "Ready").get("status") != "True"] == []
+
+
+async def test_a_pause_between_two_edits_lets_the_first_one_s_batches_come_to_their_end(bed: Bed) -> None:
+    """Half of an update would stay, not ready, for as long as the pause lasts."""
+    await bed.add_nodes(1)
+    source = {"configMapKeyRef": {"name": "barrier", "key": "p_5"}}
+    second = {"env": [{"name": "KRUISE_CONTAINER_BARRIER", "valueFrom": source}]}
+    first = {"env": [{**second["env"][0], "valueFrom": {"configMapKeyRef": {"name": "barrier", "key": "p_9"}}}]}
+
+    def containers(image: str) -> list[Object]:
+        return [{"name": "agent", "image": image, **first}, {"name": "late", "image": image, **second}]
+
+    await bed.deploy(in_place(pod={"containers": containers(V1)}))
+    bed.nodes.behave("*", SLOW)
+    await bed.edit({"template": {"spec": {"containers": containers(V2)}}})
+    await asyncio.sleep(10)
+    strategy = {"rollingUpdate": {"paused": True}}
+    await bed.edit({"template": {"spec": {"containers": containers(V3)}}, "updateStrategy": strategy})
+    await asyncio.sleep(120)
+    pod = (await bed.pods())["node-0"]
+    assert is_open(pod)
+    assert runs(pod, V2)
+    assert runs(pod, V2, "late")
+
+
+@pytest.mark.parametrize("by", [-HOUR, HOUR], ids=["back", "ahead"])
+@pytest.mark.parametrize("grace", [0, 30])
+@pytest.mark.parametrize("restarted", [False, True], ids=["meanwhile", "and a restart"])
+async def test_a_clock_that_is_set_in_the_middle_holds_nothing_up(
+    bed: Bed, by: float, grace: int, restarted: bool
+) -> None:
+    alias = "registry.example/agent:same"
+    nodes = await bed.add_nodes(3)
+    bed.nodes.behave("*", Behaviour(notice=0.1, start=1.0, aliases={alias: V1}))
+    await bed.deploy(with_grace(grace) if grace else in_place())
+    began = bed.clock()
+    bed.patience = 600.0
+    async with monitoring(bed, most_unavailable=1):
+        await bed.set_image(alias)
+        await asyncio.sleep(5)
+        bed.controller.ahead = by
+        if restarted:
+            await bed.controller.kill()
+            bed.controller.start()
+        await bed.settled()
+    assert bed.clock() - began < 3 * (grace * 2 + 30)
+    assert [restarts(pod) for pod in (await bed.runs_on(*nodes, image=alias)).values()] == [1, 1, 1]
+
+
+async def test_three_edits_in_a_row_and_back_again_end_with_what_was_asked_for_last(bed: Bed) -> None:
+    nodes = await bed.add_nodes(3)
+    await bed.deploy(in_place(most=3))
+    before = identities(await bed.pods())
+    bed.nodes.behave("*", Behaviour(notice=0.5, start=0.5, terminate=2.0, gate=0.1))
+    for image, wait in ((V2, 0.3), (V3, 1.0), (V2, 3.0), (V1, 0.2), (V3, 0.0)):
+        await bed.set_image(image)
+        await asyncio.sleep(wait)
+    await bed.settled()
+    assert await serving(bed, V3) == {*nodes}
+    after = await bed.pods()
+    assert identities(after) == before
+    assert all(map(is_open, after.values()))
