@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from msgspec.structs import replace
+
 from controller.api.base import JSON, JSONObject, Value, fields_of, items_of
 from controller.api.canonical import canonical
 from controller.api.daemonset import DaemonSet
@@ -17,7 +19,7 @@ from controller.api.hindrance import Hindrance
 from controller.api.meta import epoch
 from controller.api.revision import Revision
 from controller.api.wellknown import RESTARTED_AT
-from controller.planner.in_place.resizing import Resizing, resizing_of
+from controller.planner.in_place.resizing import Resizing, as_written, resizing_of
 
 Patch: TypeAlias = Mapping[str, str | None]
 """Label or annotation key to its new value; None: it is taken away."""
@@ -99,6 +101,7 @@ def change_between(old: JSONObject, new: JSONObject, *, resizable: bool) -> Chan
     if resizing.resources and not resizable:
         why = f"spec.containers[{next(iter(resizing.resources))}].resources changed"
         return NotPossible(why=why, hindrance=Hindrance.RESOURCES)
+    resizing = replace(resizing, resources=as_written(resizing.resources, fields_of(new.get("spec"))))
     return _change(fields_of(before.get("metadata")), fields_of(after.get("metadata")), olds, news, resizing)
 
 

@@ -38,6 +38,22 @@ def resizing_of(was: JSONObject, will: JSONObject) -> Resizing | str:
     return Resizing(resources=resources, by_restart=tuple(by_restart))
 
 
+def as_written(resources: Mapping[str, JSONObject], spec: JSONObject) -> Mapping[str, JSONObject]:
+    """The same amounts in the words of this pod spec: people who look at the pod know `1Gi`, not its bytes."""
+    if not resources:
+        return resources
+    said = {
+        str(one.get("name", "")): _effective(fields_of(one.get("resources"))) for one in items_of(spec["containers"])
+    }
+    return {
+        name: {
+            kind: {key: fields_of(said[name][kind]).get(key, amount) for key, amount in fields_of(amounts).items()}
+            for kind, amounts in kinds.items()
+        }
+        for name, kinds in resources.items()
+    }
+
+
 def quality_of_service(spec: JSONObject) -> str:
     """The QoS class of a pod with this spec."""
     every = [

@@ -10,7 +10,6 @@ from controller.planner.in_place.change import Change, NotPossible, change_betwe
 from tests.beds.changing_pod import Json, asks, container, template
 
 V1 = template(container("v1"))
-TWO = str(2 * 1024**3)
 
 
 def between(old: Any, new: Any, *, resizable: bool = True) -> Change:
@@ -134,7 +133,7 @@ def test_a_path_that_is_no_text_reads_nothing(path: Any) -> None:
         (
             {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "100m"}},
             {"limits": {"cpu": "1", "memory": "2Gi"}, "requests": {"cpu": "200m"}},
-            Change(resources={"main": {"limits": {"memory": TWO}, "requests": {"cpu": "0.2", "memory": TWO}}}),
+            Change(resources={"main": {"limits": {"memory": "2Gi"}, "requests": {"cpu": "200m", "memory": "2Gi"}}}),
         ),
     ],
     ids=["another spelling", "only what differs", "a request that follows its limit"],

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from controller.api.meta import rfc3339
-from controller.api.number import canonical_quantity
 from controller.api.wellknown import (
     HASH_LABEL,
     IN_PLACE_STATE_ANNOTATION,
@@ -23,15 +22,9 @@ def images(pod: ChangingPod) -> dict[str, str]:
     return {one["name"]: one["image"].rpartition(":")[2] for one in pod.object["spec"]["containers"]}
 
 
-def spelled(resources: Any) -> Any:
-    """Amounts in one spelling."""
-    return {
-        kind: {key: canonical_quantity(one) for key, one in amounts.items()} for kind, amounts in resources.items()
-    }
-
-
 def has(pod: ChangingPod, resources: Json, index: int = 0) -> bool:
-    return bool(spelled(pod.object["spec"]["containers"][index]["resources"]) == spelled(resources))
+    """In these very words."""
+    return bool(pod.object["spec"]["containers"][index]["resources"] == resources)
 
 
 def of(*tags: str, **metadata: Any) -> Any:
