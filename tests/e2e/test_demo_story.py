@@ -38,7 +38,8 @@ def test_a_pipe_gets_plain_lines(told: str) -> None:
         "b-04 has a ready pod again",
         "a-05 has a new pod",
         "Done: 24 nodes, 50 pods created",
-        "50 pods created, 25 deleted, 2 revisions",
+        "24 pods run busybox:1.37.0",
+        "50 pods created, 25 deleted, 24 changed in place,",
         "writes by the controller, 0 refused",
     ],
 )
@@ -67,7 +68,7 @@ def test_no_more_nodes_than_allowed_are_without_a_pod(told: str) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_it_with_its_own_code_and_nothing_leftrunning(number: signal.Signals) -> None:
     with demo() as process:
-        read_until(process, "1/6")
+        read_until(process, "1/7")
         children = children_of(process.pid)
         process.send_signal(number)
         _, err = process.communicate(timeout=SECONDS)
@@ -78,7 +79,7 @@ def test_a_signal_ends_it_with_its_own_code_and_nothing_leftrunning(number: sign
 
 def test_a_reader_that_leaves_ends_it() -> None:
     with demo("--pace", "0.2") as process:
-        read_until(process, "1/6")
+        read_until(process, "1/7")
         children = children_of(process.pid)
         assert process.stdout is not None
         process.stdout.close()  # as `head` does
@@ -92,7 +93,7 @@ def test_a_reader_that_leaves_ends_it() -> None:
 
 def test_a_step_that_does_not_happen_ends_it_with_words() -> None:
     with demo(*FAST, "--patience", "5") as process:
-        read_until(process, "1/6")  # no later: each step that does happen has to be in time
+        read_until(process, "1/7")  # no later: each step that does happen has to be in time
         os.kill(children_of(process.pid)[0], signal.SIGSTOP)
         _, err = process.communicate(timeout=SECONDS)
     assert process.returncode == 1
@@ -102,7 +103,7 @@ def test_a_step_that_does_not_happen_ends_it_with_words() -> None:
 
 def test_a_controller_that_dies_ends_it_with_words() -> None:
     with demo("--pace", "0.2") as process:
-        read_until(process, "2/6")
+        read_until(process, "2/7")
         os.kill(children_of(process.pid)[0], signal.SIGKILL)
         _, err = process.communicate(timeout=SECONDS)
     assert process.returncode == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +29,24 @@ class Writes:
 
     done: Counter[str]
     """By verb and resource, such as `create pods`."""
+    overtaken: int
+    """Changes of running pods that a kubelet came before, with a write of its own: they are looked at again."""
     refused: int
+
+    @classmethod
+    def of(cls, answers: Iterable[tuple[str, int]]) -> Writes:
+        """Each write by verb and resource, and the code that it was answered with."""
+        counted = Counter(answers)
+        done = Counter({what: 0 for what, _ in counted})
+        overtaken = refused = 0
+        for (what, code), number in counted.items():
+            if 200 <= code < 300:
+                done[what] += number
+            elif code == 409 and what in CHANGES_OF_PODS:
+                overtaken += number
+            else:
+                refused += number
+        return cls(+done, overtaken, refused)
 
     def __str__(self) -> str:
         known = [name for name in WORDS if name in self.done]
@@ -37,9 +54,12 @@ class Writes:
         return ", ".join(f"{self.done[name]} {WORDS.get(name, name)}" for name in names)
 
 
+CHANGES_OF_PODS = ("patch pods", "patch pods/status")
 WORDS = {
     "create pods": "pods created",
     "delete pods": "deleted",
+    "patch pods": "changed in place",
+    "patch pods/status": "readiness gates",
     "create controllerrevisions.apps": "revisions",
     "patch daemonsets.apps.kruise.io/status": "statuses",
     "create events": "events",

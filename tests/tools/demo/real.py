@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -62,8 +61,7 @@ async def _kubectl(plane: ControlPlane, *args: str) -> None:
 
 def _writes_in(audit: Path) -> Writes:
     """What the audit log says about the controller."""
-    done: Counter[str] = Counter()
-    refused = 0
+    answers: list[tuple[str, int]] = []
     with open(audit) as lines:
         for event in (json.loads(line) for line in lines if line.endswith("\n")):  # others' lines still come
             mine = event["user"]["username"] == CONTROLLER.name and event["verb"] in WRITES
@@ -72,8 +70,5 @@ def _writes_in(audit: Path) -> Writes:
             about = event["objectRef"]
             group, sub = about.get("apiGroup", ""), about.get("subresource", "")
             resource = about["resource"] + (f".{group}" if group else "") + (f"/{sub}" if sub else "")
-            if 200 <= event["responseStatus"]["code"] < 300:
-                done[f"{event['verb']} {resource}"] += 1
-            else:
-                refused += 1
-    return Writes(done, refused)
+            answers.append((f"{event['verb']} {resource}", event["responseStatus"]["code"]))
+    return Writes.of(answers)

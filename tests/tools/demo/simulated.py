@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -23,8 +22,7 @@ async def simulated_bed() -> AsyncIterator[DemoCluster]:
 
     def writes() -> Writes:
         real = [seen for seen in door.writes() if ("dryRun", "All") not in seen.request.query]
-        done = Counter(f"{seen.route.verb} {seen.route.resource}" for seen in real if 200 <= seen.status < 300)
-        return Writes(done, len(real) - done.total())
+        return Writes.of((f"{seen.route.verb} {seen.route.resource}", seen.status) for seen in real)
 
     with temporary_folder() as folder:
         async with serving(door) as url:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,15 +17,18 @@ from tests.tools.demo.journal import COMMAND, FACT, STEP, Journal
 from tests.tools.demo.picture import Act, State
 from tests.tools.demo.witness import Overdue, Witness
 
-NAME = "demo"
+NAME = CONTAINER = "demo"
 MANIFEST = Path(__file__).resolve().parents[3] / "manifests" / "samples" / "ds.demo.yaml"
 NEW_IMAGE = "busybox:1.37"
+NEWER_IMAGE = "busybox:1.37.0"
 AT_A_TIME = 3
 FIRST = 6
 ALL = len(NAMES)
 OUT_AND_IN = "b-04"
 UNLUCKY = "a-05"
-ACTS = 6
+ACTS = 7
+LINE = 66
+"""Columns of a fact: with its moment it fits into eighty."""
 
 
 @dataclass
@@ -51,13 +55,17 @@ class Story:
         await self._update_the_rest()
         await self._label_out_and_in()
         await self._lose_a_pod()
+        await self._update_in_place()
         await self._counted(ALL)
         seconds = self.journal.now - began
         writes = self.bed.controller_writes()
         self.journal.tell(STEP, f"Done: {ALL} nodes, {self.witness.pods_created} pods created, {seconds:.0f} s")
         self._tell(f"during the update never more than {self._worst} nodes without an available pod")
         self._tell(f"the API server counts {writes.done.total()} writes by the controller, {writes.refused} refused:")
-        self._tell(str(writes))
+        for line in textwrap.wrap(str(writes), LINE):
+            self._tell(line)
+        if writes.overtaken:
+            self._tell(f"{writes.overtaken} more to a pod that its kubelet had just changed, which were tried again")
 
     async def _apply(self) -> None:
         began = self._open(1, "Apply the book's demo", "kubectl apply -f manifests/samples/ds.demo.yaml")
@@ -68,7 +76,7 @@ class Story:
         await self._pause()
 
     async def _update_some(self) -> None:
-        (key, value), words = LABEL, f"partition {ALL - FIRST}, maxUnavailable {AT_A_TIME}"
+        (key, value), words = LABEL, f"partition {ALL - FIRST}, InPlaceIfPossible"
         title = f"{NEW_IMAGE} and nodeSelector {key}: {value}, {FIRST} nodes first"
         self._open(2, title, f"kubectl edit ads {NAME}   # {words}")
         template = _manifest()["spec"]["template"]
@@ -118,6 +126,24 @@ class Story:
         self._tell(f"{node} has a new pod after {between:.0f} ms, a ready one after {self.journal.now - began:.1f} s")
         await self._pause()
 
+    async def _update_in_place(self) -> None:
+        """Step 2 has asked for it, but a nodeSelector is nothing that a running pod takes."""
+        command = f"kubectl kruise-ds set-image {NAME} {CONTAINER}={NEWER_IMAGE}"
+        began = self._open(7, f"{NEWER_IMAGE} in the same pods, {AT_A_TIME} at a time", command)
+        before, self.witness.worst = self._pods(), 0
+        template = {"spec": {"containers": [{**_container(), "image": NEWER_IMAGE}]}}
+        await self._patch({"template": template})
+        await self._until(lambda: self.witness.on("C") == ALL, f"{NEWER_IMAGE} on all {ALL} nodes")
+        if self._pods() != before:
+            raise Overdue("pods were replaced although only their image was changed")
+        if self.witness.worst > AT_A_TIME:
+            raise Overdue(f"{self.witness.worst} nodes were without an available pod at one time, not {AT_A_TIME}")
+        self._tell(f"{ALL} pods run {NEWER_IMAGE} after {self.journal.now - began:.1f} s; all are the same as before")
+        await self._pause()
+
+    def _pods(self) -> dict[str, str]:
+        return {node: cell.pod for node, cell in self.witness.cells.items()}
+
     async def _counted(self, up_to_date: int) -> None:
         """The status too says so: the controller's last write is counted, and no edit comes in its way."""
         wanted = (ALL, up_to_date)
@@ -157,5 +183,11 @@ def _manifest() -> Object:
     return found
 
 
+def _container() -> Object:
+    found: Object = _manifest()["spec"]["template"]["spec"]["containers"][0]
+    return found
+
+
 def _rolling(*, partition: int) -> Object:
-    return {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": AT_A_TIME, "partition": partition}}
+    limits: Object = {"maxUnavailable": AT_A_TIME, "partition": partition}
+    return {"type": "RollingUpdate", "rollingUpdate": {"rollingUpdateType": "InPlaceIfPossible", **limits}}
