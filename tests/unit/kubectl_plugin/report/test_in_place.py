@@ -117,6 +117,25 @@ def test_a_pod_that_is_being_resized_shows_that_the_controller_has_the_gate() ->
     assert "ResizedInPlace" not in {one.name for one in plan.checks}
 
 
+@pytest.mark.parametrize("resize", [Resize.UNDERWAY, Resize.DEFERRED])
+def test_a_resize_on_its_way_uses_budget_until_it_is_done(resize: Resize) -> None:
+    """Its pod is ready all the time."""
+    midway = replace(four("v2")[3], underway=Underway(until=inf, resize=resize))
+    found = _one_at_a_time(*four()[:3], midway).forecast
+    assert [[move.node for move in wave.moves] for wave in found.waves] == [["node-2"], ["node-1"], ["node-0"]]
+    assert found.waves[0].after == ("node-3",)
+
+
+def test_a_resize_that_is_refused_uses_budget_for_ever() -> None:
+    midway = replace(four("v2")[3], underway=Underway(until=inf, resize=Resize.REFUSED))
+    assert not _one_at_a_time(*four()[:3], midway).forecast.waves
+
+
+def _one_at_a_time(*pods: Pod) -> RolloutPlan:
+    wanted = ds("v2", **{**IN_PLACE, "max_unavailable": 1})
+    return rollout_plan(snapshot(wanted, pods=pods, nodes=4, revisions=[revision("v1"), revision("v2")]), waves=0)
+
+
 @pytest.mark.parametrize(
     ("underway", "words"),
     [
