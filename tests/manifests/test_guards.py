@@ -24,6 +24,7 @@ OURS: Object = {
 }
 NATIVE: Object = {**OURS, "apiVersion": "apps/v1"}
 CRD = "daemonsets.apps.kruise.io"
+IMAGE: list[Object] = [{"op": "replace", "path": "/spec/containers/0/image", "value": "other"}]
 
 
 async def refused(attempt: Callable[[], Awaitable[object]], policy: str) -> str:
@@ -64,7 +65,15 @@ async def test_the_controllers_account_starts_pods_of_our_daemonsets(account: Ap
         await account.create(PODS, with_owners("tried", ours), dryRun="All")
 
 
-IMAGE: list[Object] = [{"op": "replace", "path": "/spec/containers/0/image", "value": "other"}]
+async def test_the_controllers_account_starts_pods_that_pull_images_and_changes_none(
+    account: Api, administrator: Api
+) -> None:
+    job = owner({**OURS, "apiVersion": "apps.kruise.io/v1beta1", "kind": "ImagePullJob"})
+    await account.create(PODS, with_owners("tried", job), dryRun="All")
+    await administrator.create(PODS, with_owners("puller", job))
+    with pytest.raises(Refusal, match="kruise-ds-pod-guard"):
+        await account.patch(PODS, "puller", IMAGE)
+    await administrator.delete(PODS, "puller", options={"gracePeriodSeconds": 0})
 
 
 async def test_the_controllers_account_changes_labels_and_owners_but_no_image(
