@@ -14,13 +14,14 @@ from controller.api.image_pull_job import JOB_KIND, ImagePullJob
 from controller.api.meta import Key
 from controller.daemonset.compiled import Compilations
 from controller.daemonset.discretion import discreet_error
+from controller.daemonset.gather import NOTHING
 from controller.daemonset.hands import Hands, Say
 from controller.daemonset.memory import Memories
 from controller.daemonset.reconcile import Reconciler, Watchers
 from controller.daemonset.recorder import Recorder
 from controller.daemonset.show import show
 from controller.daemonset.statuses import StatusWatchers
-from controller.daemonset.triggers import Listeners, Triggers
+from controller.daemonset.triggers import Enqueue, Listeners, Triggers
 from controller.fence import Fence
 from controller.imagepull.parts import ImagePulls
 from controller.imagepull.reconcile import Watchers as PullWatchers
@@ -127,6 +128,7 @@ def assemble(
         ),
         relist=informers.relist,
         leads=lambda: fence.is_open,
+        unpulled=lambda daemonset: NOTHING if pulls is None else pulls.unpulled(daemonset),
     )
 
     def daemonset_gone(uid: str) -> None:
@@ -138,7 +140,7 @@ def assemble(
         metrics.tally.updates.forget_node(name)
 
     pulls = (
-        _image_pulls(informers, client, clock, report, recorder, metrics, say)
+        _image_pulls(informers, client, clock, report, recorder, metrics, say, enqueue)
         if settings.gates.pre_download
         else None
     )
@@ -185,6 +187,7 @@ def _image_pulls(
     recorder: Recorder,
     metrics: Metrics,
     say: Say,
+    enqueue: Enqueue,
 ) -> ImagePulls:
     def say_of_job(job: ImagePullJob, note: Note) -> None:
         report.job_noted(job, note)
@@ -205,6 +208,7 @@ def _image_pulls(
         clock,
         PullWatchers(say=say_of_job, on_result=counted.ended, on_stale=report.job_stale, on_overdue=overdue),
         say=say,
+        wake=lambda daemonset: enqueue(daemonset.key, "soon", "images"),
         job_gone=recorder.forget,
         on_pass=report.job_passed,
     )

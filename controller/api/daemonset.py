@@ -19,6 +19,7 @@ from controller.api.wellknown import (
     LONGEST_PROGRESS_DEADLINE,
     PRE_DELETE_DEADLINE_ANNOTATION,
     PRE_DELETE_DEADLINE_SECONDS,
+    PREDOWNLOAD_WAIT_ANNOTATION,
     PROGRESS_DEADLINE_ANNOTATION,
     PROGRESS_DEADLINE_SECONDS,
     PROGRESSIVE_ANNOTATION,
@@ -198,6 +199,13 @@ class DaemonSet(Named):
         """Whether pods are updated in place where that is possible."""
         rolling = self.rolling_update
         return rolling is not None and rolling.rolling_update_type == IN_PLACE_IF_POSSIBLE
+
+    @property
+    def waits_for_images(self) -> bool:
+        """Whether a node is updated only once the images that go ahead of the rollout are there. In place the old
+        container ends before the new image is pulled, so there it is the rule."""
+        asked = self.annotations.get(PREDOWNLOAD_WAIT_ANNOTATION)
+        return self.in_place if asked is None else asked == "true"
 
     @property
     def in_place_grace(self) -> int:

@@ -101,3 +101,5 @@ TIMEOUT_ANNOTATION: Final = "apps.kruise.io/image-predownload-timeout-seconds"
 MIN_UPDATED_ANNOTATION: Final = "apps.kruise.io/image-predownload-min-updated-ready-pods"
 """Of the ImagePullJobs that a rollout makes: nodes at a time, seconds for one attempt, and how many updated pods have
 to be ready before."""
+PREDOWNLOAD_WAIT_ANNOTATION: Final = "kruise-ds/image-predownload-wait"
+"""Whether the rollout waits on each node for the images that go ahead of it: true or false."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from math import inf
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
@@ -28,6 +29,7 @@ from controller.planner.world import Predecessor, World
 
 UNREADY = (DrainPod, PrepareDelete, UpdateInPlace)
 """What may have made a pod unavailable that runs on."""
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def gather(
@@ -41,6 +43,7 @@ def gather(
     moment: float,
     *,
     fresh: bool,
+    unpulled: Mapping[str, str] = NOTHING,
 ) -> World:
     """Give the DaemonSet with the newest status that is known: the next one is worked out from it.
 
@@ -76,6 +79,7 @@ def gather(
         reads_env=compiled.gates.env_from_metadata,
         resizable=resizable,
         refused_resizes=memory.refused_resizes,
+        unpulled=unpulled,
         orphan_revisions=caches.orphan_revisions_in(daemonset.namespace),
         now=now,
         fresh=fresh,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
 
@@ -17,7 +17,7 @@ from controller.daemonset.caches import Caches
 from controller.daemonset.compiled import Compilations
 from controller.daemonset.discretion import discreet_error
 from controller.daemonset.execute import CarryingOut
-from controller.daemonset.gather import gather
+from controller.daemonset.gather import NOTHING, gather
 from controller.daemonset.hands import Hands
 from controller.daemonset.known_secrets import KnownSecrets
 from controller.daemonset.memory import Memories, Memory
@@ -70,12 +70,15 @@ class Reconciler:
         statuses: StatusWatchers,
         relist: Callable[[str], None] = lambda resource: None,
         leads: Callable[[], bool] = lambda: True,
+        unpulled: Callable[[DaemonSet], Mapping[str, str]] = lambda daemonset: NOTHING,
     ) -> None:
-        """`relist` has the cache of a resource listed again. `leads`: whether this process may write and tell."""
+        """`relist` has the cache of a resource listed again. `leads`: whether this process may write and tell.
+        `unpulled`: nodes that are to wait for the images of the current revision, as in `World`."""
         self._hands, self._clock, self._ledger = hands, hands.clock, hands.ledger
         self._caches, self._memories, self._compilations = caches, memories, compilations
         self._unanswered = Unanswered()
         self._pacer, self._watchers, self._relist, self._leads = pacer, watchers, relist, leads
+        self._unpulled = unpulled
         self._statuses = Statuses(statuses, PATIENCE)
         self._overdue: set[str] = set()
         self._secrets = KnownSecrets()
@@ -222,6 +225,7 @@ class Reconciler:
             now,
             moment,
             fresh=fresh,
+            unpulled=self._unpulled(daemonset),
         )
         decided = plan(world)
         memory.decided(daemonset, decided, now)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from math import inf
 
 from controller.api.daemonset import DaemonSet
 from controller.api.image_pull_job import ImagePullJob
@@ -18,7 +19,7 @@ from controller.imagepull.rollouts import Rollouts
 from controller.imagepull.triggers import Triggers
 from controller.kube.client import Client
 from controller.planner.actions import Note
-from controller.runtime.clock import Clock
+from controller.runtime.clock import Clock, elapsed
 from controller.runtime.pacing import Pacer, Urgency
 from controller.runtime.store import Change, open_scoped_store
 from controller.runtime.workers import Pass, workers
@@ -26,6 +27,9 @@ from controller.runtime.workqueue import WorkQueue
 
 WORKERS = 1
 """A pass that waits for answers is in nobody's way, and deciding takes a millisecond."""
+STARTING_SECONDS = 10.0
+"""For which rollouts that depend on it wait for the caches: who has just begun to lead does not know which images are
+where."""
 SETTLES_SECONDS = 0.2
 """After a change of a DaemonSet, of which several come together."""
 DRAIN_SECONDS = 0.5
@@ -44,30 +48,38 @@ class ImagePulls:
         watchers: Watchers,
         *,
         say: Callable[[DaemonSet, Note], None],
+        wake: Callable[[DaemonSet], None],
         job_gone: Callable[[str], None],
         on_pass: Callable[[Pass[Key]], None],
     ) -> None:
         self.jobs = open_scoped_store(ImagePullJob, namespaces)
         self.pullers = open_scoped_store(Puller, namespaces)
         self.caches = Caches(self.jobs[1], self.pullers[1], daemonsets.nodes)
-        self._daemonsets, self._rollouts = daemonsets, Rollouts(client, daemonsets, self.jobs[1], say)
+        self._daemonsets = daemonsets
         self.queue: WorkQueue[Key] = WorkQueue()
         self.rollouts: WorkQueue[Key] = WorkQueue()
         """Keys of DaemonSets."""
         self._pacer: Pacer[Key] = Pacer()
-        self._handle = Reconciler(client, self.caches, clock, self._pacer, watchers)
+        self._handle = Reconciler(client, self.caches, clock, self._pacer, watchers, self._wake_owner)
+        self._wake, self._job_gone, self._until = wake, job_gone, inf
+        self._rollouts = Rollouts(client, daemonsets, self.jobs[1], say, wake, self._handle.progress)
         self._on_pass, self._began = on_pass, False
-        self.triggers = Triggers(self.caches, self._enqueue, job_gone=job_gone, node_gone=self._handle.node_gone)
+        self.triggers = Triggers(
+            self.caches, self._enqueue, job_changed=self._job_changed, node_gone=self._handle.node_gone
+        )
 
     @asynccontextmanager
     async def working(self, caught_up: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
         """Carry out jobs while the block runs, from when the caches are `caught_up`: that may be never, where the
         kind is not installed or may not be read, and nobody waits for it.
         """
-        stop = asyncio.Event()
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        self._until = loop.time() + STARTING_SECONDS
+        timer = loop.call_later(STARTING_SECONDS, self._wake_waiting)
         async with asyncio.TaskGroup() as group:
             task = group.create_task(self._work(caught_up, stop), name="image-pulls")
             yield
+            timer.cancel()
             stop.set()
             if not self._began:
                 task.cancel()
@@ -75,6 +87,7 @@ class ImagePulls:
     async def _work(self, caught_up: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
         await caught_up()
         self._began = True
+        self._wake_waiting()
         for job in self.caches.jobs.values():
             self.queue.add(job.key, "start")
         for puller in self.caches.pullers.values():
@@ -87,6 +100,36 @@ class ImagePulls:
             workers(WORKERS, self.rollouts, self._rollouts, on_outcome=told, drain=drain, name="puller"),
         ):
             await stop.wait()
+
+    def unpulled(self, daemonset: DaemonSet) -> Mapping[str, str]:
+        """The nodes that are to wait for images, as in `World`: all while nobody can tell yet, none where no jobs are
+        carried out."""
+        if not daemonset.waits_for_images:
+            return {}
+        if self._began:
+            return self._rollouts.unpulled(daemonset)
+        if elapsed() >= self._until:
+            return {}
+        return {pod.node: "" for pod in self._daemonsets.pods_of(daemonset)}
+
+    def _wake_waiting(self) -> None:
+        for daemonset in self._daemonsets.daemonsets.values():
+            if daemonset.waits_for_images:
+                self._wake(daemonset)
+
+    def _wake_owner(self, job: ImagePullJob) -> None:
+        daemonset = self._daemonsets.daemonset_of(job.owner_uid)
+        if daemonset is not None and daemonset.waits_for_images:
+            self._wake(daemonset)
+
+    def _job_changed(self, change: Change[ImagePullJob]) -> None:
+        old, new = change.old, change.new
+        if old is not None and new is None:
+            self._job_gone(old.uid)
+        if new is not None:
+            self._rollouts.saw(new)
+        if (job := new or old) is not None and (old is None or new is None or old.status != new.status):
+            self._wake_owner(job)
 
     def on_daemonset(self, change: Change[DaemonSet]) -> None:
         if change.old is not None and change.new is None:

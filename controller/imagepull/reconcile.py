@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import inf
 from time import perf_counter
@@ -51,9 +51,18 @@ class Watchers(msgspec.Struct, frozen=True):
 
 
 class Reconciler:
-    def __init__(self, client: Client, caches: Caches, clock: Clock, pacer: Pacer[Key], watchers: Watchers) -> None:
+    def __init__(
+        self,
+        client: Client,
+        caches: Caches,
+        clock: Clock,
+        pacer: Pacer[Key],
+        watchers: Watchers,
+        on_progress: Callable[[ImagePullJob], None],
+    ) -> None:
+        """`on_progress`: on some node the image is there now, or will not be."""
         self._client, self._caches, self._clock, self._pacer = client, caches, clock, pacer
-        self._watchers, self._ledger = watchers, Ledger()
+        self._watchers, self._on_progress, self._ledger = watchers, on_progress, Ledger()
         self._memories: dict[Key, Memory] = {}
         self._statuses: StatusPacer[Key] = StatusPacer()
 
@@ -86,6 +95,16 @@ class Reconciler:
             return await self._do(job, memory, decided, turn)
         finally:
             self._pacer.passed(key, cost, asyncio.get_running_loop().time())
+
+    def progress(self, job: ImagePullJob) -> Mapping[str, str] | None:
+        """Its nodes without the image: "" while it is to come, else why it will not. None: no pass has looked yet."""
+        memory = self._memories.get(job.key)
+        status = memory.latest_status(job) if memory is not None and memory.uid == job.uid else job.status
+        if status is not None and status.completion_time:
+            return dict.fromkeys(status.failed_nodes or (), f"see ImagePullJob {job.name}")
+        if memory is None or memory.uid != job.uid or not memory.chosen_at:
+            return None
+        return {**dict.fromkeys(memory.left, ""), **memory.failed}
 
     def node_gone(self, name: str) -> None:
         for memory in self._memories.values():
@@ -151,6 +170,8 @@ class Reconciler:
         return decided
 
     async def _do(self, job: ImagePullJob, memory: Memory, decided: Plan, turn: Turn) -> Outcome:
+        if decided.settled:
+            self._on_progress(job)
         for how in decided.settled.values():
             self._watchers.on_result("failed" if how else "pulled")
         for _ in decided.tries:

@@ -1,11 +1,14 @@
-"""Makes the ImagePullJobs that the rollout of a DaemonSet wants, and removes those that it wants no more.
+"""Makes the ImagePullJobs that the rollout of a DaemonSet wants, removes those that it wants no more, and tells which
+nodes are to wait for them.
 
-Beside the rollout and never in its way: what fails here is told, tried again, and waited for by nobody.
+Beside the rollout: what fails here is told and tried again, and waited for by nobody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+
+import msgspec
 
 from controller.api.daemonset import DaemonSet
 from controller.api.image_pull_job import ImagePullJob
@@ -22,74 +25,127 @@ from controller.runtime.workers import Done, Outcome, Retry, Turn
 from controller.runtime.workqueue import Taken
 
 
+class _Known(msgspec.Struct):
+    """Of one DaemonSet."""
+
+    hash: str
+    """Of the current revision."""
+    seen: set[str] = msgspec.field(default_factory=set)
+    """Images with a job that was there. One that has gone is not made again: it was done, or somebody deleted it."""
+    refused: set[str] = msgspec.field(default_factory=set)
+    """Images whose job could not be made."""
+
+
 class Rollouts:
     """Handles the keys of DaemonSets."""
 
     def __init__(
-        self, client: Client, caches: Caches, jobs: Store[ImagePullJob], say: Callable[[DaemonSet, Note], None]
+        self,
+        client: Client,
+        caches: Caches,
+        jobs: Store[ImagePullJob],
+        say: Callable[[DaemonSet, Note], None],
+        wake: Callable[[DaemonSet], None],
+        progress: Callable[[ImagePullJob], Mapping[str, str] | None],
     ) -> None:
+        """`wake`: have the rollout look again for whom it waits. `progress`: nodes without the image of a job, as in
+        `World.unpulled`; None: nobody has looked yet."""
         self._client, self._caches, self._jobs, self._say = client, caches, jobs, say
+        self._wake, self._progress = wake, progress
         self._by_owner = jobs.index(lambda job: job.owner_uid or None)
-        self._made: dict[str, tuple[str, set[str]]] = {}
-        """By the DaemonSet's uid: a revision's uid, and the images that jobs were made for. A job that has done its
-        work goes in its time, and is not made again as long as that revision is the current one."""
+        self._known: dict[str, _Known] = {}
+        """By the DaemonSet's uid."""
 
     async def __call__(self, taken: Taken[Key], turn: Turn) -> Outcome:
         daemonset = self._caches.daemonsets.get(taken.key)
         if daemonset is None or daemonset.dying:
             return Done()  # its jobs go with it, as dependents
-        asked = wanted(daemonset, self._caches.revisions_of(daemonset), self._caches.pods_of(daemonset))
+        asked = self._asked(daemonset)
         if asked is None:
             return Done()
-        uid, revision = daemonset.uid, asked.revision
-        if self._made.get(uid, ("", ()))[0] != revision.uid:
-            self._made[uid] = (revision.uid, set())
-        there = list(self._by_owner.get(uid).values())
         turn.only_waits()
         client = self._client.apart()
         try:
-            for job in there:
-                if not job.dying and (not asked.jobs or job.hash != revision.hash):
+            if not asked.waits:
+                await self._make(client, daemonset, asked)
+            for job in list(self._by_owner.get(daemonset.uid).values()):
+                if not job.dying and (not asked.jobs or job.hash != asked.revision.hash):
                     await self._remove(client, job)
-            if asked.jobs and not asked.waits:
-                await self._make(client, daemonset, asked, {job.name for job in there})
         except ApiError as error:
             return Retry(error, error.retry_after or 0.0)
+        finally:
+            if asked.jobs:
+                self._wake(daemonset)
         return Done()
+
+    def unpulled(self, daemonset: DaemonSet) -> Mapping[str, str]:
+        """The nodes that wait for images of the current revision. None waits for a job that cannot be made, is not
+        due, or was deleted."""
+        asked = self._asked(daemonset)
+        if asked is None or asked.waits:
+            return {}
+        known, found = self._known[daemonset.uid], dict[str, str]()
+        for job in asked.jobs:
+            there = self._ours(daemonset, job)
+            if there is None and job.image in known.seen | known.refused:
+                continue
+            progress = None if there is None else self._progress(there)
+            if progress is None:
+                progress = {pod.node: "" for pod in self._caches.pods_of(daemonset)}
+            found |= progress
+        return found if daemonset.in_place else {node: why for node, why in found.items() if not why}
+
+    def saw(self, job: ImagePullJob) -> None:
+        """It is there."""
+        known = self._known.get(job.owner_uid)
+        if known is not None and known.hash == job.hash:
+            known.seen.add(job.spec.image)
 
     def forget(self, uid: str) -> None:
         """The DaemonSet is gone."""
-        self._made.pop(uid, None)
+        self._known.pop(uid, None)
 
-    async def _make(self, client: Client, daemonset: DaemonSet, asked: Wanted, there: set[str]) -> None:
-        made = self._made[daemonset.uid][1]
-        missing = [job for job in asked.jobs if job.name not in there and job.image not in made]
+    def _asked(self, daemonset: DaemonSet) -> Wanted | None:
+        asked = wanted(daemonset, self._caches.revisions_of(daemonset), self._caches.pods_of(daemonset))
+        if asked is not None:
+            known = self._known.get(daemonset.uid)
+            if known is None or known.hash != asked.revision.hash:
+                known = self._known[daemonset.uid] = _Known(asked.revision.hash)
+            known.seen.update(job.image for job in asked.jobs if self._ours(daemonset, job) is not None)
+        return asked
+
+    def _ours(self, daemonset: DaemonSet, job: WantedJob) -> ImagePullJob | None:
+        found = self._jobs.get(Key(daemonset.namespace, job.name))
+        return found if found is not None and found.owner_uid == daemonset.uid else None
+
+    async def _make(self, client: Client, daemonset: DaemonSet, asked: Wanted) -> None:
+        known = self._known[daemonset.uid]
+        missing = [job for job in asked.jobs if job.image not in known.seen]
         if missing:
             for note in notes_on(daemonset):
                 self._say(daemonset, note)
         for job in missing:
-            await self._create(client, daemonset, asked, job)
-            made.add(job.image)
+            try:
+                await self._create(client, daemonset, asked, job)
+            except ApiError:
+                known.refused.add(job.image)
+                raise
+            known.refused.discard(job.image)
 
     async def _create(self, client: Client, daemonset: DaemonSet, asked: Wanted, job: WantedJob) -> None:
         try:
             document = body(daemonset, asked.revision, job)
             await client.create(IMAGE_PULL_JOBS, daemonset.namespace, document, name=job.name)
-        except AlreadyExists:
-            known = self._jobs.get(Key(daemonset.namespace, job.name))
-            if known is not None and known.owner_uid != daemonset.uid:
-                self._warn(daemonset, f"{job.name} is there and belongs to somebody else")
         except ApiError as error:
+            there = self._jobs.get(Key(daemonset.namespace, job.name))
+            if isinstance(error, AlreadyExists) and (there is None or there.owner_uid == daemonset.uid):
+                return  # our own, not seen yet
             if not error.is_terminating_namespace:
-                self._warn(daemonset, error.message)
+                message = f"Error creating ImagePullJob: {error.message}"
+                self._say(daemonset, Note(warning=True, reason=FAILED_CREATE_IMAGE_PULL_JOB, message=message))
             raise
-        else:
-            words = f"Created ImagePullJob {job.name} for image {job.image}"
-            self._say(daemonset, Note(warning=False, reason=CREATED_IMAGE_PULL_JOB, message=words))
-
-    def _warn(self, daemonset: DaemonSet, words: str) -> None:
-        message = f"Error creating ImagePullJob: {words}"
-        self._say(daemonset, Note(warning=True, reason=FAILED_CREATE_IMAGE_PULL_JOB, message=message))
+        words = f"Created ImagePullJob {job.name} for image {job.image}"
+        self._say(daemonset, Note(warning=False, reason=CREATED_IMAGE_PULL_JOB, message=words))
 
     async def _remove(self, client: Client, job: ImagePullJob) -> None:
         try:

@@ -19,16 +19,15 @@ class Triggers:
         caches: Caches,
         enqueue: Callable[[Key, Urgency, str], None],
         *,
-        job_gone: Callable[[str], None],
+        job_changed: Callable[[Change[ImagePullJob]], None],
         node_gone: Callable[[str], None],
     ) -> None:
-        """`job_gone` is told a uid, `node_gone` a name."""
-        self._caches, self._enqueue, self._job_gone, self._node_gone = caches, enqueue, job_gone, node_gone
+        """`node_gone` is told a name."""
+        self._caches, self._enqueue, self._job_changed, self._node_gone = caches, enqueue, job_changed, node_gone
 
     def on_job(self, change: Change[ImagePullJob]) -> None:
         old, new = change.old, change.new
-        if old is not None and new is None:
-            self._job_gone(old.uid)
+        self._job_changed(change)
         same_wish = old is not None and new is not None and (old.generation, old.dying) == (new.generation, new.dying)
         self._enqueue(change.key, "lazy" if same_wish else "urgent", "job changed")
 

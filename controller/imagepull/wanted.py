@@ -110,11 +110,16 @@ def body(daemonset: DaemonSet, revision: Revision, job: WantedJob) -> JSONObject
             "podSelector": {**selector, "matchExpressions": [*items_of(selector.get("matchExpressions")), others]},
             "parallelism": settings.parallelism,
             "pullPolicy": {"timeoutSeconds": settings.timeout, "backoffLimit": RETRIES},
-            "completionPolicy": {"type": "Always", "ttlSecondsAfterFinished": TTL_SECONDS},
+            "completionPolicy": {"type": "Always", **_ends(daemonset)},
             **({"pullSecrets": secrets} if secrets else {}),
             **({"sandboxConfig": {"annotations": annotations}} if annotations else {}),
         },
     }
+
+
+def _ends(daemonset: DaemonSet) -> JSONObject:
+    """Where nodes wait, the job stays and tells on which of them it failed; deleting it lets them go."""
+    return {} if daemonset.waits_for_images else {"ttlSecondsAfterFinished": TTL_SECONDS}
 
 
 class _Settings(Value, gc=True):

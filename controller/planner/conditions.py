@@ -81,6 +81,10 @@ def blocker_of(explainer: Explainer) -> Blocker | None:
     if silent and len(silent) == len(explainer.board.outdated):
         names = some(slot.node for slot in silent)
         return Blocker(reason="NodesUnreachable", text=f"it is the turn of unreachable nodes: {names}")
+    unpulled = waiting.get(Obstacle.UNPULLED, [])
+    if unpulled and len(unpulled) == len(explainer.board.outdated):
+        names, why = some(slot.node for slot in unpulled), explainer.board.world.unpulled[unpulled[0].node]
+        return Blocker(reason="ImagesNotPulled", text=f"the new image cannot be pulled on {names}: {why}")
     asked = waiting.get(Obstacle.UNANSWERED, [])
     if asked and len(asked) == len(explainer.board.outdated):
         names = some(slot.node for slot in asked)

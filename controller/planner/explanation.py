@@ -47,7 +47,8 @@ class Explainer:
         self.board = board
         self._paused = board.rolling_update is not None and board.rolling_update.paused
         world = board.world
-        self._particular = bool(world.held_back or world.daemonset.pre_delete or world.daemonset.in_place_grace)
+        of_daemonset = world.daemonset.pre_delete or world.daemonset.in_place_grace
+        self._particular = bool(world.held_back or world.unpulled or of_daemonset)
 
     def explain(self, slot: Slot) -> Explanation:
         obstacle = self.obstacle(slot)

@@ -161,6 +161,18 @@ class Obstacle(StrEnum):
     TERMINATING = Row(name="terminating", why="old pod is terminating", ends="the end of that pod")
     STARTING = Row(name="starting", why="its new pod is not available yet", ends="that pod's becoming available")
     STALE = Row(name="stale", why="the caches are behind", ends="seeing our own writes", block=Block.EXPECTATIONS)
+    PULLING = Row(
+        name="pulling",
+        why="its image is being pulled ahead of the update",
+        ends="the image's being there",
+        planned="the new image is being pulled on {who}",
+    )
+    UNPULLED = Row(
+        name="unpulled",
+        why="its new image cannot be pulled",
+        ends="another image, or deleting the ImagePullJob",
+        planned="the new image cannot be pulled on {who}",
+    )
     DRAINING = Row(
         name="draining",
         why="not ready, so that its traffic goes elsewhere before its container restarts",

@@ -30,7 +30,7 @@ def roll_out(board: Board) -> Step:
         return Step()
     free: Sequence[Slot] = board.outdated
     daemonset = board.world.daemonset
-    if board.world.held_back or daemonset.in_place_grace or daemonset.pre_delete:
+    if board.world.held_back or board.world.unpulled or daemonset.in_place_grace or daemonset.pre_delete:
         free = [slot for slot in free if to_update(board, slot) is None]
     candidates = others_first(board.world, free, partial(leaving, board))
     chosen = _surge_within(board, candidates) if board.surging else _replace_within(board, candidates)

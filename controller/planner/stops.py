@@ -80,10 +80,18 @@ def to_update(board: Board, slot: Slot) -> Obstacle | None:
     old = slot.old
     if old is not None and not board.surging and waits_for_hook(board, old) and not in_place_change(board, old):
         return Obstacle.HOOK
-    found = to_write(board.world, slot.node, leaving(board, slot))
+    found = to_write(board.world, slot.node, leaving(board, slot)) or _without_image(board, slot)
     if found is None and drained_until(board, slot) is not None:
         return Obstacle.DRAINING
     return found
+
+
+def _without_image(board: Board, slot: Slot) -> Obstacle | None:
+    """An old pod that serves nobody loses nothing while the image is pulled."""
+    why = board.world.unpulled.get(slot.node)
+    if why is None or (not why and not slot.old_available):
+        return None
+    return Obstacle.UNPULLED if why else Obstacle.PULLING
 
 
 def drained_until(board: Board, slot: Slot) -> float | None:

@@ -50,6 +50,9 @@ class World(Value):
     """Whether cpu and memory may change in place: somebody wants it, and the cluster can."""
     refused_resizes: Mapping[str, str] = {}
     """Uid of a pod to what the server said when it refused to resize it."""
+    unpulled: Mapping[str, str] = {}
+    """Node to why it does not have the current revision's images, where that is waited for: "" while they are being
+    pulled, else why they cannot be."""
     orphan_revisions: tuple[Revision, ...] = ()
     """Revisions of the namespace that nobody controls."""
     fresh: bool = True

@@ -95,6 +95,7 @@ async def test_its_rights_are_enough_and_all_used_and_the_pods_are_restricted(be
 
 async def roll_out(bed: Workspace) -> None:
     """Of a DaemonSet, for which a job is made and removed."""
+    bed.nodes.behave("two")
     bed.nodes.behave("*", Behaviour(pull=0.5))
     demo = sample("ds.demo.yaml")
     restricted(demo)

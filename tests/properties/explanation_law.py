@@ -147,6 +147,10 @@ def _cleared(world: World, node: str) -> World:
     return replace(world, held_back={}, awaited=frozenset())
 
 
+def _pulled(world: World, node: str) -> World:
+    return replace(world, unpulled={})
+
+
 def _unhooked(world: World, node: str) -> World:
     return with_spec(world, lifecycle=None)
 
@@ -210,6 +214,8 @@ REMOVALS: Final[Mapping[Obstacle, Callable[[World, str], World]]] = {
     Obstacle.RESTARTING: _ready,
     Obstacle.RESIZING: _ready,
     Obstacle.UNRESIZED: _ready,
+    Obstacle.PULLING: _pulled,
+    Obstacle.UNPULLED: _pulled,
     Obstacle.STALE: lambda world, node: replace(world, fresh=True),
 }
 """What ends each: the world without it. The budget is lifted anyway, and the planner itself stores a revision."""

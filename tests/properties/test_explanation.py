@@ -35,6 +35,8 @@ def obstructed(draw: st.DrawFn, worlds: st.SearchStrategy[World]) -> World:
         left = [one for one in world.pods if one.node not in draw(st.sampled_from([NAMES[:1], NAMES[1:4]]))]
         world = rolling(with_spec(world, scale_strategy=ScaleStrategy(partitioned_scaling=True)), partition=2)
         world = replace(world, pods=tuple(left), predecessors={})
+    unpulled = draw(often({}, {one.name: draw(st.sampled_from(["", "not found"])) for one in world.nodes[:3]}))
+    world = replace(world, unpulled=unpulled)
     probe = place_of_probe(lay_out(world).revision.hash)
     places = [*(one.name for one in world.nodes), *(one.uid for one in world.pods), ROOM, ROOM, probe]
     held = draw(often((), *((one,) for one in places)))

@@ -1,0 +1,135 @@
+"""Rollouts that wait on each node for the image that goes ahead of them (virtual time)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+
+from controller.settings import Gates
+from tests.beds.api import DAEMONSETS, IMAGE_PULL_JOBS, PODS, Object
+from tests.beds.controller.bed import Bed, uids
+from tests.beds.nodes import Behaviour
+from tests.beds.objects import V1, V2, daemonset
+from tests.beds.pods import image_of, is_ready, node_of, stays
+from tests.beds.simulator.faults import Answer, Rule
+
+JOBS = "imagepulljobs.apps.kruise.io"
+IN_PLACE = {"rollingUpdateType": "InPlaceIfPossible"}
+WAIT = "kruise-ds/image-predownload-wait"
+
+
+async def updated(bed: Bed, *nodes: str, image: str = V2) -> None:
+    """Wait until exactly these nodes run the image."""
+
+    def missing(found: list[Object]) -> str:
+        there = sorted(node_of(pod) for pod in found if stays(pod, "agent") and image_of(pod) == image)
+        return "" if there == sorted(nodes) else f"{image} is on {there}"
+
+    await bed.until(PODS, missing, f"{image} on {nodes}")
+
+
+async def test_in_place_a_node_is_updated_once_its_image_is_there(pulls: Bed) -> None:
+    nodes = await pulls.add_nodes(3)
+    await pulls.deploy(daemonset(rolling=IN_PLACE))
+    before = uids(await pulls.pods())
+    pulls.nodes.behave("*", Behaviour(pull=30.0))
+    unready: list[float] = []
+
+    async def watch() -> None:
+        async for event in pulls.api.watch(PODS):
+            if stays(event.object, "agent") and not is_ready(event.object):
+                unready.append(pulls.clock())  # noqa: PERF401 - as they come
+
+    watching = asyncio.create_task(watch())
+    began = pulls.clock()
+    await pulls.set_image(V2)
+    await asyncio.sleep(25)
+    assert unready == [], "nobody waits for a pull"
+    await pulls.runs_on(*nodes, image=V2)
+    watching.cancel()
+    assert uids(await pulls.pods()) == before
+    assert 90 <= pulls.clock() - began < 95, "one image after the other"
+
+
+async def test_a_node_on_which_the_image_cannot_be_pulled_is_left_alone_and_named(pulls: Bed) -> None:
+    nodes = await pulls.add_nodes(3)
+    await pulls.deploy(daemonset(rolling=IN_PLACE))
+    pulls.nodes.behave("node-1", Behaviour(missing_images=(V2,)))
+    await pulls.set_image(V2)
+    await updated(pulls, "node-0", "node-2")
+    told = await pulls.condition("Reconciling", "ImagesNotPulled")
+    assert "node-1" in told["message"]
+    await asyncio.sleep(3600)  # longer than a job of another rollout would be kept
+    pods = await pulls.pods()
+    assert image_of(pods["node-1"]) == V1
+    assert is_ready(pods["node-1"])
+    pulls.nodes.behave("node-1")
+    (job,) = await pulls.api.list(IMAGE_PULL_JOBS)
+    await pulls.api.delete(IMAGE_PULL_JOBS, job["metadata"]["name"])
+    await pulls.runs_on(*nodes, image=V2)
+
+
+async def test_with_the_annotation_new_pods_wait_too_but_not_for_what_has_failed(pulls: Bed) -> None:
+    nodes = await pulls.add_nodes(3)
+    await pulls.deploy(daemonset())
+    annotations = {WAIT: "true", "apps.kruise.io/image-predownload-parallelism": "3"}
+    await pulls.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": annotations}})
+    pulls.nodes.behave("*", Behaviour(pull=30.0))
+    pulls.nodes.behave("node-2", Behaviour(missing_images=(V2,)))
+    await pulls.set_image(V2)
+    await asyncio.sleep(20)
+    pods = await pulls.pods()
+    assert image_of(pods["node-2"]) == V2, "its attempt has failed, so it is its turn"
+    assert {image_of(pods[node]) for node in nodes[:2]} == {V1}
+    pulls.nodes.behave("node-2")
+    await pulls.runs_on(*nodes, image=V2)
+
+
+async def test_without_it_a_rollout_in_place_takes_its_turns_at_once(pulls: Bed) -> None:
+    nodes = await pulls.add_nodes(3)
+    await pulls.deploy(daemonset(rolling=IN_PLACE))
+    await pulls.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": {WAIT: "false"}}})
+    pulls.nodes.behave("*", Behaviour(pull=30.0))
+    began = pulls.clock()
+    await pulls.set_image(V2)
+    await updated(pulls, "node-2")
+    assert pulls.clock() - began < 5
+    await pulls.runs_on(*nodes, image=V2)
+
+
+async def test_an_old_pod_that_serves_nobody_does_not_wait(pulls: Bed) -> None:
+    await pulls.add_nodes(3)
+    await pulls.deploy(daemonset(rolling=IN_PLACE))
+    pulls.nodes.behave("node-0", Behaviour(ready=None))
+    await pulls.nodes.ready((await pulls.pods())["node-0"], value=False)
+    await pulls.status(available=2)
+    pulls.nodes.behave("node-1", Behaviour(pull=300.0))
+    pulls.nodes.behave("node-2", Behaviour(pull=300.0))
+    await pulls.set_image(V2)
+    await updated(pulls, "node-0")
+
+
+@pytest.mark.parametrize("status", [403, 500])
+async def test_nobody_waits_for_a_job_that_cannot_be_made(pulls: Bed, status: int) -> None:
+    nodes = await pulls.add_nodes(3)
+    await pulls.deploy(daemonset(rolling=IN_PLACE))
+    pulls.simulator.link.faults.add(Rule(verb="create", resource=JOBS, effect=Answer(status)))
+    began = pulls.clock()
+    await pulls.set_image(V2)
+    await pulls.runs_on(*nodes, image=V2)
+    assert pulls.clock() - began < 10
+
+
+async def test_a_leader_that_has_just_begun_does_not_run_ahead_of_what_it_does_not_know(pulls: Bed) -> None:
+    await pulls.add_nodes(3)
+    await pulls.deploy(daemonset(rolling=IN_PLACE))
+    pulls.nodes.behave("*", Behaviour(pull=60.0))
+    await pulls.set_image(V2)
+    await asyncio.sleep(10)
+    await pulls.controller.kill()
+    pulls.controller.start(replace(pulls.controller.settings, gates=Gates(pre_download=True)))
+    await asyncio.sleep(30)
+    assert {image_of(pod) for pod in (await pulls.pods()).values()} == {V1}
+    await pulls.settled()

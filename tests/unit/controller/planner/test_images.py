@@ -1,0 +1,50 @@
+"""Nodes that wait for images which go ahead of the rollout."""
+
+from __future__ import annotations
+
+from controller.planner.actions import DeletePod, ProbeTemplate
+from controller.planner.board import lay_out
+from controller.planner.explanation import Explainer
+from controller.planner.obstacles import Obstacle
+from controller.planner.plan import plan
+from controller.planner.world import World
+from tests.beds.worlds import ds, everywhere, pod, world
+from tests.unit.controller.planner.written import looked_at, words
+
+
+def rolling(**unpulled: str) -> World:
+    """Three nodes with old pods, all at a time; `node_0=""` waits, anything else has failed."""
+    names = {name.replace("_", "-"): why for name, why in unpulled.items()}
+    return world(ds("v2", max_unavailable=3), nodes=3, pods=everywhere(3), unpulled=names)
+
+
+def taken(of: World) -> list[str]:
+    return [action.node for action in plan(of).actions if isinstance(action, DeletePod | ProbeTemplate)]
+
+
+def test_a_node_waits_for_its_image_and_the_others_go_on() -> None:
+    assert taken(rolling(node_1="")) == ["node-2", "node-0"]
+    assert taken(rolling(node_2="", node_1="not found")) == ["node-0"]
+    assert taken(rolling()) == ["node-2", "node-1", "node-0"]
+
+
+def test_an_old_pod_that_serves_nobody_does_not_wait_for_a_pull_but_for_one_that_fails() -> None:
+    pods = (pod("node-0", ready=None), pod("node-1", ready=None), pod("node-2"))
+    unpulled = {"node-0": "", "node-1": "not found", "node-2": ""}
+    assert taken(world(ds("v2", max_unavailable=3), nodes=3, pods=pods, unpulled=unpulled)) == ["node-0"]
+
+
+def test_why_it_waits_is_told() -> None:
+    board = lay_out(rolling(node_1="", node_0="not found"))
+    explainer = Explainer(board)
+    found = {slot.node: explainer.explain(slot).obstacle for slot in board.outdated}
+    assert found == {"node-2": None, "node-1": Obstacle.PULLING, "node-0": Obstacle.UNPULLED}
+
+
+def test_when_all_others_are_done_the_images_that_cannot_be_pulled_are_the_reason() -> None:
+    pods = (pod("node-0"), pod("node-1", "v2"), pod("node-2", "v2"))
+    stuck = world(ds("v2"), nodes=3, pods=pods, unpulled={"node-0": "ErrImagePull: not found"})
+    told = "1 of 3 nodes still wait for an available pod of revision v2; "
+    why = f"{told}the new image cannot be pulled on node-0: ErrImagePull: not found"
+    assert words(looked_at(stuck), "Reconciling") == ("True", "ImagesNotPulled", why)
+    assert plan(stuck).actions == ()
