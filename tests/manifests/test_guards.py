@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from controller.imagepull.pod import body
 from tests.beds.api import CRDS, PODS, Api, Object, Refusal
 from tests.beds.control_plane import ControlPlane
 from tests.beds.installed.process import running
@@ -14,6 +15,7 @@ from tests.beds.installed.workspace import bed_on, sample
 from tests.beds.manifests import MANIFESTS
 from tests.beds.objects import owner, pod
 from tests.manifests.conftest import ACCOUNT
+from tests.unit.controller.imagepull.worlds import job
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
 
@@ -65,15 +67,23 @@ async def test_the_controllers_account_starts_pods_of_our_daemonsets(account: Ap
         await account.create(PODS, with_owners("tried", ours), dryRun="All")
 
 
-async def test_the_controllers_account_starts_pods_that_pull_images_and_changes_none(
-    account: Api, administrator: Api
+async def test_the_controllers_account_starts_pullers_and_nothing_that_runs_for_an_image_pull_job(
+    account: Api,
 ) -> None:
-    job = owner({**OURS, "apiVersion": "apps.kruise.io/v1beta1", "kind": "ImagePullJob"})
-    await account.create(PODS, with_owners("tried", job), dryRun="All")
-    await administrator.create(PODS, with_owners("puller", job))
-    with pytest.raises(Refusal, match="kruise-ds-pod-guard"):
-        await account.patch(PODS, "puller", IMAGE)
-    await administrator.delete(PODS, "puller", options={"gracePeriodSeconds": 0})
+    await refused(lambda: account.create(PODS, pod("tried"), dryRun="All"), "kruise-ds-pod-guard")
+    puller: Object = {**body(job(), "node-1")}
+    puller["metadata"].pop("namespace")
+    await account.create(PODS, puller, dryRun="All")
+    (container,) = puller["spec"]["containers"]
+    for what in (
+        {"containers": [{**container, "command": ["/bin/sh"]}]},
+        {"initContainers": [container | {"name": "a"}]},
+    ):
+        with pytest.raises(Refusal, match="kruise-ds-pod-guard"):
+            await account.create(PODS, {**puller, "spec": {**puller["spec"], **what}}, dryRun="All")
+
+
+IMAGE: list[Object] = [{"op": "replace", "path": "/spec/containers/0/image", "value": "other"}]
 
 
 async def test_the_controllers_account_changes_labels_and_owners_but_no_image(

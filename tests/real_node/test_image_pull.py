@@ -15,10 +15,12 @@ from tests.beds.installed.process import Controller, running
 from tests.beds.manifests import MANIFESTS
 from tests.beds.oci import image, layer
 from tests.beds.real_node import Manners
+from tests.beds.real_node.clients import asking
 from tests.beds.real_node.patience import LONG
 from tests.beds.real_node.workloads import agent_pod
 from tests.real_node.conftest import ACCOUNT
 from tests.real_node.place import Cluster, Place, ours
+from tests.real_node.rollouts import deployed, settled, update
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("puller")]
 
@@ -108,3 +110,23 @@ async def test_a_secret_opens_the_registry(place: Place) -> None:
     await place.api.create(SECRETS, secret)
     status = await pulled(place, "private:v1", selector=here, pullSecrets=["key"])
     assert (status["succeeded"], status["failed"]) == (1, 0), status
+
+
+@pytest.mark.parametrize("ahead", [True, False], ids=["ahead", "not ahead"])
+async def test_in_place_a_client_waits_for_the_pull_only_where_the_image_does_not_go_ahead(
+    place: Place, ahead: bool
+) -> None:
+    """A pull takes ten seconds at least: two requests, of five seconds each."""
+    tag = f"far-{ahead}".lower()
+    place.ours.registry.put(f"agent:{tag}", place.ours.images.agent(tag), Manners(delay=5.0))
+    wait = f"kruise-ds/image-predownload-wait={str(ahead).lower()}"
+    nodes = f"apps.kruise.io/image-predownload-parallelism={'100%' if ahead else '0'}"
+    async with deployed(place, rollingUpdateType="InPlaceIfPossible", maxUnavailable=2) as witness:
+        witness.floor, witness.most_pairs = len(place.workers) - 2, len(place.workers)  # pullers are pods too
+        await place.kubectl("annotate", "ads", "agent", wait, nodes)
+        async with asking(place.ours, place.api, "agent") as clients:
+            await update(place, f"agent:{tag}")
+            await settled(place)
+        worst = max(clients.waited.values(), default=0.0)
+        print(f"seconds without an answer, ahead={ahead}: {dict(clients.waited)}")
+        assert (worst < 10) is ahead, dict(clients.waited)

@@ -104,6 +104,7 @@ async def test_a_first_deployment_gets_none_whatever_its_partition(pulls: Bed) -
 async def test_an_edit_of_anything_but_an_image_gets_none(pulls: Bed) -> None:
     await pulls.add_nodes(3)
     await pulls.deploy(daemonset())
+    pulls.nodes.behave("*", Behaviour(ready=10.0))
     await pulls.edit({"template": {"metadata": {"annotations": {"a": "b"}}}})
     await nothing_made(pulls)
 
@@ -127,6 +128,7 @@ async def test_a_rollback_gets_its_own(pulls: Bed) -> None:
     await pulls.set_image(V2)
     (first,) = await made(pulls)
     await pulls.status(updated=4)
+    began = pulls.clock()
     await pulls.set_image(V1)
 
     def missing(found: list[Object]) -> str:
@@ -136,6 +138,7 @@ async def test_a_rollback_gets_its_own(pulls: Bed) -> None:
     await pulls.until(
         IMAGE_PULL_JOBS, missing, "the job of the abandoned revision is gone, and one for the rollback there"
     )
+    assert pulls.clock() - began < 5
     assert first["spec"]["image"] == V2
     await pulls.settled()
     await made(pulls, 0)

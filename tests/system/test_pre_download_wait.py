@@ -13,7 +13,7 @@ from tests.beds.controller.bed import Bed, uids
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, daemonset
 from tests.beds.pods import image_of, is_ready, node_of, stays
-from tests.beds.simulator.faults import Answer, Rule
+from tests.beds.simulator.faults import Answer, Hang, Rule
 
 JOBS = "imagepulljobs.apps.kruise.io"
 IN_PLACE = {"rollingUpdateType": "InPlaceIfPossible"}
@@ -129,6 +129,8 @@ async def test_a_leader_that_has_just_begun_does_not_run_ahead_of_what_it_does_n
     await pulls.set_image(V2)
     await asyncio.sleep(10)
     await pulls.controller.kill()
+    late = Rule(verb="list,watch", resource=JOBS, effect=Hang(seconds=5.0))
+    pulls.simulator.link.faults.add(late)
     pulls.controller.start(replace(pulls.controller.settings, gates=Gates(pre_download=True)))
     await asyncio.sleep(30)
     assert {image_of(pod) for pod in (await pulls.pods()).values()} == {V1}
