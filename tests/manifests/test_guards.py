@@ -67,23 +67,23 @@ async def test_the_controllers_account_starts_pods_of_our_daemonsets(account: Ap
         await account.create(PODS, with_owners("tried", ours), dryRun="All")
 
 
-async def test_the_controllers_account_starts_pullers_and_nothing_that_runs_for_an_image_pull_job(
-    account: Api,
+async def test_the_controllers_account_starts_pods_that_pull_images_which_run_nothing_and_changes_none(
+    account: Api, administrator: Api
 ) -> None:
     await refused(lambda: account.create(PODS, pod("tried"), dryRun="All"), "kruise-ds-pod-guard")
     puller: Object = {**body(job(), "node-1")}
     puller["metadata"].pop("namespace")
     await account.create(PODS, puller, dryRun="All")
     (container,) = puller["spec"]["containers"]
-    for what in (
-        {"containers": [{**container, "command": ["/bin/sh"]}]},
-        {"initContainers": [container | {"name": "a"}]},
-    ):
+    runs: list[Object] = [{"containers": [{**container, "command": ["/bin/sh"]}]}]
+    for what in [*runs, {"initContainers": [{**container, "name": "first"}]}]:
         with pytest.raises(Refusal, match="kruise-ds-pod-guard"):
             await account.create(PODS, {**puller, "spec": {**puller["spec"], **what}}, dryRun="All")
-
-
-IMAGE: list[Object] = [{"op": "replace", "path": "/spec/containers/0/image", "value": "other"}]
+    name = puller["metadata"]["name"]
+    await administrator.create(PODS, puller)
+    with pytest.raises(Refusal, match="kruise-ds-pod-guard"):
+        await account.patch(PODS, name, IMAGE)
+    await administrator.delete(PODS, name, options={"gracePeriodSeconds": 0})
 
 
 async def test_the_controllers_account_changes_labels_and_owners_but_no_image(
