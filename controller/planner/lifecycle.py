@@ -37,12 +37,14 @@ def _preparation(pod: Pod, why: Why, hook: LifecycleHook) -> PrepareDelete:
 
 def is_wanted(board: Board, slot: Slot, pod: Pod, leaving: Collection[str]) -> bool:
     """Whether `pod` is to stay: nothing wants it deleted, now or when its turn comes; `leaving` as `leaving_for_good`
-    says. Of nodes that are gone or silent nobody knows: what was begun there stays begun."""
-    if slot.fit is None or slot.fit is Fit.LEAVE or pod.ended or slot.unreachable:
+    says. Of a node that is gone nobody knows: what was begun there stays begun."""
+    if slot.fit is None or slot.fit is Fit.LEAVE or pod.ended:
         return False
     if pod is not slot.current and pod is not slot.old:
         return False
-    return pod is not outgoing(board, slot) if slot.paired else pod.uid not in leaving
+    if slot.paired:  # of a silent node neither is chosen now
+        return not slot.unreachable and pod is not outgoing(board, slot)
+    return pod.uid not in leaving
 
 
 def leaving_for_good(board: Board) -> frozenset[str]:

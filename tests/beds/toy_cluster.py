@@ -98,11 +98,10 @@ class ToyCluster:
             case PrepareDelete():
                 self.change(action.pod.uid, labels={**self.pod(action.pod.name).labels, **PREPARED})
             case CancelDelete():
-                labels = {
-                    key: value for key, value in self.pod(action.pod.name).labels.items() if key not in PREPARED
-                }
-                unmarked = tuple(replace(one, open=True, marked=False) for one in self.pod(action.pod.name).gates)
-                self.change(action.pod.uid, labels=labels, gates=unmarked)
+                pod = self.pod(action.pod.name)
+                labels = {key: pod.labels[key] for key in pod.labels if key not in PREPARED}
+                unmarked = tuple(replace(one, open=not one.kept, marked=False) for one in pod.gates)
+                self.change(pod.uid, labels=labels, gates=unmarked, ready=pod.able, drained=False)
             case ProbeTemplate():
                 self.world = replace(world, verdicts={**world.verdicts, action.revision.hash: ""})
             case AdoptPod():

@@ -9,6 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from controller.api.daemonset import RollingUpdate
+from controller.api.pod import Pod
 from controller.planner.actions import (
     CancelDelete,
     CreatePod,
@@ -28,6 +29,7 @@ from controller.planner.placement import place
 from controller.planner.rollout import roll_out
 from controller.planner.slot import Slot
 from controller.planner.states import NodeState
+from controller.planner.stops import outgoing
 from controller.planner.validation import compiled
 from controller.planner.world import World
 
@@ -45,6 +47,11 @@ def unlimited(board: Board) -> Board:
 def crowded(board: Board, slot: Slot) -> bool:
     """Whether a surge there waits for pods beside the old one to go."""
     return board.surging and slot.only_old and (board.awaits_retry(slot) or not slot.single)
+
+
+def stays(board: Board, slot: Slot) -> Pod | None:
+    """The current pod of a node from which no other one goes now."""
+    return slot.current if outgoing(board, slot) is None else None
 
 
 def acted_on(board: Board) -> set[str]:
@@ -71,7 +78,7 @@ def acted_on(board: Board) -> set[str]:
                 if one_of_two or crowded(board, slot) or not (slot.current or slot.old):
                     found.add(node)
             case CancelDelete(pod=pod):
-                found |= {one.node for one in board.slots if one.current is not None and one.current.uid == pod.uid}
+                found |= {one.node for one in board.slots if (kept := stays(board, one)) and kept.uid == pod.uid}
             case ProbeTemplate() if not board.refusal:
                 answer = {**board.world.verdicts, board.revision.hash: ""}
                 found |= acted_on(replace(board, world=replace(board.world, verdicts=answer)))

@@ -107,6 +107,14 @@ def test_nobody_takes_back_what_goes_anyway_or_nobody_knows_of(one: Pod) -> None
     check(world(hooked("v1"), nodes=nodes, pods=[PODS[0], prepared(one)]))
 
 
+def test_a_silent_node_changes_neither_the_reason_nor_its_absence() -> None:
+    silent = node("node-1", taint("node.kubernetes.io/unreachable", "NoExecute"))
+    check(world(hooked(), nodes=[node("node-0"), silent], pods=PODS))
+    check(world(hooked("v1"), nodes=[node("node-0"), silent], pods=PODS), "keep node-1-v1")
+    pair = [*PODS, pod("node-1", "v2", labels=HELD)]
+    check(world(hooked(), nodes=[node("node-0"), silent], pods=pair))
+
+
 def test_a_mark_without_the_state_is_taken_back_too() -> None:
     """The controller may end between the two writes."""
     gate = Gate(type=KRUISE_POD_READY, open=False, present=True, index=0, marked=True)

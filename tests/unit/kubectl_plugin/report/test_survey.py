@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from controller.api.daemonset import LifecycleHook, Phase
 from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE, TAINT_UNREACHABLE
 from controller.planner.states import NodeState
+from kubectl_plugin.report.node_choice import choice, chosen
 from kubectl_plugin.report.snapshot import PodDetail, Snapshot
 from kubectl_plugin.report.survey import Survey, survey
 from tests.beds.snapshots import container, crashing, detail, observed, of_world, snapshot
-from tests.beds.worlds import ago, ds, everywhere, failed, node, pod, served, taint, world
+from tests.beds.worlds import ago, ds, everywhere, failed, node, pod, prepared, served, taint, world
 
 
 def row(surveyed: Survey, name: str) -> tuple[NodeState, str]:
@@ -140,6 +141,19 @@ def test_beside_its_new_pod_the_hook_holds_the_old_one() -> None:
     pods = (pod("node-0", labels={"hook": "yes", LIFECYCLE_STATE_LABEL: PREPARING_DELETE}), pod("node-0", "v2"))
     surveyed = survey(snapshot(ds("v2", hook=hook, max_surge=1), pods=pods, nodes=1))
     assert row(surveyed, "node-0") == (NodeState.UPDATING, HELD)
+
+
+def test_only_preparing_shows_nodes_whose_pod_a_hook_holds_whatever_they_are() -> None:
+    hook = LifecycleHook(labels_handler={"hook": "yes"})
+    excluded = node("node-1", taint("gpu", "NoExecute"))
+    pods = [prepared(pod(f"node-{number}", labels={"hook": "yes"})) for number in range(2)]
+    nodes = ("node-0", excluded, "node-2")
+    surveyed = survey(snapshot(ds("v2", hook=hook), pods=(*pods, pod("node-2")), nodes=nodes))
+    shown = chosen(surveyed, choice("preparing", excluded=False, group=None, sort="name"))
+    assert [one.node for one in shown] == ["node-0", "node-1"]
+    held = "node-1-v1 is prepared for its deletion for 60s; it goes when label hook=yes is taken away"
+    assert shown[1].why == f"taint gpu:NoExecute; its pod must go; {held}"
+    assert not any(one.preparing for one in surveyed.rows if one.node == "node-2")
 
 
 def test_why_a_node_is_left_out() -> None:
