@@ -34,6 +34,10 @@ class Clients:
         """Seconds for which each node had no answer."""
         self.answers: Counter[str] = Counter()
         """By the version that gave them."""
+        self.errors: Counter[str] = Counter()
+        """By node: questions to a pod that counts as ready, without an answer."""
+        self._away: set[str] = set()
+        """Nodes whose client knew of nobody to ask when it last looked."""
 
     async def follow(self) -> None:
         """Keep in mind where each node's ready pods are, until cancelled."""
@@ -58,6 +62,10 @@ class Clients:
         """Wait until this is what each has heard last."""
         await self._until(lambda: self._heard == dict.fromkeys(self._cluster.nodes, version))
 
+    async def left(self, node: str) -> None:
+        """Wait until the client of this node knows that it has no ready pod, and waits for no answer either."""
+        await self._until(lambda: node in self._away)
+
     async def _until(self, holds: Callable[[], bool]) -> None:
         try:
             async with asyncio.timeout(LONG):
@@ -73,7 +81,9 @@ class Clients:
             while True:
                 begun = time.monotonic()
                 status, body = 0, ""
-                if addresses := self._ready.get(name):
+                addresses = self._ready.get(name)
+                (self._away.discard if addresses else self._away.add)(name)
+                if addresses:
                     status, body = await node.fetch(random.choice(addresses), PORT, seconds=PATIENCE)
                 if status == 200:
                     self._heard[name] = msgspec.json.decode(body)["version"]
@@ -82,6 +92,8 @@ class Clients:
                         self.waited[name] += time.monotonic() - silent_since
                     silent_since = 0.0
                 else:
+                    if addresses:
+                        self.errors[name] += 1
                     silent_since = silent_since or begun
                 await asyncio.sleep(PAUSE)
         finally:
