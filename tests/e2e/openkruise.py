@@ -16,6 +16,8 @@ NAME = "agent"
 HASHES = {"v1": "6b4f9d7c8", "v2": "7c9bdf5d47"}
 """As its FNV hash of a Go dump makes them: nobody else can compute these."""
 GATES = ("InPlaceUpdateReady", "KruisePodReady")
+HELD = {"example.io/hold": "true"}
+"""The labels of its preDelete hook: somebody puts them on pods; the template has neither them nor the gate."""
 
 
 def crd(certificates: bytes) -> Object:
@@ -128,6 +130,7 @@ def daemonset() -> Object:
             "selector": {"matchLabels": {"app": NAME}},
             "template": template("v2"),
             "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling},
+            "lifecycle": {"preDelete": {"labelsHandler": HELD, "markPodNotReady": True}},
             "burstReplicas": 250,
             "minReadySeconds": 0,
             "revisionHistoryLimit": 10,

@@ -6,14 +6,21 @@ import json
 
 import pytest
 
-from tests.beds.api import CRDS, DAEMONSETS_ALPHA, REVISIONS
+from tests.beds.api import CRDS, DAEMONSETS_ALPHA, PODS, REVISIONS, Object
 from tests.beds.control_plane import ControlPlane
-from tests.e2e.openkruise import HASHES, NAME, SYSTEM, crd, hand_written, in_charge
+from tests.beds.pods import is_ready
+from tests.e2e.openkruise import HASHES, HELD, NAME, SYSTEM, crd, hand_written, in_charge
 from tests.e2e.site import Site, site_on
 
 pytestmark = pytest.mark.real
 
 NODES = ("mon", "tue", "wed")
+
+
+def is_prepared(pod: Object) -> bool:
+    """Held before its deletion, and out of its traffic."""
+    state = pod["metadata"]["labels"].get("lifecycle.apps.kruise.io/state")
+    return state == "PreparingDelete" and not is_ready(pod)
 
 
 async def theirs_installed(site: Site) -> None:
@@ -32,7 +39,8 @@ async def test_pods_and_history_of_openkruise_are_taken_over_as_they_are(site_pl
         await theirs_installed(site)
         await site.workers(*NODES)
         await in_charge(bed, site_plane, NODES)
-        await bed.serves(*NODES)
+        held = (await bed.serves(*NODES))["mon"]["metadata"]["name"]
+        await bed.kubectl("label", "pod", held, *(f"{key}={value}" for key, value in HELD.items()))
         before = await site.pods()
         revisions = await bed.api.list(REVISIONS)
 
@@ -57,4 +65,11 @@ async def test_pods_and_history_of_openkruise_are_taken_over_as_they_are(site_pl
         await bed.settled(len(NODES), NAME)
         numbers = {one["metadata"]["name"]: one["revision"] for one in await bed.api.list(REVISIONS)}
         assert numbers == {f"{NAME}-{HASHES['v1']}": 3, f"{NAME}-{HASHES['v2']}": 2}, "theirs, renumbered, no new one"
+
+        anew = {"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 7}}}}
+        await bed.kubectl("patch", "ads", NAME, "--type=merge", f"-p={json.dumps(anew)}")
+        await bed.api.wait_for(PODS, lambda pods: any(map(is_prepared, pods)), "a pod that its hook holds")
+        await bed.kubectl("label", "pod", held, *(f"{key}-" for key in HELD))
+        await bed.settled(len(NODES), NAME)
+        assert not {*(await site.pods()).values()} & {*before.values()}, "new pods everywhere"
         await bed.kubectl("delete", "namespace", SYSTEM, "--wait=false")

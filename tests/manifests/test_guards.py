@@ -106,6 +106,24 @@ async def test_the_controllers_account_changes_labels_and_owners_but_no_image(
     await administrator.delete(PODS, "running", options={"gracePeriodSeconds": 0})
 
 
+async def test_the_controllers_account_prepares_a_pod_for_its_deletion(account: Api, administrator: Api) -> None:
+    """State, its time, and on the status the readiness gate."""
+    await administrator.create(PODS, pod("leaving", labels={"a": "b"}, annotations={"a": "b"}))
+    state, since = "lifecycle.apps.kruise.io~1state", "lifecycle.apps.kruise.io~1timestamp"
+    prepared: list[Object] = [
+        {"op": "add", "path": f"/metadata/labels/{state}", "value": "PreparingDelete"},
+        {"op": "add", "path": f"/metadata/annotations/{since}", "value": "2026-11-22T10:00:00Z"},
+    ]
+    await account.patch(PODS, "leaving", prepared)
+    closed = {"type": "KruisePodReady", "status": "False", "message": "[]"}
+    condition: list[Object] = [{"op": "add", "path": "/status/conditions", "value": [closed]}]
+    await account.patch(PODS, "leaving", condition, sub="status")
+    seen = await account.get(PODS, "leaving")
+    assert seen["metadata"]["labels"]["lifecycle.apps.kruise.io/state"] == "PreparingDelete"
+    assert "KruisePodReady" in [one["type"] for one in seen["status"]["conditions"]]
+    await administrator.delete(PODS, "leaving", options={"gracePeriodSeconds": 0})
+
+
 async def test_others_start_what_they_like(account: Api, administrator: Api) -> None:
     await refused(lambda: account.create(PODS, pod("tried"), dryRun="All"), "kruise-ds-pod-guard")
     await administrator.create(PODS, pod("tried"), dryRun="All")
