@@ -23,8 +23,8 @@ pytestmark = pytest.mark.real
 NODES = ("one", "two", "three")
 CHECKED_BY_ADMISSION = {Right("apps.kruise.io", "daemonsets/finalizers", "update")}
 """No request of ours: the plane's admission asks for it at each pod and revision, and refuses them without."""
-SELDOM = {Right("", "pods", "get"), Right("apps", "controllerrevisions", "get")}
-"""A second look at a derived name that turns out to be taken: only where an answer was lost."""
+SELDOM = {Right("", "pods", "get"), Right("apps", "controllerrevisions", "get"), Right("", "pods/resize", "patch")}
+"""A second look at a derived name that turns out to be taken: only where an answer was lost. And a feature gate."""
 
 
 async def first_life(bed: Workspace) -> dict[str, Any]:
@@ -52,6 +52,23 @@ async def second_life(bed: Workspace, demo: dict[str, Any]) -> None:
     """The pods and revisions of the first one are orphans."""
     await bed.apply(demo)
     await bed.settled(3)
+
+
+async def in_place(bed: Workspace, demo: dict[str, Any]) -> None:
+    """A pod with a readiness gate is made, and the gate opened."""
+    demo["spec"]["updateStrategy"] = {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"rollingUpdateType": "InPlaceIfPossible"},
+    }
+    await bed.apply(demo)
+    await bed.settled(3)
+    name = (await bed.serves(*NODES))["two"]["metadata"]["name"]
+    await bed.kubectl("delete", "pod", name)
+    await bed.api.wait_for(
+        PODS, lambda pods: any("readinessGates" in pod["spec"] for pod in pods), "a pod that can be updated in place"
+    )
+    await bed.settled(3)
+    await bed.serves(*NODES)
 
 
 async def update(bed: Workspace, demo: dict[str, Any], version: str) -> None:
@@ -86,6 +103,7 @@ async def test_the_rights_of_the_manifests_are_enough_for_everything_all_are_use
     async with replicas(plane):
         await second_life(bed, demo)
         assert [one for one in audit.requests() if one.is_write and one.code >= 400] == []
+        await in_place(bed, demo)  # the kubelet writes to a new pod as well: a write may meet its
         await bed.kubectl("delete", "ads", "demo")
         await bed.serves()
     assert audit.refused() == []
