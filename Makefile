@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup check format test test-unit test-system test-wholes test-parts test-node test-deep test-failover test-mutants test-release image test-image demo demo-real demo-node cluster bench plugin docs manifests bundle lock clean
+.PHONY: help setup check format test test-unit test-system test-wholes test-parts test-node test-node-pods test-node-wholes test-deep test-failover test-mutants test-release image test-image demo demo-real demo-node cluster bench plugin docs manifests bundle lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -52,7 +52,17 @@ test-parts: # everything else
 # With KUBECONFIG on a cluster of this machine that somebody else runs, such as kind; see tests/real_node/elsewhere.py.
 test-node: $(READY) ## on real nodes, and with our own image in pods (IMAGE=archive: that one); needs root on Linux
 	[ -n "$(KUBECONFIG)" ] || $(BIN)/python -m tests.beds.real_node fetch || [ -z "$(CI)" ]
-	CLUSTER=$(KUBECONFIG) IMAGE=$(abspath $(IMAGE)) $(BIN)/python -m pytest tests/real_node
+	$(MAKE) --jobs=$(if $(KUBECONFIG),1,2) --output-sync=target --no-print-directory test-node-pods test-node-wholes
+
+# Each on nodes of its own; on a cluster of somebody else one after the other.
+ON_NODES := CLUSTER=$(KUBECONFIG) IMAGE=$(abspath $(IMAGE)) $(BIN)/python -m pytest
+NODE_PODS := $(patsubst %,tests/real_node/test_%.py,image_pull in_place kubelet pre_delete resize)
+
+test-node-pods: # what a kubelet does with single pods
+	$(ON_NODES) $(NODE_PODS)
+
+test-node-wholes: # everything else
+	$(ON_NODES) tests/real_node $(NODE_PODS:%=--ignore=%)
 
 # Random stories: new ones each time, and the same ones again with the SEED that a failure prints.
 ifndef SEED
