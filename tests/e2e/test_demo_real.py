@@ -25,8 +25,8 @@ def test_the_same_story_on_a_real_control_plane() -> None:
     with demo("--real", "--pace", "0.05") as process:
         out, err = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, err
-    assert "Done: 24 nodes, 50 pods created" in out
-    assert "50 pods created, 25 deleted, 24 changed in place," in out
+    assert "Done: 24 nodes, 51 pods created" in out
+    assert "51 pods created, 26 deleted, 24 changed in place," in out
     assert "writes by the controller, 0 refused" in out
 
 

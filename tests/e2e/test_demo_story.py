@@ -37,9 +37,11 @@ def test_a_pipe_gets_plain_lines(told: str) -> None:
         "b-04 has no pod any more",
         "b-04 has a ready pod again",
         "a-05 has a new pod",
-        "Done: 24 nodes, 50 pods created",
+        "Done: 24 nodes, 51 pods created",
         "24 pods run busybox:1.37.0",
-        "50 pods created, 25 deleted, 24 changed in place,",
+        "51 pods created, 26 deleted, 24 changed in place,",
+        "is prepared for its deletion, and waits",
+        "b-04 is let go after",
         "writes by the controller, 0 refused",
     ],
 )

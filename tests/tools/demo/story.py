@@ -11,6 +11,7 @@ from pathlib import Path
 import yaml
 
 from tests.beds.api import DAEMONSETS, NODES, PODS, Api, Object
+from tests.beds.pods import condition
 from tests.tools.demo.bed import DemoCluster
 from tests.tools.demo.fleet import LABEL, NAMES
 from tests.tools.demo.journal import COMMAND, FACT, STEP, Journal
@@ -26,9 +27,11 @@ FIRST = 6
 ALL = len(NAMES)
 OUT_AND_IN = "b-04"
 UNLUCKY = "a-05"
-ACTS = 7
+ACTS = 9
 LINE = 66
 """Columns of a fact: with its moment it fits into eighty."""
+STATE = "lifecycle.apps.kruise.io/state"
+BLOCK = "example.io/block-deleting"
 
 
 @dataclass
@@ -56,6 +59,7 @@ class Story:
         await self._label_out_and_in()
         await self._lose_a_pod()
         await self._update_in_place()
+        await self._hold_and_let_go()
         await self._counted(ALL)
         seconds = self.journal.now - began
         writes = self.bed.controller_writes()
@@ -144,6 +148,38 @@ class Story:
     def _pods(self) -> dict[str, str]:
         return {node: cell.pod for node, cell in self.witness.cells.items()}
 
+    async def _hold_and_let_go(self) -> None:
+        """What a label on the pod holds, another program lets go: here it is us."""
+        (key, value), node, pod = LABEL, OUT_AND_IN, self.witness.cells[OUT_AND_IN].pod
+        self._open(8, f"A preDelete hook holds the pod of {node}", f"kubectl label node {node} {key}-")
+        await self._patch({"lifecycle": {"preDelete": {"labelsHandler": {BLOCK: "true"}}}})
+        await self._warned(of_hook=True)
+        await self._api.patch(PODS, pod, {"metadata": {"labels": {BLOCK: "true"}}})
+        await self._warned(of_hook=False)
+        await self._label(node, {key: None})
+        await self._api.wait_for(
+            PODS, lambda pods: any(map(_is_held, pods)), f"{pod} in PreparingDelete", seconds=self.patience
+        )
+        self._tell(f"{pod} is prepared for its deletion, and waits")
+        await self._pause()
+        began = self._open(9, "Another program lets it go", f"kubectl label pod {pod} {BLOCK}-")
+        await self._api.patch(PODS, pod, {"metadata": {"labels": {BLOCK: None}}})
+        await self._until(lambda: self._is(node, State.OUT), f"{node} without a pod")
+        self._tell(f"{node} is let go after {self.journal.now - began:.1f} s")
+        await self._label(node, {key: value})
+        await self._until(lambda: self._is(node, State.READY), f"{node} with a ready pod again")
+        await self._pause()
+
+    async def _warned(self, *, of_hook: bool) -> None:
+        """Wait until the controller warns that no pod has the hook's label, or does so no more."""
+        what = f"condition HookUnmatched {'is there' if of_hook else 'is gone'}"
+        await self._api.wait_for(
+            DAEMONSETS,
+            lambda found: bool(condition(found[0], "HookUnmatched")) is of_hook,
+            what,
+            seconds=self.patience,
+        )
+
     async def _counted(self, up_to_date: int) -> None:
         """The status too says so: the controller's last write is counted, and no edit comes in its way."""
         wanted = (ALL, up_to_date)
@@ -176,6 +212,10 @@ class Story:
 
     async def _label(self, node: str, labels: dict[str, str | None]) -> None:
         await self._api.patch(NODES, node, {"metadata": {"labels": labels}})
+
+
+def _is_held(pod: Object) -> bool:
+    return (pod["metadata"].get("labels") or {}).get(STATE) == "PreparingDelete"
 
 
 def _manifest() -> Object:
