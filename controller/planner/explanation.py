@@ -164,19 +164,17 @@ class Explainer:
     def _of_new(self, slot: Slot) -> Obstacle | None:
         """With a live pod of the current revision."""
         if slot.old is None:
-            return None if slot.current_available or slot.current is None else self._of_starting(slot, slot.current)
+            return None if slot.current_available or slot.current is None else self._of_starting(slot.current)
         if slot.unreachable:
             return Obstacle.UNREACHABLE
         pod = outgoing(self.board, slot)
         if pod is None and slot.current is not None:
-            return self._of_starting(slot, slot.current)
+            return self._of_starting(slot.current)
         return Obstacle.STARTING if pod is None else to_deletion(self.board, pod) or self._stale
 
-    def _of_starting(self, slot: Slot, pod: Pod) -> Obstacle | None:
+    def _of_starting(self, pod: Pod) -> Obstacle | None:
         """Of a pod of the current revision that is to stay and is not available."""
         if pod.held or pod.marked:
-            if slot.unreachable:
-                return Obstacle.UNREACHABLE
             return to_write(self.board.world, pod.uid) or self._stale  # it is taken back next
         underway = pod.underway
         if underway is None or not underway.lasts(self.board.world.now):
