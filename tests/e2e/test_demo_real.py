@@ -26,7 +26,7 @@ def test_the_same_story_on_a_real_control_plane() -> None:
         out, err = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, err
     assert "Done: 24 nodes, 51 pods created" in out
-    assert "51 pods created, 26 deleted, 24 changed in place," in out
+    assert "51 pods created, 26 deleted, 25 changes of pods," in out
     assert "writes by the controller, 0 refused" in out
 
 

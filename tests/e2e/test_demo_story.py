@@ -39,7 +39,7 @@ def test_a_pipe_gets_plain_lines(told: str) -> None:
         "a-05 has a new pod",
         "Done: 24 nodes, 51 pods created",
         "24 pods run busybox:1.37.0",
-        "51 pods created, 26 deleted, 24 changed in place,",
+        "51 pods created, 26 deleted, 25 changes of pods,",
         "is prepared for its deletion, and waits",
         "b-04 is let go after",
         "writes by the controller, 0 refused",

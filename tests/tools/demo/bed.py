@@ -58,7 +58,7 @@ CHANGES_OF_PODS = ("patch pods", "patch pods/status")
 WORDS = {
     "create pods": "pods created",
     "delete pods": "deleted",
-    "patch pods": "changed in place",
+    "patch pods": "changes of pods",
     "patch pods/status": "readiness gates",
     "create controllerrevisions.apps": "revisions",
     "patch daemonsets.apps.kruise.io/status": "statuses",
