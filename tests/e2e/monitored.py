@@ -24,7 +24,7 @@ STALLED = "KruiseDaemonSetRolloutStalled"
 @dataclass(frozen=True, slots=True)
 class Monitored:
     """Four nodes: `demo` is held at a partition, `broken` is stalled by an image that nobody has, and `waits` leaves
-    two nodes without a pod on purpose."""
+    two nodes without a pod on purpose. `demo` wants updates in place, and has a preDelete hook that holds no pod."""
 
     prometheus: Prometheus
     namespace: str
@@ -80,7 +80,8 @@ async def _rolled_out(bed: Workspace, prometheus: Prometheus) -> None:
         await bed.settled(len(NODES), name)
     await prometheus.scraped("count(count by (daemonset) (kruise_daemonset_metadata_generation)) == 3")
     demo = _named("demo", "busybox:2")
-    demo["spec"]["updateStrategy"] = {"rollingUpdate": {"partition": 2}}
+    demo["spec"]["updateStrategy"] = {"rollingUpdate": {"partition": 2, "rollingUpdateType": "InPlaceIfPossible"}}
+    demo["spec"]["lifecycle"] = {"preDelete": {"labelsHandler": {"nobody": "has it"}}}
     await bed.apply(demo)
     await bed.apply(_named("broken", "busybox:missing", **deadline))
     await bed.status("demo", updatedNumberScheduled=2, numberAvailable=len(NODES))

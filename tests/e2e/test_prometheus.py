@@ -78,7 +78,7 @@ async def test_series_of_a_daemonset_have_its_namespace_and_come_from_the_leader
 async def test_the_rules_are_loaded_and_none_of_them_fails(scene: Monitored) -> None:
     groups = (await scene.prometheus.ask("rules", type="alert"))["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
-    assert len(rules) == 2 * 17
+    assert len(rules) == 2 * 18
     assert {rule["name"]: rule.get("lastError", "") for rule in rules if rule["health"] != "ok"} == {}
 
 
