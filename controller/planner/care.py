@@ -98,7 +98,7 @@ class _Care:
 
     def _refusal(self, pod: Pod) -> str:
         """Why it cannot be resized; empty where it can, or need not."""
-        if pod.underway is None:
+        if pod.underway is None or pod.underway.resize is None:
             return ""
         if pod.underway.resize is Resize.REFUSED:
             return pod.underway.problem

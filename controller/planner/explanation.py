@@ -174,6 +174,8 @@ class Explainer:
 
     def _of_starting(self, pod: Pod) -> Obstacle | None:
         """Of a pod of the current revision that is to stay and is not available."""
+        if is_refused(self.board.world, pod):
+            return Obstacle.UNRESIZED
         if pod.held or pod.marked:
             return to_write(self.board.world, pod.uid) or self._stale  # it is taken back next
         underway = pod.underway
@@ -181,7 +183,7 @@ class Explainer:
             return Obstacle.STARTING
         if underway.resize is None:
             return Obstacle.RESTARTING
-        return Obstacle.UNRESIZED if is_refused(self.board.world, pod) else Obstacle.RESIZING
+        return Obstacle.RESIZING
 
     def _of_empty(self, slot: Slot) -> Obstacle | None:
         """Without a live pod."""

@@ -88,7 +88,7 @@ def test_held_by_the_partition_only_selected_nodes_are_named() -> None:
         out = told(scene)
         listed = json.loads(scene.run("list", "-n", NAMESPACE, "-o", "json").out)["items"][0]
     assert "  Next       kubectl kruise-ds set-partition node-agent 0 -n observability\n" in out
-    assert "  partition 20 → 0: a-04 … a-01\n" in out
+    assert "  partition 20 → 0: 4 more nodes, a-04 … a-01\n" in out
     assert listed["why"] == "partition 20 keeps 20 old"
 
 
@@ -99,7 +99,7 @@ def test_a_step_in_percent_is_told_in_nodes_too() -> None:
         scene.do(scene.edit({**steps, "spec": {"template": template("1.9.0"), **rolling(partition="90%")}}))
         scene.pass_time(300.0)
         out = told(scene)
-    assert "  partition 21 → 12 (50%): c-05 … b-05\n" in out
+    assert "  partition 21 → 12 (50%): 9 more nodes, c-05 … b-05\n" in out
 
 
 def test_while_paused_new_nodes_get_the_older_revision_that_most_run() -> None:
