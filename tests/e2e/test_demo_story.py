@@ -70,7 +70,7 @@ def test_no_more_nodes_than_allowed_are_without_a_pod(told: str) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_it_with_its_own_code_and_nothing_leftrunning(number: signal.Signals) -> None:
     with demo() as process:
-        read_until(process, "1/7")
+        read_until(process, " 1/")
         children = children_of(process.pid)
         process.send_signal(number)
         _, err = process.communicate(timeout=SECONDS)
@@ -81,7 +81,7 @@ def test_a_signal_ends_it_with_its_own_code_and_nothing_leftrunning(number: sign
 
 def test_a_reader_that_leaves_ends_it() -> None:
     with demo("--pace", "0.2") as process:
-        read_until(process, "1/7")
+        read_until(process, " 1/")
         children = children_of(process.pid)
         assert process.stdout is not None
         process.stdout.close()  # as `head` does
@@ -95,7 +95,7 @@ def test_a_reader_that_leaves_ends_it() -> None:
 
 def test_a_step_that_does_not_happen_ends_it_with_words() -> None:
     with demo(*FAST, "--patience", "5") as process:
-        read_until(process, "1/7")  # no later: each step that does happen has to be in time
+        read_until(process, " 1/")  # no later: each step that does happen has to be in time
         os.kill(children_of(process.pid)[0], signal.SIGSTOP)
         _, err = process.communicate(timeout=SECONDS)
     assert process.returncode == 1
@@ -105,7 +105,7 @@ def test_a_step_that_does_not_happen_ends_it_with_words() -> None:
 
 def test_a_controller_that_dies_ends_it_with_words() -> None:
     with demo("--pace", "0.2") as process:
-        read_until(process, "2/7")
+        read_until(process, " 2/")
         os.kill(children_of(process.pid)[0], signal.SIGKILL)
         _, err = process.communicate(timeout=SECONDS)
     assert process.returncode == 1

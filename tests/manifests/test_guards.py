@@ -108,7 +108,8 @@ async def test_the_controllers_account_changes_labels_and_owners_but_no_image(
 
 async def test_the_controllers_account_prepares_a_pod_for_its_deletion(account: Api, administrator: Api) -> None:
     """State, its time, and on the status the readiness gate."""
-    await administrator.create(PODS, pod("leaving", labels={"a": "b"}, annotations={"a": "b"}))
+    ours = [owner({**OURS, "apiVersion": "apps.kruise.io/v1beta1"})]
+    await administrator.create(PODS, pod("leaving", labels={"a": "b"}, annotations={"a": "b"}, ownerReferences=ours))
     state, since = "lifecycle.apps.kruise.io~1state", "lifecycle.apps.kruise.io~1timestamp"
     prepared: list[Object] = [
         {"op": "add", "path": f"/metadata/labels/{state}", "value": "PreparingDelete"},

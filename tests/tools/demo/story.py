@@ -69,7 +69,7 @@ class Story:
         for line in textwrap.wrap(str(writes), LINE):
             self._tell(line)
         if writes.overtaken:
-            self._tell(f"{writes.overtaken} more to a pod that its kubelet had just changed, which were tried again")
+            self._tell(f"{writes.overtaken} more to a pod that its kubelet had just changed, tried again")
 
     async def _apply(self) -> None:
         began = self._open(1, "Apply the book's demo", "kubectl apply -f manifests/samples/ds.demo.yaml")
