@@ -29,7 +29,7 @@ def test_whatever_happens_the_laws_hold_and_everything_that_may_go_wrong_has() -
     happened.clear()
     size = settings(derandomize=not DEEP, deadline=None, phases=[Phase.generate, Phase.shrink], print_blob=False)
     run_state_machine_as_test(Rollouts, settings=size)
-    wanted = (*REFUSALS, QUOTA, IDLE_CUTS, CLOCK_SET_BACK, REVERT, PLACEMENT, RELEASE)
+    wanted = (*REFUSALS, QUOTA, CLOCK_SET_BACK, REVERT, PLACEMENT, RELEASE)
     assert [what for what in wanted if not happened[what]] == []
 
 
@@ -39,6 +39,18 @@ def test_a_surge_whose_new_pods_fail_again_and_again() -> None:
     story.begin(count=4, wish=Wish(limits=5), how="well", troubles=(), ahead=0.0, wait=40.0)
     story.bad_version(image=V2, name="node-2", limits=5)
     story.teardown()
+
+
+def test_watches_that_are_cut_when_they_are_idle() -> None:
+    """Seldom told by chance: nothing must happen for some seconds."""
+    happened.clear()
+    told = Rollouts()
+    told.begin(5, Wish(), "well", (IDLE_CUTS,), 0.0, 40.0)
+    told.template(V2, 40.0)
+    told.pod_lost("node-0", 40.0)
+    told.trouble_ends(40.0)
+    told.teardown()
+    assert happened[IDLE_CUTS]
 
 
 def story(**wish: Any) -> Rollouts:
