@@ -3,6 +3,7 @@ everything is in place and it falls silent."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from hypothesis import Phase, settings
@@ -44,8 +45,9 @@ def test_a_surge_whose_new_pods_fail_again_and_again() -> None:
 def test_watches_that_are_cut_when_they_are_idle() -> None:
     """Seldom told by chance: nothing must happen for some seconds."""
     happened.clear()
-    told = Rollouts()
-    told.begin(5, Wish(), "well", (IDLE_CUTS,), 0.0, 40.0)
+    told = story()
+    told.trouble_with_watches(IDLE_CUTS, 0.0)
+    told.act("nothing happens", asyncio.sleep(20.0), 0.0)
     told.template(V2, 40.0)
     told.pod_lost("node-0", 40.0)
     told.trouble_ends(40.0)
