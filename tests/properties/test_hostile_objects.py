@@ -7,6 +7,7 @@ import gc
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -24,6 +25,8 @@ from tests.properties.hostile_objects import LARGEST, Place, places, plain, with
 from tests.properties.hostile_server import HostileServer
 from tests.properties.size import every_day
 
+ATTEMPTS = 3
+"""What others do on the machine can only make a turn longer; what is long by itself is so each time."""
 LONGEST = 60.0
 """Units of plain work that a turn may take: some tenths of a second, where the lease has fifteen seconds."""
 NODES = 50
@@ -67,6 +70,10 @@ def spared() -> Iterator[None]:
         gc.unfreeze()
 
 
+def _same(loop: TimedLoop) -> TimedLoop:
+    return loop
+
+
 @settings(every_day(8), phases=(Phase.explicit, Phase.generate))  # nothing gets clearer by being shrunk
 @given(place=st.sampled_from(PLACES), size=st.sampled_from([1000, 30_000, LARGEST]))
 @example(place=at("spec.template.unknown", "lists in lists"), size=LARGEST)
@@ -82,11 +89,14 @@ def test_what_a_server_can_store_costs_that_object_at_most_and_no_long_turn(plac
     if plural != "daemonsets":
         objects["daemonsets"].append(json.dumps(plain("daemonsets", "hostile")).encode())
     objects[plural].append(with_value(plain(plural, "hostile"), path, shape(size)))
-    server, loop = HostileServer(objects), TimedLoop()
-    with spared(), asyncio.Runner(loop_factory=lambda: loop) as runner:
-        of_work = unit()
-        parts, sums = runner.run(told(server))
-        of_work = max(of_work, unit())
+    for loop in (TimedLoop() for _ in range(ATTEMPTS)):
+        server = HostileServer(objects)
+        with spared(), asyncio.Runner(loop_factory=partial(_same, loop)) as runner:
+            of_work = unit()
+            parts, sums = runner.run(told(server))
+            of_work = max(of_work, unit())
+        if loop.longest <= LONGEST * of_work:
+            break
     bad = [key.name for store in parts.informers.stores.values() for key in store.malformed]
     assert not [name for name in bad if not name.startswith("hostile")], bad
     assert len(bad) <= 1
