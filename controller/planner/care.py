@@ -27,7 +27,7 @@ from controller.planner.board import Board
 from controller.planner.in_place.change import Change
 from controller.planner.lifecycle import is_wanted, leaving_for_good, retire
 from controller.planner.slot import Slot
-from controller.planner.stops import change_of, to_rollout
+from controller.planner.stops import change_of, refusal_of, to_rollout
 
 
 def take_care(board: Board, taken: Collection[str]) -> Step:
@@ -83,7 +83,7 @@ class _Care:
             self.notes.append(Note(warning=True, reason=FAILED_IN_PLACE, message=text))
         if underway.until < inf:
             self.wakes.append(underway.until)
-        if refusal := self._refusal(pod):
+        if refusal := refusal_of(self.board.world, pod):
             text = f"pod {pod.name} on node {pod.node} cannot be resized: {refusal}"
             self.notes.append(Note(warning=True, reason=RESIZE_REFUSED, message=text))
             if self._is_recreated(pod):
@@ -96,17 +96,9 @@ class _Care:
             order = self._revisions.get(pod.hash, self.board.revision)
             self.actions.append(ContinueInPlace(pod=pod.ref, node=pod.node, revision=order))
 
-    def _refusal(self, pod: Pod) -> str:
-        """Why it cannot be resized; empty where it can, or need not."""
-        if pod.underway is None or pod.underway.resize is None:
-            return ""
-        if pod.underway.resize is Resize.REFUSED:
-            return pod.underway.problem
-        return self.board.world.refused_resizes.get(pod.uid, "")
-
     def _is_recreated(self, pod: Pod) -> bool:
         world = self.board.world
-        return bool(self._refusal(pod)) and (world.daemonset.recreates_unresized or not world.resizable)
+        return bool(refusal_of(world, pod)) and (world.daemonset.recreates_unresized or not world.resizable)
 
     def _is_wanted(self, pod: Pod) -> bool:
         slot = self._slots.get(pod.node)

@@ -27,7 +27,7 @@ from controller.planner.hook_words import holding, some, unmatched_hook
 from controller.planner.obstacles import Obstacle
 from controller.planner.phase import Phase, Standing, phase_of
 from controller.planner.readiness import Verdict, readiness
-from controller.planner.stops import is_refused
+from controller.planner.stops import refusal_of
 
 _SHOWN = 40
 """Characters of a value that cannot be read; nobody needs more to find it."""
@@ -95,7 +95,7 @@ def blocker_of(explainer: Explainer) -> Blocker | None:
 def _stuck_in_place(board: Board) -> Blocker | None:
     """Pods that were written to and do not become what the revision asks for."""
     updated = [slot for slot in board.slots if slot.current is not None and slot.current.underway is not None]
-    refused = [slot.node for slot in updated if slot.current is not None and is_refused(board.world, slot.current)]
+    refused = [slot.node for slot in updated if slot.current is not None and refusal_of(board.world, slot.current)]
     if refused:
         return Blocker(reason=RESIZE_REFUSED, text=f"the resize of pods is refused on {some(refused)}")
     ailing = [(slot.current.ailment, slot.node) for slot in updated if slot.current and slot.current.ailment]

@@ -20,8 +20,8 @@ from controller.planner.slot import Slot
 from controller.planner.states import NodeState
 from controller.planner.stops import (
     in_the_way,
-    is_refused,
     outgoing,
+    refusal_of,
     to_creation,
     to_deletion,
     to_removal,
@@ -174,7 +174,7 @@ class Explainer:
 
     def _of_starting(self, pod: Pod) -> Obstacle | None:
         """Of a pod of the current revision that is to stay and is not available."""
-        if is_refused(self.board.world, pod):
+        if refusal_of(self.board.world, pod):
             return Obstacle.UNRESIZED
         if pod.held or pod.marked:
             return to_write(self.board.world, pod.uid) or self._stale  # it is taken back next

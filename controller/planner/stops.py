@@ -150,10 +150,13 @@ def outgoing(board: Board, slot: Slot) -> Pod | None:
     return current if better else old
 
 
-def is_refused(world: World, pod: Pod) -> bool:
-    """Whether the kubelet or the server refuses to resize it."""
-    resize = pod.underway.resize if pod.underway is not None else None
-    return resize is Resize.REFUSED or (resize is not None and pod.uid in world.refused_resizes)
+def refusal_of(world: World, pod: Pod) -> str:
+    """Why the kubelet or the server refuses to resize it; empty where neither does, or it need not be resized."""
+    if pod.underway is None or pod.underway.resize is None:
+        return ""
+    if pod.underway.resize is Resize.REFUSED:
+        return pod.underway.problem
+    return world.refused_resizes.get(pod.uid, "")
 
 
 def in_place_change(board: Board, pod: Pod) -> bool:
