@@ -97,7 +97,7 @@ def closed(conditions: Sequence[PodCondition], type_: str, reason: str, stamp: s
 def marked(conditions: Sequence[PodCondition], stamp: str) -> tuple[JSONObject, ...]:
     """The same of KruisePodReady with our entry beside those of others."""
     own = _found(conditions, KRUISE_POD_READY)
-    entries = (writers(own.message) if own is not None and own.status != "True" else ()) or ()
+    entries = _entries(own)
     done = own is not None and own.status == "False" and any(map(is_ours, entries))
     condition = _listing(own, with_ours(entries), stamp)
     return (*(() if done else _set(conditions, condition)), *_unready(conditions, KRUISE_POD_READY, stamp))
@@ -106,10 +106,15 @@ def marked(conditions: Sequence[PodCondition], stamp: str) -> tuple[JSONObject, 
 def unmarked(conditions: Sequence[PodCondition], stamp: str) -> tuple[JSONObject, ...]:
     """Takes our entry away again; True where no other is left. Nothing where it is not there."""
     own = _found(conditions, KRUISE_POD_READY)
-    entries = (writers(own.message) if own is not None and own.status != "True" else ()) or ()
+    entries = _entries(own)
     if own is None or not any(map(is_ours, entries)):
         return ()
     return _set(conditions, _listing(own, left_over(entries), stamp))
+
+
+def _entries(own: PodCondition | None) -> Sequence[JSONObject]:
+    """Who keeps KruisePodReady False; nobody where that cannot be read."""
+    return (writers(own.message) if own is not None and own.status != "True" else ()) or ()
 
 
 def _found(conditions: Sequence[PodCondition], type_: str) -> PodCondition | None:
