@@ -30,22 +30,23 @@ class Writes:
     done: Counter[str]
     """By verb and resource, such as `create pods`."""
     overtaken: int
-    """Changes of running pods that a kubelet came before, with a write of its own: they are looked at again."""
-    refused: int
+    """Guarded writes that somebody else's came before, a kubelet's or a user's: they are looked at again."""
+    refused: Counter[str]
+    """By verb, resource and the answer's code."""
 
     @classmethod
     def of(cls, answers: Iterable[tuple[str, int]]) -> Writes:
         """Each write by verb and resource, and the code that it was answered with."""
         counted = Counter(answers)
         done = Counter({what: 0 for what, _ in counted})
-        overtaken = refused = 0
+        overtaken, refused = 0, Counter[str]()
         for (what, code), number in counted.items():
             if 200 <= code < 300:
                 done[what] += number
-            elif code == 409 and what in CHANGES_OF_PODS:
+            elif code == 409 and not what.startswith("create "):
                 overtaken += number
             else:
-                refused += number
+                refused[f"{what}: {code}"] += number
         return cls(+done, overtaken, refused)
 
     def __str__(self) -> str:
@@ -54,7 +55,6 @@ class Writes:
         return ", ".join(f"{self.done[name]} {WORDS.get(name, name)}" for name in names)
 
 
-CHANGES_OF_PODS = ("patch pods", "patch pods/status")
 WORDS = {
     "create pods": "pods created",
     "delete pods": "deleted",

@@ -65,11 +65,12 @@ class Story:
         writes = self.bed.controller_writes()
         self.journal.tell(STEP, f"Done: {ALL} nodes, {self.witness.pods_created} pods created, {seconds:.0f} s")
         self._tell(f"during the update never more than {self._worst} nodes without an available pod")
-        self._tell(f"the API server counts {writes.done.total()} writes by the controller, {writes.refused} refused:")
+        refused = ", ".join(f"{number} {what}" for what, number in writes.refused.items()) or 0
+        self._tell(f"the API server counts {writes.done.total()} writes by the controller, {refused} refused:")
         for line in textwrap.wrap(str(writes), LINE):
             self._tell(line)
         if writes.overtaken:
-            self._tell(f"{writes.overtaken} more to a pod that its kubelet had just changed, tried again")
+            self._tell(f"{writes.overtaken} more to an object that another one had just changed, tried again")
 
     async def _apply(self) -> None:
         began = self._open(1, "Apply the book's demo", "kubectl apply -f manifests/samples/ds.demo.yaml")
