@@ -107,7 +107,7 @@ class Informers:
         """List again whatever a controller writes, and wait for it, for ever if need be.
 
         For a new leader: its watches may lie behind its predecessor's last writes, and nothing may be planned from a
-        cache that has not seen them (D11).
+        cache that has not seen them.
         """
         written = [one for name, one in self._reflectors if name != NODES.name]
         for reflector in written:

@@ -1,4 +1,4 @@
-"""When are two pod templates the same? (D4)
+"""When are two pod templates the same?
 
 Templates come in many spellings: as a user wrote them, as the Go controller re-encoded them, as the API server
 defaulted them for a native DaemonSet. `identity` reduces a template to what it *means*, so that none of these

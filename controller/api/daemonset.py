@@ -1,4 +1,4 @@
-"""The Advanced DaemonSet itself. The pod template stays JSON from end to end (D5): what we do not know, travels."""
+"""The Advanced DaemonSet itself. The pod template stays JSON from end to end: what we do not know, travels."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class DaemonSetSpec(View):
 
 
 class Columns(View):
-    """What `kubectl get` prints where a column cannot render a map or a list (D19)."""
+    """What `kubectl get` prints where a column cannot render a map or a list."""
 
     node_selector: str = ""
     containers: str = ""
@@ -180,7 +180,7 @@ class DaemonSet(Named):
 
     @property
     def partitioned_scaling(self) -> bool:
-        """The field, and only where it is absent the annotation of v1alpha1 (D1)."""
+        """The field, and only where it is absent the annotation of v1alpha1."""
         strategy = self.spec.scale_strategy
         if strategy is not None and strategy.partitioned_scaling is not None:
             return strategy.partitioned_scaling

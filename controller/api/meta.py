@@ -59,7 +59,7 @@ class OwnerReference(View):
 
     @property
     def group(self) -> str:
-        """API group without the version: ownership never looks at the version (D4)."""
+        """API group without the version: ownership never looks at the version."""
         return self.api_version.rpartition("/")[0]
 
 

@@ -71,7 +71,7 @@ class Node(Value):
 
     @property
     def unreachable(self) -> bool:
-        """The control plane no longer hears of this node (D23): nothing that we delete there goes away."""
+        """The control plane no longer hears of this node: nothing that we delete there goes away."""
         return any(taint.key == TAINT_UNREACHABLE for taint in self.taints)
 
     @property

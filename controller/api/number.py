@@ -40,7 +40,7 @@ def is_well_formed(value: IntOrPercent) -> bool:
 def scaled(value: IntOrPercent | None, total: int, *, round_up: bool) -> int:
     """`value` as a count out of `total` nodes; None counts as 0.
 
-    A percentage is rounded up or down as asked (D6: maxUnavailable and maxSurge up, partition and burst down).
+    A percentage is rounded up or down as asked (maxUnavailable and maxSurge up, partition and burst down).
     Raises ValueError for a string that is not a percentage.
     """
     if value is None:

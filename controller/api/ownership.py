@@ -1,4 +1,4 @@
-"""Whose is it? Ownership is group, kind and uid, never the version of the API and never the name (D4)."""
+"""Whose is it? Ownership is group, kind and uid, never the version of the API and never the name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON Patch (RFC 6902), our only patch dialect (D18).
+"""JSON Patch (RFC 6902), our only patch dialect.
 
 A guard is a `replace` of the version or of the uid, never a `test`: the server answers a stale version with a clean
 409 and a foreign uid with a 422 whose cause names `metadata.uid`, whereas a failed `test` looks like any bad patch.

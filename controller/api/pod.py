@@ -116,7 +116,7 @@ class Pod(Named):
 
     @property
     def ended(self) -> bool:
-        """Failed or Succeeded. The Ready condition of such a pod may still say True (§22.6): ask this first."""
+        """Failed or Succeeded. The Ready condition of such a pod may still say True: ask this first."""
         return self.phase in ("Failed", "Succeeded")
 
     @property

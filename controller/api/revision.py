@@ -1,7 +1,7 @@
 """ControllerRevisions: the history of one DaemonSet's pod template.
 
 The payload is the format of the native controller and of OpenKruise: `{"spec":{"template":{…,"$patch":"replace"}}}`,
-compact with sorted keys (a revision written otherwise can never be patched again, D22).
+compact with sorted keys (a revision written otherwise can never be patched again).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Revision(Named):
 
     @property
     def hash(self) -> str:
-        """Value of `controller-revision-hash` on the pods of this revision; its own name where unlabelled (§15.2)."""
+        """Value of `controller-revision-hash` on the pods of this revision; its own name where unlabelled."""
         return self.labels.get(HASH_LABEL) or self.name
 
 
@@ -87,7 +87,7 @@ def payload(template: JSONObject) -> JSONObject:
 
 
 def encode(body: JSONObject) -> bytes:
-    """Compact JSON with sorted keys, and `<`, `>`, `&` and two line separators escaped as Go does (D22).
+    """Compact JSON with sorted keys, and `<`, `>`, `&` and two line separators escaped as Go does.
 
     The API server compares what it has stored with its own spelling of it: a revision sent in any other form can
     never be updated again, by nobody.
@@ -109,5 +109,5 @@ def short_hash(*parts: str, length: int) -> str:
 
 
 def new_hash(identity: str, collisions: int) -> str:
-    """The hash of a revision that is not stored yet. Stored ones keep their label, whoever computed it (D4)."""
+    """The hash of a revision that is not stored yet. Stored ones keep their label, whoever computed it."""
     return short_hash(identity, str(collisions), length=10)

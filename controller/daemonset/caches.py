@@ -42,7 +42,7 @@ class Caches:
                 await store.whole()
 
     def daemonset_of(self, uid: str) -> DaemonSet | None:
-        """The DaemonSet with this uid, whatever its name or the API version that a reference to it used (D4)."""
+        """The DaemonSet with this uid, whatever its name or the API version that a reference to it used."""
         return next(iter(self._by_uid.get(uid).values()), None)
 
     def daemonsets_in(self, namespace: str) -> Iterable[DaemonSet]:

@@ -32,7 +32,7 @@ N = TypeVar("N", bound=Named)
 
 
 async def confirm(client: Client, daemonset: DaemonSet) -> None:
-    """Re-read the DaemonSet before the adoptions of a pass (upstream.md §2.3).
+    """Re-read the DaemonSet before the adoptions of a pass.
 
     Raises Conflict when it is another object by now, or on its way out; NotFound when it is gone.
     """
@@ -55,7 +55,7 @@ async def is_taken_by_a_stranger(action: CreatePod, daemonset: DaemonSet, hands:
 
 
 async def look_at_deleted_pod(action: DeletePod, daemonset: DaemonSet, hands: Hands) -> None:
-    """The answer to its deletion was lost. If it is going, nothing is decided before the caches show that (D24)."""
+    """The answer to its deletion was lost. If it is going, nothing is decided before the caches show that."""
     found = await _left_of(action.pod, PODS, hands)
     if found is None:
         hands.ledger.deleted(daemonset.uid, action.pod.uid, elapsed())
@@ -64,7 +64,7 @@ async def look_at_deleted_pod(action: DeletePod, daemonset: DaemonSet, hands: Ha
 
 
 async def look_at_prepared_pod(action: PrepareDelete, daemonset: DaemonSet, hands: Hands) -> None:
-    """The answer to that was lost. The caches are to know at least as much as the server says now (D24)."""
+    """The answer to that was lost. The caches are to know at least as much as the server says now."""
     found = await _left_of(action.pod, PODS, hands)
     if found is not None:
         hands.ledger.wrote(daemonset.uid, PODS.name, found.version, elapsed())
@@ -121,7 +121,7 @@ async def _left_of(ref: Ref, kind: Resource[W, N], hands: Hands) -> N | None:
 
 async def revision_collides(action: CreateRevision, briefing: Briefing, hands: Hands) -> bool:
     """The computed name exists. Same content: the cache is behind. Other content, or what cannot become ours because
-    it is on its way out, or an orphan without our labels: a collision (B-41)."""
+    it is on its way out, or an orphan without our labels: a collision."""
     daemonset = briefing.daemonset
     try:
         found = await hands.client.get(REVISIONS, Key(daemonset.namespace, action.name))

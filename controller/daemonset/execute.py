@@ -1,7 +1,7 @@
 """Carries out the actions of a plan: slow start for creates, everything else side by side, one answer per action.
 
 A failure on one pod never keeps the others from being tried, except that a bad batch of creates stops the batches
-after it (D11, behaviour.md §7.3).
+after it.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class CarryingOut:
         return Answer(action=action)
 
     async def _counts(self, action: Action, error: ApiError) -> bool:
-        """What fails again and again in one place is left alone there, so that the rest goes on (D11)."""
+        """What fails again and again in one place is left alone there, so that the rest goes on."""
         if says_nothing_of_the_place(error) and not self._briefing.is_suspect(place_of(action)):
             return False
         if error.is_terminating_namespace or (isinstance(action, CreatePod) and is_full_quota(error)):
@@ -247,7 +247,7 @@ class CarryingOut:
         self._tell(SUCCESSFUL_DELETE, f"Deleted pod: {action.pod.name}")
 
     async def _left_to_do(self, action: Action, error: ApiError) -> ApiError | None:
-        """What an error means for this action (architecture.md §10)."""
+        """What an error means for this action."""
         if self._is_over:
             return error
         match action, error:

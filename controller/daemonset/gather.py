@@ -102,8 +102,8 @@ def gather(
 
 
 def _going(pods: tuple[Pod, ...], uids: Collection[str]) -> tuple[Pod, ...]:
-    """Those that we may have deleted count as unavailable from then on (D24). One that has ended does so anyway, and
-    would count as gone (D12)."""
+    """Those that we may have deleted count as unavailable from then on. One that has ended does so anyway, and
+    would count as gone."""
     if not uids:
         return pods
     return tuple([replace(pod, dying=True) if pod.uid in uids and not pod.ended else pod for pod in pods])

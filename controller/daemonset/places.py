@@ -1,4 +1,4 @@
-"""Where writes failed, and for how long each such place is left alone (D11): a node, the uid of an object, or what
+"""Where writes failed, and for how long each such place is left alone: a node, the uid of an object, or what
 was about to be stored. All moments by `runtime.clock.elapsed`."""
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ LOOK_AGAIN_SECONDS = 1.0
 """How long a stale pass waits for the event that makes it fresh before it looks by itself."""
 PATIENCE = 2.0
 """Seconds for which a pass waits for a server that says nothing. What is not answered by then is left to itself, and
-the rest of the DaemonSet is looked after meanwhile (D27)."""
+the rest of the DaemonSet is looked after meanwhile."""
 
 
 class Watchers(msgspec.Struct, frozen=True):
@@ -241,7 +241,7 @@ class Reconciler:
         hands: Hands,
         turn: Turn,
     ) -> Outcome:
-        """The status is attempted also after errors (D10); the error of the actions comes first.
+        """The status is attempted also after errors; the error of the actions comes first.
 
         `wake_in`: the seconds after which time alone changes what is to be done.
         """

@@ -1,4 +1,4 @@
-"""Notes become Events on their object (behaviour.md §17). Best effort: an event that is lost harms nobody.
+"""Notes become Events on their object. Best effort: an event that is lost harms nobody.
 
 The same warning about the same object is not repeated within ten minutes. One object gets at most 25 events at once
 and then one every five minutes, so that a cluster-wide rollout does not flood the server; warnings, and what becomes

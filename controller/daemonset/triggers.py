@@ -1,4 +1,4 @@
-"""From a change in a store to the DaemonSets that have to be looked at, each with a reason (behaviour.md §4.2).
+"""From a change in a store to the DaemonSets that have to be looked at, each with a reason.
 
 Handlers only enqueue. `urgent` is what leaves a node without its pod or changes what is wanted; everything else only
 changes counts and is looked at in batches (`runtime/pacing.py`).

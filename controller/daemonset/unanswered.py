@@ -1,4 +1,4 @@
-"""What passes have begun and the server has not answered by the time they ended (D27)."""
+"""What passes have begun and the server has not answered by the time they ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each action as one guarded request (D11, D18). Nothing here decides; nothing here catches."""
+"""Each action as one guarded request. Nothing here decides; nothing here catches."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Writes:
 
 
 def revision_body(daemonset: DaemonSet, action: CreateRevision) -> JSONObject:
-    """Labels of the template plus the hash; annotations of the DaemonSet, change-cause among them (§15.1)."""
+    """Labels of the template plus the hash; annotations of the DaemonSet, change-cause among them."""
     meta = daemonset.spec.template.get("metadata")
     labels = meta.get("labels") if isinstance(meta, dict) else None
     return {

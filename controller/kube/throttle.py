@@ -22,7 +22,7 @@ class Throttle:
 
     The number of places follows the server: halved when it answers 429, one more for every second without
     (additive increase, multiplicative decrease), between 1 and `ceiling`. `qps` > 0 adds a token bucket of
-    `burst` tokens (at least 1), filled at `qps` a second; 0 means no such limit (D17).
+    `burst` tokens (at least 1), filled at `qps` a second; 0 means no such limit.
 
     Watches take no place: they last. What must never wait behind others (a lease) gets a gate of its own.
     """

@@ -70,7 +70,7 @@ class DeleteRevision(Value):
 
 
 class ProbeTemplate(Value):
-    """Ask the server by a dry run whether it would accept a pod of this revision on this node (D2)."""
+    """Ask the server by a dry run whether it would accept a pod of this revision on this node."""
 
     node: str
     name: str
@@ -80,7 +80,7 @@ class ProbeTemplate(Value):
 class CreatePod(Value):
     node: str
     name: str
-    """Derived from the world, so that a repeated create is refused rather than doubled (D11)."""
+    """Derived from the world, so that a repeated create is refused rather than doubled."""
     revision: Revision
 
 
@@ -176,7 +176,7 @@ Action: TypeAlias = (
 
 
 def place_of(action: Action) -> str:
-    """Where a failure of this action would come again, as `World.held_back` names it (D11): a node, the uid of an
+    """Where a failure of this action would come again, as `World.held_back` names it: a node, the uid of an
     object, or what it is about to store. No name of a node has a slash in it."""
     match action:
         case CreatePod(node=node):

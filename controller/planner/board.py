@@ -60,7 +60,7 @@ class Board(Value, dict=True, gc=True):
 
     @property
     def progressive(self) -> bool:
-        """Whether the partition also keeps new nodes waiting for their first pod (behaviour.md §7.4)."""
+        """Whether the partition also keeps new nodes waiting for their first pod."""
         asked = self.rolling_update is not None and self.world.daemonset.partitioned_scaling
         return asked and self.budget.partition > 0
 
@@ -90,9 +90,9 @@ class Board(Value, dict=True, gc=True):
 
     @cached_property
     def unserved(self) -> int:
-        """Eligible nodes that use the budget of maxUnavailable (D7): without an available pod, whatever the reason.
+        """Eligible nodes that use the budget of maxUnavailable: without an available pod, whatever the reason.
 
-        An unreachable one counts even while its pod's last word was "ready" (D23). One that stays empty does not:
+        An unreachable one counts even while its pod's last word was "ready". One that stays empty does not:
         nobody is to wait for it.
         """
         return len(self._lacking) - len(self.barred)
@@ -138,7 +138,7 @@ class Board(Value, dict=True, gc=True):
 
     @property
     def room(self) -> int:
-        """How many more nodes whose old pod serves may begin now: what maxUnavailable or maxSurge leaves (D7)."""
+        """How many more nodes whose old pod serves may begin now: what maxUnavailable or maxSurge leaves."""
         budget = self.budget
         left = budget.max_surge - self.surge_in_use if self.surging else budget.max_unavailable - self.unserved
         return max(left, 0)
@@ -165,7 +165,7 @@ class Board(Value, dict=True, gc=True):
     @cached_property
     def mid_surge(self) -> list[str]:
         """Nodes that use maxSurge: two live pods, as far as we know, or an old one while the new one waits for its
-        back-off (B-8)."""
+        back-off."""
         coming, leaving = self.world.coming, self.world.leaving
         return [
             slot.node
@@ -229,7 +229,7 @@ def lay_out(world: World) -> Board:
     by_node: dict[str, list[Pod]] = {}
     for pod in owned:
         by_node.setdefault(pod.node, []).append(pod)
-    by_node.pop("", None)  # aimed at no node that we know: not ours to judge (behaviour.md §5)
+    by_node.pop("", None)  # aimed at no node that we know: not ours to judge
     reader = SlotReader(world, revision.hash)
     rules, nodes = world.rules, world.nodes
     slots = [

@@ -1,4 +1,4 @@
-"""The limits of one pass as numbers (D6)."""
+"""The limits of one pass as numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DEFAULT_BURST = 250
 
 
 class Budget(Value):
-    """All limits of the pass in nodes or pods, resolved against one freshly counted desired number (D6)."""
+    """All limits of the pass in nodes or pods, resolved against one freshly counted desired number."""
 
     desired: int
     max_unavailable: int
@@ -20,7 +20,7 @@ class Budget(Value):
 
 
 def budget_of(daemonset: DaemonSet, desired: int) -> Budget:
-    """maxUnavailable and maxSurge round up, partition and burst down; a burst is never 0 (D6).
+    """maxUnavailable and maxSurge round up, partition and burst down; a burst is never 0.
 
     Neither limit given means maxUnavailable 1; `Surging` means maxSurge 1. Both resolving to 0 means
     maxUnavailable 1, so that a rollout can always move. A share of no node at all still says whether it surges.

@@ -7,7 +7,7 @@ from controller.planner.board import Board
 
 
 def claim(board: Board) -> Step:
-    """Adoption and release of pods, adoption of revisions (D4, upstream.md §2.3).
+    """Adoption and release of pods, adoption of revisions.
 
     At most `burst` of them a pass. A dying orphan is never adopted. The executor re-reads the DaemonSet from the
     server before the first adoption.

@@ -1,4 +1,4 @@
-"""The numbers of the status (behaviour.md §16). They are of nodes, not of pods."""
+"""The numbers of the status. They are of nodes, not of pods."""
 
 from __future__ import annotations
 

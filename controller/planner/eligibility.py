@@ -1,4 +1,4 @@
-"""Which nodes should run the pod, and which may keep one (behaviour.md §6).
+"""Which nodes should run the pod, and which may keep one.
 
 The template's placement fields are compiled once per generation; the verdict of one node is then a few dictionary
 look-ups. Resources, ports and node conditions are not looked at: they are the scheduler's business.
@@ -64,7 +64,7 @@ class Placement(View):
 
 
 def daemon_tolerations(host_network: bool) -> tuple[Toleration, ...]:
-    """The tolerations that every daemon pod gets (behaviour.md §6)."""
+    """The tolerations that every daemon pod gets."""
     wanted = [(TAINT_NOT_READY, "NoExecute"), (TAINT_UNREACHABLE, "NoExecute")]
     wanted += [
         (key, "NoSchedule")

@@ -1,4 +1,4 @@
-"""What a node gets that has no pod and may not hold the current revision: a pod as it was, else as most are (D9)."""
+"""What a node gets that has no pod and may not hold the current revision: a pod as it was, else as most are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stored revisions of the template: create, renumber, dedupe, trim (behaviour.md §15)."""
+"""The stored revisions of the template: create, renumber, dedupe, trim."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEFAULT_HISTORY_LIMIT = 10
 
 
 def _unless_held_back(board: Board, actions: Iterable[Action], *, more: bool) -> Step:
-    """Those that did not fail before; what is held back keeps nothing else waiting (D11)."""
+    """Those that did not fail before; what is held back keeps nothing else waiting."""
     free = tuple(action for action in actions if place_of(action) not in board.world.held_back)
     return Step(actions=free, more=more and bool(free))
 
@@ -29,7 +29,7 @@ def settle_history(board: Board) -> Step:
     """Make the current revision exist once, with the highest number.
 
     A rollback is recorded by giving the old revision a new number. Of several revisions with the same meaning the
-    newest is kept: pods of the others are relabelled, without a restart, before the others are deleted (B-40). So are
+    newest is kept: pods of the others are relabelled, without a restart, before the others are deleted. So are
     those of one that is on its way out already, held by a finalizer: its name and hash are taken until it is gone.
     """
     revision = board.revision
@@ -54,7 +54,7 @@ def trim_history(board: Board) -> Step:
     """Delete the oldest revisions beyond revisionHistoryLimit, never one that a pod still carries.
 
     While partition, selector or pause keep nodes on older ones, those also stay from which the next pod there would
-    be made (D9): the one that most run, and the last one of each empty node.
+    be made: the one that most run, and the last one of each empty node.
     """
     limit = board.world.daemonset.spec.revision_history_limit
     surplus = len(board.older) - (DEFAULT_HISTORY_LIMIT if limit is None else limit)

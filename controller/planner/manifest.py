@@ -1,4 +1,4 @@
-"""The pod that is created (behaviour.md §8): the template, aimed at one node, owned by its DaemonSet.
+"""The pod that is created: the template, aimed at one node, owned by its DaemonSet.
 
 A mold is cast once per revision and then stamped per node by splicing two strings into ready bytes: a thousand pods
 cost a thousand concatenations, not a thousand deep copies.

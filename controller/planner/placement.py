@@ -1,4 +1,4 @@
-"""What should exist on each node (behaviour.md §7): one daemon pod where it should run, none where it must not."""
+"""What should exist on each node: one daemon pod where it should run, none where it must not."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def place(board: Board) -> Step:
 
 
 def _vacate_vanished(slot: Slot, needs: _Needs) -> None:
-    """The node object is gone: an unbound pod is ours to delete, a bound one is the cluster's pod GC's (§7.2)."""
+    """The node object is gone: an unbound pod is ours to delete, a bound one is the cluster's pod GC's."""
     for pod in slot.pods:
         if not pod.bound and not pod.dying:
             needs.delete(pod, Why.VANISHED)
 
 
 def _replace_ended(slot: Slot, needs: _Needs) -> None:
-    """Delete pods that ended: Succeeded at once, Failed no sooner than its back-off allows (D12)."""
+    """Delete pods that ended: Succeeded at once, Failed no sooner than its back-off allows."""
     world = needs.board.world
     for pod in slot.ended:
         if to_removal(needs.board, pod) is Obstacle.BACK_OFF:

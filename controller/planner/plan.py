@@ -28,7 +28,7 @@ from controller.planner.world import World
 Stage: TypeAlias = Callable[[Board], Step]
 
 BEFORE_UPDATE: tuple[Stage, ...] = (claim, settle_history, place)
-"""While one of these still has something to do, the generation does not count as observed (behaviour.md §4.1)."""
+"""While one of these still has something to do, the generation does not count as observed."""
 
 STAGES: tuple[Stage, ...] = (*BEFORE_UPDATE, roll_out, trim_history)
 """In order; the first stage that acts ends the pass, and the next pass starts from what the cluster then says."""

@@ -1,4 +1,4 @@
-"""Which nodes may hold the current revision: partition, selector and pause as one promise (D9, behaviour.md §9.3)."""
+"""Which nodes may hold the current revision: partition, selector and pause as one promise."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from controller.planner.slot import Slot
 def nodes_for_current(
     slots: Sequence[Slot], rolling: RollingUpdate | None, quota: int, coming: Collection[str] = ()
 ) -> tuple[Slot, ...]:
-    """The eligible nodes that may hold the current revision, in update order: node names descending (D8).
+    """The eligible nodes that may hold the current revision, in update order: node names descending.
 
     `quota` is the desired number less the partition, in nodes. Nodes that have the current revision come first, then
     those whose last pod had it, so that a lost pod comes back as it was and moves no other node; selected nodes fill

@@ -1,4 +1,4 @@
-"""What an empty node is given: a pod of which revision, or none yet, and why (D9, behaviour.md §7.4)."""
+"""What an empty node is given: a pod of which revision, or none yet, and why."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def in_order(board: Board, empty: Sequence[Slot]) -> list[Slot]:
 def refills(board: Board, empty: Sequence[Slot]) -> list[tuple[Slot, Revision | Obstacle]]:
     """`empty`: those of `fillable`, in the order of `in_order`.
 
-    Each is of the current revision where its node may hold that and it is stored, else as `Fallback` says (D9); where
+    Each is of the current revision where its node may hold that and it is stored, else as `Fallback` says; where
     that revision does not run, the node stays empty. With partitionedScaling, nodes that never had a pod wait for
     their turn.
     """
@@ -57,7 +57,7 @@ def _in_turn(board: Board, empty: Sequence[Slot], may_hold: Container[str]) -> t
 
     Nodes that lost their pod never wait. Those that selector or pause exclude from the current revision take no room.
 
-    The reference does not even replace a lost pod while there is no room (§7.4). Only what the controller has seen
+    The reference does not even replace a lost pod while there is no room. Only what the controller has seen
     itself counts as lost: after a restart in between, the node waits like a new one.
     """
     eligible = [slot for slot in board.slots if slot.fit is Fit.RUN]

@@ -1,4 +1,4 @@
-"""What failed before: left alone for a while, then tried again behind everything that never failed (D11)."""
+"""What failed before: left alone for a while, then tried again behind everything that never failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rolling update: which of the nodes that may hold the new revision move now (behaviour.md §9, §10)."""
+"""The rolling update: which of the nodes that may hold the new revision move now."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ def roll_out(board: Board) -> Step:
 
 
 def _replace_within(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
-    """Old pods that are unavailable at once; of the others as many as keep maxUnavailable (D7).
+    """Old pods that are unavailable at once; of the others as many as keep maxUnavailable.
 
-    On an unreachable node nothing would come of a deletion, so it only counts (D23).
+    On an unreachable node nothing would come of a deletion, so it only counts.
     """
     at_once, within = by_urgency(candidates)
     return at_once + within[: board.room]
 
 
 def _surge_within(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
-    """New pods beside unavailable old ones at once; beside others as many as keep maxSurge (D7)."""
+    """New pods beside unavailable old ones at once; beside others as many as keep maxSurge."""
     free = [slot for slot in candidates if not (slot.unreachable or in_the_way(board, slot))]
     at_once = [slot for slot in free if not (slot.old_available or only_held(slot))]
     within = [slot for slot in free if slot.old_available or only_held(slot)]
@@ -59,7 +59,7 @@ def _surge_within(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
 
 
 def _probed(board: Board, chosen: list[Slot], candidates: Sequence[Slot]) -> Step:
-    """Act on the chosen nodes, but only with a template that the server's dry run accepted (D2)."""
+    """Act on the chosen nodes, but only with a template that the server's dry run accepted."""
     verdict = board.refusal
     if verdict is None or (verdict and board.world.now >= board.world.ask_at):
         node = _asked_about(board, chosen[0], candidates)

@@ -22,7 +22,7 @@ class Slot(Value):
     pods: tuple[Pod, ...]
     """Bound before unbound, then oldest first; without those that are both dying and ended."""
     ghosts: tuple[Pod, ...]
-    """Those both dying and ended: they hold nothing up, but their names are still taken (D12)."""
+    """Those both dying and ended: they hold nothing up, but their names are still taken."""
     current: Pod | None
     """The live pod of the current revision; of several an available one, else the first. Live is neither dying nor
     ended."""

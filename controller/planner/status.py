@@ -1,4 +1,4 @@
-"""What the status should say (behaviour.md §16): numbers, how the update stands, conditions, columns."""
+"""What the status should say: numbers, how the update stands, conditions, columns."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def refused_status(daemonset: DaemonSet, problem: str, now: float) -> Status:
 
 
 def columns_of(daemonset: DaemonSet) -> Columns:
-    """The strings that `kubectl get` prints (D19); `<none>` where there is nothing."""
+    """The strings that `kubectl get` prints; `<none>` where there is nothing."""
     spec = daemonset.spec.template.get("spec")
     fields = spec if isinstance(spec, dict) else {}
     containers = fields.get("containers")

@@ -63,7 +63,7 @@ def to_deletion(board: Board, pod: Pod) -> Obstacle | None:
 
 
 def to_removal(board: Board, pod: Pod) -> Obstacle | None:
-    """The same of one that is in the way: one that Failed goes no sooner than its back-off allows (D12)."""
+    """The same of one that is in the way: one that Failed goes no sooner than its back-off allows."""
     waits = pod.phase == "Failed" and board.world.now < board.world.not_before.get(pod.node, 0.0)
     return Obstacle.BACK_OFF if waits else to_deletion(board, pod)
 
@@ -124,7 +124,7 @@ def in_the_way(board: Board, slot: Slot) -> list[Pod]:
     """While surging: pods beside a live old one that have to go before a new one comes.
 
     One too many leaves no room for a third; one of the current revision that failed keeps its place until its
-    back-off is over (B-8).
+    back-off is over.
     """
     if len(slot.pods) == 1:
         return []
@@ -137,7 +137,7 @@ def in_the_way(board: Board, slot: Slot) -> list[Pod]:
 def outgoing(board: Board, slot: Slot) -> Pod | None:
     """Of a live pod of each kind the one that goes now: while surging the old one, once it is not needed any more.
 
-    On a silent node nothing would come of a deletion (D23).
+    On a silent node nothing would come of a deletion.
     """
     current, old = slot.current, slot.old
     if current is None or old is None or slot.unreachable:

@@ -1,4 +1,4 @@
-"""While surging: which nodes give up the old pod that they may keep (U42)."""
+"""While surging: which nodes give up the old pod that they may keep."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def only_held(slot: Slot) -> bool:
 
 
 def by_urgency(candidates: Iterable[Slot]) -> tuple[list[Slot], list[Slot]]:
-    """Nodes whose old pod serves nobody, and nodes whose old pod does; without the unreachable ones (D23)."""
+    """Nodes whose old pod serves nobody, and nodes whose old pod does; without the unreachable ones."""
     reachable = [slot for slot in candidates if not slot.unreachable]
     return (
         [slot for slot in reachable if not slot.old_available],

@@ -1,6 +1,6 @@
 """What the CRD may have let in although nothing can be done with it.
 
-Rules and defaults live in the CRD (D2). Here only objects are caught that the planner could do nothing with, or that
+Rules and defaults live in the CRD. Here only objects are caught that the planner could do nothing with, or that
 it could only misread.
 """
 

@@ -30,7 +30,7 @@ class World(Value):
     rules: Rules
     """Compiled from this very generation of the DaemonSet, and its problems where nothing can be done with it."""
     nodes: tuple[Node, ...]
-    """All nodes, sorted by name: the order of creation (D8)."""
+    """All nodes, sorted by name: the order of creation."""
     pods: tuple[Pod, ...]
     """Pods that this DaemonSet controls."""
     now: float
@@ -56,7 +56,7 @@ class World(Value):
     orphan_revisions: tuple[Revision, ...] = ()
     """Revisions of the namespace that nobody controls."""
     fresh: bool = True
-    """Whether the caches have seen all of our own writes (D11). If not: look, do not touch."""
+    """Whether the caches have seen all of our own writes. If not: look, do not touch."""
     not_before: Mapping[str, float] = {}
     """Node name to the moment (seconds since 1970) before which its failed pod is not replaced."""
     doubtful: Mapping[str, str] = {}
@@ -81,7 +81,7 @@ class World(Value):
     held_back: Mapping[str, float] = {}
     """Place (`actions.place_of`, `actions.ROOM`) to the moment (seconds since 1970) until which it is left alone:
     what was tried there failed more than once, or is not answered yet (for ever, then), and must not keep the others
-    waiting (D11)."""
+    waiting."""
     due_again: Mapping[str, float] = {}
     """The same places once that moment has come, and those that have failed once: since when (seconds since 1970)."""
     trouble: str = ""

@@ -35,7 +35,7 @@ class Wish(Value):
 
 def target_of(snapshot: Snapshot, to_revision: int | None) -> RevisionDetail:
     """The revision to go back to: the one with that number; else, of those with another meaning than the live
-    template (D4), the one before, unless most of the nodes that are left to update run another one.
+    template, the one before, unless most of the nodes that are left to update run another one.
 
     Then the one before never got beyond a few nodes: people do not want to go back to that. Raises CommandError (1)
     where there is none, or no longer.

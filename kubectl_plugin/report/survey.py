@@ -125,7 +125,7 @@ class Survey(Value, dict=True, gc=True):
 
     @cached_property
     def in_update_order(self) -> tuple[NodeRow, ...]:
-        """Node names descending (D8), excluded nodes last."""
+        """Node names descending, excluded nodes last."""
         excluded = [row for row in self.rows if row.state is NodeState.EXCLUDED]
         return (*(row for row in reversed(self.rows) if row.state is not NodeState.EXCLUDED), *excluded)
 
@@ -213,9 +213,8 @@ def _resizes(snapshot: Snapshot) -> bool:
 
 
 def _revisions(snapshot: Snapshot) -> tuple[Revision, ...]:
-    """A hash need not be what we would compute: stored revisions keep the one that they had under another controller
-    (D4). The status has it once it has seen this very spec.
-    """
+    """A hash need not be what we would compute: stored revisions keep the one that they had under another controller.
+    The status has it once it has seen this very spec."""
     if snapshot.revisions_readable:
         return tuple(one.revision for one in snapshot.revisions)
     daemonset, status = snapshot.daemonset, snapshot.daemonset.status

@@ -1,4 +1,4 @@
-"""Verbs that change something. Each change is one guarded write (D11, D18)."""
+"""Verbs that change something. Each change is one guarded write."""
 
 from __future__ import annotations
 

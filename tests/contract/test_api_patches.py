@@ -1,4 +1,4 @@
-"""The three patch dialects, and the guards that can be told apart (D18)."""
+"""The three patch dialects, and the guards that can be told apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every pass in every world: the invariants of scenarios.md, each worked out from the world alone.
+"""What holds for every pass in every world: its invariants, each worked out from the world alone.
 
 The laws ask the pods, never the board, so that they do not repeat the planner's own reading.
 """
@@ -92,7 +92,7 @@ def last_hash(world: World, node: str) -> str | None:
 
 
 def promised(world: World, node: str) -> Revision:
-    """What an empty node gets that may not hold the current revision (D9, amended)."""
+    """What an empty node gets that may not hold the current revision."""
     current, stored = current_revision(world)
     older = [one for one in stored if one.identity != current.identity]
     known = {one.hash: one for one in (*reversed(older), current)}.get(last_hash(world, node) or "unknown")
@@ -219,8 +219,8 @@ def a_node_gets_a_pod_only_where_one_should_run_and_one_at_a_time(world: World, 
 
 
 def the_node_of_a_failed_pod_waits_out_its_back_off(world: World, plan: Plan) -> None:
-    """The failed pod stays so long, and no other is made: neither in its place nor, while surging, beside the old one
-    (B-8). Beside a failed pod of an older revision the successor comes all the same."""
+    """The failed pod stays so long, and no other is made: neither there nor, while surging, beside an old one.
+    Beside a failed pod of an older revision the successor comes all the same."""
     for node, moment in world.not_before.items():
         failed = [one for one in ours(world) if one.node == node and one.phase == "Failed" and not one.dying]
         if world.now >= moment or not failed or node not in eligible(world):

@@ -36,7 +36,7 @@ class Ear:
     def __init__(self, inner: Transport, chronicle: Chronicle) -> None:
         self._inner, self._chronicle = inner, chronicle
         self.unguarded: list[str] = []
-        """Writes without a precondition (D11)."""
+        """Writes without a precondition."""
 
     async def exchange(self, request: Request) -> Response:
         where = route(request)

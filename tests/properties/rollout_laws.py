@@ -1,22 +1,22 @@
-"""What no write of the controller may break: the invariants of scenarios.md, asked at the API server, write by write.
+"""What no write of the controller may break: its invariants, asked at the API server, write by write.
 
 Strict always, whatever faults are in force, by what the server holds:
-- never two live pods of one image on a node, never three live pods at all (1, 9);
+- never two live pods of one image on a node, never three live pods at all;
 - every write carries a precondition, and no plan is made by somebody who has not heard of all writes of his own that
-  were answered (D11); the counts of a status add up (8);
+  were answered; the counts of a status add up;
 - no more creates or deletes of pods in one pass than burstReplicas.
 
 Strict by what the controller had been told when it made the plan, and by what it has written itself since; without a
 fault on its watches that is what the server holds (`Chronicle`):
 - a pod that the preDelete hook matches is not deleted; what is prepared for that counts as deleted for all that
-  follows (6);
-- the node of a failed pod waits out its back-off (B-8);
-- a pod is created only on a free node where one should run, or beside an old one while surging (1);
-- by its hand no more than maxUnavailable nodes are without an available pod (2, D7), and no more than maxSurge nodes
-  have two, other than those whose old pod served nobody (3);
-- the update moves selected nodes within `desired - partition`, by name descending, and none while paused or OnDelete
-  (4, 5, D8); a created pod is of the revision that its node may hold (D9): beyond the quota it comes back as it was,
-  and an older one comes only where its own placement lets it run.
+  follows;
+- the node of a failed pod waits out its back-off;
+- a pod is created only on a free node where one should run, or beside an old one while surging;
+- by its hand no more than maxUnavailable nodes are without an available pod, and no more than maxSurge nodes
+  have two, other than those whose old pod served nobody;
+- the update moves selected nodes within `desired - partition`, by name descending, and none while paused or OnDelete;
+  a created pod is of the revision that its node may hold: beyond the quota it comes back as it was, and an older one
+  comes only where its own placement lets it run.
 
 Lenient: a write that was not answered, and which a late watch does not show either, has not happened for the
 controller (`UNANSWERED_COUNTS`); and where the answer hangs on what a restarted controller cannot know (which pod was
@@ -40,7 +40,7 @@ def broken(change: Change, server: Chronicle) -> Iterator[str]:
     """Each law that this write of the controller breaks, in words. The chronicle does not have the write yet."""
     told, basis = server.told(), server.basis()
     if change.after.kind is PODS and server.decision.blind:
-        yield f"D11: it acts, and has not been told of its own writes {sorted(server.decision.blind)}"
+        yield f"it acts, and has not been told of its own writes {sorted(server.decision.blind)}"
     if change.after.kind is DAEMONSETS:
         yield from _status(change.after.object)
     elif change.after.kind is PODS and is_ours(change.after.object):
@@ -83,7 +83,7 @@ def _back_off(failed: Pod, version: int, told: State, server: Chronicle) -> Iter
         return
     moment = server.backs_off_until(generation, node)
     if told.at < moment - CLOCK_GRAIN:
-        yield f"B-8: the failed {failed.name} of {node} goes {moment - told.at:.1f} s before its back-off is over"
+        yield f"the failed {failed.name} of {node} goes {moment - told.at:.1f} s before its back-off is over"
     server.strikes.append(Strike(version, generation, node, server.cluster.clock()))
 
 
@@ -104,7 +104,7 @@ def _crowd(new: Pod, server: Chronicle) -> Iterator[str]:
     if len(there) > 1:
         yield f"1: a third live pod on {new.node}, beside {_names(there)}"
     if any(pod.image == new.image for pod in there):
-        yield f"1, 9: a second live pod of the same image on {new.node}, beside {_names(there)}"
+        yield f"a second live pod of the same image on {new.node}, beside {_names(there)}"
 
 
 def _burst(verb: str, told: State, server: Chronicle) -> Iterator[str]:
@@ -120,7 +120,7 @@ def _creation(new: Pod, told: State, basis: State, server: Chronicle) -> Iterato
     live = told.live(node)
     waiting = [pod for pod in told.on(node) if pod.phase == "Failed" and not pod.dying]
     if any(not live or told.is_current(pod) for pod in waiting):
-        yield f"B-8: a pod is created on {node}, where {_names(waiting)} waits out its back-off"
+        yield f"a pod is created on {node}, where {_names(waiting)} waits out its back-off"
     if live:
         yield from _beside(new, live, told, server)
     elif not told.max_surge and [pod for pod in told.on(node) if not (pod.dying and pod.ended)]:
@@ -136,9 +136,9 @@ def _revision(new: Pod, basis: State) -> Iterator[str]:
     node, current = new.node, basis.is_current(new)
     allowed = basis.may_get_current(node)
     if current and allowed is False and new.image not in basis.promised(node):
-        yield f"4, D9: a pod of the current revision on {node}, which may not hold it"
+        yield f"a pod of the current revision on {node}, which may not hold it"
     if not current and (not basis.older or allowed):
-        yield f"D9: a pod of an older revision on {node}, which may hold the current one"
+        yield f"a pod of an older revision on {node}, which may hold the current one"
     if not current and basis.older:
         yield from _promised(new, basis)
 
@@ -147,13 +147,13 @@ def _promised(new: Pod, basis: State) -> Iterator[str]:
     """Of an older revision."""
     promised = basis.promised(new.node)
     if new.image not in promised:
-        yield f"D9: {new.image} on {new.node} is not what should come there, that is {sorted(promised)}"
+        yield f"{new.image} on {new.node} is not what should come there, that is {sorted(promised)}"
     if not basis.runs(new.image, new.node):
-        yield f"D9: {new.image} does not run on {new.node}, by its own placement"
+        yield f"{new.image} does not run on {new.node}, by its own placement"
 
 
 def _step_by_step(new: Pod, told: State, basis: State) -> Iterator[str]:
-    """Progressive creation (behaviour.md §7.4): the first pod of a node."""
+    """Progressive creation: the first pod of a node."""
     node = new.node
     if len(told.holders() - {node}) >= told.quota:
         yield f"7.4: {node} gets its first pod although {sorted(told.holders())} of {told.quota} have the current one"
@@ -177,7 +177,7 @@ def _beside(new: Pod, live: list[Pod], told: State, server: Chronicle) -> Iterat
     if spec.paused or not spec.rolling:
         yield f"5: the update goes on on {node} although it is paused or OnDelete"
     if told.nodes[node].unreachable:
-        yield f"D23: an update on {node}, which is unreachable"
+        yield f"an update on {node}, which is unreachable"
     if not any(told.available(pod) for pod in live):
         server.beside_the_sick.add(new.uid)
         return
@@ -211,7 +211,7 @@ def _of_a_pair(pod: Pod, other: Pod, told: State) -> Iterator[str]:
     node, goes = pod.node, told.available(pod)
     stays = told.available(other)
     if told.nodes[node].unreachable:
-        yield f"D23: one of two pods on {node} goes, which is unreachable"
+        yield f"one of two pods on {node} goes, which is unreachable"
     if told.is_current(pod):
         if node not in told.eligible and not pod.bound:
             return  # a taint came before the scheduler did: it could start nowhere
@@ -221,7 +221,7 @@ def _of_a_pair(pod: Pod, other: Pod, told: State) -> Iterator[str]:
             yield f"2: of two pods on {node} the current one goes although the old one is no better"
     elif told.max_surge:
         if pod.ready and stays is False:
-            yield f"3, 5: the old pod of {node} goes before its partner is available"
+            yield f"the old pod of {node} goes before its partner is available"
     elif goes and stays is False:
         yield f"2: of two pods on {node} the one that serves was deleted, {_names([other])} stays"
 
@@ -235,7 +235,7 @@ def _for_the_update(pod: Pod, told: State, basis: State) -> Iterator[str]:
     if spec.paused or not spec.rolling:
         yield f"5: {pod.name} on {node} goes although the update is paused or OnDelete"
     if told.nodes[node].unreachable:
-        yield f"D23: an update on {node}, which is unreachable"
+        yield f"an update on {node}, which is unreachable"
     if told.max_surge:
         yield from _surplus(pod, told)
         return
@@ -250,7 +250,7 @@ def _for_the_update(pod: Pod, told: State, basis: State) -> Iterator[str]:
 
 
 def _surplus(pod: Pod, told: State) -> Iterator[str]:
-    """While surging a lone pod goes only from a node that may merely keep it, when enough others serve (U42)."""
+    """While surging a lone pod goes only from a node that may merely keep it, when enough others serve."""
     if pod.node in told.eligible:
         yield f"3: the only pod of {pod.node} goes while surging"
     elif told.available(pod):

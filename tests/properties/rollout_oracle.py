@@ -31,13 +31,12 @@ def _places(now: State) -> Iterator[str]:
 
 
 def may_wait(now: State) -> bool:
-    """Progressive creation: nodes that never had a pod go without one as long as the current revision is at its quota
-    (behaviour.md §7.4)."""
+    """Progressive creation: nodes that never had a pod go without one while the current revision has its quota."""
     return now.progressive and len(now.holders()) >= now.quota
 
 
 def _surplus(now: State) -> Iterator[str]:
-    """While surging: an old pod that may merely stay goes when enough others serve, whatever the partition (U42)."""
+    """While surging: an old pod that may merely stay goes when enough others serve, whatever the partition."""
     staying = [node for node in now.nodes if not now.leaves(node)]
     serving = [node for node in staying if now.served(node)]
     leaving = [node for node in staying if node not in now.eligible and now.old(node) and not now.current(node)]

@@ -1,7 +1,7 @@
 """One state of the world, and the arithmetic of the specification over it: who is served, who may be updated.
 
-Nothing here is taken from `controller`; it is worked out anew from the decisions D6 to D9. What depends on things
-that a controller may have forgotten (which pod was on a node before) has three answers: yes, no and None, "perhaps".
+Nothing here is taken from `controller`; it is worked out anew from the README's promises. What depends on things that
+a controller may have forgotten (which pod was on a node before) has three answers: yes, no and None, "perhaps".
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class State:
         return True if True in answers else None if None in answers else False
 
     def down(self) -> set[str]:
-        """Eligible nodes that surely count against maxUnavailable: nobody serves, or nobody hears of it (D7, D23)."""
+        """Eligible nodes that surely count against maxUnavailable: nobody serves, or nobody hears of it."""
         silent_or_idle = {
             node for node in self.eligible if self.nodes[node].unreachable or self.served(node) is False
         }
@@ -145,7 +145,7 @@ class State:
     def progressive(self) -> bool:
         return self.spec.partitioned_scaling and self.spec.rolling and self.partition > 0
 
-    # who may hold the current revision (D9)
+    # who may hold the current revision
 
     def holders(self) -> set[str]:
         return {node for node in self.eligible if self.current(node)}
@@ -231,7 +231,7 @@ class State:
         had = self.had_current(node)
         yield from (True, False) if had is None else (had,)
 
-    # what a node gets that may not hold the current revision (D9)
+    # what a node gets that may not hold the current revision
 
     def promised(self, node: str) -> set[str]:
         """Images of which one is right: that of the last pod where it is known and stored, else the usual one."""

@@ -1,4 +1,4 @@
-"""Every pass in every world keeps the laws (scenarios.md, invariants 1 … 9)."""
+"""Every pass in every world keeps the laws."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ class Judge:
     most_unavailable: int | None = None
     """How many eligible nodes may be without an available pod; None: that is not what the test is about."""
     excused: set[str] = field(default_factory=set)
-    """Nodes whose old pod was unavailable when its partner came: they need no surge (D7)."""
+    """Nodes whose old pod was unavailable when its partner came: they need no surge."""
     idle: int = 0
     """Eligible nodes without an available pod, after the last event: only more of them are told again."""
     wrong: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What the conformance suite asks of native DaemonSets (upstream.md §1.1, C1 to C8)."""
+"""What the conformance suite asks of native DaemonSets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes that got no answer, and may yet come through, or have (D11, D24)."""
+"""Writes that got no answer, and may yet come through, or have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The robustness matrix and other faults that a simulator can script (upstream.md §1.4, §2.11), in virtual time.
+"""The robustness matrix and other faults that a simulator can script, in virtual time.
 
 Whatever happens on the way: never two live pods on a node, never fewer served nodes than allowed, and it ends well.
 """

@@ -1,4 +1,4 @@
-"""Requests that are not answered, of any number of DaemonSets: the others are served as ever (D27; virtual time)."""
+"""Requests that are not answered, of any number of DaemonSets: the others are served as ever, in virtual time."""
 
 from __future__ import annotations
 

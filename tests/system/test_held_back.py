@@ -1,4 +1,4 @@
-"""A write that the server refuses again and again, whichever it is: the rest goes on (D11, D27)."""
+"""A write that the server refuses again and again, whichever it is: the rest goes on."""
 
 from __future__ import annotations
 

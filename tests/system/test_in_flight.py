@@ -1,4 +1,4 @@
-"""What is in flight counts as done, and the limits hold: answers that come late or never (D24; virtual time)."""
+"""What is in flight counts as done, and the limits hold: answers that come late or never, in virtual time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""New images without new pods (scenarios.md E)."""
+"""New images without new pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""minReadySeconds in virtual time: the controller wakes up by itself, at the very moment (upstream.md U31)."""
+"""minReadySeconds in virtual time: the controller wakes up by itself, at the very moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nodes get that may not hold the current revision: as it was, as most are, and only where it runs (D9).
+"""What nodes get that may not hold the current revision: as it was, as most are, and only where it runs.
 
 The controller remembers what was where only while it runs, so some of it happens while none does.
 """

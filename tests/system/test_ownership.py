@@ -1,4 +1,4 @@
-"""Adoption, release and owners of all sorts (upstream.md §2.3, U9, U60 to U62, U66; scenarios.md A2, I4)."""
+"""Adoption, release and owners of all sorts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes may have the new version: partition and selector (scenarios.md D1, D6, D7, D9, decision D9)."""
+"""Which nodes may have the new version: partition and selector."""
 
 from __future__ import annotations
 

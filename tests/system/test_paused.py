@@ -1,4 +1,4 @@
-"""A rollout that pauses, alone and with selector and partition, and is edited in its middle (scenarios.md D8)."""
+"""A rollout that pauses, alone and with selector and partition, and is edited in its middle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes get a pod, and what happens to pods that end or are too many (upstream.md E, I; scenarios.md A)."""
+"""Which nodes get a pod, and what happens to pods that end or are too many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the partition limits creation too: `partitionedScaling` (scenarios.md D3, behaviour.md §7.4, B-6)."""
+"""Where the partition limits creation too: `partitionedScaling`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes that get no pod, whatever a webhook answers for them: the others are served (D11; virtual time)."""
+"""Nodes that get no pod, whatever a webhook answers for them: the others are served, in virtual time."""
 
 from __future__ import annotations
 

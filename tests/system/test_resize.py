@@ -1,4 +1,4 @@
-"""Cpu and memory changed in place, with the feature gate InPlaceWorkloadVerticalScaling (scenarios.md E7 to E9)."""
+"""Cpu and memory changed in place, with the feature gate InPlaceWorkloadVerticalScaling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A controller that ends, in whatever way, and one that begins, change nothing by it (upstream.md E5)."""
+"""A controller that ends, in whatever way, and one that begins, change nothing by it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The history of the template (scenarios.md H1, H5, H7; upstream.md I7, I8, U66)."""
+"""The history of the template."""
 
 from __future__ import annotations
 

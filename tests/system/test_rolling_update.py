@@ -1,4 +1,4 @@
-"""Which pods a rolling update replaces, in which order, when it waits (scenarios.md B, upstream.md U40 to U50)."""
+"""Which pods a rolling update replaces, in which order, when it waits."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_b2_u49_a_change_of_the_strategy_alone_touches_nothing(bed: Bed) -
 
 
 async def test_b3_u47_old_pods_that_are_unavailable_are_replaced_at_once(bed: Bed) -> None:
-    """D7: they serve nobody, so the limit does not hold them; healthy ones get none of the budget they use."""
+    """They serve nobody, so the limit does not hold them; healthy ones get none of the budget they use."""
     nodes = await bed.add_nodes(5)
     await bed.deploy(daemonset(rolling={"maxUnavailable": 3}))
     bed.nodes.behave("*", UNREADY)

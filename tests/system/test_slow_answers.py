@@ -1,4 +1,4 @@
-"""A server that takes seconds for each answer, or refuses late: all goes on, no faster than it should (D27)."""
+"""A server that takes seconds for each answer, or refuses late: all goes on, no faster than it should."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the status says (scenarios.md H6, upstream.md U4, U28, I11) and who is told."""
+"""What the status says and who is told."""
 
 from __future__ import annotations
 

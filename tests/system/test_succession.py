@@ -1,4 +1,4 @@
-"""A new leader plans nothing before it has seen what its predecessor wrote (D11): its own watches may lie behind."""
+"""A new leader plans nothing before it has seen what its predecessor wrote: its own watches may lie behind."""
 
 from __future__ import annotations
 

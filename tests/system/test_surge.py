@@ -1,4 +1,4 @@
-"""A rolling update that puts the new pod beside the old one (scenarios.md C, upstream.md U30 to U47)."""
+"""A rolling update that puts the new pod beside the old one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking over what others left behind: the native controller's pods without a restart (scenarios.md H8)."""
+"""Taking over what others left behind: the native controller's pods without a restart."""
 
 from __future__ import annotations
 

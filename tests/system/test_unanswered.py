@@ -1,4 +1,4 @@
-"""Writes for one node that are not answered: the rest of the same DaemonSet goes on (D27; virtual time)."""
+"""Writes for one node that are not answered: the rest of the same DaemonSet goes on, in virtual time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_a_create_that_is_not_answered_delays_no_other_lost_pod_and_is_tri
 
 
 async def test_a_deletion_that_is_not_answered_uses_the_budget_and_stops_nothing_else() -> None:
-    """Done or not, its pod counts as unavailable (D24): with two at a time the others go one by one."""
+    """Done or not, its pod counts as unavailable: with two at a time the others go one by one."""
     stuck = Rule(verb="delete", resource="pods", effect=Hang(), times=1)
     async with simulated(latency=0.02, behaviour=SLOW) as bed:
         bed.patience = HOUR

@@ -1,6 +1,6 @@
 """What is different between two pod templates, by name instead of by place, and nothing that means the same.
 
-Two templates have no difference here exactly when the controller takes them for the same revision (D4): what the API
+Two templates have no difference here exactly when the controller takes them for the same revision: what the API
 server fills in is invisible, `1000m` is `1`, and a changed order of containers is a difference.
 """
 

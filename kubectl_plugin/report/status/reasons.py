@@ -121,7 +121,7 @@ def left_out(survey: Survey) -> str:
 
 
 def newcomers(survey: Survey) -> str:
-    """What pods are of that come while it is paused (D9)."""
+    """What pods are of that come while it is paused."""
     words = f"lost pods come back as they were; new nodes get revision {survey.board.fallback.usual.number}"
     return "; ".join(filter(None, (words, staying_empty(survey.board))))
 

@@ -312,7 +312,7 @@ def test_several_go_ahead_only_with_yes() -> None:
         assert ran.err == "error: other has only revision 1; there is no earlier revision\n"
 
 
-# messages of cli-and-operations.md
+# its messages
 
 
 def test_message_9_nothing_to_roll_back_to() -> None:

@@ -1,4 +1,4 @@
-"""Decisions are functions of values: no await, no clock, no chance, no logging, no I/O (aesthetics.md §5, point 2).
+"""Decisions are functions of values: no await, no clock, no chance, no logging, no I/O.
 
 The import contract says so too; this test says it without the tool, and about the code rather than its imports alone.
 """

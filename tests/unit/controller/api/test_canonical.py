@@ -1,4 +1,4 @@
-"""When two templates are the same (D4), and above all: when they are not."""
+"""When two templates are the same, and above all: when they are not."""
 
 from __future__ import annotations
 

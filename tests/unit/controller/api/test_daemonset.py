@@ -29,7 +29,7 @@ def test_projection() -> None:
     found = record({"template": template, "burstReplicas": "10%"}, metadata={"annotations": {"a": "b"}})
     assert (found.key, found.ref.version, found.generation) == (Key("default", "demo"), "7", 4)
     assert found.annotations == {"a": "b"}
-    assert found.spec.template == template, "D5: unknown fields travel"
+    assert found.spec.template == template, "unknown fields travel"
     assert found.spec.burst_replicas == "10%"
     assert found.identity == canonical.identity(template)
     assert found.status is None

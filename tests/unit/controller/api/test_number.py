@@ -1,4 +1,4 @@
-"""Int-or-percent and quantities (D6)."""
+"""Int-or-percent and quantities."""
 
 from __future__ import annotations
 

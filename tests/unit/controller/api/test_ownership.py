@@ -1,4 +1,4 @@
-"""Whose an object is: group and kind of its controlling owner, whatever the version (D4)."""
+"""Whose an object is: group and kind of its controlling owner, whatever the version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON Patch as it is sent (D18)."""
+"""JSON Patch as it is sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ControllerRevisions: payload, projection, hashes (behaviour.md §15)."""
+"""ControllerRevisions: payload, projection, hashes."""
 
 from __future__ import annotations
 

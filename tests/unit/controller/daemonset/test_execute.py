@@ -1,4 +1,4 @@
-"""What becomes of an action by the server's answer: told again, left alone there, or over (D11)."""
+"""What becomes of an action by the server's answer: told again, left alone there, or over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where writes fail: for how long each place is left alone (D11)."""
+"""Where writes fail: for how long each place is left alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which precondition each kind of write carries, as the server is told it (D11, D18)."""
+"""Which precondition each kind of write carries, as the server is told it."""
 
 from __future__ import annotations
 

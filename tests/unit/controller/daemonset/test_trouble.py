@@ -1,4 +1,4 @@
-"""For how long the trouble with writes is told (D10)."""
+"""For how long the trouble with writes is told."""
 
 from __future__ import annotations
 

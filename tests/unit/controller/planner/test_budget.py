@@ -1,4 +1,4 @@
-"""The budget: limits in numbers, who uses it up, and silent nodes (upstream U50; scenarios B6, B7; D6, D7, D23)."""
+"""The budget: limits in numbers, who uses it up, and silent nodes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_b6_a_node_without_a_pod_has_no_available_pod() -> None:
 
 
 def test_b7_decision_d23_pods_of_silent_nodes_are_left_alone_and_use_budget() -> None:
-    """B7 wants silent nodes out of the budget; D23 says that they use it, so one of three is left for the others."""
+    """Silent nodes use the budget, so one of three is left for the others."""
     nodes = ["node-0", "node-1", "node-2", node("node-3", UNREACHABLE), node("node-4", UNREACHABLE)]
     pods = [*everywhere(3), *served("node-3", "node-4", ready=None)]
     cluster = ToyCluster(world(ds("v2", max_unavailable=3), nodes=nodes, pods=pods), dead=["node-3", "node-4"])

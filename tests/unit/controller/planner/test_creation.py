@@ -1,4 +1,4 @@
-"""Which empty nodes get a pod, and of which revision: partitionedScaling (behaviour.md §7.4; scenarios D3, D7)."""
+"""Which empty nodes get a pod, and of which revision: partitionedScaling."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_new_nodes_take_room_from_old_pods_that_wait_for_their_update() -> None:
 
 
 def test_a_new_node_that_may_not_be_updated_gets_the_older_revision_while_there_is_room() -> None:
-    """D9; were it left empty, it would use up maxUnavailable for ever."""
+    """Were it left empty, it would use up maxUnavailable for ever."""
     for held in ({"selector": CANARY}, {"paused": True}):
         pods = served("node-1")
         check(world(progressive("v2", partition=1, **held), nodes=2, pods=pods, revisions=TWO), "+node-0 v1")

@@ -1,4 +1,4 @@
-"""Which nodes should run the pod (behaviour.md §6; upstream U7, U12, U13; scenario A9)."""
+"""Which nodes should run the pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What failed is left alone for a while and nothing waits for it (D11): every kind of write, and a full quota."""
+"""What failed is left alone for a while and nothing waits for it: every kind of write, and a full quota."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Revisions: which is current, how a rollback is recorded, what is forgotten (behaviour.md §15; scenarios H1, H5)."""
+"""Revisions: which is current, how a rollback is recorded, what is forgotten."""
 
 from __future__ import annotations
 

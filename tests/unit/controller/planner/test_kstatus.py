@@ -97,7 +97,7 @@ def test_an_unusable_spec_is_stalled_for_kubectl_wait_but_its_generation_is_not_
     unusable = looked_at(world(ds("v2", partition="half", generation=4), pods=everywhere(5)))
     assert words(unusable, "Stalled")[:2] == ("True", "InvalidSpec")
     assert waited_for(shown(unusable.daemonset), "Stalled")
-    assert kstatus(shown(unusable.daemonset)) == IN_PROGRESS, "nothing could be done with this generation (D10)"
+    assert kstatus(shown(unusable.daemonset)) == IN_PROGRESS, "nothing could be done with this generation"
 
 
 def test_a_blocker_is_the_reason_of_reconciling() -> None:

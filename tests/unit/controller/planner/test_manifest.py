@@ -1,4 +1,4 @@
-"""The pod that is created (behaviour.md §8; upstream U2)."""
+"""The pod that is created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an older revision does not run: its own placement decides, and what else would come stays away (D9)."""
+"""Where an older revision does not run: its own placement decides, and what else would come stays away."""
 
 from __future__ import annotations
 

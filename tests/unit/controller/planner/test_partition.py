@@ -1,4 +1,4 @@
-"""Which nodes may hold the new revision: partition, selector, pause (behaviour.md §9.3, §9.4; scenarios D1 … D9).
+"""Which nodes may hold the new revision: partition, selector, pause.
 
 Ids in test names are those of scenarios (d6) and of the upstream catalogue (u40); decisions of the specification are
 called decision_d9, defects of the reference defect_b7.
@@ -56,7 +56,7 @@ def test_d1_a_node_whose_pod_terminates_is_selected_like_any_other() -> None:
 
 
 def test_d1_the_partition_counts_over_all_nodes_not_over_the_selected_ones() -> None:
-    """Facts of behaviour.md §9.3: 6 nodes, 2 updated and not selected, partition 3, the 4 others selected."""
+    """6 nodes, 2 updated and not selected, partition 3, the 4 others selected."""
     pods = [*served("n1", "n2", rev="v2"), *served("n3", "n4", "n5", "n6")]
     chosen = canaries("n3", "n4", "n5", "n6", of=6)
     assert allowed(world(ds("v2", partition=3, selector=CANARY), nodes=chosen, pods=pods)) == ["n2", "n1", "n6"]
@@ -247,7 +247,7 @@ def test_d8_while_paused_no_pod_is_updated_and_status_still_says_where_it_stands
 
 
 def test_d8_decision_d9_paused_an_added_node_and_a_lost_pod_get_the_older_revision() -> None:
-    """scenarios.md D8 says "new template"; decision D9 wins while a paused rollout is incomplete."""
+    """While a paused rollout is incomplete the pod comes back as it was, not from the new template."""
     cluster = ToyCluster(world(ds("v1"), nodes=3, pods=everywhere(3)))
     cluster.edit(ds("v2"))
     cluster.expect("-node-2 v1", "+node-2 v2", "")

@@ -1,4 +1,4 @@
-"""What should exist on each node (behaviour.md §7; upstream U1 … U27; scenarios A1 … A11)."""
+"""What should exist on each node."""
 
 from __future__ import annotations
 

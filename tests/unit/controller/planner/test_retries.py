@@ -1,4 +1,4 @@
-"""What failed before comes after everything that did not, and never takes its turn or its budget (D11)."""
+"""What failed before comes after everything that did not, and never takes its turn or its budget."""
 
 from __future__ import annotations
 

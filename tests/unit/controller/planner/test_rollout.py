@@ -1,7 +1,7 @@
-"""The rolling update within maxUnavailable (upstream U40 … U50; scenarios B1 … B9, I4; decisions D6, D7, D8, D23).
+"""The rolling update within maxUnavailable.
 
-Where scenarios.md offers a "compatible" and a "strict" sequence, decision D7 says which one holds: an old pod that is
-unavailable is replaced at once, outside the limit, but its node uses up budget that available pods then do not get.
+An old pod that is unavailable is replaced at once, outside the limit, but its node uses up budget that available pods
+then do not get.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def test_b2_u49_a_change_of_the_strategy_alone_touches_nothing() -> None:
 
 
 def test_b3_u47_unavailable_old_pods_are_replaced_at_once_whatever_the_limit() -> None:
-    """The compatible numbers of B3: D7 keeps seed 002 and upstream here."""
+    """The same numbers as the native controller."""
     cluster = rolling(5, ready=None)
     cluster.edit(ds("v2", max_unavailable=3))
     cluster.expect(
@@ -91,7 +91,7 @@ def test_b3_decision_d7_unavailable_old_pods_use_budget_that_available_ones_then
 
 
 def test_b4_u44_bad_edit_upon_bad_edit_breaks_one_node_and_no_more() -> None:
-    """The strict numbers of B4: the node that is broken already is the only one that is touched again."""
+    """The node that is broken already is the only one that is touched again."""
     cluster = rolling(3)
     for rev, broken in (("v2", "v1"), ("v3", "v2"), ("v4", "v3")):
         cluster.edit(ds(rev))
@@ -117,7 +117,7 @@ def test_b4_quick_edits_within_min_ready_seconds_keep_the_others_serving() -> No
 
 
 def test_b5_a_kubelet_restart_makes_pods_unavailable_for_a_while_and_an_edit_then_replaces_them_at_once() -> None:
-    """Compatible by D7: seed 002 replaces unavailable old pods at once, whatever made them so."""
+    """As the native controller does: unavailable old pods are replaced at once, whatever made them so."""
     pods = everywhere(3, ready=ago(5))
     check(world(ds("v2", min_ready=60), nodes=3, pods=pods), "-node-2 v1", "-node-1 v1", "-node-0 v1")
 
@@ -160,7 +160,7 @@ def test_b8_pods_stuck_terminating_on_nodes_that_left_hold_nobody_up() -> None:
 
 
 def test_s9_5_a_pod_on_a_node_that_may_only_keep_it_is_not_updated() -> None:
-    """An untolerated NoSchedule taint: deleted for the update it would never come back (behaviour.md §9.5)."""
+    """An untolerated NoSchedule taint: deleted for the update it would never come back."""
     nodes = ["node-0", node("node-1", taint("x"))]
     cluster = ToyCluster(world(ds("v2"), nodes=nodes, pods=everywhere(2)))
     cluster.expect("-node-0 v1", "+node-0 v2", "")

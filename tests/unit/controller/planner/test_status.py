@@ -1,4 +1,4 @@
-"""What the status says (behaviour.md §16; upstream U4, U28; scenario H6)."""
+"""What the status says."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The rolling update within maxSurge (behaviour.md §10.2; upstream U30, U31, U41, U42; scenarios C1 … C5).
+"""The rolling update within maxSurge.
 
-An API server is slow: what placement deletes and what the update creates come in different passes (the *delayed*
-sequences of scenarios.md).
+An API server is slow: what placement deletes and what the update creates come in different passes.
 """
 
 from __future__ import annotations

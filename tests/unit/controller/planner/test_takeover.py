@@ -1,4 +1,4 @@
-"""Ownership and take-over: from the native DaemonSet, from OpenKruise, from ourselves (scenarios A2, H7, H8; D4)."""
+"""Ownership and take-over: from the native DaemonSet, from OpenKruise, from ourselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the CRD may have let in, and what is accepted without being acted on (D2, D6; U10)."""
+"""What the CRD may have let in, and what is accepted without being acted on."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_refused_spec_touches_no_pod_and_keeps_the_counts() -> None:
     assert decided.status is not None
     assert decided.status.counts is None
     assert decided.status.settled
-    assert decided.status.observed_generation is None, "nothing could be done with this generation (D10)"
+    assert decided.status.observed_generation is None, "nothing could be done with this generation"
     told = {(one.type, one.status, one.reason) for one in decided.status.conditions}
     assert told == {
         ("Progressing", "False", INVALID_SPEC),

@@ -100,7 +100,7 @@ def test_of_a_refused_revision_no_pod_is_created_not_even_where_there_is_none(st
 
 
 def test_of_an_older_revision_pods_are_created_all_the_same() -> None:
-    """D9: what the partition keeps old gets an older revision, which the server has accepted before."""
+    """What the partition keeps old gets an older revision, which the server has accepted before."""
     pods = served("node-0", "node-1", "node-2", "node-4")
     found = forecast(world(ds("v2", partition=5), pods=pods, verdicts={"v2": "not here"}, ask_at=inf))
     assert told(found) == ["+3"]

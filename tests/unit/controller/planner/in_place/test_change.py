@@ -1,4 +1,4 @@
-"""What two templates differ in, and whether a running pod can take it (scenarios.md E2, E7)."""
+"""What two templates differ in, and whether a running pod can take it."""
 
 from __future__ import annotations
 

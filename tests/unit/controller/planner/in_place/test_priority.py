@@ -1,4 +1,4 @@
-"""Launch priorities: which containers get their new image first (scenarios.md E6)."""
+"""Launch priorities: which containers get their new image first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which resizes Kubernetes takes, and which restart a container (scenarios.md E7, E8)."""
+"""Which resizes Kubernetes takes, and which restart a container."""
 
 from __future__ import annotations
 
