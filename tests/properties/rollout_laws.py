@@ -69,7 +69,7 @@ def broken(change: Change, server: Chronicle) -> Iterator[str]:
 
 def _unhooked(pod: Pod, told: State) -> Iterator[str]:
     if told.spec.hook and pod.guarded:
-        yield f"6: {pod.name} of {pod.node} is deleted past its preDelete hook"
+        yield f"{pod.name} of {pod.node} is deleted past its preDelete hook"
 
 
 CLOCK_GRAIN = 0.001
@@ -91,18 +91,18 @@ def _status(daemonset: Object) -> Iterator[str]:
     status, generation = daemonset.get("status") or {}, daemonset["metadata"]["generation"]
     desired, current = status.get("desiredNumberScheduled", 0), status.get("currentNumberScheduled", 0)
     if desired != status.get("numberAvailable", 0) + status.get("numberUnavailable", 0):
-        yield f"8: desired is not available + unavailable: {status}"
+        yield f"desired is not available + unavailable: {status}"
     if not status.get("updatedNumberScheduled", 0) <= current <= desired:
-        yield f"8: not updated <= current <= desired: {status}"
+        yield f"not updated <= current <= desired: {status}"
     if status.get("observedGeneration", 0) > generation:
-        yield f"8: observed {status['observedGeneration']} of generation {generation}"
+        yield f"observed {status['observedGeneration']} of generation {generation}"
 
 
 def _crowd(new: Pod, server: Chronicle) -> Iterator[str]:
     """By the server itself, at any time."""
     there = [pod for pod in server.pods.values() if pod.node == new.node and pod.live]
     if len(there) > 1:
-        yield f"1: a third live pod on {new.node}, beside {_names(there)}"
+        yield f"a third live pod on {new.node}, beside {_names(there)}"
     if any(pod.image == new.image for pod in there):
         yield f"a second live pod of the same image on {new.node}, beside {_names(there)}"
 
@@ -115,7 +115,7 @@ def _burst(verb: str, told: State, server: Chronicle) -> Iterator[str]:
 def _creation(new: Pod, told: State, basis: State, server: Chronicle) -> Iterator[str]:
     node = new.node
     if node not in told.eligible:
-        yield f"1: a pod is created on {node}, where none should run"
+        yield f"a pod is created on {node}, where none should run"
         return
     live = told.live(node)
     waiting = [pod for pod in told.on(node) if pod.phase == "Failed" and not pod.dying]
@@ -124,7 +124,7 @@ def _creation(new: Pod, told: State, basis: State, server: Chronicle) -> Iterato
     if live:
         yield from _beside(new, live, told, server)
     elif not told.max_surge and [pod for pod in told.on(node) if not (pod.dying and pod.ended)]:
-        yield f"1: a pod is created on {node} although {_names(told.on(node))} is not gone"
+        yield f"a pod is created on {node} although {_names(told.on(node))} is not gone"
     had_one = basis.had_one(node)
     if had_one or not told.progressive:
         yield from _revision(new, basis)
@@ -156,7 +156,7 @@ def _step_by_step(new: Pod, told: State, basis: State) -> Iterator[str]:
     """Progressive creation: the first pod of a node."""
     node = new.node
     if len(told.holders() - {node}) >= told.quota:
-        yield f"7.4: {node} gets its first pod although {sorted(told.holders())} of {told.quota} have the current one"
+        yield f"{node} gets its first pod although {sorted(told.holders())} of {told.quota} have the current one"
     frozen = basis.incomplete() if told.spec.paused else False
     excluded = bool(told.older) and (not told.selected(node) or bool(frozen))
     if not told.is_current(new):
@@ -164,18 +164,18 @@ def _step_by_step(new: Pod, told: State, basis: State) -> Iterator[str]:
     if told.older and not told.stored:
         excluded, frozen = True, told.stored
     if frozen is not None and told.is_current(new) is excluded:
-        yield f"7.4: selector and pause {'exclude' if excluded else 'admit'} {node}, but its first pod is {new.image}"
+        yield f"selector and pause {'exclude' if excluded else 'admit'} {node}, but its first pod is {new.image}"
 
 
 def _beside(new: Pod, live: list[Pod], told: State, server: Chronicle) -> Iterator[str]:
     """A second pod on a node."""
     node, spec = new.node, told.spec
     if not told.max_surge:
-        yield f"1: a second pod on {node} without surge, beside {_names(live)}"
+        yield f"a second pod on {node} without surge, beside {_names(live)}"
     if not told.is_current(new) or any(map(told.is_current, live)):
-        yield f"1: beside {_names(live)} on {node} a pod that is no successor"
+        yield f"beside {_names(live)} on {node} a pod that is no successor"
     if spec.paused or not spec.rolling:
-        yield f"5: the update goes on on {node} although it is paused or OnDelete"
+        yield f"the update goes on on {node} although it is paused or OnDelete"
     if told.nodes[node].unreachable:
         yield f"an update on {node}, which is unreachable"
     if not any(told.available(pod) for pod in live):
@@ -184,14 +184,14 @@ def _beside(new: Pod, live: list[Pod], told: State, server: Chronicle) -> Iterat
     pairs = {one: told.current(one) for one in told.eligible if told.old(one)}
     counted = {one for one, pods in pairs.items() if any(pod.uid not in server.beside_the_sick for pod in pods)}
     if len(counted | {node}) > told.max_surge:
-        yield f"3: with {node} beside {sorted(counted)} more than {told.max_surge} nodes have two pods"
+        yield f"with {node} beside {sorted(counted)} more than {told.max_surge} nodes have two pods"
 
 
 def _deletion(pod: Pod, told: State, basis: State) -> Iterator[str]:
     node = pod.node
     if node not in told.nodes:
         if pod.bound:
-            yield f"5: {pod.name} on the vanished {node} is bound: it is the pod garbage collector's"
+            yield f"{pod.name} on the vanished {node} is bound: it is the pod garbage collector's"
         return
     if told.leaves(node) or not pod.live:
         return
@@ -199,7 +199,7 @@ def _deletion(pod: Pod, told: State, basis: State) -> Iterator[str]:
     same = [one for one in others if told.is_current(one) == told.is_current(pod)]
     if same:
         if told.available(pod) and told.served(node) and not any(told.available(one) is not False for one in others):
-            yield f"2: of two pods on {node} the one that serves was deleted, {_names(others)} stays"
+            yield f"of two pods on {node} the one that serves was deleted, {_names(others)} stays"
     elif others:
         yield from _of_a_pair(pod, others[0], told)
     else:
@@ -216,47 +216,47 @@ def _of_a_pair(pod: Pod, other: Pod, told: State) -> Iterator[str]:
         if node not in told.eligible and not pod.bound:
             return  # a taint came before the scheduler did: it could start nowhere
         if told.max_surge:
-            yield f"3: the new pod of {node} goes while surging, beside {_names([other])}"
+            yield f"the new pod of {node} goes while surging, beside {_names([other])}"
         elif goes or (stays is False and not other.ready):
-            yield f"2: of two pods on {node} the current one goes although the old one is no better"
+            yield f"of two pods on {node} the current one goes although the old one is no better"
     elif told.max_surge:
         if pod.ready and stays is False:
             yield f"the old pod of {node} goes before its partner is available"
     elif goes and stays is False:
-        yield f"2: of two pods on {node} the one that serves was deleted, {_names([other])} stays"
+        yield f"of two pods on {node} the one that serves was deleted, {_names([other])} stays"
 
 
 def _for_the_update(pod: Pod, told: State, basis: State) -> Iterator[str]:
     """The only live pod of a node that may keep it."""
     node, spec = pod.node, told.spec
     if told.is_current(pod):
-        yield f"5: {pod.name} on {node} is current, and nothing is wrong with it"
+        yield f"{pod.name} on {node} is current, and nothing is wrong with it"
         return
     if spec.paused or not spec.rolling:
-        yield f"5: {pod.name} on {node} goes although the update is paused or OnDelete"
+        yield f"{pod.name} on {node} goes although the update is paused or OnDelete"
     if told.nodes[node].unreachable:
         yield f"an update on {node}, which is unreachable"
     if told.max_surge:
         yield from _surplus(pod, told)
         return
     if node not in told.eligible:
-        yield f"5: {pod.name} may stay on {node}, and no other would come"
+        yield f"{pod.name} may stay on {node}, and no other would come"
         return
     if basis.may_hold_current(node) is False:
-        yield f"4: {node} may not hold the current revision, and its old pod goes"
+        yield f"{node} may not hold the current revision, and its old pod goes"
     down = told.down()
     if told.available(pod) and len({*down, node}) > told.max_unavailable:
-        yield f"2: {node} goes beside {sorted(down)}, maxUnavailable is {told.max_unavailable}"
+        yield f"{node} goes beside {sorted(down)}, maxUnavailable is {told.max_unavailable}"
 
 
 def _surplus(pod: Pod, told: State) -> Iterator[str]:
     """While surging a lone pod goes only from a node that may merely keep it, when enough others serve."""
     if pod.node in told.eligible:
-        yield f"3: the only pod of {pod.node} goes while surging"
+        yield f"the only pod of {pod.node} goes while surging"
     elif told.available(pod):
         serving = [one for one in told.nodes if told.served(one) is not False]
         if len(serving) <= told.desired:
-            yield f"2: {pod.name} may stay on {pod.node}, and {len(serving)} serve where {told.desired} should"
+            yield f"{pod.name} may stay on {pod.node}, and {len(serving)} serve where {told.desired} should"
 
 
 def _names(pods: list[Pod]) -> str:
