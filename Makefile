@@ -30,10 +30,11 @@ format: $(READY) ## what `check` would complain about and a tool can mend
 test: $(READY) ## unit, property and system tests, and the same contracts on a real control plane
 	$(BIN)/python -m tests.beds.control_plane fetch || [ -z "$(CI)" ]
 	$(BIN)/python -m tests.beds.prometheus || [ -z "$(CI)" ]
-	$(MAKE) --jobs=3 --output-sync=target --no-print-directory test-system test-wholes test-parts
+	$(MAKE) --jobs=$(JOBS) --output-sync=target --no-print-directory test-system test-wholes test-parts
 
 # Three processes, because much of their time is spent waiting. Each prints its results when it is through. Those of e2e
-# that start a control plane of their own anyway go with the shortest.
+# that start a control plane of their own anyway go with the shortest. With JOBS=1 they run one after the other.
+JOBS ?= 3
 APART := tests/system tests/properties tests/e2e tests/real_node
 OWN_PLANE := $(patsubst %,tests/e2e/test_%.py,demo_real demo_story metrics_auth rotation start)
 
