@@ -1,7 +1,7 @@
 """From a change in a store to the DaemonSets that have to be looked at, each with a reason.
 
-Handlers only enqueue. `urgent` is what leaves a node without its pod or changes what is wanted; everything else only
-changes counts and is looked at in batches (`runtime/pacing.py`).
+Handlers only enqueue. `urgent` is what leaves a node without its pod, lets one serve again or changes what is wanted;
+everything else only changes counts and is looked at in batches (`runtime/pacing.py`).
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class Triggers:
         """Our own pod coming back is no news, unless the pass that made it left more to do."""
         if new.dying:
             return "lazy"
-        if old is not None and (new.ended or new.labels is not old.labels):
+        if old is not None and (new.ended or new.labels is not old.labels or _waits_for_us(old, new)):
             return "urgent"
         return "soon" if self._memories.of(owner.uid).eager else "lazy"
 
@@ -171,6 +171,12 @@ class Triggers:
         for daemonset in self._caches.daemonsets_in(namespace):
             if self._compilations.of(daemonset).rules.owns(labels):
                 self._enqueue(daemonset.key, "urgent", reason)
+
+
+def _waits_for_us(old: Pod, new: Pod) -> bool:
+    """Whether the kubelet has done its part of an update in place. The pod gets no traffic until we have done ours,
+    and a kubelet that has just looked at it looks again a second later."""
+    return new.underway != old.underway and (new.underway is None or new.underway.continues)
 
 
 Verdict: TypeAlias = tuple[Fit | None, bool, bool]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 from msgspec.structs import replace
 
+from controller.api.in_place import Underway
 from controller.api.managed import StatusWriters
 from controller.api.pod import Pod
 from controller.runtime.pacing import Urgency
@@ -82,6 +85,30 @@ def test_what_changes_about_a_pod_says_how_soon_its_owner_looks(changed: Pod, ur
     woken.pod(RUNNING)
     assert woken.told() == [("demo", "lazy")], "our own pod coming back is no news"
     woken.pod(changed)
+    assert woken.told() == [("demo", urgency)]
+
+
+RESTARTING = Underway(until=inf, restarting=("agent",), unseen=True)
+
+
+@pytest.mark.parametrize(
+    ("underway", "urgency"),
+    [
+        (None, "urgent"),
+        (Underway(until=inf, continues=True), "urgent"),
+        (replace(RESTARTING, unseen=False), "soon"),
+        (RESTARTING, "soon"),
+    ],
+    ids=["it is over", "the next containers are due", "it may be over", "no change"],
+)
+def test_a_pod_whose_kubelet_has_done_its_part_gets_its_traffic_back_at_once(
+    underway: Underway | None, urgency: Urgency
+) -> None:
+    woken = Woken()
+    woken.memories.of(OURS).eager = True
+    woken.pod(replace(RUNNING, underway=RESTARTING))
+    woken.told()
+    woken.pod(replace(RUNNING, underway=underway, version="2"))
     assert woken.told() == [("demo", urgency)]
 
 
