@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from tests.beds.control_plane import ControlPlane
+from tests.beds.installed.process import PATIENCE
 from tests.beds.nodes import Nodes
 from tests.tools.failover.evidence import Write, acquisition, first_work, late, writes_in
 from tests.tools.failover.pair import LEADER, SIZE, STANDBY, Pair, pair_on
@@ -43,11 +44,11 @@ async def play(plane: ControlPlane, nodes: Nodes, way: Way, name: str, moment: f
         await asyncio.sleep(moment * way.pace)  # so that it ends at another point of the work each time
         ended = await way.end(pair)
         assert len(pair.witness.retired) < SIZE, "in the middle of the rollout"
-        await pair.standby.leads(way.limit + 5.0)
+        await pair.standby.leads()
         pair.pace(QUICK)
         if way.afterwards is not None:
             await way.afterwards(pair)
-        async with asyncio.timeout(20.0):
+        async with asyncio.timeout(PATIENCE):
             code = await pair.leader.process.ended()
         assert code == way.code, f"{way.name}: exit code {code}, not {way.code}{pair.leader.process.tail()}"
         assert await pair.standby.metric(MASTER) == 1

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from tests.beds.control_plane import User
+from tests.beds.installed.process import PATIENCE
 from tests.tools.failover.pair import LEADER, STANDBY, Pair
 
 CLEAN, CRASH = 3.0, 20.0
@@ -84,7 +85,7 @@ async def _standby_apart(pair: Pair) -> float:
     assert not pair.standby.is_leader, "a standby that hears nothing takes nothing"
     heard = len(pair.standby.said("standing by"))
     await pair.standbys_door.open()
-    await pair.standby.until(lambda: len(pair.standby.said("standing by")) > heard, "stands by again", seconds=20.0)
+    await pair.standby.until(lambda: len(pair.standby.said("standing by")) > heard, "stands by again", PATIENCE)
     return await _stop(pair)
 
 
