@@ -10,7 +10,7 @@ import pytest
 
 from tests.beds.audit import Asked, Audit
 from tests.beds.control_plane import ControlPlane
-from tests.beds.installed.process import running
+from tests.beds.installed.process import PATIENCE, running
 from tests.beds.installed.workspace import Workspace
 from tests.e2e.conftest import ACCOUNT
 from tests.e2e.door import door_to
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.real
 
 IDLE = 1.2
 """Seconds; more than a second, else a stream does not count as one that was of use."""
-CUTS = 3
+CUTS = 4
 WATCHED = ("controllerrevisions", "daemonsets", "nodes", "pods")
 
 
@@ -38,10 +38,11 @@ def seconds(begin: str, end: str) -> float:
     return (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds()
 
 
-async def test_streams_that_are_cut_again_and_again_are_opened_again_within_a_second(
+async def test_streams_that_are_cut_again_and_again_are_not_left_closed_for_longer_and_longer(
     bed: Workspace, plane: ControlPlane
 ) -> None:
-    """Pauses that grew would be of 0.8 s at least, then 1.6 s, then 3.2 s: 1.9 s on the average."""
+    """Pauses that grew would be of 0.8 s at least, then 1.6, 3.2 and 6.4 s: 3 s on the average. As they are, half a
+    second, and the rest is for a busy machine."""
     await bed.workers("first")
     audit = Audit(plane, ACCOUNT)
     async with door_to(plane, ACCOUNT, "balancer", idle=IDLE) as door:
@@ -49,10 +50,11 @@ async def test_streams_that_are_cut_again_and_again_are_opened_again_within_a_se
         async with running(plane.folder, door.kubeconfig) as controller:
             await bed.apply_sample("ds.demo.yaml")
             await bed.serves("first")
-            while min(map(len, streams(audit).values())) <= CUTS:  # noqa: ASYNC110
-                await asyncio.sleep(0.2)  # a file tells nobody that it has grown
+            async with asyncio.timeout(PATIENCE):
+                while min(map(len, streams(audit).values())) <= CUTS:  # noqa: ASYNC110
+                    await asyncio.sleep(0.2)  # a file tells nobody that it has grown
             await bed.workers("second")
             await bed.serves("first", "second")
             assert await controller.terminated() == 0
     pauses = {resource: gaps(ended)[:CUTS] for resource, ended in streams(audit).items()}
-    assert max(sum(several) / CUTS for several in pauses.values()) < 1.5, pauses
+    assert max(sum(several) / CUTS for several in pauses.values()) < 2.8, pauses
