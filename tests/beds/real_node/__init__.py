@@ -9,7 +9,8 @@ many; how a rollout looks on a thousand is a question for `beds.nodes` and `beds
     cgroups       made, frozen, and removed in any case     wire       the only way in and out of a node's network
     images        made from one program                    registry   serves them, slowly or not at all
     agent         the program that is in those images       reach      HTTP to a pod
-    workloads     pods and DaemonSets of the agent          clients    one on each node, who counts the seconds
+    workloads     pods and DaemonSets of the agent          clients    one on each node, who asks its ready pod
+    neighbours    the same, who ask the pod's address       silence    how long they have no answer
     installation  our controller as a Deployment            patience   how long is waited for all this
 
 A node is a tree of processes below `unshare`, with its own network, mounts, processes and host name; to it, the

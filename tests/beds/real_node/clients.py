@@ -14,6 +14,7 @@ import msgspec
 from tests.beds.api import Api, Object, Resource, apply, closing
 from tests.beds.real_node.cluster import RealCluster
 from tests.beds.real_node.patience import LONG
+from tests.beds.real_node.silence import Silence
 from tests.beds.real_node.workloads import PORT
 
 SERVICES = Resource("/api/v1", "services", "Service")
@@ -30,7 +31,8 @@ class Clients:
         self._cluster, self._api = cluster, api
         self._heard: dict[str, str] = {}
         self._ready: dict[str, list[str]] = {}
-        self.waited: defaultdict[str, float] = defaultdict(float)
+        self._silence = Silence()
+        self.waited = self._silence.waited
         """Seconds for which each node had no answer."""
         self.answers: Counter[str] = Counter()
         """By the version that gave them."""
@@ -76,29 +78,27 @@ class Clients:
 
     async def ask(self, name: str) -> None:
         """Be the client on this node, until cancelled."""
-        node, silent_since = self._cluster.nodes[name], 0.0
-        try:
-            while True:
-                begun = time.monotonic()
-                status, body = 0, ""
-                addresses = self._ready.get(name)
-                (self._away.discard if addresses else self._away.add)(name)
+        node = self._cluster.nodes[name]
+        while True:
+            begun = time.monotonic()
+            status, body = 0, ""
+            addresses = self._ready.get(name)
+            (self._away.discard if addresses else self._away.add)(name)
+            if addresses:
+                status, body = await node.fetch(random.choice(addresses), PORT, seconds=PATIENCE)
+            if status == 200:
+                self._heard[name] = msgspec.json.decode(body)["version"]
+                self.answers[self._heard[name]] += 1
+                self._silence.broken(name)
+            else:
                 if addresses:
-                    status, body = await node.fetch(random.choice(addresses), PORT, seconds=PATIENCE)
-                if status == 200:
-                    self._heard[name] = msgspec.json.decode(body)["version"]
-                    self.answers[self._heard[name]] += 1
-                    if silent_since:
-                        self.waited[name] += time.monotonic() - silent_since
-                    silent_since = 0.0
-                else:
-                    if addresses:
-                        self.errors[name] += 1
-                    silent_since = silent_since or begun
-                await asyncio.sleep(PAUSE)
-        finally:
-            if silent_since:
-                self.waited[name] += time.monotonic() - silent_since
+                    self.errors[name] += 1
+                self._silence.kept(name, begun)
+            await asyncio.sleep(PAUSE)
+
+    def stop(self) -> None:
+        """Nobody asks any more."""
+        self._silence.end()
 
 
 def _ready_by_node(slices: Iterable[Object]) -> dict[str, list[str]]:
@@ -131,3 +131,4 @@ async def asking(cluster: RealCluster, api: Api, app: str) -> AsyncIterator[Clie
         finally:
             for task in tasks:
                 task.cancel()
+            clients.stop()

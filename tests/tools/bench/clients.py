@@ -1,5 +1,8 @@
 """The main job as clients see it: seconds without an answer, ours beside the native controller on real nodes.
 
+A node has two clients. One knows its pod from the EndpointSlices, as kube-proxy does for local traffic, and asks it
+while it is ready: nobody to ask is no answer. The other asks the pod at its address, ready or not, as by a host port.
+
 The program takes a second to start, and serves for one more when it is told to go; where a row says so, it starts and
 ends at once.
 """
@@ -9,7 +12,7 @@ from __future__ import annotations
 import itertools
 import statistics
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +26,7 @@ from tests.beds.pods import image_of, serves
 from tests.beds.real_node import Manners, NodeBinaries, RealCluster, real_cluster
 from tests.beds.real_node.clients import asking
 from tests.beds.real_node.images import HOST
+from tests.beds.real_node.neighbours import asking_pods
 from tests.beds.real_node.patience import LONG
 from tests.beds.real_node.workloads import ACCOUNTS, NATIVE, agent_pod, agent_set
 
@@ -53,7 +57,7 @@ class Run:
     async def update_with_a_slow_pull(self) -> None:
         """An image that no node has yet."""
         name = f"agent:late-{self.api.namespace}"
-        manners = Manners(delay=PULL_SECONDS)
+        manners = Manners(delay=PULL_SECONDS / 2)  # of two requests
         self.cluster.registry.put(name, self.cluster.images.agent(f"late-{self.api.namespace}"), manners)
         await self.update(name)
 
@@ -109,10 +113,10 @@ STORIES = (
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Seconds: of the node that waited longest, of all nodes, and until all was served again."""
+    """Seconds: without an answer on each node, by either way of asking; and until all was served again."""
 
-    worst: float
-    total: float
+    by_slices: Sequence[float]
+    by_address: Sequence[float]
     took: float
 
 
@@ -131,7 +135,10 @@ async def clients(control: Binaries, programs: NodeBinaries, rounds: int, say: C
                     continue
                 one = await _play(cluster, story, kind)
                 seen.setdefault((story.words, who), []).append(one)
-                say(f"clients, round {number + 1}: {story.words}, {who}: {one.worst:.2f} s, in {one.took:.1f} s")
+                say(
+                    f"clients, round {number + 1}: {story.words}, {who}: {_all(one.by_slices)} s by EndpointSlices, "
+                    f"{_all(one.by_address)} s by address, in {one.took:.1f} s"
+                )
     return _table(seen)
 
 
@@ -159,7 +166,7 @@ async def _play(cluster: RealCluster, story: Story, kind: Resource) -> Seen:
     run = Run(cluster, api, kind)
     await api.create(kind, agent_set("agent:v1", kind=kind, environment=story.program, **story.rolling))
     await run.served("v1")
-    async with asking(cluster, api, "agent") as there:
+    async with asking(cluster, api, "agent") as there, asking_pods(cluster, api) as direct:
         begun = time.monotonic()
         await story.happens(run)
         took = time.monotonic() - begun
@@ -167,22 +174,36 @@ async def _play(cluster: RealCluster, story: Story, kind: Resource) -> Seen:
     await api.delete(kind, "agent")
     await api.delete_all(PODS)
     await api.wait_for(PODS, lambda pods: not pods, "all gone", seconds=LONG)
-    waited = [there.waited.get(name, 0.0) for name in NODES]
-    return Seen(max(waited), sum(waited), took)
+    by_slices, by_address = ([waited.get(name, 0.0) for name in NODES] for waited in (there.waited, direct.waited))
+    return Seen(by_slices, by_address, took)
+
+
+def _all(waits: Sequence[float]) -> str:
+    return "/".join(f"{seconds:.2f}" for seconds in waits)
 
 
 def _table(seen: Mapping[tuple[str, str], list[Seen]]) -> str:
-    def median(story: Story, who: str, what: str) -> str:
-        return f"{statistics.median(getattr(one, what) for one in seen[story.words, who]):.2f}"
+    """Of each kind what its clients have seen by the EndpointSlices, then by address."""
 
-    def cell(story: Story, who: str) -> str:
+    def cells(story: Story, who: str) -> list[str]:
         if not story.is_for(KINDS[who]):
-            return "-"
-        return f"{median(story, who, 'worst')}, {median(story, who, 'total')} ({median(story, who, 'took')})"
+            return ["-", "-"]
+        runs = seen[story.words, who]
+        took = f"{statistics.median(one.took for one in runs):.1f}"
+        return [f"{_nodes([one.by_slices for one in runs])} ({took})", _nodes([one.by_address for one in runs])]
 
+    heads = [f"{who}, {way}" for who in KINDS for way in ("by EndpointSlices (until all is done)", "by address")]
     lines = [
-        "| seconds without an answer: worst node, all three (until all is done) | native | kruise-ds |",
-        "|---|---|---|",
+        f"| seconds without an answer: median node, worst node | {' | '.join(heads)} |",
+        f"|---|{'---|' * len(heads)}",
+        *(
+            f"| {' | '.join([story.words, *(cell for who in KINDS for cell in cells(story, who))])} |"
+            for story in STORIES
+        ),
     ]
-    lines += [f"| {story.words} | {' | '.join(cell(story, who) for who in KINDS)} |" for story in STORIES]
     return "\n".join(lines)
+
+
+def _nodes(runs: Sequence[Sequence[float]]) -> str:
+    """Of all nodes of all runs the median, and the median of each run's worst."""
+    return f"{statistics.median(itertools.chain(*runs)):.2f}, {statistics.median(map(max, runs)):.2f}"
