@@ -130,6 +130,10 @@ class Pod(Named):
         return any(gate.marked for gate in self.gates)
 
     @property
+    def due_gates(self) -> tuple[Gate, ...]:
+        return tuple(gate for gate in self.gates if gate.due)
+
+    @property
     def able(self) -> bool:
         """It is ready, or would be without what is done before its deletion."""
         return self.ready or self.drained

@@ -31,9 +31,10 @@ from controller.planner.stops import change_of, refusal_of, to_rollout
 
 
 def take_care(board: Board, taken: Collection[str]) -> Step:
-    """At most `burst` writes, none to the pods `taken` (by uid), with which something else is done in this pass."""
+    """At most `burst` writes, none to the pods `taken` (by uid), with which something else is done in this pass, nor
+    to those that are about to be released."""
     care = _Care(board)
-    needy = [pod for pod in board.world.pods if _needs_care(pod)]
+    needy = [pod for pod in board.world.pods if _needs_care(pod) and pod not in board.strangers]
     for pod in sorted(needy, key=lambda pod: (pod.node, pod.name)):
         if not (pod.dying or pod.ended or pod.uid in taken or pod.uid in board.world.awaited):
             care.of(pod)
@@ -69,11 +70,10 @@ class _Care:
             if pod.uid not in self.board.world.held_back:
                 self._go_on(pod, underway)
             return
-        closed = tuple(gate for gate in pod.gates if gate.due)
-        if not closed:
+        if not pod.due_gates:
             return
         self.waits = True
-        opening = OpenGates(pod=pod.ref, gates=closed)
+        opening = OpenGates(pod=pod.ref, gates=pod.due_gates)
         if pod.bound and place_of(opening) not in self.board.world.held_back and not self._is_next(pod):
             self.actions.append(opening)
 

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from controller.planner.actions import Action, AdoptPod, AdoptRevision, ReleasePod, Step
+from collections.abc import Collection
+
+from controller.api.pod import Pod
+from controller.planner.actions import (
+    Action,
+    AdoptPod,
+    AdoptRevision,
+    CancelDelete,
+    OpenGates,
+    ReleasePod,
+    Step,
+    place_of,
+)
 from controller.planner.board import Board
 
 
@@ -15,7 +27,7 @@ def claim(board: Board) -> Step:
     world = board.world
     matches = world.rules.owns
     strangers = [pod for pod in board.strangers if pod.uid not in world.held_back]
-    releases = [ReleasePod(pod=pod.ref, owner_index=pod.owner_index) for pod in strangers if not pod.dying]
+    releases = [_release(pod, world.held_back) for pod in strangers if not pod.dying]
     adopted = [
         AdoptPod(pod=pod.ref, owners=pod.owner_index)
         for pod in world.orphans
@@ -32,3 +44,15 @@ def claim(board: Board) -> Step:
         *sorted(histories, key=lambda one: one.revision.name),
     )
     return Step(actions=actions[: board.budget.burst], more=bool(actions))
+
+
+def _release(pod: Pod, held_back: Collection[str]) -> CancelDelete | OpenGates | ReleasePod:
+    """Nobody opens what we have closed, once it is not ours: that is taken back first. Where that is refused the pod
+    goes all the same."""
+    if not pod.ended:
+        if pod.held or pod.marked:
+            return CancelDelete(pod=pod.ref)
+        opening = OpenGates(pod=pod.ref, gates=pod.due_gates)
+        if pod.bound and opening.gates and place_of(opening) not in held_back:
+            return opening
+    return ReleasePod(pod=pod.ref, owner_index=pod.owner_index)

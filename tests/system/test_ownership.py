@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from tests.beds.api import DAEMONSETS, DAEMONSETS_ALPHA, PODS, REVISIONS, Object
 from tests.beds.controller.bed import Bed, uids
+from tests.beds.nodes import Behaviour
 from tests.beds.objects import V2, bare_pod, daemonset, names, owner
-from tests.beds.pods import controller_of
+from tests.beds.pods import condition, controller_of
 from tests.system.both import both_beds
+from tests.system.in_place import in_place, is_open, runs
 
 HASH = "controller-revision-hash"
 
@@ -31,6 +33,23 @@ async def test_a2_deleting_a_daemonset_takes_its_pods_and_orphaning_leaves_them_
     await bed.until(PODS, lambda found: f"{len(found)} pods" if found else "", "the pods collected")
     await bed.until(REVISIONS, lambda found: f"{len(found)} left" if found else "", "the history collected")
     assert bed.journal.of("pods") == []
+
+
+@both_beds
+async def test_a_pod_that_is_orphaned_in_the_midst_of_its_update_is_finished_by_who_adopts_it(bed: Bed) -> None:
+    await bed.add_nodes(1)
+    await bed.deploy(in_place())
+    before = uids(await bed.pods())
+    bed.nodes.behave("*", Behaviour(notice=0.1, pull=2.0, gate=0.1))
+    await bed.set_image(V2)
+    await bed.until(PODS, lambda found: "open" if any(map(is_open, found)) else "", "the pod is not ready")
+    await bed.api.delete(DAEMONSETS, "agent", options={"propagationPolicy": "Orphan"})
+    await bed.until(DAEMONSETS, lambda found: "still there" if found else "", "agent gone")
+    await bed.until(PODS, lambda found: "" if all(runs(pod, V2) for pod in found) else "not yet", "v2 runs")
+    assert not any(map(is_open, (await bed.pods()).values())), "nobody opens what is nobody's"
+    await bed.deploy(daemonset(image=V2))
+    assert uids(await bed.runs_on("node-0", image=V2)) == before
+    assert all(map(is_open, (await bed.pods()).values()))
 
 
 @both_beds
@@ -92,6 +111,47 @@ async def test_u62_a_pod_that_is_relabelled_is_released_and_replaced(bed: Bed) -
     after = await bed.runs_on(*nodes)
     assert after["node-1"]["metadata"]["uid"] != taken["metadata"]["uid"]
     assert bed.journal.deleted == [], "the released pod lives on"
+
+
+@both_beds
+async def test_a_pod_that_is_released_in_the_midst_of_its_update_is_not_kept_from_its_traffic(bed: Bed) -> None:
+    await bed.add_nodes(1)
+    await bed.deploy(in_place())
+    bed.nodes.behave("*", Behaviour(notice=0.1, missing_images=("*:v2",), gate=0.1))
+    await bed.set_image(V2)
+    await bed.until(PODS, lambda found: "open" if any(map(is_open, found)) else "", "the pod is not ready")
+    taken = (await bed.pods())["node-0"]["metadata"]["name"]
+    await bed.api.patch(PODS, taken, {"metadata": {"labels": {"app": "kept-for-a-look"}}})
+
+    def let_go(found: list[Object]) -> str:
+        pod = by_name(found, taken)
+        return "still controlled" if controller_of(pod) else "" if is_open(pod) else "kept from its traffic"
+
+    await bed.until(PODS, let_go, f"{taken} released")
+
+
+@both_beds
+async def test_a_pod_that_is_released_while_a_hook_holds_it_is_held_no_more(bed: Bed) -> None:
+    await bed.add_nodes(1)
+    hook = {"labelsHandler": {"example.io/drain": "true"}, "markPodNotReady": True}
+    made = daemonset(lifecycle={"preDelete": hook})
+    made["spec"]["template"]["metadata"]["labels"]["example.io/drain"] = "true"
+    await bed.deploy(made)
+    await bed.set_image(V2)
+    state = "lifecycle.apps.kruise.io/state"
+    await bed.until(
+        PODS, lambda found: "" if state in found[0]["metadata"]["labels"] else "not prepared", "the hook holds it"
+    )
+    taken = (await bed.pods())["node-0"]["metadata"]["name"]
+    await bed.api.patch(PODS, taken, {"metadata": {"labels": {"app": "kept-for-a-look"}}})
+
+    def let_go(found: list[Object]) -> str:
+        pod = by_name(found, taken)
+        if controller_of(pod) or state in pod["metadata"]["labels"]:
+            return "still controlled, or held"
+        return "" if condition(pod, "KruisePodReady")["status"] == "True" else "kept from its traffic"
+
+    await bed.until(PODS, let_go, f"{taken} released")
 
 
 async def test_u62_a_pod_whose_owner_is_taken_away_by_hand_is_adopted_again(bed: Bed) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from controller.api import canonical
 from controller.api.base import JSONObject
+from controller.api.pod import Pod
 from controller.planner.actions import AdoptPod
 from controller.planner.plan import plan
+from tests.beds.in_place_worlds import RESTARTING, gated
 from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import ds, everywhere, failed, pod, revision, template, where, world
+from tests.beds.worlds import ds, everywhere, failed, pending, pod, prepared, revision, template, where, world
 
 
 def by_the_api_server(of: JSONObject) -> JSONObject:
@@ -110,6 +113,31 @@ def test_a_pod_whose_labels_no_longer_match_is_released_but_not_while_it_dies() 
     pods = [pod("node-0", name="b", labels=changed), pod("node-1", name="a", labels=changed)]
     pods.append(pod("node-2", name="dying", labels=changed, dying=True))
     check(world(nodes=3, pods=pods), "release a", "release b")
+
+
+STRAY: dict[str, Any] = {"name": "stray", "labels": {"app": "debug"}}
+
+
+@pytest.mark.parametrize(
+    ("stray", "first"),
+    [
+        (gated(pod("node-0", **STRAY), draining=True), "open stray"),
+        (gated(pod("node-0", **STRAY), draining=True, underway=RESTARTING), "open stray"),
+        (gated(pod("node-0", **STRAY)), "release stray"),
+        (prepared(pod("node-0", **STRAY)), "keep stray"),
+        (prepared(pod("node-0", **STRAY), marked=True), "keep stray"),
+        (gated(failed("node-0", **STRAY), draining=True), "release stray"),
+        (gated(pending("node-0", **STRAY), open_=False), "release stray"),
+    ],
+    ids=["drained", "restarting", "open", "held", "held and not ready", "failed", "on no node yet"],
+)
+def test_what_we_closed_is_opened_before_a_pod_is_released(stray: Pod, first: str) -> None:
+    check(world(nodes=0, pods=[stray]), first)
+
+
+def test_a_pod_that_cannot_be_opened_is_released_all_the_same() -> None:
+    stray = gated(pod("node-0", **STRAY), draining=True)
+    check(world(nodes=0, pods=[stray], held_back={f"{stray.uid}/gates": 9.0}), "release stray")
 
 
 def test_the_selector_may_be_made_of_expressions() -> None:
