@@ -8,9 +8,9 @@ from math import inf
 import msgspec
 
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus
+from controller.api.pull_targets import Targets
 from controller.api.puller import Puller
 from controller.daemonset.places import Places
-from controller.imagepull.targets import Targets
 from controller.imagepull.world import Plan, Try
 from controller.kube.errors import ApiError
 from controller.kube.throttle import CEILING

@@ -13,12 +13,12 @@ import msgspec
 
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus
 from controller.api.meta import Key
+from controller.api.pull_targets import targets
 from controller.imagepull.caches import Caches
 from controller.imagepull.carrying_out import CarryingOut
 from controller.imagepull.memory import STATUS, Memory, begin
 from controller.imagepull.plan import plan
 from controller.imagepull.pods import nodes_of_pods
-from controller.imagepull.targets import targets
 from controller.imagepull.world import EndPuller, Plan, World
 from controller.kube.client import Client
 from controller.kube.errors import ApiError

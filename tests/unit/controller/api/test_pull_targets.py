@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from controller.api.pull_targets import targets
 from controller.api.wellknown import TAINT_NOT_READY, TAINT_UNREACHABLE
-from controller.imagepull.targets import targets
 from tests.beds.worlds import node, taint
 from tests.unit.controller.imagepull.worlds import job
 
