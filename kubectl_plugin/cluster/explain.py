@@ -40,6 +40,11 @@ ROLES: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
 }
 """The ClusterRoles of manifests/base/user-roles.yaml that a person may ask for, the smaller first."""
 
+_BRINGS: Final = {
+    f"daemonsets.{GROUP}": "kubectl apply --server-side -k manifests/overlays/default",
+    f"imagepulljobs.{GROUP}": "manifests/components/image-pull brings them: see docs/image-pre-download.md",
+}
+"""What to do where one of our kinds is missing."""
 _DENIED = re.compile(
     r'cannot (?P<verb>\S+) resource "(?P<resource>[^"/]+)(?P<sub>/[^"]+)?" in API group "(?P<group>[^"]*)" '
     r'(?:in the namespace "(?P<namespace>[^"]+)"|at the cluster scope)'
@@ -107,10 +112,7 @@ def _not_served(error: NotFound, session: Session | None) -> CommandError:
     if session is not None:
         context = f'context "{session.context}", ' if session.context else ""
         words = f"{words} ({context}{session.server})"
-    ours = resource.endswith(f".{GROUP}")
-    return CommandError(
-        words, hints=_hints("kubectl apply --server-side -k manifests/overlays/default" if ours else "")
-    )
+    return CommandError(words, hints=_hints(_BRINGS.get(resource, "")))
 
 
 def _unreachable(error: Unreachable, session: Session | None) -> CommandError:

@@ -25,7 +25,7 @@ from kubectl_plugin.report.snapshot import PodDetail, RevisionDetail, Snapshot
 
 SERVER_ENDS: Final = "540"
 """Seconds after which the server shall end a watch by itself."""
-_LASTING: Final = (("allowWatchBookmarks", "true"), ("timeoutSeconds", SERVER_ENDS))
+LASTING: Final = (("allowWatchBookmarks", "true"), ("timeoutSeconds", SERVER_ENDS))
 
 _decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -61,7 +61,7 @@ class WatchedObject:
     async def watch(self) -> None:
         key = self.snapshot.key
         selector = ("fieldSelector", f"metadata.name={key.name}")
-        query = (("watch", "1"), selector, ("resourceVersion", self._version), *_LASTING)
+        query = (("watch", "1"), selector, ("resourceVersion", self._version), *LASTING)
         async with _events(self._invocation, key, query) as events:
             async for kind, document in events:
                 if kind == "BOOKMARK":
@@ -138,7 +138,7 @@ class WatchedPods:
         self._on_news()
 
     async def watch(self) -> None:
-        query = (*self._query, ("resourceVersion", self._version), *_LASTING)
+        query = (*self._query, ("resourceVersion", self._version), *LASTING)
         async with self._client.watch(PODS, self._namespace, query=query) as bunches:
             async for bunch in bunches:
                 for event in bunch:

@@ -130,7 +130,7 @@ class Hand:
             self._documents.append(document)
             self._print_document(document)
         else:
-            ending = _SUFFIX[self._acting.dry_run] if suffix is None else suffix
+            ending = dry_run_suffix(self._acting.dry_run) if suffix is None else suffix
             terminal.say(f"{_name(change)} {change.edit.result}{ending}")
             terminal.detail(*(f"  {legible(terminal, line)}" for line in change.edit.details))
 
@@ -150,6 +150,11 @@ class Hand:
 
 def writes(acting: Acting) -> bool:
     return acting.dry_run is DryRun.NONE and not acting.print_patch
+
+
+def dry_run_suffix(dry_run: DryRun) -> str:
+    """What stands behind the result, where nothing was written."""
+    return _SUFFIX[dry_run]
 
 
 def legible(terminal: Terminal, text: str) -> str:

@@ -1,0 +1,127 @@
+"""How far an ImagePullJob is on each node.
+
+Its status counts nodes and names those on which it has failed; the rest is told by its pullers, by the images that
+kubelets tell of, and by the order in which nodes have their turn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Final
+
+from controller.api.base import Value
+from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus
+from controller.api.puller import Puller, Pulling
+from controller.planner.hook_words import some
+
+
+class Stage(StrEnum):
+    """The better, the further down."""
+
+    FAILED = "failed"
+    PULLING = "pulling"
+    WAITING = "waiting"
+    THERE = "image there"
+
+
+class NodePull(Value):
+    stage: Stage
+    why: str = ""
+    """What the registry said last, in the kubelet's words."""
+
+    def __str__(self) -> str:
+        return f"{self.stage}: {self.why}" if self.why else str(self.stage)
+
+
+THERE: Final = NodePull(stage=Stage.THERE)
+
+
+class Pull(Value, gc=True):
+    """One job, and what was seen of it."""
+
+    job: ImagePullJob
+    nodes: Sequence[str]
+    """That shall have the image, in the order of their turn."""
+    pullers: tuple[Puller, ...] = ()
+    having: Collection[str] = ()
+    """Of which it is known that the image is there."""
+    words: Mapping[str, str] = {}
+    """What was heard of nodes on which an attempt has failed."""
+
+    @property
+    def status(self) -> ImagePullJobStatus:
+        return self.job.status or ImagePullJobStatus()
+
+    @property
+    def over(self) -> bool:
+        return self.status.completion_time is not None
+
+    def by_node(self) -> Mapping[str, NodePull]:
+        status = self.status
+        failed = set(status.failed_nodes or ())
+        if self.over:
+            return {node: self._failed(node) if node in failed else THERE for node in self.nodes or failed}
+        mine = {one.node: one for one in self.pullers if one.job_uid == self.job.uid}
+        there = {*self.having, *(node for node, one in mine.items() if one.state is Pulling.DONE)}
+        told = {node: self._now(node, failed, mine, there) for node in self.nodes}
+        # whoever has left the job, such as a node that is updated, had its turn
+        left = max(status.desired - len(self.nodes), 0)
+        unseen = status.succeeded - left - sum(one.stage is Stage.THERE for one in told.values())
+        for node in [node for node, one in told.items() if one.stage is Stage.WAITING][: max(unseen, 0)]:
+            told[node] = THERE
+        return told
+
+    def _now(
+        self, node: str, failed: Collection[str], pullers: Mapping[str, Puller], there: Collection[str]
+    ) -> NodePull:
+        if node in there:
+            return THERE
+        if node in failed:
+            return self._failed(node)
+        if (puller := pullers.get(node)) is not None:
+            return NodePull(stage=Stage.PULLING, why=puller.why or self.words.get(node, ""))
+        return NodePull(stage=Stage.WAITING, why=self.words.get(node, ""))
+
+    def _failed(self, node: str) -> NodePull:
+        heard = self.words.get(node, "")
+        told = self.status.message.partition(f"; {node}: ")[2]
+        return NodePull(stage=Stage.FAILED, why=heard or told or f"see ImagePullJob {self.job.name}")
+
+
+def of_all(pulls: Iterable[Pull]) -> Mapping[str, NodePull]:
+    """Of several images each node needs all: the worst counts."""
+    worst: dict[str, NodePull] = {}
+    order = list(Stage)
+    for pull in pulls:
+        for node, found in pull.by_node().items():
+            known = worst.get(node)
+            if known is None or order.index(found.stage) < order.index(known.stage):
+                worst[node] = found
+    return worst
+
+
+def tally(found: Iterable[NodePull]) -> str:
+    """`image there on 3 of 8 nodes, pulling on 2, failed on 1`."""
+    counts = Counter(one.stage for one in found)
+    return _counted(counts.total(), counts[Stage.THERE], counts[Stage.PULLING], counts[Stage.FAILED])
+
+
+def stated_tally(status: ImagePullJobStatus) -> str:
+    """The same by the controller's count, for who may not list nodes."""
+    return _counted(status.desired, status.succeeded, status.active, status.failed)
+
+
+def _counted(nodes: int, there: int, pulling: int, failed: int) -> str:
+    others = (f"{stage} on {count}" for stage, count in ((Stage.PULLING, pulling), (Stage.FAILED, failed)) if count)
+    return ", ".join((f"{Stage.THERE} on {there} of {nodes} nodes", *others))
+
+
+def failures(found: Mapping[str, NodePull]) -> list[str]:
+    """`failed on a-01, a-02: ErrImagePull: …`: nodes with the same words together."""
+    nodes: dict[str, list[str]] = {}
+    for node, one in sorted(found.items()):
+        if one.stage is Stage.FAILED:
+            nodes.setdefault(one.why, []).append(node)
+    return [f"{Stage.FAILED} on {some(names)}: {why}" for why, names in nodes.items()]

@@ -1,0 +1,200 @@
+"""pull: makes an ImagePullJob, and shows how far it is until it is over."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from controller.api.base import JSONObject
+from controller.api.image_pull_job import ImagePullJob, ImagePullJobView, project
+from controller.api.pull_targets import targets
+from controller.kube.kinds import IMAGE_PULL_JOBS
+from kubectl_plugin.cluster import controller, documents
+from kubectl_plugin.cluster.invocation import Invocation
+from kubectl_plugin.cluster.pulling import PullFollowing, following_pull, nodes_with_images
+from kubectl_plugin.edits.pull_job import pull_job
+from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.flags import DryRun, Output
+from kubectl_plugin.paint.document import as_text
+from kubectl_plugin.paint.pulls import pull_table
+from kubectl_plugin.report.pulls import NodePull, Pull, Stage, failures, stated_tally, tally
+from kubectl_plugin.report.values import int_or_percent
+from kubectl_plugin.verbs.carrying_out import dry_run_suffix
+from kubectl_plugin.verbs.deadline import Deadline
+from kubectl_plugin.verbs.table_watch import Picture, TableScreen, table_screen
+
+TICK: Final = 5.0
+"""Seconds until it is looked again whether anybody carries it out, though nothing was heard."""
+UNATTENDED: Final = 60.0
+"""Seconds without a word of a controller after which nobody waits for one any longer."""
+GATE: Final = "is its feature gate PreDownloadImageForDaemonSetUpdate on?"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The command line."""
+
+    image: str
+    nodes: str | None = None
+    parallelism: str = "10%"
+    secrets: tuple[str, ...] = ()
+    no_wait: bool = False
+    timeout: str = "0"
+    dry_run: DryRun = field(default=DryRun.NONE)
+    field_manager: str = ""
+
+
+async def pull(invocation: Invocation, asked: Asked) -> int:
+    deadline, terminal = Deadline(asked.timeout), invocation.terminal
+    body = pull_job(
+        asked.image,
+        namespace=invocation.session.namespace,
+        nodes=asked.nodes or None,
+        parallelism=int_or_percent(asked.parallelism, "--parallelism"),
+        secrets=asked.secrets,
+        now=terminal.now(),
+    )
+    async with deadline.kept():
+        nodes = await nodes_with_images(invocation.session)
+    if nodes is None:
+        terminal.note("which nodes they are cannot be told without the right to list nodes")
+    elif not targets(_record(body), nodes, None).nodes:
+        where = f" with labels {asked.nodes}" if asked.nodes else ""
+        raise CommandError(f"there is no node{where}: nothing to pull for")
+    terminal.outlive_the_reader()
+    document = await _made(invocation, asked, body)
+    _print(invocation, asked, document)
+    terminal.flush()
+    if asked.dry_run is not DryRun.NONE or asked.no_wait:
+        return ExitCode.DONE
+    job = _record(document)
+    try:
+        async with deadline.kept(), following_pull(invocation, job, nodes or ()) as follow:
+            return await _Watch(invocation, asked, job, follow, deadline).run()
+    except asyncio.CancelledError:  # Ctrl-C
+        terminal.warn(f"interrupted: {_name(job)} goes on", _way_out(job))
+        raise
+
+
+def _record(document: JSONObject) -> ImagePullJob:
+    return project(msgspec.convert(document, ImagePullJobView))
+
+
+async def _made(invocation: Invocation, asked: Asked, body: JSONObject) -> JSONObject:
+    if asked.dry_run is DryRun.CLIENT:
+        return body
+    namespace, meta = invocation.session.namespace, _meta(body)
+    try:
+        return await documents.create(
+            invocation.session,
+            IMAGE_PULL_JOBS,
+            namespace,
+            body,
+            dry_run=asked.dry_run is DryRun.SERVER,
+            field_manager=asked.field_manager,
+        )
+    except asyncio.CancelledError:  # Ctrl-C
+        if asked.dry_run is DryRun.NONE:
+            words = f"interrupted while ImagePullJob {meta['name']} was made: it may have been done"
+            invocation.terminal.warn(words, f"kubectl get imagepulljobs {meta['name']} -n {namespace}")
+        raise
+
+
+def _meta(document: JSONObject) -> dict[str, Any]:
+    found: Any = document["metadata"]
+    return dict(found)
+
+
+def _print(invocation: Invocation, asked: Asked, document: JSONObject) -> None:
+    terminal, output = invocation.terminal, invocation.output
+    name = f"imagepulljob.apps.kruise.io/{_meta(document)['name']}"
+    if output is Output.NAME:
+        terminal.say(name)
+    elif output is not None:
+        terminal.say(as_text(document, output, only_ascii=terminal.ascii))
+    else:
+        terminal.say(f"{name} created{dry_run_suffix(asked.dry_run)}")
+
+
+class _Watch:
+    def __init__(
+        self, invocation: Invocation, asked: Asked, job: ImagePullJob, follow: PullFollowing, deadline: Deadline
+    ) -> None:
+        self._invocation, self._asked, self._job, self._follow = invocation, asked, job, follow
+        self._deadline = deadline
+        self._silent_until = asyncio.get_running_loop().time() + UNATTENDED
+
+    async def run(self) -> int:
+        """Where stdout has the document already, not a word more."""
+        if self._invocation.output is not None or self._invocation.terminal.quiet:
+            return self._told(await self._until_over(None))
+        with table_screen(self._invocation) as screen:
+            ended = await self._until_over(screen)
+        if not self._invocation.terminal.on_screen:
+            self._invocation.terminal.say(_tally(ended))
+        self._invocation.terminal.say(*(f"  {line}" for line in failures(ended.by_node())))
+        return self._told(ended)
+
+    async def _until_over(self, screen: TableScreen | None) -> Pull:
+        """Raises CommandError where it does not come to an end."""
+        while True:
+            found = self._follow.pull()
+            if found is None:
+                raise CommandError(f"{_name(self._job)} was deleted")
+            if screen is not None:
+                screen.show(self._picture(found), self._follow.upkeep.trouble)
+            if found.over:
+                return found
+            if self._deadline.left <= 0:
+                words = f"timed out after {self._asked.timeout}: {_tally(found)}; {_name(self._job)} goes on"
+                raise CommandError(words, hints=(_way_out(self._job),), exit_code=ExitCode.TIMED_OUT)
+            await self._attended(found)
+            await self._follow.changed(min(TICK, max(self._deadline.left, 0.0)))
+
+    async def _attended(self, found: Pull) -> None:
+        """Raises CommandError (4) where nobody carries it out."""
+        if found.job.status is not None or asyncio.get_running_loop().time() < self._silent_until:
+            return
+        session, now = self._invocation.session, self._invocation.terminal.now()
+        why = await controller.absence(session, now) or f"no controller carries it out; {GATE}"
+        hints = ("kubectl kruise-ds doctor", _way_out(self._job))
+        raise CommandError(f"nothing happens to {_name(self._job)}: {why}", hints=hints, exit_code=ExitCode.STUCK)
+
+    def _told(self, found: Pull) -> int:
+        status = found.status
+        if not status.failed:
+            return ExitCode.DONE
+        words = f"{self._asked.image} could not be pulled on {status.failed} of {status.desired} nodes"
+        raise CommandError(words, exit_code=ExitCode.STUCK)
+
+    def _picture(self, found: Pull) -> Picture:
+        """On whom something happens; the others are counted."""
+        nodes, only_ascii = found.by_node(), self._invocation.terminal.ascii
+        rows = [(node, one) for node, one in nodes.items() if one.why or one.stage is Stage.PULLING]
+        return Picture(
+            table=lambda width: pull_table(rows, width=width, only_ascii=only_ascii),
+            footer=_tally(found),
+            rows=tuple((node, _said(one)) for node, one in rows),
+            others={node: str(one.stage) for node, one in nodes.items()},
+            document={},
+        )
+
+
+def _said(one: NodePull) -> tuple[str, str]:
+    """What is worth another line in a log: not each turn of words between two attempts."""
+    return one.stage, one.why.partition(":")[0]
+
+
+def _tally(found: Pull) -> str:
+    return tally(found.by_node().values()) if found.nodes else stated_tally(found.status)
+
+
+def _name(job: ImagePullJob) -> str:
+    return f"imagepulljob.apps.kruise.io/{job.name}"
+
+
+def _way_out(job: ImagePullJob) -> str:
+    return f"end it: kubectl delete imagepulljob {job.name} -n {job.namespace}"

@@ -1,0 +1,98 @@
+"""How far a job is on each node, from what a client can see of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from controller.api.image_pull_job import ImagePullJobStatus
+from controller.api.puller import Pulling
+from kubectl_plugin.report.pulls import NodePull, Pull, Stage, failures, of_all, stated_tally, tally
+from tests.unit.controller.imagepull.worlds import job, puller
+
+NODES = ("d", "c", "b", "a")
+SAID = "ErrImagePull: not found"
+
+
+def seen(*pullers: Any, nodes: tuple[str, ...] = NODES, having: tuple[str, ...] = (), **status: Any) -> Pull:
+    known = {"desired": 4, **status}
+    return Pull(
+        job=replace(job(), status=ImagePullJobStatus(**known)),
+        nodes=nodes,
+        pullers=pullers,
+        having=having,
+        words={"b": SAID},
+    )
+
+
+def stages(pull: Pull) -> str:
+    """One letter a node, in the order of their turn."""
+    return "".join(one.stage.value[0] for one in pull.by_node().values())
+
+
+@pytest.mark.parametrize(
+    ("pull", "wanted"),
+    [
+        (seen(), "wwww"),
+        (seen(puller("d")), "pwww"),
+        (seen(puller("d", Pulling.DONE)), "iwww"),
+        (seen(puller("d", job_uid="another")), "wwww"),
+        (seen(puller("b"), succeeded=2), "iipw"),
+        (seen(puller("c"), having=("d",), succeeded=1), "ipww"),
+        (seen(puller("d"), having=("a",), succeeded=1), "pwwi"),
+        (seen(puller("a"), succeeded=2, failed=1, failed_nodes=("c",)), "ifip"),
+        (seen(puller("b"), nodes=("b", "a"), succeeded=2), "pw"),
+        (seen(nodes=("b", "a"), succeeded=3), "iw"),
+        (seen(succeeded=3, failed=1, failed_nodes=("b",), completion_time="2027-01-15T08:00:00Z"), "iifi"),
+    ],
+    ids=[
+        "not begun", "one pulls", "one has told", "of another job", "two had their turn", "the second one's turn",
+        "one had it before", "one failed", "two have left", "two have left, one has it", "over",
+    ],
+)  # fmt: skip
+def test_each_node_is_told(pull: Pull, wanted: str) -> None:
+    assert stages(pull) == wanted
+
+
+def test_what_failed_is_told_in_the_words_that_were_heard_else_in_those_of_the_status() -> None:
+    status: dict[str, Any] = {
+        "failed": 3,
+        "failed_nodes": ("a", "b", "c"),
+        "message": "job is running; a: ErrImagePull: 401",
+    }
+    found = seen(**status).by_node()
+    assert {node: str(found[node]) for node in "abc"} == {
+        "a": "failed: ErrImagePull: 401",
+        "b": f"failed: {SAID}",
+        "c": "failed: see ImagePullJob pull",
+    }
+
+
+def test_a_node_that_is_tried_again_tells_what_went_wrong() -> None:
+    assert seen(puller("b")).by_node()["b"] == NodePull(stage=Stage.PULLING, why=SAID)
+    assert seen().by_node()["b"] == NodePull(stage=Stage.WAITING, why=SAID)
+
+
+def test_of_several_images_the_worst_counts() -> None:
+    one = seen(having=("d", "c"), failed_nodes=("a",))
+    other = seen(puller("d"), having=("c",))
+    assert "".join(each.stage.value[0] for each in of_all((one, other)).values()) == "piwf"
+
+
+def test_counts_and_failures_for_people() -> None:
+    pull = seen(puller("b"), having=("c", "d"), failed_nodes=("a",), message="; a: 401")
+    assert tally(pull.by_node().values()) == "image there on 2 of 4 nodes, pulling on 1, failed on 1"
+    status = ImagePullJobStatus(desired=4, succeeded=2, active=1, failed=1)
+    assert stated_tally(status) == tally(pull.by_node().values())
+    same = {node: NodePull(stage=Stage.FAILED, why=SAID) for node in "edcba"}
+    assert failures({**same, "f": NodePull(stage=Stage.FAILED, why="401")}) == [
+        f"failed on a, b, c and 2 more: {SAID}",
+        "failed on f: 401",
+    ]
+
+
+def test_without_the_nodes_those_that_failed_are_still_named() -> None:
+    over = seen(nodes=(), failed=1, failed_nodes=("x",), completion_time="2027-01-15T08:00:00Z")
+    assert list(over.by_node()) == ["x"]
