@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.beds.api import DAEMONSETS, DAEMONSETS_ALPHA, PODS, REVISIONS, Object
 from tests.beds.controller.bed import Bed, uids
+from tests.beds.garbage import garbage_collector_knows
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V2, bare_pod, daemonset, names, owner
 from tests.beds.pods import condition, controller_of
@@ -18,6 +19,7 @@ async def test_a2_deleting_a_daemonset_takes_its_pods_and_orphaning_leaves_them_
     nodes = await bed.add_nodes(3)
     await bed.deploy(daemonset())
     before = uids(await bed.pods())
+    await garbage_collector_knows(bed.api, PODS, REVISIONS)
     await bed.api.delete(DAEMONSETS, "agent", options={"propagationPolicy": "Orphan"})
     await bed.until(DAEMONSETS, lambda found: "still there" if found else "", "agent gone")
     left = await bed.api.list(PODS)
@@ -56,6 +58,7 @@ async def test_a_pod_that_is_orphaned_in_the_midst_of_its_update_is_finished_by_
 async def test_a2_deleting_in_the_foreground_waits_for_the_pods_and_makes_no_new_ones(bed: Bed) -> None:
     await bed.add_nodes(3)
     await bed.deploy(daemonset())
+    await garbage_collector_knows(bed.api, PODS, REVISIONS)
     await bed.api.delete(DAEMONSETS, "agent", options={"propagationPolicy": "Foreground"})
     await bed.until(DAEMONSETS, lambda found: "still there" if found else "", "agent gone")
     assert await bed.api.list(PODS) == []

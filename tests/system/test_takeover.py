@@ -6,9 +6,10 @@ import copy
 
 import pytest
 
-from tests.beds.api import PODS, Object, Resource
+from tests.beds.api import PODS, REVISIONS, Object, Resource
 from tests.beds.control_plane import Binaries, ControlPlane
 from tests.beds.controller.bed import Bed, uids
+from tests.beds.garbage import garbage_collector_knows
 from tests.beds.objects import V2, daemonset
 from tests.beds.pods import condition, controller_of
 
@@ -31,6 +32,7 @@ async def native_daemonset(bed: Bed, plane: ControlPlane, manifest: Object) -> O
         (native,) = await bed.until(NATIVE, missing, "three pods available of the native DaemonSet")
     finally:
         await process.stop()
+    await garbage_collector_knows(bed.api, PODS, REVISIONS)
     await bed.api.delete(NATIVE, "agent", options={"propagationPolicy": "Orphan"})
     await bed.until(NATIVE, lambda found: "still there" if found else "", "the native DaemonSet gone")
     return native
