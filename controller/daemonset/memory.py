@@ -91,7 +91,7 @@ class Memory(msgspec.Struct):
     refused_resizes: dict[str, str] = msgspec.field(default_factory=dict)
     """Uid of a pod to what the server said when it refused to resize it; until it does, or the pod is gone."""
     no_resize: bool = False
-    """The server knows no `pods/resize`."""
+    """The server knows no `pods/resize`, as far as this generation has asked: it may be upgraded before the next."""
     collisions: int = 0
     eager: bool = False
     """The last pass left more to do, now or once pods are available: what it waits for is looked at soon."""
@@ -122,6 +122,7 @@ class Memory(msgspec.Struct):
             self.ask_at, self.refusals, self.asked = 0.0, 0, 0
             self.places.clear()
             self.refused_resizes.clear()
+            self.no_resize = False
             self.trouble = None
 
     def decided(self, daemonset: DaemonSet, decided: Plan, now: float) -> None:

@@ -98,6 +98,23 @@ async def test_a_controller_cut_off_between_the_two_loses_neither(bed: Bed, writ
     assert {(cpu_of(pod), restarts(pod)) for pod in (await bed.pods()).values()} == {("200m", 1)}
 
 
+async def test_a_server_that_has_learnt_to_resize_is_asked_again_at_the_next_edit(bed: Bed) -> None:
+    await deployed(bed, 2)
+    unknown = Answer(status=404, message="the server could not find the requested resource")
+    old = Rule(verb="patch", resource="pods/resize", effect=unknown)
+    bed.simulator.link.faults.add(old)
+    await edit(bed, resources=small(cpu="200m"))
+    await bed.settled()
+    assert sorted(bed.journal.deleted) == ["node-0", "node-1"]
+    bed.simulator.link.faults.remove(old)
+    recreated = identities(await bed.pods())
+    await edit(bed, resources=small(cpu="300m"))
+    await bed.settled()
+    after = await bed.pods()
+    assert identities(after) == recreated
+    assert {cpu_of(pod) for pod in after.values()} == {"300m"}
+
+
 async def test_without_the_gate_other_resources_make_new_pods(bed: Bed) -> None:
     await bed.add_nodes(1)
     await bed.deploy(in_place(pod={"containers": [container()]}))
