@@ -236,22 +236,3 @@ async def test_a_late_watch_never_lets_more_pods_go_and_no_write_is_refused_twic
         assert await serving(bed, V2) == {*nodes}
         refused = [write.name for write in bed.journal.failed]
         assert len(refused) == len(set(refused)), str(bed.journal)
-
-
-@pytest.mark.parametrize("writes", range(1, 14))
-async def test_a_controller_cut_off_after_any_write_is_carried_on(bed: Bed, writes: int) -> None:
-    nodes = await bed.add_nodes(4)
-    await bed.deploy(in_place(most=2))
-    before = identities(await bed.pods())
-    bed.nodes.behave("*", Behaviour(notice=0.1, terminate=0.2, start=0.2, gate=0.1))
-    async with monitoring(bed, most_unavailable=2):
-        await bed.set_image(V2)
-        while len(bed.journal.work) < writes:
-            assert await bed.journal.news(bed.patience), str(bed.journal)
-        await bed.controller.kill()
-        bed.controller.start()
-        await bed.settled()
-    after = await bed.runs_on(*nodes, image=V2)
-    assert identities(after) == before
-    assert [restarts(pod) for pod in after.values()] == [1, 1, 1, 1], "each updated once"
-    assert all(is_open(pod) for pod in after.values())

@@ -85,19 +85,6 @@ async def test_image_labels_and_resources_in_one_edit_take_two_writes_and_one_re
     assert told(bed)[1:] == [f"node-{number} {what}" for number in (1, 0) for what in sequence]
 
 
-@pytest.mark.parametrize("writes", range(1, 12))
-async def test_a_controller_cut_off_between_the_two_loses_neither(bed: Bed, writes: int) -> None:
-    await deployed(bed, 2)
-    async with monitoring(bed, most_unavailable=1):
-        await edit(bed, image=V2, resources=small(cpu="200m"))
-        while len(bed.journal.work) < writes:
-            assert await bed.journal.news(bed.patience), str(bed.journal)
-        await bed.controller.kill()
-        bed.controller.start(msgspec.structs.replace(bed.controller.settings, gates=Gates(resize=True)))
-        await bed.settled()
-    assert {(cpu_of(pod), restarts(pod)) for pod in (await bed.pods()).values()} == {("200m", 1)}
-
-
 async def test_a_server_that_has_learnt_to_resize_is_asked_again_at_the_next_edit(bed: Bed) -> None:
     await deployed(bed, 2)
     unknown = Answer(status=404, message="the server could not find the requested resource")

@@ -1,0 +1,124 @@
+"""The controller is cut off at every single write of an update in place: just before it is done and the next one is
+there at once, or just after and the kubelets have gone on before there is another one."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller.settings import Gates
+from tests.beds.api import Object
+from tests.beds.controller.bed import Bed
+from tests.beds.controller.opening import simulated
+from tests.beds.nodes import Behaviour
+from tests.beds.objects import V1, V2
+from tests.beds.pods import condition
+from tests.beds.simulator.faults import Hang, Rule
+from tests.system.in_place import container_of, identities, in_place, is_open, restarts, runs
+from tests.system.monitor import monitoring
+
+NODES = 3
+GRACE = {"kruise-ds/in-place-grace-seconds": "5"}
+HOOK: Object = {"preDelete": {"labelsHandler": {"app": "agent"}, "markPodNotReady": True}}
+BY_LABEL: Object = {"metadata": {"labels": {"team": "blue"}}}
+
+
+def small(cpu: str) -> Object:
+    return {"requests": {"cpu": cpu, "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
+
+
+def containers(image: str, cpu: str = "") -> Object:
+    return {"spec": {"containers": [{"name": "agent", "image": image, **({"resources": small(cpu)} if cpu else {})}]}}
+
+
+@dataclass(frozen=True)
+class Case:
+    """An edit of a DaemonSet, and what it has done to each pod in the end."""
+
+    edit: Object
+    done: Callable[[Object], bool]
+    restarts: int = 1
+    unready: int = 2
+    """Pods at most at a time."""
+    pod: Object = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    spec: Mapping[str, Any] = field(default_factory=dict)
+
+
+CASES = {
+    "an image": Case(containers(V2), lambda pod: runs(pod, V2)),
+    "a label": Case(BY_LABEL, lambda pod: pod["metadata"]["labels"]["team"] == "blue", restarts=0, unready=0),
+    "an image after a grace period": Case(containers(V2), lambda pod: runs(pod, V2), annotations=GRACE),
+    "an image and resources": Case(
+        containers(V2, "200m"),
+        lambda pod: runs(pod, V2) and container_of(pod)["resources"]["requests"]["cpu"] == "200m",
+        pod=containers(V1, "100m")["spec"],
+    ),
+    "an image, with a hook that would hold a deletion": Case(
+        containers(V2), lambda pod: runs(pod, V2), spec={"lifecycle": HOOK}
+    ),
+}
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["before it", "after it, for a while"])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+async def test_a_controller_cut_off_at_any_write_is_carried_on(case: Case, done: bool) -> None:
+    for number in itertools.count(1):
+        if not await cut_off(case, number, done=done):
+            assert number > NODES, "there are as many writes as pods at least"
+            return
+
+
+async def cut_off(case: Case, number: int, *, done: bool) -> bool:
+    """Whether there was a write of this number to cut it off at, counted from the edit; events are none."""
+    cut = Rule(verb="create,patch,update,delete", resource="[!e]*", nth=(number,), effect=Hang(done=done))
+    async with simulated() as bed:
+        settings = msgspec.structs.replace(bed.controller.settings, gates=Gates(resize=True))
+        await bed.controller.stop()
+        bed.controller.start(settings)
+        nodes = await bed.add_nodes(NODES)
+        new = in_place(most=2, pod=dict(case.pod), **case.spec)
+        new["metadata"]["annotations"] = dict(case.annotations)
+        await bed.deploy(new)
+        before = await bed.pods()
+        bed.nodes.behave("*", Behaviour(notice=0.1, terminate=0.2, start=0.2, gate=0.1))
+        faults = bed.simulator.link.faults
+        faults.add(cut)
+        async with monitoring(bed, most_unavailable=case.unready):
+            await bed.edit({"template": case.edit})
+            if was_cut := await happened(bed, lambda: bool(faults.fired(cut))):
+                await bed.controller.kill()
+                faults.remove(cut)
+                await asyncio.sleep(2.0 if done else 0.0)
+                bed.controller.start(settings)
+            await bed.settled()
+            await bed.idle()
+        faults.remove(cut)
+        after = await bed.runs_on(*nodes)
+        where = f"cut off at write {number}\n{bed.journal}"
+        assert identities(after) == identities(before), where
+        for pod in after.values():
+            assert case.done(pod), where
+            assert restarts(pod) == case.restarts, f"updated once; {where}"
+            assert is_open(pod), where
+            assert condition(pod, "Ready")["status"] == "True", where
+        return was_cut
+
+
+async def happened(bed: Bed, holds: Callable[[], bool]) -> bool:
+    """Whether it did before the update was over."""
+    over = asyncio.create_task(bed.settled(), name="settled")
+    try:
+        while not over.done():
+            if holds():
+                return True
+            await asyncio.sleep(0.01)
+        return holds()
+    finally:
+        over.cancel()
