@@ -163,7 +163,7 @@ class Obstacle(StrEnum):
     STALE = Row(name="stale", why="the caches are behind", ends="seeing our own writes", block=Block.EXPECTATIONS)
     PULLING = Row(
         name="pulling",
-        why="its image is being pulled ahead of the update",
+        why="its image is pulled ahead of the update",
         ends="the image's being there",
         planned="the new image is being pulled on {who}",
     )

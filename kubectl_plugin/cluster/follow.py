@@ -13,12 +13,15 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from controller.api.meta import Key
 from controller.api.node import Node
 from controller.kube.errors import ApiError, Forbidden
 from kubectl_plugin.cluster import reads
+from kubectl_plugin.cluster.images_ahead import ImagesAhead
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.upkeep import Upkeep
+from kubectl_plugin.cluster.upkeep import POLL, Upkeep
 from kubectl_plugin.cluster.watched import WatchedObject, WatchedPods
+from kubectl_plugin.report.pulls import Pull
 from kubectl_plugin.report.snapshot import Snapshot
 
 APART: Final = 0.25
@@ -37,6 +40,7 @@ class Following:
         self._last = 0.0
         self._nodes: tuple[Node, ...] | None = ()
         self._doubted = asyncio.Event()
+        self._ahead, self._pulls = ImagesAhead(invocation.session), dict[Key, tuple[Pull, ...]]()
         self.upkeep = Upkeep()
         self.objects = [WatchedObject(invocation, one, self._news.set) for one in first]
         self.pods = [WatchedPods(invocation.session.client, one.daemonset, self._news.set) for one in first]
@@ -93,6 +97,23 @@ class Following:
             else:
                 self.upkeep.works("nodes")
 
+    async def follow_pulls(self) -> None:
+        """Often enough to see a puller: each lives for as long as a pull takes."""
+        while not self._ahead.out_of_sight:
+            try:
+                await self._look_at_pulls()
+            except ApiError as error:
+                self.upkeep.failed("imagepulljobs", error)
+            else:
+                self.upkeep.works("imagepulljobs")
+            await asyncio.sleep(POLL)
+
+    async def _look_at_pulls(self) -> None:
+        for one in self.snapshots():
+            if one is not None and (found := await self._ahead.of(one)) != self._pulls.get(one.key, ()):
+                self._pulls[one.key] = found
+                self._news.set()
+
     async def _list_nodes(self) -> None:
         try:
             self._nodes = await reads.nodes_of(self._invocation)
@@ -110,6 +131,7 @@ class Following:
             pods=tuple(pods.found.values()),
             nodes=self._nodes,
             now=self._invocation.terminal.now(),
+            pulls=self._pulls.get(watched.snapshot.key, ()),
             missing_rights=tuple(f"{what}: forbidden" for what, is_missing in lacking if is_missing),
         )
 
@@ -125,6 +147,7 @@ async def following(invocation: Invocation, first: Sequence[Snapshot]) -> AsyncI
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(follow.follow_nodes(), name="nodes")]
+            tasks.append(group.create_task(follow.follow_pulls(), name="pulls"))
             for one, pods in zip(follow.objects, follow.pods, strict=True):
                 tasks.append(group.create_task(follow.upkeep.keep(one), name=f"watch {one.name}"))
                 tasks.append(group.create_task(follow.upkeep.keep(pods), name=f"watch {pods.name}"))

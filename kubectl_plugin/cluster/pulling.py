@@ -7,19 +7,17 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Final, Generic, TypeVar
 
-from msgspec.structs import replace
-
 from controller.api.image_pull_job import ImagePullJob
 from controller.api.meta import Key
 from controller.api.node import Node
 from controller.api.pull_targets import targets
-from controller.api.puller import PULLER_LABEL, Puller, Pulling
+from controller.api.puller import Puller, Pulling
 from controller.kube.client import Query
 from controller.kube.decode import Bookmark, Malformed, Seen
 from controller.kube.errors import ApiError, Forbidden
-from controller.kube.kinds import IMAGE_PULL_JOBS, NODES_WITH_IMAGES, PULLERS
+from controller.kube.kinds import IMAGE_PULL_JOBS
 from controller.kube.resource import Resource, Wire
-from kubectl_plugin.cluster import documents
+from kubectl_plugin.cluster.images_ahead import pullers_of
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.cluster.upkeep import Upkeep
@@ -31,26 +29,6 @@ T = TypeVar("T")
 
 APART: Final = 0.25
 """Seconds between two looks at the least."""
-
-
-async def nodes_with_images(session: Session) -> tuple[Node, ...] | None:
-    """All nodes; None without the right to list them. Raises ApiError."""
-    try:
-        return tuple([one async for one in listed(session, NODES_WITH_IMAGES)])
-    except Forbidden:
-        return None
-
-
-async def listed(session: Session, resource: Resource[W, T], namespace: str = "") -> AsyncIterator[T]:
-    """All objects, page by page. Raises ApiError."""
-    token = ""
-    while True:
-        page = await session.client.page(resource, namespace, limit=documents.PAGE, token=token)
-        for item in page.items:
-            if isinstance(item, Seen) and item.obj is not None:
-                yield item.obj
-        if not (token := page.token):
-            return
 
 
 class _Kept(Generic[W, T]):
@@ -110,7 +88,7 @@ class PullFollowing:
     """What is known of a job; see `following_pull`."""
 
     def __init__(self, invocation: Invocation, made: ImagePullJob, nodes: Iterable[Node]) -> None:
-        session, only = invocation.session, replace(PULLERS, only=f"{PULLER_LABEL}={made.uid}")
+        session, only = invocation.session, pullers_of(made)
         self._made, self._targets = made, targets(made, nodes, None)
         self._having, self._words = {*self._targets.having}, dict[str, str]()
         self._news = asyncio.Event()

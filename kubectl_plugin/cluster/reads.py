@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -14,14 +14,14 @@ from controller.api.base import JSONObject
 from controller.api.meta import Key, ObjectMeta, epoch
 from controller.api.node import Node
 from controller.kube.client import Query
-from controller.kube.decode import Seen
 from controller.kube.errors import ApiError, Forbidden, NotFound, Unreadable
 from controller.kube.kinds import DAEMONSETS, NODES
-from controller.kube.resource import Resource, W
 from kubectl_plugin.cluster import documents
 from kubectl_plugin.cluster.absent import absence
+from kubectl_plugin.cluster.images_ahead import ImagesAhead
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import PODS, REVISIONS
+from kubectl_plugin.cluster.lists import listed
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Many
 from kubectl_plugin.report.snapshot import PodDetail, RevisionDetail, Snapshot
@@ -136,7 +136,7 @@ async def _completed(
     )
     histories, owned = rest[: len(daemonsets)], rest[len(daemonsets) :]
     now = invocation.terminal.now()
-    return tuple(
+    seen = tuple(
         Snapshot(
             daemonset=daemonset,
             document=document,
@@ -153,6 +153,13 @@ async def _completed(
             found, views, daemonsets, histories, owned, strict=True
         )
     )
+    return await with_pulls(invocation, seen) if pods and not hurry else seen
+
+
+async def with_pulls(invocation: Invocation, seen: Iterable[Snapshot]) -> tuple[Snapshot, ...]:
+    """The same with the images that go ahead. Raises ApiError."""
+    ahead = ImagesAhead(invocation.session)
+    return tuple([msgspec.structs.replace(one, pulls=await ahead.of(one)) for one in seen])
 
 
 async def _together(*reads: Coroutine[Any, Any, Any]) -> list[Any]:
@@ -192,20 +199,20 @@ def _refused(**read: object) -> tuple[str, ...]:
 
 async def nodes_of(invocation: Invocation) -> tuple[Node, ...]:
     """All nodes, by name. Raises ApiError."""
-    found = [node async for node in _paged(invocation, NODES)]
+    found = [node async for node in listed(invocation.session.client, NODES)]
     return tuple(sorted(found, key=lambda node: node.name))
 
 
 async def revisions_of(invocation: Invocation, daemonset: api.DaemonSet) -> tuple[RevisionDetail, ...]:
     """The revisions that it controls, newest number first. Raises ApiError."""
-    found = _paged(invocation, REVISIONS, daemonset.namespace, selected(daemonset))
+    found = listed(invocation.session.client, REVISIONS, daemonset.namespace, selected(daemonset))
     owned = [one async for one in found if one.revision.owner_uid == daemonset.uid]
     return tuple(sorted(owned, key=lambda one: (one.revision.number, one.revision.name), reverse=True))
 
 
 async def pods_of(invocation: Invocation, daemonset: api.DaemonSet) -> tuple[PodDetail, ...]:
     """The pods that it controls. Raises ApiError."""
-    found = _paged(invocation, PODS, daemonset.namespace, selected(daemonset))
+    found = listed(invocation.session.client, PODS, daemonset.namespace, selected(daemonset))
     return tuple([one async for one in found if one.pod.owner_uid == daemonset.uid])
 
 
@@ -213,23 +220,6 @@ def selected(daemonset: api.DaemonSet) -> Query:
     """What a list or a watch of its pods or revisions asks for."""
     wanted = daemonset.spec.selector
     return () if wanted.empty else (("labelSelector", selector.as_text(wanted)),)
-
-
-async def _paged(
-    invocation: Invocation, resource: Resource[W, T], namespace: str = "", query: Query = ()
-) -> AsyncIterator[T]:
-    """All objects, page by page: only one page of answers is in memory at a time."""
-    token = ""
-    while True:
-        page = await invocation.session.client.page(
-            resource, namespace, limit=documents.PAGE, token=token, query=query
-        )
-        for item in page.items:
-            if isinstance(item, Seen) and item.obj is not None:
-                yield item.obj
-        token = page.token
-        if not token:
-            return
 
 
 def with_document(snapshot: Snapshot, document: JSONObject) -> Snapshot:

@@ -9,12 +9,12 @@ from controller.api.base import JSON, JSONObject
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key, Ref
 from controller.api.node import Node
-from controller.kube.decode import Seen
 from controller.kube.errors import Forbidden, Invalid
 from controller.kube.kinds import DAEMONSETS, NODES, PODS
 from controller.planner.actions import ProbeTemplate
 from controller.planner.manifest import Mold
 from kubectl_plugin.cluster import documents
+from kubectl_plugin.cluster.lists import listed
 from kubectl_plugin.cluster.session import PROGRAM, Session
 from kubectl_plugin.forecast.report import Answer, Result
 
@@ -68,17 +68,10 @@ async def accepted(session: Session, daemonset: DaemonSet, probe: ProbeTemplate)
 
 async def nodes(session: Session) -> tuple[Node, ...] | None:
     """All nodes by name; None without the right to list them."""
-    found: list[Node] = []
-    token = ""
-    while True:
-        try:
-            page = await session.client.page(NODES, limit=documents.PAGE, token=token)
-        except Forbidden:
-            return None
-        found += [item.obj for item in page.items if isinstance(item, Seen) and item.obj is not None]
-        token = page.token
-        if not token:
-            return tuple(sorted(found, key=lambda node: node.name))
+    try:
+        return tuple(sorted([node async for node in listed(session.client, NODES)], key=lambda node: node.name))
+    except Forbidden:
+        return None
 
 
 def _meta(document: JSONObject) -> JSONObject:

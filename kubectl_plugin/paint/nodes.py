@@ -9,8 +9,10 @@ from rich.text import Text
 from controller.planner.states import NodeState
 from kubectl_plugin.durations import short
 from kubectl_plugin.paint import style
+from kubectl_plugin.paint.pulls import stage_word
 from kubectl_plugin.paint.table import Cell, Column, table, without_the_expendable
 from kubectl_plugin.report.node_row import NodeRow
+from kubectl_plugin.report.pulls import Stage
 
 _COLUMNS = (
     Column("NODE"),
@@ -31,8 +33,9 @@ _ROOM = 24
 def node_table(rows: Sequence[NodeRow], *, now: float, width: int | None, only_ascii: bool) -> Text:
     """`width`: None for all there is: also the hash of the pod's revision, and what a failing pod said last."""
     wide = width is None
-    columns = [*_COLUMNS, Column("HOW"), *(_WIDE if wide else ()), Column("WHY", least=8)]
-    cells = [_row(row, now, wide=wide) for row in rows]
+    image = (Column("IMAGE", fixed=max(map(len, Stage))),) if any(row.image for row in rows) else ()
+    columns = [*_COLUMNS, Column("HOW"), *image, *(_WIDE if wide else ()), Column("WHY", least=8)]
+    cells = [_row(row, now, wide=wide, image=bool(image)) for row in rows]
     if width is not None:
         columns, cells = without_the_expendable(columns, cells, expendable=_EXPENDABLE, width=width, room=_ROOM)
     return table(columns, cells, width=width, only_ascii=only_ascii)
@@ -44,7 +47,7 @@ def _revision(row: NodeRow) -> str:
     return "?" if row.revision is None else str(row.revision)
 
 
-def _row(row: NodeRow, now: float, *, wide: bool) -> list[Cell]:
+def _row(row: NodeRow, now: float, *, wide: bool, image: bool) -> list[Cell]:
     cells: list[Cell] = [row.node, row.group, style.state_word(row.state)]
     cells.append(_revision(row))
     if row.pod is None:
@@ -54,6 +57,8 @@ def _row(row: NodeRow, now: float, *, wide: bool) -> list[Cell]:
         ready = f"{row.pod.ready_containers}/{len(row.pod.containers)}"
         cells += [pod.name, ready, str(row.pod.restarts), short(now - pod.created)]
     cells.append(row.how)
+    if image:
+        cells.append(stage_word(row.image.stage) if row.image else "")
     if wide:
         cells += [row.pod.pod.hash if row.pod else "", row.trouble.message if row.trouble else ""]
     return [*cells, row.why]

@@ -16,5 +16,9 @@ _STYLES: Final = {Stage.FAILED: BAD, Stage.PULLING: "yellow", Stage.THERE: "gree
 
 def pull_table(rows: Sequence[tuple[str, NodePull]], *, width: int | None, only_ascii: bool) -> Text:
     columns = (Column("NODE"), Column("IMAGE", fixed=max(map(len, Stage))), Column("WHY", least=8))
-    cells = [(node, Text(one.stage, _STYLES.get(one.stage, "")), one.why) for node, one in rows]
+    cells = [(node, stage_word(one.stage), one.why) for node, one in rows]
     return table(columns, cells, width=width, only_ascii=only_ascii)
+
+
+def stage_word(stage: Stage) -> Text:
+    return Text(stage, _STYLES.get(stage, ""))

@@ -11,6 +11,7 @@ from controller.api.daemonset import Phase
 from controller.planner.states import NodeState
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.sight import BUSY, Sight, line
+from kubectl_plugin.report.pulls import failures, tally
 from kubectl_plugin.report.revisions.differences import differences
 from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.revisions.phrases import summary
@@ -29,6 +30,8 @@ def facts(sight: Sight) -> Iterator[Text]:
         yield _progress(sight)
     if limited:
         yield line("Budget", _budget(sight))
+    if sight.survey.pulls:
+        yield from _images_ahead(sight)
     yield line("Fleet", _fleet(sight, named=not limited))
 
 
@@ -60,6 +63,12 @@ def _image(sight: Sight, image: str | None) -> str:
     if image is None:
         return "none"
     return image if sight.wide else short(image)
+
+
+def _images_ahead(sight: Sight) -> Iterator[Text]:
+    pulls = sight.survey.pulls
+    yield line("Images", tally(pulls.values(), "nodes to go"))
+    yield from (line("", words) for words in failures(pulls))
 
 
 def _target(sight: Sight) -> str:

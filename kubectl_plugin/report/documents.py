@@ -46,6 +46,8 @@ def _node(row: NodeRow) -> JSONObject:
             "createdAt": rfc3339(pod.created),
             "hash": pod.hash,
         }
+    if row.image is not None:
+        document["image"] = {"stage": row.image.stage.value, "why": row.image.why}
     if row.trouble is not None:
         trouble = row.trouble
         document["trouble"] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from controller.api.base import Value
@@ -17,6 +18,7 @@ from kubectl_plugin.durations import short
 from kubectl_plugin.report.exclusion import Exclusions
 from kubectl_plugin.report.grouping import WITHOUT, group_of
 from kubectl_plugin.report.in_place import IN_PLACE, RECREATE, SURGE
+from kubectl_plugin.report.pulls import NodePull, Stage
 from kubectl_plugin.report.snapshot import PodDetail, Snapshot
 from kubectl_plugin.report.trouble import Trouble, trouble_of
 
@@ -37,6 +39,8 @@ class NodeRow(Value):
     """Empty where there is nothing to say."""
     trouble: Trouble | None
     """Also of an old pod."""
+    image: NodePull | None = None
+    """Of the node that is to be updated: how far the image is that goes ahead; None where none does."""
     preparing: str = ""
     """Which pod the preDelete hook holds, since when, and what would let it go; empty where it holds none."""
 
@@ -44,9 +48,9 @@ class NodeRow(Value):
 class RowReader:
     """Reads the slots of one board."""
 
-    def __init__(self, snapshot: Snapshot, explainer: Explainer, by: str) -> None:
+    def __init__(self, snapshot: Snapshot, explainer: Explainer, by: str, pulls: Mapping[str, NodePull]) -> None:
         board = explainer.board
-        self._explainer = explainer
+        self._explainer, self._pulls = explainer, pulls
         self._now, self._board, self._by = snapshot.now, board, by
         self._details = {one.pod.uid: one for one in snapshot.pods}
         self._numbers = {one.revision.hash: one.revision.number for one in reversed(snapshot.revisions)}
@@ -68,6 +72,7 @@ class RowReader:
             how=self._how(explained.state, slot, detail),
             why=self._why(explained, detail, trouble),
             trouble=trouble,
+            image=self._pulls.get(slot.node),
             preparing=self._preparing(slot),
         )
 
@@ -124,7 +129,16 @@ class RowReader:
         text = row.why.format(
             partition=self._board.budget.partition, older=(older.number or older.hash) if older else ""
         )
-        return text + (ails if row.tells_more else "")
+        return text + self._image(slot, obstacle) + (ails if row.tells_more else "")
+
+    def _image(self, slot: Slot, obstacle: Obstacle | None) -> str:
+        """The registry's words, where there are any."""
+        pull = self._pulls.get(slot.node)
+        if pull is None or not pull.why:
+            return ""
+        if obstacle in (Obstacle.PULLING, Obstacle.UNPULLED):
+            return f": {pull.why}"
+        return f"; its new image cannot be pulled: {pull.why}" if pull.stage is Stage.FAILED else ""
 
     def _excluded(self, slot: Slot) -> str:
         node = self._nodes.get(slot.node)

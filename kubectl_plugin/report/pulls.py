@@ -102,20 +102,20 @@ def of_all(pulls: Iterable[Pull]) -> Mapping[str, NodePull]:
     return worst
 
 
-def tally(found: Iterable[NodePull]) -> str:
+def tally(found: Iterable[NodePull], what: str = "nodes") -> str:
     """`image there on 3 of 8 nodes, pulling on 2, failed on 1`."""
     counts = Counter(one.stage for one in found)
-    return _counted(counts.total(), counts[Stage.THERE], counts[Stage.PULLING], counts[Stage.FAILED])
+    return _counted(counts.total(), counts[Stage.THERE], counts[Stage.PULLING], counts[Stage.FAILED], what)
 
 
 def stated_tally(status: ImagePullJobStatus) -> str:
     """The same by the controller's count, for who may not list nodes."""
-    return _counted(status.desired, status.succeeded, status.active, status.failed)
+    return _counted(status.desired, status.succeeded, status.active, status.failed, "nodes")
 
 
-def _counted(nodes: int, there: int, pulling: int, failed: int) -> str:
+def _counted(nodes: int, there: int, pulling: int, failed: int, what: str) -> str:
     others = (f"{stage} on {count}" for stage, count in ((Stage.PULLING, pulling), (Stage.FAILED, failed)) if count)
-    return ", ".join((f"{Stage.THERE} on {there} of {nodes} nodes", *others))
+    return ", ".join((f"{Stage.THERE} on {there} of {nodes} {what}", *others))
 
 
 def failures(found: Mapping[str, NodePull]) -> list[str]:

@@ -8,6 +8,7 @@ from controller.api.meta import Key, OwnerReference
 from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
+from kubectl_plugin.report.pulls import Pull
 
 
 class Container(Value):
@@ -85,6 +86,8 @@ class Snapshot(Value):
     """All nodes, by name; None without the right to list them."""
     now: float
     """Seconds since 1970: when it was read."""
+    pulls: tuple[Pull, ...] = ()
+    """The images that go ahead of the newest revision, as far as anybody may see it."""
     missing_rights: tuple[str, ...] = ()
     """What could not be read, in words: `nodes: forbidden`."""
 

@@ -25,6 +25,7 @@ from controller.planner.states import NodeState
 from controller.planner.world import World
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.node_row import NodeRow, RowReader
+from kubectl_plugin.report.pulls import NodePull, Stage, of_all
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 from kubectl_plugin.report.stated import is_observed, refusal_of, stated
 from kubectl_plugin.report.status.document import NodeCounts
@@ -46,6 +47,9 @@ class Survey(Value, dict=True, gc=True):
     """How the update stands now; the controller's own record may be a moment older."""
     rows: tuple[NodeRow, ...]
     """One per node, by name ascending; nodes that are gone, but not their pods, last."""
+
+    pulls: Mapping[str, NodePull]
+    """The nodes to which images go ahead of the newest revision."""
 
     @property
     def phase(self) -> Phase:
@@ -137,7 +141,8 @@ def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
     Raises UnreadableSpecError.
     """
     try:
-        board = lay_out(world_of(snapshot))
+        pulls = of_all(snapshot.pulls)
+        board = lay_out(replace(world_of(snapshot), unpulled=_unpulled(snapshot.daemonset, pulls)))
     except (ValueError, msgspec.ValidationError) as error:
         raise UnreadableSpecError(f"cannot make sense of the spec of {snapshot.key.name}: {error}") from error
     daemonset = snapshot.daemonset
@@ -157,14 +162,24 @@ def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
         desired = max(status.desired_number_scheduled, standing.desired)
         standing = replace(standing, desired=desired, target=rollout.target, done=rollout.done)
     explainer = Explainer(board)
-    reader = RowReader(snapshot, explainer, by)
+    reader = RowReader(snapshot, explainer, by, pulls)
     return Survey(
         snapshot=snapshot,
         explainer=explainer,
         standing=standing,
         rollout=rollout,
         rows=tuple(reader.row(slot) for slot in board.slots),
+        pulls=pulls,
     )
+
+
+def _unpulled(daemonset: DaemonSet, pulls: Mapping[str, NodePull]) -> Mapping[str, str]:
+    """The nodes that wait for an image, as in `World`: in place also those that will never have it."""
+    if not daemonset.waits_for_images:
+        return {}
+    lacking = {node: one for node, one in pulls.items() if one.stage is not Stage.THERE}
+    failed = {node: one.why for node, one in lacking.items() if one.stage is Stage.FAILED and daemonset.in_place}
+    return {**{node: "" for node, one in lacking.items() if one.stage is not Stage.FAILED}, **failed}
 
 
 def is_unusable(daemonset: DaemonSet) -> bool:
@@ -179,13 +194,14 @@ def world_of(snapshot: Snapshot, daemonset: DaemonSet | None = None) -> World:
     How the controller's feature gates are set nobody can see: the defaults are taken, but where a pod is being
     resized, cpu and memory do change in place. Without the nodes, those that have a pod stand for all of them.
     Without the revisions, those that the status and the pods name by their hashes; their numbers are 0 and mean
-    nothing.
+    nothing. An image that is still being pulled keeps nobody: it is there when its time comes.
     """
     daemonset = daemonset or snapshot.daemonset
     rolling = daemonset.rolling_update
     nodes = snapshot.nodes
     template = daemonset.spec.template if nodes is not None else {}
     revisions = _revisions(snapshot)
+    pulls = snapshot.pulls if daemonset.identity == snapshot.daemonset.identity else ()
     return World(
         daemonset=daemonset,
         rules=Rules(template, rolling.selector if rolling and nodes is not None else None, daemonset.spec.selector),
@@ -196,6 +212,7 @@ def world_of(snapshot: Snapshot, daemonset: DaemonSet | None = None) -> World:
         reads_env=True,
         resizable=_resizes(snapshot),
         placements=placements_of(revisions, {}) if nodes is not None else {one.uid: Rules({}) for one in revisions},
+        unpulled={node: why for node, why in _unpulled(daemonset, of_all(pulls)).items() if why},
         now=snapshot.now,
         collisions=(daemonset.status.collision_count or 0) if daemonset.status else 0,
     )

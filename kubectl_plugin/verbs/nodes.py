@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +15,7 @@ from kubectl_plugin.paint.document import as_text
 from kubectl_plugin.paint.nodes import node_table
 from kubectl_plugin.report.documents import node_list
 from kubectl_plugin.report.node_choice import Choice, check_group, choice, chosen, footer
+from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.verbs.table_watch import Picture, table_screen
@@ -78,9 +80,14 @@ def _picture(invocation: Invocation, surveyed: Survey, wanted: Choice) -> Pictur
         table=lambda width: node_table(rows, now=snapshot.now, width=width, only_ascii=only_ascii),
         footer=footer(surveyed, rows),
         others={row.node: row.state for row in surveyed.rows},
-        rows=tuple((row.node, (row.state, row.revision, row.pod and row.pod.pod.uid, row.trouble)) for row in rows),
+        rows=tuple((row.node, _said(row)) for row in rows),
         document=node_list(*snapshot.key, rows),
     )
+
+
+def _said(row: NodeRow) -> tuple[Hashable, ...]:
+    """What is worth another line in a log."""
+    return row.state, row.revision, row.pod and row.pod.pod.uid, row.trouble, row.image and row.image.stage
 
 
 def _print(invocation: Invocation, snapshot: Snapshot, wanted: Choice, by: str) -> None:

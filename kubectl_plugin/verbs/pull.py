@@ -13,8 +13,9 @@ from controller.api.image_pull_job import ImagePullJob, ImagePullJobView, projec
 from controller.api.pull_targets import targets
 from controller.kube.kinds import IMAGE_PULL_JOBS
 from kubectl_plugin.cluster import controller, documents
+from kubectl_plugin.cluster.images_ahead import nodes_with_images
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.pulling import PullFollowing, following_pull, nodes_with_images
+from kubectl_plugin.cluster.pulling import PullFollowing, following_pull
 from kubectl_plugin.edits.pull_job import pull_job
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import DryRun, Output

@@ -102,6 +102,15 @@ class Pause(Value, rename="camel"):
     reason: str
 
 
+class PullCounts(Value, rename="camel"):
+    """Of the nodes to which images go ahead of the update."""
+
+    nodes: int
+    there: int
+    pulling: int
+    failed: int
+
+
 class RolloutStatus(Value, rename="camel"):
     api_version: str
     kind: str
@@ -128,6 +137,8 @@ class RolloutStatus(Value, rename="camel"):
     last_progress_at: str | None
     completed_at: str | None
     paused: Pause | None
+    images_ahead: PullCounts | None
+    """None where no image goes ahead."""
     unreadable: tuple[str, ...]
     """What we may not read, and what is therefore not in here."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.documents import API_VERSION
 from kubectl_plugin.report.last_action import pause_of
 from kubectl_plugin.report.node_row import NodeRow
+from kubectl_plugin.report.pulls import Stage
 from kubectl_plugin.report.revisions.images import images_of
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.stated import stated
@@ -23,6 +25,7 @@ from kubectl_plugin.report.status.document import (
     ImageChange,
     Pause,
     Problem,
+    PullCounts,
     RevisionNumbers,
     RolloutStatus,
     StepsNow,
@@ -41,7 +44,13 @@ def rollout_status(told: Telling, survey: Survey) -> RolloutStatus:
         told, survey.recorded, board.budget, board.revision.hash, reason=reason_of(survey), use=_budget(survey)
     )
     groups = _groups(survey.rows) if survey.snapshot.nodes is not None else ()
-    return replace(document, images=_images(survey), groups=groups, problems=_problems(survey))
+    return replace(
+        document,
+        images=_images(survey),
+        images_ahead=_images_ahead(survey),
+        groups=groups,
+        problems=_problems(survey),
+    )
 
 
 def stated_status(told: Telling) -> RolloutStatus:
@@ -80,6 +89,7 @@ def _document(
         last_progress_at=rollout.last_progress_time,
         completed_at=rollout.completion_time,
         paused=_paused(snapshot, rollout),
+        images_ahead=None,
         unreadable=snapshot.missing_rights,
     )
 
@@ -143,6 +153,18 @@ def _problem(row: NodeRow) -> Problem:
         exit_code=trouble.exit_code,
         message=trouble.message,
         revision=row.revision,
+    )
+
+
+def _images_ahead(survey: Survey) -> PullCounts | None:
+    if not survey.pulls:
+        return None
+    counts = Counter(one.stage for one in survey.pulls.values())
+    return PullCounts(
+        nodes=counts.total(),
+        there=counts[Stage.THERE],
+        pulling=counts[Stage.PULLING],
+        failed=counts[Stage.FAILED],
     )
 
 

@@ -1,0 +1,118 @@
+"""What is pulled ahead of a rollout: its ImagePullJobs, their pullers, and what was heard of nodes where it failed.
+
+Less is told where the kind is not installed, or something may not be read: nothing else depends on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from math import inf
+from typing import Final
+
+from msgspec.structs import replace
+
+from controller.api.base import View
+from controller.api.image_pull_job import ImagePullJob
+from controller.api.meta import ObjectMeta
+from controller.api.node import Node
+from controller.api.pull_targets import targets
+from controller.api.puller import PULLER_LABEL, Puller, PullerView
+from controller.kube.errors import Forbidden, NotFound
+from controller.kube.kinds import IMAGE_PULL_JOBS, NODES_WITH_IMAGES, PULLERS
+from controller.kube.resource import Resource
+from kubectl_plugin.cluster.lists import listed
+from kubectl_plugin.cluster.session import Session
+from kubectl_plugin.report.pulls import Pull
+from kubectl_plugin.report.snapshot import Snapshot
+
+NODES_EVERY: Final = 30.0
+"""Seconds until nodes are asked again which images they have: kubelets do not tell more often."""
+
+
+class _EventView(View):
+    metadata: ObjectMeta
+    message: str = ""
+
+
+EVENTS: Final[Resource[_EventView, str]] = Resource(
+    group="", version="v1", plural="events", kind="Event", wire=_EventView, project=lambda view: view.message
+)
+
+
+class ImagesAhead:
+    """Remembers from one look to the next what takes long to read."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._nodes: tuple[Node, ...] = ()
+        self._listed = -inf
+        self._words: dict[str, dict[str, str]] = {}
+        """By the job's uid."""
+        self.out_of_sight = False
+        """The kind is not installed, or may not be read."""
+
+    async def of(self, snapshot: Snapshot) -> tuple[Pull, ...]:
+        """Raises ApiError."""
+        if not _rolls_out(snapshot) or self.out_of_sight:
+            return ()
+        identity = snapshot.daemonset.identity
+        hashes = {one.revision.hash for one in snapshot.revisions if one.revision.identity == identity}
+        try:
+            found = [job async for job in listed(self._session.client, IMAGE_PULL_JOBS, snapshot.daemonset.namespace)]
+        except (Forbidden, NotFound):
+            self.out_of_sight = True
+            return ()
+        uid = snapshot.daemonset.uid
+        return tuple(
+            [await self._pull(snapshot, job) for job in found if job.owner_uid == uid and job.hash in hashes]
+        )
+
+    async def _pull(self, snapshot: Snapshot, job: ImagePullJob) -> Pull:
+        with_pods = {one.pod.node for one in snapshot.pods if one.pod.hash != job.hash and not one.pod.dying}
+        meant = targets(job, await self._nodes_now(), with_pods)
+        pull = Pull(job=job, nodes=meant.nodes or sorted(with_pods, reverse=True), having=meant.having)
+        if not pull.over:
+            pull = replace(pull, pullers=await self._pullers(job))
+        return replace(pull, words=await self._heard(pull))
+
+    async def _nodes_now(self) -> tuple[Node, ...]:
+        now = asyncio.get_running_loop().time()
+        if now - self._listed >= NODES_EVERY:
+            self._nodes, self._listed = await nodes_with_images(self._session) or (), now
+        return self._nodes
+
+    async def _pullers(self, job: ImagePullJob) -> tuple[Puller, ...]:
+        with suppress(Forbidden):
+            return tuple([one async for one in listed(self._session.client, pullers_of(job), job.namespace)])
+        return ()
+
+    async def _heard(self, pull: Pull) -> dict[str, str]:
+        """The controller tells of each failure in an event, `node: words`; the status has room for one."""
+        known = self._words.setdefault(pull.job.uid, {})
+        if not set(pull.status.failed_nodes or ()) <= known.keys():
+            query = (("fieldSelector", f"involvedObject.uid={pull.job.uid}"),)
+            with suppress(Forbidden):
+                async for message in listed(self._session.client, EVENTS, pull.job.namespace, query):
+                    node, colon, words = message.partition(": ")
+                    if colon and node in pull.nodes:
+                        known[node] = words
+        return dict(known)
+
+
+def _rolls_out(snapshot: Snapshot) -> bool:
+    status = snapshot.daemonset.status
+    seen = status is not None and status.observed_generation >= snapshot.daemonset.generation
+    return not seen or status is None or status.updated_number_scheduled < status.desired_number_scheduled
+
+
+def pullers_of(job: ImagePullJob) -> Resource[PullerView, Puller]:
+    return replace(PULLERS, only=f"{PULLER_LABEL}={job.uid}")
+
+
+async def nodes_with_images(session: Session) -> tuple[Node, ...] | None:
+    """All nodes; None without the right to list them. Raises ApiError."""
+    try:
+        return tuple([one async for one in listed(session.client, NODES_WITH_IMAGES)])
+    except Forbidden:
+        return None

@@ -1,0 +1,132 @@
+"""Images that go ahead of a rollout, as `status` and `nodes` tell of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from controller.settings import Gates
+from tests.beds.api import DAEMONSETS
+from tests.beds.nodes.behaviour import INSTANT
+from tests.plugin.kept import story
+from tests.plugin.scene import NAME, Scene, rolling, template
+from tests.plugin.verbs.few_nodes import HOME, NODES, few_nodes
+from tests.plugin.verbs.test_pull import DENIED, KIND
+
+SLOW = replace(INSTANT, pull=60.0)
+WORDS = f'ErrImagePull: Failed to pull image "registry.example.com/agent:1.9.0": {DENIED}'
+
+
+@story
+def ahead(scene: Scene, seconds: float = 70.0, /, *, in_place: bool = True, refused: tuple[str, ...] = ()) -> None:
+    """So long after the template of `node-agent` has got another image."""
+    few_nodes.play(scene)
+    scene.do(scene.controller.stop())
+    scene.controller.start(msgspec.structs.replace(scene.controller.settings, gates=Gates(pre_download=True)))
+    for node in NODES:
+        scene.nodes.behave(
+            node, replace(SLOW, missing_images=("*:1.9.0",) if node in refused else (), registry=DENIED)
+        )
+    content = template("1.9.0", "debug", certs=False)
+    kind = {"rollingUpdateType": "InPlaceIfPossible"} if in_place else {"partition": 3}
+    scene.do(scene.edit({"spec": {"template": content, **rolling(maxUnavailable=1, **kind)}}))
+    scene.pass_time(seconds)
+
+
+def images(scene: Scene) -> dict[str, object]:
+    """By node, as `nodes -o json` has them."""
+    ran = scene.run("nodes", NAME, *HOME, "--only", "all", "-o", "json")
+    return {one["node"]: one.get("image") for one in json.loads(ran.out)["items"]}
+
+
+def stage(word: str, why: str = "") -> dict[str, str]:
+    return {"stage": word, "why": why}
+
+
+def test_each_node_has_its_own() -> None:
+    """One at a time in the order of the update; who has the image is updated."""
+    with ahead() as scene:
+        scene.check("nodes/images-ahead", "nodes", NAME, *HOME, "--only", "all", columns=110)
+        scene.check("status/images-ahead", "status", NAME, *HOME)
+        assert images(scene) == {
+            "a-01": stage("waiting"),
+            "a-02": stage("waiting"),
+            "a-03": stage("pulling"),
+            "a-04": None,
+        }
+        counts = json.loads(scene.run("status", NAME, *HOME, "-o", "json").out)["imagesAhead"]
+    assert counts == {"nodes": 3, "there": 0, "pulling": 1, "failed": 0}
+
+
+def test_a_node_where_it_fails_is_told_in_the_registrys_words() -> None:
+    with ahead(600.0, refused=("a-02", "a-03")) as scene:
+        nodes = scene.check("nodes/images-failed", "nodes", NAME, *HOME, "--only", "all", "-o", "wide")
+        status = scene.check("status/images-failed", "status", NAME, *HOME, columns=160)
+        assert images(scene) == {
+            "a-01": None,
+            "a-02": stage("failed", WORDS),
+            "a-03": stage("failed", WORDS),
+            "a-04": None,
+        }
+    assert nodes.out.count(f"its new image cannot be pulled: {WORDS}") == 2
+    assert f"failed on a-02, a-03: {WORDS}" in status.out
+
+
+def test_where_nobody_waits_the_image_is_told_beside_what_keeps_the_node() -> None:
+    """The partition does; two nodes have the image, on one it cannot be pulled."""
+    with ahead(600.0, in_place=False, refused=("a-02",)) as scene:
+        ran = scene.run("nodes", NAME, *HOME, "--only", "all", "-o", "wide")
+        found = images(scene)
+    assert found == {
+        "a-01": stage("image there"),
+        "a-02": stage("failed", WORDS),
+        "a-03": stage("image there"),
+        "a-04": None,
+    }
+    assert f"kept by partition 3; its new image cannot be pulled: {WORDS}" in ran.out
+
+
+def test_a_watch_follows_it_until_all_is_done() -> None:
+    with ahead(1.0) as scene:
+        ran = scene.run("status", NAME, *HOME, "-w", "--timeout", "1h")
+    assert (ran.code, ran.err) == (0, "")
+
+
+def test_nodes_are_told_as_their_image_comes() -> None:
+    with ahead(1.0) as scene:
+        ran = scene.run("nodes", NAME, *HOME, "-w", "--only", "all", "-o", "wide", meanwhile=ended)
+    lines = [line.split() for line in ran.out.splitlines()]
+    for node in NODES[:3]:
+        told = [line for line in lines if line[0] == node]
+        assert [any(word in line for line in told) for word in ("waiting", "pulling")] == [True, True], told
+
+
+async def ended(scene: Scene) -> None:
+    await scene.until(lambda one: one["status"].get("updatedNumberScheduled") == len(NODES))
+    await scene.api.delete(DAEMONSETS, NAME)
+
+
+@pytest.mark.parametrize("right", [f"list {KIND}", "list pods", "list nodes", "list events"])
+def test_with_fewer_rights_less_is_told(right: str) -> None:
+    verb, resource = right.split()
+    with ahead(600.0, refused=("a-02",)) as scene:
+        scene.door.forbid(verb, resource)
+        ran = scene.run("status", NAME, *HOME, columns=200)
+    assert ran.code == 0
+    assert ("failed on a-02" in ran.out) is (resource not in (KIND, "pods"))
+
+
+def test_plan_takes_an_image_that_is_pulled_for_one_that_comes() -> None:
+    with ahead(refused=("a-01",)) as scene:
+        ran = scene.run("plan", NAME, *HOME)
+    assert "a-03" in ran.out
+    assert "the new image is being pulled" not in ran.out
+
+
+def test_plan_leaves_out_where_it_cannot_be_pulled() -> None:
+    with ahead(600.0, refused=("a-02",)) as scene:
+        ran = scene.run("plan", NAME, *HOME)
+    assert "the new image cannot be pulled on 1 node: a-02" in ran.out
