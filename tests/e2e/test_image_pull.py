@@ -12,6 +12,7 @@ import pytest_asyncio
 from tests.beds.api import EVENTS, IMAGE_PULL_JOBS, NAMESPACES, PODS, Object
 from tests.beds.audit import Audit
 from tests.beds.control_plane import DEFAULT_CONTROLLERS, Binaries, ControlPlane
+from tests.beds.installed.plugin import Plugin
 from tests.beds.installed.process import PATIENCE, running
 from tests.beds.installed.workspace import Workspace, bed_on, built, sample
 from tests.beds.manifests import overlay_with
@@ -117,6 +118,18 @@ def restricted(daemonset: Object) -> None:
     spec["securityContext"] = {"runAsNonRoot": True, "runAsUser": 1, "seccompProfile": {"type": "RuntimeDefault"}}
     for container in spec["containers"]:
         container["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+async def test_the_plugin_pulls_and_tells_where_it_failed(bed: Workspace, site: Site) -> None:
+    await bed.workers(*NODES)
+    bed.nodes.behave("*", Behaviour(pull=0.5))
+    bed.nodes.behave("two", Behaviour(missing_images=("agent:v2",), registry="401 Unauthorized"))
+    plugin = Plugin(site.plane.kubectl, site.plane.kubeconfig, bed.namespace)
+    async with running(site.plane.folder, site.plane.kubeconfig_for(ACCOUNT), GATE):
+        ran = await plugin.run("pull", "agent:v2", "--parallelism", "100%", "--timeout", "5m")
+    assert ran.code == 4, ran.err
+    assert "image there on 2 of 3 nodes, failed on 1\n" in ran.out
+    assert 'failed on two: ErrImagePull: Failed to pull image "agent:v2": 401 Unauthorized' in ran.out
 
 
 async def test_a_controller_that_is_killed_in_mid_job_is_carried_on(bed: Workspace, site: Site) -> None:
