@@ -11,14 +11,16 @@ from tests.beds.api import Object
 from tests.beds.control_plane import ControlPlane
 from tests.beds.installed.process import Controller, running
 from tests.beds.installed.workspace import Workspace, bed_on, sample
+from tests.beds.manifests import MANIFESTS
 from tests.beds.nodes import Behaviour
 from tests.beds.prometheus import Binaries
 from tests.beds.prometheus.server import INSTALLED_IN, Prometheus, scraping
-from tests.e2e.conftest import ACCOUNT, RIVAL
+from tests.e2e.conftest import RIVAL
 
 NODES = tuple(f"seen-{number}" for number in range(4))
 LEADER, STANDBY = "controller-leader", "controller-standby"
 STALLED = "KruiseDaemonSetRolloutStalled"
+GATE = "--feature-gates=PreDownloadImageForDaemonSetUpdate=true"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +41,35 @@ async def monitored(plane: ControlPlane, binaries: Binaries) -> AsyncIterator[Mo
     """The scene, when Prometheus has seen all of it."""
     await plane.run_kubectl("-n", INSTALLED_IN, "delete", "lease", "kruise-ds-controller", "--ignore-not-found")
     async with AsyncExitStack() as stack:
-        leader = await stack.enter_async_context(running(plane.folder, plane.kubeconfig_for(ACCOUNT), elect=True))
+        await stack.enter_async_context(_image_pull(plane))
+        account = plane.kubeconfig_for(RIVAL)
+        leader = await stack.enter_async_context(running(plane.folder, account, GATE, elect=True))
         await leader.leads()  # it is ready before, and another one could be quicker
-        standby = await stack.enter_async_context(running(plane.folder, plane.kubeconfig_for(RIVAL), elect=True))
+        standby = await stack.enter_async_context(running(plane.folder, account, GATE, elect=True))
         pods = {LEADER: leader.metrics_port, STANDBY: standby.metrics_port}
         prometheus = await stack.enter_async_context(scraping(binaries, plane.folder, pods))
         bed = await stack.enter_async_context(bed_on(plane))
         await _rolled_out(bed, prometheus)
         yield Monitored(prometheus, bed.namespace, *[await _exposition(one) for one in (leader, standby)])
+
+
+@asynccontextmanager
+async def _image_pull(plane: ControlPlane) -> AsyncIterator[None]:
+    """The kind, and for RIVAL the rights, for as long as the scene lasts: of ACCOUNT each request is judged by the
+    rights that it has without."""
+    component = MANIFESTS / "components" / "image-pull"
+    files = [f"--filename={component / name}.yaml" for name in ("imagepulljobs.apps.kruise.io", "clusterrole")]
+    binding = ("clusterrolebinding", "rival-image-pull")
+    role, user = "--clusterrole=kruise-ds-controller-image-pull", f"--user={RIVAL.name}"
+    try:
+        for words in (("apply", "--server-side", *files), ("create", *binding, role, user)):
+            done = await plane.run_kubectl(*words)
+            assert done.returncode == 0, done.stderr
+        await plane.run_kubectl("wait", "--for=condition=Established", "crd/imagepulljobs.apps.kruise.io")
+        yield
+    finally:
+        await plane.run_kubectl("delete", *files)
+        await plane.run_kubectl("delete", *binding)
 
 
 async def _exposition(controller: Controller) -> str:

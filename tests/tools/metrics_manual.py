@@ -8,9 +8,11 @@ from html import escape
 from pathlib import Path
 
 import structlog
+from msgspec.structs import replace
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from controller.settings import Gates
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.metrics import tells
 from tests.beds.controller.opening import simulated
@@ -50,6 +52,8 @@ dashboards: [monitoring](monitoring.md).
   resources are not to be changed in place (Resources) or the change was refused (ResizeRefused), somebody asked for a
   restart (Restart), the pod was made without the readiness gate (ReadinessGate), a container reads changed metadata
   and there is no node agent to restart it (NodeAgent).
+- `kruise_ds_image_pull…` are there with the feature gate `PreDownloadImageForDaemonSetUpdate`. Each attempt on a node
+  counts: several may fail before one succeeds.
 - No label holds a node, a pod or an image. `zone` is the node label `topology.kubernetes.io/zone`, or `none`;
   `--zone-metrics=false` turns its metric off.
 """
@@ -72,6 +76,8 @@ OPEN = {"zone"}
 
 async def exposition(bed: Bed) -> str:
     """What is told after an update of a DaemonSet, so that whatever can be there is."""
+    await bed.controller.stop()
+    bed.controller.start(replace(bed.controller.settings, gates=Gates(pre_download=True)))
     await bed.add_nodes(2)
     await bed.deploy(daemonset())
     await bed.set_image("registry.example/agent:v2")

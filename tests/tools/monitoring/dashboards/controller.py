@@ -19,6 +19,7 @@ def controller() -> Document:
             "API server": _requests(),
             "Event loop": _loop(),
             "Watches and caches": _watches(),
+            "Image pulls": _image_pulls(),
             "Process": _process(),
         },
         [
@@ -173,6 +174,18 @@ def _watches() -> tuple[Panel, ...]:
             "Caches that are full",
             Query(f"min by (resource) ({of('kruise_ds_informer_synced')})", "{{resource}}"),
             width=6,
+        ),
+    )
+
+
+def _image_pulls() -> tuple[Panel, ...]:
+    """Only where the gate is on."""
+    attempts = rate("kruise_ds_image_pulls_total")
+    return (
+        graph("Attempts per second", Query(f"sum by (result) ({attempts})", "{{result}}"), stacked=True),
+        graph("Jobs", Query(f"max({of('kruise_ds_image_pull_jobs')})", "not over")),
+        graph(
+            "Pullers", Query(f"max({of('kruise_ds_image_pull_pods')})", "pods"), meaning="The parallelism of all jobs"
         ),
     )
 
