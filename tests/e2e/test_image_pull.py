@@ -15,7 +15,7 @@ from tests.beds.control_plane import DEFAULT_CONTROLLERS, Binaries, ControlPlane
 from tests.beds.installed.plugin import Plugin
 from tests.beds.installed.process import PATIENCE, running
 from tests.beds.installed.workspace import Workspace, bed_on, built, sample
-from tests.beds.manifests import overlay_with
+from tests.beds.manifests import MANIFESTS, overlay_with
 from tests.beds.nodes import Behaviour
 from tests.beds.pods import node_of
 from tests.beds.rights import Right, granted
@@ -156,6 +156,32 @@ async def test_pullers_go_with_their_job_while_no_controller_runs(bed: Workspace
         await first.killed()
     await bed.kubectl("delete", "imagepulljob", "pull")
     await bed.api.wait_for(PODS, lambda found: not found, "the garbage collector has seen to them")
+
+
+async def test_in_one_namespace_the_rights_are_enough_and_none_too_many(
+    complete_binaries: Binaries, tmp_path: Path
+) -> None:
+    overlay = overlay_with(tmp_path, "namespaced", "image-pull-namespaced")
+    kind = MANIFESTS / "components" / "image-pull" / "imagepulljobs.apps.kruise.io.yaml"
+    async with bare_plane(complete_binaries, [ACCOUNT]) as plane:
+        await kubectl(plane, "apply", "--server-side", "-k", str(MANIFESTS / "crds"))
+        await kubectl(plane, "apply", "--server-side", "-f", str(kind))
+        await kubectl(plane, "wait", "--for=condition=Established", "crd", "--all")
+        await plane.start_controller_manager(DEFAULT_CONTROLLERS)
+        async with bed_on(plane, "team-a") as bed:
+            await kubectl(plane, "apply", "--server-side", "-k", str(overlay))
+            audit = Audit(plane, ACCOUNT)
+            added = granted(await built(plane, str(overlay))) - granted(await built(plane, "overlays/namespaced"))
+            await bed.workers(*NODES)
+            bed.nodes.behave("*", Behaviour(pull=0.5))
+            async with running(plane.folder, plane.kubeconfig_for(ACCOUNT), GATE, "--namespace=team-a"):
+                await bed.apply(job(completionPolicy={"type": "Always", "ttlSecondsAfterFinished": 3}))
+                assert (await over(bed))["status"]["succeeded"] == 3
+                await bed.api.wait_for(IMAGE_PULL_JOBS, lambda found: not found, "the job goes after three seconds")
+                await roll_out(bed)
+        assert audit.refused() == []
+        assert added - audit.rights() == {LIST}
+        assert {one.namespace for one in audit.requests()} <= {"", "team-a"}
 
 
 async def test_without_the_component_a_controller_with_the_gate_serves_daemonsets(

@@ -222,6 +222,23 @@ def test_the_component_adds_the_kind_its_rights_and_the_gate(
     assert parse_gates(gates).pre_download is True
 
 
+@pytest.mark.real
+def test_in_one_namespace_it_adds_the_same_rights_there_and_the_gate(
+    control_plane_binaries: Binaries, build: Callable[[str], str], tmp_path: Path
+) -> None:
+    overlay = overlay_with(tmp_path, "namespaced", "image-pull-namespaced")
+    made = documents(kustomized(control_plane_binaries.kubectl, overlay))
+    without = documents(build("overlays/namespaced"))
+    assert granted(made) - granted(without) == RIGHTS
+    added = [one for one in made if one not in without]
+    assert sorted(str(one["kind"]) for one in added) == ["Deployment", "Role", "RoleBinding"]
+    metas: list[Any] = [one["metadata"] for one in added if one["kind"] != "Deployment"]
+    assert {meta["namespace"] for meta in metas} == {"team-a"}
+    (deployment,) = (one for one in added if one["kind"] == "Deployment")
+    gate = {"name": "KRUISE_DS_FEATURE_GATES", "value": "PreDownloadImageForDaemonSetUpdate=true"}
+    assert gate in _environment(deployment)
+
+
 def _environment(deployment: Any) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = deployment["spec"]["template"]["spec"]["containers"][0]["env"]
     return found
