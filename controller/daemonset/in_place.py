@@ -117,8 +117,11 @@ class InPlaceWrites:
 
         async def once(pod: PodDocument) -> Written:
             now = self._clock()
+            operations = preparing(pod, now)
+            if action.tried and operations:
+                await self._client.patch(PODS, action.pod, _guarded(_ref(pod), operations), dry_run=True)
             marked = await self._patched(_ref(pod), marking(pod, now, mark=action.mark), sub="status")
-            return await self._patched(replace(_ref(pod), version=marked.version), preparing(pod, now))
+            return await self._patched(replace(_ref(pod), version=marked.version), operations)
 
         return await self._persistently(action.pod, once)
 

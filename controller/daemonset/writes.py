@@ -32,7 +32,7 @@ class Writes:
 
     async def delete_pod(self, action: DeletePod) -> str | None:
         """Returns the version of the dying pod, None when it was gone at once."""
-        deleted = await self._client.delete(PODS, action.pod)
+        deleted = await self._client.delete(PODS, action.pod, version=action.pod.version if action.as_seen else "")
         return deleted.version
 
     async def adopt(self, what: Resource[W, T], ref: Ref, owners: int) -> Written:

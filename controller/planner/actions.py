@@ -12,7 +12,7 @@ from controller.api.meta import Ref
 from controller.api.revision import Revision
 from controller.planner.in_place.change import Change
 from controller.planner.retries import ROOM as ROOM
-from controller.planner.retries import place_of_probe
+from controller.planner.retries import place_of_keeping, place_of_probe
 from controller.planner.sight import Sight
 from controller.planner.status import Status
 
@@ -90,6 +90,8 @@ class DeletePod(Value):
     why: Why
     hindrance: Hindrance | None = None
     """Where an update in place was asked for instead: what speaks against it."""
+    as_seen: bool = False
+    """Only on the very version that was decided about: something may hold it since."""
 
 
 class PrepareDelete(Value):
@@ -102,6 +104,8 @@ class PrepareDelete(Value):
     """Whether the pod is to be not ready meanwhile."""
     held_by: str
     """The labels and finalizers that have to go first, in words."""
+    tried: bool = False
+    """It failed before: the server is asked by a dry run before the pod is made to leave its traffic again."""
 
 
 class CancelDelete(Value):
@@ -183,8 +187,10 @@ def place_of(action: Action) -> str:
             return node
         case DeletePod(pod=ref) | AdoptPod(pod=ref) | ReleasePod(pod=ref) | RelabelPod(pod=ref):
             return ref.uid
-        case PrepareDelete(pod=ref) | CancelDelete(pod=ref):
+        case PrepareDelete(pod=ref):
             return ref.uid
+        case CancelDelete(pod=ref):
+            return place_of_keeping(ref.uid)
         case DrainPod(pod=ref) | UpdateInPlace(pod=ref) | ContinueInPlace(pod=ref) | ResizePod(pod=ref):
             return ref.uid
         case OpenGates(pod=ref):

@@ -25,7 +25,7 @@ from controller.planner.actions import (
 )
 from controller.planner.board import Board
 from controller.planner.in_place.change import Change
-from controller.planner.lifecycle import is_wanted, leaving_for_good, retire
+from controller.planner.lifecycle import is_given_up, is_wanted, leaving_for_good, retire
 from controller.planner.slot import Slot
 from controller.planner.stops import change_of, refusal_of, to_rollout
 
@@ -60,9 +60,10 @@ class _Care:
         """Whether it is worth looking at the next news of pods soon."""
 
     def of(self, pod: Pod) -> None:
-        if (pod.held or pod.marked) and self._is_wanted(pod):
-            if pod.uid not in self.board.world.held_back:
-                self.actions.append(CancelDelete(pod=pod.ref))
+        if (pod.held or pod.marked) and (self._is_wanted(pod) or is_given_up(self.board, pod)):
+            keeping = CancelDelete(pod=pod.ref)
+            if place_of(keeping) not in self.board.world.held_back:
+                self.actions.append(keeping)
             return
         underway = pod.underway
         if underway is not None and underway.lasts(self.board.world.now):

@@ -15,7 +15,7 @@ from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from controller.planner.obstacles import Obstacle
 from controller.planner.refill import fillable, in_order, refills
-from controller.planner.retries import ROOM, place_of_probe
+from controller.planner.retries import ROOM, place_of_keeping, place_of_probe
 from controller.planner.slot import Slot
 from controller.planner.states import NodeState
 from controller.planner.stops import (
@@ -177,7 +177,7 @@ class Explainer:
         if refusal_of(self.board.world, pod):
             return Obstacle.UNRESIZED
         if pod.held or pod.marked:
-            return to_write(self.board.world, pod.uid) or self._stale  # it is taken back next
+            return to_write(self.board.world, place_of_keeping(pod.uid)) or self._stale  # it is taken back next
         underway = pod.underway
         if underway is None or not underway.lasts(self.board.world.now):
             return Obstacle.STARTING

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from controller.api.daemonset import LifecycleHook
 from controller.api.hindrance import Hindrance
 from controller.api.pod import Pod
 from controller.api.text import listed
@@ -16,7 +15,15 @@ from controller.planner.actions import DeletePod, PrepareDelete, Why
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from controller.planner.slot import Slot
-from controller.planner.stops import handlers, hooked, in_place_change, outgoing, to_deletion, to_rollout
+from controller.planner.stops import (
+    handlers,
+    hooked,
+    in_place_change,
+    outgoing,
+    to_deletion,
+    to_rollout,
+    waits_for_hook,
+)
 
 
 def retire(pod: Pod, why: Why, board: Board, hindrance: Hindrance | None = None) -> DeletePod | PrepareDelete | None:
@@ -26,13 +33,22 @@ def retire(pod: Pod, why: Why, board: Board, hindrance: Hindrance | None = None)
         return None
     hook = board.world.daemonset.pre_delete
     if hook is None or not hooked(pod, hook):
-        return DeletePod(pod=pod.ref, node=pod.node, why=why, hindrance=hindrance)
-    return _preparation(pod, why, hook)
+        return DeletePod(pod=pod.ref, node=pod.node, why=why, hindrance=hindrance, as_seen=hook is not None)
+    return PrepareDelete(
+        pod=pod.ref,
+        node=pod.node,
+        why=why,
+        mark=hook.mark_pod_not_ready,
+        held_by=listed(handlers(pod, hook), separator=" and "),
+        tried=pod.uid in board.world.due_again,
+    )
 
 
-def _preparation(pod: Pod, why: Why, hook: LifecycleHook) -> PrepareDelete:
-    held_by = listed(handlers(pod, hook), separator=" and ")
-    return PrepareDelete(pod=pod.ref, node=pod.node, why=why, mark=hook.mark_pod_not_ready, held_by=held_by)
+def is_given_up(board: Board, pod: Pod) -> bool:
+    """Whether the next write on the way to its deletion failed: it serves on until another attempt goes well, and
+    nobody waits for it. Where all that is left is to wait for its hook, none is due."""
+    world = board.world
+    return (pod.uid in world.held_back or pod.uid in world.due_again) and not waits_for_hook(board, pod)
 
 
 def is_wanted(board: Board, slot: Slot, pod: Pod, leaving: Collection[str]) -> bool:

@@ -23,6 +23,11 @@ def place_of_probe(revision_hash: str) -> str:
     return f"template/{revision_hash}"
 
 
+def place_of_keeping(uid: str) -> str:
+    """The place of taking back what was done before the deletion of this pod."""
+    return f"{uid}/kept"
+
+
 def has_failed(world: World) -> bool:
     """Whether some write is known to have failed and not to have gone well since."""
     return bool(world.held_back or world.due_again)

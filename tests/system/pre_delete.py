@@ -19,6 +19,7 @@ STATE = "lifecycle.apps.kruise.io/state"
 SINCE = "lifecycle.apps.kruise.io/timestamp"
 OURS = '[{"userAgent":"Lifecycle","key":"preDeleteHook"}]'
 THEIRS = '{"userAgent":"ContainerRecreateRequest","key":"default/crr"}'
+DAY = 86_400.0
 HOOK: Object = {"labelsHandler": {BLOCK: "true"}}
 
 
@@ -60,7 +61,7 @@ async def watched(bed: Bed, look: Callable[[dict[str, Object]], None]) -> AsyncI
 
     async def follow() -> None:
         version = str(page["metadata"]["resourceVersion"])
-        async with aclosing(closing(bed.api.watch(PODS, resourceVersion=version))) as stream:
+        async with aclosing(closing(bed.api.watch(PODS, silence=DAY, resourceVersion=version))) as stream:
             async for event in stream:
                 seen(event)
 

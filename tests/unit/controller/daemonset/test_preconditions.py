@@ -54,6 +54,10 @@ GUARDS: list[tuple[Action, dict[str, str]]] = [
     (RenumberRevision(revision=REVISION, number=9), {"version": "42"}),
     (RelabelPod(pod=POD, hash="v2"), {"uid": POD.uid}),
     (DeletePod(pod=POD, node="node-0", why=Why.OUTDATED), {"uid": POD.uid}),
+    (
+        DeletePod(pod=POD, node="node-0", why=Why.OUTDATED, as_seen=True),
+        {"uid": POD.uid, "resourceVersion": "41"},
+    ),
     (DeleteRevision(revision=REVISION), {"uid": REVISION.uid}),
     (CreatePod(node="node-0", name="demo-derived", revision=revision("v1")), {"name": "demo-derived"}),
     (CreateRevision(name="demo-v2", hash="v2", number=2), {"name": "demo-v2"}),

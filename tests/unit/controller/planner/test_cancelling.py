@@ -11,8 +11,9 @@ from controller.api.daemonset import DaemonSet, LifecycleHook
 from controller.api.gates import Gate
 from controller.api.pod import Pod
 from controller.api.wellknown import KRUISE_POD_READY
-from controller.planner.actions import OpenGates
+from controller.planner.actions import OpenGates, PrepareDelete
 from controller.planner.in_place.change import Change
+from controller.planner.retries import place_of_keeping
 from tests.beds.picture import check
 from tests.beds.worlds import NOW, ds, everywhere, failed, node, pod, prepared, revision, taint, world
 
@@ -20,6 +21,8 @@ HELD = {"drain": "wait"}
 HOOK = LifecycleHook(labels_handler=HELD)
 WAITING = prepared(pod("node-1", labels=HELD))
 PODS = (pod("node-0", labels=HELD), WAITING)
+MARKED = Gate(type=KRUISE_POD_READY, open=False, present=True, index=0, marked=True)
+HALF = replace(pod("node-1", labels=HELD, ready=None), gates=(MARKED,))
 
 
 def hooked(rev: str = "v2", **fields: Any) -> DaemonSet:
@@ -117,10 +120,8 @@ def test_a_silent_node_changes_neither_the_reason_nor_its_absence() -> None:
 
 def test_a_mark_without_the_state_is_taken_back_too() -> None:
     """The controller may end between the two writes."""
-    gate = Gate(type=KRUISE_POD_READY, open=False, present=True, index=0, marked=True)
-    half = replace(pod("node-1", labels=HELD, ready=None), gates=(gate,))
-    check(world(hooked("v1"), nodes=2, pods=[PODS[0], half]), "keep node-1-v1")
-    check(world(hooked(), nodes=2, pods=[PODS[0], half]), "~node-1 v1")
+    check(world(hooked("v1"), nodes=2, pods=[PODS[0], HALF]), "keep node-1-v1")
+    check(world(hooked(), nodes=2, pods=[PODS[0], HALF]), "~node-1 v1")
 
 
 def test_an_update_in_place_is_no_deletion() -> None:
@@ -147,7 +148,24 @@ def test_a_gate_is_opened_only_where_nobody_wants_it_closed() -> None:
 def test_what_cannot_be_taken_back_is_left_alone_for_a_while() -> None:
     case = world(hooked("v1"), nodes=2, pods=PODS)
     check(case, "keep node-1-v1")
-    check(replace(case, held_back={WAITING.uid: NOW + 60}))
+    check(replace(case, held_back={place_of_keeping(WAITING.uid): NOW + 60}))
     check(replace(case, fresh=False))
     many = [prepared(one) for one in everywhere(4)]
     check(world(hooked("v1", burst=2), nodes=4, pods=many), "keep node-0-v1", "keep node-1-v1")
+
+
+@pytest.mark.parametrize("one", [prepared(pod("node-1")), HALF], ids=["let go", "not told to anybody"])
+def test_where_the_next_write_fails_the_pod_serves_on_until_it_goes_well(one: Pod) -> None:
+    case = world(hooked(), nodes=2, pods=[PODS[0], one])
+    check(replace(case, held_back={one.uid: NOW + 60}), "keep node-1-v1")
+    word = "~node-1 v1" if one is HALF else "-node-1 v1"
+    decided = check(replace(case, due_again={one.uid: NOW - 1}), word)
+    assert [one.tried for one in decided.actions if isinstance(one, PrepareDelete)] == [True] * (one is HALF)
+    serving = replace(one, labels=PODS[0].labels, gates=(), ready=True)
+    check(world(hooked(), nodes=2, pods=[PODS[0], serving], held_back={one.uid: NOW + 60}), "~node-0 v1")
+
+
+def test_a_pod_that_only_waits_for_its_hook_is_not_given_back_for_a_write_that_failed() -> None:
+    case = world(hooked(), nodes=2, pods=PODS)
+    check(replace(case, held_back={WAITING.uid: NOW + 60}))
+    check(replace(case, due_again={WAITING.uid: NOW - 1}))

@@ -1,0 +1,98 @@
+"""The preDelete hook when writes are refused or taken back, watches lag, and others write the same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.beds.api import PODS, Object
+from tests.beds.controller.bed import Bed, uids
+from tests.beds.controller.waves import layout
+from tests.beds.objects import V2
+from tests.beds.pods import is_ready, node_of
+from tests.beds.simulator.cluster import Attempt
+from tests.beds.simulator.faults import LateWatch, Rule
+from tests.beds.simulator.kinds import PODS as KIND
+from tests.beds.simulator.refusal import Refused
+from tests.system.monitor import monitoring
+from tests.system.pre_delete import (
+    BLOCK,
+    HOOK,
+    hooked,
+    is_prepared,
+    one_at_a_time,
+    prepared,
+    user_controller,
+)
+
+MARK: Object = {**HOOK, "markPodNotReady": True}
+
+
+@contextmanager
+def judged(bed: Bed, judge: Callable[[Attempt], None]) -> Iterator[None]:
+    """A webhook sees every write of a pod; it may change what is to be stored, or refuse it."""
+
+    def admit(attempt: Attempt) -> None:
+        if attempt.kind == KIND:
+            judge(attempt)
+
+    admission = bed.simulator.cluster.admission
+    admission.append(admit)
+    yield
+    admission.remove(admit)
+
+
+def refusing(verb: str, node: str) -> Callable[[Attempt], None]:
+    """To prepare the pod of this node (`update`), or to `delete` it."""
+
+    def judge(attempt: Attempt) -> None:
+        concerns = verb == "delete" or (not attempt.subresource and is_prepared(attempt.object))
+        if attempt.verb == verb and concerns and node_of(attempt.object) == node:
+            raise Refused(403, "Forbidden", "denied by policy")
+
+    return judge
+
+
+async def test_a_pod_that_is_held_by_now_is_not_deleted_by_who_has_not_heard_of_it(bed: Bed) -> None:
+    await bed.add_nodes(1)
+    made = hooked()
+    del made["spec"]["template"]["metadata"]["labels"][BLOCK]
+    await bed.deploy(made)
+    late = Rule(verb="watch", resource="pods", effect=LateWatch(seconds=3))
+    bed.simulator.link.faults.add(late)
+    await bed.controller.kill()
+    bed.controller.start()
+    await bed.idle(5)
+    before = uids(await bed.pods())
+    name = (await bed.pods())["node-0"]["metadata"]["name"]
+    await bed.api.patch(PODS, name, {"metadata": {"labels": {BLOCK: "true"}}})
+    await bed.set_image(V2)
+    await prepared(bed, "node-0")
+    assert uids(await bed.pods()) == before
+
+
+@pytest.mark.parametrize("verb", ["update", "delete"])
+async def test_a_pod_that_cannot_be_prepared_or_deleted_serves_on_and_others_take_its_turn(
+    bed: Bed, verb: str
+) -> None:
+    bed.patience = 600.0
+    await bed.add_nodes(3)
+    await bed.deploy(hooked(hook=MARK))
+    async with one_at_a_time(bed), monitoring(bed, most_unavailable=1):
+        with judged(bed, refusing(verb, "node-2")):
+            async with user_controller(bed, most=1.0):
+                await bed.set_image(V2)
+                await bed.status(updated=2, available=3)
+            found = await bed.condition("Degraded", "WritesFail")
+            assert "denied by policy" in found["message"]
+            assert await layout(bed) == "v2 v2 v1"
+            bed.journal.clear()
+            await asyncio.sleep(600)
+            assert len(bed.journal.work) < 20, bed.journal
+            assert not bed.journal.of("pods/status"), "it leaves its traffic once"
+            assert is_ready((await bed.pods())["node-2"])
+        async with user_controller(bed, most=1.0):
+            await bed.settled()
