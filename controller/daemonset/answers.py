@@ -56,6 +56,8 @@ class Briefing(Value, gc=True):
     """Places where writes failed before."""
     is_suspect: Callable[[str], bool] = lambda place: False
     """Whether one more answer that says nothing of the place counts as a failure of it."""
+    undone: Callable[[Action], ApiError | None] = lambda action: None
+    """What there is to say of an action that was accepted, where it was so before and somebody takes it back."""
     proven: str = ""
     """Hash of the revision of which the server has accepted several pods: no slow start for it."""
 

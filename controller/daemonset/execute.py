@@ -159,6 +159,10 @@ class CarryingOut:
             except ApiError as second:  # the look at the server failed too
                 left = second
             return Answer(action=action, error=error, left=left, counts=counts, taken=taken)
+        if (undone := self._briefing.undone(action)) is not None:
+            self._hands.did(self._daemonset, action, undone)
+            counts = self._briefing.is_suspect(place_of(action))
+            return Answer(action=action, error=undone, left=undone, counts=counts)
         self._hands.did(self._daemonset, action, None)
         match action:
             case UpdateInPlace():

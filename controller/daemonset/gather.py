@@ -96,6 +96,7 @@ def gather(
         held_back=held_back,
         due_again={what: now + since - moment for what, since in memory.places.due_again(moment).items()},
         trouble=memory.trouble.words if memory.trouble is not None else "",
+        fought=not memory.lately.fought.isdisjoint(held_back),
         unreadable=_unreadable(daemonset, caches),
         collisions=max(memory.collisions, collisions),
     )

@@ -14,6 +14,7 @@ from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.pod import Pod
 from controller.daemonset.answers import Answer, is_refusal, says_nothing_of_the_place
+from controller.daemonset.lately import Lately
 from controller.daemonset.places import FAILING_AT_MOST, Places
 from controller.daemonset.ready_seen import ReadySeen
 from controller.daemonset.rivalry import Rivalry, rivalry_after, rivalry_found
@@ -82,6 +83,8 @@ class Memory(msgspec.Struct):
     """How often in a row it did not go well, for whatever reason: each time it is about the pod of another node."""
     places: Places = msgspec.field(default_factory=Places)
     """Where writes failed."""
+    lately: Lately = msgspec.field(default_factory=Lately)
+    """Writes to pods that somebody may take back."""
     accepted: int = 0
     """How many creates the server has accepted since it last refused all that a pass tried …"""
     accepted_of: str = ""
@@ -121,6 +124,7 @@ class Memory(msgspec.Struct):
             self.generation = generation
             self.ask_at, self.refusals, self.asked = 0.0, 0, 0
             self.places.clear()
+            self.lately.forget()
             self.refused_resizes.clear()
             self.no_resize = False
             self.trouble = None
@@ -164,6 +168,7 @@ class Memory(msgspec.Struct):
         if self.unsure:
             self.unsure = {place: one for place, one in self.unsure.items() if one.until > moment}
         for answer in answers:
+            self.lately.learn(answer, self.places.failing, moment)
             if not answer.is_full_quota:
                 self._learn_of_place(answer, moment)
             self._learn_of_names(answer, daemonset)

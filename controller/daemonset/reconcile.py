@@ -193,6 +193,7 @@ class Reconciler:
             compiled=self._compilations.of(daemonset),
             failing=frozenset(memory.places.failing),
             is_suspect=memory.places.is_suspect,
+            undone=lambda action: memory.lately.undone(action, memory.places.failing, elapsed()),
             proven=memory.proven,
         )
 

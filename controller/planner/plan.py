@@ -51,7 +51,7 @@ def plan(world: World) -> Plan:
     if world.fresh:
         steps.append(take_care(board, {place_of(action) for action in actions}))
         actions = (*actions, *steps[-1].actions)
-    untroubled = world.fresh and not actions and not withheld
+    untroubled = world.fresh and not (actions or withheld or world.fought)
     if world.trouble and untroubled:
         world = replace(world, trouble="")
         board = replace(board, world=world)

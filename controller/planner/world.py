@@ -86,6 +86,8 @@ class World(Value):
     """The same places once that moment has come, and those that have failed once: since when (seconds since 1970)."""
     trouble: str = ""
     """What writes that are still needed were told by the server; empty when none fails."""
+    fought: bool = False
+    """Somebody takes back what is written to a pod, which is left alone for a while therefore."""
     unreadable: str = ""
     """About one of our pods that cannot be decoded; empty when all can."""
     collisions: int = 0

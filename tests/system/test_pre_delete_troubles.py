@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 import pytest
 
-from tests.beds.api import PODS, Object
+from tests.beds.api import PODS, STRATEGIC_MERGE_PATCH, Object, Refusal
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.controller.waves import layout
 from tests.beds.objects import V2
-from tests.beds.pods import is_ready, node_of
+from tests.beds.pods import condition, is_ready, node_of
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import LateWatch, Rule
 from tests.beds.simulator.kinds import PODS as KIND
@@ -21,6 +21,7 @@ from tests.system.monitor import monitoring
 from tests.system.pre_delete import (
     BLOCK,
     HOOK,
+    STATE,
     hooked,
     is_prepared,
     one_at_a_time,
@@ -96,3 +97,61 @@ async def test_a_pod_that_cannot_be_prepared_or_deleted_serves_on_and_others_tak
             assert is_ready((await bed.pods())["node-2"])
         async with user_controller(bed, most=1.0):
             await bed.settled()
+
+
+STRIPPED, TRUE, CLOSED, HELD = "label stripped", "set True", "set False", "label set"
+
+
+@asynccontextmanager
+async def meddling(bed: Bed, how: str) -> AsyncIterator[None]:
+    """A webhook or another controller takes back what ours has written, each time."""
+
+    def strip(attempt: Attempt) -> None:
+        if attempt.verb == "update" and not attempt.subresource:
+            (attempt.object["metadata"].get("labels") or {}).pop(STATE, None)
+
+    async def again() -> None:
+        while True:
+            for pod in await bed.api.list(PODS):
+                with suppress(Refusal):
+                    await meddle(pod)
+            await asyncio.sleep(0.5)
+
+    async def meddle(pod: Object) -> None:
+        name, status = pod["metadata"]["name"], condition(pod, "KruisePodReady").get("status")
+        if how == HELD:
+            if not is_prepared(pod):
+                await bed.api.patch(PODS, name, {"metadata": {"labels": {STATE: "PreparingDelete"}}})
+        elif status == ("False" if how == TRUE else "True"):
+            written = {"type": "KruisePodReady", "status": "True" if how == TRUE else "False", "message": ""}
+            change = {"status": {"conditions": [written]}}
+            await bed.api.patch(PODS, name, change, content_type=STRATEGIC_MERGE_PATCH, sub="status")
+
+    if how == STRIPPED:
+        with judged(bed, strip):
+            yield
+        return
+    task = asyncio.create_task(again(), name="meddler")
+    yield
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize("how", [STRIPPED, TRUE, CLOSED, HELD])
+async def test_who_takes_back_what_was_written_is_told_of_and_not_fought(bed: Bed, how: str) -> None:
+    bed.patience = 1200.0
+    await bed.add_nodes(2)
+    await bed.deploy(hooked(hook=MARK))
+    async with meddling(bed, how):
+        if how in (STRIPPED, TRUE):
+            await bed.set_image(V2)
+        found = await bed.condition("Degraded", "WritesFail")
+        assert "taken back by a webhook or by another controller" in found["message"]
+        await asyncio.sleep(60)
+        bed.journal.clear()
+        await asyncio.sleep(300)
+        assert len(bed.journal.of("pods")) + len(bed.journal.of("pods/status")) < 40, bed.journal
+    async with user_controller(bed, most=1.0):
+        await bed.settled()
+    await bed.condition("Degraded", "AsExpected")

@@ -1,0 +1,77 @@
+"""What was done and has to be done again was taken back by somebody; where both are wanted in turn, by nobody."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.api.gates import Gate
+from controller.api.wellknown import IN_PLACE_UPDATE_READY, KRUISE_POD_READY
+from controller.daemonset.answers import Answer
+from controller.daemonset.lately import SECONDS, Lately
+from controller.daemonset.places import Failing
+from controller.kube.errors import Forbidden
+from controller.planner.actions import Action, CancelDelete, DeletePod, OpenGates, PrepareDelete, Why, place_of
+from tests.beds.worlds import pod
+
+REF = pod("node-0").ref
+PREPARE = PrepareDelete(pod=REF, node="node-0", why=Why.OUTDATED, mark=True, held_by="label a=b")
+CANCEL = CancelDelete(pod=REF)
+DELETE = DeletePod(pod=REF, node="node-0", why=Why.OUTDATED)
+
+
+def opening(*types: str) -> OpenGates:
+    return OpenGates(pod=REF, gates=tuple(Gate(type=one, open=False, present=True, index=0) for one in types))
+
+
+def done(*actions: Action, failing: tuple[str, ...] = (), delay: float = 0.0) -> Lately:
+    lately = Lately()
+    for action in actions:
+        lately.learn(Answer(action=action), dict.fromkeys(failing, Failing(until=0.0, delay=delay)), 0.0)
+    return lately
+
+
+@pytest.mark.parametrize(
+    ("before", "action", "taken_back"),
+    [
+        ((), PREPARE, False),
+        ((PREPARE,), PREPARE, True),
+        ((CANCEL,), CANCEL, True),
+        ((PREPARE, CANCEL), PREPARE, False),
+        ((CANCEL, PREPARE), CANCEL, False),
+        ((opening(KRUISE_POD_READY),), opening(KRUISE_POD_READY), True),
+        ((opening(IN_PLACE_UPDATE_READY),), opening(IN_PLACE_UPDATE_READY), False),
+        ((PREPARE,), opening(KRUISE_POD_READY), False),
+        ((DELETE,), DELETE, False),
+    ],
+)
+def test_the_same_twice_in_a_row_is_taken_back(before: tuple[Action, ...], action: Action, taken_back: bool) -> None:
+    assert (done(*before).undone(action, {}, 1.0) is not None) is taken_back
+
+
+def test_what_only_makes_up_for_a_failure_ends_nothing() -> None:
+    lately = done(PREPARE, CANCEL, failing=(REF.uid,))
+    assert lately.undone(PREPARE, {}, 1.0) is not None
+    assert lately.undone(CANCEL, {}, 1.0) is None
+
+
+def test_what_was_refused_was_not_done() -> None:
+    lately = Lately()
+    lately.learn(Answer(action=PREPARE, error=Forbidden("patch", "pods demo", "no")), {}, 0.0)
+    assert lately.undone(PREPARE, {}, 1.0) is None
+
+
+def test_long_ago_is_not_lately_unless_its_place_was_left_alone_for_so_long() -> None:
+    lately = done(PREPARE)
+    assert lately.undone(PREPARE, {}, SECONDS) is not None
+    assert lately.undone(PREPARE, {}, SECONDS + 1) is None
+    assert lately.undone(PREPARE, {place_of(PREPARE): Failing(until=0.0, delay=SECONDS)}, SECONDS + 1) is not None
+
+
+def test_it_is_fought_as_long_as_the_last_time_was_not_the_first() -> None:
+    lately = done(PREPARE)
+    assert lately.fought == set()
+    error = lately.undone(PREPARE, {}, 1.0)
+    lately.learn(Answer(action=PREPARE, error=error, left=error), {}, 1.0)
+    assert lately.fought == {place_of(PREPARE)}
+    lately.learn(Answer(action=PREPARE), {}, 200.0)
+    assert lately.fought == set()
