@@ -5,6 +5,7 @@ so that no cache decides what is written where, and chains its writes: each star
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -60,7 +61,7 @@ class InPlaceWrites:
             case PrepareDelete():
                 return await self._prepare(action)
             case CancelDelete():
-                return await self._persistently(action.pod, self._cancelled)
+                return await self._persistently(action.pod, partial(self._cancelled, action))
             case _:
                 assert_never(action)
 
@@ -125,10 +126,10 @@ class InPlaceWrites:
 
         return await self._persistently(action.pod, once)
 
-    async def _cancelled(self, pod: PodDocument) -> Written:
+    async def _cancelled(self, action: CancelDelete, pod: PodDocument) -> Written:
         """The state last: while it is there, all of this is tried again."""
         opened = await self._patched(_ref(pod), marking(pod, self._clock(), mark=False), sub="status")
-        return await self._patched(replace(_ref(pod), version=opened.version), cancelling(pod))
+        return await self._patched(replace(_ref(pod), version=opened.version), cancelling(pod, action.labels))
 
     async def _drained(self, pod: PodDocument) -> Written:
         return await self._patched(_ref(pod), draining(pod, self._clock()), sub="status")

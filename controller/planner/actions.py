@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeAlias, assert_never
 
@@ -112,6 +113,8 @@ class CancelDelete(Value):
     """Both of that taken back: the pod stays."""
 
     pod: Ref
+    labels: Mapping[str, str] = {}
+    """What let it go already, where the selector asks for it."""
 
 
 class DrainPod(Value):

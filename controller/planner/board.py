@@ -6,7 +6,7 @@ look up a member of an enumeration once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import cached_property
 
 import msgspec
@@ -20,6 +20,7 @@ from controller.planner.eligibility import Fit
 from controller.planner.fallback import Fallback
 from controller.planner.quota import is_frozen, nodes_for_current
 from controller.planner.slot import Slot, SlotReader
+from controller.planner.strangers import split_strangers
 from controller.planner.surplus import surplus_of
 from controller.planner.world import World
 
@@ -225,7 +226,7 @@ class Board(Value, dict=True, gc=True):
 def lay_out(world: World) -> Board:
     """Raises ValueError for a malformed number; `Rules.problems` tells of it first."""
     revision, older = current_revision(world)
-    owned, strangers = _split_strangers(world)
+    owned, strangers = split_strangers(world)
     by_node: dict[str, list[Pod]] = {}
     for pod in owned:
         by_node.setdefault(pod.node, []).append(pod)
@@ -273,20 +274,3 @@ def current_revision(world: World) -> tuple[Revision, tuple[Revision, ...]]:
         identity=daemonset.identity,
     )
     return future, tuple(stored)
-
-
-def _split_strangers(world: World) -> tuple[Sequence[Pod], tuple[Pod, ...]]:
-    matches = world.rules.owns
-    known: dict[int, bool] = {}  # label sets are shared between pods: ask once per set
-    strangers = []
-    for pod in world.pods:
-        labels = pod.labels
-        ours = known.get(id(labels))
-        if ours is None:
-            ours = known[id(labels)] = matches(labels)
-        if not ours:
-            strangers.append(pod)
-    if not strangers:
-        return world.pods, ()
-    uids = {pod.uid for pod in strangers}
-    return [pod for pod in world.pods if pod.uid not in uids], tuple(strangers)

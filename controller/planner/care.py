@@ -28,6 +28,7 @@ from controller.planner.in_place.change import Change
 from controller.planner.lifecycle import is_given_up, is_wanted, leaving_for_good, retire
 from controller.planner.slot import Slot
 from controller.planner.stops import change_of, refusal_of, to_rollout
+from controller.planner.strangers import taken_away
 
 
 def take_care(board: Board, taken: Collection[str]) -> Step:
@@ -61,7 +62,7 @@ class _Care:
 
     def of(self, pod: Pod) -> None:
         if (pod.held or pod.marked) and (self._is_wanted(pod) or is_given_up(self.board, pod)):
-            keeping = CancelDelete(pod=pod.ref)
+            keeping = CancelDelete(pod=pod.ref, labels=taken_away(self.board.world, pod))
             if place_of(keeping) not in self.board.world.held_back:
                 self.actions.append(keeping)
             return

@@ -3,6 +3,8 @@ Every one is safe to repeat."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from controller.api import patch
 from controller.api.base import JSONObject
 from controller.api.gates import marked, unmarked
@@ -35,11 +37,12 @@ def preparing(pod: PodDocument, now: float) -> tuple[JSONObject, ...]:
     )
 
 
-def cancelling(pod: PodDocument) -> tuple[JSONObject, ...]:
+def cancelling(pod: PodDocument, labels: Mapping[str, str]) -> tuple[JSONObject, ...]:
+    """`labels` are given back with it."""
     meta = pod.metadata
     if (meta.labels or {}).get(LIFECYCLE_STATE_LABEL) != PREPARING_DELETE:
         return ()
     return (
-        *patch.merged("labels", {LIFECYCLE_STATE_LABEL: None}, meta.labels),
+        *patch.merged("labels", {LIFECYCLE_STATE_LABEL: None, **labels}, meta.labels),
         *patch.merged("annotations", {LIFECYCLE_TIMESTAMP_ANNOTATION: None}, meta.annotations),
     )

@@ -10,7 +10,7 @@ import pytest
 
 from tests.beds.api import PODS, STRATEGIC_MERGE_PATCH, Object, Refusal
 from tests.beds.controller.bed import Bed, uids
-from tests.beds.controller.waves import layout
+from tests.beds.controller.waves import layout, roll
 from tests.beds.objects import V2
 from tests.beds.pods import condition, is_ready, node_of
 from tests.beds.simulator.cluster import Attempt
@@ -26,6 +26,7 @@ from tests.system.pre_delete import (
     is_prepared,
     one_at_a_time,
     prepared,
+    release,
     user_controller,
 )
 
@@ -155,3 +156,26 @@ async def test_who_takes_back_what_was_written_is_told_of_and_not_fought(bed: Be
     async with user_controller(bed, most=1.0):
         await bed.settled()
     await bed.condition("Degraded", "AsExpected")
+
+
+async def test_a_label_that_the_selector_asks_for_lets_a_pod_go_and_not_run_away(bed: Bed) -> None:
+    """It would be released, run on beside its successor, and nobody would ever delete it."""
+    await bed.add_nodes(2)
+    made = hooked(hook=MARK)
+    made["spec"]["selector"] = {"matchLabels": {"app": "agent", BLOCK: "true"}}
+    await bed.deploy(made)
+    before = uids(await bed.pods())
+    await bed.set_image(V2)
+    pod = (await prepared(bed, "node-1"))["node-1"]
+    await bed.controller.stop()
+    await release(bed, pod)
+    await roll(bed, paused=True)
+    bed.controller.start()
+    await prepared(bed)
+    await bed.status(available=2)
+    assert uids(await bed.pods()) == before
+    assert (await bed.pods())["node-1"]["metadata"]["labels"][BLOCK] == "true", "it is held the next time"
+    await roll(bed, paused=None)
+    async with user_controller(bed, most=1.0), monitoring(bed, most_unavailable=1):
+        await bed.settled()
+    assert len(await bed.api.list(PODS)) == 2
