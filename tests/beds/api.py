@@ -194,7 +194,7 @@ class Api:
         predicate: Predicate,
         what: str,
         *,
-        seconds: float = 30.0,
+        seconds: float = 60.0,
         namespace: str | None = None,
         **query: str,
     ) -> Objects:
