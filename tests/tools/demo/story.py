@@ -12,7 +12,7 @@ import yaml
 
 from tests.beds.api import DAEMONSETS, NODES, PODS, Api, Object
 from tests.beds.pods import condition
-from tests.tools.demo.bed import DemoCluster
+from tests.tools.demo.bed import DemoCluster, Writes
 from tests.tools.demo.fleet import LABEL, NAMES
 from tests.tools.demo.journal import COMMAND, FACT, STEP, Journal
 from tests.tools.demo.picture import Act, State
@@ -62,7 +62,7 @@ class Story:
         await self._hold_and_let_go()
         await self._counted(ALL)
         seconds = self.journal.now - began
-        writes = self.bed.controller_writes()
+        writes = await self._written()
         self.journal.tell(STEP, f"Done: {ALL} nodes, {self.witness.pods_created} pods created, {seconds:.0f} s")
         self._tell(f"during the update never more than {self._worst} nodes without an available pod")
         refused = ", ".join(f"{number} {what}" for what, number in writes.refused.items()) or 0
@@ -71,6 +71,15 @@ class Story:
             self._tell(line)
         if writes.overtaken:
             self._tell(f"{writes.overtaken} more to an object that another one had just changed, tried again")
+
+    async def _written(self) -> Writes:
+        """What the server has counted, once that is all pods that we have seen: its log comes after its answers."""
+        until = self.journal.now + self.patience
+        while (found := self.bed.controller_writes()).done["create pods"] < self.witness.pods_created:
+            if self.journal.now > until:
+                raise Overdue(f"the API server has counted no more than {found}")
+            await asyncio.sleep(0.05)  # a file tells nobody that it has grown
+        return found
 
     async def _apply(self) -> None:
         began = self._open(1, "Apply the book's demo", "kubectl apply -f manifests/samples/ds.demo.yaml")
