@@ -56,10 +56,10 @@ class Audit:
         events: list[dict[str, Any]] = [msgspec.json.decode(line) for line in lines]
         return sorted((_asked(event) for event in events if _is_by(event, self._user)), key=lambda one: one.began)
 
-    async def until(self, asked: str, seconds: float = 60.0) -> list[Asked]:
-        """The requests, once a `verb resource` like this is among them: the log comes shortly after the answer."""
+    async def until(self, asked: str, times: int = 1, seconds: float = 60.0) -> list[Asked]:
+        """The requests, once so many `verb resource` are among them: the log comes shortly after the answer."""
         async with asyncio.timeout(seconds):
-            while not any(f"{one.verb} {one.resource}" == asked for one in self.requests()):  # noqa: ASYNC110
+            while sum(f"{one.verb} {one.resource}" == asked for one in self.requests()) < times:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)  # a file tells nobody that it has grown
         return self.requests()
 

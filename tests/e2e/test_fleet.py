@@ -96,6 +96,8 @@ async def test_a_good_image_comes_in_waves_by_descending_name_and_each_pod_costs
     for place, node in enumerate(new_pods if pairs else witness.retired.values()):
         away = abs(DESCENDING.index(node) - place)
         assert away < TENTH, f"{node} had its turn {away} places from where its name puts it"
+    for last in ("create pods", "delete pods"):  # of them others hear before the log does
+        await audit.until(last, len(NODES))
     made = by_kind(audit.requests())
     status, events = made.pop("patch daemonsets/status"), made.pop("create events", 0)
     once = {"create controllerrevisions": 1, "dry create pods": 1}
@@ -129,7 +131,7 @@ async def test_a_bad_image_stops_at_the_limit_and_going_back_replaces_only_what_
         assert pods_with(witness, GOOD).items() >= healthy.items(), "the healthy ones are still the same"
         assert set([*witness.retired][retired:]) == bad, "exactly the bad ones went"
         assert len(witness.ever) == len(NODES) + 2 * TENTH
-        made = by_kind(audit.requests())
+        made = by_kind(await audit.until("create pods", TENTH))
         assert (made["delete pods"], made["create pods"], made["dry create pods"]) == (TENTH, TENTH, 1)
 
 
