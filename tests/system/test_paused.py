@@ -33,8 +33,9 @@ async def test_d8_all_but_the_update_goes_on_with_old_pods(bed: Bed) -> None:
     async with monitoring(bed):
         await bed.set_image(V2)
         await wave(bed, both(3))
-        bed.nodes.behave("*", None)
         await roll(bed, paused=True)
+        await bed.seen()  # before its new pod gets ready, or another node has its turn
+        bed.nodes.behave("*", None)
         await wave(bed, "")
         await bed.nodes.add("node-4", labels={"agents": "yes"})
         await wave(bed, "+4")
