@@ -130,6 +130,11 @@ class Pod(Named):
         return any(gate.marked for gate in self.gates)
 
     @property
+    def draining(self) -> bool:
+        """It was made not ready for an update in place, that has begun or will."""
+        return any(gate.draining for gate in self.gates)
+
+    @property
     def due_gates(self) -> tuple[Gate, ...]:
         return tuple(gate for gate in self.gates if gate.due)
 

@@ -122,7 +122,7 @@ class _Care:
         board = self.board
         if pod.uid in board.world.held_back or pod.uid in board.world.due_again:
             return False
-        if not board.in_place or not any(gate.draining for gate in pod.gates):
+        if not board.in_place or not pod.draining:
             return False
         return self._has_its_turn(pod) and isinstance(change_of(board, pod), Change)
 

@@ -48,6 +48,25 @@ Hopeless: TypeAlias = Set[tuple[str, str]]
 """Node and revision hash: a pod of that revision never gets ready there."""
 
 
+def at_last_drained(world: World) -> World:
+    """With pods that lose their traffic now as `carried_out` leaves those that will: the time alone is to go by."""
+    grace = world.daemonset.in_place_grace
+    return replace(
+        world, pods=tuple(_drained(pod, grace, world.now) if _is_draining(pod) else pod for pod in world.pods)
+    )
+
+
+def _is_draining(pod: Pod) -> bool:
+    return pod.draining and pod.underway is None
+
+
+def _drained(pod: Pod, grace: float, now: float) -> Pod:
+    """Nothing is in the way of its update; what counts as its birth is the end of its grace period."""
+    since = min((gate.since for gate in pod.gates if gate.draining and gate.since is not None), default=now)
+    gates = tuple(replace(gate, open=False, draining=True, since=None) for gate in pod.gates)
+    return replace(pod, gates=gates, ready=False, ready_since=None, created=min(since, now) + grace)
+
+
 def carried_out(world: World, decided: Plan) -> World:
     """The world as it is once the server has done everything that was planned for it, and has the new status."""
     if decided.status is not None:
@@ -63,7 +82,7 @@ def carried_out(world: World, decided: Plan) -> World:
 
 def come_to_pass(world: World, hopeless: Hopeless, pace: float) -> tuple[World, tuple[str, ...]] | None:
     """What is waited for: pods get ready `pace` seconds after they were made, or restarted in place, which counts as
-    their birth here; dying ones go, lost ones are collected.
+    their birth here, and comes after the grace period; dying ones go, lost ones are collected.
 
     Also the nodes whose pods got ready, by name, descending. None when nothing is waited for.
     """
@@ -184,14 +203,15 @@ class _Hand:
 
     def _carry_out_in_place(self, action: UpdateInPlace | DrainPod | ContinueInPlace | ResizePod | OpenGates) -> None:
         pod = self._pods[action.pod.uid]
-        pod = _settled(pod)
         if isinstance(action, DrainPod):
-            pod = replace(pod, ready=False, ready_since=None)
+            self._pods[pod.uid] = _drained(pod, self._world.daemonset.in_place_grace, self._world.now)
+            return
+        pod = _settled(pod)
         if isinstance(action, UpdateInPlace):
             labels = {key: value for key, value in action.change.labels.items() if value is not None}
             pod = replace(pod, labels={**pod.labels, **labels, HASH_LABEL: action.revision.hash})
             if action.change.restarts:
-                pod = replace(pod, ready=False, ready_since=None, created=self._world.now)
+                pod = replace(pod, ready=False, ready_since=None, created=max(pod.created, self._world.now))
         self._pods[pod.uid] = pod
 
     def _carry_out_on_history(

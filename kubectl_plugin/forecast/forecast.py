@@ -16,7 +16,7 @@ from controller.planner.phase import Phase
 from controller.planner.plan import plan
 from controller.planner.status import Status
 from controller.planner.world import World
-from kubectl_plugin.forecast.course import Hopeless, carried_out, come_to_pass
+from kubectl_plugin.forecast.course import Hopeless, at_last_drained, carried_out, come_to_pass
 from kubectl_plugin.forecast.kept import Kept, kept_on, left_to_update
 from kubectl_plugin.forecast.moves import How, Move, moves_of, together
 
@@ -94,6 +94,7 @@ class _Foreseeing:
 
     def run(self) -> Forecast:
         start = lay_out(self._world)
+        self._world = at_last_drained(self._world)
         most = 40 * (len(start.slots) + len(self._world.pods)) + 400
         for _ in range(most):
             if not self._pass():

@@ -96,7 +96,7 @@ def _in_place(board: Board, action: UpdateInPlace | DrainPod, slot: Slot | None)
     old = slot.old if slot is not None else None
     change = change_of(board, old) if old is not None else None
     detail = what_it_restarts(change) if isinstance(change, Change) else ""
-    why = "" if slot is None or slot.old_available else AT_ONCE
+    why = "" if slot is None or slot.old_available or (old is not None and old.draining) else AT_ONCE
     number = board.revision.number
     return Move(node=action.node, how=How.IN_PLACE, why=why, revision=number, pod="", detail=detail)
 

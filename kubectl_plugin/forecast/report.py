@@ -171,7 +171,9 @@ class RolloutPlan(Value, dict=True, gc=True):
         if self.pace is None or not self.forecast.changes:
             return None
         waves = math.ceil(len(self.forecast.rest) / self.forecast.width)
-        each = self.pace.seconds + self.survey.daemonset.spec.min_ready_seconds
+        daemonset = self.survey.daemonset
+        grace = daemonset.in_place_grace if self._rest.details else 0
+        each = self.pace.seconds + grace + daemonset.spec.min_ready_seconds
         return self.forecast.seconds + waves * each
 
 

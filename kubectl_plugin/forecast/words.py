@@ -81,10 +81,13 @@ class PlanWords:
         return f"budget {len(rows)} of {board.budget.max_unavailable} used: {listed}"
 
     def _state(self, row: NodeRow) -> str:
-        if any(slot.node == row.node and slot.unreachable for slot in self._found.start.slots):
+        slot = next((one for one in self._found.start.slots if one.node == row.node), None)
+        if slot is not None and slot.unreachable:
             return "unreachable"
         if row.trouble is not None:
             return NodeState.FAILING.value
+        if slot is not None and slot.old is not None and slot.old.draining:
+            return "losing its traffic"
         waits_for_nothing = row.state in (NodeState.NEXT, NodeState.OLD)
         return "not available" if waits_for_nothing else row.state.value
 

@@ -41,13 +41,14 @@ def trouble_of(detail: PodDetail) -> Trouble | None:
     if detail.unschedulable:
         return Trouble(reason="Unschedulable", message=detail.unschedulable)
     for container in _all(detail):
-        reason = _reason(container, replaced=container.name in detail.replaced)
+        replaced = container.name in detail.replaced
+        reason = _reason(container, replaced=replaced)
         if reason and not (container.ready and pod.ready):
             return Trouble(
                 reason=reason,
                 container=container.name,
                 restarts=container.restarts,
-                exit_code=container.exit_code,
+                exit_code=None if replaced else container.exit_code,
                 message=container.message,
             )
     return None

@@ -239,6 +239,21 @@ def surge(scene: Scene) -> None:
 
 
 @story
+def in_place(scene: Scene) -> None:
+    """Revision 8 in place, with a minute for traffic to leave: c-08 to c-05 done, c-04 finds no image, c-03 restarts,
+    c-02 loses its traffic. a-01 has still a pod from before updates in place were asked for."""
+    settled.play(scene)
+    scene.go_to(NOW - 2 * DAY)
+    grace = {"annotations": {"kruise-ds/in-place-grace-seconds": "60"}}
+    kind = rolling(rollingUpdateType="InPlaceIfPossible", maxUnavailable=3, partition=1)
+    scene.do(scene.edit({"metadata": grace, "spec": {"template": template("1.8.6"), **kind}}))
+    start_canary(scene, at=NOW - 154.0, partition=16)
+    scene.nodes.behave("c-04", replace(PACE, missing_images=("*:1.9.0",), registry="manifest unknown"))
+    scene.nodes.behave("c-03", replace(PACE, start=40.0))
+    scene.go_to(NOW)
+
+
+@story
 def abandoned(scene: Scene) -> None:
     """Revision 7 was asked for when the controller was away: its lease was last renewed 14 minutes ago."""
     settled.play(scene)

@@ -22,6 +22,7 @@ PHASES: dict[Callable[[], AbstractContextManager[Scene]], str] = {
     scenes.on_delete: "Manual",
     scenes.first_deployment: "Progressing",
     scenes.surge: "Progressing",
+    scenes.in_place: "Progressing",
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.beds.api import DAEMONSETS
 from tests.beds.api import NODES as NODE_KIND
-from tests.plugin.scene import PACE, Scene, canary
+from tests.plugin.scene import PACE, Scene, canary, in_place
 
 HOME = ("-n", "observability")
 
@@ -35,6 +35,14 @@ def test_the_nodes_that_people_ask_for(scene: Scene, columns: int, form: str) ->
 
 def test_all_nodes_in_the_order_of_the_update(scene: Scene) -> None:
     scene.check("nodes/all-120", "nodes", "node-agent", *HOME, columns=120)
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+def test_what_each_node_waits_for_while_pods_are_updated_in_place(columns: int) -> None:
+    with in_place() as scene:
+        words = ("nodes", "node-agent", *HOME, "--only", "failing,updating,next")
+        ran = scene.check(f"nodes/in_place-{columns}", *words, columns=columns)
+    assert all(len(line) <= columns for line in ran.out.splitlines())
 
 
 def test_one_zone_sorted_by_name(scene: Scene) -> None:

@@ -75,6 +75,7 @@ def test_the_canary_of_the_mock_up() -> None:
         scenes.on_delete,
         scenes.first_deployment,
         scenes.surge,
+        scenes.in_place,
         scenes.refused,
         scenes.stalled,
         scenes.abandoned,
@@ -84,6 +85,11 @@ def test_the_canary_of_the_mock_up() -> None:
 def test_how_the_other_scenes_look(opened: Callable[[], AbstractContextManager[Scene]]) -> None:
     with opened() as scene:
         scene.check(f"plan/{opened.__name__}", "plan", NAME, *HERE)
+
+
+def test_the_grace_period_of_updates_in_place_counts_for_nodes_that_are_not_worked_out_too() -> None:
+    with scenes.in_place() as scene:
+        scene.check("plan/in_place-what-if", "plan", NAME, *HERE, "--partition", "0", "--waves", "2", columns=120)
 
 
 def test_no_line_is_wider_than_the_terminal_and_ascii_is_ascii() -> None:

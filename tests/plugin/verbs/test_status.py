@@ -26,6 +26,7 @@ STATES: tuple[Opened, ...] = (
     scenes.on_delete,
     scenes.first_deployment,
     scenes.surge,
+    scenes.in_place,
     scenes.abandoned,
 )
 CODES: dict[Opened, int] = {
@@ -38,6 +39,7 @@ CODES: dict[Opened, int] = {
     scenes.on_delete: 5,
     scenes.first_deployment: 3,
     scenes.surge: 3,
+    scenes.in_place: 3,
     scenes.abandoned: 3,
 }
 STATUS = ("status", NAME, "-n", NAMESPACE)

@@ -18,10 +18,12 @@ from controller.planner.phase import Phase
 from controller.planner.world import World
 from kubectl_plugin.forecast.forecast import Forecast, Wave, forecast
 from kubectl_plugin.forecast.moves import AT_ONCE, How
+from tests.beds.in_place_worlds import changing, gated, in_place
 from tests.beds.picture import picture
 from tests.beds.random_worlds import worlds
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import (
+    NOW,
     ago,
     ds,
     everywhere,
@@ -37,7 +39,7 @@ from tests.beds.worlds import (
     world,
 )
 
-MARK = {How.RECREATE: "", How.SURGE: "^", How.CREATE: "+", How.FINISH: "=", How.REMOVE: "-"}
+MARK = {How.RECREATE: "", How.SURGE: "^", How.CREATE: "+", How.FINISH: "=", How.REMOVE: "-", How.IN_PLACE: "*"}
 """What stands before a node's number; "!" after it: at once, outside the budget."""
 
 
@@ -144,6 +146,31 @@ def test_minimum_ready_seconds_and_the_pace_are_waited_for() -> None:
     found = forecast(old(3, min_ready=20), pace=10.0)
     assert [round(one.begins) for one in found.waves] == [0, 30, 60]
     assert round(found.seconds) == 90
+
+
+def test_the_grace_period_before_a_restart_is_waited_for() -> None:
+    start = changing(in_place(grace=60), nodes=2, pods=[gated(one) for one in everywhere(2)])
+    found = forecast(start, pace=10.0)
+    assert told(found) == ["*1", "*0"]
+    assert [wave.begins for wave in found.waves] == [0.0, 70.0]
+    assert found.seconds == 140.0
+
+
+def test_a_pod_that_loses_its_traffic_now_is_updated_at_the_end_of_that_and_gets_none_before() -> None:
+    drained = gated(pod("node-1"), draining=True, since=NOW - 40)
+    found = forecast(changing(in_place(grace=60), nodes=2, pods=[gated(pod("node-0")), drained]), pace=10.0)
+    assert told(found) == ["*1", "*0"], "not outside the budget: it is no failure"
+    assert [wave.begins for wave in found.waves] == [0.0, 30.0]
+    assert found.seconds == 100.0
+    assert found.most_unavailable == 1
+
+
+def test_a_pod_that_loses_its_traffic_for_nothing_gets_it_back() -> None:
+    drained = gated(pod("node-1"), draining=True, since=NOW - 40)
+    paused = in_place(grace=60, paused=True)
+    found = forecast(changing(paused, nodes=2, pods=[gated(pod("node-0")), drained]), pace=10.0)
+    assert told(found) == []
+    assert not found.end.unserved_nodes
 
 
 def test_an_old_pod_that_is_not_available_goes_at_once_and_uses_the_budget() -> None:

@@ -169,6 +169,7 @@ def test_the_kubelets_back_off_after_an_update_in_place_is_over_the_image() -> N
     told = trouble_of(detail(pod("node-3", "v2", ready=None), waiting, replaced=frozenset({"main"})))
     assert told is not None
     assert (told.reason, told.message) == ("ImagePullBackOff", "not found")
+    assert told.brief == "ImagePullBackOff", "how the one before ended says nothing of it"
     ended = container(ready=False, exit_code=137, ended="Error")
     assert trouble_of(detail(pod("node-3", "v2", ready=None), ended, replaced=frozenset({"main"}))) is None
 
