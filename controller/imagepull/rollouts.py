@@ -134,7 +134,7 @@ class Rollouts:
 
     async def _create(self, client: Client, daemonset: DaemonSet, asked: Wanted, job: WantedJob) -> None:
         try:
-            document = body(daemonset, asked.revision, job)
+            document = body(daemonset, asked, job)
             await client.create(IMAGE_PULL_JOBS, daemonset.namespace, document, name=job.name)
         except ApiError as error:
             there = self._jobs.get(Key(daemonset.namespace, job.name))

@@ -44,6 +44,8 @@ class WantedJob(Value):
 class Wanted(Value, gc=True):
     revision: Revision
     """The current one."""
+    desired: int = 0
+    """How many nodes should run a pod: what percentages are of."""
     jobs: tuple[WantedJob, ...] = ()
     waits: bool = False
     """None is to be made yet: too few updated pods are ready."""
@@ -59,7 +61,7 @@ def wanted(daemonset: DaemonSet, revisions: Collection[Revision], pods: Collecti
     old = {pod.hash for pod in live if pod.hash not in {one.hash for one in same}}
     desired = (daemonset.status.desired_number_scheduled if daemonset.status else 0) or len(live)
     if not old or _is_one_wave(daemonset, desired):
-        return Wanted(revision=current)
+        return Wanted(revision=current, desired=desired)
     templates = {one.hash: one.template for one in revisions}
     there = [set(images_of(templates.get(hash_) or {}).values()) for hash_ in old]
     jobs: dict[str, WantedJob] = {}
@@ -68,7 +70,12 @@ def wanted(daemonset: DaemonSet, revisions: Collection[Revision], pods: Collecti
             name = f"{current.name[: _LONGEST_NAME - 1 - len(container)].rstrip('.-')}-{container}"
             jobs.setdefault(image, WantedJob(name=name, image=image))
     ready = sum(pod.ready and pod.hash == current.hash for pod in live)
-    return Wanted(revision=current, jobs=tuple(jobs.values()), waits=ready < _settings(daemonset).updated(desired))
+    return Wanted(
+        revision=current,
+        desired=desired,
+        jobs=tuple(jobs.values()),
+        waits=ready < _settings(daemonset).updated(desired),
+    )
 
 
 def images_of(template: JSONObject) -> Mapping[str, str]:
@@ -90,7 +97,9 @@ def notes_on(daemonset: DaemonSet) -> tuple[Note, ...]:
     )
 
 
-def body(daemonset: DaemonSet, revision: Revision, job: WantedJob) -> JSONObject:
+def body(daemonset: DaemonSet, asked: Wanted, job: WantedJob) -> JSONObject:
+    """A percentage becomes a number: of the nodes that are left, as the job would take it, ever fewer would pull."""
+    revision = asked.revision
     spec, settings = fields_of(daemonset.spec.template.get("spec")), _settings(daemonset)
     selector = fields_of(_without_nulls(msgspec.to_builtins(daemonset.spec.selector)))
     others: JSONObject = {"key": HASH_LABEL, "operator": "NotIn", "values": [revision.hash]}
@@ -108,7 +117,7 @@ def body(daemonset: DaemonSet, revision: Revision, job: WantedJob) -> JSONObject
         "spec": {
             "image": job.image,
             "podSelector": {**selector, "matchExpressions": [*items_of(selector.get("matchExpressions")), others]},
-            "parallelism": settings.parallelism,
+            "parallelism": scaled(settings.parallelism, asked.desired, round_up=True),
             "pullPolicy": {"timeoutSeconds": settings.timeout, "backoffLimit": RETRIES},
             "completionPolicy": {"type": "Always", **_ends(daemonset)},
             **({"pullSecrets": secrets} if secrets else {}),

@@ -18,6 +18,7 @@ from tests.beds.audit import Audit
 from tests.beds.control_plane import DEFAULT_CONTROLLERS, ControlPlane, User
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import in_force, install, on_control_plane, simulated
+from tests.beds.manifests import MANIFESTS
 from tests.beds.rights import token_account
 from tests.beds.virtual_time import VirtualLoop
 from tests.system.both import SIMULATOR
@@ -48,7 +49,7 @@ def plain_log() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def plane(control_plane: ControlPlane) -> ControlPlane:
-    """The session's control plane with everything installed, as manifests/overlays/default has it."""
+    """The session's control plane with overlays/default and components/image-pull."""
     asyncio.run(_prepare(control_plane))
     return control_plane
 
@@ -56,6 +57,11 @@ def plane(control_plane: ControlPlane) -> ControlPlane:
 async def _prepare(plane: ControlPlane) -> None:
     """The garbage collector looks for new kinds only twice a minute, and at its start."""
     await install(plane)
+    component = MANIFESTS / "components" / "image-pull"
+    for name in ("imagepulljobs.apps.kruise.io", "clusterrole", "clusterrolebinding"):
+        done = await plane.run_kubectl("apply", "--server-side", "-f", str(component / f"{name}.yaml"))
+        assert done.returncode == 0, done.stderr
+    await plane.run_kubectl("wait", "--for=condition=Established", "crd/imagepulljobs.apps.kruise.io")
     if plane.runs_controllers:
         await plane.process("kube-controller-manager").stop()
         await plane.start_controller_manager(DEFAULT_CONTROLLERS)

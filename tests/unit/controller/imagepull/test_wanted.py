@@ -71,7 +71,6 @@ def test_it_waits_for_as_many_updated_pods_as_are_asked_for() -> None:
     ("name", "text", "wanted"),
     [
         ("parallelism", "3", 3),
-        ("parallelism", "30%", "30%"),
         ("parallelism", "0", 0),
         ("parallelism", "garbage", 1),
         ("parallelism", "-1", 1),
@@ -89,11 +88,19 @@ def test_annotations_that_cannot_be_read_are_told_and_the_default_is_taken(
     daemonset = annotated(**{name: text})
     found = asked(daemonset, "node-0")
     assert found is not None
-    spec: Any = body(daemonset, found.revision, found.jobs[0])["spec"]
+    spec: Any = body(daemonset, found, found.jobs[0])["spec"]
     assert (spec["parallelism"] if name == "parallelism" else spec["pullPolicy"]["timeoutSeconds"]) == wanted
     notes = notes_on(daemonset)
     assert bool(notes) == (str(wanted) != text)
     assert all(note.warning and len(note.message) < 500 for note in notes)
+
+
+def test_a_percentage_is_of_all_nodes_and_not_of_those_that_are_left() -> None:
+    daemonset = annotated(parallelism="60%")
+    found = asked(daemonset, "node-0")
+    assert found is not None
+    spec: Any = body(daemonset, found, found.jobs[0])["spec"]
+    assert (spec["parallelism"], notes_on(daemonset)) == (3, ())
 
 
 def test_the_job_means_the_nodes_of_old_pods_and_takes_what_it_needs_of_the_template() -> None:
@@ -103,7 +110,7 @@ def test_the_job_means_the_nodes_of_old_pods_and_takes_what_it_needs_of_the_temp
     daemonset = replace(daemonset, spec=replace(daemonset.spec, template=template))
     found = asked(ds(rev="v2"), "node-0")
     assert found is not None
-    made: Any = body(daemonset, found.revision, found.jobs[0])["spec"]
+    made: Any = body(daemonset, found, found.jobs[0])["spec"]
     assert made["pullSecrets"] == ["key"]
     assert made["sandboxConfig"] == {"annotations": {"x": "y"}}, "no labels: budgets and services would select them"
     hash_ = {"key": "controller-revision-hash", "operator": "NotIn", "values": ["v2"]}
