@@ -98,15 +98,29 @@ class Following:
                 self.upkeep.works("nodes")
 
     async def follow_pulls(self) -> None:
-        """Often enough to see a puller: each lives for as long as a pull takes."""
+        """Often while something is pulled, and after a change of a spec; else ever less often."""
+        specs, pause, rested = self._generations, POLL, POLL
         while not self._ahead.out_of_sight:
-            try:
-                await self._look_at_pulls()
-            except ApiError as error:
-                self.upkeep.failed("imagepulljobs", error)
-            else:
-                self.upkeep.works("imagepulljobs")
+            if self._pulls_go_on or specs != self._generations:
+                specs, pause, rested = self._generations, POLL, POLL
+            if rested >= pause:
+                try:
+                    await self._look_at_pulls()
+                except ApiError as error:
+                    self.upkeep.failed("imagepulljobs", error)
+                else:
+                    self.upkeep.works("imagepulljobs")
+                pause, rested = min(pause * 2, NODES_EVERY), 0.0
             await asyncio.sleep(POLL)
+            rested += POLL
+
+    @property
+    def _generations(self) -> tuple[int, ...]:
+        return tuple(one.snapshot.daemonset.generation for one in self.objects)
+
+    @property
+    def _pulls_go_on(self) -> bool:
+        return any(not one.over for pulls in self._pulls.values() for one in pulls)
 
     async def _look_at_pulls(self) -> None:
         for one in self.snapshots():

@@ -348,6 +348,8 @@ def test_watching_is_two_watches_and_a_list_of_the_nodes_each_minute() -> None:
     assert counts["watch pods"] == counts[f"watch {WATCHES}"] == 1
     assert counts["list nodes"] == 3
     assert counts["list pods"] == 1
+    ahead = counts.pop("list imagepulljobs.apps.kruise.io")
+    assert ahead <= 7, "ever less often where nothing is pulled"
     assert sum(counts.values()) <= 12, counts
 
 
