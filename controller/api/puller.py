@@ -17,7 +17,7 @@ from controller.api.gates import PodCondition
 from controller.api.image_pull_job import job_of
 from controller.api.meta import Named, ObjectMeta
 from controller.api.pod import PodSpecView, target_node
-from controller.api.text import LONGEST_ITEM, shortened
+from controller.api.text import shortened
 
 PULLER_LABEL: Final = "kruise-ds/image-pull-job"
 """On every puller: the uid of its job."""
@@ -44,6 +44,8 @@ PULLED: Final = frozenset(
     }
 )
 """What the kubelet waits with once the image is there; an image without any program waits so for ever."""
+LONGEST_WHY: Final = 500
+"""Characters of the kubelet's words: what the registry said stands at their end."""
 LOST: Final = "ContainerStatusUnknown"
 """The reason of an end that nobody has seen."""
 
@@ -113,7 +115,7 @@ def project(view: PullerView) -> Puller | None:
         node=intern(target_node(view.spec)),
         dying=meta.deletion_timestamp is not None,
         state=state,
-        why=shortened(why, LONGEST_ITEM),
+        why=shortened(why, LONGEST_WHY),
     )
 
 

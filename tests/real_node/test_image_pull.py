@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from tests.beds.api import IMAGE_PULL_JOBS, NAMESPACES, PODS, Object, Resource
+from tests.beds.installed.plugin import Plugin
 from tests.beds.installed.process import Controller, running
 from tests.beds.manifests import MANIFESTS
 from tests.beds.oci import image, layer
@@ -86,6 +87,25 @@ async def test_what_the_registry_does_not_have_is_told_in_the_kubelets_words(pla
     assert "ErrImagePull" in status["message"]
     assert "not found" in status["message"]
     assert place.ours.registry.pulls["nowhere:v1"] >= 4, "each node has tried twice"
+
+
+async def test_a_registry_that_fails_one_node_keeps_no_other_one_waiting(place: Place) -> None:
+    """Told by the job, and by the plugin beside it, in the kubelet's words; afterwards that node gets it too."""
+    place.ours.registry.put("partly:v1", place.ours.images.agent("partly"))
+    everywhere = ("pull", "registry.test/partly:v1", "--parallelism", "100%", "--timeout", "5m")
+    plane = place.ours.plane
+    plugin = Plugin(plane.kubectl, plane.kubeconfig, place.namespace)
+    with place.nodes["node-2"].without_registry():
+        once = {"backoffLimit": 0}
+        status = await pulled(place, "partly:v1", pullPolicy=once)
+        assert (status["succeeded"], status["failed"], status["failedNodes"]) == (2, 1, ["node-2"]), status
+        assert "connection refused" in status["message"]
+        ran = await plugin.run(*everywhere, seconds=LONG)
+        assert ran.code == 4, str(ran)
+        assert "image there on 2 of 3 nodes, failed on 1" in ran.out
+        (told,) = [line for line in ran.out.splitlines() if line.startswith("  failed on node-2: ErrImagePull: ")]
+        assert "connection refused" in told
+    assert "image there on 3 of 3 nodes" in await plugin.ok(*everywhere, seconds=LONG)
 
 
 async def test_a_slow_registry_is_waited_for_and_no_longer_than_asked(place: Place) -> None:

@@ -88,13 +88,17 @@ def registries(address: str) -> str:
     return f'server = "http://{address}"\n'
 
 
+REGISTRIES = "registries/_default/hosts.toml"
+"""Where containerd looks for the registry, at each pull anew."""
+
+
 def write(folder: Path, *, cgroup: str, pods: str, programs: Path, registry: str) -> None:
     """All of them, into the folder that the node sees as SETTINGS."""
     files = {
         "kubelet.json": json.dumps(kubelet(cgroup=cgroup)),
         "containerd.toml": containerd(programs=programs),
         "network/pods.conflist": json.dumps(network(pods=pods)),
-        "registries/_default/hosts.toml": registries(registry),
+        REGISTRIES: registries(registry),
     }
     for name, content in files.items():
         path = folder / name

@@ -34,6 +34,10 @@ class Surroundings:
     registry: str
 
 
+NOBODY = "127.0.0.1:9"
+"""Nothing listens there."""
+
+
 class RealNode:
     """The `number`th node of a cluster, counted from 1; made switched off."""
 
@@ -118,6 +122,16 @@ class RealNode:
             yield
         finally:
             self._running["wire"].signal(signal.SIGCONT)
+
+    @contextmanager
+    def without_registry(self) -> Iterator[None]:
+        """While the block runs nobody answers where this node asks for images; other nodes get theirs."""
+        hosts = self._folder / "var" / "node" / documents.REGISTRIES
+        hosts.write_text(documents.registries(NOBODY))
+        try:
+            yield
+        finally:
+            hosts.write_text(documents.registries(self._around.registry))
 
     async def load(self, archive: Path) -> None:
         """Import the images of an OCI archive, as if they had been pulled."""

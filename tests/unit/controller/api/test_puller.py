@@ -14,6 +14,11 @@ from controller.kube.kinds import PULLERS
 
 OWNER = {"apiVersion": "apps.kruise.io/v1alpha1", "kind": JOB_KIND, "name": "pull", "uid": "j1", "controller": True}
 NOT_FOUND = 'failed to pull and unpack image "agent:v2":\n not found'
+REFUSED = (
+    'failed to pull and unpack image "registry.test/agent:v1": failed to resolve image: failed to do request: '
+    'Head "http://127.0.0.1:9/v2/agent/manifests/v1?ns=%5BREDACTED%5D": dial tcp 127.0.0.1:9: connect: '
+    "connection refused"
+)
 START_ERROR = {"reason": "StartError", "exitCode": 128, "message": "exec: no such file"}
 
 
@@ -53,6 +58,7 @@ def test_the_image_is_there_once_the_kubelet_has_come_to_the_container(status: d
     ("status", "why"),
     [
         (waiting("ErrImagePull", NOT_FOUND), f"ErrImagePull: {NOT_FOUND}".replace("\n", "")),
+        (waiting("ErrImagePull", REFUSED), f"ErrImagePull: {REFUSED}"),
         (waiting("ImagePullBackOff", "Back-off"), "ImagePullBackOff: Back-off"),
         (waiting("InvalidImageName"), "InvalidImageName"),
         (waiting("ErrImageNeverPull"), "ErrImageNeverPull"),
@@ -92,7 +98,7 @@ def test_else_it_goes_on(status: dict[str, Any], why: str) -> None:
 def test_a_word_of_a_megabyte_is_cut() -> None:
     found = read(waiting("ErrImagePull", "x" * 1_000_000))
     assert found is not None
-    assert len(found.why) <= 200
+    assert len(found.why) <= 500
 
 
 @pytest.mark.parametrize("other", [{"kind": "Job"}, {"apiVersion": "batch/v1"}, {"controller": False}])
