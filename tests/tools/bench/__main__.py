@@ -19,9 +19,12 @@ from tests.tools.bench.decide import decide
 from tests.tools.bench.figures import Values
 from tests.tools.bench.look import look
 from tests.tools.bench.loop import loop
+from tests.tools.bench.pulls import pulls
 from tests.tools.bench.rounds import ON_BED, rounds
 
-PARTS = ("decide", "loop", "look", *ON_BED, "clients")
+ALONE = {"decide": decide, "loop": loop, "pulls": pulls}
+"""What needs no control plane."""
+PARTS = (*ALONE, "look", *ON_BED, "clients")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,10 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"--only: no part {', '.join(sorted(unknown))}; known: {', '.join(PARTS)}", file=sys.stderr)
         return 2
     parts = frozenset(options.only)
-    if "decide" in parts:
-        print(f"\n{decide(_say)}\n", flush=True)
-    if "loop" in parts:
-        print(f"\n{loop(_say)}\n", flush=True)
+    for name, measured in ALONE.items():
+        if name in parts:
+            print(f"\n{measured(_say)}\n", flush=True)
     if "look" in parts:
         try:
             print(f"\n{look(obtain(), _say)}\n", flush=True)
