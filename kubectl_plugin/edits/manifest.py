@@ -66,7 +66,8 @@ def _first_pods(board: Board) -> str:
 
 
 def _fields(live: JSONObject, expected: JSONObject) -> Iterator[str]:
-    """`spec.minReadySeconds 0 -> 10`: all but the template."""
+    """`spec.minReadySeconds 0 -> 10`: all but the template; labels and annotations one by one, the first ones too."""
+    live = {**live, "metadata": {"labels": {}, "annotations": {}, **_object(live.get("metadata"))}}
     hidden = masked(live), masked(expected)
     for operation in _draft(live, expected).operations:
         path = [part.replace("~1", "/").replace("~0", "~") for part in str(operation["path"]).split("/")[1:]]

@@ -1,4 +1,4 @@
-"""The table of exit codes in the README, tried: every verb in every situation that it can be in."""
+"""The tables of exit codes in README and manual, tried: every verb in every situation that it can be in."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from tests.plugin.scene import NAME, NAMESPACE, PACE, Scene, rolling
 from tests.plugin.verbs.few_nodes import KIND, Between, few_nodes
 from tests.plugin.verbs.test_plan import manifest
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+README, MANUAL = ROOT / "README.md", ROOT / "docs" / "exit-codes.md"
 ROW = re.compile(r"^\| ([0-9, ]+) \| \S", re.MULTILINE)
 IMAGE = "agent=registry.example.com/agent:2.0.0"
 OURS = "*.apps.kruise.io"
@@ -139,39 +140,21 @@ SITUATIONS: Mapping[str, Callable[[], AbstractContextManager[Scene]]] = {
     "gone": gone,
     "overtaken": overtaken,
 }
-TABLE = """
-                    held paused stuck stalled broken forbidden gone overtaken
-status              0    0      0     0       1      1         1    0
-status -w           0    5      3     4       1      1         1    0
-status --exit-code  0    5      3     4       1      1         1    0
-nodes               0    0      0     0       1      1         1    0
-plan                0    0      0     0       1      1         1    0
-plan --exit-code    7    0      7     7       1      1         1    7
-history             0    0      0     0       1      1         1    0
-diff                0    0      0     0       1      1         1    0
-pause               0    0      0     0       1      1         1    6
-resume              0    0      0     0       1      1         1    0
-set-partition       0    0      0     0       1      1         1    6
-promote             0    6      6     6       1      1         1    6
-promote --wait      0    5      6     6       1      1         1    6
-rollback            6    6      6     6       1      1         1    6
-rollback -y         0    6      0     0       1      1         1    6
-restart             6    6      6     6       1      1         1    6
-restart -y --wait   0    5      3     3       1      1         1    6
-set-image           0    0      0     0       1      1         1    6
-set-image --wait    0    5      3     3       1      1         1    6
-apply               6    6      6     6       1      1         6    6
-apply -y --wait     0    5      3     3       1      1         0    6
-pull                4    4      4     4       1      1         4    4
-pull --no-wait      0    0      0     0       1      1         0    0
-"""
-"""Without the feature gate nobody carries out what `pull` makes; `verbs.test_pull` has its other endings."""
-HEAD, *ROWS = TABLE.strip("\n").splitlines()
-EXPECTED = {row[:20].strip(): dict(zip(HEAD.split(), map(int, row[20:].split()), strict=True)) for row in ROWS}
+TABLES = re.compile(r"^\| (.+) \|$", re.MULTILINE)
 
 
-@pytest.mark.parametrize("situation", SITUATIONS)
-@pytest.mark.parametrize("verb", VERBS)
+def expected() -> dict[str, dict[str, int]]:
+    """The table of the manual, by verb and situation."""
+    table, _, legend = MANUAL.read_text().partition("| situation |")
+    head, *rows = (row.split(" | ") for row in TABLES.findall(table))
+    assert head[1:] == [row.split(" | ")[0] for row in TABLES.findall(legend)], "each is told what it is"
+    return {row[0].strip("`"): dict(zip(head[1:], map(int, row[1:]), strict=True)) for row in rows}
+
+
+EXPECTED = expected()
+
+
+@pytest.mark.parametrize(("verb", "situation"), [(verb, one) for verb, row in EXPECTED.items() for one in row])
 def test_a_verb_in_a_situation_ends_with(verb: str, situation: str, tmp_path: Path) -> None:
     path = tmp_path / "manifest.yaml"
     path.write_text(yaml.safe_dump(manifest("2.0.0")))
@@ -191,5 +174,7 @@ def test_the_table_is_of_all_verbs_and_its_codes_are_those_of_the_readme() -> No
     told = {int(code) for row in ROW.findall(README.read_text()) for code in row.split(", ")}
     assert told == {*map(int, ExitCode), 143}, "SIGTERM is the shell's"
     assert {code for row in EXPECTED.values() for code in row.values()} | {2} == set(range(8))
+    assert EXPECTED.keys() == VERBS.keys()
+    assert {situation for row in EXPECTED.values() for situation in row} == SITUATIONS.keys()
     without = {"list", "doctor", "completion", "version", "undo"}  # of no single object, or another's name
     assert {words[0] for words in VERBS.values()} | without == {entry.name for entry in ENTRIES}

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from aiohttp import ClientSession, ClientTimeout, web
+from aiohttp import ClientResponse, ClientSession, ClientTimeout, web
 
 from controller.kube.connection import tls_context
 from tests.beds.control_plane import ControlPlane
 from tests.beds.control_plane.commands import LOOPBACK
 
-PASSED_ON = ("Content-Type", "Accept")
+PASSED_ON = ("Content-Type", "Accept", "Impersonate-User", "Impersonate-Group")
 
 
 @dataclass
@@ -25,11 +25,13 @@ class Fault:
     status: int = 0
     """0: there is never an answer."""
     body: str = ""
+    done: bool = False
+    """The server has done it all the same."""
     skip: int = 0
     times: int | None = None
     met: int = 0
     over: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set once it has happened `times` times."""
+    """Set once it has happened `times` times, or was done."""
 
     def hits(self, asked: str) -> bool:
         if not fnmatchcase(asked, self.like):
@@ -56,27 +58,37 @@ class Wire:
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         asked = f"{request.method} {request.path_qs}"
-        for fault in self.faults:
-            if fault.hits(asked):
-                if not fault.status:
-                    await asyncio.Event().wait()
-                return web.Response(status=fault.status, text=fault.body)
-        headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
-        headers["Authorization"] = self._token  # over plain http a client sends none
-        async with self._session.request(
-            request.method,
-            f"{self._behind}{request.path_qs}",
-            headers=headers,
-            data=await request.read(),
-            ssl=self._tls,
-            timeout=ClientTimeout(total=None),
-        ) as answer:
+        fault = next((one for one in self.faults if one.hits(asked)), None)
+        if fault is None:
+            return await self._pass_on(request)
+        if fault.done:
+            async with self._answer(request, await request.read()) as answer:
+                answer.raise_for_status()
+            fault.over.set()
+        if not fault.status:
+            await asyncio.Event().wait()
+        return web.Response(status=fault.status, text=fault.body)
+
+    async def _pass_on(self, request: web.Request) -> web.StreamResponse:
+        async with self._answer(request, await request.read()) as answer:
             passed = {name: answer.headers[name] for name in ("Content-Type", "Date") if name in answer.headers}
             response = web.StreamResponse(status=answer.status, headers=passed)
             await response.prepare(request)
             async for chunk in answer.content.iter_any():
                 await response.write(chunk)
             return response
+
+    def _answer(self, request: web.Request, body: bytes) -> AbstractAsyncContextManager[ClientResponse]:
+        headers = {name: value for name, value in request.headers.items() if name in PASSED_ON}
+        headers["Authorization"] = self._token  # over plain http a client sends none
+        return self._session.request(
+            request.method,
+            f"{self._behind}{request.path_qs}",
+            headers=headers,
+            data=body,
+            ssl=self._tls,
+            timeout=ClientTimeout(total=None),
+        )
 
 
 @asynccontextmanager

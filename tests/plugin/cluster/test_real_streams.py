@@ -1,0 +1,97 @@
+"""Who reads, who is asked and who gives up, at a terminal and in pipes: the program on the real API server."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from tests.beds.api import DAEMONSETS, MERGE_PATCH
+from tests.plugin.cluster.test_real_acting import place
+from tests.plugin.cluster.test_real_wire import Bed, bed
+from tests.plugin.cluster.wire import Fault
+from tests.plugin.window import Window, window
+
+pytestmark = pytest.mark.real
+__all__ = ["bed", "place"]
+
+ASKED = "Continue? [y/N] "
+RESTARTED = "kubectl.kubernetes.io/restartedAt"
+
+
+def at_terminal(bed: Bed, script: str, *, columns: int = 80) -> AbstractAsyncContextManager[Window]:
+    """`plugin` in the script is the program, and it is at the server behind the wire."""
+    options = f"-n {bed.place.namespace} --server={bed.wire.url}"
+    plugin = f'plugin() {{ {sys.executable} -m kubectl_plugin "$@" {options}; }}\n'
+    return window(plugin + script, {"KUBECONFIG": os.environ["KUBECONFIG"]}, columns=columns)
+
+
+async def is_restarted(bed: Bed) -> bool:
+    template = (await bed.agent())["spec"]["template"]
+    return RESTARTED in (template["metadata"].get("annotations") or {})
+
+
+async def progressing(bed: Bed) -> None:
+    """As a controller would say it; nobody acts on `agent`."""
+    generation = (await bed.agent())["metadata"]["generation"]
+    told = {"observedGeneration": generation, "rollout": {"phase": "Progressing"}}
+    await bed.place.api.patch(DAEMONSETS, "agent", {"status": told}, sub="status", content_type=MERGE_PATCH)
+
+
+async def edited(bed: Bed) -> None:
+    """It is Pending now."""
+    await bed.place.api.patch(DAEMONSETS, "agent", {"spec": {"minReadySeconds": 7}}, content_type=MERGE_PATCH)
+
+
+@pytest.mark.parametrize(("typed", "code"), [("n", 6), ("y", 0)])
+async def test_who_pipes_the_result_is_asked_all_the_same(bed: Bed, typed: str, code: int) -> None:
+    async with at_terminal(bed, "plugin restart agent | tee /dev/null; exit ${PIPESTATUS[0]}") as terminal:
+        await terminal.until(ASKED)
+        assert not await is_restarted(bed)
+        terminal.type(f"{typed}\n")
+        assert (await terminal.ended(), await is_restarted(bed)) == (code, code == 0), terminal.seen
+
+
+async def test_a_question_that_nobody_would_see_is_a_refusal(bed: Bed, tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    async with at_terminal(bed, f"plugin restart agent 2>{said}") as terminal:
+        assert (await terminal.ended(), await is_restarted(bed)) == (6, False), terminal.seen
+    assert "there is no terminal to ask\n  hint: add --yes if" in said.read_text()
+
+
+async def test_a_reader_that_has_seen_enough_is_no_success(bed: Bed) -> None:
+    """A line is read, then the next one finds nobody."""
+    await progressing(bed)
+    script = "plugin status agent -w | (read line; echo read: $line); exit ${PIPESTATUS[0]}"
+    async with at_terminal(bed, script) as terminal:
+        await terminal.until("read: ")
+        await edited(bed)
+        assert await terminal.ended() == 141, terminal.seen
+
+
+async def test_a_live_view_keeps_its_place_in_a_narrow_window(bed: Bed) -> None:
+    """A line that wraps takes two rows, and the next drawing would leave one of them behind."""
+    await progressing(bed)
+    async with at_terminal(bed, "plugin status agent -w", columns=30) as terminal:
+        await terminal.until("watching", times=2)
+        await bed.place.api.delete(DAEMONSETS, "agent")
+        assert await terminal.ended() == 1, terminal.seen
+    drawn = [line for line in terminal.seen.splitlines() if "was deleted" not in line]
+    assert [line for line in drawn if cell_len(line) > 30] == []
+    assert [line for line in drawn if "agent" in line], terminal.seen
+
+
+async def test_ctrl_c_while_it_is_written_says_that_it_may_have_been_done(bed: Bed) -> None:
+    written = Fault("PATCH */daemonsets/agent*", done=True)
+    bed.wire.faults.append(written)
+    async with at_terminal(bed, "plugin pause agent") as terminal:
+        await written.over.wait()
+        terminal.type("\x03")
+        assert await terminal.ended() == 130, terminal.seen
+        words = "warning: interrupted while agent was written: it may have been done"
+        assert words in terminal.seen.replace("\n", " ")
+    assert (await bed.agent())["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is True
