@@ -18,7 +18,8 @@ class Counts(Value):
 
 
 def count(board: Board) -> Counts:
-    """One pod stands for a node: a live one before a dying one; while surging the old one.
+    """One pod stands for a node: a live one before a dying one; while surging the old one, or its successor once that
+    serves and the old one is only held before its deletion.
 
     A dying pod still counts as scheduled.
     """
@@ -32,8 +33,9 @@ def count(board: Board) -> Counts:
             continue
         current += 1
         if slot.old is not None:
-            ready += slot.old.ready
-            available += slot.old_available
+            stands = slot.current if slot.old.held and slot.current_available else None
+            ready += (stands or slot.old).ready
+            available += stands is not None or slot.old_available
         elif slot.current is not None:
             updated += 1
             ready += slot.current.ready

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from controller.api.daemonset import LifecycleHook
 from controller.api.meta import rfc3339
-from controller.api.pod import Pod
 from controller.api.text import listed
 from controller.api.wellknown import HOOK_UNMATCHED
 from controller.planner.board import Board
 from controller.planner.readiness import Verdict
-from controller.planner.stops import handlers, hooked
+from controller.planner.stops import handlers, held_pods, hooked
 
 
-def holding(pods: Sequence[Pod], hook: LifecycleHook | None) -> str:
-    """`pods` are those that it holds. Says since when, and nothing that changes only because time goes by."""
+def holding(board: Board) -> str:
+    """Whom it holds, by what and since when; nothing that changes only because time goes by. Empty: nobody."""
+    pods, hook = held_pods(board), board.world.daemonset.pre_delete
+    if not pods:
+        return ""
     names = some(pod.name for pod in pods)
     held_by = listed(dict.fromkeys(one for pod in pods for one in handlers(pod, hook)), separator=" and ")
     since = min((pod.held_since for pod in pods if pod.held_since is not None), default=None)
@@ -29,8 +30,8 @@ def unmatched_hook(board: Board) -> tuple[Verdict, ...]:
     hook = board.world.daemonset.pre_delete
     if hook is None:
         return ()
-    staying = [pod for slot in board.slots for pod in slot.pods if not (pod.dying or pod.ended or pod.held)]
-    if not staying or any(hooked(pod, hook) for pod in staying):
+    live = [pod for slot in board.slots for pod in slot.live]
+    if all(pod.held for pod in live) or any(hooked(pod, hook) for pod in live):
         return ()
     labels = [f"label {key}={value}" for key, value in (hook.labels_handler or {}).items()]
     wanted = listed(

@@ -48,6 +48,15 @@ def waits_for_hook(board: Board, pod: Pod) -> bool:
     return hook is not None and hooked(pod, hook) and is_prepared(pod, hook)
 
 
+def held_pods(board: Board) -> list[Pod]:
+    """All that wait for the preDelete hook, whatever they are to go for, in update order."""
+    if board.world.daemonset.pre_delete is None:
+        return []
+    return [
+        pod for slot in reversed(board.slots) for pod in slot.pods if not pod.dying and waits_for_hook(board, pod)
+    ]
+
+
 def to_write(world: World, *places: str) -> Obstacle | None:
     """What keeps any write at one of these places."""
     if not is_held(world, *places):

@@ -232,3 +232,41 @@ async def test_whatever_moment_the_controller_ends_the_next_one_brings_it_to_an_
         await prepared(bed, *([] if rolled_back else ["node-1"]))
     await bed.settled()
     assert uids(await bed.pods()) == before
+
+
+async def test_while_a_whole_surge_is_held_the_new_pods_serve_and_the_status_says_who_holds_it(bed: Bed) -> None:
+    await bed.add_nodes(2)
+    await bed.deploy(
+        hooked(hook={**HOOK, "markPodNotReady": True}, rolling={"maxSurge": "100%", "maxUnavailable": 0})
+    )
+    await bed.set_image(V2)
+    held = await prepared(bed, "node-0", "node-1")
+    await bed.status(ready=2, available=2, updated=0)
+    names = ", ".join(held[node]["metadata"]["name"] for node in ("node-1", "node-0"))
+    for kind in ("Progressing", "Ready"):
+        found = await bed.condition(kind, "HeldByLifecycleHook" if kind == "Progressing" else "Progressing")
+        assert f"the preDelete hook holds {names} by label {BLOCK}=true since" in found["message"]
+    await bed.set_image(V3)
+    await bed.seen()
+    await bed.idle()
+    found = await bed.condition("Progressing", "HeldByLifecycleHook")
+    assert names in found["message"], "not the pods that would go next"
+
+
+async def test_a_pod_that_has_failed_or_is_misplaced_is_told_of_while_it_is_held(bed: Bed) -> None:
+    await bed.add_nodes(3, labels={"pool": "a"})
+    await bed.deploy(hooked(affinity=requires(labelled("pool", "a"))))
+    await bed.label_node("node-2", pool=None)
+    misplaced = (await prepared(bed, "node-2"))["node-2"]["metadata"]["name"]
+    await bed.status(desired=2, misscheduled=1)
+    await bed.idle()
+    found = await bed.condition("Ready", "Healthy")
+    assert f"the preDelete hook holds {misplaced} by" in found["message"]
+    failed = (await bed.pods())["node-1"]["metadata"]["name"]
+    await bed.api.patch(PODS, failed, {"status": {"phase": "Failed"}}, sub="status")
+    await prepared(bed, "node-1", "node-2")
+    await bed.status(available=1)
+    await bed.idle()
+    for kind, reason in (("Ready", "Degraded"), ("Progressing", "RolloutComplete")):
+        found = await bed.condition(kind, reason)
+        assert f"the preDelete hook holds {misplaced}, {failed} by" in found["message"]

@@ -80,7 +80,6 @@ async def test_a_pod_that_is_held_by_now_is_not_deleted_by_who_has_not_heard_of_
 async def test_a_pod_that_cannot_be_prepared_or_deleted_serves_on_and_others_take_its_turn(
     bed: Bed, verb: str
 ) -> None:
-    bed.patience = 600.0
     await bed.add_nodes(3)
     await bed.deploy(hooked(hook=MARK))
     async with one_at_a_time(bed), monitoring(bed, most_unavailable=1):
@@ -96,6 +95,7 @@ async def test_a_pod_that_cannot_be_prepared_or_deleted_serves_on_and_others_tak
             assert len(bed.journal.work) < 20, bed.journal
             assert not bed.journal.of("pods/status"), "it leaves its traffic once"
             assert is_ready((await bed.pods())["node-2"])
+        bed.patience = 600.0
         async with user_controller(bed, most=1.0):
             await bed.settled()
 
@@ -141,7 +141,6 @@ async def meddling(bed: Bed, how: str) -> AsyncIterator[None]:
 
 @pytest.mark.parametrize("how", [STRIPPED, TRUE, CLOSED, HELD])
 async def test_who_takes_back_what_was_written_is_told_of_and_not_fought(bed: Bed, how: str) -> None:
-    bed.patience = 1200.0
     await bed.add_nodes(2)
     await bed.deploy(hooked(hook=MARK))
     async with meddling(bed, how):
@@ -153,6 +152,7 @@ async def test_who_takes_back_what_was_written_is_told_of_and_not_fought(bed: Be
         bed.journal.clear()
         await asyncio.sleep(300)
         assert len(bed.journal.of("pods")) + len(bed.journal.of("pods/status")) < 40, bed.journal
+    bed.patience = 1200.0
     async with user_controller(bed, most=1.0):
         await bed.settled()
     await bed.condition("Degraded", "AsExpected")

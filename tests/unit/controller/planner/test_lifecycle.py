@@ -167,3 +167,10 @@ def test_a_condition_warns_while_no_pod_has_what_the_hook_looks_for(one: Pod, wa
         "no pod has label drain=wait or label backup=todo or finalizer demo.io/hold: the preDelete hook holds none "
     )
     assert told == ([f"{words}of them back"] if warns else [])
+
+
+def test_a_pod_that_is_held_has_what_the_hook_looks_for() -> None:
+    pods = [prepared(pod("node-0", labels={"drain": "wait"})), pod("node-1")]
+    decided = plan(world(ds("v2", hook=HOOK), nodes=2, pods=pods))
+    assert decided.status is not None
+    assert "HookUnmatched" not in {found.type for found in decided.status.conditions}
