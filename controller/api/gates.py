@@ -43,6 +43,8 @@ class Gate(Value):
     """Whether it is closed because the pod is prepared for its deletion."""
     kept: bool = False
     """Whether somebody else keeps it closed."""
+    foreign: bool = False
+    """Whether they do so with a message that is no list: nobody can be in it beside them."""
 
     @property
     def due(self) -> bool:
@@ -69,6 +71,7 @@ def _gate(type_: str, conditions: Sequence[PodCondition]) -> Gate:
                 draining=not open_ and one.reason == START_IN_PLACE_UPDATE,
                 marked=any(map(is_ours, entries or ())),
                 kept=entries is None or not all(map(is_ours, entries)),
+                foreign=entries is None,
             )
     return Gate(type=type_, open=False, present=False, index=len(conditions))
 
@@ -95,10 +98,11 @@ def closed(conditions: Sequence[PodCondition], type_: str, reason: str, stamp: s
 
 
 def marked(conditions: Sequence[PodCondition], stamp: str) -> tuple[JSONObject, ...]:
-    """The same of KruisePodReady with our entry beside those of others."""
+    """The same of KruisePodReady with our entry beside those of others. What others keep False in words of their own
+    stays theirs."""
     own = _found(conditions, KRUISE_POD_READY)
     entries = _entries(own)
-    done = own is not None and own.status == "False" and any(map(is_ours, entries))
+    done = own is not None and own.status == "False" and (any(map(is_ours, entries)) or writers(own.message) is None)
     condition = _listing(own, with_ours(entries), stamp)
     return (*(() if done else _set(conditions, condition)), *_unready(conditions, KRUISE_POD_READY, stamp))
 

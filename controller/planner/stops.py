@@ -13,6 +13,7 @@ from controller.planner.in_place.change import Change, NotPossible
 from controller.planner.obstacles import Obstacle
 from controller.planner.retries import ROOM, is_held, is_unanswered
 from controller.planner.slot import Slot
+from controller.planner.surplus import only_held
 from controller.planner.world import World
 
 
@@ -38,7 +39,7 @@ def handlers(pod: Pod, hook: LifecycleHook | None) -> tuple[str, ...]:
 
 def is_prepared(pod: Pod, hook: LifecycleHook) -> bool:
     """Whether everything is done before the hook lets it go: all that is left is to wait."""
-    gated = any(gate.type == KRUISE_POD_READY for gate in pod.gates)
+    gated = any(gate.type == KRUISE_POD_READY and not gate.foreign for gate in pod.gates)
     return pod.held and pod.marked is (hook.mark_pod_not_ready and gated)
 
 
@@ -98,7 +99,7 @@ def to_update(board: Board, slot: Slot) -> Obstacle | None:
 def _without_image(board: Board, slot: Slot) -> Obstacle | None:
     """An old pod that serves nobody loses nothing while the image is pulled."""
     why = board.world.unpulled.get(slot.node)
-    if why is None or (not why and not slot.old_available):
+    if why is None or (not why and not (slot.old_available or only_held(slot))):
         return None
     return Obstacle.UNPULLED if why else Obstacle.PULLING
 

@@ -8,10 +8,11 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 
 import pytest
 
-from tests.beds.api import PODS, STRATEGIC_MERGE_PATCH, Object, Refusal
+from tests.beds.api import DAEMONSETS, PODS, STRATEGIC_MERGE_PATCH, Object, Refusal
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.controller.waves import layout, roll
-from tests.beds.objects import V2
+from tests.beds.nodes import Behaviour
+from tests.beds.objects import V1, V2, V3
 from tests.beds.pods import condition, is_ready, node_of
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import LateWatch, Rule
@@ -24,6 +25,7 @@ from tests.system.pre_delete import (
     STATE,
     hooked,
     is_prepared,
+    list_in_message,
     one_at_a_time,
     prepared,
     release,
@@ -179,3 +181,35 @@ async def test_a_label_that_the_selector_asks_for_lets_a_pod_go_and_not_run_away
     async with user_controller(bed, most=1.0), monitoring(bed, most_unavailable=1):
         await bed.settled()
     assert len(await bed.api.list(PODS)) == 2
+
+
+async def test_a_pod_that_somebody_keeps_not_ready_in_words_of_their_own_stays_so(bed: Bed) -> None:
+    await bed.add_nodes(1)
+    await bed.deploy(hooked(hook=MARK))
+    await list_in_message(bed, "kept for maintenance")
+    await bed.status(ready=0)
+    await bed.set_image(V2)
+    await prepared(bed, "node-0")
+    await bed.set_image(V1)
+    await prepared(bed)
+    await bed.idle()
+    (pod,) = (await bed.pods()).values()
+    closed = condition(pod, "KruisePodReady")
+    assert (closed["status"], closed["message"]) == ("False", "kept for maintenance")
+
+
+async def test_a_pod_that_was_let_go_waits_for_the_image_of_its_successor(pulls: Bed) -> None:
+    await pulls.add_nodes(2)
+    await pulls.deploy(hooked(hook=MARK))
+    waits = {"kruise-ds/image-predownload-wait": "true", "apps.kruise.io/image-predownload-parallelism": "2"}
+    await pulls.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": waits}})
+    await pulls.set_image(V2)
+    pod = (await prepared(pulls, "node-1"))["node-1"]
+    pulls.nodes.behave("*", Behaviour(pull=300.0))
+    await pulls.set_image(V3)
+    await pulls.idle(5)
+    await release(pulls, pod)
+    await pulls.idle(5)
+    assert uids(await pulls.pods())["node-1"] == pod["metadata"]["uid"]
+    async with user_controller(pulls, most=1.0), monitoring(pulls, most_unavailable=1):
+        await pulls.settled()
