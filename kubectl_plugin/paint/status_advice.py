@@ -45,8 +45,12 @@ def troubles(sight: Sight) -> list[Text]:
 
 def _prepared(sight: Sight) -> Iterator[Text]:
     """Pods that the preDelete hook holds, whatever they go for."""
-    held = [row for row in sight.survey.in_update_order if row.preparing]
-    words = [f"{row.node}: {row.preparing}" for row in held[:MOST_PROBLEMS]]
+    held = [one for row in sight.survey.in_update_order for one in row.preparing]
+    shown, words = held[:MOST_PROBLEMS], list[str]()
+    for handlers in dict.fromkeys(one.held_by for one in shown):
+        alike = [one for one in shown if one.held_by == handlers]
+        words += [f"{one.node}  {one.pod} {one.age(sight.survey.snapshot.now)}" for one in alike]
+        words.append(f"{'each' if len(alike) > 1 else 'it'} goes when {alike[0].handlers} is taken away")
     if len(held) > MOST_PROBLEMS:
         words.append(f"and {len(held) - MOST_PROBLEMS} more: {sight.command('nodes')} --only preparing")
     yield from labelled("Preparing", words)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+import msgspec
+
 from controller.api.base import JSON, JSONObject
 from controller.api.meta import rfc3339
 from kubectl_plugin.report.node_row import NodeRow
@@ -34,6 +36,7 @@ def _node(row: NodeRow) -> JSONObject:
         "pod": None,
         "how": row.how,
         "why": row.why,
+        "preparing": [msgspec.to_builtins(one) for one in row.preparing],
     }
     if row.pod is not None:
         detail, pod = row.pod, row.pod.pod

@@ -13,11 +13,12 @@ from controller.planner.in_place.change import Change
 from controller.planner.obstacles import Obstacle
 from controller.planner.slot import Slot
 from controller.planner.states import NodeState
-from controller.planner.stops import change_of, handlers, waits_for_hook
+from controller.planner.stops import change_of, waits_for_hook
 from kubectl_plugin.durations import short
 from kubectl_plugin.report.exclusion import Exclusions
 from kubectl_plugin.report.grouping import WITHOUT, group_of
 from kubectl_plugin.report.in_place import IN_PLACE, RECREATE, SURGE
+from kubectl_plugin.report.preparing import Preparing, preparing
 from kubectl_plugin.report.pulls import NodePull, Stage
 from kubectl_plugin.report.snapshot import PodDetail, Snapshot
 from kubectl_plugin.report.trouble import Trouble, trouble_of
@@ -41,8 +42,8 @@ class NodeRow(Value):
     """Also of an old pod."""
     image: NodePull | None = None
     """Of the node that is to be updated: how far the image is that goes ahead; None where none does."""
-    preparing: str = ""
-    """Which pod the preDelete hook holds, since when, and what would let it go; empty where it holds none."""
+    preparing: tuple[Preparing, ...] = ()
+    """Those that the preDelete hook holds."""
 
 
 class RowReader:
@@ -76,14 +77,13 @@ class RowReader:
             preparing=self._preparing(slot),
         )
 
-    def _preparing(self, slot: Slot) -> str:
+    def _preparing(self, slot: Slot) -> tuple[Preparing, ...]:
         held = [pod for pod in slot.pods if not pod.dying and waits_for_hook(self._board, pod)]
-        if not held:
-            return ""
-        pod = held[0]
-        since = f" for {short(self._now - pod.held_since)}" if pod.held_since is not None else ""
-        handlers_left = " and ".join(handlers(pod, self._board.world.daemonset.pre_delete))
-        return f"{pod.name} is prepared for its deletion{since}; it goes when {handlers_left} is taken away"
+        return tuple([preparing(pod, self._board.world.daemonset.pre_delete) for pod in held])
+
+    def _held(self, slot: Slot, detail: PodDetail | None) -> str:
+        named = detail.pod.name if detail is not None else ""
+        return "; ".join(one.words(self._now, beside=named) for one in self._preparing(slot))
 
     def _how(self, state: NodeState, slot: Slot, detail: PodDetail | None) -> str:
         if state not in (NodeState.NEXT, NodeState.UPDATING, NodeState.FAILING):
@@ -100,7 +100,7 @@ class RowReader:
         slot = one.slot
         match one.state:
             case NodeState.EXCLUDED:
-                return "; ".join(filter(None, (self._excluded(slot), self._preparing(slot))))
+                return "; ".join(filter(None, (self._excluded(slot), self._held(slot, detail))))
             case NodeState.UPDATED:
                 return ""
             case NodeState.UNPLANNED:
@@ -113,13 +113,13 @@ class RowReader:
                 return self._not_available(slot.current, detail)
             case NodeState.UPDATING if slot.current is not None and one.obstacle is None:
                 return "its old pod goes now"
-        return self._waits(one, f"; {trouble.brief}" if trouble else "")
+        return self._waits(one, detail, f"; {trouble.brief}" if trouble else "")
 
-    def _waits(self, one: Explanation, ails: str) -> str:
+    def _waits(self, one: Explanation, detail: PodDetail | None, ails: str) -> str:
         """`ails`: what ails its old pod."""
         slot, obstacle = one.slot, one.obstacle
         if obstacle is Obstacle.HOOK:
-            return self._preparing(slot)
+            return self._held(slot, detail)
         if slot.current is None and slot.old is None and obstacle is None:
             return "no pod yet"
         if slot.old is not None and obstacle is None and not slot.old_available:

@@ -14,7 +14,8 @@ from dataclasses import replace
 
 import msgspec
 
-from tests.beds.api import DAEMONSETS, Object
+from tests.beds.api import DAEMONSETS, PODS, Object
+from tests.beds.api import NODES as NODE_KIND
 from tests.beds.nodes.behaviour import Behaviour
 from tests.beds.nodes.fleet import ZONE_LABEL
 from tests.beds.simulator.cluster import Attempt
@@ -251,6 +252,26 @@ def in_place(scene: Scene) -> None:
     scene.nodes.behave("c-04", replace(PACE, missing_images=("*:1.9.0",), registry="manifest unknown"))
     scene.nodes.behave("c-03", replace(PACE, start=40.0))
     scene.go_to(NOW)
+
+
+@story
+def preparing(scene: Scene) -> None:
+    """A preDelete hook holds the pods of c-08 and c-07, which are to be updated; b-01 may not run one any more."""
+    settled.play(scene)
+    scene.do(_hooked(scene))
+    start_canary(scene, at=NOW - 25 * MINUTE, partition=16)
+    scene.go_to(NOW - 3 * MINUTE)
+    tainted = {"spec": {"taints": [{"key": "gpu", "effect": "NoExecute"}]}}
+    scene.do(scene.api.patch(NODE_KIND, "b-01", tainted, content_type="application/merge-patch+json"))
+    scene.go_to(NOW)
+
+
+async def _hooked(scene: Scene) -> None:
+    """A webhook has given every pod the label that the hook looks for."""
+    labels: Object = {"example.io/block-deleting": "true"}
+    for name in NODES:
+        await scene.api.patch(PODS, (await scene.pod_on(name))["metadata"]["name"], {"metadata": {"labels": labels}})
+    await scene.edit({"spec": {"lifecycle": {"preDelete": {"labelsHandler": labels}}}})
 
 
 @story

@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from controller.api.base import JSON, JSONObject, Value
+from kubectl_plugin.report.preparing import Preparing
 
 
 class RevisionNumbers(Value, rename="camel"):
@@ -132,6 +133,8 @@ class RolloutStatus(Value, rename="camel"):
     """Empty without the right to list nodes."""
     problems: tuple[Problem, ...]
     """Writes that fail first, then nodes with a pod of the new revision, in update order."""
+    preparing: tuple[Preparing, ...]
+    """Pods that the preDelete hook holds, in update order; empty without the right to read pods."""
     steps: StepsNow | None
     started_at: str | None
     last_progress_at: str | None

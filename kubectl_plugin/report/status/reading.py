@@ -44,12 +44,14 @@ def rollout_status(told: Telling, survey: Survey) -> RolloutStatus:
         told, survey.recorded, board.budget, board.revision.hash, reason=reason_of(survey), use=_budget(survey)
     )
     groups = _groups(survey.rows) if survey.snapshot.nodes is not None else ()
+    preparing = tuple([one for row in survey.in_update_order for one in row.preparing])
     return replace(
         document,
         images=_images(survey),
         images_ahead=_images_ahead(survey),
         groups=groups,
         problems=_problems(survey),
+        preparing=preparing,
     )
 
 
@@ -84,6 +86,7 @@ def _document(
         budget=use,
         groups=(),
         problems=(),
+        preparing=(),
         steps=_steps(snapshot, limits.desired),
         started_at=rollout.start_time,
         last_progress_at=rollout.last_progress_time,

@@ -11,7 +11,7 @@ import pytest
 
 from tests.beds.api import DAEMONSETS
 from tests.beds.api import NODES as NODE_KIND
-from tests.plugin.scene import PACE, Scene, canary, in_place
+from tests.plugin.scene import PACE, Scene, canary, in_place, preparing
 
 HOME = ("-n", "observability")
 
@@ -168,3 +168,16 @@ def test_without_the_right_to_list_nodes_no_group_is_said_to_be_empty() -> None:
         scene.door.forbid("list", "nodes")
         ran = scene.run("nodes", "node-agent", *HOME, "--zone", "zone-c")
     assert (ran.code, "without the right to list nodes" in ran.err) == (1, True)
+
+
+def test_the_nodes_with_a_pod_that_a_hook_holds() -> None:
+    words = ("nodes", "node-agent", *HOME, "--only", "preparing")
+    with preparing() as scene:
+        for columns in (80, 200):
+            scene.check(f"nodes/preparing-{columns}", *words, columns=columns)
+        (item, *others) = json.loads(scene.run(*words, "-o", "json").out)["items"]
+        whole = json.loads(scene.run("nodes", "node-agent", *HOME, "--only", "next,old", "-o", "json").out)["items"]
+    assert [item["node"], *(one["node"] for one in others)] == ["c-08", "c-07", "b-01"]
+    assert [one["pod"] for one in item["preparing"]] == [item["pod"]["name"]]
+    assert item["preparing"][0]["heldBy"] == ["label example.io/block-deleting=true"]
+    assert [one["node"] for one in whole if one["preparing"]] == ["c-08", "c-07"]

@@ -27,6 +27,7 @@ STATES: tuple[Opened, ...] = (
     scenes.first_deployment,
     scenes.surge,
     scenes.in_place,
+    scenes.preparing,
     scenes.abandoned,
 )
 CODES: dict[Opened, int] = {
@@ -40,6 +41,7 @@ CODES: dict[Opened, int] = {
     scenes.first_deployment: 3,
     scenes.surge: 3,
     scenes.in_place: 3,
+    scenes.preparing: 3,
     scenes.abandoned: 3,
 }
 STATUS = ("status", NAME, "-n", NAMESPACE)
@@ -95,10 +97,23 @@ def test_the_counts_of_the_document_add_up(opened: Opened) -> None:
         stored = scene.do(scene.api.get(DAEMONSETS, NAME))["status"]["rollout"]
     nodes = document["nodes"]
     parts = [nodes[state] for state in ("updated", "updating", "failing", "next", "old", "missing")]
-    assert sum(parts) == nodes["desired"] == sum(group["nodes"] for group in document["groups"]) == 24
+    assert sum(parts) == nodes["desired"] == sum(group["nodes"] for group in document["groups"])
+    assert nodes["desired"] == (23 if opened is scenes.preparing else 24)
     assert sum(group["updated"] for group in document["groups"]) == nodes["updated"]
     if opened is not scenes.abandoned:
         assert document["phase"] == stored["phase"]
+
+
+def test_the_document_names_the_pods_that_a_hook_holds() -> None:
+    with scenes.preparing() as scene:
+        document = json.loads(scene.run(*STATUS, "-o", "json").out)
+        pods = {node: scene.do(scene.pod_on(node))["metadata"] for node in ("c-08", "c-07", "b-01")}
+    since = "lifecycle.apps.kruise.io/timestamp"
+    held_by = ["label example.io/block-deleting=true"]
+    assert document["preparing"] == [
+        {"node": node, "pod": meta["name"], "since": meta["annotations"][since], "heldBy": held_by}
+        for node, meta in pods.items()
+    ]
 
 
 def test_the_document_of_the_mock_up() -> None:

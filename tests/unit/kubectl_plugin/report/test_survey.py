@@ -117,7 +117,7 @@ def test_an_unreachable_node_is_not_waited_for_in_vain() -> None:
     assert row(surveyed, "node-1") == (NodeState.NEXT, "the node is unreachable")
 
 
-HELD = "node-0-v1 is prepared for its deletion; it goes when label hook=yes is taken away"
+HELD = "held by label hook=yes; goes without it"
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_beside_its_new_pod_the_hook_holds_the_old_one() -> None:
     hook = LifecycleHook(labels_handler={"hook": "yes"})
     pods = (pod("node-0", labels={"hook": "yes", LIFECYCLE_STATE_LABEL: PREPARING_DELETE}), pod("node-0", "v2"))
     surveyed = survey(snapshot(ds("v2", hook=hook, max_surge=1), pods=pods, nodes=1))
-    assert row(surveyed, "node-0") == (NodeState.UPDATING, HELD)
+    assert row(surveyed, "node-0") == (NodeState.UPDATING, f"node-0-v1 {HELD}")
 
 
 def test_only_preparing_shows_nodes_whose_pod_a_hook_holds_whatever_they_are() -> None:
@@ -151,7 +151,7 @@ def test_only_preparing_shows_nodes_whose_pod_a_hook_holds_whatever_they_are() -
     surveyed = survey(snapshot(ds("v2", hook=hook), pods=(*pods, pod("node-2")), nodes=nodes))
     shown = chosen(surveyed, choice("preparing", excluded=False, group=None, sort="name"))
     assert [one.node for one in shown] == ["node-0", "node-1"]
-    held = "node-1-v1 is prepared for its deletion for 60s; it goes when label hook=yes is taken away"
+    held = "held for 60s by label hook=yes; goes without it"
     assert shown[1].why == f"taint gpu:NoExecute; its pod must go; {held}"
     assert not any(one.preparing for one in surveyed.rows if one.node == "node-2")
 
