@@ -25,9 +25,9 @@ from controller.planner.actions import (
 )
 from controller.planner.board import Board
 from controller.planner.in_place.change import Change
-from controller.planner.lifecycle import is_given_up, is_wanted, leaving_for_good, retire
+from controller.planner.lifecycle import is_wanted, leaving_for_good, retire
 from controller.planner.slot import Slot
-from controller.planner.stops import change_of, refusal_of, to_rollout
+from controller.planner.stops import change_of, is_given_up, is_recreated, refusal_of, to_rollout
 from controller.planner.strangers import taken_away
 
 
@@ -88,7 +88,7 @@ class _Care:
         if refusal := refusal_of(self.board.world, pod):
             text = f"pod {pod.name} on node {pod.node} cannot be resized: {refusal}"
             self.notes.append(Note(warning=True, reason=RESIZE_REFUSED, message=text))
-            if self._is_recreated(pod):
+            if is_recreated(self.board.world, pod):
                 deletion = retire(pod, Why.NOT_RESIZED, self.board, Hindrance.RESIZE_REFUSED)
                 self.actions += [deletion] if deletion is not None else []
                 return
@@ -98,13 +98,9 @@ class _Care:
             order = self._revisions.get(pod.hash, self.board.revision)
             self.actions.append(ContinueInPlace(pod=pod.ref, node=pod.node, revision=order))
 
-    def _is_recreated(self, pod: Pod) -> bool:
-        world = self.board.world
-        return bool(refusal_of(world, pod)) and (world.daemonset.recreates_unresized or not world.resizable)
-
     def _is_wanted(self, pod: Pod) -> bool:
         slot = self._slots.get(pod.node)
-        if slot is None or pod not in slot.pods or self._is_recreated(pod):
+        if slot is None or pod not in slot.pods or is_recreated(self.board.world, pod):
             return False
         return is_wanted(self.board, slot, pod, self._leaving)
 

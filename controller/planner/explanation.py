@@ -15,11 +15,13 @@ from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from controller.planner.obstacles import Obstacle
 from controller.planner.refill import fillable, in_order, refills
-from controller.planner.retries import ROOM, place_of_keeping, place_of_probe
+from controller.planner.retries import ROOM, is_unanswered, place_of_keeping, place_of_probe
 from controller.planner.slot import Slot
 from controller.planner.states import NodeState
 from controller.planner.stops import (
     in_the_way,
+    is_given_up,
+    is_recreated,
     outgoing,
     refusal_of,
     to_creation,
@@ -174,12 +176,15 @@ class Explainer:
 
     def _of_starting(self, pod: Pod) -> Obstacle | None:
         """Of a pod of the current revision that is to stay and is not available."""
-        if refusal_of(self.board.world, pod):
+        world = self.board.world
+        stays = is_given_up(self.board, pod) or not is_recreated(world, pod)
+        if (pod.held or pod.marked) and stays:  # that is taken back next
+            asked = Obstacle.UNANSWERED if is_unanswered(world, pod.uid) else None
+            return asked or to_write(world, place_of_keeping(pod.uid)) or self._stale
+        if refusal_of(world, pod):
             return Obstacle.UNRESIZED
-        if pod.held or pod.marked:
-            return to_write(self.board.world, place_of_keeping(pod.uid)) or self._stale  # it is taken back next
         underway = pod.underway
-        if underway is None or not underway.lasts(self.board.world.now):
+        if underway is None or not underway.lasts(world.now):
             return Obstacle.STARTING
         if underway.resize is None:
             return Obstacle.RESTARTING

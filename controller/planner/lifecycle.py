@@ -22,7 +22,6 @@ from controller.planner.stops import (
     outgoing,
     to_deletion,
     to_rollout,
-    waits_for_hook,
 )
 
 
@@ -42,13 +41,6 @@ def retire(pod: Pod, why: Why, board: Board, hindrance: Hindrance | None = None)
         held_by=listed(handlers(pod, hook), separator=" and "),
         tried=pod.uid in board.world.due_again,
     )
-
-
-def is_given_up(board: Board, pod: Pod) -> bool:
-    """Whether the next write on the way to its deletion failed: it serves on until another attempt goes well, and
-    nobody waits for it. Where all that is left is to wait for its hook, none is due."""
-    world = board.world
-    return (pod.uid in world.held_back or pod.uid in world.due_again) and not waits_for_hook(board, pod)
 
 
 def is_wanted(board: Board, slot: Slot, pod: Pod, leaving: Collection[str]) -> bool:

@@ -49,6 +49,13 @@ def waits_for_hook(board: Board, pod: Pod) -> bool:
     return hook is not None and hooked(pod, hook) and is_prepared(pod, hook)
 
 
+def is_given_up(board: Board, pod: Pod) -> bool:
+    """Whether the next write on the way to its deletion failed: it serves on until another attempt goes well, and
+    nobody waits for it. Where all that is left is to wait for its hook, none is due."""
+    world = board.world
+    return (pod.uid in world.held_back or pod.uid in world.due_again) and not waits_for_hook(board, pod)
+
+
 def held_pods(board: Board) -> list[Pod]:
     """All that wait for the preDelete hook, whatever they are to go for, in update order."""
     if board.world.daemonset.pre_delete is None:
@@ -167,6 +174,11 @@ def refusal_of(world: World, pod: Pod) -> str:
     if pod.underway.resize is Resize.REFUSED:
         return pod.underway.problem
     return world.refused_resizes.get(pod.uid, "")
+
+
+def is_recreated(world: World, pod: Pod) -> bool:
+    """Whether a pod whose resize is refused makes room for a new one."""
+    return bool(refusal_of(world, pod)) and (world.daemonset.recreates_unresized or not world.resizable)
 
 
 def in_place_change(board: Board, pod: Pod) -> bool:
