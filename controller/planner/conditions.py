@@ -27,7 +27,7 @@ from controller.planner.hook_words import holding, some, unmatched_hook
 from controller.planner.obstacles import Obstacle
 from controller.planner.phase import Phase, Standing, phase_of
 from controller.planner.readiness import Verdict, readiness
-from controller.planner.stops import held_pods, refusal_of
+from controller.planner.stops import refusal_of
 
 _SHOWN = 40
 """Characters of a value that cannot be read; nobody needs more to find it."""
@@ -73,7 +73,7 @@ def blocker_of(explainer: Explainer) -> Blocker | None:
     """What ends the wait of nodes that should be updated now, if it is no pod and no budget; None while it moves."""
     waiting = explainer.waiting
     if Obstacle.HOOK in waiting or _holds_a_node(explainer):
-        return Blocker(reason=HELD_BY_HOOK, text=holding(explainer.board))
+        return Blocker(reason=HELD_BY_HOOK, text=holding(explainer))
     if waiting and explainer.board.in_place and (stuck := _stuck_in_place(explainer.board)) is not None:
         return stuck
     silent = waiting.get(Obstacle.UNREACHABLE, [])
@@ -93,7 +93,7 @@ def blocker_of(explainer: Explainer) -> Blocker | None:
 
 def _holds_a_node(explainer: Explainer) -> bool:
     """Whether the preDelete hook keeps a pod that has failed, or one whose successor serves already."""
-    held = {pod.node for pod in held_pods(explainer.board)}
+    held = {pod.node for pod in explainer.held}
     return any(slot.node in held and explainer.obstacle(slot) is Obstacle.HOOK for slot in explainer.board.slots)
 
 
@@ -122,7 +122,7 @@ def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: P
     lacking = f"{unserved} of {standing.desired} nodes have no available pod"
     match phase:
         case Phase.HEALTHY:
-            return _joined(have, holding(board))
+            return _joined(have, holding(explainer))
         case Phase.HELD:
             parts = [have, _held_by(explainer, counts, standing)[1], lacking if unserved else ""]
         case Phase.PAUSED:
@@ -143,7 +143,7 @@ def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: P
             waits = f"{waiting} of {standing.target} nodes still wait for {revision}" if waiting else ""
             parts = [waits, going] if waits or going else [generation]
             parts += [blocker.text] if blocker is not None else []
-    return _joined(*parts, staying_empty(board), holding(board))
+    return _joined(*parts, staying_empty(board), holding(explainer))
 
 
 def _joined(*parts: str) -> str:
@@ -178,7 +178,7 @@ def _progressing(explainer: Explainer, counts: Counts, standing: Standing, block
     updated, desired = counts.updated_number_scheduled, counts.desired_number_scheduled
     status, reason, why = _how_it_stands(explainer, counts, standing, blocker)
     text = f"{updated} of {desired} nodes have a pod of revision {board.revision.hash}"
-    words = _joined(text, why, staying_empty(board), holding(board))
+    words = _joined(text, why, staying_empty(board), holding(explainer))
     return Verdict(type=PROGRESSING, status=status, reason=reason, message=words)
 
 

@@ -30,6 +30,7 @@ from controller.planner.stops import (
     to_rollout,
     to_update,
     to_write,
+    waits_for_hook,
 )
 
 
@@ -107,6 +108,15 @@ class Explainer:
         if board.surging and (others := in_the_way(board, slot)):
             return self._unless_one_goes(others)
         return to_update(board, slot)
+
+    @cached_property
+    def held(self) -> tuple[Pod, ...]:
+        """All that wait for the preDelete hook, whatever they are to go for, in update order."""
+        board = self.board
+        if board.world.daemonset.pre_delete is None:
+            return ()
+        pods = (pod for slot in reversed(board.slots) for pod in slot.pods)
+        return tuple([pod for pod in pods if not pod.dying and waits_for_hook(board, pod)])
 
     @cached_property
     def of_all(self) -> Obstacle | None:

@@ -8,13 +8,14 @@ from controller.api.meta import rfc3339
 from controller.api.text import listed
 from controller.api.wellknown import HOOK_UNMATCHED
 from controller.planner.board import Board
+from controller.planner.explanation import Explainer
 from controller.planner.readiness import Verdict
-from controller.planner.stops import handlers, held_pods, hooked
+from controller.planner.stops import handlers, hooked
 
 
-def holding(board: Board) -> str:
+def holding(explainer: Explainer) -> str:
     """Whom it holds, by what and since when; nothing that changes only because time goes by. Empty: nobody."""
-    pods, hook = held_pods(board), board.world.daemonset.pre_delete
+    pods, hook = explainer.held, explainer.board.world.daemonset.pre_delete
     if not pods:
         return ""
     names = some(pod.name for pod in pods)

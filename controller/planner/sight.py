@@ -16,13 +16,11 @@ from msgspec.structs import replace
 from controller.api.ailment import Ailment
 from controller.api.base import Value
 from controller.api.pod import Pod
-from controller.planner.board import Board
 from controller.planner.budget import Budget
 from controller.planner.conditions import keeper_of
 from controller.planner.eligibility import Fit
 from controller.planner.explanation import Explainer
 from controller.planner.obstacles import Block, Obstacle
-from controller.planner.stops import hooked
 
 
 class State(StrEnum):
@@ -94,7 +92,7 @@ def see(explainer: Explainer, *, settled: bool) -> Sight:
     walk = _Walk(explainer)
     if not settled:
         walk.along()
-    deadlines = _deadlines(explainer.board)
+    deadlines = _deadlines(explainer)
     hook = explainer.board.world.daemonset.pre_delete
     seen = Sight(
         budget=explainer.board.budget,
@@ -109,13 +107,10 @@ def see(explainer: Explainer, *, settled: bool) -> Sight:
     return seen.at(explainer.board.world.now) if deadlines else seen
 
 
-def _deadlines(board: Board) -> tuple[float, ...]:
+def _deadlines(explainer: Explainer) -> tuple[float, ...]:
     """Of the pods that the hook holds. One of which nobody knows since when is never late."""
-    hook, patience = board.world.daemonset.pre_delete, board.world.daemonset.pre_delete_deadline
-    if hook is None:
-        return ()
-    held = [pod for pod in board.world.pods if pod.held and not pod.dying and hooked(pod, hook)]
-    return tuple([pod.held_since + patience if pod.held_since is not None else inf for pod in held])
+    patience = explainer.board.world.daemonset.pre_delete_deadline
+    return tuple([pod.held_since + patience if pod.held_since is not None else inf for pod in explainer.held])
 
 
 class _Walk:

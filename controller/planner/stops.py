@@ -46,7 +46,7 @@ def is_prepared(pod: Pod, hook: LifecycleHook) -> bool:
 def waits_for_hook(board: Board, pod: Pod) -> bool:
     """Whether it was prepared for its deletion and the preDelete hook holds it still."""
     hook = board.world.daemonset.pre_delete
-    return hook is not None and hooked(pod, hook) and is_prepared(pod, hook)
+    return hook is not None and pod.held and hooked(pod, hook) and is_prepared(pod, hook)
 
 
 def is_given_up(board: Board, pod: Pod) -> bool:
@@ -54,15 +54,6 @@ def is_given_up(board: Board, pod: Pod) -> bool:
     nobody waits for it. Where all that is left is to wait for its hook, none is due."""
     world = board.world
     return (pod.uid in world.held_back or pod.uid in world.due_again) and not waits_for_hook(board, pod)
-
-
-def held_pods(board: Board) -> list[Pod]:
-    """All that wait for the preDelete hook, whatever they are to go for, in update order."""
-    if board.world.daemonset.pre_delete is None:
-        return []
-    return [
-        pod for slot in reversed(board.slots) for pod in slot.pods if not pod.dying and waits_for_hook(board, pod)
-    ]
 
 
 def to_write(world: World, *places: str) -> Obstacle | None:
