@@ -166,7 +166,7 @@ async def test_who_may_not_see_the_nodes_believes_the_controller_about_them(
     await limit_pods(bed, 1)
     await bed.add_nodes(3)
     await bed.status(available=1)
-    ran = await kruise_ds(bed, plane, "status", "agent", "-w", "--timeout=2s", "--as=carol")
+    ran = await kruise_ds(bed, plane, "status", "agent", "-w", "--timeout=5s", "--as=carol")
     assert (ran.code, "is at 1 of 3 nodes" in ran.err) == (3, True), ran
 
 
