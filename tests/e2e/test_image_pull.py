@@ -158,6 +158,27 @@ async def test_pullers_go_with_their_job_while_no_controller_runs(bed: Workspace
     await bed.api.wait_for(PODS, lambda found: not found, "the garbage collector has seen to them")
 
 
+async def test_jobs_and_pullers_go_with_the_daemonset_in_mid_pull(bed: Workspace, site: Site) -> None:
+    await bed.workers(*NODES)
+    async with running(site.plane.folder, site.plane.kubeconfig_for(ACCOUNT), GATE):
+        demo = sample("ds.demo.yaml")
+        restricted(demo)
+        demo["metadata"]["annotations"] = {"apps.kruise.io/image-predownload-parallelism": "100%"}
+        await bed.apply(demo)
+        await bed.settled(len(NODES))
+        bed.nodes.behave("*", Behaviour(pull=3600.0))
+        demo["spec"]["template"]["spec"]["containers"][0]["image"] += "-new"
+        await bed.apply(demo)
+        await bed.api.wait_for(PODS, lambda found: sum(map(is_puller, found)) >= 2, "the others pull ahead")
+        await bed.kubectl("delete", "ads", "demo", "--wait=false")
+        await bed.api.wait_for(IMAGE_PULL_JOBS, lambda found: not found, "the job goes as a dependent")
+        await bed.api.wait_for(PODS, lambda found: not any(map(is_puller, found)), "no puller is left")
+
+
+def is_puller(pod: Object) -> bool:
+    return "kruise-ds/image-pull-job" in pod["metadata"]["labels"]
+
+
 async def test_in_one_namespace_the_rights_are_enough_and_none_too_many(
     complete_binaries: Binaries, tmp_path: Path
 ) -> None:

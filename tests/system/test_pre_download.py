@@ -173,6 +173,21 @@ async def test_a_rollback_gets_its_own(pulls: Bed) -> None:
     await made(pulls, 0)
 
 
+async def test_nodes_that_are_updated_meanwhile_drop_out(pulls: Bed) -> None:
+    """Nothing is pulled ahead here, so that only the rollout itself changes who is left."""
+    await pulls.add_nodes(5)
+    await pulls.deploy(daemonset(rolling={"partition": 2}))
+    await annotate(pulls, parallelism="0")
+    await pulls.set_image(V2)
+
+    def missing(found: list[Object]) -> str:
+        counts = [(one.get("status") or {}).get("desired") for one in found]
+        return "" if counts == [2] else f"nodes that shall have the image: {counts}"
+
+    await pulls.until(IMAGE_PULL_JOBS, missing, "two old pods are left")
+    assert all(pod["metadata"]["name"].startswith("agent-") for pod in await pulls.api.list(PODS))
+
+
 async def test_each_image_gets_one_job_init_containers_too(pulls: Bed) -> None:
     await pulls.add_nodes(4)
     await pulls.deploy(daemonset())
