@@ -158,7 +158,7 @@ def test_where_nobody_carries_it_out(gone: bool) -> None:
             scene.controller.start(msgspec.structs.replace(scene.controller.settings, gates=Gates()))
         else:
             scene.pass_time(90.0)
-        ran = pull(scene)
+        ran = pull(scene, "--timeout", "1h")
     assert ran.code == 4
     assert (
         "no controller is active" if gone else "is its feature gate PreDownloadImageForDaemonSetUpdate on?"
