@@ -1,8 +1,8 @@
 """The flags that many verbs share, each written once.
 
-A group of flags is a dataclass whose fields are typer options. `with_flags` turns a function that takes such groups
-into one that takes their fields, which is what typer reads. Flags of `Global` may stand before or after the verb; of
-two, the later one wins.
+A group of flags is a dataclass whose fields are typer options and arguments; one that may be repeated is a tuple.
+`with_flags` turns a function that takes such groups into one that takes their fields, which is what typer reads.
+Flags of `Global` may stand before or after the verb; of two, the later one wins.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import Field, dataclass, fields, is_dataclass, replace
 from enum import StrEnum
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -158,7 +158,6 @@ def without_values(words: Sequence[str], switches: Collection[str]) -> list[str]
     return [*given, *words[end:]]
 
 
-GROUPS = (Global, Many, Acting, Waiting)
 GLOBAL_NAMES = frozenset(one.name for one in fields(Global))
 
 
@@ -168,7 +167,7 @@ def with_flags(function: Callable[..., None]) -> Callable[..., None]:
     A `Global` parameter also receives what stood before the verb (`Context.obj`).
     """
     hints = get_type_hints(function, include_extras=True)
-    groups = {name: hint for name, hint in hints.items() if hint in GROUPS}
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     parameters = [inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
     wants_context = "ctx" in hints
     for name, parameter in inspect.signature(function).parameters.items():
@@ -182,7 +181,7 @@ def with_flags(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
     def call(ctx: typer.Context, **values: Any) -> None:
         for name, group in groups.items():
-            taken = group(**{one.name: values.pop(one.name) for one in fields(group)})
+            taken = group(**{one.name: _taken(one, values.pop(one.name)) for one in fields(group)})
             values[name] = ctx.obj.followed_by(taken) if isinstance(ctx.obj, Global) and group is Global else taken
         if wants_context:
             values["ctx"] = ctx
@@ -194,8 +193,17 @@ def with_flags(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _options(group: Any) -> list[inspect.Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    return [
-        inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
-        for one in fields(group)
-    ]
+    """typer knows a list, or none, of what may be repeated."""
+    found = []
+    for name, hint in get_type_hints(group, include_extras=True).items():
+        default = getattr(group, name, inspect.Parameter.empty)
+        if default == ():
+            several, *how = get_args(hint)
+            one = get_args(several)[0]
+            hint, default = Annotated[list[one] | None, *how], None  # type: ignore[valid-type]
+        found.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint))
+    return found
+
+
+def _taken(field: Field[Any], value: Any) -> Any:
+    return tuple(value or ()) if field.default == () else value

@@ -14,6 +14,7 @@ from controller.kube.kinds import DAEMONSETS
 from kubectl_plugin.cluster import documents
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.failures import CommandError
+from kubectl_plugin.report.values import object_in
 
 _NATIVE = replace(DAEMONSETS, group="apps", version="v1")
 """Read as a document only: nothing of it is decoded."""
@@ -69,6 +70,5 @@ async def _meant(session: Session, key: Key) -> tuple[str, ...]:
 
 
 def _key(document: JSONObject) -> Key:
-    meta = document.get("metadata")
-    fields = meta if isinstance(meta, dict) else {}
+    fields = object_in(document.get("metadata"))
     return Key(str(fields.get("namespace", "")), str(fields.get("name", "")))

@@ -12,8 +12,10 @@ import yaml
 from controller.api.base import JSON, JSONObject, Value
 from controller.api.wellknown import GROUP, KIND
 from controller.kube.exec_run import outcome
+from kubectl_plugin.asked import Manifests
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.kubectl_yaml import Loader
+from kubectl_plugin.report.values import object_in
 
 SUFFIXES: Final = (".json", ".yaml", ".yml")
 """What is read in a folder, as kubectl does; a file that is named may be called anything."""
@@ -31,15 +33,14 @@ class Manifest(Value):
     document: JSONObject
 
 
-async def read(
-    files: Sequence[Path], *, recursive: bool, kustomize: Path | None, stdin: TextIO
-) -> tuple[tuple[Manifest, ...], tuple[JSONObject, ...]]:
+async def read(asked: Manifests, *, stdin: TextIO) -> tuple[tuple[Manifest, ...], tuple[JSONObject, ...]]:
     """All of them, in the order of the files. An object may occur twice. And others, which are passed over.
 
-    `kustomize`: a folder that `kubectl kustomize` is asked about. Raises CommandError for what cannot be read, and
-    when there is no Advanced DaemonSet at all.
+    `kubectl kustomize` is asked about a kustomization. Raises CommandError for what cannot be read, and when there is
+    no Advanced DaemonSet at all.
     """
-    texts = [(text_of(path, stdin), str(path)) for path in _listed(files, recursive=recursive)]
+    files, kustomize = asked.files, asked.kustomize
+    texts = [(text_of(path, stdin), str(path)) for path in _listed(files, recursive=asked.recursive)]
     texts += [(await _built(kustomize), str(kustomize))] if kustomize is not None else []
     found: list[Manifest] = []
     others: list[JSONObject] = []
@@ -80,8 +81,7 @@ def _group(document: JSONObject) -> str:
 
 
 def _manifest(document: JSONObject, source: str) -> Manifest:
-    meta = document.get("metadata")
-    fields = meta if isinstance(meta, dict) else {}
+    fields = object_in(document.get("metadata"))
     name, namespace = fields.get("name"), fields.get("namespace") or ""
     if not isinstance(name, str) or not name or not isinstance(namespace, str):
         raise CommandError(f"{source}: an Advanced DaemonSet without metadata.name")

@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from controller.api import patch
-from controller.api.base import JSON, JSONObject
+from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key, Ref
-from controller.api.node import Node
 from controller.kube.errors import Forbidden, Invalid
-from controller.kube.kinds import DAEMONSETS, NODES, PODS
+from controller.kube.kinds import DAEMONSETS, PODS
 from controller.planner.actions import ProbeTemplate
 from controller.planner.manifest import Mold
 from kubectl_plugin.cluster import documents
-from kubectl_plugin.cluster.lists import listed
 from kubectl_plugin.cluster.session import PROGRAM, Session
 from kubectl_plugin.forecast.report import Answer, Result
+from kubectl_plugin.report.values import object_in
 
 EXCEEDED_QUOTA: Final = "exceeded quota"
 """The pod that goes makes room for the one that comes, so the controller takes this for a yes."""
@@ -31,7 +30,7 @@ async def changed(session: Session, ref: Ref, live: JSONObject, wanted: JSONObje
     """
     operations = [patch.add(wanted.get("spec"), "spec")]
     for field in ("labels", "annotations"):
-        before, after = _meta(live).get(field), _meta(wanted).get(field)
+        before, after = (object_in(one.get("metadata")).get(field) for one in (live, wanted))
         if after != before:
             operations.append(patch.add(after or {}, "metadata", field))
     guarded = patch.guarded_by_uid(ref.uid, *operations)
@@ -45,7 +44,7 @@ async def changed(session: Session, ref: Ref, live: JSONObject, wanted: JSONObje
 
 async def created(session: Session, namespace: str, wanted: JSONObject) -> JSONObject | None:
     """A new object as it would be. None without the right to create it. Raises ApiError where the server refuses."""
-    body = {**wanted, "metadata": {**_meta(wanted), "namespace": namespace}}
+    body = {**wanted, "metadata": {**object_in(wanted.get("metadata")), "namespace": namespace}}
     try:
         return await documents.create(session, DAEMONSETS, namespace, body, dry_run=True, field_manager=PROGRAM)
     except Forbidden:
@@ -64,16 +63,3 @@ async def accepted(session: Session, daemonset: DaemonSet, probe: ProbeTemplate)
             return Answer(result=Result.SKIPPED, text="no right to create pods")
         return Answer(result=Result.FAILED, text=error.message)
     return Answer(result=Result.OK)
-
-
-async def nodes(session: Session) -> tuple[Node, ...] | None:
-    """All nodes by name; None without the right to list them."""
-    try:
-        return tuple(sorted([node async for node in listed(session.client, NODES)], key=lambda node: node.name))
-    except Forbidden:
-        return None
-
-
-def _meta(document: JSONObject) -> JSONObject:
-    meta: JSON = document.get("metadata")
-    return meta if isinstance(meta, dict) else {}

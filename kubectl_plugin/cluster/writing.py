@@ -18,6 +18,7 @@ from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits.annotations import recorded
 from kubectl_plugin.edits.applying import applied
 from kubectl_plugin.edits.edit import Edit
+from kubectl_plugin.edits.outlook import number_of
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.last_action import Action
 from kubectl_plugin.report.revisions.images import images_of, short
@@ -117,6 +118,6 @@ async def _what_is_new(invocation: Invocation, before: Snapshot, document: JSONO
 def _revision(after: Snapshot) -> str:
     """The number that the new template has, or will have when the controller has seen it; and its first image."""
     current, older = current_revision(world_of(after))
-    number = max(current.number, older[0].number + 1 if older else 1)
+    number = number_of(current, older)
     image = next(iter(images_of(after.daemonset.spec.template).values()), "")
     return f"revision {number}, image {short(image)}" if image else f"revision {number}"

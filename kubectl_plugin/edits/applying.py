@@ -78,8 +78,13 @@ def applied(document: JSONObject, operations: Iterable[JSONObject]) -> JSONObjec
     return dict(whole[""])
 
 
+def segments(operation: JSONObject) -> tuple[str, ...]:
+    """Of its path."""
+    return tuple(part.replace("~1", "/").replace("~0", "~") for part in str(operation["path"]).split("/")[1:])
+
+
 def _apply(whole: Any, operation: JSONObject) -> None:
-    *above, last = (part.replace("~1", "/").replace("~0", "~") for part in str(operation["path"]).split("/"))
+    *above, last = "", *segments(operation)
     parent = whole
     for segment in above:
         parent = parent[int(segment)] if isinstance(parent, list) else parent[segment]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from controller.api.base import JSON, JSONObject
 from controller.api.number import IntOrPercent
 from controller.planner.board import Board
-from kubectl_plugin.edits.applying import Draft, found
+from kubectl_plugin.edits.applying import Draft, found, segments
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.edits.image import on_delete_held
 from kubectl_plugin.edits.outlook import board_after, cautions, course, paused
@@ -20,6 +20,7 @@ from kubectl_plugin.report.revisions.differences import differences
 from kubectl_plugin.report.revisions.masking import masked
 from kubectl_plugin.report.revisions.phrases import phrases
 from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.values import object_in
 
 LAST_APPLIED = ("metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration")
 """kubectl's note of the manifest: by it the next apply knows what is no longer written there."""
@@ -40,7 +41,7 @@ def apply(
     a template that means the same. Labels, annotations and spec are written, nothing else.
     """
     live = snapshot.document
-    before, after = (_object(found(one, *_TEMPLATE)) for one in (live, expected))
+    before, after = (object_in(found(one, *_TEMPLATE)) for one in (live, expected))
     told = differences(before, after)
     if before and not told:
         wanted, expected = (_with(one, before, *_TEMPLATE) for one in (wanted, expected))
@@ -67,11 +68,11 @@ def _first_pods(board: Board) -> str:
 
 def _fields(live: JSONObject, expected: JSONObject) -> Iterator[str]:
     """`spec.minReadySeconds 0 -> 10`: all but the template; labels and annotations one by one, the first ones too."""
-    live = {**live, "metadata": {"labels": {}, "annotations": {}, **_object(live.get("metadata"))}}
+    live = {**live, "metadata": {"labels": {}, "annotations": {}, **object_in(live.get("metadata"))}}
     hidden = masked(live), masked(expected)
     for operation in _draft(live, expected).operations:
-        path = [part.replace("~1", "/").replace("~0", "~") for part in str(operation["path"]).split("/")[1:]]
-        if (*path,) != LAST_APPLIED and (*path[:2],) != _TEMPLATE:
+        path = segments(operation)
+        if path != LAST_APPLIED and path[:2] != _TEMPLATE:
             yield f"{'.'.join(path)} {' -> '.join(_word(found(one, *path)) for one in hidden)}"
 
 
@@ -84,7 +85,7 @@ def _word(value: JSON) -> str:
 def _draft(live: JSONObject, wanted: JSONObject) -> Draft:
     draft = Draft(live)
     for path in _WRITTEN:
-        _turn(draft, _object(found(live, *path)), _object(found(wanted, *path)), *path)
+        _turn(draft, object_in(found(live, *path)), object_in(found(wanted, *path)), *path)
     return draft
 
 
@@ -104,7 +105,3 @@ def _with(document: JSONObject, value: JSON, *path: str) -> JSONObject:
     draft = Draft(document)
     draft.set(value, *path)
     return draft.document
-
-
-def _object(value: JSON) -> JSONObject:
-    return value if isinstance(value, dict) else {}

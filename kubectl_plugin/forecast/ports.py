@@ -8,6 +8,7 @@ from controller.api.base import JSON, JSONObject
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from kubectl_plugin.forecast.course import Hopeless
+from kubectl_plugin.report.values import object_in
 
 
 def portless_in(board: Board) -> Hopeless:
@@ -29,21 +30,17 @@ def portless_in(board: Board) -> Hopeless:
 
 def host_ports(template: JSONObject) -> Iterator[tuple[int, str]]:
     """Each with its container's name; on the node's network every declared port is one."""
-    spec = _object(template.get("spec"))
+    spec = object_in(template.get("spec"))
     on_node = spec.get("hostNetwork") is True
     for container in _list(spec.get("containers")):
-        for port in _list(_object(container).get("ports")):
-            claimed = _object(port).get("hostPort") or (on_node and _object(port).get("containerPort"))
+        for port in _list(object_in(container).get("ports")):
+            claimed = object_in(port).get("hostPort") or (on_node and object_in(port).get("containerPort"))
             if isinstance(claimed, int) and claimed:
-                yield claimed, str(_object(container).get("name"))
+                yield claimed, str(object_in(container).get("name"))
 
 
 def _numbers(template: JSONObject) -> set[int]:
     return {number for number, _ in host_ports(template)}
-
-
-def _object(value: JSON) -> JSONObject:
-    return value if isinstance(value, dict) else {}
 
 
 def _list(value: JSON) -> list[JSON]:

@@ -15,6 +15,7 @@ from kubectl_plugin.edits.image import set_images
 from kubectl_plugin.edits.rolling import ROLLING, settings_of
 from kubectl_plugin.report.revisions.images import change, images_of
 from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.values import object_in
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -103,14 +104,14 @@ def _merged(live: JSONObject, before: JSONObject, wanted: JSONObject) -> JSONObj
         if value is None:
             merged.pop(key, None)
         elif isinstance(value, dict):
-            merged[key] = _merged(_object(there), _object(before.get(key)), value)
+            merged[key] = _merged(object_in(there), object_in(before.get(key)), value)
         else:
             merged[key] = value
     return merged
 
 
 def _last_applied(live: JSONObject) -> JSONObject:
-    annotations = _object(_object(live.get("metadata")).get("annotations"))
+    annotations = object_in(object_in(live.get("metadata")).get("annotations"))
     text = annotations.get(LAST_APPLIED)
     if not isinstance(text, str):
         return {}
@@ -118,7 +119,3 @@ def _last_applied(live: JSONObject) -> JSONObject:
         return msgspec.json.decode(text, type=dict[str, JSON])
     except msgspec.MsgspecError:
         return {}
-
-
-def _object(value: JSON) -> JSONObject:
-    return value if isinstance(value, dict) else {}

@@ -6,42 +6,25 @@ A verb reads snapshots (`choose`), makes a `Change` of each, which is pure, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from dataclasses import replace as with_fields
 
 from msgspec.structs import replace
 
 from controller.kube.errors import ApiError
+from kubectl_plugin.asked import Chosen
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.explain import explained
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.writing import Judge
 from kubectl_plugin.edits.edit import Caution
 from kubectl_plugin.failures import CommandError, ExitCode
-from kubectl_plugin.flags import Acting, Many
+from kubectl_plugin.flags import Acting
 from kubectl_plugin.report import gitops
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.verbs import waiting
 from kubectl_plugin.verbs.carrying_out import Change, Hand, legible, writes
 
-__all__ = ["Change", "Chosen", "agree", "carry_out", "carry_out_all", "choose", "will_ask"]
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """What the command line says about which objects."""
-
-    names: tuple[str, ...]
-    many: Many
-    everything: bool = False
-    """`--all`: all of the namespace."""
-
-    def check(self) -> None:
-        """Raises CommandError (2) for what is wrong whatever there is in the cluster."""
-        if self.everything and (self.names or self.many.selector):
-            raise CommandError("give names, -l or --all, not two of them", exit_code=ExitCode.USAGE)
-        if not (self.names or self.everything or self.many.selector or self.many.all_namespaces):
-            raise CommandError("which one? give a name, -l LABELS or --all", exit_code=ExitCode.USAGE)
+__all__ = ["Change", "agree", "carry_out", "carry_out_all", "choose", "will_ask"]
 
 
 async def choose(
@@ -52,16 +35,16 @@ async def choose(
     Raises CommandError: (2) when nothing was chosen, (6) for `-A` without `--yes`.
     """
     chosen.check()
-    found = await reads.snapshots(invocation, chosen.names, chosen.many, everything=chosen.everything, hurry=hurry)
+    found = await reads.snapshots(invocation, chosen.names, chosen, everything=chosen.everything, hurry=hurry)
     missing = dict.fromkeys(
         words for one in found for words in one.missing_rights if not words.endswith(": forbidden")
     )
     for words in missing:
         invocation.terminal.note(f"less can be said: {words}")
     if not found:
-        where = "" if chosen.many.all_namespaces else f" in namespace {invocation.session.namespace}"
+        where = "" if chosen.all_namespaces else f" in namespace {invocation.session.namespace}"
         raise CommandError(f"no Advanced DaemonSet was found{where}")
-    if chosen.many.all_namespaces and writes(acting) and not acting.yes:
+    if chosen.all_namespaces and writes(acting) and not acting.yes:
         raise CommandError(
             f"-A would change {_count(found)} in all namespaces",
             hints=("add --yes if that is what you want",),

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from dataclasses import replace as with_fields
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,6 +10,7 @@ from msgspec.structs import replace
 
 from controller.api.base import JSONObject
 from controller.api.number import IntOrPercent
+from kubectl_plugin.asked import Apply as Asked
 from kubectl_plugin.cluster import trying
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import Manifest, read
@@ -24,31 +22,16 @@ from kubectl_plugin.flags import Acting
 from kubectl_plugin.forecast.wish import as_applied
 from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.acting import Change, carry_out_all, will_ask
+from kubectl_plugin.verbs.carrying_out import asking
 from kubectl_plugin.verbs.targets import Target, targets_of, tell_unchecked
 
 
-@dataclass(frozen=True)
-class Asked:
-    """The command line."""
-
-    files: tuple[Path, ...]
-    recursive: bool
-    kustomize: Path | None
-    hold_at: str | None
-    namespace: str | None
-
-    def check(self) -> None:
-        """Raises CommandError (2)."""
-        if not self.files and self.kustomize is None:
-            raise CommandError("which manifest? use apply -f FILE, or -k FOLDER", exit_code=ExitCode.USAGE)
-
-
-async def apply(invocation: Invocation, asked: Asked, acting: Acting) -> int:
-    """Other kinds of the same files are left to kubectl, and that is said."""
+async def apply(invocation: Invocation, asked: Asked, acting: Acting, namespace: str | None) -> int:
+    """Other kinds of the same files are left to kubectl, and that is said. `namespace`: as it was given."""
     hold_at = None if asked.hold_at is None else int_or_percent(asked.hold_at, "--hold-at")
-    manifests, others = await read(asked.files, recursive=asked.recursive, kustomize=asked.kustomize, stdin=sys.stdin)
+    manifests, others = await read(asked, stdin=sys.stdin)
     for one in manifests:
-        _refuse_contradictions(one, asked, hold_at)
+        _refuse_contradictions(one, namespace, hold_at)
     if others:
         named = ", ".join(sorted({str(one.get("kind")) for one in others}))
         invocation.terminal.note(f"not applied, since only Advanced DaemonSets are: {named}; kubectl apply does")
@@ -58,20 +41,20 @@ async def apply(invocation: Invocation, asked: Asked, acting: Acting) -> int:
     return await carry_out_all(
         invocation,
         [one.snapshot for one in changes.values()],
-        lambda snapshot: _asked(changes[snapshot.key]) if asks else changes[snapshot.key],
+        lambda one: asking(changes[one.key], f"Apply to {one.key.name}?") if asks else changes[one.key],
         acting,
         verb="apply",
     )
 
 
-def _refuse_contradictions(manifest: Manifest, asked: Asked, hold_at: IntOrPercent | None) -> None:
+def _refuse_contradictions(manifest: Manifest, asked: str | None, hold_at: IntOrPercent | None) -> None:
     """Raises CommandError (2)."""
     written = found(manifest.document, *ROLLING, "partition")
     if hold_at is not None and written not in (None, hold_at):
         words = f"{manifest.source} sets partition {written} for {manifest.name}, --hold-at says {hold_at}"
         raise CommandError(words, hints=("leave one of them out",), exit_code=ExitCode.USAGE)
-    if asked.namespace and manifest.namespace not in ("", asked.namespace):
-        words = f"{manifest.source} is for namespace {manifest.namespace}, -n says {asked.namespace}"
+    if asked and manifest.namespace not in ("", asked):
+        words = f"{manifest.source} is for namespace {manifest.namespace}, -n says {asked}"
         raise CommandError(words, exit_code=ExitCode.USAGE)
 
 
@@ -104,12 +87,3 @@ def _bare(manifest: Manifest, namespace: str) -> JSONObject:
     document: Any = manifest.document
     meta = {"name": manifest.name, "namespace": namespace, "labels": {}, "annotations": {}}
     return {"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": meta, "spec": {}}
-
-
-def _asked(change: Change) -> Change:
-    """The look ahead stands in the question."""
-    edit = change.edit
-    if not edit.operations:
-        return change
-    lines = (f"Apply to {change.snapshot.key.name}?", *(f"  {line}" for line in edit.details), "Continue?")
-    return with_fields(change, edit=replace(edit, details=()), ask="\n".join(lines))

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import shlex
 from dataclasses import dataclass
+from dataclasses import replace as with_fields
 from typing import Final
+
+from msgspec.structs import replace
 
 from controller.api import patch
 from controller.api.base import JSONObject
@@ -15,7 +18,7 @@ from kubectl_plugin.cluster import controller, documents, events, reads, writing
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.edits.annotations import caused, recorded
-from kubectl_plugin.edits.applying import applied, found
+from kubectl_plugin.edits.applying import applied, found, segments
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Acting, DryRun, Output
@@ -37,6 +40,15 @@ class Change:
     """The question in its last line; it may have a preview in the lines before. None: goes ahead."""
     judge: writing.Judge | None = None
     """Asked after the answer, and before a write is tried again."""
+
+
+def asking(change: Change, headline: str) -> Change:
+    """The look ahead stands in the question, and not again under the result."""
+    edit = change.edit
+    if not edit.operations:
+        return change
+    lines = (headline, *(f"  {line}" for line in edit.details), "Continue?")
+    return with_fields(change, edit=replace(edit, details=()), ask="\n".join(lines))
 
 
 class Hand:
@@ -183,11 +195,7 @@ def _kubectl_patch(change: Change, reason: str) -> str:
     key, document = change.snapshot.key, change.snapshot.document
     words = ["kubectl", "patch", DAEMONSETS.name, key.name, "-n", key.namespace, "--type=json", "-p"]
     operations = (*change.edit.operations, *caused(document, change.edit.operations, reason))
-    maps = [str(one["path"]) for one in operations if isinstance(one.get("value"), dict)]
-    absent = [path for path in maps if found(document, *_segments(path)) is None]
-    tests: list[JSONObject] = [{"op": "test", "path": one, "value": None} for one in absent]
+    maps = [one for one in operations if isinstance(one.get("value"), dict)]
+    absent = [one["path"] for one in maps if found(document, *segments(one)) is None]
+    tests: list[JSONObject] = [{"op": "test", "path": path, "value": None} for path in absent]
     return shlex.join([*words, patch.encode((*tests, *operations)).decode()])
-
-
-def _segments(path: str) -> list[str]:
-    return [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from controller.api.base import JSONObject
+from kubectl_plugin.asked import Diff as Asked
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import objects_in, text_of
@@ -19,17 +19,6 @@ from kubectl_plugin.report.revisions.documents import comparison_document
 from kubectl_plugin.report.revisions.manifest import template_among
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.verbs.history import need_revisions, tell_missing
-
-
-@dataclass(frozen=True)
-class Asked:
-    """The command line."""
-
-    name: str
-    revisions: tuple[int, ...]
-    file: Path | None
-    show_values: bool
-    exit_code: bool
 
 
 async def diff(invocation: Invocation, asked: Asked) -> int:

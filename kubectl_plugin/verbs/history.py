@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kubectl_plugin.asked import History
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits.rollback import target_of
@@ -15,8 +16,9 @@ from kubectl_plugin.report.revisions.history import history as rows_of
 from kubectl_plugin.report.snapshot import Snapshot
 
 
-async def history(invocation: Invocation, name: str, *, revision: int | None, show_values: bool) -> int:
-    snapshot = await reads.snapshot(invocation, name, nodes=False)
+async def history(invocation: Invocation, asked: History) -> int:
+    revision, show_values = asked.revision, asked.show_values
+    snapshot = await reads.snapshot(invocation, asked.name, nodes=False)
     need_revisions(snapshot)
     rows = rows_of(snapshot, show_values=show_values)
     if revision is None:

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from kubectl_plugin.asked import Image as Asked
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits.image import parse, set_images
 from kubectl_plugin.failures import CommandError, ExitCode
-from kubectl_plugin.flags import Acting, Many
+from kubectl_plugin.flags import Acting
 from kubectl_plugin.report.values import int_or_percent
-from kubectl_plugin.verbs.acting import Change, Chosen, carry_out_all, choose
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What the command line says."""
-
-    words: tuple[str, ...]
-    """Names, and behind them CONTAINER=IMAGE: no name has an equals sign."""
-    hold_at: str | None
-    many: Many
-    everything: bool
+from kubectl_plugin.verbs.acting import Change, carry_out_all, choose
 
 
 async def set_image(invocation: Invocation, asked: Asked, acting: Acting) -> int:
@@ -29,8 +17,7 @@ async def set_image(invocation: Invocation, asked: Asked, acting: Acting) -> int
         raise CommandError("which image? use set-image NAME CONTAINER=IMAGE, or *=IMAGE", exit_code=ExitCode.USAGE)
     hold_at = int_or_percent(asked.hold_at, "--hold-at") if asked.hold_at is not None else None
     names = tuple(word for word in asked.words if "=" not in word)
-    chosen = Chosen(names=names, many=asked.many, everything=asked.everything)
-    found = await choose(invocation, chosen, acting)
+    found = await choose(invocation, asked.with_names(names), acting)
     return await carry_out_all(
         invocation, found, lambda one: Change(one, set_images(one, images, hold_at)), acting, verb="set-image"
     )

@@ -9,6 +9,7 @@ from typing import Final, NoReturn
 from msgspec.structs import replace
 
 from controller.kube.errors import Forbidden
+from kubectl_plugin.asked import List
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.upkeep import LONGEST_PAUSE, Upkeep
@@ -39,15 +40,15 @@ class _Found:
         return tuple(line for line in self.lines if line.phase in self.wanted)
 
 
-async def list_(invocation: Invocation, many: Many, *, phases: tuple[str, ...], watch: bool) -> int:
+async def list_(invocation: Invocation, many: List) -> int:
     """Pods are read only where the status alone does not say what is wrong. With `watch` until it is interrupted."""
-    wanted = phases_named(phases)
-    if watch and invocation.output in (Output.YAML, Output.NAME):
+    wanted = phases_named(many.phases)
+    if many.watch and invocation.output in (Output.YAML, Output.NAME):
         raise CommandError(f"-w has no output format {invocation.output}: use json or wide", exit_code=ExitCode.USAGE)
     found = await _look(invocation, many, wanted)
     for missing in sorted(found.unreadable):
         invocation.terminal.note(f"not everything could be read: {missing}")
-    if watch:
+    if many.watch:
         await _watch(invocation, many, found)
     _print(invocation, many, found)
     return 0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Final
 
+from kubectl_plugin.asked import Nodes as Asked
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.follow import following
 from kubectl_plugin.cluster.invocation import Invocation
@@ -22,19 +22,6 @@ from kubectl_plugin.verbs.table_watch import Picture, table_screen
 
 TICK: Final = 5.0
 """Seconds after which ages are drawn anew though nothing happened."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """The command line."""
-
-    name: str
-    only: str
-    excluded: bool
-    zone: str | None
-    by: str
-    sort: str
-    watch: bool
 
 
 async def nodes(invocation: Invocation, asked: Asked) -> int:

@@ -4,39 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from controller.api.number import IntOrPercent
+from kubectl_plugin.asked import Partition as Asked
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits import partition as edits
 from kubectl_plugin.failures import CommandError, ExitCode
-from kubectl_plugin.flags import Acting, Many
+from kubectl_plugin.flags import Acting
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.values import int_or_percent
-from kubectl_plugin.verbs.acting import Change, Chosen, carry_out_all, choose
+from kubectl_plugin.verbs.acting import Change, carry_out_all, choose
 
 Value = Callable[[Snapshot], IntOrPercent]
 _VALUE = re.compile(r"[0-9]+%?")
 """Behind --update a word like this is no name, although one could be."""
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What the command line says."""
-
-    words: tuple[str, ...]
-    """Names, and without `update` the value as the last one."""
-    update: str | None
-    many: Many
-    everything: bool
-
-
 async def set_partition(invocation: Invocation, asked: Asked, acting: Acting) -> int:
     names, value = _parsed(asked)
-    chosen = Chosen(names=names, many=asked.many, everything=asked.everything)
-    found = await choose(invocation, chosen, acting)
+    found = await choose(invocation, asked.with_names(names), acting)
     return await carry_out_all(
         invocation,
         found,
@@ -49,8 +37,7 @@ async def set_partition(invocation: Invocation, asked: Asked, acting: Acting) ->
 def _parsed(asked: Asked) -> tuple[tuple[str, ...], Value]:
     """The names, and the partition that is wanted for an object."""
     words, update = asked.words, asked.update
-    by_selection = asked.everything or bool(asked.many.selector) or asked.many.all_namespaces
-    if len(words) + (update is not None) < (1 if by_selection else 2):
+    if len(words) + (update is not None) < (1 if asked.by_selection else 2):
         raise CommandError(
             "which one, and how many pods stay old? use set-partition NAME VALUE",
             hints=("or in nodes to update: set-partition NAME --update 1",),

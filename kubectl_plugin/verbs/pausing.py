@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from kubectl_plugin.asked import Chosen
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits import pausing
 from kubectl_plugin.flags import Acting
-from kubectl_plugin.verbs.acting import Change, Chosen, carry_out_all, choose
-
-__all__ = ["Chosen", "pause", "resume"]
+from kubectl_plugin.verbs.acting import Change, carry_out_all, choose
 
 
 async def pause(invocation: Invocation, chosen: Chosen, acting: Acting) -> int:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,6 +12,7 @@ from msgspec.structs import replace
 from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet
 from controller.planner.validation import problems
+from kubectl_plugin.asked import Plan as Asked
 from kubectl_plugin.cluster import reads, trying
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import STDIN, read
@@ -31,36 +30,8 @@ from kubectl_plugin.terminal import WIDEST
 from kubectl_plugin.verbs.targets import Target, daemonset_in, targets_of, tell_unchecked
 
 
-@dataclass(frozen=True)
-class Asked:
-    """The command line."""
-
-    name: str | None
-    partition: str | None
-    max_unavailable: str | None
-    images: tuple[str, ...]
-    files: tuple[Path, ...]
-    recursive: bool
-    kustomize: Path | None
-    waves: int
-    exit_code: bool
-
-    @property
-    def reads_manifests(self) -> bool:
-        return bool(self.files) or self.kustomize is not None
-
-    def wish(self) -> Wish:
-        """Raises CommandError (2) for what is no number, no percentage, no image."""
-        unavailable = self.max_unavailable
-        return Wish(
-            partition=None if self.partition is None else int_or_percent(self.partition, "partition"),
-            max_unavailable=None if unavailable is None else int_or_percent(unavailable, "maxUnavailable"),
-            images=parse(self.images),
-        )
-
-
 async def plan(invocation: Invocation, asked: Asked) -> int:
-    wish = asked.wish()
+    wish = _wish(asked)
     if asked.waves < 0:
         raise CommandError(f"invalid --waves {asked.waves}: use a number, or 0 for all", exit_code=ExitCode.USAGE)
     made = [await _planned(invocation, live, asked, wish) for live in await _targets(invocation, asked)]
@@ -69,12 +40,22 @@ async def plan(invocation: Invocation, asked: Asked) -> int:
     return ExitCode.DIFFERENT if asked.exit_code and changes else 0
 
 
+def _wish(asked: Asked) -> Wish:
+    """Raises CommandError (2) for what is no number, no percentage, no image."""
+    unavailable = asked.max_unavailable
+    return Wish(
+        partition=None if asked.partition is None else int_or_percent(asked.partition, "partition"),
+        max_unavailable=None if unavailable is None else int_or_percent(unavailable, "maxUnavailable"),
+        images=parse(asked.images),
+    )
+
+
 async def _targets(invocation: Invocation, asked: Asked) -> Sequence[Target]:
-    if not asked.reads_manifests:
+    if not asked.given:
         if asked.name is None:
             raise CommandError("which one? give a name, or -f with its manifest", exit_code=ExitCode.USAGE)
         return (Target(await reads.snapshot(invocation, asked.name)),)
-    found, _ = await read(asked.files, recursive=asked.recursive, kustomize=asked.kustomize, stdin=sys.stdin)
+    found, _ = await read(asked, stdin=sys.stdin)
     if asked.name is not None:
         name = reads.name_of(asked.name)
         found = tuple(one for one in found if one.name == name)

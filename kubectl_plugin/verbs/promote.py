@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from dataclasses import replace as with_fields
 
 from msgspec.structs import replace
 
+from kubectl_plugin.asked import Promotion as Asked
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.durations import seconds_of
@@ -15,31 +15,22 @@ from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.edits.partition import desired_of
 from kubectl_plugin.edits.promote import Goal, course_of, goal_of
 from kubectl_plugin.failures import CommandError, ExitCode
-from kubectl_plugin.flags import Acting, DryRun
+from kubectl_plugin.flags import Acting, Waiting
 from kubectl_plugin.report.gate import Closed, Why, closed
 from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.acting import Change, agree, carry_out, will_ask
 from kubectl_plugin.verbs.deadline import Deadline
 from kubectl_plugin.verbs.gate_keeper import keeping
+from kubectl_plugin.verbs.waiting import check
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What the command line says."""
-
-    name: str
-    full: bool
-    to: str | None
-    force: bool
-    wait: bool
-    soak: str
-    timeout: str
-
-
-async def promote(invocation: Invocation, asked: Asked, acting: Acting) -> int:
-    _check(asked, acting)
-    soak, deadline = seconds_of(asked.soak, "--soak"), Deadline(asked.timeout)
+async def promote(invocation: Invocation, asked: Asked, waiting: Waiting) -> int:
+    if asked.full and asked.to is not None:
+        raise CommandError("give --full or --to, not both", exit_code=ExitCode.USAGE)
+    check(waiting)
+    acting = with_fields(waiting, wait=False, timeout="0")
+    soak, deadline = seconds_of(asked.soak, "--soak"), Deadline(waiting.timeout)
     async with deadline.kept():
         seen = survey(await reads.snapshot(invocation, asked.name))
 
@@ -48,9 +39,9 @@ async def promote(invocation: Invocation, asked: Asked, acting: Acting) -> int:
         if not asked.force:
             _refuse_if_closed(survey(await reads.snapshot(invocation, asked.name)), soak)
 
-    if asked.wait and seen.snapshot.missing_rights:
+    if waiting.wait and seen.snapshot.missing_rights:
         _refuse_if_closed(seen, soak)  # with --force neither: nobody could tell when to stop waiting
-    if not asked.wait:
+    if not waiting.wait:
         if not asked.force:
             _refuse_if_closed(seen, soak)
         change = Change(seen.snapshot, _edit(seen, asked), _question(seen, asked), judge)
@@ -67,15 +58,6 @@ async def promote(invocation: Invocation, asked: Asked, acting: Acting) -> int:
             keeper.expect_a_change()
             keeper.tell_the_end(await keeper.until_open(0.0))
     return code
-
-
-def _check(asked: Asked, acting: Acting) -> None:
-    if asked.full and asked.to is not None:
-        raise CommandError("give --full or --to, not both", exit_code=ExitCode.USAGE)
-    if not asked.wait and seconds_of(asked.timeout, "--timeout"):
-        raise CommandError("--timeout goes with --wait: without it nothing is waited for", exit_code=ExitCode.USAGE)
-    if asked.wait and (acting.dry_run is not DryRun.NONE or acting.print_patch):
-        raise CommandError("--wait waits for what --dry-run and --print-patch do not do", exit_code=ExitCode.USAGE)
 
 
 def _goal(seen: Survey, asked: Asked) -> Goal | None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
+from kubectl_plugin.asked import Chosen
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits import restart as edits
 from kubectl_plugin.flags import Acting
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.verbs.acting import Change, Chosen, carry_out_all, choose, will_ask
-
-__all__ = ["Chosen", "restart"]
+from kubectl_plugin.verbs.acting import Change, carry_out_all, choose, will_ask
+from kubectl_plugin.verbs.carrying_out import asking
 
 
 async def restart(invocation: Invocation, chosen: Chosen, acting: Acting) -> int:
@@ -21,8 +19,5 @@ async def restart(invocation: Invocation, chosen: Chosen, acting: Acting) -> int
 
 def _change(snapshot: Snapshot, asks: bool) -> Change:
     """The look ahead stands in the question, or where nobody is asked, under the result."""
-    edit = edits.restart(snapshot)
-    if not asks:
-        return Change(snapshot, edit, ask="Continue?")
-    lines = (f"Restart {snapshot.key.name}?", *(f"  {line}" for line in edit.details), "Continue?")
-    return Change(snapshot, replace(edit, details=()), ask="\n".join(lines))
+    change = Change(snapshot, edits.restart(snapshot), ask="Continue?")
+    return asking(change, f"Restart {snapshot.key.name}?") if asks else change

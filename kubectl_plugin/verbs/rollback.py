@@ -2,46 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from msgspec.structs import replace
 
+from kubectl_plugin.asked import Rollback as Asked
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.reads import revisions_of
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.edits.rollback import Wish, already_back, roll_back, target_of
 from kubectl_plugin.edits.rollback_preview import headline, preview, still_kept
 from kubectl_plugin.failures import CommandError, ExitCode
-from kubectl_plugin.flags import Acting, Many
+from kubectl_plugin.flags import Acting
 from kubectl_plugin.report.last_action import pause_of, paused_words
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
-from kubectl_plugin.verbs.acting import Change, Chosen, carry_out_all, choose, will_ask
+from kubectl_plugin.verbs.acting import Change, carry_out_all, choose, will_ask
 from kubectl_plugin.verbs.carrying_out import who_am_i, writes
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What the command line says."""
-
-    names: tuple[str, ...]
-    many: Many
-    everything: bool
-    to_revision: int | None
-    keep_partition: bool
-    keep_paused: bool
-    drop_selector: bool
-    lift_pause: bool
-
-
 async def rollback(invocation: Invocation, asked: Asked, acting: Acting) -> int:
-    chosen = Chosen(names=asked.names, many=asked.many, everything=asked.everything)
     wish = Wish(
-        to_revision=asked.to_revision,
+        to_revision=asked.to_revision or None,
         keep_partition=asked.keep_partition,
         keep_paused=asked.keep_paused,
         drop_selector=asked.drop_selector,
     )
-    found = [await _with_revisions(invocation, one) for one in await choose(invocation, chosen, acting, hurry=True)]
+    found = [await _with_revisions(invocation, one) for one in await choose(invocation, asked, acting, hurry=True)]
     alone = writes(acting) and not will_ask(invocation, acting) and not (asked.lift_pause or asked.keep_paused)
     me = await who_am_i(invocation.session) if alone and any(paused_words(one.daemonset) for one in found) else ""
 

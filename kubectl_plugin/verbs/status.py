@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from controller.api.base import JSONObject
+from kubectl_plugin.asked import Status as Asked
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.failures import CommandError, ExitCode
@@ -15,8 +16,7 @@ from kubectl_plugin.paint.document import as_text
 from kubectl_plugin.paint.status_block import outline, status_block
 from kubectl_plugin.report.documents import API_VERSION
 from kubectl_plugin.report.status.endings import ending_of, unfinished
-from kubectl_plugin.verbs.status_look import Asked as Asked
-from kubectl_plugin.verbs.status_look import Look, chosen, look, sight
+from kubectl_plugin.verbs.status_look import Look, chosen, look, sight, wanted_of
 from kubectl_plugin.verbs.status_watch import told, watch
 
 
@@ -79,5 +79,5 @@ def _listed(looks: Sequence[Look]) -> JSONObject:
 
 def _exit_code(invocation: Invocation, asked: Asked, looks: Sequence[Look]) -> int:
     """What waiting would end with; for what still moves, 3."""
-    endings = [ending_of(one.told, asked.wanted) or unfinished(one.told) for one in looks]
+    endings = [ending_of(one.told, wanted_of(asked)) or unfinished(one.told) for one in looks]
     return told(invocation, endings, [one.status.namespace for one in looks])

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from controller.api.daemonset import Phase
 from controller.api.meta import Key
+from kubectl_plugin.asked import Status as Asked
 from kubectl_plugin.cluster import controller, reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.last_words import LastWords
 from kubectl_plugin.failures import CommandError, ExitCode
-from kubectl_plugin.flags import Many, Output
+from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.sight import Sight
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.status.document import RolloutStatus
@@ -24,38 +24,6 @@ from kubectl_plugin.report.status.telling import Telling, stated_telling, tellin
 from kubectl_plugin.report.status.words import runs_without_words, with_words
 from kubectl_plugin.report.survey import Survey, UnreadableSpecError, survey
 from kubectl_plugin.terminal import WIDEST
-
-
-@dataclass(frozen=True)
-class Asked:
-    """The command line."""
-
-    names: tuple[str, ...] = ()
-    many: Many = field(default_factory=Many)
-    watch: bool = True
-    timeout: str = ""
-    revision: int | None = None
-    generation: int | None = None
-    image: str | None = None
-    require_full: bool = False
-    fail_fast: bool = False
-    by: str = "zone"
-    logs: bool = True
-    plain: bool = False
-    files: tuple[Path, ...] = ()
-    recursive: bool = False
-    kustomize: Path | None = None
-    exit_code: bool = False
-
-    @property
-    def wanted(self) -> Wanted:
-        return Wanted(
-            revision=self.revision,
-            generation=self.generation,
-            image=self.image,
-            require_full=self.require_full,
-            fail_fast=self.fail_fast,
-        )
 
 
 @dataclass(frozen=True)
@@ -93,19 +61,30 @@ class Chosen:
     """What to say of the objects that it names and that do not exist."""
 
 
+def wanted_of(asked: Asked) -> Wanted:
+    """What is waited for."""
+    return Wanted(
+        revision=asked.revision,
+        generation=asked.generation,
+        image=asked.image,
+        require_full=asked.require_full,
+        fail_fast=asked.fail_fast,
+    )
+
+
 async def chosen(invocation: Invocation, asked: Asked, *, everything: bool = True) -> Chosen:
     """The objects of the command line, or all of the namespace. `everything`: with their pods and nodes."""
-    if not asked.files and asked.kustomize is None:
-        if not asked.names or asked.many.selector or asked.many.all_namespaces:
-            found = await reads.snapshots(invocation, asked.names, asked.many, nodes=everything, pods=everything)
+    if not asked.given:
+        if not asked.names or asked.selector or asked.all_namespaces:
+            found = await reads.snapshots(invocation, asked.names, asked, nodes=everything, pods=everything)
             return Chosen(found)
         keys = [reads.key_of(invocation, name) for name in asked.names]
         return Chosen(*await reads.existing(invocation, keys, nodes=everything, pods=everything))
-    if asked.names or asked.many.selector or asked.many.all_namespaces:
+    if asked.names or asked.selector or asked.all_namespaces:
         raise CommandError("give names, -l and -A, or -f and -k, not both", exit_code=ExitCode.USAGE)
     from kubectl_plugin.cluster import manifests
 
-    read, _ = await manifests.read(asked.files, recursive=asked.recursive, kustomize=asked.kustomize, stdin=sys.stdin)
+    read, _ = await manifests.read(asked, stdin=sys.stdin)
     keys = [Key(one.namespace or invocation.session.namespace, one.name) for one in read]
     return Chosen(*await reads.existing(invocation, keys, nodes=everything, pods=everything))
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import Phase
 from controller.api.meta import Key
+from kubectl_plugin.asked import Status as Asked
 from kubectl_plugin.cluster import controller
 from kubectl_plugin.cluster.follow import APART, Following, following
 from kubectl_plugin.cluster.invocation import Invocation
@@ -32,7 +33,7 @@ from kubectl_plugin.report.status.endings import (
 )
 from kubectl_plugin.report.survey import Survey
 from kubectl_plugin.verbs.deadline import Deadline
-from kubectl_plugin.verbs.status_look import Asked, Look, chosen, look
+from kubectl_plugin.verbs.status_look import Look, chosen, look, wanted_of
 from kubectl_plugin.verbs.status_screens import Screen, screen
 
 TICK: Final = 1.0
@@ -114,7 +115,7 @@ class _Watch:
     async def run(self, keys: Sequence[Key], generations: Mapping[Key, int]) -> list[Ending]:
         """One ending for each."""
         loop = asyncio.get_running_loop()
-        asked = self._asked.wanted
+        asked = wanted_of(self._asked)
         wanted = [replace(asked, generation=generations.get(key, asked.generation)) for key in keys]
         while True:
             began = loop.time()

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet, DaemonSetView, project
 from controller.api.meta import Key
-from controller.kube.errors import NotFound
+from controller.kube.errors import Forbidden, NotFound
 from controller.kube.kinds import DAEMONSETS
 from kubectl_plugin.cluster import documents, reads, trying
 from kubectl_plugin.cluster.invocation import Invocation
@@ -56,7 +56,10 @@ async def _new(invocation: Invocation, key: Key, manifest: Manifest) -> Target:
     checked = await trying.created(session, key.namespace, document)
     tell_unchecked(invocation, checked)
     daemonset = daemonset_in(checked or document)
-    nodes = await trying.nodes(session)
+    try:
+        nodes = await reads.nodes_of(invocation)
+    except Forbidden:
+        nodes = None
     snapshot = Snapshot(
         daemonset=replace(daemonset, generation=max(daemonset.generation, 1)),
         document=checked or document,

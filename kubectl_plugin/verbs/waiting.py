@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from kubectl_plugin.asked import Status
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Acting, DryRun, Waiting
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.verbs.deadline import Deadline
-from kubectl_plugin.verbs.status_look import Asked
 from kubectl_plugin.verbs.status_watch import follow_up
 
 
@@ -35,4 +35,4 @@ async def wait(invocation: Invocation, acting: Acting, changed: Sequence[Snapsho
     deadline = Deadline(acting.timeout)
     generations = {one.key: one.daemonset.generation for one in changed}
     async with deadline.kept():
-        return await follow_up(invocation, Asked(timeout=acting.timeout), changed, deadline, generations)
+        return await follow_up(invocation, Status(timeout=acting.timeout), changed, deadline, generations)

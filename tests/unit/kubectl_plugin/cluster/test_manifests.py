@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kubectl_plugin.asked import Manifests
 from kubectl_plugin.cluster.manifests import Manifest, manifests_in, read
 from kubectl_plugin.failures import CommandError
 
@@ -29,7 +30,8 @@ def names(found: list[Manifest] | tuple[Manifest, ...]) -> list[str]:
 
 
 async def at(*files: Path, recursive: bool = False, kustomize: Path | None = None, typed: str = "") -> list[str]:
-    return names((await read(files, recursive=recursive, kustomize=kustomize, stdin=io.StringIO(typed)))[0])
+    asked = Manifests(files=files, recursive=recursive, kustomize=kustomize)
+    return names((await read(asked, stdin=io.StringIO(typed)))[0])
 
 
 @pytest.mark.parametrize(
