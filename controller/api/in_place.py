@@ -181,9 +181,10 @@ def _proof(
     if not new:
         if before.container_id is None and named:
             return _Proof.LIKELY  # the clock of the node may be behind
-        # back to the image that runs, before the kubelet did anything about the one in between
-        kept = bool(overlapped) and (named or same_image(before.image, wanted)) and observed is not False
-        return (_Proof.NEW if observed else _Proof.LIKELY) if kept else _Proof.NONE
+        # the spec had the image before, or has it again before the kubelet did anything about the one in between
+        asked = same_image(before.image, wanted)
+        kept = (asked or (overlapped and named)) and observed is not False
+        return (_Proof.NEW if observed and (overlapped or named) else _Proof.LIKELY) if kept else _Proof.NONE
     if named or (before.image_id not in ("", status.image_id) and not overlapped):
         return _Proof.NEW
     if any(same_image(status.image, one) for one in overlapped) and status.restart_count < before.restart_count + 2:

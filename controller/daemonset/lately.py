@@ -13,7 +13,16 @@ from controller.daemonset.answers import Answer
 from controller.daemonset.places import Failing
 from controller.kube.errors import ApiError, Conflict
 from controller.kube.kinds import PODS
-from controller.planner.actions import Action, CancelDelete, OpenGates, PrepareDelete, place_of
+from controller.planner.actions import (
+    Action,
+    AdoptPod,
+    CancelDelete,
+    OpenGates,
+    PrepareDelete,
+    RelabelPod,
+    UpdateInPlace,
+    place_of,
+)
 from controller.planner.retries import place_of_keeping
 
 SECONDS = 60.0
@@ -28,7 +37,8 @@ class Undone(Conflict):
 
 
 class Done(Value):
-    kind: type[Action]
+    what: tuple[type[Action], str]
+    """With the hash of the revision that it is about, if there is one."""
     at: float
     """By `elapsed`."""
 
@@ -49,13 +59,20 @@ class Lately(msgspec.Struct):
         """What there is to say of an action that went through again."""
         place = place_of(action)
         known = self.done.get(place)
-        if known is None or known.kind is not type(action):
+        if known is None or known.what != _what(action):
             return None
         alone = failing[place].delay if place in failing else 0.0
         if moment - known.at > max(SECONDS, 2 * alone):
             return None
         match action:
-            case PrepareDelete(pod=ref) | CancelDelete(pod=ref) | OpenGates(pod=ref):
+            case (
+                PrepareDelete(pod=ref)
+                | CancelDelete(pod=ref)
+                | OpenGates(pod=ref)
+                | UpdateInPlace(pod=ref)
+                | RelabelPod(pod=ref)
+                | AdoptPod(pod=ref)
+            ):
                 words = "it is accepted each time, and taken back by a webhook or by another controller"
                 return Undone("patch", PODS.describe(ref), words)
             case _:
@@ -75,9 +92,22 @@ class Lately(msgspec.Struct):
                 return
             case OpenGates(gates=gates) if all(gate.type == KRUISE_POD_READY for gate in gates):
                 pass  # the other one is closed by ourselves, again and again
+            case UpdateInPlace() | RelabelPod() | AdoptPod():
+                pass
             case _:
                 return
         if len(self.done) > KEPT:
             self.forget()
-        self.done[answer.place] = Done(kind=type(action), at=moment)
+        self.done[answer.place] = Done(what=_what(action), at=moment)
         (self.fought.discard if answer.error is None else self.fought.add)(answer.place)
+
+
+def _what(action: Action) -> tuple[type[Action], str]:
+    """A pod may be changed to one revision, back, and to the first again."""
+    match action:
+        case UpdateInPlace(revision=revision):
+            return type(action), revision.hash
+        case RelabelPod(hash=hash_):
+            return type(action), hash_
+        case _:
+            return type(action), ""

@@ -11,14 +11,17 @@ from tests.beds.api import PODS, STRATEGIC_MERGE_PATCH, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, V3
-from tests.beds.pods import condition
+from tests.beds.pods import condition, node_of
+from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import Answer, Effect, Hang, LoseAnswer, Rule
 from tests.system.in_place import GATE, STATE, identities, in_place, is_open, restarts, runs, serving, told
 from tests.system.monitor import monitoring
+from tests.system.webhook import judged
 
 SLOW = Behaviour(notice=0.1, pull=20.0, terminate=0.2, gate=0.1)
 DENIED = Answer(403, reason="Forbidden", message="the webhook says no")
 HOUR = 3600.0
+LABEL = "controller-revision-hash"
 
 
 def with_grace(seconds: int, **options: Any) -> Object:
@@ -267,3 +270,59 @@ async def test_three_edits_in_a_row_and_back_again_end_with_what_was_asked_for_l
     after = await bed.pods()
     assert identities(after) == before
     assert all(map(is_open, after.values()))
+
+
+async def test_a_label_that_a_webhook_puts_back_each_time_is_told_of_and_not_fought(bed: Bed) -> None:
+    await bed.add_nodes(2)
+    await bed.deploy(in_place())
+    before = (await bed.pods())["node-1"]["metadata"]["labels"][LABEL]
+
+    def put_back(attempt: Attempt) -> None:
+        if attempt.verb == "update" and not attempt.subresource and node_of(attempt.object) == "node-1":
+            attempt.object["metadata"]["labels"][LABEL] = before
+
+    with judged(bed, put_back):
+        await bed.set_image(V2)
+        found = await bed.condition("Degraded", "WritesFail")
+        assert "taken back by a webhook or by another controller" in found["message"]
+        await asyncio.sleep(60)
+        assert runs((await bed.pods())["node-0"], V2), "the other node is updated all the same"
+        bed.journal.clear()
+        await asyncio.sleep(300)
+        assert writes(bed) < 40, bed.journal
+    bed.patience = 1200.0
+    await bed.settled()
+    await bed.condition("Degraded", "AsExpected")
+
+
+async def test_a_pod_that_somebody_gave_the_image_before_is_not_waited_for(bed: Bed) -> None:
+    """Its kubelet has nothing to do then."""
+    await bed.add_nodes(2)
+    await bed.deploy(in_place())
+    name = (await bed.pods())["node-1"]["metadata"]["name"]
+    await bed.api.patch(
+        PODS,
+        name,
+        {"spec": {"containers": [{"name": "agent", "image": V2}]}},
+        content_type=STRATEGIC_MERGE_PATCH,
+    )
+    await bed.until(PODS, lambda pods: "" if any(runs(pod, V2) for pod in pods) else "nobody runs it", "V2 by hand")
+    await bed.set_image(V2)
+    await bed.settled()
+    assert [restarts(pod) for pod in (await bed.pods()).values()] == [1, 1]
+
+
+async def test_who_labels_a_pod_with_its_former_revision_gets_the_label_back_and_no_restart(bed: Bed) -> None:
+    await bed.add_nodes(2)
+    await bed.deploy(in_place())
+    labels = {
+        "controller-revision-hash": (await bed.pods())["node-1"]["metadata"]["labels"]["controller-revision-hash"]
+    }
+    await bed.set_image(V2)
+    await bed.settled()
+    name = (await bed.pods())["node-1"]["metadata"]["name"]
+    await bed.api.patch(PODS, name, {"metadata": {"labels": labels}})
+    await bed.idle()
+    await bed.settled()
+    assert [restarts(pod) for pod in (await bed.pods()).values()] == [1, 1]
+    assert all(is_open(pod) for pod in (await bed.pods()).values())

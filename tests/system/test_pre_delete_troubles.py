@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
@@ -16,7 +16,6 @@ from tests.beds.objects import V1, V2, V3
 from tests.beds.pods import condition, is_ready, node_of
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import LateWatch, Rule
-from tests.beds.simulator.kinds import PODS as KIND
 from tests.beds.simulator.refusal import Refused
 from tests.system.monitor import monitoring
 from tests.system.pre_delete import (
@@ -31,22 +30,9 @@ from tests.system.pre_delete import (
     release,
     user_controller,
 )
+from tests.system.webhook import judged
 
 MARK: Object = {**HOOK, "markPodNotReady": True}
-
-
-@contextmanager
-def judged(bed: Bed, judge: Callable[[Attempt], None]) -> Iterator[None]:
-    """A webhook sees every write of a pod; it may change what is to be stored, or refuse it."""
-
-    def admit(attempt: Attempt) -> None:
-        if attempt.kind == KIND:
-            judge(attempt)
-
-    admission = bed.simulator.cluster.admission
-    admission.append(admit)
-    yield
-    admission.remove(admit)
 
 
 def refusing(verb: str, node: str) -> Callable[[Attempt], None]:

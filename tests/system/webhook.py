@@ -1,10 +1,10 @@
-"""An admission webhook that is down: what it is to judge is refused, on both beds."""
+"""Admission webhooks: one that is down, on both beds, and one that changes what is written, on the simulator."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from tests.beds.api import CONFIGMAPS, Object, Refusal, Resource
 from tests.beds.control_plane.commands import LOOPBACK
@@ -22,6 +22,20 @@ WEBHOOKS = Resource(
 )
 NAME = "policy.example.com"
 POLL = 0.02
+
+
+@contextmanager
+def judged(bed: Bed, judge: Callable[[Attempt], None]) -> Iterator[None]:
+    """A webhook sees every write of a pod; it may change what is to be stored, or refuse it."""
+
+    def admit(attempt: Attempt) -> None:
+        if attempt.kind == PODS:
+            judge(attempt)
+
+    admission = bed.simulator.cluster.admission
+    admission.append(admit)
+    yield
+    admission.remove(admit)
 
 
 @asynccontextmanager

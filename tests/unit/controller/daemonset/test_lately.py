@@ -10,13 +10,30 @@ from controller.daemonset.answers import Answer
 from controller.daemonset.lately import SECONDS, Lately
 from controller.daemonset.places import Failing
 from controller.kube.errors import Forbidden
-from controller.planner.actions import Action, CancelDelete, DeletePod, OpenGates, PrepareDelete, Why, place_of
-from tests.beds.worlds import pod
+from controller.planner.actions import (
+    Action,
+    AdoptPod,
+    CancelDelete,
+    DeletePod,
+    OpenGates,
+    PrepareDelete,
+    RelabelPod,
+    UpdateInPlace,
+    Why,
+    place_of,
+)
+from controller.planner.in_place.change import Change
+from tests.beds.worlds import pod, revision
 
 REF = pod("node-0").ref
 PREPARE = PrepareDelete(pod=REF, node="node-0", why=Why.OUTDATED, mark=True, held_by="label a=b")
 CANCEL = CancelDelete(pod=REF)
 DELETE = DeletePod(pod=REF, node="node-0", why=Why.OUTDATED)
+ADOPT = AdoptPod(pod=REF, owners=0)
+
+
+def updating(to: str) -> UpdateInPlace:
+    return UpdateInPlace(pod=REF, node="node-0", before="v1", revision=revision(to), change=Change())
 
 
 def opening(*types: str) -> OpenGates:
@@ -42,6 +59,11 @@ def done(*actions: Action, failing: tuple[str, ...] = (), delay: float = 0.0) ->
         ((opening(IN_PLACE_UPDATE_READY),), opening(IN_PLACE_UPDATE_READY), False),
         ((PREPARE,), opening(KRUISE_POD_READY), False),
         ((DELETE,), DELETE, False),
+        ((updating("v2"),), updating("v2"), True),
+        ((updating("v2"), updating("v1")), updating("v2"), False),
+        ((RelabelPod(pod=REF, hash="v1"),), RelabelPod(pod=REF, hash="v1"), True),
+        ((RelabelPod(pod=REF, hash="v1"),), RelabelPod(pod=REF, hash="v2"), False),
+        ((ADOPT,), ADOPT, True),
     ],
 )
 def test_the_same_twice_in_a_row_is_taken_back(before: tuple[Action, ...], action: Action, taken_back: bool) -> None:
