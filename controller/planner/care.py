@@ -48,7 +48,8 @@ def take_care(board: Board, taken: Collection[str]) -> Step:
 
 
 def _needs_care(pod: Pod) -> bool:
-    return pod.underway is not None or pod.held or not all(gate.open for gate in pod.gates)
+    closed = pod.gates and not all(gate.open for gate in pod.gates)  # few have gates, and this is asked of each
+    return bool(closed) or pod.underway is not None or pod.held
 
 
 class _Care:
