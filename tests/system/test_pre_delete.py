@@ -241,6 +241,8 @@ async def test_while_a_whole_surge_is_held_the_new_pods_serve_and_the_status_say
     )
     await bed.set_image(V2)
     held = await prepared(bed, "node-0", "node-1")
+    await bed.seen()
+    await bed.idle()
     await bed.status(ready=2, available=2, updated=0)
     names = ", ".join(held[node]["metadata"]["name"] for node in ("node-1", "node-0"))
     for kind in ("Progressing", "Ready"):
