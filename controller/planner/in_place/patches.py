@@ -44,7 +44,8 @@ def updating(pod: PodDocument, revision: Revision, change: Change, now: float) -
     left_labels, left_annotations = _left_metadata(before)
     batches = batches_of(_containers(revision), images)
     first = batches[0] if batches else ()
-    restarting = sorted({*first, *change.rereads})
+    waited_for = {name for name in late if name not in images}
+    restarting = sorted({*first, *change.rereads, *waited_for})
     resources = _merged_amounts(
         _asked(before.container_resources), _asked(before.next_container_resources), change.resources
     )

@@ -192,6 +192,27 @@ def test_an_edit_between_two_batches_takes_what_was_left_along() -> None:
     assert images(pod) == {"c1": "v3", "c2": "v1", "c3": "v1"}
 
 
+def test_an_edit_of_another_container_waits_on_for_the_image_before() -> None:
+    pod = ChangingPod(of("v1", "v1", "v1"))
+    pod.edit("v2", of("v2", "v1", "v1"))
+    pod.edit("v3", of("v2", "v2", "v1"))
+    assert waits_for(pod) == (("c1", "c2"), False)
+    pod.starts("c1", id_="n1", shown="v2")
+    pod.starts("c2", id_="n2", shown="v2")
+    assert waits_for(pod) is None
+
+
+def test_the_image_of_a_later_batch_that_was_abandoned_is_not_waited_for() -> None:
+    pod = ChangingPod(of("v1", "v1", "v1"))
+    pod.edit("v2", of("v1", "v2", "v1"))
+    pod.edit("v3", of("v3", "v3", "v1"))
+    assert waits_for(pod) == (("c1",), False)
+    pod.starts("c1", id_="n1", shown="v3")
+    assert waits_for(pod) == ((), True)
+    pod.go_on()
+    assert images(pod) == {"c1": "v3", "c2": "v3", "c3": "v1"}
+
+
 # of OpenKruise's controller
 
 
