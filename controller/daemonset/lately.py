@@ -20,6 +20,7 @@ from controller.planner.actions import (
     OpenGates,
     PrepareDelete,
     RelabelPod,
+    ReleasePod,
     UpdateInPlace,
     place_of,
 )
@@ -92,6 +93,9 @@ class Lately(msgspec.Struct):
                 return
             case OpenGates(gates=gates) if all(gate.type == KRUISE_POD_READY for gate in gates):
                 pass  # the other one is closed by ourselves, again and again
+            case ReleasePod():
+                self.done.pop(answer.place, None)
+                return
             case UpdateInPlace() | RelabelPod() | AdoptPod():
                 pass
             case _:

@@ -18,6 +18,7 @@ from controller.planner.actions import (
     OpenGates,
     PrepareDelete,
     RelabelPod,
+    ReleasePod,
     UpdateInPlace,
     Why,
     place_of,
@@ -64,6 +65,7 @@ def done(*actions: Action, failing: tuple[str, ...] = (), delay: float = 0.0) ->
         ((RelabelPod(pod=REF, hash="v1"),), RelabelPod(pod=REF, hash="v1"), True),
         ((RelabelPod(pod=REF, hash="v1"),), RelabelPod(pod=REF, hash="v2"), False),
         ((ADOPT,), ADOPT, True),
+        ((ADOPT, ReleasePod(pod=REF, owner_index=0)), ADOPT, False),
     ],
 )
 def test_the_same_twice_in_a_row_is_taken_back(before: tuple[Action, ...], action: Action, taken_back: bool) -> None:
