@@ -11,7 +11,7 @@ from controller.api.hindrance import Hindrance
 from controller.api.in_place import Resize, Underway
 from controller.api.pod import Pod
 from controller.api.revision import Revision
-from controller.api.wellknown import FAILED_IN_PLACE, RESIZE_REFUSED
+from controller.api.wellknown import FAILED_IN_PLACE, LIFECYCLE_STATE_LABEL, RESIZE_REFUSED
 from controller.planner.actions import (
     Action,
     CancelDelete,
@@ -35,7 +35,9 @@ def take_care(board: Board, taken: Collection[str]) -> Step:
     """At most `burst` writes, none to the pods `taken` (by uid), with which something else is done in this pass, nor
     to those that are about to be released."""
     care = _Care(board)
-    needy = [pod for pod in board.world.pods if _needs_care(pod) and pod not in board.strangers]
+    pods = board.world.pods  # few of many, and this is asked of each
+    perhaps = [pod for pod in pods if pod.gates or pod.underway is not None or LIFECYCLE_STATE_LABEL in pod.labels]
+    needy = [pod for pod in perhaps if _needs_care(pod) and pod not in board.strangers]
     for pod in sorted(needy, key=lambda pod: (pod.node, pod.name)):
         if not (pod.dying or pod.ended or pod.uid in taken or pod.uid in board.world.awaited):
             care.of(pod)
@@ -48,8 +50,7 @@ def take_care(board: Board, taken: Collection[str]) -> Step:
 
 
 def _needs_care(pod: Pod) -> bool:
-    closed = pod.gates and not all(gate.open for gate in pod.gates)  # few have gates, and this is asked of each
-    return bool(closed) or pod.underway is not None or pod.held
+    return pod.underway is not None or pod.held or not all(gate.open for gate in pod.gates)
 
 
 class _Care:
