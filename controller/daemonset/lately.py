@@ -4,6 +4,7 @@ again as soon as that is seen, without end."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import msgspec
 
@@ -31,6 +32,9 @@ SECONDS = 60.0
 for longer and longer, so is this."""
 KEPT = 10_000
 """Writes that are remembered."""
+
+Lasting: TypeAlias = PrepareDelete | CancelDelete | OpenGates | UpdateInPlace | RelabelPod | AdoptPod
+"""What stays done unless somebody takes it back."""
 
 
 class Undone(Conflict):
@@ -60,24 +64,13 @@ class Lately(msgspec.Struct):
         """What there is to say of an action that went through again."""
         place = place_of(action)
         known = self.done.get(place)
-        if known is None or known.what != _what(action):
+        if not isinstance(action, Lasting) or known is None or known.what != _what(action):
             return None
         alone = failing[place].delay if place in failing else 0.0
         if moment - known.at > max(SECONDS, 2 * alone):
             return None
-        match action:
-            case (
-                PrepareDelete(pod=ref)
-                | CancelDelete(pod=ref)
-                | OpenGates(pod=ref)
-                | UpdateInPlace(pod=ref)
-                | RelabelPod(pod=ref)
-                | AdoptPod(pod=ref)
-            ):
-                words = "it is accepted each time, and taken back by a webhook or by another controller"
-                return Undone("patch", PODS.describe(ref), words)
-            case _:
-                return None
+        words = "it is accepted each time, and taken back by a webhook or by another controller"
+        return Undone("patch", PODS.describe(action.pod), words)
 
     def learn(self, answer: Answer, failing: Mapping[str, Failing], moment: float) -> None:
         """A preparation and what takes it back end each other, except where that only makes up for a failure."""
