@@ -1,0 +1,57 @@
+"""The documents: every link leads somewhere, and every file of the code that they name is there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+FILE = re.compile(r"`((?:[\w.-]+/)+(?:[\w.-]+\.(?:py|yaml|toml|md))?)`")
+BASES = (ROOT, ROOT / "controller", ROOT / "kubectl_plugin")
+"""Where a path in a text may begin."""
+
+
+def anchors(page: Path) -> set[str]:
+    """As the web pages of repositories make them: lower case, blanks as hyphens, most signs left out."""
+    headings = HEADING.findall(FENCED.sub("", page.read_text()))
+    return {re.sub(r"[^\w -]", "", one.lower()).strip().replace(" ", "-") for one in headings}
+
+
+def dead_links(page: Path) -> Iterator[str]:
+    for target in LINK.findall(FENCED.sub("", page.read_text())):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        if not there.exists() or (anchor and anchor not in anchors(there)):
+            yield target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_link_leads_somewhere(page: Path) -> None:
+    assert list(dead_links(page)) == []
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", *(f"docs/design/{one}.md" for one in ("README", "glossary"))])
+def test_every_file_that_is_named_is_there(page: str) -> None:
+    named = FILE.findall((ROOT / page).read_text())
+    assert [one for one in named if not any((base / one).exists() for base in BASES)] == []
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    seen, left = set[Path](), [ROOT / "README.md"]
+    while left:
+        page = left.pop()
+        seen.add(page)
+        for target in LINK.findall(page.read_text()):
+            there = (page.parent / target.partition("#")[0]).resolve()
+            more = sorted(there.glob("*.md")) if there.is_dir() else [there]
+            left += [one for one in more if one.suffix == ".md" and one.exists() and one not in seen]
+    assert [page.relative_to(ROOT).as_posix() for page in PAGES if page not in seen] == []
