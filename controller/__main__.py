@@ -7,7 +7,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Coroutine
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -72,102 +72,78 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@cli.command()
+Kubeconfig: TypeAlias = Annotated[
+    str | None, typer.Option(help="Kubeconfig file. Default: in-cluster, else as kubectl.")
+]
+Context: TypeAlias = Annotated[str | None, typer.Option(help="Context of the kubeconfig; default: its current one.")]
+Namespaces: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(callback=_namespaces, help="Look after this namespace only; repeatable. Default: all."),
+]
+Workers: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        max=100,
+        help="DaemonSets decided about at the same time; one that waits for the API server does not count.",
+    ),
+]
+LeaderElect: TypeAlias = Annotated[bool, typer.Option(help="Act only while holding the Lease.")]
+LeaseNamespace: TypeAlias = Annotated[str, typer.Option(callback=_namespace, help="Namespace of the Lease.")]
+MetricsAddress: TypeAlias = Annotated[str, typer.Option(callback=_address, help="/metrics; 0 turns it off.")]
+HealthAddress: TypeAlias = Annotated[str, typer.Option(callback=_address, help="/healthz, /readyz; 0 turns it off.")]
+Certificate: TypeAlias = Annotated[str, typer.Option(help="Certificate for HTTPS on /metrics, PEM.")]
+PrivateKey: TypeAlias = Annotated[str, typer.Option(help="Its key. Both are read again when renewed.")]
+MetricsAuth: TypeAlias = Annotated[
+    bool, typer.Option(help="/metrics only with a bearer token that may get it; takes HTTPS.")
+]
+Rate: TypeAlias = Annotated[float, typer.Option(min=0.0, help="Requests per second; 0: no limit.")]
+Burst: TypeAlias = Annotated[int, typer.Option(min=0, help="Requests at once above that rate.")]
+FeatureGates: TypeAlias = Annotated[str, typer.Option(callback=_gates, help="A=true,B=false")]
+ZoneMetrics: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        callback=_boolean, metavar="true|false", help="Metrics by zone: four series per zone and DaemonSet."
+    ),
+]
+LogLevel: TypeAlias = Annotated[
+    str, typer.Option(callback=lambda value: _one_of(LOG_LEVELS, value), help="debug, info, warning or error.")
+]
+LogLines: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        callback=lambda value: _one_of(LOG_FORMATS, value),
+        help="auto, json or console; auto: console on a terminal, else json.",
+    ),
+]
+Version: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--version", callback=_version, is_eager=True, allow_from_autoenv=False, help="Print the version and end."
+    ),
+]
+
+
+@cli.command(context_settings={"auto_envvar_prefix": "KRUISE_DS"})
 def run(
-    kubeconfig: Annotated[
-        str | None,
-        typer.Option(envvar="KRUISE_DS_KUBECONFIG", help="Kubeconfig file. Default: in-cluster, else as kubectl."),
-    ] = None,
-    context: Annotated[
-        str | None,
-        typer.Option(envvar="KRUISE_DS_CONTEXT", help="Context of the kubeconfig; default: its current one."),
-    ] = None,
-    namespace: Annotated[
-        list[str] | None,
-        typer.Option(
-            callback=_namespaces,
-            envvar="KRUISE_DS_NAMESPACE",
-            help="Look after this namespace only; repeatable. Default: all.",
-        ),
-    ] = None,
-    workers: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=100,
-            envvar="KRUISE_DS_WORKERS",
-            help="DaemonSets decided about at the same time; one that waits for the API server does not count.",
-        ),
-    ] = 3,
-    leader_elect: Annotated[
-        bool, typer.Option(envvar="KRUISE_DS_LEADER_ELECT", help="Act only while holding the Lease.")
-    ] = True,
-    leader_elect_namespace: Annotated[
-        str,
-        typer.Option(callback=_namespace, envvar="KRUISE_DS_LEADER_ELECT_NAMESPACE", help="Namespace of the Lease."),
-    ] = "kruise-ds-system",
-    metrics_bind_address: Annotated[
-        str,
-        typer.Option(callback=_address, envvar="KRUISE_DS_METRICS_BIND_ADDRESS", help="/metrics; 0 turns it off."),
-    ] = ":8080",
-    health_probe_bind_address: Annotated[
-        str,
-        typer.Option(
-            callback=_address, envvar="KRUISE_DS_HEALTH_PROBE_BIND_ADDRESS", help="/healthz, /readyz; 0 turns it off."
-        ),
-    ] = ":8081",
-    metrics_tls_cert_file: Annotated[
-        str, typer.Option(envvar="KRUISE_DS_METRICS_TLS_CERT_FILE", help="Certificate for HTTPS on /metrics, PEM.")
-    ] = "",
-    metrics_tls_private_key_file: Annotated[
-        str,
-        typer.Option(
-            envvar="KRUISE_DS_METRICS_TLS_PRIVATE_KEY_FILE", help="Its key. Both are read again when renewed."
-        ),
-    ] = "",
-    metrics_auth: Annotated[
-        bool,
-        typer.Option(
-            envvar="KRUISE_DS_METRICS_AUTH", help="/metrics only with a bearer token that may get it; takes HTTPS."
-        ),
-    ] = False,
-    kube_api_qps: Annotated[
-        float, typer.Option(min=0.0, envvar="KRUISE_DS_KUBE_API_QPS", help="Requests per second; 0: no limit.")
-    ] = 0.0,
-    kube_api_burst: Annotated[
-        int, typer.Option(min=0, envvar="KRUISE_DS_KUBE_API_BURST", help="Requests at once above that rate.")
-    ] = 0,
-    feature_gates: Annotated[
-        str, typer.Option(callback=_gates, envvar="KRUISE_DS_FEATURE_GATES", help="A=true,B=false")
-    ] = "",
-    zone_metrics: Annotated[
-        str,
-        typer.Option(
-            callback=_boolean,
-            metavar="true|false",
-            envvar="KRUISE_DS_ZONE_METRICS",
-            help="Metrics by zone: four series per zone and DaemonSet.",
-        ),
-    ] = "true",
-    log_level: Annotated[
-        str,
-        typer.Option(
-            callback=lambda value: _one_of(LOG_LEVELS, value),
-            envvar="KRUISE_DS_LOG_LEVEL",
-            help="debug, info, warning or error.",
-        ),
-    ] = "info",
-    log_format: Annotated[
-        str,
-        typer.Option(
-            callback=lambda value: _one_of(LOG_FORMATS, value),
-            envvar="KRUISE_DS_LOG_FORMAT",
-            help="auto, json or console; auto: console on a terminal, else json.",
-        ),
-    ] = "auto",
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
-    ] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    namespace: Namespaces = None,
+    workers: Workers = 3,
+    leader_elect: LeaderElect = True,
+    leader_elect_namespace: LeaseNamespace = "kruise-ds-system",
+    metrics_bind_address: MetricsAddress = ":8080",
+    health_probe_bind_address: HealthAddress = ":8081",
+    metrics_tls_cert_file: Certificate = "",
+    metrics_tls_private_key_file: PrivateKey = "",
+    metrics_auth: MetricsAuth = False,
+    kube_api_qps: Rate = 0.0,
+    kube_api_burst: Burst = 0,
+    feature_gates: FeatureGates = "",
+    zone_metrics: ZoneMetrics = "true",
+    log_level: LogLevel = "info",
+    log_format: LogLines = "auto",
+    version: Version = False,
 ) -> None:
     """Run the controller of the Advanced DaemonSet until SIGTERM or SIGINT."""
     _check_metrics(metrics_tls_cert_file, metrics_tls_private_key_file, auth=metrics_auth)

@@ -15,13 +15,13 @@ from controller.api.meta import Key
 from controller.daemonset.compiled import Compilations
 from controller.daemonset.discretion import discreet_error
 from controller.daemonset.gather import NOTHING
-from controller.daemonset.hands import Hands, Say
+from controller.daemonset.hands import Hands
 from controller.daemonset.memory import Memories
 from controller.daemonset.reconcile import Reconciler, Watchers
 from controller.daemonset.recorder import Recorder
 from controller.daemonset.show import show
 from controller.daemonset.statuses import StatusWatchers
-from controller.daemonset.triggers import Enqueue, Listeners, Triggers
+from controller.daemonset.triggers import Listeners, Triggers
 from controller.fence import Fence
 from controller.imagepull.parts import ImagePulls
 from controller.imagepull.reconcile import Watchers as PullWatchers
@@ -69,6 +69,29 @@ class Parts(msgspec.Struct, frozen=True):
     """None where ImagePullJobs are not carried out."""
 
 
+class _Shared(msgspec.Struct, frozen=True):
+    """What the parts have in common."""
+
+    metrics: Metrics
+    report: Report
+    fence: Fence
+    client: Client
+    informers: Informers
+    recorder: Recorder
+    clock: Clock
+    memories: Memories
+    compilations: Compilations
+    queue: WorkQueue[Key]
+    pacer: Pacer[Key]
+
+    def enqueue(self, key: Key, urgency: Urgency, reason: str) -> None:
+        self.queue.add_after(key, self.pacer.delay(key, urgency, asyncio.get_running_loop().time()), reason)
+
+    def say(self, daemonset: DaemonSet, note: Note) -> None:
+        self.report.noted(daemonset, note)
+        self.recorder(daemonset, note)
+
+
 def assemble(
     settings: Settings,
     transport: Transport,
@@ -79,6 +102,40 @@ def assemble(
     clock: Clock,
 ) -> Parts:
     """Call inside a running event loop."""
+    shared = _shared(settings, transport, server, identity, refresh, clock)
+    pulls = _image_pulls(shared) if settings.gates.pre_download else None
+    reconciler = _reconciler(shared, pulls)
+    _measure(shared, zones=settings.zone_metrics)
+    report = shared.report
+    return Parts(
+        metrics=shared.metrics,
+        report=report,
+        fence=shared.fence,
+        client=shared.client,
+        informers=shared.informers,
+        triggers=Triggers(
+            shared.informers.caches,
+            shared.memories,
+            shared.compilations,
+            shared.enqueue,
+            _listeners(shared, reconciler),
+        ),
+        queue=shared.queue,
+        recorder=shared.recorder,
+        guard=BearerGuard(_reviews(transport, refresh), _reviews(transport, refresh), report.unreviewed),
+        handle=partial(report.in_context, reconciler),
+        pulls=pulls,
+    )
+
+
+def _shared(
+    settings: Settings,
+    transport: Transport,
+    server: str,
+    identity: str,
+    refresh: Callable[[], Awaitable[None]] | None,
+    clock: Clock,
+) -> _Shared:
     metrics = Metrics(
         version=version("kruise-ds"),
         revision=settings.revision,
@@ -91,31 +148,30 @@ def assemble(
     throttle = Throttle(qps=settings.qps, burst=settings.burst)
     sender = Sender(fence, throttle=throttle, on_response=report.answered, refresh=refresh)
     client = Client(sender).retelling(discreet_error)
-    informers = Informers(settings.namespaces)
-    memories, compilations, ledger = Memories(), Compilations(settings.gates), Ledger()
-    queue, pacer = WorkQueue[Key](), Pacer[Key]()
-    recorder = Recorder(client.apart(), clock, identity, report.event_dropped)
+    return _Shared(
+        metrics=metrics,
+        report=report,
+        fence=fence,
+        client=client,
+        informers=Informers(settings.namespaces),
+        recorder=Recorder(client.apart(), clock, identity, report.event_dropped),
+        clock=clock,
+        memories=Memories(),
+        compilations=Compilations(settings.gates),
+        queue=WorkQueue[Key](),
+        pacer=Pacer[Key](),
+    )
 
-    def enqueue(key: Key, urgency: Urgency, reason: str) -> None:
-        queue.add_after(key, pacer.delay(key, urgency, asyncio.get_running_loop().time()), reason)
 
-    def say(daemonset: DaemonSet, note: Note) -> None:
-        report.noted(daemonset, note)
-        recorder(daemonset, note)
-
-    reconciler = Reconciler(
-        hands=Hands(
-            client,
-            ledger,
-            failed_pod_backoff(),
-            say,
-            clock,
-            partial(report.acted, caches=informers.caches, clock=clock),
-        ),
-        caches=informers.caches,
-        memories=memories,
-        compilations=compilations,
-        pacer=pacer,
+def _reconciler(shared: _Shared, pulls: ImagePulls | None) -> Reconciler:
+    report, metrics, caches = shared.report, shared.metrics, shared.informers.caches
+    acted = partial(report.acted, caches=caches, clock=shared.clock)
+    return Reconciler(
+        hands=Hands(shared.client, Ledger(), failed_pod_backoff(), shared.say, shared.clock, acted),
+        caches=caches,
+        memories=shared.memories,
+        compilations=shared.compilations,
+        pacer=shared.pacer,
         watchers=Watchers(
             on_plan=report.planned,
             on_stale=report.stale,
@@ -123,75 +179,53 @@ def assemble(
             on_foreign=metrics.tally.foreign,
         ),
         statuses=StatusWatchers(
-            on_status=report.status_written,
-            on_written=partial(report.status_changed, caches=informers.caches),
+            on_status=report.status_written, on_written=partial(report.status_changed, caches=caches)
         ),
-        relist=informers.relist,
-        leads=lambda: fence.is_open,
-        unpulled=lambda daemonset: NOTHING if pulls is None else pulls.unpulled(daemonset),
+        relist=shared.informers.relist,
+        leads=lambda: shared.fence.is_open,
+        unpulled=(lambda daemonset: NOTHING) if pulls is None else pulls.unpulled,
     )
 
+
+def _listeners(shared: _Shared, reconciler: Reconciler) -> Listeners:
+    report, tally = shared.report, shared.metrics.tally
+
     def daemonset_gone(uid: str) -> None:
-        for keeper in (reconciler, recorder, metrics.tally):
+        for keeper in (reconciler, shared.recorder, tally):
             keeper.forget(uid)
 
     def node_gone(name: str) -> None:
         reconciler.node_gone(name)
-        metrics.tally.updates.forget_node(name)
+        tally.updates.forget_node(name)
 
-    pulls = (
-        _image_pulls(informers, client, clock, report, recorder, metrics, say, enqueue)
-        if settings.gates.pre_download
-        else None
+    return Listeners(
+        daemonset_gone=daemonset_gone,
+        node_gone=node_gone,
+        pod_gone=reconciler.pod_gone,
+        pod_seen=lambda owner, pod: report.saw(owner, pod, shared.clock()),
+        foreign_status=reconciler.foreign_status,
+        malformed=report.malformed,
+        say=shared.say,
     )
-    metrics.watch_queue(queue)
+
+
+def _measure(shared: _Shared, *, zones: bool) -> None:
+    """What is looked at when somebody asks for metrics; on a standby there is nothing to show."""
+    metrics, informers, fence = shared.metrics, shared.informers, shared.fence
+    metrics.watch_queue(shared.queue)
     metrics.watch_caches(dict(informers.stores))
     metrics.watch_daemonsets(
-        lambda: show(informers.caches, memories, clock()) if fence.is_open else (), zones=settings.zone_metrics
+        lambda: show(informers.caches, shared.memories, shared.clock()) if fence.is_open else (), zones=zones
     )
-    metrics.tally.show(lambda: informers.caches.daemonsets.values() if fence.is_open else (), clock)
-    return Parts(
-        metrics=metrics,
-        report=report,
-        fence=fence,
-        client=client,
-        informers=informers,
-        triggers=Triggers(
-            informers.caches,
-            memories,
-            compilations,
-            enqueue,
-            Listeners(
-                daemonset_gone=daemonset_gone,
-                node_gone=node_gone,
-                pod_gone=reconciler.pod_gone,
-                pod_seen=lambda owner, pod: report.saw(owner, pod, clock()),
-                foreign_status=reconciler.foreign_status,
-                malformed=report.malformed,
-                say=say,
-            ),
-        ),
-        queue=queue,
-        recorder=recorder,
-        guard=BearerGuard(_reviews(transport, refresh), _reviews(transport, refresh), report.unreviewed),
-        handle=partial(report.in_context, reconciler),
-        pulls=pulls,
-    )
+    metrics.tally.show(lambda: informers.caches.daemonsets.values() if fence.is_open else (), shared.clock)
 
 
-def _image_pulls(
-    informers: Informers,
-    client: Client,
-    clock: Clock,
-    report: Report,
-    recorder: Recorder,
-    metrics: Metrics,
-    say: Say,
-    enqueue: Enqueue,
-) -> ImagePulls:
+def _image_pulls(shared: _Shared) -> ImagePulls:
+    report, informers = shared.report, shared.informers
+
     def say_of_job(job: ImagePullJob, note: Note) -> None:
         report.job_noted(job, note)
-        recorder(job, note, kind=JOB_KIND)
+        shared.recorder(job, note, kind=JOB_KIND)
 
     def overdue(key: Key, stale: Stale) -> None:
         report.overdue(key, stale)
@@ -200,16 +234,16 @@ def _image_pulls(
     def running() -> int:
         return sum(job.status is None or job.status.completion_time is None for job in pulls.caches.jobs.values())
 
-    counted = metrics.count_image_pulls(running, lambda: len(pulls.caches.pullers))
+    counted = shared.metrics.count_image_pulls(running, lambda: len(pulls.caches.pullers))
     pulls = ImagePulls(
-        client,
+        shared.client,
         informers.namespaces,
         informers.caches,
-        clock,
+        shared.clock,
         PullWatchers(say=say_of_job, on_result=counted.ended, on_stale=report.job_stale, on_overdue=overdue),
-        say=say,
-        wake=lambda daemonset: enqueue(daemonset.key, "soon", "images"),
-        job_gone=recorder.forget,
+        say=shared.say,
+        wake=lambda daemonset: shared.enqueue(daemonset.key, "soon", "images"),
+        job_gone=shared.recorder.forget,
         on_pass=report.job_passed,
     )
     return pulls

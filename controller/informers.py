@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import NoReturn, Protocol, TypeVar
 
+import msgspec
+
 from controller.api.daemonset import DaemonSet
 from controller.api.node import Node
 from controller.api.pod import Pod
@@ -69,6 +71,38 @@ class _Listeners:
         self._triggers.on_revision(change)
         if self._pulls is not None:
             self._pulls.on_revision(change)
+
+
+class _Watching(msgspec.Struct, frozen=True):
+    """Makes reflectors that tell of themselves under the name of what they watch."""
+
+    client: Client
+    report: Report
+    on_malformed: Callable[[str, Malformed], None]
+    met: Callable[[str, Contact], None]
+
+    def all(
+        self, what: Resource[W, T], writers: dict[str, StoreWriter[T]], on_change: Callable[[Change[T]], None]
+    ) -> list[Reflector[W, T]]:
+        """One for each namespace."""
+        return [self._one(what, namespace, writer, on_change) for namespace, writer in writers.items()]
+
+    def _one(
+        self, what: Resource[W, T], namespace: str, writer: StoreWriter[T], on_change: Callable[[Change[T]], None]
+    ) -> Reflector[W, T]:
+        name = f"{what.name} with {what.only}" if what.only else what.name
+        name = f"{name} in {namespace}" if namespace else name
+        return Reflector(
+            self.client.apart(),
+            what,
+            writer,
+            namespace=namespace,
+            on_change=on_change,
+            on_malformed=partial(self.on_malformed, what.plural),
+            on_contact=partial(self.met, name),
+            on_heard=partial(self.report.heard, what.plural, name),
+            on_restart=partial(self.report.watch_restarted, what.plural),
+        )
 
 
 class Informers:
@@ -135,7 +169,6 @@ class Informers:
         pulls: ImagePulls | None = None,
     ) -> AsyncIterator[None]:
         """Entering waits until every first list is complete, for ever if need be; not for those of `pulls`."""
-
         listeners = _Listeners(triggers, pulls)
 
         def met(name: str, contact: Contact) -> None:
@@ -143,43 +176,23 @@ class Informers:
             if self.is_synced and contact.state == "reachable":
                 listeners.on_server_back()
 
-        def reflectors(
-            what: Resource[W, T], writers: dict[str, StoreWriter[T]], on_change: Callable[[Change[T]], None]
-        ) -> list[Reflector[W, T]]:
-            made = []
-            for namespace, writer in writers.items():
-                name = f"{what.name} with {what.only}" if what.only else what.name
-                name = f"{name} in {namespace}" if namespace else name
-                reflector = Reflector(
-                    client.apart(),
-                    what,
-                    writer,
-                    namespace=namespace,
-                    on_change=on_change,
-                    on_malformed=lambda malformed: on_malformed(what.plural, malformed),
-                    on_contact=partial(met, name),
-                    on_heard=partial(report.heard, what.plural, name),
-                    on_restart=partial(report.watch_restarted, what.plural),
-                )
-                made.append(reflector)
-            return made
-
-        nodes: list[Running] = (
-            [*reflectors(NODES, self._nodes[0], listeners.on_node)]
+        watching = _Watching(client, report, on_malformed, met)
+        nodes: Sequence[Running] = (
+            watching.all(NODES, self._nodes[0], listeners.on_node)
             if pulls is None
-            else [*reflectors(NODES_WITH_IMAGES, self._nodes[0], listeners.on_node)]
+            else watching.all(NODES_WITH_IMAGES, self._nodes[0], listeners.on_node)
         )
         needed: dict[str, Sequence[Running]] = {
             NODES.name: nodes,
-            DAEMONSETS.name: reflectors(DAEMONSETS, self._daemonsets[0], listeners.on_daemonset),
-            REVISIONS.name: reflectors(REVISIONS, self._revisions[0], listeners.on_revision),
-            PODS.name: reflectors(PODS, self._pods[0], triggers.on_pod),
+            DAEMONSETS.name: watching.all(DAEMONSETS, self._daemonsets[0], listeners.on_daemonset),
+            REVISIONS.name: watching.all(REVISIONS, self._revisions[0], listeners.on_revision),
+            PODS.name: watching.all(PODS, self._pods[0], triggers.on_pod),
         }
         self._reflectors = [(name, one) for name, several in needed.items() for one in several]
         if pulls is not None:
             self._pulls = [
-                *reflectors(IMAGE_PULL_JOBS, pulls.jobs[0], pulls.triggers.on_job),
-                *reflectors(PULLERS, pulls.pullers[0], pulls.triggers.on_puller),
+                *watching.all(IMAGE_PULL_JOBS, pulls.jobs[0], pulls.triggers.on_job),
+                *watching.all(PULLERS, pulls.pullers[0], pulls.triggers.on_puller),
             ]
         async with asyncio.TaskGroup() as group:
             running = [group.create_task(reflector.run(), name="reflector") for _, reflector in self._reflectors]
