@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import isinf
 from sys import intern
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -119,9 +119,9 @@ class Decoder(Generic[W, T]):
     def __init__(self, resource: Resource[W, T]) -> None:
         self._project = resource.project
         wire = resource.wire
-        # mypy takes a subscripted class in an argument for a type expression; these types exist at run time only
-        self._page: msgspec.json.Decoder[_TypedPage[W]] = msgspec.json.Decoder(_TypedPage[wire], float_hook=_float)  # type: ignore[valid-type]
-        self._line: msgspec.json.Decoder[_TypedLine[W]] = msgspec.json.Decoder(_TypedLine[wire], float_hook=_float)  # type: ignore[valid-type]
+        page, line = cast("Any", _TypedPage)[wire], cast("Any", _TypedLine)[wire]  # types that exist at run time only
+        self._page: msgspec.json.Decoder[_TypedPage[W]] = msgspec.json.Decoder(page, float_hook=_float)
+        self._line: msgspec.json.Decoder[_TypedLine[W]] = msgspec.json.Decoder(line, float_hook=_float)
         self._object: msgspec.json.Decoder[W] = msgspec.json.Decoder(wire, float_hook=_float)
 
     def page(self, body: bytes) -> Page[T]:

@@ -7,7 +7,6 @@ ApiError
 ├─ Unreachable                                         nothing was done
 └─ Unknown                                             nobody knows whether it was done
 """
-# ruff: noqa: N818 - the names are Kubernetes' own reasons
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
 
 
-class NotConnected(ConnectionError):  # noqa: N818 - says what is the case, like the errors of Kubernetes
+class NotConnected(ConnectionError):
     """There is no connection, so nothing of the request can have reached the server."""
 
 

@@ -7,7 +7,7 @@ import math
 from collections import deque
 
 
-class NoTurn(TimeoutError):  # noqa: N818 - an answer, not a fault
+class NoTurn(TimeoutError):
     """The turn would come too late to be of use; nothing was booked."""
 
 

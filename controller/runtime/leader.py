@@ -16,7 +16,7 @@ from controller.api.base import Value
 RELEASED_SECONDS = 1
 
 
-class LeadershipLost(Exception):  # noqa: N818 - what happened, in the words of the election
+class LeadershipLost(Exception):
     """Somebody else may be leading: stop at once, write nothing more."""
 
 

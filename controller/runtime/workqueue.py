@@ -20,7 +20,7 @@ REPLACED_KEPT = 64
 """Entries of the heap that may be out of date, besides as many as there are due times, before it is rebuilt."""
 
 
-class QueueClosed(Exception):  # noqa: N818 - a state, not a fault
+class QueueClosed(Exception):
     """The queue hands out nothing any more."""
 
 

@@ -31,7 +31,7 @@ ZIP_APART = 16 * 1024
 """Bytes from which that is done beside the event loop."""
 
 
-class CannotListen(Exception):  # noqa: N818 - says what is the case
+class CannotListen(Exception):
     """The address is taken or not ours. The text names the option that asked for it."""
 
 

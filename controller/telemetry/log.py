@@ -25,16 +25,17 @@ _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}")
 MASK = "(hidden)"
 
 
-def configure(level: str, format: Format, out: BinaryIO | None = None) -> None:  # noqa: A002 - the option's name
+def configure(level: str, lines: Format, out: BinaryIO | None = None) -> None:
     """Send all log lines to `out` (default: standard error), those of the libraries too.
 
-    `level` is one of `LEVELS`. Raises ValueError for anything else. May be called again.
+    `level` is one of `LEVELS`; `lines` is how each line is written. Raises ValueError for anything else. May be
+    called again.
     """
     if level not in LEVELS:
         raise ValueError(f"{level!r} is none of {', '.join(LEVELS)}")
     stream = sys.stderr.buffer if out is None else out
-    if format == "auto":
-        format = "console" if stream.isatty() else "json"  # noqa: A001
+    if lines == "auto":
+        lines = "console" if stream.isatty() else "json"
     number = logging.getLevelNamesMapping()[level.upper()]
     structlog.configure(
         processors=[
@@ -43,7 +44,7 @@ def configure(level: str, format: Format, out: BinaryIO | None = None) -> None: 
             structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
             structlog.processors.format_exc_info,
             hide_secrets,
-            *_rendering(format, colors=stream.isatty()),
+            *_rendering(lines, colors=stream.isatty()),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=structlog.BytesLoggerFactory(stream),
@@ -71,8 +72,8 @@ def hide_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     return event
 
 
-def _rendering(format: Format, *, colors: bool) -> tuple[Processor, ...]:  # noqa: A002
-    if format == "json":
+def _rendering(lines: Format, *, colors: bool) -> tuple[Processor, ...]:
+    if lines == "json":
         return (
             structlog.processors.EventRenamer("msg"),
             structlog.processors.JSONRenderer(serializer=_encode),

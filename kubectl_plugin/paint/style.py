@@ -37,7 +37,7 @@ PHASES: Final[Mapping[Phase, Icon]] = {
     Phase.MANUAL: Icon("□", "o", "yellow"),
     Phase.DEGRADED: Icon("!", "!", "red"),
     Phase.HEALTHY: Icon("✓", "#", "green"),
-    Phase.TERMINATING: Icon("×", "x", "dim"),  # noqa: RUF001 - the sign of a cross, not a letter
+    Phase.TERMINATING: Icon("\N{MULTIPLICATION SIGN}", "x", "dim"),
 }
 
 STATES: Final[Mapping[NodeState, Icon]] = {

@@ -53,7 +53,7 @@ IMAGE_PULL_JOBS = Resource("/apis/apps.kruise.io/v1beta1", "imagepulljobs", "Ima
 CRDS = Resource("/apis/apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", False)
 
 
-class Refusal(Exception):  # noqa: N818 - an answer, not a fault
+class Refusal(Exception):
     """An answer other than 2xx."""
 
     def __init__(self, request: Request, response: Response) -> None:

@@ -46,7 +46,7 @@ T = TypeVar("T")
 NAMESPACE = "agents"
 
 
-class Broken(AssertionError):  # noqa: N818 - a verdict, not an error
+class Broken(AssertionError):
     """A law was broken, or the end is not what it should be; with the story so far."""
 
 

@@ -1,7 +1,8 @@
 """One state of the world, and the arithmetic of the specification over it: who is served, who may be updated.
 
-Nothing here is taken from `controller`; it is worked out anew from the promises of docs/concepts.md. What depends on things that
-a controller may have forgotten (which pod was on a node before) has three answers: yes, no and None, "perhaps".
+Nothing here is taken from `controller`; it is worked out anew from the promises of docs/concepts.md. What depends on
+things that a controller may have forgotten (which pod was on a node before) has three answers: yes, no and None,
+"perhaps".
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ KUBERNETES = "k8s.io/kubernetes/cmd"
 ETCD = "go.etcd.io/etcd/server/v3"
 
 
-class ControlPlaneUnavailable(Exception):  # noqa: N818 - it is a finding, reported as such
+class ControlPlaneUnavailable(Exception):
     """No source gave the binaries; the message has one line per source with the reason."""
 
     def __init__(self, failures: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from tests.beds.nodes.puller import Tell
 Object: TypeAlias = dict[str, Any]
 
 
-class Interrupted(Exception):  # noqa: N818 - nothing went wrong
+class Interrupted(Exception):
     """The pod is to go, or the node does nothing any more."""
 
 

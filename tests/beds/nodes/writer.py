@@ -13,7 +13,7 @@ AT_ONCE = 32
 RETRY_SECONDS = 0.5
 
 
-class Gone(Exception):  # noqa: N818 - nothing went wrong
+class Gone(Exception):
     """The pod is not there any more, or is another one of that name."""
 
 

@@ -18,7 +18,7 @@ PACKAGE = "prometheus"
 NAMES = ("prometheus", "promtool")
 
 
-class PrometheusUnavailable(Exception):  # noqa: N818 - it is a finding, reported as such
+class PrometheusUnavailable(Exception):
     """No source gave the binaries; the message has one line per source with the reason."""
 
     def __init__(self, failures: Sequence[str]) -> None:

@@ -24,7 +24,7 @@ PACKED = {"runc": ("usr/sbin/runc",), "containernetworking-plugins": ("usr/lib/c
 """Debian's packages, and what we want of each. Its containerd is too old for the kubelet."""
 
 
-class NodeUnavailable(Exception):  # noqa: N818 - it is a finding, reported as such
+class NodeUnavailable(Exception):
     """There can be no real node here; the message says why."""
 
 

@@ -9,7 +9,7 @@ import msgspec
 from tests.beds.simulator.objects import Cause, Kind, Stored
 
 
-class Refused(Exception):  # noqa: N818 - an answer, not a fault
+class Refused(Exception):
     """A request that ends with a Status of failure."""
 
     def __init__(

@@ -18,7 +18,7 @@ CONTROLLER = service_account("kruise-ds-system", "kruise-ds-controller")
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 
-class SetUpFailed(Exception):  # noqa: N818 - an outcome
+class SetUpFailed(Exception):
     """kubectl could not install something; the message is its own."""
 
 

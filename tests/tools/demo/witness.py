@@ -15,7 +15,7 @@ from tests.tools.demo.journal import NODE, Journal
 from tests.tools.demo.picture import Cell, Counts, State, Zone
 
 
-class Overdue(Exception):  # noqa: N818 - an outcome
+class Overdue(Exception):
     """Something did not happen in time; the message says what, and how things stand."""
 
 

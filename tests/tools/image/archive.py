@@ -16,7 +16,7 @@ from tests.tools.image.containerfile import ROOT, config_of, stages
 NAME = "registry.example.com/kruise-ds"
 
 
-class NoImage(Exception):  # noqa: N818 - it is a finding, reported as such
+class NoImage(Exception):
     """It cannot be made here; the message says why."""
 
 
