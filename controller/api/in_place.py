@@ -90,6 +90,8 @@ class Underway(Value):
     """The kubelet's words about the resize."""
     continues: bool = False
     """The containers of the next launch priority are due."""
+    waiting: tuple[str, ...] = ()
+    """Those of all that come after it."""
 
     def lasts(self, now: float) -> bool:
         """Whether something is still to be waited for. A moment that lies too far ahead was told by a wrong clock."""
@@ -147,6 +149,7 @@ def underway_of(
         resize=resize,
         problem=problem,
         continues=bool(waits) and not restarting and resize is None and ready,
+        waiting=tuple(sorted({**(state.next_container_images or {}), **(state.next_container_resources or {})})),
     )
 
 

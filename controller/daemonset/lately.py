@@ -4,12 +4,11 @@ again as soon as that is seen, without end."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from controller.api.base import Value
-from controller.api.wellknown import KRUISE_POD_READY
 from controller.daemonset.answers import Answer
 from controller.daemonset.places import Failing
 from controller.kube.errors import ApiError, Conflict
@@ -18,14 +17,16 @@ from controller.planner.actions import (
     Action,
     AdoptPod,
     CancelDelete,
+    ContinueInPlace,
+    DrainPod,
     OpenGates,
     PrepareDelete,
     RelabelPod,
     ReleasePod,
+    ResizePod,
     UpdateInPlace,
     place_of,
 )
-from controller.planner.retries import place_of_keeping
 
 SECONDS = 60.0
 """The same that was done before and is to be done again within so many was taken back. While its place is left alone
@@ -33,8 +34,28 @@ for longer and longer, so is this."""
 KEPT = 10_000
 """Writes that are remembered."""
 
-Lasting: TypeAlias = PrepareDelete | CancelDelete | OpenGates | UpdateInPlace | RelabelPod | AdoptPod
-"""What stays done unless somebody takes it back."""
+Lasting: TypeAlias = (
+    PrepareDelete
+    | CancelDelete
+    | DrainPod
+    | UpdateInPlace
+    | ContinueInPlace
+    | ResizePod
+    | OpenGates
+    | RelabelPod
+    | AdoptPod
+)
+"""What stays done unless somebody takes it back …"""
+_ENDS: Final[Mapping[type[Action], type[Action]]] = {
+    PrepareDelete: CancelDelete,
+    CancelDelete: PrepareDelete,
+    OpenGates: DrainPod,
+    ReleasePod: AdoptPod,
+}
+"""… or we do, by another write to the same pod."""
+
+Which: TypeAlias = tuple[str, type[Action]]
+"""Uid of a pod, and what was done to it."""
 
 
 class Undone(Conflict):
@@ -42,19 +63,19 @@ class Undone(Conflict):
 
 
 class Done(Value):
-    what: tuple[type[Action], str]
-    """With the hash of the revision that it is about, if there is one."""
+    what: str
+    """What of its kind: two that differ in that do not repeat each other."""
     at: float
     """By `elapsed`."""
 
 
 class Lately(msgspec.Struct):
-    """Of one DaemonSet: what was done to pods by place, and is not due again unless somebody takes it back. All
-    moments by `elapsed`."""
+    """Of one DaemonSet: what was done to pods, and is not due again unless somebody takes it back. All moments by
+    `elapsed`."""
 
-    done: dict[str, Done] = msgspec.field(default_factory=dict)
+    done: dict[Which, Done] = msgspec.field(default_factory=dict)
     fought: set[str] = msgspec.field(default_factory=set)
-    """Where the last time was not the first."""
+    """Places where the last time was not the first."""
 
     def forget(self) -> None:
         self.done.clear()
@@ -62,9 +83,11 @@ class Lately(msgspec.Struct):
 
     def undone(self, action: Action, failing: Mapping[str, Failing], moment: float) -> ApiError | None:
         """What there is to say of an action that went through again."""
+        if not isinstance(action, Lasting):
+            return None
         place = place_of(action)
-        known = self.done.get(place)
-        if not isinstance(action, Lasting) or known is None or known.what != _what(action):
+        known = self.done.get((action.pod.uid, type(action)))
+        if known is None or known.what != _what(action):
             return None
         alone = failing[place].delay if place in failing else 0.0
         if moment - known.at > max(SECONDS, 2 * alone):
@@ -73,38 +96,37 @@ class Lately(msgspec.Struct):
         return Undone("patch", PODS.describe(action.pod), words)
 
     def learn(self, answer: Answer, failing: Mapping[str, Failing], moment: float) -> None:
-        """A preparation and what takes it back end each other, except where that only makes up for a failure."""
+        """What takes another one back ends it, except where that only makes up for a failure."""
         action = answer.action
+        if isinstance(action, DrainPod | UpdateInPlace):  # it may have closed the gate, however it ended
+            self.done.pop((action.pod.uid, OpenGates), None)
         if answer.error is not None and not isinstance(answer.error, Undone):
             return
-        match action:
-            case PrepareDelete(pod=ref):
-                self.done.pop(place_of_keeping(ref.uid), None)
-            case CancelDelete(pod=ref) if ref.uid not in failing:
-                self.done.pop(ref.uid, None)
-            case CancelDelete():
-                return
-            case OpenGates(gates=gates) if all(gate.type == KRUISE_POD_READY for gate in gates):
-                pass  # the other one is closed by ourselves, again and again
-            case ReleasePod():
-                self.done.pop(answer.place, None)
-                return
-            case UpdateInPlace() | RelabelPod() | AdoptPod():
-                pass
-            case _:
-                return
+        if not isinstance(action, Lasting | ReleasePod):
+            return
+        uid = action.pod.uid
+        if isinstance(action, CancelDelete) and uid in failing:
+            return
+        if (ended := _ENDS.get(type(action))) is not None:
+            self.done.pop((uid, ended), None)
+        if isinstance(action, ReleasePod):
+            return
         if len(self.done) > KEPT:
             self.forget()
-        self.done[answer.place] = Done(what=_what(action), at=moment)
+        self.done[uid, type(action)] = Done(what=_what(action), at=moment)
         (self.fought.discard if answer.error is None else self.fought.add)(answer.place)
 
 
-def _what(action: Action) -> tuple[type[Action], str]:
-    """A pod may be changed to one revision, back, and to the first again."""
+def _what(action: Lasting) -> str:
+    """A pod may be changed to one revision, back, and to the first again; its containers take turns."""
     match action:
         case UpdateInPlace(revision=revision):
-            return type(action), revision.hash
+            return revision.hash
         case RelabelPod(hash=hash_):
-            return type(action), hash_
+            return hash_
+        case ContinueInPlace(waiting=names):
+            return " ".join(names)
+        case OpenGates(gates=gates):
+            return " ".join(gate.type for gate in gates)
         case _:
-            return type(action), ""
+            return ""

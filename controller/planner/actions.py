@@ -145,6 +145,8 @@ class ContinueInPlace(Value):
     node: str
     revision: Revision
     """Of the pod; where that is not stored any more the current one. It tells the order."""
+    waiting: tuple[str, ...] = ()
+    """These and all that come after them."""
 
 
 class ResizePod(Value):

@@ -98,7 +98,7 @@ class _Care:
             self.actions.append(ResizePod(pod=pod.ref, node=pod.node))
         elif underway.continues and not self._has_its_turn(pod):
             order = self._revisions.get(pod.hash, self.board.revision)
-            self.actions.append(ContinueInPlace(pod=pod.ref, node=pod.node, revision=order))
+            self.actions.append(ContinueInPlace(pod=pod.ref, node=pod.node, revision=order, waiting=underway.waiting))
 
     def _is_wanted(self, pod: Pod) -> bool:
         slot = self._slots.get(pod.node)

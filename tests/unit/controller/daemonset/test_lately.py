@@ -14,11 +14,14 @@ from controller.planner.actions import (
     Action,
     AdoptPod,
     CancelDelete,
+    ContinueInPlace,
     DeletePod,
+    DrainPod,
     OpenGates,
     PrepareDelete,
     RelabelPod,
     ReleasePod,
+    ResizePod,
     UpdateInPlace,
     Why,
     place_of,
@@ -31,10 +34,16 @@ PREPARE = PrepareDelete(pod=REF, node="node-0", why=Why.OUTDATED, mark=True, hel
 CANCEL = CancelDelete(pod=REF)
 DELETE = DeletePod(pod=REF, node="node-0", why=Why.OUTDATED)
 ADOPT = AdoptPod(pod=REF, owners=0)
+DRAIN = DrainPod(pod=REF, node="node-0")
+RESIZE = ResizePod(pod=REF, node="node-0")
 
 
 def updating(to: str) -> UpdateInPlace:
     return UpdateInPlace(pod=REF, node="node-0", before="v1", revision=revision(to), change=Change())
+
+
+def going_on(*waiting: str) -> ContinueInPlace:
+    return ContinueInPlace(pod=REF, node="node-0", revision=revision("v2"), waiting=waiting)
 
 
 def opening(*types: str) -> OpenGates:
@@ -57,7 +66,17 @@ def done(*actions: Action, failing: tuple[str, ...] = (), delay: float = 0.0) ->
         ((PREPARE, CANCEL), PREPARE, False),
         ((CANCEL, PREPARE), CANCEL, False),
         ((opening(KRUISE_POD_READY),), opening(KRUISE_POD_READY), True),
-        ((opening(IN_PLACE_UPDATE_READY),), opening(IN_PLACE_UPDATE_READY), False),
+        ((opening(IN_PLACE_UPDATE_READY),), opening(IN_PLACE_UPDATE_READY), True),
+        ((opening(IN_PLACE_UPDATE_READY),), opening(KRUISE_POD_READY), False),
+        ((opening(IN_PLACE_UPDATE_READY), DRAIN), opening(IN_PLACE_UPDATE_READY), False),
+        ((opening(IN_PLACE_UPDATE_READY), updating("v2")), opening(IN_PLACE_UPDATE_READY), False),
+        ((DRAIN,), DRAIN, True),
+        ((DRAIN, opening(IN_PLACE_UPDATE_READY)), DRAIN, False),
+        ((RESIZE,), RESIZE, True),
+        ((updating("v2"), RESIZE), updating("v2"), True),
+        ((updating("v2"), RelabelPod(pod=REF, hash="v1")), updating("v2"), True),
+        ((going_on("b", "c"),), going_on("b", "c"), True),
+        ((going_on("b", "c"),), going_on("c"), False),
         ((PREPARE,), opening(KRUISE_POD_READY), False),
         ((DELETE,), DELETE, False),
         ((updating("v2"),), updating("v2"), True),
@@ -76,6 +95,13 @@ def test_what_only_makes_up_for_a_failure_ends_nothing() -> None:
     lately = done(PREPARE, CANCEL, failing=(REF.uid,))
     assert lately.undone(PREPARE, {}, 1.0) is not None
     assert lately.undone(CANCEL, {}, 1.0) is None
+
+
+@pytest.mark.parametrize("closing", [DRAIN, updating("v2")])
+def test_an_update_that_failed_may_have_closed_the_gate(closing: Action) -> None:
+    lately = done(opening(IN_PLACE_UPDATE_READY))
+    lately.learn(Answer(action=closing, error=Forbidden("patch", "pods demo", "no")), {}, 0.0)
+    assert lately.undone(opening(IN_PLACE_UPDATE_READY), {}, 1.0) is None
 
 
 def test_what_was_refused_was_not_done() -> None:
