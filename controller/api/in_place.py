@@ -11,60 +11,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, StrEnum
 from math import inf
 
-import msgspec
-
-from controller.api.base import JSON, Value, View
+from controller.api.base import Value
 from controller.api.container import Amounts, ContainerStatusView, ContainerView, ResourcesView
 from controller.api.gates import PodCondition
 from controller.api.image import digest_of, same_image
+from controller.api.in_place_state import InPlaceState
 from controller.api.meta import epoch
 from controller.api.number import at_least, canonical_quantity
 from controller.api.text import LONGEST_ITEM, shortened
-from controller.api.wellknown import IN_PLACE_STATE_ANNOTATION, IN_PLACE_STATE_LEGACY
 
 SETTLE_SECONDS = 10.0
 """After the update: for so long a new container whose image has another name may be the old one, started again."""
 _LEAST = {"requests": "2m", "limits": "10m"}
 """Of cpu: a kernel gives no less, and the status tells what it gives."""
-
-
-class ContainerBefore(View):
-    """A container's status before the update."""
-
-    image_id: str = msgspec.field(default="", name="imageID")
-    container_id: str | None = msgspec.field(default=None, name="containerID")
-    """None: it was not written down; OpenKruise's controller does not."""
-    restart_count: int = 0
-    image: str = ""
-    """The name by which its spec asked for what it runs: the node may know that by another one. Empty: not known."""
-
-
-class PreCheck(View):
-    containers_required_ready: tuple[str, ...] | None = None
-
-
-class InPlaceState(View):
-    """The annotation, in OpenKruise's format. The last two fields are ours, and ids and restarts of containers."""
-
-    revision: str = ""
-    update_timestamp: str | None = None
-    last_container_statuses: dict[str, ContainerBefore] | None = None
-    """Of the containers that restart."""
-    update_resources: bool = False
-    next_container_images: dict[str, str] | None = None
-    next_container_ref_metadata: JSON = None
-    next_container_resources: dict[str, ResourcesView] | None = None
-    pre_check_before_next: PreCheck | None = None
-    container_resources: dict[str, ResourcesView] | None = None
-    """Container to what it is resized to."""
-    unfinished_images: dict[str, tuple[str, ...]] | None = None
-    """Container to the images that earlier updates asked for and had not come to run when this one began."""
-
-    @property
-    def replaced(self) -> frozenset[str]:
-        """Ids of the containers that the update ended."""
-        before = (self.last_container_statuses or {}).values()
-        return frozenset(filter(None, (one.container_id for one in before)))
 
 
 class Resize(StrEnum):
@@ -92,6 +51,9 @@ class Underway(Value):
     """The containers of the next launch priority are due."""
     waiting: tuple[str, ...] = ()
     """Those of all that come after it."""
+    taken_back: str = ""
+    """The hash of the pod's former revision, where somebody has put an image of that back: it is of the new one by
+    its label alone."""
 
     def lasts(self, now: float) -> bool:
         """Whether something is still to be waited for. A moment that lies too far ahead was told by a wrong clock."""
@@ -104,30 +66,23 @@ class _Proof(Enum):
     NONE = "not yet"
 
 
-def state_of(annotations: Mapping[str, str] | None) -> InPlaceState | None:
-    """None where there is none, or none that can be read."""
-    if not annotations:
-        return None
-    text = annotations.get(IN_PLACE_STATE_ANNOTATION) or annotations.get(IN_PLACE_STATE_LEGACY)
-    if text is None:
-        return None
-    try:
-        return msgspec.json.decode(text, type=InPlaceState)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-
-
 def underway_of(
     state: InPlaceState,
     containers: Iterable[ContainerView],
     statuses: Iterable[ContainerStatusView],
     conditions: Sequence[PodCondition],
     *,
+    of: str,
     observed: bool | None,
 ) -> Underway | None:
-    """None: it is finished. `observed`: whether the kubelet has seen the newest spec; None: it does not say."""
+    """None: it is finished. `of`: the pod's revision by its label. `observed`: whether the kubelet has seen the
+    newest spec; None: it does not say."""
     shown = {one.name: one for one in statuses}
     wanted = {one.name: one for one in containers}
+    if of == state.revision and any(
+        name in wanted and wanted[name].image == image for name, image in state.superseded.images.items()
+    ):
+        return Underway(until=inf, taken_back=state.superseded.revision)
     since = _told(state.update_timestamp)
     proofs = {
         name: _proof(state, name, shown.get(name), wanted[name].image, since, observed=observed)

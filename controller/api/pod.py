@@ -15,7 +15,8 @@ from controller.api.ailment import Ailment, ailment_of_containers, complaint_of
 from controller.api.base import View
 from controller.api.container import ContainerStatusView, ContainerView
 from controller.api.gates import Gate, PodCondition, ReadinessGateView, gates_of
-from controller.api.in_place import InPlaceState, Underway, state_of, underway_of
+from controller.api.in_place import Underway, underway_of
+from controller.api.in_place_state import InPlaceState, state_of
 from controller.api.meta import Named, ObjectMeta, epoch, noted
 from controller.api.ownership import ownership_of
 from controller.api.selector import Requirement
@@ -226,7 +227,8 @@ def _underway(
 ) -> Underway | None:
     seen = view.status.observed_generation
     observed = seen >= view.metadata.generation if seen else None
-    return underway_of(state, view.spec.containers or (), statuses, conditions, observed=observed)
+    of = (view.metadata.labels or {}).get(HASH_LABEL, "")
+    return underway_of(state, view.spec.containers or (), statuses, conditions, of=of, observed=observed)
 
 
 def _latest(since: str | None, statuses: Sequence[ContainerStatusView]) -> float | None:

@@ -50,6 +50,7 @@ _ENDS: Final[Mapping[type[Action], type[Action]]] = {
     PrepareDelete: CancelDelete,
     CancelDelete: PrepareDelete,
     OpenGates: DrainPod,
+    UpdateInPlace: RelabelPod,
     ReleasePod: AdoptPod,
 }
 """… or we do, by another write to the same pod."""

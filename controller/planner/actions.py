@@ -48,6 +48,8 @@ class RelabelPod(Value):
 
     pod: Ref
     hash: str
+    taken_back: bool = False
+    """Back to its former one instead: somebody has put back what its update changed."""
 
 
 class AdoptRevision(Value):
@@ -190,8 +192,10 @@ def place_of(action: Action) -> str:
     match action:
         case CreatePod(node=node):
             return node
-        case DeletePod(pod=ref) | AdoptPod(pod=ref) | ReleasePod(pod=ref) | RelabelPod(pod=ref):
+        case DeletePod(pod=ref) | AdoptPod(pod=ref) | ReleasePod(pod=ref):
             return ref.uid
+        case RelabelPod(pod=ref, taken_back=taken_back):
+            return f"{ref.uid}/label" if taken_back else ref.uid
         case PrepareDelete(pod=ref):
             return ref.uid
         case CancelDelete(pod=ref):

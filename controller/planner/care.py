@@ -18,6 +18,7 @@ from controller.planner.actions import (
     ContinueInPlace,
     Note,
     OpenGates,
+    RelabelPod,
     ResizePod,
     Step,
     Why,
@@ -71,7 +72,9 @@ class _Care:
         underway = pod.underway
         if underway is not None and underway.lasts(self.board.world.now):
             self.waits = True
-            if pod.uid not in self.board.world.held_back:
+            if underway.taken_back:
+                self._give_up(pod, underway.taken_back)
+            elif pod.uid not in self.board.world.held_back:
                 self._go_on(pod, underway)
             return
         if not pod.due_gates:
@@ -80,6 +83,12 @@ class _Care:
         opening = OpenGates(pod=pod.ref, gates=pod.due_gates)
         if pod.bound and place_of(opening) not in self.board.world.held_back and not self._is_next(pod):
             self.actions.append(opening)
+
+    def _give_up(self, pod: Pod, former: str) -> None:
+        """It is an old pod again, which serves until the next attempt."""
+        relabel = RelabelPod(pod=pod.ref, hash=former, taken_back=True)
+        if place_of(relabel) not in self.board.world.held_back:
+            self.actions.append(relabel)
 
     def _go_on(self, pod: Pod, underway: Underway) -> None:
         if pod.complaint:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 
 from controller.api import container, pod, revision
 from controller.api.base import View
-from controller.api.in_place import state_of
+from controller.api.in_place_state import state_of
 from controller.api.meta import ObjectMeta, epoch
 from controller.kube.resource import Resource
 from kubectl_plugin.report.snapshot import Container, PodDetail, RevisionDetail

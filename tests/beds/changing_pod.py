@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from controller.api.base import JSONObject
-from controller.api.in_place import InPlaceState, Underway, state_of
+from controller.api.in_place import Underway
+from controller.api.in_place_state import InPlaceState, state_of
 from controller.api.meta import rfc3339
 from controller.api.pod import Pod, PodView, project
 from controller.api.pod_document import PodDocument

@@ -22,6 +22,7 @@ BY_RESIZE = Change(resources={"main": {"requests": {"cpu": "1"}}})
 
 RESTARTING = Underway(until=inf, restarting=("main",), unseen=True)
 CONTINUES = Underway(until=inf, continues=True)
+TAKEN_BACK = Underway(until=inf, taken_back="v1")
 WANTED = Underway(until=inf, resize=Resize.WANTED)
 RESIZING = Underway(until=inf, resize=Resize.UNDERWAY)
 DEFERRED = Underway(until=inf, resize=Resize.DEFERRED)

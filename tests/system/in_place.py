@@ -6,17 +6,26 @@ from typing import Any
 
 from tests.beds.api import PODS, Object
 from tests.beds.controller.bed import Bed
+from tests.beds.nodes import Behaviour
 from tests.beds.objects import daemonset
 from tests.beds.pods import condition, node_of, stays
 
 GATE = "InPlaceUpdateReady"
 STATE = "apps.kruise.io/inplace-update-state"
+SLOW = Behaviour(notice=0.1, pull=20.0, terminate=0.2, gate=0.1)
 ONE_BY_ONE = {"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": 1}
 
 
 def in_place(*, most: int | str = 1, **options: Any) -> Object:
     """A DaemonSet whose pods are updated in place, `most` at a time."""
     return daemonset(rolling={**ONE_BY_ONE, "maxUnavailable": most}, **options)
+
+
+def by_priority(image: str, **keys: str) -> list[Object]:
+    """Containers by name, each with the key of its launch priority."""
+    sources = {name: {"configMapKeyRef": {"name": "barrier", "key": key}} for name, key in keys.items()}
+    env = {name: [{"name": "KRUISE_CONTAINER_BARRIER", "valueFrom": one}] for name, one in sources.items()}
+    return [{"name": name, "image": image, "env": env[name]} for name in keys]
 
 
 def identity(pod: Object) -> tuple[str, ...]:

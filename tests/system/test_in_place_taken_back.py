@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.beds.api import Object
+from tests.beds.api import PODS, STRATEGIC_MERGE_PATCH, Object
 from tests.beds.controller.bed import Bed
-from tests.beds.objects import V2
-from tests.beds.pods import node_of
+from tests.beds.objects import V1, V2
+from tests.beds.pods import condition, node_of
 from tests.beds.simulator.cluster import Attempt
-from tests.system.in_place import GATE
+from tests.system.in_place import GATE, SLOW, by_priority, in_place, is_open, restarts, runs
 from tests.system.test_resize import container, deployed, small
 from tests.system.webhook import judged
 
@@ -70,3 +70,65 @@ async def test_it_is_told_of_and_not_fought(bed: Bed, case: Case) -> None:
     bed.patience = 1200.0
     await bed.settled()
     await bed.condition("Degraded", "AsExpected")
+
+
+def put_back(name: str, image: str, *, node: str = "node-1") -> Callable[[Attempt], None]:
+    """An image of one container on one node, in whatever is written to the pod."""
+
+    def judge(attempt: Attempt) -> None:
+        if attempt.verb == "update" and not attempt.subresource and node_of(attempt.object) == node:
+            for container in attempt.object["spec"]["containers"]:
+                if container["name"] == name:
+                    container["image"] = image
+
+    return judge
+
+
+async def test_an_image_that_is_put_back_leaves_an_old_pod_that_serves_and_a_rollout_that_is_not_complete(
+    bed: Bed,
+) -> None:
+    await bed.add_nodes(2)
+    await bed.deploy(in_place())
+    with judged(bed, put_back("agent", V1)):
+        await bed.set_image(V2)
+        assert WORDS in (await bed.condition("Degraded", "WritesFail"))["message"]
+        await asyncio.sleep(60)
+        pods = await bed.pods()
+        assert runs(pods["node-0"], V2), "the other node is updated all the same"
+        assert (is_open(pods["node-1"]), condition(pods["node-1"], "Ready")["status"]) == (True, "True")
+        await bed.status(updated=1, available=2)
+        bed.journal.clear()
+        await asyncio.sleep(300)
+        assert len(bed.journal.writes) < 40, bed.journal
+    bed.patience = 1200.0
+    await bed.settled()
+    await bed.condition("Degraded", "AsExpected")
+    assert [(runs(pod, V2), restarts(pod)) for pod in (await bed.pods()).values()] == [(True, 1)] * 2
+
+
+async def test_an_image_of_a_later_batch_that_is_put_back_is_not_taken_for_updated(bed: Bed) -> None:
+    await bed.add_nodes(1)
+    await bed.deploy(in_place(pod={"containers": by_priority(V1, agent="p_0", first="p_20")}))
+    with judged(bed, put_back("agent", V1, node="node-0")):
+        await bed.edit({"template": {"spec": {"containers": by_priority(V2, agent="p_0", first="p_20")}}})
+        assert WORDS in (await bed.condition("Degraded", "WritesFail"))["message"]
+        await asyncio.sleep(60)
+        await bed.status(updated=0, available=1)
+    bed.patience = 1200.0
+    await bed.settled()
+    pod = (await bed.pods())["node-0"]
+    assert [(runs(pod, V2, name), restarts(pod, name)) for name in ("agent", "first")] == [(True, 1)] * 2
+
+
+async def test_an_image_that_somebody_puts_back_once_while_the_new_one_is_pulled_is_written_again(bed: Bed) -> None:
+    await bed.add_nodes(1)
+    await bed.deploy(in_place())
+    bed.nodes.behave("*", SLOW)
+    await bed.set_image(V2)
+    await asyncio.sleep(5)
+    pod = (await bed.pods())["node-0"]
+    body = {"spec": {"containers": [{"name": "agent", "image": V1}]}}
+    await bed.api.patch(PODS, pod["metadata"]["name"], body, content_type=STRATEGIC_MERGE_PATCH)
+    await asyncio.sleep(120)
+    await bed.settled()
+    assert runs((await bed.pods())["node-0"], V2)

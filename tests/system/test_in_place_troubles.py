@@ -14,11 +14,22 @@ from tests.beds.objects import V1, V2, V3
 from tests.beds.pods import condition, node_of
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import Answer, Effect, Hang, LoseAnswer, Rule
-from tests.system.in_place import GATE, STATE, identities, in_place, is_open, restarts, runs, serving, told
+from tests.system.in_place import (
+    GATE,
+    SLOW,
+    STATE,
+    by_priority,
+    identities,
+    in_place,
+    is_open,
+    restarts,
+    runs,
+    serving,
+    told,
+)
 from tests.system.monitor import monitoring
 from tests.system.webhook import judged
 
-SLOW = Behaviour(notice=0.1, pull=20.0, terminate=0.2, gate=0.1)
 DENIED = Answer(403, reason="Forbidden", message="the webhook says no")
 HOUR = 3600.0
 LABEL = "controller-revision-hash"
@@ -37,17 +48,12 @@ def writes(bed: Bed) -> int:
 async def test_e6_three_launch_priorities_take_three_steps_and_no_traffic_before_the_last(bed: Bed) -> None:
     nodes = await bed.add_nodes(2)
 
-    def containers(image: str) -> list[Object]:
-        keys = {"agent": "p_0", "first": "p_20", "second": "p_10"}
-        source = {name: {"configMapKeyRef": {"name": "barrier", "key": key}} for name, key in keys.items()}
-        env = {name: [{"name": "KRUISE_CONTAINER_BARRIER", "valueFrom": one}] for name, one in source.items()}
-        return [{"name": name, "image": image, "env": env[name]} for name in keys]
-
-    await bed.deploy(in_place(pod={"containers": containers(V1)}))
+    keys = {"agent": "p_0", "first": "p_20", "second": "p_10"}
+    await bed.deploy(in_place(pod={"containers": by_priority(V1, **keys)}))
     before = identities(await bed.pods())
     bed.nodes.behave("*", Behaviour(notice=0.1, start=1.0, gate=0.1))
     async with monitoring(bed, most_unavailable=1):
-        await bed.edit({"template": {"spec": {"containers": containers(V2)}}})
+        await bed.edit({"template": {"spec": {"containers": by_priority(V2, **keys)}}})
         await bed.settled()
     after = await bed.pods()
     assert identities(after) == before

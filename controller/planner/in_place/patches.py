@@ -10,7 +10,8 @@ from controller.api import patch
 from controller.api.base import JSON, JSONObject, fields_of, items_of
 from controller.api.container import ContainerStatusView, ResourcesView
 from controller.api.gates import closed
-from controller.api.in_place import InPlaceState, state_of, underway_of
+from controller.api.in_place import underway_of
+from controller.api.in_place_state import InPlaceState, Superseded, state_of
 from controller.api.meta import rfc3339
 from controller.api.pod_document import PodDocument
 from controller.api.revision import Revision
@@ -58,6 +59,7 @@ def updating(pod: PodDocument, revision: Revision, change: Change, now: float) -
         "updateEnvFromMetadata": bool(change.rereads),
         "containerResources": resources,
         "unfinishedImages": _unfinished(pod, before, late),
+        "superseded": _superseded(pod, {name: images[name] for name in first}, Superseded(revision=_hash(pod))),
         **_rest({name: images[name] for batch in batches[1:] for name in batch}, first),
         "containerBatchesRecord": [_batch(restarting, now)],
     }
@@ -89,6 +91,7 @@ def continuing(pod: PodDocument, revision: Revision, now: float) -> tuple[JSONOb
         "lastContainerStatuses": _as_it_was(pod, first, before, ()),
         "containerResources": resources,
         "unfinishedImages": {},
+        "superseded": _superseded(pod, {name: images[name] for name in first}, before.superseded),
         **_rest({name: images[name] for batch in batches[1:] for name in batch}, first),
         "containerBatchesRecord": [*record, _batch(first, now)],
     }
@@ -144,7 +147,8 @@ def _left_metadata(before: InPlaceState) -> tuple[dict[str, str], dict[str, str]
 def _restarting(pod: PodDocument, before: InPlaceState, now: float) -> Collection[str]:
     """Containers that do not run yet what was last asked for."""
     statuses = pod.status.container_statuses or ()
-    underway = underway_of(before, pod.spec.containers, statuses, (), observed=None)
+    of = _hash(pod)
+    underway = underway_of(before, pod.spec.containers, statuses, (), of=of, observed=None)
     return underway.restarting if underway is not None and underway.lasts(now) else ()
 
 
@@ -175,6 +179,18 @@ def _as_it_was(pod: PodDocument, names: Collection[str], before: InPlaceState, l
         }
         for name, one in known.items()
     }
+
+
+def _superseded(pod: PodDocument, images: Mapping[str, str], before: Superseded) -> JSONObject:
+    """What was superseded `before`, and what these images supersede."""
+    changed = {one.name: one.image for one in pod.spec.containers if images.get(one.name, one.image) != one.image}
+    known: JSONObject = {**before.images, **changed}
+    found: JSONObject = {"revision": before.revision, "images": known}
+    return {key: one for key, one in found.items() if one}
+
+
+def _hash(pod: PodDocument) -> str:
+    return (pod.metadata.labels or {}).get(HASH_LABEL, "")
 
 
 def _rest(images: Mapping[str, str], first: Collection[str]) -> dict[str, JSON]:

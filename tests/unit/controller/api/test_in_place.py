@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from controller.api.in_place import SETTLE_SECONDS, Resize, state_of
+from controller.api.in_place import SETTLE_SECONDS, Resize
+from controller.api.in_place_state import state_of
 from controller.api.meta import rfc3339
 from controller.api.wellknown import IN_PLACE_STATE_ANNOTATION, IN_PLACE_STATE_LEGACY
 from tests.beds.changing_pod import ChangingPod, asks, container, image, template

@@ -75,6 +75,7 @@ def done(*actions: Action, failing: tuple[str, ...] = (), delay: float = 0.0) ->
         ((RESIZE,), RESIZE, True),
         ((updating("v2"), RESIZE), updating("v2"), True),
         ((updating("v2"), RelabelPod(pod=REF, hash="v1")), updating("v2"), True),
+        ((RelabelPod(pod=REF, hash="v1"), updating("v2")), RelabelPod(pod=REF, hash="v1"), False),
         ((going_on("b", "c"),), going_on("b", "c"), True),
         ((going_on("b", "c"),), going_on("c"), False),
         ((PREPARE,), opening(KRUISE_POD_READY), False),

@@ -18,6 +18,7 @@ from tests.beds.in_place_worlds import (
     REFUSED,
     RESIZING,
     RESTARTING,
+    TAKEN_BACK,
     WANTED,
     changing,
     gated,
@@ -206,3 +207,12 @@ def test_no_more_than_the_burst() -> None:
 def test_nothing_while_the_caches_are_behind() -> None:
     check(on(new(open_=False), fresh=False))
     assert not plan(world(ds("v2"), nodes=1, pods=[new(WANTED)], fresh=False)).actions
+
+
+# what somebody takes back
+
+
+def test_a_pod_whose_image_was_put_back_gets_its_former_label_whatever_keeps_it_from_being_updated_again() -> None:
+    check(on(new(TAKEN_BACK)), "relabel node-0-v2 v1")
+    check(on(new(TAKEN_BACK), held_back={UID: LONG}), "relabel node-0-v2 v1")
+    check(on(new(TAKEN_BACK), held_back={f"{UID}/label": LONG}))

@@ -296,3 +296,52 @@ def test_a_pod_without_it_is_not() -> None:
     pod.drain()
     assert START_IN_PLACE_UPDATE not in str(pod.object)
     assert pod.record.ready
+
+
+# images that somebody puts back
+
+
+def puts_back(pod: ChangingPod, name: str, tag: str) -> None:
+    next(one for one in pod.object["spec"]["containers"] if one["name"] == name)["image"] = image(tag)
+
+
+def taken_back(pod: ChangingPod) -> str:
+    return pod.underway.taken_back if pod.underway is not None else ""
+
+
+def test_a_pod_whose_former_image_is_back_is_of_its_former_revision() -> None:
+    pod = ChangingPod(template(container("v1")))
+    pod.edit("v2", template(container("v2")))
+    assert not taken_back(pod)
+    puts_back(pod, "main", "v1")
+    assert taken_back(pod) == "v1"
+    pod.object["metadata"]["labels"][HASH_LABEL] = "v1"
+    assert not taken_back(pod), "it says so itself"
+
+
+def test_another_image_than_was_asked_for_is_not_put_back() -> None:
+    """A webhook may send all images to a mirror."""
+    pod = ChangingPod(template(container("v1")))
+    pod.edit("v2", template(container("v2")))
+    puts_back(pod, "main", "mirror-v2")
+    assert not taken_back(pod)
+
+
+def test_going_back_to_an_earlier_image_is_not_putting_it_back() -> None:
+    pod = ChangingPod(template(container("v1")))
+    pod.edit("v2", template(container("v2")))
+    pod.edit("v1", template(container("v1")))
+    assert not taken_back(pod)
+    puts_back(pod, "main", "v2")
+    assert taken_back(pod) == "v2"
+
+
+@pytest.mark.parametrize("name", ["c1", "c2"])
+def test_images_of_earlier_batches_are_looked_after_too(name: str) -> None:
+    pod = ChangingPod(of("v1", "v1"))
+    pod.edit("v2", of("v2", "v2"))
+    pod.starts("c1", id_="c2", shown="v2")
+    pod.go_on()
+    assert not taken_back(pod)
+    puts_back(pod, name, "v1")
+    assert taken_back(pod) == "v1"
