@@ -40,8 +40,9 @@ def update(board: Board, chosen: Sequence[Slot]) -> Step:
 
 
 def _in_place(board: Board, slot: Slot, pod: Pod, change: Change) -> DrainPod | UpdateInPlace:
-    """One that serves is drained first, where time is given for that."""
-    if slot.old_available and change.restarts and board.world.daemonset.in_place_grace:
+    """One that has traffic is drained first, where time is given for that: it has some as soon as it is ready, long
+    before it may count as available."""
+    if pod.ready and change.restarts and board.world.daemonset.in_place_grace:
         return DrainPod(pod=pod.ref, node=slot.node)
     tried = pod.uid in board.world.due_again
     return UpdateInPlace(

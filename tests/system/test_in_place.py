@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.beds.api import PODS
+from tests.beds.api import PODS, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated
 from tests.beds.controller.waves import layout
@@ -199,6 +199,25 @@ async def test_a_grace_period_lets_traffic_leave_before_the_restart(bed: Bed) ->
         assert (restarts(pod), condition(pod, "Ready")["status"]) == (0, "False")
         await bed.settled()
     assert 60 <= bed.clock() - began < 75
+
+
+async def test_a_pod_that_is_ready_and_not_available_yet_has_its_grace_period_too(bed: Bed) -> None:
+    bed.patience = 120.0
+    await bed.add_nodes(1)
+    new = in_place(minReadySeconds=60)
+    new["metadata"]["annotations"] = {"kruise-ds/in-place-grace-seconds": "30"}
+    await bed.deploy(new)
+    await bed.set_image(V2)
+
+    def is_young(pods: list[Object]) -> str:
+        ready = any(runs(pod, V2) and condition(pod, "Ready")["status"] == "True" for pod in pods)
+        return "" if ready else "not ready"
+
+    await bed.until(PODS, is_young, "V2 is ready")
+    began = bed.clock()
+    await bed.set_image(V3)
+    await bed.until(PODS, lambda pods: "" if all(runs(pod, V3) for pod in pods) else "not yet", "V3 runs")
+    assert bed.clock() - began >= 30
 
 
 async def test_a_pause_in_the_grace_period_gives_the_pod_its_traffic_back(bed: Bed) -> None:

@@ -116,6 +116,17 @@ def test_one_that_serves_is_drained_first() -> None:
     check(graced(old(0), old(1), old(2)), "DrainPod node-2", "DrainPod node-1")
 
 
+def test_so_is_one_that_is_ready_and_not_available_yet() -> None:
+    """Its Services send it requests already."""
+    young = gated(pod("node-0", "v1", ready=ago(5)))
+    check(changing(in_place(grace=30, min_ready=60), pods=[young], nodes=1), "DrainPod node-0")
+
+
+def test_one_that_is_not_ready_loses_no_time() -> None:
+    unready = gated(pod("node-0", "v1", ready=None))
+    check(changing(in_place(grace=30, min_ready=60), pods=[unready], nodes=1), "*node-0 v2")
+
+
 def test_where_nothing_restarts_it_is_not() -> None:
     check(graced(old(0), old(1), old(2), change=BY_LABEL), "*node-2 v2", "*node-1 v2")
 
