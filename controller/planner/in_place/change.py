@@ -102,7 +102,8 @@ def change_between(old: JSONObject, new: JSONObject, *, resizable: bool) -> Chan
         why = f"spec.containers[{next(iter(resizing.resources))}].resources changed"
         return NotPossible(why=why, hindrance=Hindrance.RESOURCES)
     resizing = replace(resizing, resources=as_written(resizing.resources, fields_of(new.get("spec"))))
-    return _change(fields_of(before.get("metadata")), fields_of(after.get("metadata")), olds, news, resizing)
+    change = _change(fields_of(before.get("metadata")), fields_of(after.get("metadata")), olds, news, resizing)
+    return change if isinstance(change, NotPossible) else _unless_unseen(change, items_of(will.get("initContainers")))
 
 
 def _change(
@@ -146,6 +147,15 @@ def _asks_for_restart(was: str | None, will: str | None) -> bool:
     except ValueError:
         return True
     return before is None or after is None or after > before
+
+
+def _unless_unseen(change: Change, init_containers: Iterable[JSONObject]) -> Change | NotPossible:
+    """A sidecar, which is an init container that runs on, sees other metadata no sooner than it restarts."""
+    for one in init_containers:
+        if one.get("restartPolicy") == "Always" and _reads(one, change.labels, change.annotations):
+            why = f"spec.initContainers[{_name(one)}] reads a changed label or annotation from its environment, "
+            return NotPossible(why=why + "and no sidecar is restarted in place", hindrance=Hindrance.NODE_AGENT)
+    return change
 
 
 def _reads(container: JSONObject, labels: Collection[str], annotations: Collection[str]) -> bool:

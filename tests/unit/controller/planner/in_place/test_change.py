@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from controller.api.base import fields_of
 from controller.planner.in_place.change import Change, NotPossible, change_between
 from tests.beds.changing_pod import Json, asks, container, template
 
@@ -117,6 +118,30 @@ def test_a_label_that_is_read_from_the_environment_is_seen_after_a_restart_only(
     with_image = between(old, template(reader(path, "v2"), labels={"track": "b"}))
     assert with_image.rereads == (), "in the same write, so the new one sees it"
     assert with_image.restarts == ("main",)
+
+
+@pytest.mark.parametrize(
+    ("path", "policy", "why"),
+    [
+        (
+            "metadata.labels['track']",
+            "Always",
+            "spec.initContainers[side] reads a changed label or annotation from its environment, "
+            "and no sidecar is restarted in place",
+        ),
+        ("metadata.labels['track']", "", ""),
+        ("metadata.labels['other']", "Always", ""),
+    ],
+    ids=["a sidecar", "one that has ended", "another label"],
+)
+def test_a_label_that_a_sidecar_reads_from_its_environment_takes_a_new_pod(path: str, policy: str, why: str) -> None:
+    """Nor does a new image of another container restart it."""
+    side = {**reader(path, name="side"), **({"restartPolicy": policy} if policy else {})}
+    old, new = (template(container(tag), labels={"track": tag}) for tag in ("v1", "v2"))
+    for one in (old, new):
+        one["spec"] = {**fields_of(one["spec"]), "initContainers": [side]}
+    found = change_between(old, new, resizable=True)
+    assert (found.why if isinstance(found, NotPossible) else "") == why
 
 
 @pytest.mark.parametrize("path", [["metadata.labels['track']"], {}, 7, None])
