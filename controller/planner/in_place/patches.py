@@ -41,7 +41,7 @@ def updating(pod: PodDocument, revision: Revision, change: Change, now: float) -
     """Labels, annotations, finalizers and the images of the first batch, and the state that tells of all that."""
     before = state_of(pod.metadata.annotations) or InPlaceState()
     images = {**_left_over(before, revision), **change.images}
-    late = _restarting(pod, before, now)
+    late = _late(pod, before, now)
     left_labels, left_annotations = _left_metadata(before)
     batches = batches_of(_containers(revision), images)
     first = batches[0] if batches else ()
@@ -83,14 +83,15 @@ def continuing(pod: PodDocument, revision: Revision, now: float) -> tuple[JSONOb
     resources = _merged_amounts(_asked(before.container_resources), _asked(before.next_container_resources))
     batches = batches_of(_containers(revision), images)
     first = batches[0] if batches else ()
+    late = _late(pod, before, now)
     told = fields_of(msgspec.json.decode(text))
     record = items_of(told.get("containerBatchesRecord"))
     state: dict[str, JSON] = {
         **{key: value for key, value in told.items() if not key.startswith(("next", "preCheck"))},
         "updateTimestamp": rfc3339(now),
-        "lastContainerStatuses": _as_it_was(pod, first, before, ()),
+        "lastContainerStatuses": _as_it_was(pod, first, before, late),
         "containerResources": resources,
-        "unfinishedImages": {},
+        "unfinishedImages": _unfinished(pod, before, late),
         "superseded": _superseded(pod, {name: images[name] for name in first}, before.superseded),
         **_rest({name: images[name] for batch in batches[1:] for name in batch}, first),
         "containerBatchesRecord": [*record, _batch(first, now)],
@@ -144,12 +145,13 @@ def _left_metadata(before: InPlaceState) -> tuple[dict[str, str], dict[str, str]
     return labels, annotations
 
 
-def _restarting(pod: PodDocument, before: InPlaceState, now: float) -> Collection[str]:
-    """Containers that do not run yet what was last asked for."""
+def _late(pod: PodDocument, before: InPlaceState, now: float) -> Collection[str]:
+    """Containers that are not known to run what was last asked for, also those whose turn has not come again yet."""
     statuses = pod.status.container_statuses or ()
     of = _hash(pod)
     underway = underway_of(before, pod.spec.containers, statuses, (), of=of, observed=None)
-    return underway.restarting if underway is not None and underway.lasts(now) else ()
+    restarting = underway.restarting if underway is not None and underway.lasts(now) else ()
+    return {*restarting, *((before.unfinished_images or {}).keys() & (before.next_container_images or {}).keys())}
 
 
 def _unfinished(pod: PodDocument, before: InPlaceState, late: Collection[str]) -> JSONObject:

@@ -213,6 +213,33 @@ def test_the_image_of_a_later_batch_that_was_abandoned_is_not_waited_for() -> No
     assert images(pod) == {"c1": "v3", "c2": "v3", "c3": "v1"}
 
 
+def test_an_abandoned_image_that_comes_late_ends_no_later_batch() -> None:
+    """The kubelet still pulls it when its container's turn comes."""
+    pod = ChangingPod(of("v1", "v1"))
+    pod.edit("v2", of("v1", "v2"))
+    pod.edit("v3", of("v2", "v3"))
+    pod.starts("c1", id_="n1", shown="v2")
+    pod.go_on()
+    assert images(pod) == {"c1": "v2", "c2": "v3"}
+    pod.starts("c2", id_="n2", shown="v2")
+    assert waits_for(pod) == (("c2",), False)
+    assert not pod.record.ready
+    pod.starts("c2", id_="n3", shown="v3")
+    assert waits_for(pod) is None
+
+
+def test_nor_does_it_end_a_third_edit_that_comes_before_its_container_s_turn() -> None:
+    pod = ChangingPod(of("v1", "v1"))
+    pod.edit("v2", of("v1", "v2"))
+    pod.edit("v3", of("v2", "v3"))
+    pod.starts("c1", id_="n1", shown="v2")
+    pod.edit("v4", of("v2", "v4"))
+    assert images(pod) == {"c1": "v2", "c2": "v4"}
+    pod.starts("c2", id_="n2", shown="v2")
+    assert waits_for(pod) == (("c2",), False)
+    assert not pod.record.ready
+
+
 # of OpenKruise's controller
 
 
