@@ -114,21 +114,20 @@ def resizing(pod: PodDocument) -> tuple[JSONObject, ...]:
         operation
         for index, container in enumerate(pod.spec.containers)
         if container.name in asked
-        for kind, amounts in fields_of(asked[container.name]).items()
-        for operation in _amounts(index, kind, fields_of(amounts), container.resources)
+        for operation in _amounts(index, asked[container.name], container.resources)
     )
 
 
-def _amounts(index: int, kind: str, amounts: JSONObject, have: ResourcesView | None) -> Iterable[JSONObject]:
+def _amounts(index: int, asked: JSONObject, have: ResourcesView | None) -> Iterable[JSONObject]:
     path = ("spec", "containers", str(index), "resources")
-    there = None if have is None else have.limits if kind == "limits" else have.requests
     if have is None:
-        yield patch.add({kind: amounts}, *path)
-    elif there is None:
-        yield patch.add(amounts, *path, kind)
-    else:
-        for key, amount in amounts.items():
-            yield patch.add(amount, *path, kind, key)
+        yield patch.add(asked, *path)
+        return
+    for kind, amounts in asked.items():
+        if (have.limits if kind == "limits" else have.requests) is None:
+            yield patch.add(amounts, *path, kind)
+        else:
+            yield from (patch.add(amount, *path, kind, key) for key, amount in fields_of(amounts).items())
 
 
 def _left_over(before: InPlaceState, revision: Revision) -> dict[str, str]:

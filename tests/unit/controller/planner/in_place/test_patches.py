@@ -157,6 +157,14 @@ def test_a_pod_without_resources_of_its_own_gets_them() -> None:
     assert has(pod, {"requests": {"cpu": "200m"}})
 
 
+def test_it_gets_limits_beside_requests() -> None:
+    both = [{"limits": {"cpu": limit}, "requests": {"cpu": request}} for limit, request in (("1", "1m"), ("2", "2m"))]
+    pod = edited(*both)
+    del pod.object["spec"]["containers"][0]["resources"]
+    pod.resize()
+    assert has(pod, both[1])
+
+
 # launch priorities
 
 
