@@ -54,6 +54,7 @@ UNSURE_SECONDS = 30.0
 
 IN_DOUBT = (CreatePod, DeletePod, DrainPod, PrepareDelete, UpdateInPlace)
 """What makes a node unavailable or gives it a pod: it counts as done as long as it may yet be."""
+NO_RESIZE = "this server has no pods/resize, which takes Kubernetes 1.33, so new pods are made instead"
 
 
 class Unsure(Value):
@@ -259,9 +260,11 @@ class Memory(msgspec.Struct):
     def _learn_of_resize(self, uid: str, answer: Answer) -> None:
         if answer.error is None:
             self.refused_resizes.pop(uid, None)
-        elif isinstance(answer.left, Invalid | Forbidden | NotFound):
+        elif isinstance(answer.left, NotFound):
+            self.refused_resizes[uid] = f"{NO_RESIZE}: {answer.left.message}"
+            self.no_resize = True
+        elif isinstance(answer.left, Invalid | Forbidden):
             self.refused_resizes[uid] = answer.left.message
-            self.no_resize |= isinstance(answer.left, NotFound)
 
     def _learn_of_template(self, revision_hash: str, error: ApiError | None, moment: float) -> None:
         """What the dry run said. A name that is taken is the last thing that a server looks at.

@@ -91,6 +91,7 @@ async def test_a_server_that_has_learnt_to_resize_is_asked_again_at_the_next_edi
     old = Rule(verb="patch", resource="pods/resize", effect=unknown)
     bed.simulator.link.faults.add(old)
     await edit(bed, resources=small(cpu="200m"))
+    await bed.event("ResizeRefused", "no pods/resize, which takes Kubernetes 1.33, so new pods are made instead: the")
     await bed.settled()
     assert sorted(bed.journal.deleted) == ["node-0", "node-1"]
     bed.simulator.link.faults.remove(old)
