@@ -6,7 +6,7 @@ Beside the rollout: what fails here is told and tried again, and waited for by n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
@@ -64,19 +64,17 @@ class Rollouts:
         if asked is None:
             return Done()
         turn.only_waits()
-        client = self._client.apart()
+        client, errors = self._client.apart(), list[ApiError]()
         try:
-            if not asked.waits:
-                await self._make(client, daemonset, asked)
             for job in list(self._by_owner.get(daemonset.uid).values()):
                 if not job.dying and (not asked.jobs or job.hash != asked.revision.hash):
-                    await self._remove(client, job)
-        except ApiError as error:
-            return Retry(error, error.retry_after or 0.0)
+                    await _collected(self._remove(client, job), errors)
+            if not asked.waits:
+                await self._make(client, daemonset, asked, errors)
         finally:
             if asked.jobs:
                 self._wake(daemonset)
-        return Done()
+        return Retry(errors[0], errors[0].retry_after or 0.0) if errors else Done()
 
     def unpulled(self, daemonset: DaemonSet) -> Mapping[str, str]:
         """The nodes that wait for images of the current revision. None waits for a job that cannot be made, is not
@@ -118,19 +116,18 @@ class Rollouts:
         found = self._jobs.get(Key(daemonset.namespace, job.name))
         return found if found is not None and found.owner_uid == daemonset.uid else None
 
-    async def _make(self, client: Client, daemonset: DaemonSet, asked: Wanted) -> None:
+    async def _make(self, client: Client, daemonset: DaemonSet, asked: Wanted, errors: list[ApiError]) -> None:
+        """Each on its own: one that is refused keeps no other image back."""
         known = self._known[daemonset.uid]
         missing = [job for job in asked.jobs if job.image not in known.seen]
         if missing:
             for note in notes_on(daemonset):
                 self._say(daemonset, note)
         for job in missing:
-            try:
-                await self._create(client, daemonset, asked, job)
-            except ApiError:
+            if await _collected(self._create(client, daemonset, asked, job), errors):
+                known.refused.discard(job.image)
+            else:
                 known.refused.add(job.image)
-                raise
-            known.refused.discard(job.image)
 
     async def _create(self, client: Client, daemonset: DaemonSet, asked: Wanted, job: WantedJob) -> None:
         try:
@@ -152,3 +149,13 @@ class Rollouts:
             await client.delete(IMAGE_PULL_JOBS, job.ref, propagation="Background")
         except NotFound:
             return
+
+
+async def _collected(write: Awaitable[None], errors: list[ApiError]) -> bool:
+    """Whether it went well; what went wrong is kept."""
+    try:
+        await write
+    except ApiError as error:
+        errors.append(error)
+        return False
+    return True
