@@ -21,16 +21,20 @@ class Targets(Value, gc=True):
     """Whose kubelet tells of the image already."""
 
 
+def keeps_images(node: Node) -> bool:
+    key, value = VIRTUAL
+    return node.labels.get(key) != value
+
+
 def targets(job: ImagePullJob, nodes: Iterable[Node], with_pods: Collection[str] | None) -> Targets:
     """`with_pods`: the nodes of the pods that the job's podSelector chooses, where it has one."""
-    key, value = VIRTUAL
     names = set(with_pods) if with_pods is not None else None
     if names is None and job.spec.selector is not None and job.spec.selector.names:
         names = set(job.spec.selector.names)
     chosen = [
         node
         for node in nodes
-        if (names is None or node.name in names) and job.matches(node.labels) and node.labels.get(key) != value
+        if (names is None or node.name in names) and job.matches(node.labels) and keeps_images(node)
     ]
     image = canonical(job.spec.image)
     return Targets(

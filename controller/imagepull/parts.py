@@ -17,6 +17,7 @@ from controller.imagepull.caches import Caches
 from controller.imagepull.reconcile import Reconciler, Watchers
 from controller.imagepull.rollouts import Rollouts
 from controller.imagepull.triggers import Triggers
+from controller.imagepull.wanted import old_pods
 from controller.kube.client import Client
 from controller.planner.actions import Note
 from controller.runtime.clock import Clock, elapsed
@@ -60,9 +61,9 @@ class ImagePulls:
         self.rollouts: WorkQueue[Key] = WorkQueue()
         """Keys of DaemonSets."""
         self._pacer: Pacer[Key] = Pacer()
-        self._handle = Reconciler(client, self.caches, clock, self._pacer, watchers, self._wake_owner)
+        self._handle = Reconciler(client, self.caches, clock, self._pacer, watchers, self._wake_owner, self._old_pods)
         self._wake, self._job_gone, self._until = wake, job_gone, inf
-        self._rollouts = Rollouts(client, daemonsets, self.jobs[1], say, wake, self._handle.progress)
+        self._rollouts = Rollouts(client, daemonsets, self.jobs[1], say, wake, self._handle.lacking)
         self._on_pass, self._began = on_pass, False
         self.triggers = Triggers(
             self.caches, self._enqueue, job_changed=self._job_changed, node_gone=self._handle.node_gone
@@ -111,6 +112,12 @@ class ImagePulls:
         if elapsed() >= self._until:
             return {}
         return {pod.node: "" for pod in self._daemonsets.pods_of(daemonset)}
+
+    def _old_pods(self, job: ImagePullJob) -> frozenset[str] | None:
+        daemonset = self._daemonsets.daemonset_of(job.owner_uid)
+        if daemonset is None or not job.hash:
+            return None
+        return frozenset(old_pods(self._daemonsets.pods_of(daemonset), job.hash))
 
     def _wake_waiting(self) -> None:
         for daemonset in self._daemonsets.daemonsets.values():

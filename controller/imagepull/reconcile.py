@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from math import inf
 from time import perf_counter
@@ -13,7 +13,7 @@ import msgspec
 
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus
 from controller.api.meta import Key
-from controller.api.pull_targets import targets
+from controller.api.pull_targets import keeps_images, targets
 from controller.imagepull.caches import Caches
 from controller.imagepull.carrying_out import CarryingOut
 from controller.imagepull.memory import STATUS, Memory, begin
@@ -59,10 +59,13 @@ class Reconciler:
         pacer: Pacer[Key],
         watchers: Watchers,
         on_progress: Callable[[ImagePullJob], None],
+        old_pods: Callable[[ImagePullJob], frozenset[str] | None],
     ) -> None:
-        """`on_progress`: on some node the image is there now, or will not be."""
+        """`on_progress`: on some node the image is there now, or will not be. `old_pods`: the nodes that a rollout
+        has made the job for; None: nobody knows of one."""
         self._client, self._caches, self._clock, self._pacer = client, caches, clock, pacer
-        self._watchers, self._on_progress, self._ledger = watchers, on_progress, Ledger()
+        self._watchers, self._on_progress, self._old_pods = watchers, on_progress, old_pods
+        self._ledger = Ledger()
         self._memories: dict[Key, Memory] = {}
         self._statuses: StatusPacer[Key] = StatusPacer()
 
@@ -96,15 +99,21 @@ class Reconciler:
         finally:
             self._pacer.passed(key, cost, asyncio.get_running_loop().time())
 
-    def progress(self, job: ImagePullJob) -> Mapping[str, str] | None:
-        """Its nodes without the image: "" while it is to come, else why it will not. None: no pass has looked yet."""
+    def lacking(self, job: ImagePullJob, nodes: Collection[str]) -> Mapping[str, str]:
+        """Of these nodes those without the image: "" while it is to come, else why it will not. It is to come too
+        where no pass has looked yet, or not since the node is one of them."""
         memory = self._memories.get(job.key)
         status = memory.latest_status(job) if memory is not None and memory.uid == job.uid else job.status
         if status is not None and status.completion_time:
             return dict.fromkeys(status.failed_nodes or (), f"see ImagePullJob {job.name}")
         if memory is None or memory.uid != job.uid or not memory.chosen_at:
-            return None
-        return {**dict.fromkeys(memory.left, ""), **memory.failed}
+            return dict.fromkeys(nodes, "")
+        lacking = (node for node in nodes if node not in memory.pulled and self._keeps_images(node))
+        return {node: memory.failed.get(node, "") for node in lacking}
+
+    def _keeps_images(self, name: str) -> bool:
+        node = self._caches.nodes.get(Key("", name))
+        return node is None or keeps_images(node)
 
     def node_gone(self, name: str) -> None:
         for memory in self._memories.values():
@@ -132,7 +141,9 @@ class Reconciler:
         if job is None or job.spec.pod_selector is None or _is_over(job, memory):
             return
         if memory.with_pods is None or elapsed() - memory.pods_listed >= PODS_LISTED_SECONDS:
-            found = await nodes_of_pods(self._client, job.namespace, job.spec.pod_selector)
+            found = self._old_pods(job)
+            if found is None:
+                found = await nodes_of_pods(self._client, job.namespace, job.spec.pod_selector)
             memory.with_pods, memory.pods_listed = found, elapsed()
 
     def _decide(self, job: ImagePullJob, memory: Memory) -> Plan:

@@ -6,7 +6,7 @@ Beside the rollout: what fails here is told and tried again, and waited for by n
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
 import msgspec
 
@@ -15,7 +15,7 @@ from controller.api.image_pull_job import ImagePullJob
 from controller.api.meta import Key
 from controller.api.wellknown import CREATED_IMAGE_PULL_JOB, FAILED_CREATE_IMAGE_PULL_JOB
 from controller.daemonset.caches import Caches
-from controller.imagepull.wanted import Wanted, WantedJob, body, notes_on, wanted
+from controller.imagepull.wanted import Wanted, WantedJob, body, notes_on, old_pods, wanted
 from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists, ApiError, NotFound
 from controller.kube.kinds import IMAGE_PULL_JOBS
@@ -46,12 +46,12 @@ class Rollouts:
         jobs: Store[ImagePullJob],
         say: Callable[[DaemonSet, Note], None],
         wake: Callable[[DaemonSet], None],
-        progress: Callable[[ImagePullJob], Mapping[str, str] | None],
+        lacking: Callable[[ImagePullJob, Collection[str]], Mapping[str, str]],
     ) -> None:
-        """`wake`: have the rollout look again for whom it waits. `progress`: nodes without the image of a job, as in
-        `World.unpulled`; None: nobody has looked yet."""
+        """`wake`: have the rollout look again for whom it waits. `lacking`: of some nodes those without the image of
+        a job, as in `World.unpulled`."""
         self._client, self._caches, self._jobs, self._say = client, caches, jobs, say
-        self._wake, self._progress = wake, progress
+        self._wake, self._lacking = wake, lacking
         self._by_owner = jobs.index(lambda job: job.owner_uid or None)
         self._known: dict[str, _Known] = {}
         """By the DaemonSet's uid."""
@@ -83,14 +83,13 @@ class Rollouts:
         if asked is None or asked.waits:
             return {}
         known, found = self._known[daemonset.uid], dict[str, str]()
+        nodes = set(old_pods(self._caches.pods_of(daemonset), asked.revision.hash))
         for job in asked.jobs:
             there = self._ours(daemonset, job)
-            if there is None and job.image in known.seen | known.refused:
-                continue
-            progress = None if there is None else self._progress(there)
-            if progress is None:
-                progress = {pod.node: "" for pod in self._caches.pods_of(daemonset)}
-            found |= progress
+            if there is not None:
+                found |= {node: why or found.get(node, "") for node, why in self._lacking(there, nodes).items()}
+            elif job.image not in known.seen | known.refused:
+                found |= {node: found.get(node, "") for node in nodes}
         return found if daemonset.in_place else {node: why for node, why in found.items() if not why}
 
     def saw(self, job: ImagePullJob) -> None:

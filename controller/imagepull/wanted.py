@@ -5,13 +5,13 @@ Pure. The answer follows from what there is and from nothing that was done befor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 import msgspec
 
 from controller.api.base import JSON, JSONObject, Value, fields_of, items_of
 from controller.api.daemonset import DaemonSet
-from controller.api.image_pull_job import JOB_KIND
+from controller.api.image_pull_job import ALWAYS, JOB_KIND, NEVER
 from controller.api.number import IntOrPercent, is_well_formed, scaled
 from controller.api.pod import Pod
 from controller.api.revision import Revision
@@ -78,6 +78,11 @@ def wanted(daemonset: DaemonSet, revisions: Collection[Revision], pods: Collecti
     )
 
 
+def old_pods(pods: Collection[Pod], hash_: str) -> Iterator[str]:
+    """The nodes of those that run another revision than this: whom a job is for."""
+    return (pod.node for pod in pods if pod.node and not pod.dying and not pod.ended and pod.hash != hash_)
+
+
 def images_of(template: JSONObject) -> Mapping[str, str]:
     """By container, init containers first."""
     spec = fields_of(template.get("spec"))
@@ -119,7 +124,7 @@ def body(daemonset: DaemonSet, asked: Wanted, job: WantedJob) -> JSONObject:
             "podSelector": {**selector, "matchExpressions": [*items_of(selector.get("matchExpressions")), others]},
             "parallelism": scaled(settings.parallelism, asked.desired, round_up=True),
             "pullPolicy": {"timeoutSeconds": settings.timeout, "backoffLimit": RETRIES},
-            "completionPolicy": {"type": "Always", **_ends(daemonset)},
+            "completionPolicy": _ends(daemonset),
             **({"pullSecrets": secrets} if secrets else {}),
             **({"sandboxConfig": {"annotations": annotations}} if annotations else {}),
         },
@@ -127,8 +132,11 @@ def body(daemonset: DaemonSet, asked: Wanted, job: WantedJob) -> JSONObject:
 
 
 def _ends(daemonset: DaemonSet) -> JSONObject:
-    """Where nodes wait, the job stays and tells on which of them it failed; deleting it lets them go."""
-    return {} if daemonset.waits_for_images else {"ttlSecondsAfterFinished": TTL_SECONDS}
+    """Where nodes wait, also those that get an old pod later, the job goes on as long as the rollout; deleting it
+    lets them go."""
+    if daemonset.waits_for_images:
+        return {"type": NEVER}
+    return {"type": ALWAYS, "ttlSecondsAfterFinished": TTL_SECONDS}
 
 
 class _Settings(Value, gc=True):

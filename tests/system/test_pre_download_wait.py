@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from controller.imagepull.plan import FAILED_NODES_KEPT
 from controller.settings import Gates
 from tests.beds.api import DAEMONSETS, IMAGE_PULL_JOBS, PODS, Object
 from tests.beds.controller.bed import Bed, uids
@@ -18,6 +19,11 @@ from tests.beds.simulator.faults import Answer, Hang, Rule
 JOBS = "imagepulljobs.apps.kruise.io"
 IN_PLACE = {"rollingUpdateType": "InPlaceIfPossible"}
 WAIT = "kruise-ds/image-predownload-wait"
+PARALLELISM = "apps.kruise.io/image-predownload-parallelism"
+
+
+def restart(bed: Bed) -> None:
+    bed.controller.start(replace(bed.controller.settings, gates=Gates(pre_download=True)))
 
 
 async def updated(bed: Bed, *nodes: str, image: str = V2) -> None:
@@ -74,7 +80,7 @@ async def test_a_node_on_which_the_image_cannot_be_pulled_is_left_alone_and_name
 async def test_with_the_annotation_new_pods_wait_too_but_not_for_what_has_failed(pulls: Bed) -> None:
     nodes = await pulls.add_nodes(3)
     await pulls.deploy(daemonset())
-    annotations = {WAIT: "true", "apps.kruise.io/image-predownload-parallelism": "3"}
+    annotations = {WAIT: "true", PARALLELISM: "3"}
     await pulls.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": annotations}})
     pulls.nodes.behave("*", Behaviour(pull=30.0))
     pulls.nodes.behave("node-2", Behaviour(missing_images=(V2,)))
@@ -131,7 +137,54 @@ async def test_a_leader_that_has_just_begun_does_not_run_ahead_of_what_it_does_n
     await pulls.controller.kill()
     late = Rule(verb="list,watch", resource=JOBS, effect=Hang(seconds=5.0))
     pulls.simulator.link.faults.add(late)
-    pulls.controller.start(replace(pulls.controller.settings, gates=Gates(pre_download=True)))
+    restart(pulls)
     await asyncio.sleep(30)
     assert {image_of(pod) for pod in (await pulls.pods()).values()} == {V1}
     await pulls.settled()
+
+
+async def test_a_node_that_comes_while_images_are_everywhere_waits_for_its_own(pulls: Bed) -> None:
+    nodes = await pulls.add_nodes(3)
+    await pulls.deploy(daemonset(rolling={**IN_PLACE, "paused": True}))
+    await pulls.set_image(V2)
+    await has_image(pulls, 3)
+    await pulls.nodes.add("late")
+    pulls.nodes.behave("late", Behaviour(missing_images=(V2,)))
+    await pulls.runs_on(*nodes, "late", image=V1)
+    await pulls.edit({"updateStrategy": {"rollingUpdate": {"paused": False}}})
+    await updated(pulls, *nodes)
+    await pulls.condition("Reconciling", "ImagesNotPulled")
+    pods = await pulls.pods()
+    assert (image_of(pods["late"]), is_ready(pods["late"])) == (V1, True)
+
+
+async def has_image(bed: Bed, nodes: int) -> None:
+    def missing(found: list[Object]) -> str:
+        there = [(one.get("status") or {}).get("succeeded") for one in found]
+        return "" if there == [nodes] else f"the image is on {there}"
+
+    await bed.until(IMAGE_PULL_JOBS, missing, f"{nodes} nodes have it")
+
+
+async def test_of_very_many_nodes_without_the_image_none_is_broken(pulls: Bed) -> None:
+    """More than a status has room for names."""
+    many = FAILED_NODES_KEPT + 20
+    await pulls.add_nodes(many)
+    await pulls.deploy(daemonset(rolling={**IN_PLACE, "maxUnavailable": 100}))
+    await pulls.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": {PARALLELISM: "100%"}}})
+    pulls.nodes.behave("*", Behaviour(missing_images=(V2,)))
+    await pulls.set_image(V2)
+    await pulls.condition("Reconciling", "ImagesNotPulled")
+    await pulls.controller.kill()
+    restart(pulls)
+    await pulls.condition("Reconciling", "ImagesNotPulled")
+    await pulls.idle()
+    assert {image_of(pod) for pod in (await pulls.pods()).values()} == {V1}
+
+
+async def test_nobody_waits_where_no_machine_could_keep_an_image(pulls: Bed) -> None:
+    nodes = await pulls.add_nodes(2)
+    await pulls.label_node("node-1", type="virtual-kubelet")
+    await pulls.deploy(daemonset(rolling=IN_PLACE))
+    await pulls.set_image(V2)
+    await pulls.runs_on(*nodes, image=V2)
