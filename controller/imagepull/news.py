@@ -9,6 +9,8 @@ from controller.planner.actions import Note
 FIRST_WAIT = 1.0
 LONGEST_WAIT = 30.0
 """Seconds between two attempts on one node, doubling."""
+DOUBLINGS = 5
+"""Until the longest; what is doubled two thousand times is no number any more."""
 HOPELESS = "InvalidImageName"
 """Is the same on every node and for ever."""
 IMAGE_PULL_FAILED = "ImagePullFailed"
@@ -64,5 +66,5 @@ class News:
         if failures > self._world.job.spec.retries or why.startswith(HOPELESS):
             self.settled[puller.node] = why
             return
-        wait = min(FIRST_WAIT * 2 ** (failures - 1), LONGEST_WAIT)
+        wait = min(FIRST_WAIT * 2.0 ** min(failures - 1, DOUBLINGS), LONGEST_WAIT)
         self.tries[puller.node] = Try(failures=failures, due=self._world.moment + wait, why=why, puller=puller.uid)

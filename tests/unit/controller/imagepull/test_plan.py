@@ -57,10 +57,10 @@ def test_a_failure_is_counted_once_however_often_its_puller_is_seen() -> None:
     assert decided.actions == (EndPuller(pod=puller("b").ref),)
 
 
-@pytest.mark.parametrize(("failures", "wait"), [(1, 2), (2, 4), (4, 16), (5, 30), (9, 30)])
+@pytest.mark.parametrize(("failures", "wait"), [(1, 2), (2, 4), (4, 16), (5, 30), (9, 30), (9_999, 30)])
 def test_the_waits_between_attempts_grow(failures: int, wait: float) -> None:
     known = {"a": failed_once("a", failures=failures)}
-    asked = job(pullPolicy={"backoffLimit": 100})
+    asked = job(pullPolicy={"backoffLimit": 2**31 - 1})
     decided = plan(world(asked, "a", "b", tries=known, pullers=(puller("a", FAILED, "x"),)))
     assert decided.tries["a"].due == MOMENT + wait
 
