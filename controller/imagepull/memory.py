@@ -10,6 +10,7 @@ import msgspec
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus
 from controller.api.pull_targets import Targets
 from controller.api.puller import Puller
+from controller.api.selector import LabelSelector
 from controller.daemonset.places import Places
 from controller.imagepull.world import Plan, Try
 from controller.kube.errors import ApiError
@@ -34,6 +35,8 @@ class Memory(msgspec.Struct):
     """What the nodes were worked out from."""
     pods_listed: float = -inf
     with_pods: frozenset[str] | None = None
+    pod_selector: LabelSelector | None = None
+    """Which they are for."""
     silent_since: float = inf
     awaited: set[str] = msgspec.field(default_factory=set)
     places: Places = msgspec.field(default_factory=Places)
@@ -45,6 +48,11 @@ class Memory(msgspec.Struct):
     rest: Backoff = msgspec.field(default_factory=lambda: Backoff(1.0, 300.0))
     wrote: tuple[str, ImagePullJobStatus] | None = None
     """The status that the server has stored last, and the version of the job with it."""
+
+    def means(self, pod_selector: LabelSelector | None) -> None:
+        """These pods are meant now: nothing is known of the nodes of others."""
+        if pod_selector != self.pod_selector:
+            self.with_pods, self.pod_selector = None, pod_selector
 
     def choose(self, targets: Targets, chosen_at: tuple[object, ...]) -> None:
         """These are the nodes now: nothing is remembered of others."""

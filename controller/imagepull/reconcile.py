@@ -138,7 +138,10 @@ class Reconciler:
         return True
 
     async def _list_pods(self, job: ImagePullJob | None, memory: Memory) -> None:
-        if job is None or job.spec.pod_selector is None or _is_over(job, memory):
+        if job is None or _is_over(job, memory):
+            return
+        memory.means(job.spec.pod_selector)
+        if job.spec.pod_selector is None:
             return
         if memory.with_pods is None or elapsed() - memory.pods_listed >= PODS_LISTED_SECONDS:
             found = self._old_pods(job)

@@ -137,6 +137,22 @@ async def test_a_pod_selector_means_the_nodes_of_those_pods(pulls: Bed) -> None:
     assert pulls.clock() - began < 31, "pods are looked up every half minute"
 
 
+async def test_an_edit_of_whom_it_means_holds_at_once(pulls: Bed) -> None:
+    await pulls.add_nodes(4)
+    for node, name in (("node-1", "one"), ("node-2", "two")):
+        await pulls.label_node(node, role=name)
+        await pulls.deploy(daemonset(name, pod={"nodeSelector": {"role": name}}))
+    one, two = ({"matchLabels": {"app": name}} for name in ("one", "two"))
+    await pulls.api.create(IMAGE_PULL_JOBS, job(podSelector=one, completionPolicy={"type": "Never"}))
+    await reads(pulls, 1, 0, 1, 0)
+    began = pulls.clock()
+    await pulls.api.patch(IMAGE_PULL_JOBS, "pull", {"spec": {"podSelector": two}})
+    await pulls.until(PODS, lambda pods: "" if "node-2" in pulls.journal.created else "not yet", "the other one pulls")
+    await pulls.api.patch(IMAGE_PULL_JOBS, "pull", {"spec": {"podSelector": None, "selector": {}}})
+    await reads(pulls, 4, 0, 4, 0)
+    assert pulls.clock() - began < 5
+
+
 async def test_a_job_goes_in_its_time_and_an_edit_does_not_begin_it_anew(pulls: Bed) -> None:
     await pulls.add_nodes(1)
     await pulls.api.create(IMAGE_PULL_JOBS, job(completionPolicy={"ttlSecondsAfterFinished": 100}))
