@@ -26,6 +26,8 @@ from controller.api.wellknown import (
     RESIZE_FALLBACK_ANNOTATION,
 )
 
+_TRUE_OR_FALSE = {"true": True, "false": False}
+
 
 class LifecycleHook(View):
     labels_handler: dict[str, str] | None = None
@@ -204,8 +206,13 @@ class DaemonSet(Named):
     def waits_for_images(self) -> bool:
         """Whether a node is updated only once the images that go ahead of the rollout are there. In place the old
         container ends before the new image is pulled, so there it is the rule."""
+        return _TRUE_OR_FALSE.get(self.annotations.get(PREDOWNLOAD_WAIT_ANNOTATION, ""), self.in_place)
+
+    @property
+    def unreadable_wait(self) -> str | None:
+        """What that annotation says where it is neither true nor false, and the rule holds; None otherwise."""
         asked = self.annotations.get(PREDOWNLOAD_WAIT_ANNOTATION)
-        return self.in_place if asked is None else asked == "true"
+        return asked if asked is not None and asked not in _TRUE_OR_FALSE else None
 
     @property
     def in_place_grace(self) -> int:

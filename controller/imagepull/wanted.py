@@ -22,6 +22,7 @@ from controller.api.wellknown import (
     INVALID_ANNOTATION,
     MIN_UPDATED_ANNOTATION,
     PARALLELISM_ANNOTATION,
+    PREDOWNLOAD_WAIT_ANNOTATION,
     TIMEOUT_ANNOTATION,
 )
 from controller.planner.actions import Note
@@ -33,7 +34,7 @@ LONGEST_TIMEOUT = 86_400
 RETRIES = 1
 TTL_SECONDS = 600
 _LONGEST_NAME = 253
-_AMOUNT = "whole number and no percentage up to 100%"
+_AMOUNT = "a whole number or a percentage up to 100%"
 
 
 class WantedJob(Value):
@@ -91,12 +92,12 @@ def images_of(template: JSONObject) -> Mapping[str, str]:
 
 
 def notes_on(daemonset: DaemonSet) -> tuple[Note, ...]:
-    """What cannot be read, and that the default is taken."""
+    """What cannot be read, and which default is taken."""
     return tuple(
         Note(
             warning=True,
             reason=INVALID_ANNOTATION,
-            message=f"annotation {name}: {shortened(daemonset.annotations[name], LONGEST_ITEM)!r} is no {what}",
+            message=f"annotation {name}: {shortened(daemonset.annotations[name], LONGEST_ITEM)!r} is not {what}",
         )
         for name, what in _settings(daemonset).unread.items()
     )
@@ -146,7 +147,7 @@ class _Settings(Value, gc=True):
     timeout: int = TIMEOUT_SECONDS
     min_updated: IntOrPercent = 0
     unread: Mapping[str, str] = {}
-    """Annotation to what it should be, where nobody can read it."""
+    """Annotation to what it should be and what is taken instead, where nobody can read it."""
 
     def updated(self, desired: int) -> int:
         return scaled(self.min_updated, desired, round_up=True)
@@ -162,10 +163,14 @@ def _settings(daemonset: DaemonSet) -> _Settings:
         value: IntOrPercent = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else text
         if fits(value):
             return value
-        unread[name] = what
+        unread[name] = f"{what}, so {default} is taken"
         return default
 
-    seconds = read(TIMEOUT_ANNOTATION, TIMEOUT_SECONDS, _is_timeout, f"number of seconds from 1 to {LONGEST_TIMEOUT}")
+    if daemonset.unreadable_wait is not None:
+        taken = "true" if daemonset.waits_for_images else "false"
+        unread[PREDOWNLOAD_WAIT_ANNOTATION] = f"true or false, so {taken} is taken"
+    what = f"a number of seconds from 1 to {LONGEST_TIMEOUT}"
+    seconds = read(TIMEOUT_ANNOTATION, TIMEOUT_SECONDS, _is_timeout, what)
     return _Settings(
         parallelism=read(PARALLELISM_ANNOTATION, 1, _is_amount, _AMOUNT),
         timeout=int(seconds),

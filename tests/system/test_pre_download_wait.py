@@ -105,6 +105,19 @@ async def test_without_it_a_rollout_in_place_takes_its_turns_at_once(pulls: Bed)
     await pulls.runs_on(*nodes, image=V2)
 
 
+async def test_an_annotation_that_nobody_can_read_takes_no_protection_away(pulls: Bed) -> None:
+    nodes = await pulls.add_nodes(3)
+    await pulls.deploy(daemonset(rolling=IN_PLACE))
+    await pulls.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": {WAIT: "True"}}})
+    pulls.nodes.behave("*", Behaviour(pull=30.0))
+    await pulls.set_image(V2)
+    told = await pulls.event("InvalidAnnotation", "'True' is not true or false, so true is taken")
+    assert told["type"] == "Warning"
+    await asyncio.sleep(25)
+    assert {image_of(pod) for pod in (await pulls.pods()).values()} == {V1}
+    await pulls.runs_on(*nodes, image=V2)
+
+
 async def test_an_old_pod_that_serves_nobody_does_not_wait(pulls: Bed) -> None:
     await pulls.add_nodes(3)
     await pulls.deploy(daemonset(rolling=IN_PLACE))

@@ -12,6 +12,7 @@ from controller.api.daemonset import DaemonSet, DaemonSetView
 from controller.api.meta import Key
 from controller.api.node import NodeView
 from controller.api.wellknown import (
+    PREDOWNLOAD_WAIT_ANNOTATION,
     PROGRESS_DEADLINE_ANNOTATION,
     PROGRESS_DEADLINE_SECONDS,
     PROGRESSIVE_ANNOTATION,
@@ -110,6 +111,28 @@ def test_the_deadline_is_the_annotations_or_ten_minutes_and_begins_after_min_rea
     notes = {} if annotation is None else {PROGRESS_DEADLINE_ANNOTATION: annotation}
     found = record({"minReadySeconds": 30}, metadata={"annotations": notes})
     assert (found.progress_deadline, found.unreadable_deadline) == (seconds + 30, unreadable)
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+@pytest.mark.parametrize(
+    ("annotation", "waits", "unreadable"),
+    [
+        (None, None, None),
+        ("true", True, None),
+        ("false", False, None),
+        ("True", None, "True"),
+        ("0", None, "0"),
+        ("", None, ""),
+    ],
+)
+def test_a_node_waits_for_its_image_as_the_annotation_has_it_and_where_nobody_can_read_it_as_ever(
+    in_place: bool, annotation: str | None, waits: bool | None, unreadable: str | None
+) -> None:
+    notes = {} if annotation is None else {PREDOWNLOAD_WAIT_ANNOTATION: annotation}
+    rolling = {"rollingUpdateType": "InPlaceIfPossible" if in_place else "Standard"}
+    found = record({"updateStrategy": {"rollingUpdate": rolling}}, metadata={"annotations": notes})
+    assert found.waits_for_images is (in_place if waits is None else waits)
+    assert found.unreadable_wait == unreadable
 
 
 @pytest.mark.parametrize("wrong", [{"burstReplicas": 1.5}, {"minReadySeconds": "5"}, {"template": []}])
