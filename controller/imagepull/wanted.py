@@ -14,7 +14,7 @@ from controller.api.daemonset import DaemonSet
 from controller.api.image_pull_job import ALWAYS, JOB_KIND, NEVER
 from controller.api.number import IntOrPercent, is_well_formed, scaled
 from controller.api.pod import Pod
-from controller.api.revision import Revision
+from controller.api.revision import Revision, short_hash
 from controller.api.text import LONGEST_ITEM, shortened
 from controller.api.wellknown import (
     API_VERSION,
@@ -68,8 +68,7 @@ def wanted(daemonset: DaemonSet, revisions: Collection[Revision], pods: Collecti
     jobs: dict[str, WantedJob] = {}
     for container, image in images_of(daemonset.spec.template).items():
         if not all(image in images for images in there):
-            name = f"{current.name[: _LONGEST_NAME - 1 - len(container)].rstrip('.-')}-{container}"
-            jobs.setdefault(image, WantedJob(name=name, image=image))
+            jobs.setdefault(image, WantedJob(name=_name(f"{current.name}-{container}"), image=image))
     ready = sum(pod.ready and pod.hash == current.hash for pod in live)
     return Wanted(
         revision=current,
@@ -82,6 +81,14 @@ def wanted(daemonset: DaemonSet, revisions: Collection[Revision], pods: Collecti
 def old_pods(pods: Collection[Pod], hash_: str) -> Iterator[str]:
     """The nodes of those that run another revision than this: whom a job is for."""
     return (pod.node for pod in pods if pod.node and not pod.dying and not pod.ended and pod.hash != hash_)
+
+
+def _name(whole: str) -> str:
+    """What does not fit ends with a hash of all of it: what tells two revisions apart stands at their end."""
+    if len(whole) <= _LONGEST_NAME:
+        return whole
+    tail = short_hash(whole, length=8)
+    return f"{whole[: _LONGEST_NAME - 1 - len(tail)].rstrip('.-')}-{tail}"
 
 
 def images_of(template: JSONObject) -> Mapping[str, str]:

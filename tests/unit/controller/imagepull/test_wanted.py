@@ -127,13 +127,17 @@ def test_the_job_means_the_nodes_of_old_pods_and_takes_what_it_needs_of_the_temp
     assert made["podSelector"] == {"matchLabels": {"app": "demo"}, "matchExpressions": [hash_]}
 
 
-def test_names_fit_whatever_the_daemonset_is_called() -> None:
-    long = revision("v2")
-    long = replace(long, name="x" * 253)
-    old = [pod("node-0", "v1"), pod("node-1", "v1")]
-    found = wanted(ds(rev="v2"), [long], old)
-    assert found is not None
-    assert all(len(job.name) <= 253 for job in found.jobs)
+@pytest.mark.parametrize("length", [30, 236, 237, 241, 253])
+def test_names_fit_whatever_the_daemonset_is_called_and_each_revision_has_its_own(length: int) -> None:
+    """One name for the jobs of two revisions is one job: the first one's image would be taken for the other's."""
+    old, hashes = [pod("node-0", "v1"), pod("node-1", "v1")], ("2spjb2kr94", "2spjb2kr95", "7v9zxphm2z")
+    names = []
+    for one in hashes:
+        found = wanted(ds(rev="v2"), [replace(revision("v2"), name="x" * length + "-" + one)], old)
+        assert found is not None
+        names += [job.name for job in found.jobs]
+    assert len(set(names)) == len(hashes)
+    assert all(len(name) <= 253 for name in names)
 
 
 def test_init_containers_have_images_too_and_what_is_no_container_has_none() -> None:
