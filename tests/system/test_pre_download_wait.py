@@ -130,6 +130,39 @@ async def test_an_old_pod_that_serves_nobody_does_not_wait(pulls: Bed) -> None:
     await updated(pulls, "node-0")
 
 
+async def test_a_node_waits_for_every_image_of_its_pod(pulls: Bed) -> None:
+    nodes = await pulls.add_nodes(3)
+    before, after = (
+        [{"name": "agent", "image": image}, {"name": "helper", "image": f"helper:v{number}"}]
+        for number, image in ((1, V1), (2, V2))
+    )
+    await pulls.deploy(daemonset(rolling=IN_PLACE, pod={"containers": before}))
+    pulls.nodes.behave("*", Behaviour(pulls={"*helper:v2": 60.0}))
+    await pulls.edit({"template": {"spec": {"containers": after}}})
+    await asyncio.sleep(50)
+    assert {image_of(pod) for pod in (await pulls.pods()).values()} == {V1}
+    await pulls.runs_on(*nodes, image=V2)
+
+
+async def test_a_job_of_somebody_else_is_not_waited_for(pulls: Bed) -> None:
+    nodes = await pulls.add_nodes(3)
+    await pulls.deploy(daemonset(rolling=IN_PLACE))
+    pulls.nodes.behave("*", Behaviour(pull=60.0))
+    await pulls.set_image(V2)
+    await pulls.event("CreatedImagePullJob", V2)
+    (ours,) = await pulls.api.list(IMAGE_PULL_JOBS)
+    await pulls.set_image(V1)
+    await pulls.until(IMAGE_PULL_JOBS, lambda found: "it is there" if found else "", "the job is gone")
+    theirs = {"metadata": {"name": ours["metadata"]["name"]}, "spec": {"image": V2, "parallelism": 0}}
+    await pulls.api.create(IMAGE_PULL_JOBS, theirs)
+    pulls.nodes.behave("*", Behaviour())
+    began = pulls.clock()
+    await pulls.set_image(V2)
+    await pulls.runs_on(*nodes, image=V2)
+    assert pulls.clock() - began < 10
+    assert (await pulls.event("FailedCreateImagePullJob", "already exists"))["type"] == "Warning"
+
+
 @pytest.mark.parametrize("status", [403, 500])
 async def test_nobody_waits_for_a_job_that_cannot_be_made(pulls: Bed, status: int) -> None:
     nodes = await pulls.add_nodes(3)
@@ -139,6 +172,18 @@ async def test_nobody_waits_for_a_job_that_cannot_be_made(pulls: Bed, status: in
     await pulls.set_image(V2)
     await pulls.runs_on(*nodes, image=V2)
     assert pulls.clock() - began < 10
+
+
+async def test_a_leader_that_never_learns_of_jobs_is_waited_for_ten_seconds(pulls: Bed) -> None:
+    nodes = await pulls.add_nodes(3)
+    await pulls.deploy(daemonset(rolling=IN_PLACE))
+    await pulls.controller.kill()
+    pulls.simulator.link.faults.add(Rule(verb="list,watch", resource=JOBS, effect=Hang()))
+    began = pulls.clock()
+    pulls.controller.start(replace(pulls.controller.settings, gates=Gates(pre_download=True)))
+    await pulls.set_image(V2)
+    await pulls.runs_on(*nodes, image=V2)
+    assert 10 <= pulls.clock() - began < 15
 
 
 async def test_a_leader_that_has_just_begun_does_not_run_ahead_of_what_it_does_not_know(pulls: Bed) -> None:

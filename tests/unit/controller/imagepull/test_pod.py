@@ -32,6 +32,18 @@ def test_what_a_user_adds_replaces_nothing_of_ours() -> None:
     assert metadata["annotations"]["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "true"
 
 
+def test_it_gets_to_every_node_asks_for_next_to_nothing_and_keeps_no_node() -> None:
+    made: Any = body(job(), "node-1")
+    spec, metadata = made["spec"], made["metadata"]
+    assert spec["tolerations"] == [{"operator": "Exists"}], "cordoned nodes, and those with taints of their own"
+    (term,) = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert term == {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]}
+    assert spec["containers"][0]["resources"]["requests"] == {"cpu": "1m", "memory": "1Mi"}
+    assert spec["terminationGracePeriodSeconds"] == 0, "also on a node that does not answer it is gone at once"
+    assert metadata["labels"]["sidecar.istio.io/inject"] == "false"
+    assert metadata["annotations"]["linkerd.io/inject"] == "disabled"
+
+
 def test_nothing_of_an_image_is_run_and_nothing_is_given_to_it() -> None:
     spec = spec_of()
     (container,) = spec["containers"]

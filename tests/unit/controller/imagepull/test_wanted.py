@@ -67,6 +67,15 @@ def test_it_waits_for_as_many_updated_pods_as_are_asked_for() -> None:
         assert found.waits is waits, threshold
 
 
+def test_updated_pods_that_are_not_ready_bring_it_no_nearer() -> None:
+    updated = [replace(pod(node, "v2"), ready=node == "node-3") for node in NODES[1:]]
+    for threshold, waits in (("1", False), ("2", True)):
+        daemonset = annotated(min_updated_ready_pods=threshold)
+        found = wanted(daemonset, [revision("v1"), revision("v2", number=1)], [pod("node-0", "v1"), *updated])
+        assert found is not None
+        assert found.waits is waits, threshold
+
+
 @pytest.mark.parametrize(
     ("name", "text", "wanted"),
     [
