@@ -126,6 +126,22 @@ async def test_no_puller_outlives_its_job(cut: bool) -> None:
         await no_pods(bed)
 
 
+async def test_deletions_that_are_refused_back_off_also_when_the_job_is_gone() -> None:
+    async with pulling() as bed:
+        bed.nodes.behave("*", Behaviour(pull=1e6))
+        await bed.add_nodes(3)
+        await bed.api.create(IMAGE_PULL_JOBS, job(parallelism=3))
+        await reads(bed, 3, 3, 0, 0)
+        bed.simulator.cluster._collect = False
+        rule = Rule(verb="delete", resource="pods", effect=Answer(500))
+        bed.simulator.link.faults.add(rule)
+        await bed.api.delete(IMAGE_PULL_JOBS, "pull")
+        await asyncio.sleep(600)  # of virtual time
+        assert 3 < bed.simulator.link.faults.fired(rule) <= 3 * 12, "each after 1, 2, 4 … 300 s"
+        bed.simulator.link.faults.remove(rule)
+        await no_pods(bed)
+
+
 async def test_a_successor_of_the_same_name_begins_anew() -> None:
     async with pulling() as bed:
         bed.nodes.behave("*", Behaviour(pull=50.0))
