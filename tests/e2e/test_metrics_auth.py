@@ -32,7 +32,8 @@ REVIEWS = {
 
 
 class Guarded(NamedTuple):
-    """One controller that nothing else happens to; `reader` and `stranger` are tokens of service accounts."""
+    """One controller that nothing else happens to; `reader` and `stranger` are tokens of service accounts, `scraper`
+    is the one that the monitors of prometheus-operator name."""
 
     controller: Controller
     audit: Audit
@@ -40,6 +41,7 @@ class Guarded(NamedTuple):
     trusting: ssl.SSLContext
     reader: str
     stranger: str
+    scraper: str
 
     async def scrape(self, authorization: str = "", path: str = "/metrics") -> tuple[int, str]:
         headers = {"Authorization": authorization} if authorization else {}
@@ -88,6 +90,11 @@ async def guarded(complete_binaries: Binaries, tmp_path_factory: pytest.TempPath
             tokens.append((await kubectl(plane, "create", "token", name)).strip())
         role, account = "--clusterrole=kruise-ds-metrics-reader", "--serviceaccount=default:reader"
         await kubectl(plane, "create", "clusterrolebinding", "reads", role, account)
+        key_of_tokens = f"--service-account-private-key-file={plane.folder / 'certificates' / 'apiserver.key'}"
+        await plane.start_controller_manager(["serviceaccount-token-controller"], flags=[key_of_tokens])
+        secret = ("secret/kruise-ds-metrics-token", "--namespace=kruise-ds-system")
+        await kubectl(plane, "wait", "--for=jsonpath={.data.token}", *secret)
+        tokens.append(await kubectl(plane, "get", *secret, "--template={{.data.token | base64decode}}"))
         audit = Audit(plane, ACCOUNT)
         options = ("--metrics-auth", f"--metrics-tls-cert-file={chain}", f"--metrics-tls-private-key-file={key}")
         async with running(
@@ -108,6 +115,11 @@ async def test_whoever_may_get_the_path_gets_the_page_and_the_server_is_asked_on
         "create tokenreviews",
         "create subjectaccessreviews",
     ]
+
+
+async def test_the_token_that_the_monitors_name_is_enough(guarded: Guarded) -> None:
+    status, page = await guarded.scrape(f"Bearer {guarded.scraper}")
+    assert status == 200, page
 
 
 @pytest.mark.parametrize("authorization", ["", "Basic cmVhZGVyOng=", "Bearer made-up"])

@@ -98,16 +98,11 @@ def store(server: Server) -> Iterator[Store]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def guarded(bare: ControlPlane) -> ControlPlane:
-    """With overlays/default and both guards."""
-    await _applied(bare, "-k", "overlays/default")
+    """With overlays/default, which has both guards."""
+    done = await bare.run_kubectl("apply", "--server-side", "-k", str(MANIFESTS / "overlays" / "default"))
+    assert (done.returncode, done.stderr) == (0, "")
     done = await bare.run_kubectl("wait", "--for=condition=Established", "crd/daemonsets.apps.kruise.io")
     assert done.returncode == 0, done.stderr
-    files = [
-        f"components/{guard}/{name}.yaml"
-        for guard in ("crd-protection", "pod-guard")
-        for name in ("policy", "policybinding")
-    ]
-    await _applied(bare, *(word for file in files for word in ("-f", file)))
     return bare
 
 
@@ -122,9 +117,3 @@ async def account(guarded: ControlPlane) -> AsyncIterator[Api]:
 async def administrator(guarded: ControlPlane) -> AsyncIterator[Api]:
     async with open_transport(await load(str(guarded.kubeconfig), None)) as transport:
         yield Api(transport)
-
-
-async def _applied(plane: ControlPlane, *words: str) -> None:
-    paths = [word if word.startswith("-") else str(MANIFESTS / word) for word in words]
-    done = await plane.run_kubectl("apply", "--server-side", *paths)
-    assert (done.returncode, done.stderr) == (0, "")

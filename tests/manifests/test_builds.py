@@ -64,6 +64,7 @@ def test_every_pod_is_locked_down(built: list[JSONObject]) -> None:
         pod = dig(document, "spec.template.spec")
         assert dig(pod, "securityContext.runAsNonRoot") is True, name
         assert dig(pod, "securityContext.seccompProfile.type") == "RuntimeDefault", name
+        assert dig(pod, "nodeSelector") == {"kubernetes.io/os": "linux"}, name
         for unwanted in ("hostNetwork", "hostPID", "hostIPC"):
             assert dig(pod, unwanted) is None, name
         for one in items(pod, "containers") + items(pod, "initContainers"):
@@ -72,6 +73,22 @@ def test_every_pod_is_locked_down(built: list[JSONObject]) -> None:
             assert dig(one, "securityContext.capabilities") == {"drop": ["ALL"]}, name
             assert dig(one, "resources.requests.memory"), name
             assert dig(one, "resources.limits.memory"), name
+
+
+def test_no_pod_names_its_user_where_the_platform_may_want_one_of_its_own(built: list[JSONObject]) -> None:
+    for name, document in workloads(built):
+        pod = dig(document, "spec.template.spec")
+        for one in [pod, *items(pod, "containers")]:
+            context = dig(one, "securityContext")
+            assert isinstance(context, dict)
+            assert not {"runAsUser", "runAsGroup", "fsGroup", "supplementalGroups"} & context.keys(), name
+
+
+def test_the_api_server_is_reached_on_the_port_it_listens_on(built: list[JSONObject]) -> None:
+    """Most network plugins compare the address behind the Service, on whatever platform."""
+    (policy,) = find(built, "NetworkPolicy")
+    ports = {port["port"] for rule in items(policy, "spec.egress") for port in items(rule, "ports")}
+    assert {443, 6443, 8443, 16443} <= ports
 
 
 def test_every_image_has_a_tag_that_stands_still(built: list[JSONObject]) -> None:
@@ -197,13 +214,17 @@ def test_every_monitor_asks_for_a_port_that_is_there(built: list[JSONObject]) ->
         assert asked <= ports, f"{dig(monitor, 'metadata.name')} finds {len(services)} services with ports {ports}"
 
 
-def test_production_has_monitoring_and_both_guards(build: Build) -> None:
+@pytest.mark.parametrize("name", [one for one in overlays() if one != "namespaced"])
+def test_whoever_looks_after_all_namespaces_has_both_guards(build: Build, name: str) -> None:
+    there = {(one["kind"], dig(one, "metadata.name")) for one in documents(build(f"overlays/{name}"))}
+    for guard in ("kruise-ds-crd-protection", "kruise-ds-pod-guard"):
+        assert ("ValidatingAdmissionPolicy", guard) in there
+        assert ("ValidatingAdmissionPolicyBinding", guard) in there
+
+
+def test_production_has_monitoring(build: Build) -> None:
     for overlay in ("production", "production-without-crds", "airgap", "airgap-without-crds"):
-        there = {(one["kind"], dig(one, "metadata.name")) for one in documents(build(f"overlays/{overlay}"))}
-        for name in ("kruise-ds-crd-protection", "kruise-ds-pod-guard"):
-            assert ("ValidatingAdmissionPolicy", name) in there, overlay
-            assert ("ValidatingAdmissionPolicyBinding", name) in there, overlay
-        kinds = {kind for kind, _ in there}
+        kinds = {one["kind"] for one in documents(build(f"overlays/{overlay}"))}
         assert {"ServiceMonitor", "PrometheusRule", "ConfigMap"} <= kinds, overlay
 
 

@@ -53,9 +53,12 @@ def test_the_pod_monitor_takes_the_place_of_service_and_service_monitor(
 
 
 def test_both_monitors_scrape_alike(control_plane_binaries: Binaries, tmp_path: Path) -> None:
-    by_service = built(control_plane_binaries, tmp_path, "prometheus")["ServiceMonitor", "kruise-ds-controller"]
-    by_pod = built(control_plane_binaries, tmp_path, "prometheus", "podmonitor")["PodMonitor", "kruise-ds-controller"]
-    assert scraped(by_service) == scraped(by_pod)
+    for protected in ([], ["metrics-auth"]):
+        services = built(control_plane_binaries, tmp_path, "prometheus", *protected)
+        pods = built(control_plane_binaries, tmp_path, "prometheus", "podmonitor", *protected)
+        by_service = scraped(services["ServiceMonitor", "kruise-ds-controller"])
+        assert by_service == scraped(pods["PodMonitor", "kruise-ds-controller"])
+        assert ("authorization" in by_service) == bool(protected)
 
 
 def test_dashboards_are_config_maps_that_grafanas_sidecar_finds(
@@ -87,7 +90,13 @@ def test_protected_metrics_get_their_secret_and_the_options_that_name_it(
     monitor = objects["ServiceMonitor", "kruise-ds-controller"]
     tls = scraped(monitor)["tlsConfig"]
     assert scraped(monitor)["scheme"] == "https"
-    assert "bearerTokenFile" in scraped(monitor)
+    shown = scraped(monitor)["authorization"]["credentials"]
+    token = objects["Secret", shown["name"]]
+    assert (token["type"], shown["key"]) == ("kubernetes.io/service-account-token", "token")
+    assert token["metadata"]["namespace"] == monitor["metadata"]["namespace"], (
+        "a monitor names only Secrets beside it"
+    )
+    assert "File" not in str(scraped(monitor)), "many platforms let no monitor name a file of Prometheus"
     assert tls["ca"]["secret"] == {"name": secret["secret"]["secretName"], "key": "ca.crt"}
     service = objects["Service", "kruise-ds-controller-metrics"]["metadata"]
     assert tls["serverName"] == f"{service['name']}.{service['namespace']}.svc"
@@ -102,4 +111,7 @@ def test_protected_metrics_need_no_monitoring_kind(control_plane_binaries: Binar
         ("ClusterRole", "kruise-ds-metrics-reader"),
         ("ClusterRole", "kruise-ds-metrics-reviewer"),
         ("ClusterRoleBinding", "kruise-ds-metrics-reviewer"),
+        ("ClusterRoleBinding", "kruise-ds-metrics-scraper"),
+        ("Secret", "kruise-ds-metrics-token"),
+        ("ServiceAccount", "kruise-ds-metrics-scraper"),
     ]

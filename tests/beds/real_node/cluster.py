@@ -33,6 +33,7 @@ CONTROLLERS = (
     "disruption-controller",
     "endpointslice-controller",
     "replicaset-controller",
+    "resourcequota-controller",  # no pod of a class that a quota names before it has counted
     "root-ca-certificate-publisher-controller",
     "serviceaccount-controller",
     "taint-eviction-controller",

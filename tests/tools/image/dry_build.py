@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import pytest
 from tests.tools.image.containerfile import ROOT, perform, stages
 
 BUILD, FINAL = stages((ROOT / "Containerfile").read_text())
-NOBODY = 65532
+USERS = ((65532, 65532), (1_000_680_000, 0))
+"""That of the image, and one as OpenShift gives them to a namespace: without a name, in the group of root."""
 UNCHECKED = b"\x01\x00\x00\x00"
 """The flags of compiled code that holds its source's hash, and is never compared with it (PEP 552)."""
 
@@ -45,10 +47,9 @@ def test_the_build_gives_programs_that_nobody_can_run_from_a_read_only_root(fold
     for pair in " ".join(step.rest for step in FINAL if step.word == "ENV").split():
         name, _, value = pair.partition("=")
         environ.setdefault(name, value)
-    as_nobody: dict[str, Any] = (
-        {"user": NOBODY, "group": NOBODY, "extra_groups": []} if _others_may_run(prefix) else {}
-    )
-    for command in (["kruise-ds-controller", "--help"], ["kubectl-kruise_ds", "version", "--client"]):
+    users: list[dict[str, Any]] = [{"user": user, "group": group, "extra_groups": []} for user, group in USERS]
+    commands = (["kruise-ds-controller", "--help"], ["kubectl-kruise_ds", "version", "--client"])
+    for command, as_user in product(commands, users if _others_may_run(prefix) else [{}]):
         done = subprocess.run(
             [str(prefix / "bin" / command[0]), *command[1:]],
             cwd="/",
@@ -56,7 +57,7 @@ def test_the_build_gives_programs_that_nobody_can_run_from_a_read_only_root(fold
             capture_output=True,
             text=True,
             timeout=60,
-            **as_nobody,
+            **as_user,
         )
         assert done.returncode == 0, f"{command}: {done.stderr}"
         assert done.stderr == "", command
