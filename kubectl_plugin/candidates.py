@@ -6,6 +6,9 @@ Each function gets typer's context, with the flags that were typed so far, and t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import typer
 
 FILES = "\t:files"
@@ -15,31 +18,24 @@ _GROUPINGS = ("zone\tOf topology.kubernetes.io/zone", "arch\tOf kubernetes.io/ar
 _SORTS = ("update\tThe order of the update", "name", "state", "restarts", "age")
 
 
-def names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """DaemonSets of the namespace; none, soon and silently, where the cluster does not answer."""
-    from kubectl_plugin.verbs.completing import names
-
-    return names(ctx, incomplete)
+LookUp: TypeAlias = Callable[[str, typer.Context, str], list[str]]
+"""From what is looked up (`names`, …) to the candidates."""
 
 
-def namespaces(ctx: typer.Context) -> list[str]:
-    from kubectl_plugin.verbs.completing import namespaces
+def _looked_up(what: str) -> Callable[[typer.Context, str], list[str]]:
+    """In a cluster or a kubeconfig. Who knows the way there is the context's object, from `main`: options know none."""
 
-    return namespaces(ctx)
+    def found(ctx: typer.Context, incomplete: str) -> list[str]:
+        look_up: LookUp = ctx.obj
+        return look_up(what, ctx, incomplete)
 
-
-def contexts(ctx: typer.Context) -> list[str]:
-    """Contexts of the kubeconfig; the cluster is not asked."""
-    from kubectl_plugin.verbs.completing import contexts
-
-    return contexts(ctx)
+    return found
 
 
-def revisions(ctx: typer.Context) -> list[str]:
-    """Revisions that are kept of the DaemonSet that was named."""
-    from kubectl_plugin.verbs.completing import revisions
-
-    return revisions(ctx)
+names = _looked_up("names")
+namespaces = _looked_up("namespaces")
+contexts = _looked_up("contexts")
+revisions = _looked_up("revisions")
 
 
 def files(incomplete: str) -> list[str]:

@@ -9,6 +9,8 @@ import shlex
 import sys
 from collections.abc import Sequence
 
+import typer
+
 from kubectl_plugin.candidates import FILES
 from kubectl_plugin.program import NAME, app, verbs
 from kubectl_plugin.terminal import nowhere
@@ -71,7 +73,7 @@ def candidates(words: Sequence[str]) -> list[str]:
     found = io.StringIO()
     with contextlib.redirect_stdout(found), contextlib.redirect_stderr(io.StringIO()):
         try:
-            app(args=[], prog_name=NAME, complete_var=VARIABLE)
+            app(args=[], prog_name=NAME, complete_var=VARIABLE, obj=_look_up)
         except SystemExit:
             pass
         except Exception:  # a half-typed line may be anything
@@ -80,3 +82,9 @@ def candidates(words: Sequence[str]) -> list[str]:
             del os.environ[VARIABLE]
     lines = [line for line in found.getvalue().splitlines() if line.strip()]
     return [SHELL_DECIDES] if any(line.endswith(FILES) for line in lines) else [*lines, NO_FILES]
+
+
+def _look_up(what: str, ctx: typer.Context, incomplete: str) -> list[str]:
+    from kubectl_plugin.verbs.completing import look_up  # brings the way to the server, which few candidates need
+
+    return look_up(what, ctx, incomplete)

@@ -7,7 +7,7 @@ A person waits with a half-typed line, so nothing takes longer than `PATIENCE`. 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import typer
@@ -25,7 +25,12 @@ PATIENCE: Final = 2.0
 AT_MOST: Final = (("limit", "500"),)
 
 
-def names(ctx: typer.Context, incomplete: str) -> list[str]:
+def look_up(what: str, ctx: typer.Context, incomplete: str) -> list[str]:
+    """DaemonSets of the namespace, namespaces, contexts, or the revisions of the DaemonSet that was named."""
+    return _LOOKS[what](ctx, incomplete)
+
+
+def _names(ctx: typer.Context, incomplete: str) -> list[str]:
     """With the phase of each. The word may begin with `ads/` or the like. What was typed already is left out."""
     if _second_word(ctx):
         return []
@@ -40,17 +45,17 @@ def names(ctx: typer.Context, incomplete: str) -> list[str]:
             if item["metadata"]["name"] not in typed
         ]
 
-    return _looked_up(ctx, found)
+    return _answer(ctx, found)
 
 
-def namespaces(ctx: typer.Context) -> list[str]:
+def _namespaces(ctx: typer.Context, _: str) -> list[str]:
     async def found(session: Session) -> list[str]:
         return [str(item["metadata"]["name"]) for item in await _items(session, "/api/v1/namespaces", "namespaces")]
 
-    return _looked_up(ctx, found)
+    return _answer(ctx, found)
 
 
-def revisions(ctx: typer.Context) -> list[str]:
+def _revisions(ctx: typer.Context, _: str) -> list[str]:
     """The newest first, with the template's hash."""
     name = next((word.rpartition("/")[2] for word in _typed(ctx)), "")
     if not name:
@@ -62,17 +67,17 @@ def revisions(ctx: typer.Context) -> list[str]:
         items.sort(key=lambda item: item["revision"], reverse=True)
         return [_line(str(item["revision"]), str(item["metadata"]["name"])) for item in items]
 
-    return _looked_up(ctx, found)
+    return _answer(ctx, found)
 
 
-def contexts(ctx: typer.Context) -> list[str]:
+def _contexts(ctx: typer.Context, _: str) -> list[str]:
     """With the cluster of each, from all files that kubectl would read."""
     files = read_files(kubeconfigs(_flags(ctx).kubeconfig))
     entries = [entry for file in files.values() for entry in file.get("contexts") or ()]
     return [_line(str(entry["name"]), str(entry["context"]["cluster"])) for entry in entries]
 
 
-def _looked_up(ctx: typer.Context, look: Callable[[Session], Awaitable[list[str]]]) -> list[str]:
+def _answer(ctx: typer.Context, look: Callable[[Session], Awaitable[list[str]]]) -> list[str]:
     flags = _flags(ctx)
 
     async def found() -> list[str]:
@@ -126,3 +131,11 @@ def _belongs(item: JSONObject, name: str) -> bool:
 
 def _line(value: str, words: str) -> str:
     return f"{value}\t{words}" if words else value
+
+
+_LOOKS: Final[Mapping[str, Callable[[typer.Context, str], list[str]]]] = {
+    "names": _names,
+    "namespaces": _namespaces,
+    "contexts": _contexts,
+    "revisions": _revisions,
+}
