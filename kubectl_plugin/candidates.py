@@ -23,7 +23,7 @@ LookUp: TypeAlias = Callable[[str, typer.Context, str], list[str]]
 
 
 def _looked_up(what: str) -> Callable[[typer.Context, str], list[str]]:
-    """In a cluster or a kubeconfig. Who knows the way there is the context's object, from `main`: options know none."""
+    """In a cluster or a kubeconfig. The way there comes from `main`, as the context's object: options know none."""
 
     def found(ctx: typer.Context, incomplete: str) -> list[str]:
         look_up: LookUp = ctx.obj

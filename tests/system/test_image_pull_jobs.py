@@ -147,7 +147,9 @@ async def test_an_edit_of_whom_it_means_holds_at_once(pulls: Bed) -> None:
     await reads(pulls, 1, 0, 1, 0)
     began = pulls.clock()
     await pulls.api.patch(IMAGE_PULL_JOBS, "pull", {"spec": {"podSelector": two}})
-    await pulls.until(PODS, lambda pods: "" if "node-2" in pulls.journal.created else "not yet", "the other one pulls")
+    await pulls.until(
+        PODS, lambda pods: "" if "node-2" in pulls.journal.created else "not yet", "the other one pulls"
+    )
     await pulls.api.patch(IMAGE_PULL_JOBS, "pull", {"spec": {"podSelector": None, "selector": {}}})
     await reads(pulls, 4, 0, 4, 0)
     assert pulls.clock() - began < 5
