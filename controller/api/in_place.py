@@ -22,6 +22,8 @@ from controller.api.text import LONGEST_ITEM, shortened
 
 SETTLE_SECONDS = 10.0
 """After the update: for so long a new container whose image has another name may be the old one, started again."""
+OVERLAP_SECONDS = 600.0
+"""The same where an earlier update may have come late: its container is shown until the next image is pulled."""
 _LEAST = {"requests": "2m", "limits": "10m"}
 """Of cpu: a kernel gives no less, and the status tells what it gives."""
 
@@ -51,19 +53,24 @@ class Underway(Value):
     """The containers of the next launch priority are due."""
     waiting: tuple[str, ...] = ()
     """Those of all that come after it."""
+    patience: float = SETTLE_SECONDS
+    """How long after the update `until` is."""
     taken_back: str = ""
     """The hash of the pod's former revision, where somebody has put an image of that back: it is of the new one by
     its label alone."""
 
     def lasts(self, now: float) -> bool:
         """Whether something is still to be waited for. A moment that lies too far ahead was told by a wrong clock."""
-        return self.until == inf or now < self.until <= now + 2 * SETTLE_SECONDS
+        return self.until == inf or now < self.until <= now + 2 * self.patience
 
 
 class _Proof(Enum):
-    NEW = "it runs"
-    LIKELY = "something new runs"
-    NONE = "not yet"
+    """That a container is the one that the newest spec asks for; after so many seconds it is taken for granted."""
+
+    NEW = 0.0
+    LIKELY = SETTLE_SECONDS
+    PERHAPS = OVERLAP_SECONDS
+    NONE = inf
 
 
 def underway_of(
@@ -94,11 +101,12 @@ def underway_of(
     waits = state.next_container_images or state.next_container_resources or state.next_container_ref_metadata
     if not (restarting or resize or waits):
         return None
-    certain = resize is not None or waits or _Proof.NONE in proofs.values()
+    patience = inf if resize is not None or waits else max(proof.value for proof in proofs.values())
     required = (state.pre_check_before_next and state.pre_check_before_next.containers_required_ready) or ()
     ready = all(name in shown and shown[name].ready for name in required if name in wanted)
     return Underway(
-        until=inf if certain else since + SETTLE_SECONDS,
+        until=since + patience,
+        patience=patience,
         restarting=restarting,
         unseen=_Proof.NONE in proofs.values(),
         resize=resize,
@@ -130,8 +138,8 @@ def _proof(
     running = status.state.running if status is not None and status.state is not None else None
     if status is None or running is None:
         return _Proof.NONE
-    digest = digest_of(wanted)
-    named = same_image(status.image, wanted) or bool(digest and digest == digest_of(status.image_id))
+    digest, runs = digest_of(wanted), digest_of(status.image_id)
+    named = same_image(status.image, wanted) or bool(digest and digest == runs)
     if before.container_id is None:
         new = status.image_id != before.image_id or (epoch(running.started_at) or 0.0) >= since
     else:
@@ -140,14 +148,17 @@ def _proof(
         if before.container_id is None and named:
             return _Proof.LIKELY  # the clock of the node may be behind
         # the spec had the image before, or has it again before the kubelet did anything about the one in between
-        asked = same_image(before.image, wanted)
+        asked = before.image == wanted  # by another name of the same image it is restarted too
         kept = (asked or (overlapped and named)) and observed is not False
         return (_Proof.NEW if observed and (overlapped or named) else _Proof.LIKELY) if kept else _Proof.NONE
     if named or (before.image_id not in ("", status.image_id) and not overlapped):
         return _Proof.NEW
-    if any(same_image(status.image, one) for one in overlapped) and status.restart_count < before.restart_count + 2:
-        return _Proof.NONE  # the earlier one, which came through late
-    return _Proof.LIKELY
+    again = status.restart_count >= before.restart_count + 2
+    if runs and any(digest_of(one) == runs for one in overlapped) and (digest or not again):
+        return _Proof.NONE  # by its digest it is an earlier one, which came through late
+    if any(same_image(status.image, one) for one in overlapped) and not again:
+        return _Proof.NONE  # so it is by its name
+    return _Proof.PERHAPS if overlapped and not again else _Proof.LIKELY
 
 
 def _resize(

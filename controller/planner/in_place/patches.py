@@ -53,7 +53,7 @@ def updating(pod: PodDocument, revision: Revision, change: Change, now: float) -
     state: dict[str, JSON] = {
         "revision": revision.hash,
         "updateTimestamp": rfc3339(now),
-        "lastContainerStatuses": _as_it_was(pod, restarting, before, late),
+        "lastContainerStatuses": _as_it_was(pod, restarting, before, late, change.rereads),
         "updateImages": bool(images),
         "updateResources": bool(resources),
         "updateEnvFromMetadata": bool(change.rereads),
@@ -163,13 +163,20 @@ def _unfinished(pod: PodDocument, before: InPlaceState, late: Collection[str]) -
     }
 
 
-def _as_it_was(pod: PodDocument, names: Collection[str], before: InPlaceState, late: Collection[str]) -> JSONObject:
+def _as_it_was(
+    pod: PodDocument,
+    names: Collection[str],
+    before: InPlaceState,
+    late: Collection[str],
+    rereads: Collection[str] = (),
+) -> JSONObject:
     shown = {one.name: one for one in pod.status.container_statuses or ()}
     asked = {one.name: one.image for one in pod.spec.containers}
     earlier = before.last_container_statuses or {}
     for name in late:
         same = name in earlier and name in shown and earlier[name].container_id == shown[name].container_id
         asked[name] = earlier[name].image if same else ""
+    asked |= {name: "" for name in rereads if name not in late}  # the image is the same, and it restarts
     known = {name: shown.get(name, ContainerStatusView()) for name in names}
     return {
         name: {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.api.in_place import SETTLE_SECONDS, Resize
+from controller.api.in_place import OVERLAP_SECONDS, SETTLE_SECONDS, Resize
 from controller.api.in_place_state import state_of
 from controller.api.meta import rfc3339
 from controller.api.wellknown import IN_PLACE_STATE_ANNOTATION, IN_PLACE_STATE_LEGACY
@@ -48,6 +48,35 @@ def test_what_another_container_says(shown: str, bits: str, over: float | None) 
     pod = edited("v2")
     pod.starts(id_="c2", shown=shown, bits=bits)
     assert until(pod) == over
+
+
+@pytest.mark.parametrize(
+    ("was", "wanted"),
+    [
+        ("agent:v1", "docker.io/library/agent:v1"),
+        ("agent", "agent:latest"),
+        (f"agent:v1@{DIGEST}", f"agent:v2@{DIGEST}"),
+    ],
+)
+def test_another_spelling_of_the_same_image_restarts_the_container(was: str, wanted: str) -> None:
+    """The kubelet compares texts, and pulls; the old one is shown as running meanwhile."""
+    pod = ChangingPod(template({"name": "main", "image": was}))
+    pod.edit("v2", template({"name": "main", "image": wanted}))
+    pod.looks()
+    assert until(pod) == inf
+    pod.starts(id_="c2", shown="v9")
+    pod.tells(image=wanted)
+    assert until(pod) is None
+
+
+def test_a_container_that_rereads_a_label_is_another_one_with_the_same_image() -> None:
+    reads: Any = {"env": [{"name": "TEAM", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['team']"}}}]}
+    pod = ChangingPod(template(container("v1", **reads)))
+    pod.edit("v2", template(container("v1", **reads), labels={"app": "demo", "team": "x"}))
+    pod.looks()
+    assert until(pod) == inf
+    pod.starts(id_="c2", shown="v1")
+    assert until(pod) is None
 
 
 @pytest.mark.parametrize("wanted", [f"registry.example/agent@{DIGEST}", f"registry.example/agent:v2@{DIGEST}"])
@@ -125,6 +154,28 @@ def test_images_of_the_same_bits_are_told_apart_by_the_restarts_or_by_time() -> 
     pod.starts(id_="c2", shown="v2", bits="v2")
     assert until(pod) == inf
     pod.starts(id_="c3", shown="v2", bits="v2")
+    assert until(pod) == SETTLED
+
+
+def test_a_digest_tells_the_first_edits_container_whatever_name_it_has_and_however_often_it_restarts() -> None:
+    pod = ChangingPod(V1)
+    for tag in ("two", "three"):
+        pod.edit(tag, template({"name": "main", "image": f"registry.example/agent@sha256:{tag}"}))
+    for id_ in ("c2", "c3"):
+        pod.starts(id_=id_, shown="v2", bits="two")
+        assert until(pod) == inf
+    pod.starts(id_="c4", shown="v3", bits="three")
+    assert until(pod) is None
+
+
+def test_a_container_of_unknown_name_after_two_edits_may_be_the_first_ones_while_the_next_image_is_pulled() -> None:
+    pod = edited("v2", "v3")
+    pod.starts(id_="c2", shown="alias", bits="v2")
+    assert until(pod) == NOW + OVERLAP_SECONDS
+    underway = pod.underway
+    assert underway is not None
+    assert underway.lasts(NOW + 300)
+    pod.starts(id_="c3", shown="alias", bits="v2")
     assert until(pod) == SETTLED
 
 
