@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Final, Literal, TypeAlias
 
 from controller.api.base import Value
-from controller.api.wellknown import RESIZE_GATE
+from controller.api.wellknown import ENV_GATE, RESIZE_GATE
 
 LogFormat: TypeAlias = Literal["auto", "json", "console"]
 
 PRE_DOWNLOAD = "PreDownloadImageForDaemonSetUpdate"
-ENV_FROM_METADATA = "InPlaceUpdateEnvFromMetadata"
-KNOWN_GATES: dict[str, bool] = {PRE_DOWNLOAD: False, ENV_FROM_METADATA: True, RESIZE_GATE: False}
+KNOWN_GATES: dict[str, bool] = {PRE_DOWNLOAD: False, ENV_GATE: True, RESIZE_GATE: False}
 """Feature gates of the public API and their defaults."""
 
 
@@ -69,6 +68,4 @@ def parse_gates(text: str) -> Gates:
         if value.lower() not in ("true", "false"):
             raise ValueError(f"{name} must be true or false, not {value!r}")
         gates[name] = value.lower() == "true"
-    return Gates(
-        env_from_metadata=gates[ENV_FROM_METADATA], resize=gates[RESIZE_GATE], pre_download=gates[PRE_DOWNLOAD]
-    )
+    return Gates(env_from_metadata=gates[ENV_GATE], resize=gates[RESIZE_GATE], pre_download=gates[PRE_DOWNLOAD])

@@ -17,5 +17,5 @@ class Hindrance(StrEnum):
     READINESS_GATE = "ReadinessGate"
     """The pod was made without."""
     NODE_AGENT = "NodeAgent"
-    """There is none to restart a container that reads changed metadata."""
+    """None restarts a container that reads changed metadata: there is none, or it is not to be relied on."""
     OTHER = "Other"

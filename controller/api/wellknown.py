@@ -39,6 +39,7 @@ RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
 """In the annotations of a pod template: that its pods were to be restarted, and when; as `kubectl rollout restart`
 writes it."""
 RESIZE_GATE: Final = "InPlaceWorkloadVerticalScaling"
+ENV_GATE: Final = "InPlaceUpdateEnvFromMetadata"
 """Feature gate: cpu and memory are changed in place."""
 IN_PLACE_GRACE_ANNOTATION: Final = "kruise-ds/in-place-grace-seconds"
 """On a DaemonSet: seconds between "not ready" and the change of a pod in place, for its traffic to go elsewhere."""

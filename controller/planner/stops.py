@@ -6,7 +6,7 @@ from controller.api.daemonset import LifecycleHook
 from controller.api.hindrance import Hindrance
 from controller.api.in_place import Resize
 from controller.api.pod import Pod
-from controller.api.wellknown import IN_PLACE_UPDATE_READY, KRUISE_POD_READY
+from controller.api.wellknown import ENV_GATE, IN_PLACE_UPDATE_READY, KRUISE_POD_READY
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from controller.planner.in_place.change import Change, NotPossible
@@ -190,10 +190,7 @@ def change_of(board: Board, pod: Pod) -> Change | NotPossible:
         why = f"they were made without the readiness gate {IN_PLACE_UPDATE_READY}"
         return NotPossible(why=why, hindrance=Hindrance.READINESS_GATE)
     if change.rereads and not (board.world.reads_env and pod.tended):
-        container = change.rereads[0]
-        return NotPossible(
-            why=f"container {container} reads a changed label or annotation from its environment, and no node agent "
-            "restarts it",
-            hindrance=Hindrance.NODE_AGENT,
-        )
+        lacking = f"the feature gate {ENV_GATE} is off" if pod.tended else "no node agent restarts it"
+        why = f"container {change.rereads[0]} reads a changed label or annotation from its environment, and {lacking}"
+        return NotPossible(why=why, hindrance=Hindrance.NODE_AGENT)
     return change

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from controller.api.base import JSONObject, Value
 from controller.api.daemonset import DaemonSet
-from controller.api.wellknown import RESIZE_GATE
+from controller.api.wellknown import ENV_GATE, RESIZE_GATE
 from controller.planner.board import Board
 from controller.planner.in_place.change import Change, NotPossible, change_between
 from controller.planner.slot import Slot
@@ -51,7 +51,12 @@ def ways_of(board: Board, concerns: Callable[[Slot], bool] = bool) -> Ways:
 
 
 def what_it_restarts(change: Change) -> str:
-    return f"restarts {', '.join(change.restarts)}" if change.restarts else "restarts nothing"
+    """Who restarts a container that only reads other metadata, and whether the controller relies on that, nobody can
+    see from here."""
+    if not change.restarts:
+        return "restarts nothing"
+    by_agent = f", which takes OpenKruise's node agent and the feature gate {ENV_GATE}" if change.rereads else ""
+    return f"restarts {', '.join(change.restarts)}{by_agent}"
 
 
 def going(daemonset: DaemonSet, old: JSONObject, new: JSONObject) -> Change | NotPossible | None:

@@ -66,15 +66,21 @@ def test_without_a_restart_no_gate_is_needed(change: Change) -> None:
     check(changing(pods=[pod("node-0", "v1")], nodes=1, change=change), "*node-0 v2")
 
 
-@pytest.mark.parametrize(("gate_on", "agent", "word"), [(True, True, "*"), (True, False, "-"), (False, True, "-")])
+@pytest.mark.parametrize(
+    ("gate_on", "agent", "lacking"),
+    [
+        (True, True, ""),
+        (True, False, "no node agent restarts it"),
+        (False, True, "the feature gate InPlaceUpdateEnvFromMetadata is off"),
+        (False, False, "no node agent restarts it"),
+    ],
+)
 def test_what_is_read_from_the_environment_takes_the_gate_and_a_node_agent(
-    gate_on: bool, agent: bool, word: str
+    gate_on: bool, agent: bool, lacking: str
 ) -> None:
-    pods = [replace(old(), tended=agent)]
-    check(
-        changing(pods=pods, nodes=1, change=REREADS, reads_env=gate_on),
-        f"{word}node-0 v2".replace("-node-0 v2", "-node-0 v1"),
-    )
+    start = changing(pods=[replace(old(), tended=agent)], nodes=1, change=REREADS, reads_env=gate_on)
+    found = check(start, "-node-0 v1" if lacking else "*node-0 v2")
+    assert [one.message.rpartition(", and ")[2] for one in found.notes] == ([lacking] if lacking else [])
 
 
 def test_a_pod_that_no_node_has_yet_is_recreated() -> None:

@@ -19,6 +19,7 @@ from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.pace import pace_of
 from kubectl_plugin.forecast.report import RolloutPlan, rollout_plan
 from kubectl_plugin.forecast.words import PlanWords, Signs
+from kubectl_plugin.report.in_place import going, in_words
 from kubectl_plugin.report.revisions.documents import history_document
 from kubectl_plugin.report.revisions.history import history
 from kubectl_plugin.report.survey import survey
@@ -85,6 +86,18 @@ def test_metadata_alone_restarts_nothing_and_takes_no_budget() -> None:
     was: JSONObject = {**template("v2"), "metadata": {"labels": {"app": "demo", "old": "yes"}}}
     plan = planned(four(), was)
     assert effect(plan) == "4 pods updated in place (restarts nothing); no node is down"
+
+
+def test_a_label_that_is_read_from_the_environment_takes_what_nobody_can_see_from_here() -> None:
+    def reading(track: str) -> JSONObject:
+        variable = {"name": "TRACK", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['track']"}}}
+        made = template("v2", containers=[{"name": "main", "image": "demo:v2", "env": [variable]}])
+        return {**made, "metadata": {"labels": {"app": "demo", "track": track}}}
+
+    way = going(ds("v2", **IN_PLACE), reading("a"), reading("b"))
+    assert way is not None
+    takes = "OpenKruise's node agent and the feature gate InPlaceUpdateEnvFromMetadata"
+    assert in_words(way) == f"in place, restarts main, which takes {takes}"
 
 
 def sized(cpu: str) -> JSONObject:
