@@ -9,7 +9,7 @@ from controller.api.base import Value
 from controller.api.pod import Pod
 from controller.planner.eligibility import Fit
 from controller.planner.explanation import Explainer, Explanation
-from controller.planner.in_place.change import Change
+from controller.planner.in_place.change import NotPossible
 from controller.planner.obstacles import Obstacle
 from controller.planner.slot import Slot
 from controller.planner.states import NodeState
@@ -94,7 +94,14 @@ class RowReader:
             return IN_PLACE if detail is not None and detail.updated is not None else RECREATE
         if slot.old is None or not self._board.in_place:
             return RECREATE
-        return IN_PLACE if isinstance(change_of(self._board, slot.old), Change) else RECREATE
+        return IN_PLACE if not self._hindrance(slot) else RECREATE
+
+    def _hindrance(self, slot: Slot) -> str:
+        """What speaks against an update in place of its old pod, where such updates are asked for."""
+        if slot.old is None or not self._board.in_place:
+            return ""
+        change = change_of(self._board, slot.old)
+        return change.why if isinstance(change, NotPossible) else ""
 
     def _why(self, one: Explanation, detail: PodDetail | None, trouble: Trouble | None) -> str:
         slot = one.slot
@@ -122,14 +129,16 @@ class RowReader:
             return self._held(slot, detail)
         if slot.current is None and slot.old is None and obstacle is None:
             return "no pod yet"
+        against = self._hindrance(slot) if one.state is NodeState.NEXT else ""
+        way = f"; not {IN_PLACE}: {against}" if against else ""
         if slot.old is not None and obstacle is None and not slot.old_available:
-            return f"at once: its old pod is not available{ails}"
+            return f"at once: its old pod is not available{ails}{way}"
         row = (obstacle or Obstacle.BUDGET).row
         older = self._board.barred.get(slot.node)
         text = row.why.format(
             partition=self._board.budget.partition, older=(older.number or older.hash) if older else ""
         )
-        return text + self._image(slot, obstacle) + (ails if row.tells_more else "")
+        return text + self._image(slot, obstacle) + (ails if row.tells_more else "") + way
 
     def _image(self, slot: Slot, obstacle: Obstacle | None) -> str:
         """The registry's words, where there are any."""

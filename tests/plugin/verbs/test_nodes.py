@@ -11,7 +11,7 @@ import pytest
 
 from tests.beds.api import DAEMONSETS
 from tests.beds.api import NODES as NODE_KIND
-from tests.plugin.scene import PACE, Scene, canary, in_place, preparing
+from tests.plugin.scene import PACE, Scene, canary, in_place, preparing, template
 
 HOME = ("-n", "observability")
 
@@ -43,6 +43,13 @@ def test_what_each_node_waits_for_while_pods_are_updated_in_place(columns: int) 
         words = ("nodes", "node-agent", *HOME, "--only", "failing,updating,next")
         ran = scene.check(f"nodes/in_place-{columns}", *words, columns=columns)
     assert all(len(line) <= columns for line in ran.out.splitlines())
+
+
+def test_why_a_node_gets_a_new_pod_although_updates_in_place_are_asked_for() -> None:
+    with in_place() as scene:
+        scene.do(scene.controller.kill())
+        scene.do(scene.edit({"spec": {"template": template("1.9.0", certs=False)}}))
+        scene.check("nodes/not_in_place-200", "nodes", "node-agent", *HOME, "--only", "next", columns=200)
 
 
 def test_one_zone_sorted_by_name(scene: Scene) -> None:

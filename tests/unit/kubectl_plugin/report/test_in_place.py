@@ -172,9 +172,17 @@ def test_what_a_node_waits_for_in_the_middle(underway: Underway, words: str) -> 
     assert (found.state, found.how, found.why) == (NodeState.UPDATING, "in place", words)
 
 
-def test_how_a_node_in_turn_gets_it() -> None:
+def test_how_a_node_in_turn_gets_it_and_what_speaks_against_an_update_in_place() -> None:
     rows = survey(snapshot(ds("v2", **IN_PLACE), pods=(*four()[:3], *served("node-3")), nodes=4)).rows
-    assert [one.how for one in rows] == ["in place", "in place", "in place", "re-create"]
+    assert [(one.how, one.why) for one in rows] == [
+        ("in place", "waits for budget"),
+        ("in place", "waits for budget"),
+        ("in place", "waits for budget"),
+        (
+            "re-create",
+            "waits for budget; not in place: they were made without the readiness gate InPlaceUpdateReady",
+        ),
+    ]
 
 
 def test_the_kubelets_back_off_after_an_update_in_place_is_over_the_image() -> None:
