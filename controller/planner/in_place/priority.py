@@ -1,6 +1,9 @@
 """The order in which the containers of one pod get their new images: by OpenKruise's launch priority.
 
 A container with a priority has the variable KRUISE_CONTAINER_BARRIER, from the key `p_<priority>` of a ConfigMap.
+Labels and annotations do not wait: all come with the first batch. So no container joins the batch of another one for
+reading the same label: it starts with all of them when its turn comes. OpenKruise keeps a label for the batch of its
+reader, which other readers join.
 """
 
 from __future__ import annotations

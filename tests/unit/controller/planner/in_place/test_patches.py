@@ -221,6 +221,28 @@ def test_the_image_of_a_later_batch_that_was_abandoned_is_not_waited_for() -> No
     assert images(pod) == {"c1": "v3", "c2": "v3", "c3": "v1"}
 
 
+def test_e6_who_reads_a_label_that_changes_keeps_its_turn_and_starts_with_it() -> None:
+    """All labels come with the first batch, so nobody has to join another one for them."""
+
+    def reading(tag: str, track: str) -> Any:
+        made = of(tag, tag, tag, labels={"app": "demo", "track": track})
+        variable = {"name": "TRACK", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['track']"}}}
+        for one in made["spec"]["containers"][1:]:
+            one["env"] = [*one["env"], variable]
+        return made
+
+    pod = ChangingPod(reading("v1", "a"))
+    pod.edit("v2", reading("v2", "b"))
+    for number, name in enumerate(("c1", "c2", "c3"), start=1):
+        assert pod.object["metadata"]["labels"]["track"] == "b"
+        assert list(images(pod).values()) == ["v2"] * number + ["v1"] * (3 - number)
+        assert waits_for(pod) == ((name,), False)
+        pod.starts(name, id_=f"n{number}", shown="v2")
+        if number < 3:
+            pod.go_on()
+    assert waits_for(pod) is None
+
+
 def test_an_abandoned_image_that_comes_late_ends_no_later_batch() -> None:
     """The kubelet still pulls it when its container's turn comes."""
     pod = ChangingPod(of("v1", "v1"))
