@@ -36,6 +36,7 @@ class CarryingOut:
                 assert job is not None
                 return self._in_place(node, partial(self._start, job, node))
             case EndPuller(pod=ref):
+                self._memory.ended.add(ref.uid)
                 return self._in_place(ref.uid, partial(self._end, ref))
             case DeleteJob(job=ref):
                 return self._in_place(ref.uid, partial(self._delete_job, ref))
@@ -72,6 +73,7 @@ class CarryingOut:
                 self._say(Note(warning=True, reason=FAILED_CREATE, message=f"Error creating: {error.message}"))
             raise
         self._memory.accepted()
+        self._memory.here[written.uid] = node
         self._ledger.wrote(str(self._key), PULLERS.name, written.version, elapsed())
 
     async def _end(self, ref: Ref) -> None:

@@ -30,6 +30,11 @@ class Memory(msgspec.Struct):
     """As in `World`."""
     tries: dict[str, Try] = msgspec.field(default_factory=dict)
     since: dict[str, float] = msgspec.field(default_factory=dict)
+    lost: dict[str, str] = msgspec.field(default_factory=dict)
+    here: dict[str, str] = msgspec.field(default_factory=dict)
+    """The nodes of its pullers that there were when it was last looked, or were made since, by uid."""
+    ended: set[str] = msgspec.field(default_factory=set)
+    """Those of them whose deletion we have asked for."""
     silent: Collection[str] = ()
     chosen_at: tuple[object, ...] = ()
     """What the nodes were worked out from."""
@@ -81,6 +86,11 @@ class Memory(msgspec.Struct):
 
     def see(self, pullers: tuple[Puller, ...], moment: float) -> None:
         self.since = {one.uid: self.since.get(one.uid, moment) for one in pullers}
+        here = {one.uid: one.node for one in pullers if one.job_uid == self.uid}
+        gone = ((uid, node) for uid, node in self.here.items() if uid not in here and uid not in self.ended)
+        self.lost = {node: uid for uid, node in gone}
+        self.here = here
+        self.ended &= here.keys()
 
     def learn(self, decided: Plan, moment: float) -> None:
         self.tries |= decided.tries

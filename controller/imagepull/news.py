@@ -13,6 +13,7 @@ DOUBLINGS = 5
 """Until the longest; what is doubled two thousand times is no number any more."""
 HOPELESS = "InvalidImageName"
 """Is the same on every node and for ever."""
+DELETED = "its pod was deleted by somebody else"
 IMAGE_PULL_FAILED = "ImagePullFailed"
 
 
@@ -32,6 +33,9 @@ class News:
                 self.active.add(puller.node)
             elif may_end(world, puller):
                 self.ends.append(EndPuller(pod=puller.ref))
+        for node, uid in world.lost.items():
+            if node in world.left and node not in world.silent:
+                self._failed(node, uid, DELETED)
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -46,7 +50,7 @@ class News:
             self.settled[node] = PULLED
             return False
         if puller.state is Pulling.FAILED:
-            self._failed(puller, puller.why)
+            self._failed(node, puller.uid, puller.why)
             return False
         if node in world.silent:
             return False  # it holds up nobody; there will be another one when the node is back
@@ -55,16 +59,16 @@ class News:
         if until > world.moment:
             self.timeouts.append(until)
             return True
-        self._failed(puller, f"not pulled within {timeout} s" + (f": {puller.why}" if puller.why else ""))
+        self._failed(node, puller.uid, f"not pulled within {timeout} s" + (f": {puller.why}" if puller.why else ""))
         return False
 
-    def _failed(self, puller: Puller, why: str) -> None:
-        known = self._world.tries.get(puller.node)
-        if known is not None and known.puller == puller.uid:
+    def _failed(self, node: str, puller: str, why: str) -> None:
+        known = self._world.tries.get(node)
+        if known is not None and known.puller == puller:
             return  # it is told already, and its puller could not be deleted yet
         failures = 1 + (known.failures if known is not None else 0)
         if failures > self._world.job.spec.retries or why.startswith(HOPELESS):
-            self.settled[puller.node] = why
+            self.settled[node] = why
             return
         wait = min(FIRST_WAIT * 2.0 ** min(failures - 1, DOUBLINGS), LONGEST_WAIT)
-        self.tries[puller.node] = Try(failures=failures, due=self._world.moment + wait, why=why, puller=puller.uid)
+        self.tries[node] = Try(failures=failures, due=self._world.moment + wait, why=why, puller=puller)

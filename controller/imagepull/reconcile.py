@@ -170,6 +170,7 @@ class Reconciler:
                 tries=memory.tries,
                 pullers=pullers,
                 since=memory.since,
+                lost=memory.lost,
                 awaited=memory.awaited,
                 failing=memory.places.failing,
                 held_back=held_back,

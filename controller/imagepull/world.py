@@ -57,6 +57,8 @@ class World(Value, gc=True):
     pullers: Sequence[Puller]
     since: Mapping[str, float]
     """When each puller was first seen, by uid."""
+    lost: Mapping[str, str]
+    """Nodes whose puller is gone and was not deleted by us, and its uid."""
     awaited: Collection[str]
     """Where a write is not answered: nodes, and uids of pullers."""
     failing: Collection[str]

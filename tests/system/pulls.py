@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
+from msgspec.structs import replace
+
+from controller.settings import Gates
 from tests.beds.api import IMAGE_PULL_JOBS, NODES, PODS, Object
 from tests.beds.controller.bed import Bed, named
+from tests.beds.controller.opening import simulated
+from tests.beds.simulator.faults import Rule
 
 IMAGE = "registry.example.com/agent:v2"
+
+
+@asynccontextmanager
+async def pulling(*faults: Rule) -> AsyncIterator[Bed]:
+    """A bed with a controller that carries out jobs, on the simulator, where each request takes a moment."""
+    async with simulated(*faults, latency=0.02) as bed:
+        await bed.controller.stop()
+        restart(bed)
+        bed.patience = 36_000.0
+        yield bed
+
+
+def restart(bed: Bed) -> None:
+    bed.controller.start(replace(bed.controller.settings, gates=Gates(pre_download=True)))
 
 
 def job(name: str = "pull", **spec: Any) -> Object:

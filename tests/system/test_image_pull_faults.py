@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
-import msgspec
 import pytest
 
-from controller.settings import Gates
 from tests.beds.api import IMAGE_PULL_JOBS
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated
@@ -21,22 +17,9 @@ from tests.beds.simulator.faults import Answer, Effect, Hang, LoseAnswer, Rule
 from tests.beds.simulator.kinds import IMAGE_PULL_JOBS as KIND
 from tests.beds.simulator.kinds import PODS as POD_KIND
 from tests.beds.simulator.refusal import Refused
-from tests.system.pulls import IMAGE, counts, job, no_pods, over, reads, tells_of_image
+from tests.system.pulls import IMAGE, counts, job, no_pods, over, pulling, reads, restart, tells_of_image
 
 JOBS = "imagepulljobs.apps.kruise.io"
-
-
-@asynccontextmanager
-async def pulling(*faults: Rule) -> AsyncIterator[Bed]:
-    async with simulated(*faults, latency=0.02) as bed:
-        await bed.controller.stop()
-        bed.controller.start(msgspec.structs.replace(bed.controller.settings, gates=Gates(pre_download=True)))
-        bed.patience = 36_000.0
-        yield bed
-
-
-def restart(bed: Bed) -> None:
-    bed.controller.start(msgspec.structs.replace(bed.controller.settings, gates=Gates(pre_download=True)))
 
 
 async def test_with_the_gate_off_nothing_of_it_runs(bed: Bed) -> None:

@@ -5,25 +5,20 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from msgspec.structs import replace
 
 from controller.imagepull.plan import FAILED_NODES_KEPT
-from controller.settings import Gates
 from tests.beds.api import DAEMONSETS, IMAGE_PULL_JOBS, PODS, Object
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, daemonset
 from tests.beds.pods import image_of, is_ready, node_of, stays
 from tests.beds.simulator.faults import Answer, Hang, Rule
+from tests.system.pulls import restart
 
 JOBS = "imagepulljobs.apps.kruise.io"
 IN_PLACE = {"rollingUpdateType": "InPlaceIfPossible"}
 WAIT = "kruise-ds/image-predownload-wait"
 PARALLELISM = "apps.kruise.io/image-predownload-parallelism"
-
-
-def restart(bed: Bed) -> None:
-    bed.controller.start(replace(bed.controller.settings, gates=Gates(pre_download=True)))
 
 
 async def updated(bed: Bed, *nodes: str, image: str = V2) -> None:

@@ -56,6 +56,7 @@ def world(job: ImagePullJob, *nodes: str, **fields: Any) -> World:
         "tries": {},
         "pullers": (),
         "since": {},
+        "lost": {},
         "awaited": frozenset(),
         "failing": {},
         "held_back": {},
