@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from controller.api.puller import Puller, Pulling
 from controller.imagepull.world import PULLED, EndPuller, Try, World, may_end
 from controller.planner.actions import Note
@@ -15,6 +17,12 @@ HOPELESS = "InvalidImageName"
 """Is the same on every node and for ever."""
 DELETED = "its pod was deleted by somebody else"
 IMAGE_PULL_FAILED = "ImagePullFailed"
+
+
+def failed(nodes: Mapping[str, str]) -> tuple[Note, ...]:
+    """What is told of those on which it will not be tried again."""
+    said = (f"{node}: {why}" for node, why in nodes.items())
+    return tuple(Note(warning=True, reason=IMAGE_PULL_FAILED, message=one) for one in said)
 
 
 class News:
@@ -39,8 +47,7 @@ class News:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        failed = ((node, why) for node, why in self.settled.items() if why)
-        return tuple(Note(warning=True, reason=IMAGE_PULL_FAILED, message=f"{node}: {why}") for node, why in failed)
+        return failed({node: why for node, why in self.settled.items() if why})
 
     def _goes_on(self, puller: Puller) -> bool:
         world, node = self._world, puller.node

@@ -11,13 +11,14 @@ from msgspec.structs import replace
 from controller.api.image_pull_job import ImagePullJobStatus
 from controller.api.meta import epoch, rfc3339
 from controller.api.text import shortened
-from controller.imagepull.news import News
+from controller.imagepull.news import News, failed
 from controller.imagepull.world import Action, DeleteJob, EndPuller, Plan, StartPuller, Try, World, may_end
 from controller.planner.actions import Note
 
 FAILED_NODES_KEPT = 500
 """Names in the status: a bound of 125 KiB."""
 NEVER_BEGUN = "its turn did not come, or its kubelet is not ready"
+UNFINISHED = "it was still being pulled"
 RUNNING, COMPLETED = "job is running", "job has completed"
 EXCEEDED = "job exceeds activeDeadlineSeconds"
 IMAGE_PULL_JOB_COMPLETED = "ImagePullJobCompleted"
@@ -26,16 +27,16 @@ IMAGE_PULL_JOB_COMPLETED = "ImagePullJobCompleted"
 def plan(world: World) -> Plan:
     if world.job.dying or world.status.completion_time:
         return _after_the_end(world)
+    news = News(world)
+    tries = {node: one for node, one in {**world.tries, **news.tries}.items() if node not in news.settled}
     deadline = _deadline(world)
     if deadline <= world.now:
-        return _end(world, {}, EXCEEDED)
-    news = News(world)
+        return _end(world, news, tries, EXCEEDED)
     awake = any(node not in news.settled and node not in world.silent for node in world.left)
     only_silent = not awake and len(news.settled) < len(world.left)
     patience_ends = min(world.silent_since, world.moment) + world.job.spec.timeout
     if not awake and not world.job.spec.keeps_on and (not only_silent or patience_ends <= world.moment):
-        return _end(world, news.settled, COMPLETED, news.notes)
-    tries = {node: one for node, one in {**world.tries, **news.tries}.items() if node not in news.settled}
+        return _end(world, news, tries, COMPLETED)
     starts = _starts(world, news, tries)
     wakes = chain(
         (one.due for one in tries.values()),
@@ -80,17 +81,20 @@ def _deadline(world: World) -> float:
     return (epoch(world.status.start_time) or world.now) + seconds
 
 
-def _end(world: World, settled: Mapping[str, str], words: str, notes: tuple[Note, ...] = ()) -> Plan:
-    """Whoever does not have it by now has failed."""
-    missing = {node: NEVER_BEGUN for node in world.left if node not in settled}
-    status = _status(world, {**settled, **missing}, 0, words)
+def _end(world: World, news: News, tries: Mapping[str, Try], words: str) -> Plan:
+    """Whoever does not have it by now has failed: told of one by one where somebody has tried."""
+    unfinished = (one for one in world.pullers if one.node in news.active)
+    cut_off = {one.node: f"{UNFINISHED}: {one.why}" if one.why else UNFINISHED for one in unfinished}
+    cut_off |= {node: one.why for node, one in tries.items()}
+    missing = {node: cut_off.get(node, NEVER_BEGUN) for node in world.left if node not in news.settled}
+    status = _status(world, {**news.settled, **missing}, 0, words)
     over = Note(warning=status.failed > 0, reason=IMAGE_PULL_JOB_COMPLETED, message=status.message)
     return Plan(
         actions=_all_ends(world),
-        settled=settled,
+        settled=news.settled,
         tries={},
         status=replace(status, completion_time=rfc3339(world.now)),
-        notes=(*notes, over),
+        notes=(*news.notes, *failed({node: why for node, why in missing.items() if node in cut_off}), over),
     )
 
 

@@ -157,6 +157,22 @@ def test_at_the_deadline_who_does_not_have_it_has_failed() -> None:
     assert (early.status.completion_time, early.wake_at) == (None, MOMENT + 100)
 
 
+def test_at_the_deadline_each_node_is_told_of_by_what_it_did_last() -> None:
+    asked = job(parallelism=3, pullPolicy={"backoffLimit": 9}, completionPolicy={"activeDeadlineSeconds": 100})
+    late = ImagePullJobStatus(start_time=rfc3339(NOW - 100))
+    pullers = (puller("done", DONE), puller("now", FAILED, "ErrImagePull: no"), puller("pulls", why="unbound"))
+    nodes = ("done", "now", "pulls", "before", "never")
+    decided = plan(world(asked, *nodes, status=late, pullers=pullers, tries={"before": failed_once("before")}))
+    assert (decided.settled, decided.status.succeeded) == ({"done": ""}, 1), "what is there is there"
+    assert [note.message for note in decided.notes if note.reason == "ImagePullFailed"] == [
+        "now: ErrImagePull: no",
+        "pulls: it was still being pulled: unbound",
+        "before: ErrImagePull",
+    ]
+    assert decided.status.failed_nodes == ("before", "never", "now", "pulls")
+    assert decided.status.message == "job exceeds activeDeadlineSeconds; before: ErrImagePull"
+
+
 def test_what_is_over_leaves_no_puller_and_goes_in_its_time() -> None:
     asked = job(completionPolicy={"ttlSecondsAfterFinished": 60})
     ended = replace(BEGUN, completion_time=rfc3339(NOW - 59))
