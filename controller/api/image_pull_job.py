@@ -116,6 +116,12 @@ class ImagePullJob(Named):
     matches: Matcher
     """Whether a node of such labels is chosen by `selector`, names apart."""
 
+    @property
+    def is_left_behind(self) -> bool:
+        """Its DaemonSet was deleted as `--cascade=orphan` has it: nobody else would remove it, and one of the same
+        name may be wanted again."""
+        return bool(self.hash) and not self.owner_uid
+
 
 def project(view: ImagePullJobView) -> ImagePullJob:
     """Raises ValueError where nobody can tell what is wanted."""

@@ -25,7 +25,7 @@ IMAGE_PULL_JOB_COMPLETED = "ImagePullJobCompleted"
 
 
 def plan(world: World) -> Plan:
-    if world.job.dying or world.status.completion_time:
+    if world.job.dying or world.job.is_left_behind or world.status.completion_time:
         return _after_the_end(world)
     news = News(world)
     tries = {node: one for node, one in {**world.tries, **news.tries}.items() if node not in news.settled}
@@ -100,16 +100,22 @@ def _end(world: World, news: News, tries: Mapping[str, Try], words: str) -> Plan
 
 def _after_the_end(world: World) -> Plan:
     """No puller stays, and the job goes in its time."""
-    status, policy = world.status, world.job.spec.completion_policy
     actions: tuple[Action, ...] = _all_ends(world)
-    wake_at, ttl, completed = inf, policy.ttl_seconds_after_finished, epoch(status.completion_time)
-    if completed is not None and ttl is not None and not world.job.dying and not world.pullers:
-        left = completed + ttl - world.now
+    left, wake_at = _stays(world), inf
+    if not world.job.dying and not world.pullers:
         if left > 0:
             wake_at = world.moment + left
         elif world.job.uid not in world.awaited and world.job.uid not in world.held_back:
             actions = (DeleteJob(job=world.job.ref),)
-    return Plan(actions=actions, settled={}, tries={}, status=status, wake_at=wake_at)
+    return Plan(actions=actions, settled={}, tries={}, status=world.status, wake_at=wake_at)
+
+
+def _stays(world: World) -> float:
+    """For how many seconds yet."""
+    if world.job.is_left_behind:
+        return 0.0
+    completed, ttl = epoch(world.status.completion_time), world.job.spec.completion_policy.ttl_seconds_after_finished
+    return inf if completed is None or ttl is None else completed + ttl - world.now
 
 
 def _status(world: World, settled: Mapping[str, str], active: int, words: str) -> ImagePullJobStatus:

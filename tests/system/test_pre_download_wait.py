@@ -158,6 +158,24 @@ async def test_a_job_of_somebody_else_is_not_waited_for(pulls: Bed) -> None:
     assert (await pulls.event("FailedCreateImagePullJob", "already exists"))["type"] == "Warning"
 
 
+async def test_a_job_goes_with_its_daemonset_also_where_dependents_are_to_stay(pulls: Bed) -> None:
+    """Or the next DaemonSet of that name could not make its own, and would not wait for the image."""
+    nodes = await pulls.add_nodes(3)
+    await pulls.deploy(daemonset(rolling=IN_PLACE))
+    pulls.nodes.behave("*", Behaviour(missing_images=(V2,)))
+    await pulls.set_image(V2)
+    await pulls.condition("Reconciling", "ImagesNotPulled")
+    await pulls.api.delete(DAEMONSETS, "agent", options={"propagationPolicy": "Orphan"})
+    await pulls.until(IMAGE_PULL_JOBS, lambda found: "it is there" if found else "", "the job is gone")
+    assert len(await pulls.api.list(PODS)) == 3
+    pulls.nodes.behave("*", Behaviour(pull=60.0))
+    await pulls.api.create(DAEMONSETS, daemonset(image=V2, rolling=IN_PLACE))
+    await pulls.event("CreatedImagePullJob", V2)
+    await asyncio.sleep(50)
+    assert {image_of(pod) for pod in (await pulls.pods()).values()} == {V1}
+    await pulls.runs_on(*nodes, image=V2)
+
+
 @pytest.mark.parametrize("status", [403, 500])
 async def test_nobody_waits_for_a_job_that_cannot_be_made(pulls: Bed, status: int) -> None:
     nodes = await pulls.add_nodes(3)

@@ -185,6 +185,16 @@ def test_what_is_over_leaves_no_puller_and_goes_in_its_time() -> None:
     assert plan(world(job(), "a", status=ended)).actions == (), "without ttl it stays"
 
 
+@pytest.mark.parametrize("completion_time", [None, rfc3339(NOW)])
+def test_a_job_that_its_daemonset_has_left_behind_goes_and_one_of_a_user_stays(completion_time: str | None) -> None:
+    status, orphan = replace(BEGUN, completion_time=completion_time), replace(job(), hash="v2")
+    gone = world(orphan, "a", status=status)
+    assert plan(gone).actions == (DeleteJob(job=orphan.ref),)
+    assert plan(replace(gone, pullers=(puller("a"),))).actions == (EndPuller(pod=puller("a").ref),)
+    for stays in (replace(orphan, owner_uid="d1"), replace(orphan, hash="")):
+        assert DeleteJob(job=stays.ref) not in plan(replace(gone, job=stays)).actions
+
+
 def test_a_job_that_is_being_deleted_starts_nothing() -> None:
     dying = replace(job(), dying=True)
     assert plan(world(dying, "a", "b", pullers=(puller("a"),))).actions == (EndPuller(pod=puller("a").ref),)
