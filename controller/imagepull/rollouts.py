@@ -15,7 +15,7 @@ from controller.api.image_pull_job import ImagePullJob
 from controller.api.meta import Key
 from controller.api.wellknown import CREATED_IMAGE_PULL_JOB, FAILED_CREATE_IMAGE_PULL_JOB
 from controller.daemonset.caches import Caches
-from controller.imagepull.wanted import Wanted, WantedJob, body, notes_on, old_pods, wanted
+from controller.imagepull.wanted import Wanted, WantedJob, body, first_go_without, notes_on, old_pods, wanted
 from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists, ApiError, NotFound
 from controller.kube.kinds import IMAGE_PULL_JOBS
@@ -69,8 +69,7 @@ class Rollouts:
             for job in list(self._by_owner.get(daemonset.uid).values()):
                 if not job.dying and (not asked.jobs or job.hash != asked.revision.hash):
                     await _collected(self._remove(client, job), errors)
-            if not asked.waits:
-                await self._make(client, daemonset, asked, errors)
+            await self._make(client, daemonset, asked, errors)
         finally:
             if asked.jobs:
                 self._wake(daemonset)
@@ -119,6 +118,10 @@ class Rollouts:
         """Each on its own: one that is refused keeps no other image back."""
         known = self._known[daemonset.uid]
         missing = [job for job in asked.jobs if job.image not in known.seen]
+        if asked.waits:
+            if missing and (note := first_go_without(daemonset, asked)) is not None:
+                self._say(daemonset, note)
+            return
         if missing:
             for note in notes_on(daemonset):
                 self._say(daemonset, note)

@@ -22,6 +22,7 @@ from controller.api.wellknown import (
     INVALID_ANNOTATION,
     MIN_UPDATED_ANNOTATION,
     PARALLELISM_ANNOTATION,
+    PRE_DOWNLOAD_DEFERRED,
     PREDOWNLOAD_WAIT_ANNOTATION,
     TIMEOUT_ANNOTATION,
 )
@@ -108,6 +109,16 @@ def notes_on(daemonset: DaemonSet) -> tuple[Note, ...]:
         )
         for name, what in _settings(daemonset).unread.items()
     )
+
+
+def first_go_without(daemonset: DaemonSet, asked: Wanted) -> Note | None:
+    """How many containers end before their image is there, as somebody has asked for."""
+    if not (daemonset.in_place and daemonset.waits_for_images):
+        return None
+    nodes = _settings(daemonset).updated(asked.desired)
+    words = f"images are pulled ahead once {nodes} updated pods are ready, as annotation {MIN_UPDATED_ANNOTATION} "
+    words += "has it: the first nodes pull them in place, while nothing runs there"
+    return Note(warning=False, once=True, reason=PRE_DOWNLOAD_DEFERRED, message=words)
 
 
 def body(daemonset: DaemonSet, asked: Wanted, job: WantedJob) -> JSONObject:

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from controller.imagepull.plan import FAILED_NODES_KEPT
-from tests.beds.api import DAEMONSETS, IMAGE_PULL_JOBS, PODS, Object
+from controller.settings import Gates
+from tests.beds.api import DAEMONSETS, EVENTS, IMAGE_PULL_JOBS, PODS, Object
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, daemonset
@@ -137,6 +138,28 @@ async def test_a_node_waits_for_every_image_of_its_pod(pulls: Bed) -> None:
     await asyncio.sleep(50)
     assert {image_of(pod) for pod in (await pulls.pods()).values()} == {V1}
     await pulls.runs_on(*nodes, image=V2)
+
+
+async def test_with_a_threshold_the_first_nodes_go_without_the_image_and_that_is_told(pulls: Bed) -> None:
+    nodes = await pulls.add_nodes(4)
+    await pulls.deploy(daemonset(rolling=IN_PLACE))
+    threshold = {"apps.kruise.io/image-predownload-min-updated-ready-pods": "2"}
+    await pulls.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": threshold}})
+    pulls.nodes.behave("*", Behaviour(pull=30.0))
+    began = pulls.clock()
+    await pulls.set_image(V2)
+    await updated(pulls, "node-3")
+    told = await pulls.event("PreDownloadDeferred", "once 2 updated pods are ready")
+    assert (told["type"], told["involvedObject"]["kind"]) == ("Normal", "DaemonSet")
+    assert pulls.clock() - began < 5
+    await updated(pulls, "node-2", "node-3")
+    await pulls.event("CreatedImagePullJob", V2)
+    await asyncio.sleep(25)
+    assert {image_of(pod) for node, pod in (await pulls.pods()).items() if node in nodes[:2]} == {V1}, (
+        "the others wait"
+    )
+    await pulls.runs_on(*nodes, image=V2)
+    assert len([one for one in await pulls.api.list(EVENTS) if one["reason"] == "PreDownloadDeferred"]) == 1
 
 
 async def test_a_job_of_somebody_else_is_not_waited_for(pulls: Bed) -> None:
