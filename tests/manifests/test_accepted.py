@@ -122,7 +122,7 @@ def test_defaults_are_those_that_hold_whatever_else_is_set(server: Server) -> No
     assert isinstance(spec, dict)
     filled_in = {name: spec[name] for name in spec.keys() - {"selector", "template"}}
     assert filled_in == {
-        "updateStrategy": {"type": "RollingUpdate"},
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"rollingUpdateType": "Standard"}},
         "burstReplicas": 250,
         "revisionHistoryLimit": 10,
         "minReadySeconds": 0,
@@ -136,7 +136,11 @@ def test_defaults_are_those_that_hold_whatever_else_is_set(server: Server) -> No
             {"rollingUpdate": {"maxSurge": 2}},
             {"type": "RollingUpdate", "rollingUpdate": {"rollingUpdateType": "Standard", "maxSurge": 2}},
         ),
-        ({"type": "OnDelete"}, {"type": "OnDelete"}),
+        ({"type": "OnDelete"}, {"type": "OnDelete", "rollingUpdate": {"rollingUpdateType": "Standard"}}),
+        (
+            {"rollingUpdate": None},
+            {"type": "RollingUpdate", "rollingUpdate": {"rollingUpdateType": "Standard"}},
+        ),
         (
             {"rollingUpdate": {"rollingUpdateType": "Surging"}},
             {"type": "RollingUpdate", "rollingUpdate": {"rollingUpdateType": "Surging"}},

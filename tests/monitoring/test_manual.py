@@ -40,7 +40,7 @@ def test_prometheus_accepts_the_plain_configuration(prometheus_binaries: Binarie
 def test_the_plain_configuration_has_what_the_service_monitor_has() -> None:
     (job,) = yaml.safe_load(plain_configuration())["scrape_configs"]
     (endpoint,) = yaml.safe_load(MONITOR.read_text())["spec"]["endpoints"]
-    assert [{"targetLabel": "job", "replacement": job["job_name"]}] == endpoint["relabelings"]
+    assert endpoint["relabelings"] == [{"action": "replace", "targetLabel": "job", "replacement": job["job_name"]}]
     assert job["honor_labels"] is endpoint["honorLabels"] is True
 
 

@@ -13,7 +13,9 @@ from tests.beds.simulator.syntax import immutable, label_causes, required
 def _complete_daemonset(daemonset: Object) -> None:
     """The defaults of manifests/crds."""
     spec = daemonset.setdefault("spec", {})
-    spec.setdefault("updateStrategy", {}).setdefault("type", "RollingUpdate")
+    strategy = spec.setdefault("updateStrategy", {})
+    strategy.setdefault("type", "RollingUpdate")
+    strategy["rollingUpdate"] = {"rollingUpdateType": "Standard", **(strategy.get("rollingUpdate") or {})}
     spec.setdefault("revisionHistoryLimit", 10)
     spec.setdefault("burstReplicas", 250)
     spec.setdefault("minReadySeconds", 0)
