@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
 from kubectl_plugin.clock import Clock
 from kubectl_plugin.failures import CommandError, ExitCode
-from kubectl_plugin.flags import Global
+from kubectl_plugin.flags import Global, Output
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from controller.api.base import JSONObject
 
 WIDEST = 200
 """Columns beyond which nothing gets wider."""
@@ -114,6 +116,12 @@ class Terminal:
         with self._printing():
             for line in lines:
                 print(_harmless(line), file=self.out)
+
+    def say_document(self, document: JSONObject, output: Output) -> None:
+        """The whole result, for a program."""
+        from kubectl_plugin.printing import as_text  # brings msgspec
+
+        self.say(as_text(document, output, only_ascii=self.ascii))
 
     def show(self, renderable: Any, *, whole: bool = False) -> None:
         """Something of rich's: a Text, a Group. Lines that do not fit are cut, unless it is to be `whole`."""

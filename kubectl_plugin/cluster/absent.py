@@ -7,14 +7,13 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from controller.api.base import JSONObject
+from controller.api.base import JSONObject, fields_of
 from controller.api.meta import Key
 from controller.kube.errors import ApiError, NotFound
 from controller.kube.kinds import DAEMONSETS
 from kubectl_plugin.cluster import documents
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.report.values import object_in
 
 _NATIVE = replace(DAEMONSETS, group="apps", version="v1")
 """Read as a document only: nothing of it is decoded."""
@@ -70,5 +69,5 @@ async def _meant(session: Session, key: Key) -> tuple[str, ...]:
 
 
 def _key(document: JSONObject) -> Key:
-    fields = object_in(document.get("metadata"))
+    fields = fields_of(document.get("metadata"))
     return Key(str(fields.get("namespace", "")), str(fields.get("name", "")))

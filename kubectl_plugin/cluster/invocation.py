@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kubectl_plugin.cluster.session import Session
@@ -18,7 +19,7 @@ class Invocation:
     output: Output | None
     """What `-o` asked for."""
 
-    @property
-    def as_document(self) -> bool:
-        """Whether stdout is for programs: then not a word beside the document."""
-        return self.output in (Output.JSON, Output.YAML)
+    def tell_missing(self, missing: Iterable[str]) -> None:
+        """What could not be read, each once."""
+        for words in dict.fromkeys(missing):
+            self.terminal.note(f"not everything could be read: {words}")

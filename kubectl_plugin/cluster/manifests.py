@@ -9,13 +9,12 @@ from typing import Any, Final, TextIO
 
 import yaml
 
-from controller.api.base import JSON, JSONObject, Value
+from controller.api.base import JSON, JSONObject, Value, fields_of
 from controller.api.wellknown import GROUP, KIND
 from controller.kube.exec_run import outcome
 from kubectl_plugin.asked import Manifests
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.kubectl_yaml import Loader
-from kubectl_plugin.report.values import object_in
 
 SUFFIXES: Final = (".json", ".yaml", ".yml")
 """What is read in a folder, as kubectl does; a file that is named may be called anything."""
@@ -81,7 +80,7 @@ def _group(document: JSONObject) -> str:
 
 
 def _manifest(document: JSONObject, source: str) -> Manifest:
-    fields = object_in(document.get("metadata"))
+    fields = fields_of(document.get("metadata"))
     name, namespace = fields.get("name"), fields.get("namespace") or ""
     if not isinstance(name, str) or not name or not isinstance(namespace, str):
         raise CommandError(f"{source}: an Advanced DaemonSet without metadata.name")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from controller.api import patch
-from controller.api.base import JSONObject
+from controller.api.base import JSONObject, fields_of
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key, Ref
 from controller.kube.errors import Forbidden, Invalid
@@ -15,7 +15,6 @@ from controller.planner.manifest import Mold
 from kubectl_plugin.cluster import documents
 from kubectl_plugin.cluster.session import PROGRAM, Session
 from kubectl_plugin.forecast.report import Answer, Result
-from kubectl_plugin.report.values import object_in
 
 EXCEEDED_QUOTA: Final = "exceeded quota"
 """The pod that goes makes room for the one that comes, so the controller takes this for a yes."""
@@ -30,7 +29,7 @@ async def changed(session: Session, ref: Ref, live: JSONObject, wanted: JSONObje
     """
     operations = [patch.add(wanted.get("spec"), "spec")]
     for field in ("labels", "annotations"):
-        before, after = (object_in(one.get("metadata")).get(field) for one in (live, wanted))
+        before, after = (fields_of(one.get("metadata")).get(field) for one in (live, wanted))
         if after != before:
             operations.append(patch.add(after or {}, "metadata", field))
     guarded = patch.guarded_by_uid(ref.uid, *operations)
@@ -44,7 +43,7 @@ async def changed(session: Session, ref: Ref, live: JSONObject, wanted: JSONObje
 
 async def created(session: Session, namespace: str, wanted: JSONObject) -> JSONObject | None:
     """A new object as it would be. None without the right to create it. Raises ApiError where the server refuses."""
-    body = {**wanted, "metadata": {**object_in(wanted.get("metadata")), "namespace": namespace}}
+    body = {**wanted, "metadata": {**fields_of(wanted.get("metadata")), "namespace": namespace}}
     try:
         return await documents.create(session, DAEMONSETS, namespace, body, dry_run=True, field_manager=PROGRAM)
     except Forbidden:

@@ -11,6 +11,7 @@ from controller.api import canonical
 from controller.api.base import JSONObject
 from kubectl_plugin.edits.applying import Draft, applied, found
 from kubectl_plugin.edits.rolling import ROLLING
+from kubectl_plugin.report.gitops import texts_in
 from kubectl_plugin.report.last_action import LAST_ACTION, PAUSE, Action, last_action, noted_pause
 from kubectl_plugin.report.snapshot import Snapshot
 
@@ -33,7 +34,7 @@ def recorded(document: JSONObject, change: tuple[JSONObject, ...], done: Action)
     if done.verb == ROLLBACK:
         done = replace(done, template=_new_template(change))
     if done.verb != PAUSE and draft.get(*ROLLING, "paused"):
-        done = replace(done, pause=noted_pause(_annotations(document)))
+        done = replace(done, pause=noted_pause(texts_in(found(document, "metadata", "annotations"))))
     draft.set(msgspec.json.encode(done).decode(), "metadata", "annotations", LAST_ACTION)
     _give_cause(draft, document, change, done.reason)
     return draft.operations
@@ -73,8 +74,3 @@ def _new_template(change: tuple[JSONObject, ...]) -> str:
 
 def _in_template(path: str) -> bool:
     return path == _TEMPLATE or path.startswith(f"{_TEMPLATE}/")
-
-
-def _annotations(document: JSONObject) -> dict[str, str]:
-    given = found(document, "metadata", "annotations")
-    return {name: text for name, text in given.items() if isinstance(text, str)} if isinstance(given, dict) else {}

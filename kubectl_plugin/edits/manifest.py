@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 from msgspec.structs import replace
 
-from controller.api.base import JSON, JSONObject
+from controller.api.base import JSON, JSONObject, fields_of
 from controller.api.number import IntOrPercent
 from controller.planner.board import Board
 from kubectl_plugin.edits.applying import Draft, found, segments
@@ -20,7 +20,6 @@ from kubectl_plugin.report.revisions.differences import differences
 from kubectl_plugin.report.revisions.masking import masked
 from kubectl_plugin.report.revisions.phrases import phrases
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.values import object_in
 
 LAST_APPLIED = ("metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration")
 """kubectl's note of the manifest: by it the next apply knows what is no longer written there."""
@@ -41,7 +40,7 @@ def apply(
     a template that means the same. Labels, annotations and spec are written, nothing else.
     """
     live = snapshot.document
-    before, after = (object_in(found(one, *_TEMPLATE)) for one in (live, expected))
+    before, after = (fields_of(found(one, *_TEMPLATE)) for one in (live, expected))
     told = differences(before, after)
     if before and not told:
         wanted, expected = (_with(one, before, *_TEMPLATE) for one in (wanted, expected))
@@ -68,7 +67,7 @@ def _first_pods(board: Board) -> str:
 
 def _fields(live: JSONObject, expected: JSONObject) -> Iterator[str]:
     """`spec.minReadySeconds 0 -> 10`: all but the template; labels and annotations one by one, the first ones too."""
-    live = {**live, "metadata": {"labels": {}, "annotations": {}, **object_in(live.get("metadata"))}}
+    live = {**live, "metadata": {"labels": {}, "annotations": {}, **fields_of(live.get("metadata"))}}
     hidden = masked(live), masked(expected)
     for operation in _draft(live, expected).operations:
         path = segments(operation)
@@ -85,7 +84,7 @@ def _word(value: JSON) -> str:
 def _draft(live: JSONObject, wanted: JSONObject) -> Draft:
     draft = Draft(live)
     for path in _WRITTEN:
-        _turn(draft, object_in(found(live, *path)), object_in(found(wanted, *path)), *path)
+        _turn(draft, fields_of(found(live, *path)), fields_of(found(wanted, *path)), *path)
     return draft
 
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from controller.api.base import JSON
+from controller.api.base import JSON, fields_of
 from controller.api.daemonset import DaemonSetStatus, LifecycleHook
 from controller.api.in_place import Resize
 from controller.api.node import Node
@@ -43,7 +43,6 @@ from controller.planner.fallback import placements_of
 from controller.planner.status import Status
 from controller.planner.stops import hooked
 from controller.planner.world import Predecessor, World
-from kubectl_plugin.report.values import object_in
 
 Hopeless: TypeAlias = Set[tuple[str, str]]
 """Node and revision hash: a pod of that revision never gets ready there."""
@@ -235,7 +234,7 @@ class _Hand:
 
 def _created(action: CreatePod, world: World) -> Pod:
     """Names are never used twice, so they serve as uids as well."""
-    meta = object_in(action.revision.template.get("metadata"))
+    meta = fields_of(action.revision.template.get("metadata"))
     finalizers = meta.get("finalizers")
     return Pod(
         namespace=world.daemonset.namespace,
@@ -267,4 +266,4 @@ def _written(before: DaemonSetStatus | None, status: Status) -> DaemonSetStatus:
 
 
 def _texts(value: JSON) -> dict[str, str]:
-    return {key: str(one) for key, one in object_in(value).items()}
+    return {key: str(one) for key, one in fields_of(value).items()}

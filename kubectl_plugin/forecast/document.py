@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from controller.api.base import JSONObject
 from kubectl_plugin.forecast.forecast import Wave
 from kubectl_plugin.forecast.later import Later
 from kubectl_plugin.forecast.report import RolloutPlan
+from kubectl_plugin.report.documents import document
 
-API_VERSION = "kruise-ds/v1"
-KIND = "RolloutPlan"
+KIND: Final = "RolloutPlan"
 
 
 def document_of(plan: RolloutPlan) -> JSONObject:
@@ -21,9 +21,7 @@ def document_of(plan: RolloutPlan) -> JSONObject:
     what keeps it from them.
     """
     found, daemonset = plan.forecast, plan.survey.daemonset
-    document: dict[str, Any] = {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
+    fields: dict[str, Any] = {
         "metadata": {"name": daemonset.name, "namespace": daemonset.namespace},
         "asked": list(plan.asked),
         "wouldChange": found.changes,
@@ -56,7 +54,7 @@ def document_of(plan: RolloutPlan) -> JSONObject:
             for one in plan.checks
         ],
     }
-    return document
+    return document(KIND, **fields)
 
 
 def _limits(plan: RolloutPlan) -> dict[str, Any]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.api.base import JSON, JSONObject
+from controller.api.base import JSONObject, fields_of, items_of
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from kubectl_plugin.forecast.course import Hopeless
-from kubectl_plugin.report.values import object_in
 
 
 def portless_in(board: Board) -> Hopeless:
@@ -30,18 +29,14 @@ def portless_in(board: Board) -> Hopeless:
 
 def host_ports(template: JSONObject) -> Iterator[tuple[int, str]]:
     """Each with its container's name; on the node's network every declared port is one."""
-    spec = object_in(template.get("spec"))
+    spec = fields_of(template.get("spec"))
     on_node = spec.get("hostNetwork") is True
-    for container in _list(spec.get("containers")):
-        for port in _list(object_in(container).get("ports")):
-            claimed = object_in(port).get("hostPort") or (on_node and object_in(port).get("containerPort"))
+    for container in items_of(spec.get("containers")):
+        for port in items_of(container.get("ports")):
+            claimed = port.get("hostPort") or (on_node and port.get("containerPort"))
             if isinstance(claimed, int) and claimed:
-                yield claimed, str(object_in(container).get("name"))
+                yield claimed, str(container.get("name"))
 
 
 def _numbers(template: JSONObject) -> set[int]:
     return {number for number, _ in host_ports(template)}
-
-
-def _list(value: JSON) -> list[JSON]:
-    return value if isinstance(value, list) else []

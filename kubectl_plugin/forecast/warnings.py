@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
-from controller.api.base import Value
+from controller.api.base import Value, fields_of
 from controller.api.meta import rfc3339
 from controller.api.number import IntOrPercent
 from controller.api.wellknown import RESIZE_GATE
@@ -20,7 +20,6 @@ from kubectl_plugin.forecast.ports import host_ports
 from kubectl_plugin.report.gitops import caution_about
 from kubectl_plugin.report.grouping import group_of
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.values import object_in
 
 _NAMED: Final = 3
 
@@ -114,7 +113,7 @@ def _unplanned(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
 def _surge(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
     if not found.start.surging:
         return
-    spec = object_in(snapshot.daemonset.spec.template.get("spec"))
+    spec = fields_of(snapshot.daemonset.spec.template.get("spec"))
     ports = sorted(host_ports(snapshot.daemonset.spec.template))
     if ports:
         listed = ", ".join(f"{port} ({container})" for port, container in ports)

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from controller.api.base import JSON, JSONObject, Value
+from controller.api.base import JSON, JSONObject, Value, fields_of
 from controller.api.daemonset import DaemonSet
 from controller.api.number import IntOrPercent
 from kubectl_plugin.edits.applying import Draft, applied
@@ -15,7 +15,6 @@ from kubectl_plugin.edits.image import set_images
 from kubectl_plugin.edits.rolling import ROLLING, settings_of
 from kubectl_plugin.report.revisions.images import change, images_of
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.values import object_in
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -104,14 +103,14 @@ def _merged(live: JSONObject, before: JSONObject, wanted: JSONObject) -> JSONObj
         if value is None:
             merged.pop(key, None)
         elif isinstance(value, dict):
-            merged[key] = _merged(object_in(there), object_in(before.get(key)), value)
+            merged[key] = _merged(fields_of(there), fields_of(before.get(key)), value)
         else:
             merged[key] = value
     return merged
 
 
 def _last_applied(live: JSONObject) -> JSONObject:
-    annotations = object_in(object_in(live.get("metadata")).get("annotations"))
+    annotations = fields_of(fields_of(live.get("metadata")).get("annotations"))
     text = annotations.get(LAST_APPLIED)
     if not isinstance(text, str):
         return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from controller.api.base import JSONObject
+from controller.api.base import JSONObject, fields_of
 from controller.api.node import Node
 from controller.planner.eligibility import Fit, Rules
 
@@ -15,8 +15,7 @@ class Exclusions:
     """Made once per DaemonSet. Raises what `Rules` raises."""
 
     def __init__(self, template: JSONObject) -> None:
-        spec = template.get("spec")
-        fields = spec if isinstance(spec, dict) else {}
+        fields = fields_of(template.get("spec"))
         self._whole = Rules(template)
         self._alone = {
             words: Rules({"spec": {field: fields[field]}}) for field, words in _FIELDS.items() if field in fields

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from controller.api.base import JSON, JSONObject, Value
+from controller.api.base import JSON, JSONObject, Value, fields_of, items_of
 from controller.api.meta import OwnerReference
 
 ARGO_TRACKING = "argocd.argoproj.io/tracking-id"
@@ -42,10 +42,9 @@ def caution_of(
 
 def caution_about(name: str, document: JSONObject, owners: Iterable[OwnerReference]) -> str | None:
     """The same for an object as the server sent it."""
-    meta = document.get("metadata")
-    fields = meta if isinstance(meta, dict) else {}
+    fields = fields_of(document.get("metadata"))
     return caution_of(
-        name, _texts(fields.get("labels")), _texts(fields.get("annotations")), owners, fields.get("managedFields")
+        name, texts_in(fields.get("labels")), texts_in(fields.get("annotations")), owners, fields.get("managedFields")
     )
 
 
@@ -83,10 +82,10 @@ def _git(labels: Mapping[str, str], annotations: Mapping[str, str], managed_fiel
 
 
 def _written_by(program: str, managed_fields: JSON) -> bool:
-    entries = managed_fields if isinstance(managed_fields, list) else []
-    managers = (one.get("manager") for one in entries if isinstance(one, dict))
+    managers = (one.get("manager") for one in items_of(managed_fields))
     return any(isinstance(one, str) and one.startswith(program) for one in managers)
 
 
-def _texts(value: JSON) -> dict[str, str]:
-    return {key: one for key, one in value.items() if isinstance(one, str)} if isinstance(value, dict) else {}
+def texts_in(value: JSON) -> dict[str, str]:
+    """Labels, or annotations: an object as the server sent it has nothing else there."""
+    return {key: one for key, one in fields_of(value).items() if isinstance(one, str)}

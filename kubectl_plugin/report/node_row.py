@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from controller.api.base import Value
+import msgspec
+
+from controller.api.base import JSONObject, Value
 from controller.api.pod import Pod
 from controller.planner.eligibility import Fit
 from controller.planner.explanation import Explainer, Explanation
@@ -44,6 +46,39 @@ class NodeRow(Value):
     """Of the node that is to be updated: how far the image is that goes ahead; None where none does."""
     preparing: tuple[Preparing, ...] = ()
     """Those that the preDelete hook holds."""
+
+    @property
+    def document(self) -> JSONObject:
+        """An entry of what `nodes -o json` prints."""
+        image = {} if self.image is None else {"image": {"stage": self.image.stage.value, "why": self.image.why}}
+        return {
+            "node": self.node,
+            "group": self.group,
+            "state": self.state.value,
+            "revision": self.revision,
+            "pod": None if self.pod is None else self.pod.document,
+            "how": self.how,
+            "why": self.why,
+            "preparing": [msgspec.to_builtins(one) for one in self.preparing],
+            **image,
+            **({} if self.trouble is None else {"trouble": msgspec.to_builtins(self.trouble)}),
+        }
+
+
+class NodeCounts(Value, rename="camel"):
+    """`updated`, `updating`, `failing`, `next`, `old` and `missing` add up to `desired`."""
+
+    desired: int
+    target: int
+    updated: int
+    updating: int
+    failing: int
+    next: int
+    old: int
+    available: int
+    unplanned: int
+    """Of the updated ones, those on which partition or selector would not have had the new revision."""
+    missing: int
 
 
 class RowReader:

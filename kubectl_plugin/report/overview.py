@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from controller.api.base import Value
+from controller.api.base import JSONObject, Value
 from controller.api.daemonset import Phase
-from controller.api.meta import epoch
+from controller.api.meta import epoch, rfc3339
 from controller.api.number import IntOrPercent
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.revisions.images import images_of, short
@@ -34,6 +34,23 @@ class Line(Value):
     """Of the containers, in short."""
     why: str
     """Empty where there is nothing to wait for."""
+
+    @property
+    def document(self) -> JSONObject:
+        """An entry of what `list -o json` prints."""
+        return {
+            "namespace": self.namespace,
+            "name": self.name,
+            "phase": self.phase.value,
+            "done": self.done,
+            "target": self.target,
+            "desired": self.desired,
+            "partition": self.partition,
+            "revision": self.revision,
+            "images": [*self.images],
+            "since": None if self.since is None else rfc3339(self.since),
+            "why": self.why,
+        }
 
 
 def line_of(snapshot: Snapshot) -> Line:

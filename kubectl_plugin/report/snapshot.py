@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.api.base import JSONObject, Value
 from controller.api.daemonset import DaemonSet
-from controller.api.meta import Key, OwnerReference
+from controller.api.meta import Key, OwnerReference, rfc3339
 from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
@@ -47,6 +47,19 @@ class PodDetail(Value):
     """Seconds since 1970: when it was last updated in place; None where it never was."""
     replaced: frozenset[str] = frozenset()
     """Containers, by name, that wait after such an update ended the one before."""
+
+    @property
+    def document(self) -> JSONObject:
+        """For programs."""
+        return {
+            "name": self.pod.name,
+            "ready": self.pod.ready,
+            "readyContainers": self.ready_containers,
+            "containers": len(self.containers),
+            "restarts": self.restarts,
+            "createdAt": rfc3339(self.pod.created),
+            "hash": self.pod.hash,
+        }
 
     @property
     def restarts(self) -> int:

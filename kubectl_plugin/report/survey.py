@@ -24,11 +24,10 @@ from controller.planner.progress import advance, standing_of
 from controller.planner.states import NodeState
 from controller.planner.world import World
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.report.node_row import NodeRow, RowReader
+from kubectl_plugin.report.node_row import NodeCounts, NodeRow, RowReader
 from kubectl_plugin.report.pulls import NodePull, Stage, of_all
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 from kubectl_plugin.report.stated import is_observed, refusal_of, stated
-from kubectl_plugin.report.status.document import NodeCounts
 
 _NOT_KNOWN: Final = NotPossible(why="without the right to list revisions nobody can tell whether it is done in place")
 

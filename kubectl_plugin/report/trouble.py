@@ -9,7 +9,7 @@ from controller.api.base import Value
 from kubectl_plugin.report.snapshot import Container, PodDetail
 
 
-class Trouble(Value):
+class Trouble(Value, rename="camel"):
     """What is wrong with one pod."""
 
     reason: str

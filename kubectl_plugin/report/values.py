@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from controller.api import number
-from controller.api.base import JSON, JSONObject
 from controller.api.number import IntOrPercent
 from kubectl_plugin.failures import CommandError, ExitCode
 
@@ -34,8 +33,3 @@ def new_nodes(partition: IntOrPercent, desired: int) -> str:
     """`8 of 24 new`: beside a partition, which counts old pods, though people mean the others."""
     new = max(desired - number.scaled(partition, desired, round_up=False), 0)
     return f"{new} of {desired} new"
-
-
-def object_in(value: JSON) -> JSONObject:
-    """Empty for what is none: a manifest may hold anything."""
-    return value if isinstance(value, dict) else {}

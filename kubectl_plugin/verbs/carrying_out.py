@@ -22,7 +22,6 @@ from kubectl_plugin.edits.applying import applied, found, segments
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Acting, DryRun, Output
-from kubectl_plugin.paint.document import as_text
 from kubectl_plugin.report.last_action import Action, action
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.terminal import Terminal
@@ -157,7 +156,7 @@ class Hand:
     def _show(self, document: JSONObject) -> None:
         terminal, output = self._invocation.terminal, self._invocation.output
         assert output is not None
-        terminal.say(as_text(document, output, only_ascii=terminal.ascii))
+        terminal.say_document(document, output)
 
 
 def writes(acting: Acting) -> bool:

@@ -13,12 +13,11 @@ from kubectl_plugin.cluster.manifests import objects_in, text_of
 from kubectl_plugin.edits.rollback import target_of
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.paint.differences import comparison_text
-from kubectl_plugin.paint.document import as_text
 from kubectl_plugin.report.revisions.comparison import Side, called, compare, live_side, revision_side
 from kubectl_plugin.report.revisions.documents import comparison_document
 from kubectl_plugin.report.revisions.manifest import template_among
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.verbs.history import need_revisions, tell_missing
+from kubectl_plugin.verbs.history import need_revisions
 
 
 async def diff(invocation: Invocation, asked: Asked) -> int:
@@ -31,18 +30,12 @@ async def diff(invocation: Invocation, asked: Asked) -> int:
     snapshot = await reads.snapshot(invocation, asked.name, nodes=False)
     old, new = _from_file(snapshot, asked, asked.file, objects) if asked.file else _from_history(snapshot, asked)
     found = compare(snapshot, old, new, show_values=asked.show_values)
-    if invocation.as_document and invocation.output:
-        invocation.terminal.say(
-            as_text(
-                comparison_document(snapshot.key.namespace, found),
-                invocation.output,
-                only_ascii=invocation.terminal.ascii,
-            )
-        )
+    if invocation.output is not None:
+        invocation.terminal.say_document(comparison_document(snapshot.key.namespace, found), invocation.output)
     else:
         drawn = comparison_text(found, now=snapshot.now, only_ascii=invocation.terminal.ascii)
         invocation.terminal.show(drawn, whole=True)
-    tell_missing(invocation, snapshot)
+    invocation.tell_missing(snapshot.missing_rights)
     return ExitCode.DIFFERENT if asked.exit_code and found.changes else 0
 
 

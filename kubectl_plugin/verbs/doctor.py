@@ -11,8 +11,8 @@ from kubectl_plugin.cluster import installation
 from kubectl_plugin.cluster.installation import known
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.paint.checks import checks_text
-from kubectl_plugin.paint.document import as_text
 from kubectl_plugin.releases import own_version
+from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.installation.checkup import Check, Level, checkup, problems
 from kubectl_plugin.report.installation.facts import Facts, Right, Unknown
 
@@ -32,7 +32,7 @@ async def doctor(invocation: Invocation) -> int:
     checks = checkup(await _facts(invocation))
     count = problems(checks)
     if invocation.output is not None:
-        terminal.say(as_text(_document(checks, count), invocation.output, only_ascii=terminal.ascii))
+        terminal.say_document(_document(checks, count), invocation.output)
     else:
         width = terminal.width if terminal.on_screen else None
         terminal.show(checks_text(checks, width=width, only_ascii=terminal.ascii), whole=True)
@@ -77,12 +77,11 @@ async def _rights(invocation: Invocation) -> tuple[Right, ...]:
 
 
 def _document(checks: tuple[Check, ...], count: int) -> JSONObject:
-    return {
-        "apiVersion": "kruise-ds/v1",
-        "kind": "Checkup",
-        "problems": count,
-        "warnings": sum(check.level is Level.WARN for check in checks),
-        "checks": [
+    return document(
+        "Checkup",
+        problems=count,
+        warnings=sum(check.level is Level.WARN for check in checks),
+        checks=[
             {
                 "level": check.level.value.lower(),
                 "about": check.about,
@@ -91,4 +90,4 @@ def _document(checks: tuple[Check, ...], count: int) -> JSONObject:
             }
             for check in checks
         ],
-    }
+    )

@@ -8,7 +8,6 @@ from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits.rollback import target_of
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.flags import Output
-from kubectl_plugin.paint.document import as_text
 from kubectl_plugin.paint.history import history_table, revision_text
 from kubectl_plugin.report.revisions.documents import history_document, revision_document
 from kubectl_plugin.report.revisions.history import Row
@@ -27,7 +26,7 @@ async def history(invocation: Invocation, asked: History) -> int:
         wanted = target_of(snapshot, revision).revision
         row = next(row for row in rows if row.revision == wanted)
         _print_one(invocation, snapshot, row, show_values)
-    tell_missing(invocation, snapshot)
+    invocation.tell_missing(snapshot.missing_rights)
     return 0
 
 
@@ -39,17 +38,12 @@ def need_revisions(snapshot: Snapshot) -> None:
         raise CommandError(f"cannot read the revisions of {key.name}: forbidden", hints=(needed,))
 
 
-def tell_missing(invocation: Invocation, snapshot: Snapshot) -> None:
-    for missing in snapshot.missing_rights:
-        invocation.terminal.note(f"not everything could be read: {missing}")
-
-
 def _print_all(invocation: Invocation, snapshot: Snapshot, rows: tuple[Row, ...]) -> None:
     terminal, output = invocation.terminal, invocation.output
     if output is Output.NAME:
         terminal.say(*(_resource(row) for row in rows))
     elif output in (Output.JSON, Output.YAML):
-        terminal.say(as_text(history_document(*snapshot.key, rows), output, only_ascii=terminal.ascii))
+        terminal.say_document(history_document(*snapshot.key, rows), output)
     elif not rows:
         terminal.note(f"{snapshot.key.name} has no revision yet: the controller has not come to it")
     else:
@@ -64,9 +58,7 @@ def _print_one(invocation: Invocation, snapshot: Snapshot, row: Row, show_values
     if output is Output.NAME:
         terminal.say(_resource(row))
     elif output in (Output.JSON, Output.YAML):
-        terminal.say(
-            as_text(revision_document(*snapshot.key, row, show_values=show_values), output, only_ascii=terminal.ascii)
-        )
+        terminal.say_document(revision_document(*snapshot.key, row, show_values=show_values), output)
     else:
         text = revision_text(
             snapshot.key.name, row, now=snapshot.now, only_ascii=terminal.ascii, show_values=show_values

@@ -15,9 +15,8 @@ from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.upkeep import LONGEST_PAUSE, Upkeep
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Many, Output
-from kubectl_plugin.paint.document import as_text
 from kubectl_plugin.paint.overview import overview
-from kubectl_plugin.report.documents import rollout_list
+from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.overview import TROUBLED, Line, line_of, phases_named, tally
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.verbs.table_watch import Picture, table_screen
@@ -46,8 +45,7 @@ async def list_(invocation: Invocation, many: List) -> int:
     if many.watch and invocation.output in (Output.YAML, Output.NAME):
         raise CommandError(f"-w has no output format {invocation.output}: use json or wide", exit_code=ExitCode.USAGE)
     found = await _look(invocation, many, wanted)
-    for missing in sorted(found.unreadable):
-        invocation.terminal.note(f"not everything could be read: {missing}")
+    invocation.tell_missing(sorted(found.unreadable))
     if many.watch:
         await _watch(invocation, many, found)
     _print(invocation, many, found)
@@ -95,7 +93,7 @@ def _picture(invocation: Invocation, many: Many, found: _Found) -> Picture:
         footer=tally(lines),
         rows=tuple((_named(line, many), line) for line in lines),
         others={_named(line, many): line.phase for line in found.lines},
-        document=rollout_list(lines),
+        document=document("RolloutList", items=[line.document for line in lines]),
     )
 
 
@@ -108,7 +106,7 @@ def _print(invocation: Invocation, many: Many, found: _Found) -> None:
     if output is Output.NAME:
         terminal.say(*(f"daemonset.apps.kruise.io/{line.name}" for line in lines))
     elif output in (Output.JSON, Output.YAML):
-        terminal.say(as_text(rollout_list(lines), output, only_ascii=terminal.ascii))
+        terminal.say_document(_picture(invocation, many, found).document, output)
     elif not lines:
         where = "" if many.all_namespaces else f" in {invocation.session.namespace} namespace"
         terminal.note(f"No resources found{where}.")

@@ -11,9 +11,8 @@ from kubectl_plugin.cluster.follow import following
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
-from kubectl_plugin.paint.document import as_text
 from kubectl_plugin.paint.nodes import node_table
-from kubectl_plugin.report.documents import node_list
+from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.node_choice import Choice, check_group, choice, chosen, footer
 from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.snapshot import Snapshot
@@ -68,7 +67,9 @@ def _picture(invocation: Invocation, surveyed: Survey, wanted: Choice) -> Pictur
         footer=footer(surveyed, rows),
         others={row.node: row.state for row in surveyed.rows},
         rows=tuple((row.node, _said(row)) for row in rows),
-        document=node_list(*snapshot.key, rows),
+        document=document(
+            "NodeList", namespace=snapshot.key.namespace, name=snapshot.key.name, items=[row.document for row in rows]
+        ),
     )
 
 
@@ -86,11 +87,10 @@ def _print(invocation: Invocation, snapshot: Snapshot, wanted: Choice, by: str) 
         terminal.say(*(f"node/{name}" for name, _ in picture.rows))
         return
     if output in (Output.JSON, Output.YAML):
-        terminal.say(as_text(picture.document, output, only_ascii=terminal.ascii))
+        terminal.say_document(picture.document, output)
         return
     whole = output is Output.WIDE
     if picture.rows:
         terminal.show(picture.table(None if whole else terminal.width), whole=whole)
     terminal.detail(picture.footer)
-    for missing in snapshot.missing_rights:
-        terminal.note(f"not everything could be read: {missing}")
+    invocation.tell_missing(snapshot.missing_rights)

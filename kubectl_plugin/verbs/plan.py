@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -19,11 +18,11 @@ from kubectl_plugin.cluster.manifests import STDIN, read
 from kubectl_plugin.edits.image import parse
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
-from kubectl_plugin.forecast.document import API_VERSION, KIND, document_of
+from kubectl_plugin.forecast.document import KIND, document_of
 from kubectl_plugin.forecast.report import Answer, Result, RolloutPlan, probe_of, rollout_plan, with_answer
 from kubectl_plugin.forecast.wish import Wish, as_applied, as_wished, differences
-from kubectl_plugin.paint.document import as_text
 from kubectl_plugin.paint.plan import PlanBlock
+from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.terminal import WIDEST
@@ -130,8 +129,8 @@ def _show(invocation: Invocation, plans: Sequence[RolloutPlan]) -> None:
     terminal, output = invocation.terminal, invocation.output
     if output in (Output.JSON, Output.YAML):
         found = [document_of(one) for one in plans]
-        listed: Any = {"apiVersion": API_VERSION, "kind": f"{KIND}List", "items": found}
-        terminal.say(as_text(found[0] if len(found) == 1 else listed, output, only_ascii=terminal.ascii))
+        listed = found[0] if len(found) == 1 else document(f"{KIND}List", items=found)
+        terminal.say_document(listed, output)
         return
     wide = output is Output.WIDE
     width = WIDEST if wide else terminal.width

@@ -19,7 +19,6 @@ from kubectl_plugin.cluster.pulling import PullFollowing, following_pull
 from kubectl_plugin.edits.pull_job import pull_job
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import DryRun, Output
-from kubectl_plugin.paint.document import as_text
 from kubectl_plugin.paint.pulls import pull_table
 from kubectl_plugin.report.pulls import NodePull, Pull, Stage, failures, stated_tally, tally
 from kubectl_plugin.report.values import int_or_percent
@@ -115,7 +114,7 @@ def _print(invocation: Invocation, asked: Asked, document: JSONObject) -> None:
     if output is Output.NAME:
         terminal.say(name)
     elif output is not None:
-        terminal.say(as_text(document, output, only_ascii=terminal.ascii))
+        terminal.say_document(document, output)
     else:
         terminal.say(f"{name} created{dry_run_suffix(asked.dry_run)}")
 

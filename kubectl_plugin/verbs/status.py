@@ -12,9 +12,8 @@ from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
-from kubectl_plugin.paint.document import as_text
 from kubectl_plugin.paint.status_block import outline, status_block
-from kubectl_plugin.report.documents import API_VERSION
+from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.status.endings import ending_of, unfinished
 from kubectl_plugin.verbs.status_look import Look, chosen, look, sight, wanted_of
 from kubectl_plugin.verbs.status_watch import told, watch
@@ -56,9 +55,7 @@ def show(invocation: Invocation, looks: Sequence[Look], *, single: bool) -> None
     if output is Output.NAME:
         terminal.say(*(f"daemonset.apps.kruise.io/{one.status.name}" for one in looks))
     elif output in (Output.JSON, Output.YAML):
-        terminal.say(
-            as_text(looks[0].status.document if single else _listed(looks), output, only_ascii=terminal.ascii)
-        )
+        terminal.say_document(looks[0].status.document if single else _listed(looks), output)
     elif not looks:
         terminal.note(f"no Advanced DaemonSets in namespace {invocation.session.namespace}")
     for index, one in enumerate(looks if output in (None, Output.WIDE) else ()):
@@ -69,12 +66,11 @@ def show(invocation: Invocation, looks: Sequence[Look], *, single: bool) -> None
         else:
             block = Text("\n").join(status_block(sight(invocation, one, one.survey)))
             terminal.show(block, whole=output is Output.WIDE)
-    for missing in dict.fromkeys(missing for one in looks for missing in one.status.unreadable):
-        terminal.note(f"not everything could be read: {missing}")
+    invocation.tell_missing(missing for one in looks for missing in one.status.unreadable)
 
 
 def _listed(looks: Sequence[Look]) -> JSONObject:
-    return {"apiVersion": API_VERSION, "kind": "RolloutStatusList", "items": [one.status.document for one in looks]}
+    return document("RolloutStatusList", items=[one.status.document for one in looks])
 
 
 def _exit_code(invocation: Invocation, asked: Asked, looks: Sequence[Look]) -> int:

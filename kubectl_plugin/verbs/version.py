@@ -64,11 +64,9 @@ async def version(invocation: Invocation) -> int:
 
 
 def _show(terminal: Terminal, output: Output, fields: dict[str, Any]) -> None:
-    from kubectl_plugin.paint.document import as_text
+    from kubectl_plugin.report.documents import document
 
-    terminal.say(
-        as_text({"apiVersion": "kruise-ds/v1", "kind": "Version", **fields}, output, only_ascii=terminal.ascii)
-    )
+    terminal.say_document(document("Version", **fields), output)
 
 
 def _words(found: Any) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from controller.api.base import JSON, JSONObject
 from controller.api.meta import rfc3339
 from controller.planner.in_place.change import Change
-from kubectl_plugin.report.documents import API_VERSION
+from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.in_place import in_words
 from kubectl_plugin.report.revisions.comparison import Comparison, Side
 from kubectl_plugin.report.revisions.differences import image_only
@@ -17,31 +17,27 @@ from kubectl_plugin.report.revisions.masking import masked
 
 def history_document(namespace: str, name: str, rows: Iterable[Row]) -> JSONObject:
     """What `history -o json` prints."""
-    items: list[JSON] = [_row(row) for row in rows]
-    return {"apiVersion": API_VERSION, "kind": "RevisionList", "namespace": namespace, "name": name, "items": items}
+    return document("RevisionList", namespace=namespace, name=name, items=[_row(row) for row in rows])
 
 
 def revision_document(namespace: str, name: str, row: Row, *, show_values: bool) -> JSONObject:
     """What `history --revision N -o json` prints: the same, and the whole template."""
     template = row.revision.template if show_values else masked(row.revision.template)
-    head: JSONObject = {"apiVersion": API_VERSION, "kind": "Revision", "namespace": namespace, "name": name}
-    return {**head, **_row(row), "template": template}
+    return document("Revision", namespace=namespace, name=name, **_row(row), template=template)
 
 
 def comparison_document(namespace: str, comparison: Comparison) -> JSONObject:
     """What `diff -o json` prints."""
-    changes: list[JSON] = [one.document for one in comparison.changes]
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "RevisionDifference",
-        "namespace": namespace,
-        "name": comparison.name,
-        "old": _side(comparison.old),
-        "new": _side(comparison.new),
-        "changes": changes,
-        "imageOnly": image_only(comparison.changes),
-        "verdict": comparison.verdict,
-    }
+    return document(
+        "RevisionDifference",
+        namespace=namespace,
+        name=comparison.name,
+        old=_side(comparison.old),
+        new=_side(comparison.new),
+        changes=[one.document for one in comparison.changes],
+        imageOnly=image_only(comparison.changes),
+        verdict=comparison.verdict,
+    )
 
 
 def _row(row: Row) -> JSONObject:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from controller.api.base import JSON, JSONObject
+from controller.api.base import JSON, JSONObject, fields_of, items_of
 
 _DIGITS: Final = 7
 """Of a digest, as git shortens its own."""
@@ -16,9 +16,7 @@ def images_of(template: JSONObject) -> dict[str, str]:
 
     Kubernetes lets no two of them share a name. What has no name or no image is left out.
     """
-    spec = template.get("spec")
-    if not isinstance(spec, dict):
-        return {}
+    spec = fields_of(template.get("spec"))
     return {name: image for field in ("containers", "initContainers") for name, image in _named(spec.get(field))}
 
 
@@ -56,9 +54,7 @@ def _digits(digest: str) -> str:
 
 
 def _named(containers: JSON) -> Iterator[tuple[str, str]]:
-    for one in containers if isinstance(containers, list) else ():
-        if not isinstance(one, dict):
-            continue
+    for one in items_of(containers):
         name, image = one.get("name"), one.get("image")
         if isinstance(name, str) and isinstance(image, str):
             yield name, image

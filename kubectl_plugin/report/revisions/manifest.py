@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from controller.api.base import JSONObject
+from controller.api.base import JSONObject, fields_of
 from controller.api.meta import Key
 from controller.api.wellknown import GROUP, KIND
 from kubectl_plugin.failures import CommandError
@@ -26,8 +26,7 @@ def template_among(objects: Sequence[JSONObject], key: Key, source: str) -> JSON
         raise CommandError(f"{source} has no {wanted}; it has: {others}")
     if len(found) > 1:
         raise CommandError(f"{source} has {wanted} {len(found)} times")
-    spec = found[0].get("spec")
-    template = spec.get("template") if isinstance(spec, dict) else None
+    template = fields_of(found[0].get("spec")).get("template")
     if not isinstance(template, dict):
         raise CommandError(f"{wanted} in {source} has no spec.template")
     return template
@@ -35,14 +34,13 @@ def template_among(objects: Sequence[JSONObject], key: Key, source: str) -> JSON
 
 def _is(one: JSONObject, key: Key) -> bool:
     group = str(one.get("apiVersion") or "").rpartition("/")[0]
-    metadata = one.get("metadata")
-    if one.get("kind") != KIND or group not in _GROUPS or not isinstance(metadata, dict):
+    metadata = fields_of(one.get("metadata"))
+    if one.get("kind") != KIND or group not in _GROUPS:
         return False
     return metadata.get("name") == key.name and metadata.get("namespace") in (None, "", key.namespace)
 
 
 def _described(one: JSONObject) -> str:
-    metadata = one.get("metadata")
-    fields = metadata if isinstance(metadata, dict) else {}
+    fields = fields_of(one.get("metadata"))
     name = "/".join(str(fields[part]) for part in ("namespace", "name") if fields.get(part))
     return f"{one.get('kind') or 'something without a kind'} {name}".strip()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from controller.api.base import JSON, JSONObject, Value
+from kubectl_plugin.report.node_row import NodeCounts
 from kubectl_plugin.report.preparing import Preparing
 
 
@@ -41,22 +42,6 @@ class Strategy(Value, rename="camel"):
     partition: int
     paused: bool
     selector: JSON
-
-
-class NodeCounts(Value, rename="camel"):
-    """`updated`, `updating`, `failing`, `next`, `old` and `missing` add up to `desired`."""
-
-    desired: int
-    target: int
-    updated: int
-    updating: int
-    failing: int
-    next: int
-    old: int
-    available: int
-    unplanned: int
-    """Of the updated ones, those on which partition or selector would not have had the new revision."""
-    missing: int
 
 
 class BudgetUse(Value, rename="camel"):

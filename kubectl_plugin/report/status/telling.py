@@ -11,9 +11,9 @@ from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout
 from controller.planner.progress import due_at
 from controller.planner.states import NodeState
 from kubectl_plugin.report.last_action import paused_words
+from kubectl_plugin.report.node_row import NodeCounts
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.stated import refusal_of, stated
-from kubectl_plugin.report.status.document import NodeCounts
 from kubectl_plugin.report.status.reasons import failing, reason_of, refusal, rows_in, stated_why, writes_fail
 from kubectl_plugin.report.survey import Survey
 

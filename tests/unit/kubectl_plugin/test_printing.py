@@ -8,7 +8,7 @@ import yaml
 
 from controller.api.base import JSONObject
 from kubectl_plugin.flags import Output
-from kubectl_plugin.paint.document import as_text
+from kubectl_plugin.printing import as_text
 
 DOCUMENT: JSONObject = {
     "kind": "DaemonSet",
