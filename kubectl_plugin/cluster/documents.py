@@ -1,8 +1,9 @@
-"""Whole objects, as the server has them: for commands that print what they change. Fields are not checked."""
+"""Whole objects and other documents, as the server has them: fields are not checked. And lists, page by page."""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import AsyncIterator
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -11,13 +12,15 @@ from controller.api.base import JSONObject
 from controller.api.meta import Key
 from controller.api.patch import JsonPatch
 from controller.kube import errors
-from controller.kube.client import DRY_RUN, Query
+from controller.kube.client import DRY_RUN, Client, Query
+from controller.kube.decode import Seen
 from controller.kube.errors import Forbidden, Invalid, NotFound, Unreadable
 from controller.kube.request import JSON_PATCH, Request, Response
-from controller.kube.resource import Resource
+from controller.kube.resource import Resource, W
 from controller.kube.sender import Call
 from kubectl_plugin.cluster.session import Session
 
+T = TypeVar("T")
 AnyResource: TypeAlias = Resource[Any, Any]
 
 PAGE = 500
@@ -50,6 +53,40 @@ async def items(session: Session, resource: AnyResource, namespace: str = "", qu
             return found
 
 
+async def listed(
+    client: Client, resource: Resource[W, T], namespace: str = "", query: Query = ()
+) -> AsyncIterator[T]:
+    """All objects that can be read, decoded; only one page of answers is in memory at a time. Raises ApiError."""
+    token = ""
+    while True:
+        page = await client.page(resource, namespace, limit=PAGE, token=token, query=query)
+        for item in page.items:
+            if isinstance(item, Seen) and item.obj is not None:
+                yield item.obj
+        if not (token := page.token):
+            return
+
+
+async def ask(session: Session, path: str, what: str, *, query: Query = (), verb: str = "get") -> JSONObject:
+    """The document at `path`, about no kind of ours. Raises ApiError, which speaks of `what`."""
+    call = Call(verb=verb, resource=what.split()[0], what=what)
+    return await _document(session, call, Request(method="GET", path=path, query=query))
+
+
+async def ask_whether_there(session: Session, path: str, what: str) -> JSONObject | None:
+    """The same; None where there is no such thing."""
+    try:
+        return await ask(session, path, what)
+    except NotFound:
+        return None
+
+
+async def review(session: Session, path: str, what: str, body: JSONObject) -> JSONObject:
+    """What the server makes of a question that is posted: nothing is kept there. Raises ApiError."""
+    call = Call(verb="create", resource=what.partition(".")[0], what=what)
+    return await _document(session, call, Request(method="POST", path=path, body=_encoder.encode(body)))
+
+
 async def patch(
     session: Session, resource: AnyResource, key: Key, patch: JsonPatch, *, dry_run: bool, field_manager: str
 ) -> JSONObject:
@@ -65,7 +102,7 @@ async def patch(
         body=json_patch.encode(patch),
         content_type=JSON_PATCH,
     )
-    return await _document(session, call, request)
+    return await _document(session, call, request, is_write=True)
 
 
 async def create(
@@ -81,16 +118,15 @@ async def create(
     what = f"{resource.name} in {namespace}" if resource.namespaced else resource.name
     call = Call(verb="create", resource=resource.name, what=what)
     path, query = resource.collection(namespace), _query(dry_run, field_manager)
-    return await _document(session, call, Request(method="POST", path=path, query=query, body=_encoder.encode(body)))
+    request = Request(method="POST", path=path, query=query, body=_encoder.encode(body))
+    return await _document(session, call, request, is_write=True)
 
 
 async def who_am_i(session: Session) -> str:
     """The user as whom the server takes us; empty where it does not say (not allowed, or older than 1.28)."""
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    call = Call(verb="create", resource="selfsubjectreviews", what="selfsubjectreviews.authentication.k8s.io")
-    request = Request(method="POST", path=REVIEWS, body=_encoder.encode(body))
+    body: JSONObject = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
-        answer: Any = await _document(session, call, request)
+        answer: Any = await review(session, REVIEWS, "selfsubjectreviews.authentication.k8s.io", body)
     except (Forbidden, NotFound, Invalid):
         return ""
     user = (answer.get("status") or {}).get("userInfo") or {}
@@ -102,12 +138,13 @@ def _query(dry_run: bool, field_manager: str) -> Query:
     return (DRY_RUN, *manager) if dry_run else manager
 
 
-async def _document(session: Session, call: Call, request: Request) -> JSONObject:
+async def _document(session: Session, call: Call, request: Request, *, is_write: bool = False) -> JSONObject:
+    """Raises Unknown for an answer to a write that cannot be read: it may have been done."""
     response: Response = await session.sender.send(call, request)
     try:
         return _decoder.decode(response.body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        if call.verb in errors.WRITES:
+        if is_write:
             words = ConnectionError(f"unreadable answer: {error}")
             raise errors.unanswered(call.verb, call.what, words) from error
         raise Unreadable(call.verb, call.what, str(error)) from error

@@ -19,8 +19,8 @@ from controller.kube.errors import ApiError, Forbidden
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.images_ahead import ImagesAhead
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.upkeep import POLL, Upkeep
-from kubectl_plugin.cluster.watched import WatchedObject, WatchedPods
+from kubectl_plugin.cluster.upkeep import POLL, Upkeep, Watched, going_on
+from kubectl_plugin.cluster.watched import WatchedObject, WatchedPods, watched_pods
 from kubectl_plugin.report.pulls import Pull
 from kubectl_plugin.report.snapshot import Snapshot
 
@@ -43,7 +43,7 @@ class Following:
         self._ahead, self._pulls = ImagesAhead(invocation.session), dict[Key, tuple[Pull, ...]]()
         self.upkeep = Upkeep()
         self.objects = [WatchedObject(invocation, one, self._news.set) for one in first]
-        self.pods = [WatchedPods(invocation.session.client, one.daemonset, self._news.set) for one in first]
+        self.pods = [watched_pods(invocation.session.client, one.daemonset, self._news.set) for one in first]
 
     @property
     def trouble(self) -> str:
@@ -158,15 +158,6 @@ async def following(invocation: Invocation, first: Sequence[Snapshot]) -> AsyncI
     """
     follow = Following(invocation, first)
     await follow.load()
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(follow.follow_nodes(), name="nodes")]
-            tasks.append(group.create_task(follow.follow_pulls(), name="pulls"))
-            for one, pods in zip(follow.objects, follow.pods, strict=True):
-                tasks.append(group.create_task(follow.upkeep.keep(one), name=f"watch {one.name}"))
-                tasks.append(group.create_task(follow.upkeep.keep(pods), name=f"watch {pods.name}"))
-            yield follow
-            for task in tasks:
-                task.cancel()
-    except BaseExceptionGroup as several:
-        raise several.exceptions[0] from None
+    watched: tuple[Watched, ...] = (*follow.objects, *follow.pods)
+    async with going_on(follow.follow_nodes(), follow.follow_pulls(), *map(follow.upkeep.keep, watched)):
+        yield follow

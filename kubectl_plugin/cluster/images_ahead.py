@@ -21,7 +21,7 @@ from controller.api.puller import PULLER_LABEL, Puller, PullerView
 from controller.kube.errors import Forbidden, NotFound
 from controller.kube.kinds import IMAGE_PULL_JOBS, NODES_WITH_IMAGES, PULLERS
 from controller.kube.resource import Resource
-from kubectl_plugin.cluster.lists import listed
+from kubectl_plugin.cluster.documents import listed
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.report.pulls import Pull
 from kubectl_plugin.report.snapshot import Snapshot

@@ -15,7 +15,7 @@ from controller.api.wellknown import GROUP, LEASE_NAME
 from controller.kube.errors import ApiError, Forbidden, NotFound, Unreachable
 from controller.kube.kinds import DAEMONSETS
 from kubectl_plugin.cluster.controller import LEASES, NAMESPACE
-from kubectl_plugin.cluster.questions import ask, ask_whether_there, review
+from kubectl_plugin.cluster.documents import ask, ask_whether_there, review
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.report.installation.facts import ControllerPod, Leader, Right, Rival, Unknown
 

@@ -3,85 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 from controller.api.image_pull_job import ImagePullJob
-from controller.api.meta import Key
 from controller.api.node import Node
 from controller.api.pull_targets import targets
 from controller.api.puller import Puller, Pulling
-from controller.kube.client import Query
-from controller.kube.decode import Bookmark, Malformed, Seen
-from controller.kube.errors import ApiError, Forbidden
+from controller.kube.errors import Forbidden
 from controller.kube.kinds import IMAGE_PULL_JOBS
-from controller.kube.resource import Resource, Wire
 from kubectl_plugin.cluster.images_ahead import pullers_of
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.session import Session
-from kubectl_plugin.cluster.upkeep import Upkeep
-from kubectl_plugin.cluster.watched import LASTING
+from kubectl_plugin.cluster.upkeep import Upkeep, going_on
+from kubectl_plugin.cluster.watched import WatchedObjects
 from kubectl_plugin.report.pulls import Pull
-
-W = TypeVar("W", bound=Wire)
-T = TypeVar("T")
 
 APART: Final = 0.25
 """Seconds between two looks at the least."""
-
-
-class _Kept(Generic[W, T]):
-    """`found` are the objects of one kind that fit a query."""
-
-    def __init__(
-        self,
-        session: Session,
-        resource: Resource[W, T],
-        namespace: str,
-        query: Query,
-        on_news: Callable[[], None],
-    ) -> None:
-        self.name = resource.name
-        self.found: dict[Key, T] = {}
-        self.forbidden = False
-        self._client, self._resource, self._namespace, self._query = session.client, resource, namespace, query
-        self._on_news, self._version = on_news, ""
-
-    @property
-    def over(self) -> bool:
-        return self.forbidden
-
-    async def refresh(self) -> None:
-        page = await self._client.page(self._resource, self._namespace, query=self._query)
-        self.found = {one.key: one.obj for one in page.items if isinstance(one, Seen) and one.obj is not None}
-        self._version = page.version
-        self._on_news()
-
-    def refused(self, error: ApiError) -> None:
-        raise error
-
-    async def watch(self) -> None:
-        query = (*self._query, ("resourceVersion", self._version), *LASTING)
-        async with self._client.watch(self._resource, self._namespace, query=query) as bunches:
-            async for bunch in bunches:
-                for event in bunch:
-                    self._version = event.version or self._version
-                    if isinstance(event, Bookmark | Malformed):
-                        continue
-                    self.found.pop(event.key, None)
-                    if event.obj is not None:
-                        self.found[event.key] = event.obj
-                    self._on_news()
-
-
-class _KeptPullers(_Kept[W, T]):
-    """Who may not see them is told less."""
-
-    def refused(self, error: ApiError) -> None:
-        if not isinstance(error, Forbidden):
-            raise error
-        self.forbidden = True
 
 
 class PullFollowing:
@@ -94,8 +33,8 @@ class PullFollowing:
         self._news = asyncio.Event()
         self.upkeep = Upkeep()
         named = (("fieldSelector", f"metadata.name={made.name}"),)
-        self.job = _Kept(session, IMAGE_PULL_JOBS, made.namespace, named, self._news.set)
-        self.pullers = _KeptPullers(session, only, made.namespace, (), self._learn)
+        self.job = WatchedObjects(session.client, IMAGE_PULL_JOBS, made.namespace, named, self._news.set)
+        self.pullers = WatchedObjects(session.client, only, made.namespace, (), self._learn, dispensable=True)
 
     def pull(self) -> Pull | None:
         """None: it is gone."""
@@ -147,11 +86,5 @@ async def following_pull(
         await follow.pullers.refresh()
     except Forbidden as error:
         follow.pullers.refused(error)
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(follow.upkeep.keep(one)) for one in (follow.job, follow.pullers)]
-            yield follow
-            for task in tasks:
-                task.cancel()
-    except BaseExceptionGroup as several:
-        raise several.exceptions[0] from None
+    async with going_on(follow.upkeep.keep(follow.job), follow.upkeep.keep(follow.pullers)):
+        yield follow

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Final, Protocol, TypeVar
 
 from controller.kube.errors import ApiError, Forbidden, Gone, NotFound, Unauthorized
@@ -111,3 +112,16 @@ class Upkeep:
             else:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
+
+
+@asynccontextmanager
+async def going_on(*upkeep: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    """While the block runs. Its first error is raised as it is, in the block."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one) for one in upkeep]
+            yield
+            for task in tasks:
+                task.cancel()
+    except BaseExceptionGroup as several:
+        raise several.exceptions[0] from None

@@ -1,10 +1,10 @@
-"""One DaemonSet as a whole document, and the pods of one: read and watched."""
+"""One DaemonSet as a whole document, and objects of a kind such as its pods: read and watched."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -17,11 +17,15 @@ from controller.kube.decode import Bookmark, Malformed, Seen
 from controller.kube.errors import ApiError, Forbidden, NotFound, Unreadable
 from controller.kube.kinds import DAEMONSETS
 from controller.kube.request import Request, Response
+from controller.kube.resource import Resource, Wire
 from controller.kube.sender import Call
 from kubectl_plugin.cluster import documents, reads
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.kinds import PODS
+from kubectl_plugin.cluster.kinds import PODS, PodDetailView
 from kubectl_plugin.report.snapshot import PodDetail, RevisionDetail, Snapshot
+
+W = TypeVar("W", bound=Wire)
+T = TypeVar("T")
 
 SERVER_ENDS: Final = "540"
 """Seconds after which the server shall end a watch by itself."""
@@ -97,17 +101,27 @@ class WatchedObject:
         self._on_news()
 
 
-class WatchedPods:
-    """`found` are the pods that the DaemonSet controls, by uid."""
+class WatchedObjects(Generic[W, T]):
+    """`found`: the objects of one kind that a query asks for and that are `wanted`."""
 
-    def __init__(self, client: Client, daemonset: DaemonSet, on_news: Callable[[], None]) -> None:
-        self.name = f"pods of {daemonset.key}"
-        self.found: dict[str, PodDetail] = {}
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource[W, T],
+        namespace: str,
+        query: Query,
+        on_news: Callable[[], None],
+        *,
+        name: str = "",
+        wanted: Callable[[T], bool] = lambda _: True,
+        dispensable: bool = False,
+    ) -> None:
+        """`dispensable`: who may not see them is told less."""
+        self.name = name or resource.name
+        self.found: dict[Key, T] = {}
         self.forbidden = False
-        self._client, self._on_news = client, on_news
-        self._owner, self._namespace = daemonset.uid, daemonset.namespace
-        self._query = reads.selected(daemonset)
-        self._uids: dict[Key, str] = {}
+        self._client, self._resource, self._namespace, self._query = client, resource, namespace, query
+        self._on_news, self._wanted, self._dispensable = on_news, wanted, dispensable
         self._version = ""
 
     @property
@@ -115,48 +129,60 @@ class WatchedPods:
         return self.forbidden
 
     async def refresh(self) -> None:
-        found: dict[str, PodDetail] = {}
+        found: dict[Key, T] = {}
         token = ""
         while True:
             page = await self._client.page(
-                PODS, self._namespace, limit=documents.PAGE, token=token, query=self._query
+                self._resource, self._namespace, limit=documents.PAGE, token=token, query=self._query
             )
             for item in page.items:
-                if isinstance(item, Seen) and item.obj is not None and item.obj.pod.owner_uid == self._owner:
-                    found[item.obj.pod.uid] = item.obj
+                if isinstance(item, Seen) and item.obj is not None and self._wanted(item.obj):
+                    found[item.key] = item.obj
             token = page.token
             if not token:
                 break
         self.found, self._version = found, page.version
-        self._uids = {Key(self._namespace, one.pod.name): uid for uid, one in found.items()}
         self._on_news()
 
     def refused(self, error: ApiError) -> None:
-        if not isinstance(error, Forbidden):
+        if not (self._dispensable and isinstance(error, Forbidden)):
             raise error
         self.forbidden = True
         self._on_news()
 
     async def watch(self) -> None:
         query = (*self._query, ("resourceVersion", self._version), *LASTING)
-        async with self._client.watch(PODS, self._namespace, query=query) as bunches:
+        async with self._client.watch(self._resource, self._namespace, query=query) as bunches:
             async for bunch in bunches:
                 for event in bunch:
                     self._version = event.version or self._version
-                    if isinstance(event, Bookmark | Malformed):
-                        continue
-                    self._see(event)
+                    if not isinstance(event, Bookmark | Malformed):
+                        self._see(event)
 
-    def _see(self, event: Seen[PodDetail]) -> None:
-        known = self._uids.pop(event.key, None)
-        before = self.found.pop(known, None) if known is not None else None
-        detail = event.obj
-        if detail is not None and detail.pod.owner_uid == self._owner:
-            self.found[detail.pod.uid] = detail
-            self._uids[event.key] = detail.pod.uid
+    def _see(self, event: Seen[T]) -> None:
+        before = self.found.pop(event.key, None)
+        if event.obj is not None and self._wanted(event.obj):
+            self.found[event.key] = event.obj
         elif before is None:
             return
         self._on_news()
+
+
+WatchedPods: TypeAlias = WatchedObjects[PodDetailView, PodDetail]
+
+
+def watched_pods(client: Client, daemonset: DaemonSet, on_news: Callable[[], None]) -> WatchedPods:
+    """Those that the DaemonSet controls."""
+    return WatchedObjects(
+        client,
+        PODS,
+        daemonset.namespace,
+        reads.selected(daemonset),
+        on_news,
+        name=f"pods of {daemonset.key}",
+        wanted=lambda one: one.pod.owner_uid == daemonset.uid,
+        dispensable=True,
+    )
 
 
 def _revised(daemonset: DaemonSet) -> tuple[object, ...]:

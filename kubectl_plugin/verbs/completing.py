@@ -16,7 +16,7 @@ from controller.api.base import JSONObject
 from controller.api.wellknown import GROUP, KIND
 from controller.kube.config import kubeconfigs, read_files
 from controller.kube.kinds import DAEMONSETS
-from kubectl_plugin.cluster.questions import ask
+from kubectl_plugin.cluster.documents import ask
 from kubectl_plugin.cluster.session import Session, access_of, open_session
 from kubectl_plugin.flags import GLOBAL_NAMES, Global
 
