@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from kubectl_plugin import candidates
 from kubectl_plugin.failures import CommandError, ExitCode
-from kubectl_plugin.flags import Many
+from kubectl_plugin.flags import MANAGER, DryRun, DryRunFlag, FieldManager, Many
 
 Name = Annotated[
     str, Argument(metavar="NAME", help="Of the DaemonSet.", autocompletion=candidates.names, show_default=False)
@@ -238,3 +238,20 @@ class Apply(Manifests):
         """Raises CommandError (2)."""
         if not self.given:
             raise CommandError("which manifest? use apply -f FILE, or -k FOLDER", exit_code=ExitCode.USAGE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pull:
+    image: Annotated[str, Argument(metavar="IMAGE", help="Such as registry.example.com/agent:v2.")]
+    selector: Annotated[
+        str | None, Option("--selector", "-l", help="Nodes with these labels; else all.", show_default=False)
+    ] = None
+    parallelism: Annotated[str, Option("--parallelism", help="Nodes at a time: 3, or 30%.")] = "10%"
+    secrets: Annotated[
+        tuple[str, ...],
+        Option("--pull-secret", help="Secret for the registry; may be repeated.", show_default=False),
+    ] = ()
+    no_wait: Annotated[bool, Option("--no-wait", help="Make the job, and leave it.")] = False
+    timeout: Annotated[str, Option("--timeout", help="Stop watching after, e.g. 15m; the job goes on.")] = "0"
+    dry_run: DryRunFlag = DryRun.NONE
+    field_manager: FieldManager = MANAGER

@@ -112,19 +112,22 @@ class Many:
     all_namespaces: Annotated[bool, _text("--all-namespaces", "-A", "Objects of all namespaces.")] = False
 
 
+DryRunFlag = Annotated[DryRun, typer.Option("--dry-run", help="Change nothing; `server` asks the API server.")]
+FieldManager = Annotated[str, typer.Option("--field-manager", help="Name of the writer.")]
+MANAGER = "kubectl-kruise-ds"
+
+
 @dataclass(frozen=True)
 class Acting:
     """Flags of every verb that changes something."""
 
-    dry_run: Annotated[DryRun, typer.Option("--dry-run", help="Change nothing; `server` asks the API server.")] = (
-        DryRun.NONE
-    )
+    dry_run: DryRunFlag = DryRun.NONE
     yes: Annotated[bool, _text("--yes", "-y", "Do not ask.")] = False
     reason: Annotated[
         str | None,
         _text("--reason", "", "Why; kept with the last action, and as the change cause of a new template."),
     ] = None
-    field_manager: Annotated[str, typer.Option("--field-manager", help="Name of the writer.")] = "kubectl-kruise-ds"
+    field_manager: FieldManager = MANAGER
     print_patch: Annotated[bool, _text("--print-patch", "", "Print the change for kubectl, without the guard.")] = (
         False
     )

@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from kubectl_plugin.flags import GLOBAL_NAMES, Global, with_flags, without_values
-from kubectl_plugin.tree import act, look, pull, setup
+from kubectl_plugin.tree import act, look, setup
 
 NAME = "kubectl kruise-ds"
 TYPERS_OWN = frozenset({"install_completion", "show_completion"})
@@ -53,7 +53,7 @@ ENTRIES = (
     Entry("restart", "Act", act.restart),
     Entry("set-image", "Act", act.set_image),
     Entry("apply", "Act", act.apply),
-    Entry("pull", "Act", pull.pull),
+    Entry("pull", "Act", act.pull),
     Entry("doctor", "Set up", setup.doctor),
     Entry("completion", "Set up", setup.completion),
     Entry("version", "Set up", setup.version),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
@@ -33,6 +32,8 @@ def run(
     """
 
     def checked(terminal: Terminal) -> int:
+        import asyncio  # for which `--help` must not wait
+
         if check is not None:
             check()
         return asyncio.run(_in_session(flags, terminal, body))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kubectl_plugin.asked import Apply, Chosen, Image, Partition, Promotion, Rollback
+from kubectl_plugin.asked import Apply, Chosen, Image, Partition, Promotion, Pull, Rollback
 from kubectl_plugin.flags import Acting, Global, Output, Waiting
-from kubectl_plugin.tree.late import run
+from kubectl_plugin.running import run
 
 _DOCUMENT = (Output.JSON, Output.YAML, Output.NAME)
 
@@ -71,3 +71,10 @@ def apply(flags: Global, acting: Waiting, asked: Apply) -> None:
         outputs=_DOCUMENT,
         check=asked.check,
     )
+
+
+def pull(flags: Global, asked: Pull) -> None:
+    """Have nodes pull an image before a pod needs it. Makes an ImagePullJob and shows how far it is."""
+    from kubectl_plugin.verbs import pull as verb
+
+    run(flags, lambda invocation: verb.pull(invocation, asked), outputs=_DOCUMENT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kubectl_plugin.asked import Diff, History, List, Nodes, Plan, Status
 from kubectl_plugin.flags import Global, Output
-from kubectl_plugin.tree.late import run
+from kubectl_plugin.running import run
 
 
 def status(flags: Global, asked: Status) -> None:

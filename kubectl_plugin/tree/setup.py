@@ -9,7 +9,7 @@ import typer
 
 from kubectl_plugin import candidates
 from kubectl_plugin.flags import Global, Output, Shell
-from kubectl_plugin.tree.late import run, run_offline
+from kubectl_plugin.running import run, run_offline
 
 _DOCUMENT = (Output.JSON, Output.YAML)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -12,6 +11,7 @@ from controller.api.base import JSONObject
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobView, project
 from controller.api.pull_targets import targets
 from controller.kube.kinds import IMAGE_PULL_JOBS
+from kubectl_plugin.asked import Pull as Asked
 from kubectl_plugin.cluster import controller, documents
 from kubectl_plugin.cluster.images_ahead import nodes_with_images
 from kubectl_plugin.cluster.invocation import Invocation
@@ -33,26 +33,12 @@ UNATTENDED: Final = 60.0
 GATE: Final = "is its feature gate PreDownloadImageForDaemonSetUpdate on?"
 
 
-@dataclass(frozen=True)
-class Asked:
-    """The command line."""
-
-    image: str
-    nodes: str | None = None
-    parallelism: str = "10%"
-    secrets: tuple[str, ...] = ()
-    no_wait: bool = False
-    timeout: str = "0"
-    dry_run: DryRun = field(default=DryRun.NONE)
-    field_manager: str = ""
-
-
 async def pull(invocation: Invocation, asked: Asked) -> int:
     deadline, terminal = Deadline(asked.timeout), invocation.terminal
     body = pull_job(
         asked.image,
         namespace=invocation.session.namespace,
-        nodes=asked.nodes or None,
+        nodes=asked.selector or None,
         parallelism=int_or_percent(asked.parallelism, "--parallelism"),
         secrets=asked.secrets,
         now=terminal.now(),
@@ -62,7 +48,7 @@ async def pull(invocation: Invocation, asked: Asked) -> int:
     if nodes is None:
         terminal.note("which nodes they are cannot be told without the right to list nodes")
     elif not targets(_record(body), nodes, None).nodes:
-        where = f" with labels {asked.nodes}" if asked.nodes else ""
+        where = f" with labels {asked.selector}" if asked.selector else ""
         raise CommandError(f"there is no node{where}: nothing to pull for")
     terminal.outlive_the_reader()
     document = await _made(invocation, asked, body)

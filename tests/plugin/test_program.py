@@ -14,7 +14,6 @@ from kubectl_plugin.failures import CommandError
 from kubectl_plugin.flags import Global, Output
 from kubectl_plugin.program import ENTRIES, NAME, SHOWN, app
 from kubectl_plugin.terminal import Terminal
-from kubectl_plugin.tree import late
 from kubectl_plugin.verbs import version
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +30,6 @@ def call(*words: str, **env: str) -> tuple[int, str, str]:
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[Global]:
     """The flags with which verbs were called; no verb runs."""
     flags: list[Global] = []
-    monkeypatch.setattr(late, "run", lambda given, *_, **__: flags.append(given))
     monkeypatch.setattr("kubectl_plugin.tree.setup.run", lambda given, *_, **__: flags.append(given))
     return flags
 
