@@ -191,6 +191,17 @@ class Promotion:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Migration(Chosen):
+    to_native: Annotated[bool, Option("--to-native", help="Back: one of ours becomes a native one.")] = False
+    dry_run: Annotated[bool, Option("--dry-run", help="Change nothing: tell what it would come to.")] = False
+    print_: Annotated[bool, Option("--print", help="Only print the new manifest, for your repository.")] = False
+    sync_stopped: Annotated[
+        bool, Option("--sync-stopped", help="Whoever manages it (Argo CD, Flux, an operator) is stopped meanwhile.")
+    ] = False
+    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Rollback(Chosen):
     to_revision: Annotated[
         int | None,

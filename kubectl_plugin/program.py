@@ -54,6 +54,7 @@ ENTRIES = (
     Entry("set-image", "Act", act.set_image),
     Entry("apply", "Act", act.apply),
     Entry("pull", "Act", act.pull),
+    Entry("migrate", "Act", act.migrate),
     Entry("doctor", "Set up", setup.doctor),
     Entry("completion", "Set up", setup.completion),
     Entry("version", "Set up", setup.version),

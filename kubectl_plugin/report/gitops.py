@@ -48,6 +48,14 @@ def caution_about(name: str, document: JSONObject, owners: Iterable[OwnerReferen
     )
 
 
+def restorer_of(document: JSONObject, owners: Iterable[OwnerReference]) -> str | None:
+    """Who makes it again by itself when it is gone, such as Argo CD, Flux or an operator; None where nobody does."""
+    fields = fields_of(document.get("metadata"))
+    annotations = texts_in(fields.get("annotations"))
+    manager = _manager(texts_in(fields.get("labels")), annotations, owners, fields.get("managedFields"))
+    return None if manager is None or manager.text.startswith("Helm") else manager.text
+
+
 def _manager(
     labels: Mapping[str, str],
     annotations: Mapping[str, str],

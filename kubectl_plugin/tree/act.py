@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubectl_plugin.asked import Apply, Chosen, Image, Partition, Promotion, Pull, Rollback
+from kubectl_plugin.asked import Apply, Chosen, Image, Migration, Partition, Promotion, Pull, Rollback
 from kubectl_plugin.flags import Acting, Global, Output, Waiting
 from kubectl_plugin.running import run
 
@@ -78,3 +78,13 @@ def pull(flags: Global, asked: Pull) -> None:
     from kubectl_plugin.verbs import pull as verb
 
     run(flags, lambda invocation: verb.pull(invocation, asked), outputs=_DOCUMENT)
+
+
+def migrate(flags: Global, asked: Migration) -> None:
+    """Make a native DaemonSet one of ours, or with --to-native the other way round. No pod is restarted.
+
+    Interrupted, it goes on when it is called again; the other direction turns it round.
+    """
+    from kubectl_plugin.verbs import migrate as verb
+
+    run(flags, lambda invocation: verb.migrate(invocation, asked), outputs=(), check=asked.check)

@@ -54,6 +54,8 @@ VERBS: Mapping[str, tuple[str, ...]] = {
     "apply": ("apply", "-f", "MANIFEST"),
     "apply -y --wait": ("apply", "-f", "MANIFEST", "-y", "--hold-at", "2", *WAIT),
     "pull": ("pull", IMAGE.partition("=")[2], "--timeout", "90s"),
+    "migrate": ("migrate", NAME),
+    "migrate --to-native": ("migrate", NAME, "--to-native"),
     "pull --no-wait": ("pull", IMAGE.partition("=")[2], "--no-wait"),
 }
 

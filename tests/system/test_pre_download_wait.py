@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from controller.imagepull.plan import FAILED_NODES_KEPT
 from controller.settings import Gates

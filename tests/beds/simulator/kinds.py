@@ -106,6 +106,17 @@ DAEMONSETS = Kind(
     defaults=_complete_daemonset,
     rules=_daemonset_rules,
 )
+NATIVE_DAEMONSETS = Kind(
+    "apps",
+    ("v1",),
+    "daemonsets",
+    "DaemonSet",
+    short_names=("ds",),
+    status=True,
+    generation=True,
+    rules=_daemonset_rules,
+)
+"""Nobody acts for them."""
 IMAGE_PULL_JOBS = Kind(
     "apps.kruise.io",
     ("v1beta1", "v1alpha1"),
@@ -118,4 +129,15 @@ IMAGE_PULL_JOBS = Kind(
     rules=lambda new, _: [] if (new.get("spec") or {}).get("image") else [required("spec.image")],
 )
 
-KINDS = (PODS, NODES, NAMESPACES, CONFIGMAPS, EVENTS, REVISIONS, LEASES, DAEMONSETS, IMAGE_PULL_JOBS)
+KINDS = (
+    PODS,
+    NODES,
+    NAMESPACES,
+    CONFIGMAPS,
+    EVENTS,
+    REVISIONS,
+    LEASES,
+    DAEMONSETS,
+    NATIVE_DAEMONSETS,
+    IMAGE_PULL_JOBS,
+)

@@ -1,0 +1,180 @@
+"""What there is of a DaemonSet that changes sides, and the writes of its steps."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from controller.api import patch as json_patch
+from controller.api import pod, revision
+from controller.api.base import JSONObject
+from controller.api.meta import Key, ObjectMeta, Ref
+from controller.api.selector import LabelSelector, as_text
+from controller.kube.client import Query
+from controller.kube.errors import Conflict, NotFound
+from controller.kube.kinds import DAEMONSETS
+from controller.kube.kinds import PODS as WHOLE_PODS
+from controller.kube.kinds import REVISIONS as WHOLE_REVISIONS
+from controller.kube.request import Request
+from controller.kube.resource import Resource
+from controller.kube.sender import Call
+from kubectl_plugin.cluster import documents
+from kubectl_plugin.cluster.documents import listed
+from kubectl_plugin.cluster.invocation import Invocation
+from kubectl_plugin.cluster.session import PROGRAM, Session
+from kubectl_plugin.edits.applying import found
+from kubectl_plugin.edits.migration import forms
+from kubectl_plugin.edits.migration.sight import Daemon, Record, Side, Sight
+from kubectl_plugin.edits.migration.step import Change, Create, Delete, Kind
+
+NATIVE = replace(DAEMONSETS, group="apps", version="v1", custom=False)
+"""Read as documents only: nothing of it is decoded."""
+_RESOURCES: dict[Kind, Resource[Any, Any]] = {
+    Kind.NATIVE: NATIVE,
+    Kind.OURS: DAEMONSETS,
+    Kind.REVISION: WHOLE_REVISIONS,
+    Kind.POD: WHOLE_PODS,
+}
+
+
+def _daemon(view: pod.PodView) -> Daemon | None:
+    meta = view.metadata
+    record = pod.project(replace(view, metadata=replace(meta, owner_references=None)))
+    if record is None or record.dying or record.ended:
+        return None
+    busy = "a hook holds it" if record.held else "it is updated in place" if record.underway is not None else ""
+    return Daemon(
+        name=record.name,
+        uid=record.uid,
+        owner=_controller(meta),
+        node=record.node,
+        hash=record.hash,
+        created=record.created,
+        busy=busy,
+    )
+
+
+def _record(view: revision.RevisionView) -> Record | None:
+    meta, template = view.metadata, revision.template_of(view.data)
+    if template is None:
+        return None
+    return Record(
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        owner=_controller(meta),
+        labels=meta.labels or {},
+        annotations=meta.annotations or {},
+        number=view.revision,
+        template=template,
+        dying=meta.deletion_timestamp is not None,
+    )
+
+
+def _controller(meta: ObjectMeta) -> str:
+    return next((one.uid for one in meta.owner_references or () if one.controller), "")
+
+
+_DAEMONS: Resource[pod.PodView, Daemon] = Resource(
+    group="", version="v1", plural="pods", kind="Pod", wire=pod.PodView, project=_daemon
+)
+_RECORDS: Resource[revision.RevisionView, Record] = Resource(
+    group="apps",
+    version="v1",
+    plural="controllerrevisions",
+    kind="ControllerRevision",
+    wire=revision.RevisionView,
+    project=_record,
+)
+
+
+async def sight_of(invocation: Invocation, key: Key, *, as_native: bool) -> Sight:
+    """All of it, the two DaemonSets first: what is read later is not older. Raises ApiError.
+
+    `as_native`: the server is also asked what one of ours would be as a native one, while there is none.
+    """
+    session = invocation.session
+    native, ours = await _side(session, NATIVE, key), await _side(session, DAEMONSETS, key)
+    either = ours or native
+    pods: list[Daemon] = []
+    revisions: list[Record] = []
+    if either is not None:
+        query = _selecting(either.document)
+        pods, revisions = await asyncio.gather(
+            _all(session, _DAEMONS, key, query), _all(session, _RECORDS, key, query)
+        )
+    stored = await _as_native(session, key, ours) if as_native and native is None and ours is not None else None
+    return Sight(
+        name=key.name,
+        namespace=key.namespace,
+        native=native,
+        ours=ours,
+        pods=tuple(pods),
+        revisions=tuple(revisions),
+        now=invocation.terminal.now(),
+        as_native=stored,
+    )
+
+
+async def _side(session: Session, resource: Resource[Any, Any], key: Key) -> Side | None:
+    try:
+        return Side(document=await documents.get(session, resource, key))
+    except NotFound as error:
+        if not error.name:
+            raise
+        return None
+
+
+async def _all(session: Session, resource: Resource[Any, Any], key: Key, query: Query) -> list[Any]:
+    return [one async for one in listed(session.client, resource, key.namespace, query)]
+
+
+def _selecting(document: JSONObject) -> Query:
+    wanted = msgspec.convert(found(document, "spec", "selector"), LabelSelector)
+    return (("labelSelector", as_text(wanted)),)
+
+
+async def _as_native(session: Session, key: Key, ours: Side) -> JSONObject | None:
+    checked = await tried(session, NATIVE, key, forms.as_native(ours.document))
+    template = found(checked, "spec", "template")
+    return template if isinstance(template, dict) else None
+
+
+async def tried(session: Session, resource: Resource[Any, Any], key: Key, body: JSONObject) -> JSONObject:
+    """The new object as it would be. Raises ApiError where the server refuses it."""
+    return await documents.create(session, resource, key.namespace, body, dry_run=True, field_manager=PROGRAM)
+
+
+async def carry_out(session: Session, key: Key, step: Create | Change | Delete) -> bool:
+    """Whether it was done; not so where the object is another one by now. Raises ApiError."""
+    resource = _RESOURCES[step.kind]
+    where = Key(key.namespace, step.name)
+    try:
+        match step:
+            case Create():
+                await _create(session, resource, key.namespace, step.body)
+            case Change():
+                await documents.patch(session, resource, where, _guarded(step), dry_run=False, field_manager=PROGRAM)
+            case Delete():
+                ref = Ref(namespace=key.namespace, name=step.name, uid=step.uid)
+                how = "Orphan" if step.orphan else "Background"
+                await session.client.delete(resource, ref, version=step.version, propagation=how)
+    except (Conflict, NotFound) as error:
+        if isinstance(error, NotFound) and not error.name:
+            raise
+        return False
+    return True
+
+
+def _guarded(step: Change) -> json_patch.JsonPatch:
+    return json_patch.guarded_by_version(step.version, *step.operations) if step.version else step.operations
+
+
+async def _create(session: Session, resource: Resource[Any, Any], namespace: str, body: JSONObject) -> None:
+    """Spelled as the server does, or a revision could never be changed again."""
+    call = Call(verb="create", resource=resource.name, what=f"{resource.name} in {namespace}")
+    path, query = resource.collection(namespace), (("fieldManager", PROGRAM),)
+    await session.sender.send(call, Request(method="POST", path=path, query=query, body=revision.encode(body)))

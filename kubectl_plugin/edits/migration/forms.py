@@ -1,0 +1,189 @@
+"""The same DaemonSet as a native one and as one of ours, and our note on either while it changes sides."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from controller.api.base import JSON, JSONObject, Value, fields_of
+from controller.api.wellknown import API_VERSION, KIND
+from kubectl_plugin.edits.applying import Draft, found
+from kubectl_plugin.edits.manifest import LAST_APPLIED
+
+MARK: Final = "kruise-ds/migration"
+"""Annotation on either object: how it is to be when all is done."""
+FINALIZER: Final = "kruise-ds/migration"
+"""On ours: it was deleted and is still needed, to know what the native one is to be."""
+NATIVE_VERSION: Final = "apps/v1"
+EVERYBODY: Final = "100%"
+FROZEN: Final[JSONObject] = {"type": "OnDelete"}
+"""Of a native DaemonSet: it replaces what is lost, and updates nothing."""
+SHARED: Final = ("selector", "template", "minReadySeconds", "revisionHistoryLimit")
+"""What both have in their spec; the update strategies differ."""
+_STRATEGY: Final = ("spec", "updateStrategy")
+_SCALE: Final = ("spec", "scaleStrategy")
+_MARKED: Final = ("metadata", "annotations", MARK)
+_NATIVE_ONLY: Final = ("deprecated.daemonset.template.generation", "argocd.argoproj.io/tracking-id")
+"""Annotations that are true of the native object only."""
+_OURS_ONLY: Final = ("kruise-ds/", "daemonset.kruise.io/", "apps.kruise.io/", LAST_APPLIED[-1], *_NATIVE_ONLY)
+
+
+class Mark(Value):
+    """The note."""
+
+    strategy: JSONObject
+    """`spec.updateStrategy` at the end."""
+    scale: JSONObject | None = None
+    """`spec.scaleStrategy` of ours at the end."""
+    uid: str = ""
+    """On ours: of the native one that it was made from; empty where it is to become a native one."""
+    hold: bool = False
+    """Whether nodes with an older revision are to keep it at the end."""
+
+    def holds(self, old: int) -> bool:
+        """Whether something has to be done so that `old` nodes keep it."""
+        return self.hold and old > 0 and self.strategy.get("type") != "OnDelete"
+
+
+def mark_of(document: JSONObject) -> Mark | None:
+    """None where there is none, or one that is not ours."""
+    text = found(document, *_MARKED)
+    try:
+        return msgspec.json.decode(text, type=Mark) if isinstance(text, str) else None
+    except msgspec.MsgspecError:
+        return None
+
+
+def marked(mark: Mark) -> str:
+    return msgspec.json.encode(mark).decode()
+
+
+def as_ours(native: JSONObject) -> JSONObject:
+    """As it should be at the end."""
+    spec: JSONObject = {key: value for key in SHARED if (value := found(native, "spec", key)) is not None}
+    noted = mark_of(native)
+    spec["updateStrategy"] = noted.strategy if noted else found(native, *_STRATEGY) or {}
+    kept = {key: text for key, text in _annotations(native).items() if key not in (*_NATIVE_ONLY, MARK)}
+    if LAST_APPLIED[-1] in kept:
+        kept[LAST_APPLIED[-1]] = _renamed(kept[LAST_APPLIED[-1]])
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": _metadata(native, kept), "spec": spec}
+
+
+def as_native(ours: JSONObject) -> JSONObject:
+    """As it should be at the end, as far as a native one can be like it."""
+    spec: JSONObject = {key: value for key in SHARED if (value := found(ours, "spec", key)) is not None}
+    noted = mark_of(ours)
+    spec["updateStrategy"] = native_strategy(noted.strategy if noted else fields_of(found(ours, *_STRATEGY)))
+    kept = {key: text for key, text in _annotations(ours).items() if not key.startswith(_OURS_ONLY)}
+    return {"apiVersion": NATIVE_VERSION, "kind": KIND, "metadata": _metadata(ours, kept), "spec": spec}
+
+
+def native_strategy(strategy: JSONObject) -> JSONObject:
+    if strategy.get("type") == "OnDelete":
+        return dict(FROZEN)
+    rolling = fields_of(strategy.get("rollingUpdate"))
+    surge = rolling.get("maxSurge", 1 if rolling.get("rollingUpdateType") == "Surging" else None)
+    limits: JSONObject = {"maxUnavailable": rolling.get("maxUnavailable"), "maxSurge": surge}
+    given: JSONObject = {key: value for key, value in limits.items() if value is not None}
+    if surge not in (None, 0, "0%"):
+        given["maxUnavailable"] = 0  # its default is 1, and both together are refused
+    return {"type": "RollingUpdate", "rollingUpdate": given} if given else {"type": "RollingUpdate"}
+
+
+def waiting(ours: JSONObject, native_uid: str) -> JSONObject:
+    """One that takes over pods and makes none: no node without a pod of its own gets one, and none is updated."""
+    draft = Draft(ours)
+    mark = Mark(strategy=fields_of(draft.get(*_STRATEGY)), uid=native_uid, hold=True)
+    draft.set(marked(mark), *_MARKED)
+    hold_still(draft)
+    return draft.document
+
+
+def leaving(ours: JSONObject) -> tuple[JSONObject, ...]:
+    """Operations after which it does nothing, and may be deleted and still be read."""
+    draft = Draft(ours)
+    scale = draft.get(*_SCALE)
+    fresh = Mark(strategy=fields_of(draft.get(*_STRATEGY)), scale=scale if isinstance(scale, dict) else None)
+    draft.set(marked(replace(mark_of(ours) or fresh, uid="")), *_MARKED)
+    listed = draft.get("metadata", "finalizers")
+    draft.set([*(listed if isinstance(listed, list) else []), FINALIZER], "metadata", "finalizers")
+    hold_still(draft)
+    return draft.operations
+
+
+def frozen(native: JSONObject, strategy: JSONObject) -> JSONObject:
+    """A new one that updates nothing before it is thawed."""
+    draft = Draft(native)
+    draft.set(marked(Mark(strategy=strategy, hold=True)), *_MARKED)
+    draft.set(dict(FROZEN), *_STRATEGY)
+    return draft.document
+
+
+def freeze(native: JSONObject) -> tuple[JSONObject, ...]:
+    draft = Draft(native)
+    draft.set(marked(Mark(strategy=fields_of(draft.get(*_STRATEGY)))), *_MARKED)
+    draft.set(dict(FROZEN), *_STRATEGY)
+    return draft.operations
+
+
+def thaw(native: JSONObject, mark: Mark, old: int) -> tuple[JSONObject, ...]:
+    """The last write to a native one. It has no partition: where old pods are to stay it goes on updating nothing."""
+    draft = Draft(native)
+    if not mark.holds(old):
+        draft.set(mark.strategy, *_STRATEGY)
+    draft.drop(*_MARKED)
+    return draft.operations
+
+
+def release(ours: JSONObject, mark: Mark, old: int) -> tuple[JSONObject, ...]:
+    """The last write to one of ours: from now on it acts. `old` nodes keep what they have."""
+    draft = Draft(ours)
+    draft.set(mark.strategy, *_STRATEGY)
+    if mark.holds(old):
+        draft.set(old, *_STRATEGY, "rollingUpdate", "partition")
+    if mark.scale is None:
+        draft.drop(*_SCALE)
+    else:
+        draft.set(mark.scale, *_SCALE)
+    draft.drop(*_MARKED)
+    _let_go(draft)
+    return draft.operations
+
+
+def let_go(ours: JSONObject) -> tuple[JSONObject, ...]:
+    draft = Draft(ours)
+    _let_go(draft)
+    return draft.operations
+
+
+def hold_still(draft: Draft) -> None:
+    rolling = fields_of(draft.get(*_STRATEGY, "rollingUpdate"))
+    draft.set({"type": "RollingUpdate", "rollingUpdate": {**rolling, "partition": EVERYBODY}}, *_STRATEGY)
+    draft.set(True, *_SCALE, "partitionedScaling")
+
+
+def _let_go(draft: Draft) -> None:
+    listed = draft.get("metadata", "finalizers")
+    if isinstance(listed, list) and FINALIZER in listed:
+        draft.set([one for one in listed if one != FINALIZER], "metadata", "finalizers")
+
+
+def _metadata(document: JSONObject, annotations: dict[str, JSON]) -> JSONObject:
+    fields: JSONObject = {key: found(document, "metadata", key) for key in ("name", "namespace")}
+    labels = found(document, "metadata", "labels")
+    return {**fields, **({"labels": labels} if labels else {}), "annotations": annotations}
+
+
+def _annotations(document: JSONObject) -> dict[str, JSON]:
+    return dict(fields_of(found(document, "metadata", "annotations")))
+
+
+def _renamed(applied: JSON) -> str:
+    """kubectl's copy of what it applied: else it would not know which fields a later apply takes away."""
+    try:
+        document = fields_of(msgspec.json.decode(str(applied)))
+    except msgspec.MsgspecError:
+        document = {}
+    return f"{msgspec.json.encode({**document, 'apiVersion': API_VERSION}, order='sorted').decode()}\n"

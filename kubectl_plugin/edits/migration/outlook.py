@@ -1,0 +1,92 @@
+"""What it comes to, told before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from controller.api.base import JSONObject, Value, fields_of, items_of
+from kubectl_plugin.edits.applying import found
+from kubectl_plugin.edits.edit import Caution
+from kubectl_plugin.edits.migration.sight import Side, Sight
+from kubectl_plugin.edits.migration.step import Done, Step
+from kubectl_plugin.edits.migration.to_native import to_native
+from kubectl_plugin.edits.migration.to_ours import to_ours
+from kubectl_plugin.failures import CommandError, ExitCode
+
+_ROLLING_DEFAULTS: Final[JSONObject] = {"partition": 0, "paused": False, "rollingUpdateType": "Standard"}
+"""What means the same as a native one without it."""
+_SPEC_DEFAULTS: Final[JSONObject] = {"burstReplicas": 250}
+_PREFIXES: Final = ("kruise-ds/", "daemonset.kruise.io/", "apps.kruise.io/")
+_NETWORK: Final = ("/etc/cni", "/opt/cni")
+
+
+class Outlook(Value):
+    """Of one DaemonSet."""
+
+    over: bool
+    """There is nothing to do."""
+    summary: str
+    lines: tuple[str, ...] = ()
+    cautions: tuple[Caution, ...] = ()
+
+
+def next_step(sight: Sight, *, native: bool) -> Step:
+    """Raises CommandError where there is nothing to start from, or not what it takes."""
+    return to_native(sight) if native else to_ours(sight)
+
+
+def outlook(sight: Sight, *, native: bool) -> Outlook:
+    """Raises CommandError where it may not begin."""
+    step = next_step(sight, native=native)
+    if isinstance(step, Done):
+        return Outlook(over=True, summary=step.says)
+    start = sight.ours if native else sight.native
+    if start is None or start.mark is not None or (sight.native and sight.ours):
+        return Outlook(over=False, summary="was begun and goes on")
+    if twice := sight.doubled(start):
+        words = f"{sight.name} has two pods on {', '.join(twice[:3])}, as in a surge: let that come to its end first"
+        raise CommandError(words, exit_code=ExitCode.REFUSED)
+    pods, history = sight.pods_of(start.uid), sight.revisions_of(start.uid)
+    old = sight.old_nodes(start)
+    summary = f"{_count(len(pods), 'pod')} {'runs' if len(pods) == 1 else 'run'} on, none is restarted"
+    lines = [f"history   {_count(len(history), 'revision')} {'goes' if len(history) == 1 else 'go'} along"]
+    if old:
+        lines.append(f"old       {_held(old, start, native=native)}")
+    lost = tuple(_lost(start)) if native else ()
+    if lost:
+        lines.append(f"lost      a native DaemonSet has no {', '.join(lost)}")
+    return Outlook(over=False, summary=summary, lines=tuple(lines), cautions=tuple(_cautions(sight, start, native)))
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _held(old: int, start: Side, *, native: bool) -> str:
+    what = "1 node keeps an older revision" if old == 1 else f"{old} nodes keep an older revision"
+    if found(start.document, "spec", "updateStrategy", "type") == "OnDelete":
+        return what
+    return f"{what}: {'the native one will be OnDelete' if native else f'partition {old}'}"
+
+
+def _lost(ours: Side) -> Iterator[str]:
+    spec = fields_of(ours.document.get("spec"))
+    rolling = fields_of(found(spec, "updateStrategy", "rollingUpdate"))
+    for key in ("partition", "selector", "paused", "rollingUpdateType"):
+        if rolling.get(key) not in (None, _ROLLING_DEFAULTS.get(key)):
+            yield key
+    for key in ("burstReplicas", "scaleStrategy", "lifecycle"):
+        if spec.get(key) not in (None, {}, _SPEC_DEFAULTS.get(key)):
+            yield key
+    annotations = fields_of(found(ours.document, "metadata", "annotations"))
+    yield from (f"annotation {key}" for key in sorted(annotations) if key.startswith(_PREFIXES))
+
+
+def _cautions(sight: Sight, start: Side, native: bool) -> Iterator[Caution]:
+    paths = [str(found(one, "hostPath", "path") or "") for one in items_of(found(start.template, "spec", "volumes"))]
+    if not native and any(path.startswith(_NETWORK) for path in paths):
+        yield Caution(
+            text=f"{sight.name} looks like a network plugin: our controller's own pods may need it to start",
+            hints=("leave it native, unless the controller runs with hostNetwork",),
+        )

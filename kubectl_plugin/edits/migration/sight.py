@@ -1,0 +1,141 @@
+"""What there is: the native DaemonSet, ours of the same name, and what belongs to either or to nobody."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from controller.api import canonical
+from controller.api.base import JSONObject, Value, fields_of
+from controller.api.wellknown import HASH_LABEL
+from kubectl_plugin.edits.applying import found
+from kubectl_plugin.edits.migration.forms import FINALIZER, Mark, mark_of
+
+QUIET: Final = 3.0
+"""Seconds: the garbage collector makes no orphan of a pod that it has not seen yet, but deletes it later."""
+
+
+class Daemon(Value):
+    """A live pod that the selector matches."""
+
+    name: str
+    uid: str
+    owner: str
+    """uid of its controller; empty when nobody controls it."""
+    node: str
+    hash: str
+    created: float
+    """Seconds since 1970."""
+    busy: str = ""
+    """Why nobody else can take it over now, such as an update in place; empty where somebody can."""
+
+
+class Record(Value):
+    """A ControllerRevision that the selector matches."""
+
+    name: str
+    uid: str
+    version: str
+    owner: str
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    number: int
+    template: JSONObject
+    dying: bool = False
+
+    @property
+    def hash(self) -> str:
+        return self.labels.get(HASH_LABEL) or self.name
+
+
+class Side(Value):
+    """One of the two DaemonSets, as the server sent it."""
+
+    document: JSONObject
+
+    @property
+    def uid(self) -> str:
+        return str(found(self.document, "metadata", "uid"))
+
+    @property
+    def version(self) -> str:
+        return str(found(self.document, "metadata", "resourceVersion"))
+
+    @property
+    def dying(self) -> bool:
+        return found(self.document, "metadata", "deletionTimestamp") is not None
+
+    @property
+    def finalizers(self) -> tuple[str, ...]:
+        listed = found(self.document, "metadata", "finalizers")
+        return tuple(map(str, listed)) if isinstance(listed, list) else ()
+
+    @property
+    def kept(self) -> bool:
+        """Whether it stays until we let it go, deleted or not."""
+        return FINALIZER in self.finalizers
+
+    @property
+    def observed(self) -> bool:
+        """Whether its controller has acted on the newest spec."""
+        seen = found(self.document, "status", "observedGeneration")
+        return seen is not None and seen == found(self.document, "metadata", "generation")
+
+    @property
+    def mark(self) -> Mark | None:
+        return mark_of(self.document)
+
+    @property
+    def template(self) -> JSONObject:
+        return fields_of(found(self.document, "spec", "template"))
+
+    @property
+    def identity(self) -> str:
+        return canonical.identity(self.template)
+
+
+class Sight(Value):
+    """At one moment."""
+
+    name: str
+    namespace: str
+    native: Side | None
+    ours: Side | None
+    pods: tuple[Daemon, ...]
+    revisions: tuple[Record, ...]
+    now: float
+    """Seconds since 1970, by the server."""
+    as_native: JSONObject | None = None
+    """The template of ours as the server would store it in a native DaemonSet, where it was asked."""
+
+    def pods_of(self, *owners: str) -> tuple[Daemon, ...]:
+        return tuple(one for one in self.pods if one.owner in owners)
+
+    def revisions_of(self, *owners: str) -> tuple[Record, ...]:
+        """The newest number first."""
+        its = [one for one in self.revisions if one.owner in owners and not one.dying]
+        return tuple(sorted(its, key=lambda one: (one.number, one.name), reverse=True))
+
+    def current(self, side: Side) -> Record | None:
+        """The stored revision that means the same as its template."""
+        return next((one for one in self.revisions_of(side.uid) if _means(one, side)), None)
+
+    def old_nodes(self, side: Side) -> int:
+        """Nodes whose pods are all of another revision than the current one."""
+        current, its = self.current(side), self.pods_of(side.uid)
+        new = {one.node for one in its if current is not None and one.hash == current.hash}
+        return len({one.node for one in its} - new)
+
+    def doubled(self, side: Side) -> tuple[str, ...]:
+        """Nodes with two live pods of it, as in a surge."""
+        return tuple(
+            sorted(node for node, count in Counter(one.node for one in self.pods_of(side.uid)).items() if count > 1)
+        )
+
+    def youngest(self, side: Side) -> float:
+        """Seconds since its last pod was made."""
+        return self.now - max((one.created for one in self.pods_of(side.uid)), default=0.0)
+
+
+def _means(record: Record, side: Side) -> bool:
+    return canonical.identity(record.template) == side.identity

@@ -1,0 +1,87 @@
+"""What can be done next. Each write demands that the object is as it was seen; whoever comes too late looks again."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TypeAlias
+
+from controller.api.base import JSONObject, Value
+from kubectl_plugin.edits.migration.sight import Side, Sight
+from kubectl_plugin.failures import CommandError, ExitCode
+
+
+class Kind(StrEnum):
+    """As kubectl writes them."""
+
+    NATIVE = "daemonset.apps"
+    OURS = "daemonset.apps.kruise.io"
+    REVISION = "controllerrevision.apps"
+    POD = "pod"
+
+
+class Create(Value):
+    kind: Kind
+    name: str
+    body: JSONObject
+    says: str
+
+
+class Change(Value):
+    kind: Kind
+    name: str
+    version: str
+    operations: tuple[JSONObject, ...]
+    says: str
+
+
+class Delete(Value):
+    """`orphan`: what it owns stays."""
+
+    kind: Kind
+    name: str
+    uid: str
+    version: str
+    orphan: bool
+    says: str
+
+
+class Wait(Value):
+    """For somebody else. `left`: how many are still missing; as long as they get fewer it goes on."""
+
+    what: str
+    left: int = 0
+    hints: tuple[str, ...] = ()
+
+
+class Done(Value):
+    says: str
+    changed: bool = True
+
+
+Step: TypeAlias = Create | Change | Delete | Wait | Done
+
+
+def changed(kind: Kind, side: Side, name: str, operations: tuple[JSONObject, ...], says: str) -> Change:
+    return Change(kind=kind, name=name, version=side.version, operations=operations, says=says)
+
+
+def absent(sight: Sight) -> CommandError:
+    words = f'no DaemonSet "{sight.name}" in namespace "{sight.namespace}", neither of apps/v1 nor of apps.kruise.io'
+    return CommandError(words)
+
+
+def both(sight: Sight) -> CommandError:
+    name, namespace = sight.name, sight.namespace
+    return CommandError(
+        f"{name} is there twice, as a native DaemonSet and as one of ours: nodes may have two pods",
+        hints=(
+            f"keep the native one: kubectl delete ads {name} -n {namespace}",
+            "then run the command again",
+        ),
+        exit_code=ExitCode.REFUSED,
+    )
+
+
+def deleted(sight: Sight, kind: Kind) -> CommandError:
+    words = f"{kind}/{sight.name} is being deleted by somebody else"
+    return CommandError(words, exit_code=ExitCode.REFUSED)

@@ -1,0 +1,200 @@
+"""migrate: a native DaemonSet becomes one of ours, or one of ours a native one; its pods run on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controller.api.base import JSONObject
+from controller.api.meta import Key
+from controller.api.wellknown import GROUP
+from controller.kube.errors import ApiError
+from controller.kube.kinds import DAEMONSETS
+from kubectl_plugin.asked import Migration
+from kubectl_plugin.cluster import controller, documents, reads
+from kubectl_plugin.cluster.explain import explained
+from kubectl_plugin.cluster.installation import right
+from kubectl_plugin.cluster.invocation import Invocation
+from kubectl_plugin.cluster.migrating import NATIVE, sight_of, tried
+from kubectl_plugin.edits.migration import forms, manifest
+from kubectl_plugin.edits.migration.outlook import Outlook, outlook
+from kubectl_plugin.edits.migration.sight import Side
+from kubectl_plugin.edits.migration.step import absent
+from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.flags import Output
+from kubectl_plugin.report import gitops
+from kubectl_plugin.verbs.migration_course import Course
+
+_TO_OURS = (
+    *((verb, GROUP, "daemonsets") for verb in ("create", "patch", "delete")),
+    *((verb, "apps", "daemonsets") for verb in ("patch", "delete")),
+    ("list", "", "pods"),
+    *((verb, "apps", "controllerrevisions") for verb in ("list", "patch")),
+)
+_TO_NATIVE = (
+    *((verb, GROUP, "daemonsets") for verb in ("patch", "delete")),
+    *((verb, "apps", "daemonsets") for verb in ("create", "patch")),
+    ("list", "", "pods"),
+    *((verb, "apps", "controllerrevisions") for verb in ("list", "create")),
+)
+"""Verb, group and resource of what is done."""
+
+
+@dataclass(frozen=True)
+class _Plan:
+    key: Key
+    outlook: Outlook
+
+
+async def migrate(invocation: Invocation, asked: Migration) -> int:
+    """One after the other; the first that fails is the last one."""
+    keys, terminal = await _chosen(invocation, asked), invocation.terminal
+    if asked.print_:
+        return await _print(invocation, asked, keys)
+    code, plans = await _planned(invocation, asked, keys)
+    for one in plans:
+        if one.outlook.over:
+            terminal.say(f"{one.key.name} {one.outlook.summary} already")
+    plans = [one for one in plans if not one.outlook.over]
+    if not plans:
+        return code
+    if asked.dry_run:
+        terminal.say(*_told(plans, asked))
+        return code
+    _agree(invocation, asked, plans)
+    terminal.outlive_the_reader()
+    for number, one in enumerate(plans):
+        try:
+            await Course(invocation, one.key, native=asked.to_native).run()
+        except (CommandError, ApiError):
+            if left := len(plans) - number - 1:
+                terminal.note(f"{left} more: not begun")
+            raise
+    return code
+
+
+async def _chosen(invocation: Invocation, asked: Migration) -> list[Key]:
+    """Those with the names; else all that are to be changed, and those where it was begun.
+
+    Raises CommandError: (6) for `-A` without `--yes`.
+    """
+    namespace = "" if asked.all_namespaces else invocation.session.namespace
+    if asked.names:
+        if asked.selector or asked.all_namespaces:
+            raise CommandError("give names, or -l and -A, not both", exit_code=ExitCode.USAGE)
+        return [Key(namespace, reads.name_of(name)) for name in dict.fromkeys(asked.names)]
+    query = (("labelSelector", asked.selector),) if asked.selector else ()
+    former, new = (DAEMONSETS, NATIVE) if asked.to_native else (NATIVE, DAEMONSETS)
+    found = await documents.items(invocation.session, former, namespace, query)
+    begun = await documents.items(invocation.session, new, namespace, query)
+    found += [one for one in begun if forms.mark_of(one) is not None]
+    keys = sorted({_key(one) for one in found})
+    if not keys:
+        raise CommandError("no such DaemonSet was found")
+    if asked.all_namespaces and not (asked.yes or asked.dry_run or asked.print_):
+        words = f"-A would change {len(keys)} DaemonSets in all namespaces"
+        raise CommandError(words, hints=("look first, with --dry-run; then add --yes",), exit_code=ExitCode.REFUSED)
+    return keys
+
+
+def _key(document: JSONObject) -> Key:
+    meta = reads.meta_of(document)
+    return Key(meta.namespace, meta.name)
+
+
+async def _planned(invocation: Invocation, asked: Migration, keys: list[Key]) -> tuple[int, list[_Plan]]:
+    """Of several those that may begin; why not of the others is told."""
+    code, plans = 0, []
+    for key in keys:
+        try:
+            plans.append(_Plan(key, await _looked_at(invocation, asked, key)))
+        except (CommandError, ApiError) as error:
+            if len(keys) == 1:
+                raise
+            failure = error if isinstance(error, CommandError) else explained(error, invocation.session)
+            invocation.terminal.fail(failure)
+            code = max(code, failure.exit_code)
+    return code, plans
+
+
+async def _looked_at(invocation: Invocation, asked: Migration, key: Key) -> Outlook:
+    """Raises CommandError and ApiError where it may not begin."""
+    sight = await sight_of(invocation, key, as_native=asked.to_native)
+    found = outlook(sight, native=asked.to_native)
+    if found.over:
+        return found
+    await _may(invocation, asked, key)
+    await _attended(invocation, asked)
+    for side in (sight.native, sight.ours):
+        if side is not None:
+            _unmanaged(invocation, asked, key, side)
+    if not asked.to_native and sight.native is not None and sight.ours is None:
+        await tried(invocation.session, DAEMONSETS, key, forms.as_ours(sight.native.document))
+    for caution in found.cautions:
+        invocation.terminal.warn(caution.text, *caution.hints)
+    return found
+
+
+async def _may(invocation: Invocation, asked: Migration, key: Key) -> None:
+    """Half of it is worse than nothing of it."""
+    wanted = _TO_NATIVE if asked.to_native else _TO_OURS
+    answers = [await right(invocation.session, *one, key.namespace) for one in wanted]
+    lacking = [f"{one.verb} {one.resource}" for one in answers if one.allowed is False]
+    if lacking:
+        raise CommandError(f"no right to {', '.join(lacking)} in {key.namespace}: nothing was begun")
+
+
+async def _attended(invocation: Invocation, asked: Migration) -> None:
+    absence = await controller.absence(invocation.session, invocation.terminal.now())
+    if absence is None:
+        return
+    invocation.terminal.warn(absence, "kubectl kruise-ds doctor")
+
+
+def _unmanaged(invocation: Invocation, asked: Migration, key: Key, side: Side) -> None:
+    owners = reads.meta_of(side.document).owner_references or ()
+    manager = gitops.restorer_of(side.document, owners)
+    if manager is not None and not asked.sync_stopped:
+        raise CommandError(
+            f"{key.name} is managed by {manager}, which would make it again: each node would get a second pod",
+            hints=("how to go about it: the same command with --print", "when that is stopped: add --sync-stopped"),
+            exit_code=ExitCode.REFUSED,
+        )
+    if manager is None and (words := gitops.caution_about(key.name, side.document, owners)):
+        invocation.terminal.warn(words)
+
+
+def _told(plans: list[_Plan], asked: Migration) -> list[str]:
+    ways = "apps.kruise.io to apps/v1" if asked.to_native else "apps/v1 to apps.kruise.io"
+    lines = [f"from {ways}:"]
+    for one in plans:
+        lines += [f"  {one.key}  {one.outlook.summary}", *(f"    {line}" for line in one.outlook.lines)]
+    return lines
+
+
+def _agree(invocation: Invocation, asked: Migration, plans: list[_Plan]) -> None:
+    """Raises CommandError (6) for a no, and where there is nobody to ask."""
+    terminal = invocation.terminal
+    if asked.yes or terminal.never_asks:
+        return
+    if not terminal.may_ask:
+        raise CommandError(
+            f"{len(plans)} DaemonSets would be changed, and there is no terminal to ask",
+            hints=("look first, with --dry-run; then add --yes",),
+            exit_code=ExitCode.REFUSED,
+        )
+    if not terminal.ask("\n".join((*_told(plans, asked), "Continue?"))):
+        raise CommandError("nothing was changed", exit_code=ExitCode.REFUSED, prefix="")
+
+
+async def _print(invocation: Invocation, asked: Migration, keys: list[Key]) -> int:
+    terminal = invocation.terminal
+    for number, key in enumerate(keys):
+        sight = await sight_of(invocation, key, as_native=False)
+        start = sight.ours if asked.to_native else sight.native
+        if start is None:
+            raise absent(sight)
+        steps = manifest.steps(key.name, key.namespace, native=asked.to_native)
+        terminal.say(*(["---"] if number else []), *(f"# {line}" for line in steps))
+        document = manifest.written(start.document, native=asked.to_native)
+        terminal.say_document(document, Output.YAML)
+    return ExitCode.DONE

@@ -1,0 +1,109 @@
+"""One DaemonSet changes sides: step by step, and back where it cannot be finished."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from controller.api.meta import Key
+from controller.kube.errors import ApiError, Unknown
+from kubectl_plugin.cluster.invocation import Invocation
+from kubectl_plugin.cluster.migrating import carry_out, sight_of
+from kubectl_plugin.edits.migration.outlook import next_step
+from kubectl_plugin.edits.migration.sight import Sight
+from kubectl_plugin.edits.migration.step import Done, Wait
+from kubectl_plugin.failures import CommandError, ExitCode
+
+TICK: Final = 0.3
+"""Seconds between two looks."""
+SILENCE: Final = 3.0
+"""Seconds of waiting after which it is said for what."""
+PATIENCE: Final = 60.0
+"""Seconds in which something has to happen that is waited for."""
+
+
+class Course:
+    """In one direction."""
+
+    def __init__(self, invocation: Invocation, key: Key, *, native: bool) -> None:
+        self._invocation, self._key, self._native = invocation, key, native
+        self._waiting: Wait | None = None
+        self._since = 0.0
+        self._told = ""
+
+    async def run(self) -> None:
+        """Until there is nothing left to do. Where it fails while the former one is still in charge it is taken
+        back; later the way on and the way back are told. Raises CommandError and ApiError.
+        """
+        try:
+            await self._forth()
+        except (CommandError, ApiError) as error:
+            await self._back(error)
+            raise
+        except asyncio.CancelledError:  # Ctrl-C
+            self._invocation.terminal.warn(
+                f"interrupted: {self._key.name} is half-way, its pods run on", *self._ways()
+            )
+            raise
+
+    async def _forth(self) -> None:
+        terminal = self._invocation.terminal
+        while True:
+            sight = await sight_of(self._invocation, self._key, as_native=self._native)
+            step = next_step(sight, native=self._native)
+            if isinstance(step, Done):
+                terminal.say(f"{self._key.name} {step.says}")
+                return
+            if isinstance(step, Wait):
+                await self._wait(step)
+                continue
+            try:
+                done = await carry_out(self._invocation.session, self._key, step)
+            except Unknown:  # the next look tells
+                done = False
+            if done:
+                terminal.detail(f"  {step.kind}/{step.name} {step.says}")
+            else:
+                await asyncio.sleep(TICK)
+
+    async def _wait(self, step: Wait) -> None:
+        """Raises CommandError (3) where nothing comes of it."""
+        now, before = asyncio.get_running_loop().time(), self._waiting
+        if before is None or before.what != step.what or step.left < before.left:
+            self._waiting, self._since = step, now
+        waited = now - self._since
+        if waited > SILENCE and self._told != step.what:
+            self._told = step.what
+            self._invocation.terminal.note(f"waiting for {step.what}")
+        if waited > PATIENCE:
+            words = f"{self._key.name}: still waiting for {step.what}"
+            raise CommandError(words, hints=step.hints, exit_code=ExitCode.TIMED_OUT)
+        await asyncio.sleep(TICK)
+
+    async def _back(self, error: CommandError | ApiError) -> None:
+        terminal = self._invocation.terminal
+        try:
+            sight = await sight_of(self._invocation, self._key, as_native=False)
+            if not self._is_begun(sight):
+                return
+            if self._may_go_back(sight):
+                terminal.note(f"{error}; taking back what was done")
+                await Course(self._invocation, self._key, native=not self._native)._forth()
+                return
+        except (CommandError, ApiError) as another:
+            terminal.note(f"could not be taken back: {another}")
+        terminal.warn(f"{self._key.name} is half-way, its pods run on", *self._ways())
+
+    @staticmethod
+    def _is_begun(sight: Sight) -> bool:
+        return any(side is not None and side.mark is not None for side in (sight.native, sight.ours))
+
+    def _may_go_back(self, sight: Sight) -> bool:
+        """Whether the former one is still there, and not deleted."""
+        former = sight.ours if self._native else sight.native
+        return former is not None and not former.dying
+
+    def _ways(self) -> tuple[str, str]:
+        command = f"kubectl kruise-ds migrate {self._key.name} -n {self._key.namespace}"
+        on, back = (f"{command} --to-native", command) if self._native else (command, f"{command} --to-native")
+        return f"on: {on}", f"back: {back}"

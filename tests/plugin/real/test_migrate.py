@@ -1,0 +1,131 @@
+"""Somebody ends `migrate` in the middle, at each of its writes, and then goes on or turns back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from controller.kube.request import Request, Response, Transport
+from controller.kube.transport import open_transport
+from kubectl_plugin.asked import Migration
+from kubectl_plugin.cluster.invocation import Invocation
+from kubectl_plugin.cluster.session import session_over
+from kubectl_plugin.flags import Global
+from kubectl_plugin.terminal import Terminal
+from kubectl_plugin.verbs.migrate import migrate
+from tests.beds.api import DAEMONSETS, PODS, Object
+from tests.beds.control_plane import Binaries, ControlPlane
+from tests.beds.controller.bed import Bed
+from tests.beds.controller.opening import connection_to
+from tests.beds.installed.witness import witnessing
+from tests.beds.native import NATIVE, native_controller, native_status
+from tests.beds.objects import V2, daemonset
+from tests.beds.pods import controller_of, is_live, node_of
+
+pytestmark = pytest.mark.real
+
+NODES = 4
+WRITES = frozenset({"POST", "PATCH", "DELETE"})
+
+
+class Killed(BaseException):
+    """As by SIGKILL: nobody in between takes notice."""
+
+
+class Mortal:
+    """A `Transport` over which no answer comes any more to the write of that number, from 1 on. 0: never."""
+
+    def __init__(self, inner: Transport, last: int) -> None:
+        self._inner, self._last = inner, last
+        self.stream = inner.stream
+        self.writes = 0
+
+    async def exchange(self, request: Request) -> Response:
+        response = await self._inner.exchange(request)
+        if request.method in WRITES and ("dryRun", "All") not in request.query and "selfsubject" not in request.path:
+            self.writes += 1
+            if self.writes == self._last:
+                raise Killed
+        return response
+
+
+async def run(bed: Bed, plane: ControlPlane, *, native: bool, last: int = 0) -> bool:
+    """Whether it came to its end before its write of that number was answered."""
+    connection = connection_to(plane, plane.admin)
+    async with open_transport(connection) as transport:
+        session = session_over(Mortal(transport, last), connection, namespace=bed.api.namespace)
+        invocation = Invocation(session=session, terminal=Terminal(Global()), output=None)
+        try:
+            assert await migrate(invocation, Migration(names=("agent",), to_native=native, yes=True)) == 0
+        except Killed:
+            return False
+    return True
+
+
+@asynccontextmanager
+async def fleet(bed: Bed, plane: ControlPlane) -> AsyncIterator[None]:
+    """A native DaemonSet in mid-rollout: half of its pods are old, and that is how it stays. In the block no pod may
+    go, be made or be relabelled."""
+    await bed.add_nodes(NODES)
+    async with native_controller(plane):
+        document = daemonset(updateStrategy={"type": "OnDelete"})
+        await bed.api.create(NATIVE, document)
+        await native_status(bed.api, "agent", numberAvailable=NODES)
+        image = {"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": V2}
+        await bed.api.patch(NATIVE, "agent", [image])
+        await native_status(bed.api, "agent", numberAvailable=NODES)
+        for pod in sorted(await bed.api.list(PODS), key=node_of)[: NODES // 2]:
+            await bed.api.delete(PODS, pod["metadata"]["name"])
+        await native_status(bed.api, "agent", numberAvailable=NODES, updatedNumberScheduled=NODES // 2)
+        async with witnessing(bed.api) as witness:
+            await witness.up_to_date()
+            witness.floor, ever, gone, labels = NODES, {*witness.ever}, {*witness.retired}, await _labels(bed)
+            yield
+            await witness.up_to_date()
+            assert {*witness.ever} == ever, "no pod was made"
+            assert {*witness.retired} == gone, "no pod went"
+            assert await _labels(bed) == labels
+
+
+async def _labels(bed: Bed) -> dict[str, Object]:
+    return {pod["metadata"]["uid"]: pod["metadata"]["labels"] for pod in await bed.api.list(PODS) if is_live(pod)}
+
+
+async def is_so(bed: Bed, *, native: bool) -> None:
+    """There is only the one, and all pods are its."""
+    mine, other = (NATIVE, DAEMONSETS) if native else (DAEMONSETS, NATIVE)
+    (found,) = await bed.api.list(mine)
+    assert await bed.api.list(other) == []
+    assert {controller_of(pod)["uid"] for pod in await bed.api.list(PODS)} == {found["metadata"]["uid"]}
+    assert "kruise-ds/migration" not in found["metadata"].get("annotations", {})
+    assert found["spec"]["updateStrategy"]["type"] == "OnDelete"
+
+
+async def test_whoever_is_killed_at_any_write_goes_on_where_he_was(
+    real_bed: Bed, complete_binaries: Binaries, plane: ControlPlane
+) -> None:
+    async with fleet(real_bed, plane):
+        for native in (False, True):
+            last = 1
+            while not await run(real_bed, plane, native=native, last=last):
+                assert await run(real_bed, plane, native=native)
+                await is_so(real_bed, native=native)
+                assert await run(real_bed, plane, native=not native)
+                last += 1
+            await is_so(real_bed, native=native)
+            assert last > 4, "there were several"
+
+
+async def test_whoever_is_killed_at_any_write_may_turn_back(
+    real_bed: Bed, complete_binaries: Binaries, plane: ControlPlane
+) -> None:
+    async with fleet(real_bed, plane):
+        for native in (False, True):
+            last = 1
+            while not await run(real_bed, plane, native=native, last=last):
+                assert await run(real_bed, plane, native=not native)
+                await is_so(real_bed, native=not native)
+                last += 1
+            await is_so(real_bed, native=native)

@@ -1,0 +1,165 @@
+"""migrate: what it tells and asks before, and what is left when it cannot be finished."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.kube.request import Request, Response
+from tests.beds.api import DAEMONSETS
+from tests.beds.simulator.faults import Answer, LoseAnswer, Rule
+from tests.beds.simulator.route import route
+from tests.plugin.door import Door
+from tests.plugin.playing import Ran, Scene
+from tests.plugin.scene import daemonset
+from tests.plugin.verbs.few_nodes import HOME, few_nodes
+from tests.plugin.verbs.natives import NAME, STRATEGY, acts, native_nodes, ours, owners, pods, theirs
+
+OURS, THEIRS = "apps.kruise.io/v1beta1", "apps/v1"
+ARGO = {"argocd.argoproj.io/tracking-id": "agents:apps/DaemonSet:observability/node-agent"}
+
+
+def migrated(scene: Scene, *words: str, **options: object) -> Ran:
+    return scene.run("migrate", *words, *HOME, meanwhile=acts, **options)  # type: ignore[arg-type]
+
+
+def test_it_is_told_and_asked_before() -> None:
+    with native_nodes(old=1) as scene:
+        scene.check("migrate/asked", "migrate", NAME, *HOME, terminal=True, typed="n\n")
+        assert not ours(scene)
+
+
+def test_there_and_back() -> None:
+    with native_nodes(old=1) as scene:
+        before = pods(scene)
+        scene.check("migrate/to-ours", "migrate", NAME, "-y", *HOME, meanwhile=acts)
+        assert (pods(scene), owners(scene), theirs(scene)) == (before, {OURS}, {})
+        assert ours(scene)[NAME]["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 1
+        scene.pass_time(600.0)
+        assert pods(scene) == before, "the old one stays"
+        scene.check("migrate/to-native", "migrate", NAME, "--to-native", "-y", *HOME, meanwhile=acts)
+        assert (pods(scene), owners(scene), ours(scene)) == (before, {THEIRS}, {})
+        assert theirs(scene)[NAME]["spec"]["updateStrategy"] == {"type": "OnDelete"}
+
+
+def test_a_dry_run_writes_nothing() -> None:
+    with native_nodes() as scene:
+        ran = migrated(scene, NAME, "--dry-run")
+        assert ran.code == 0, ran
+        assert "4 pods run on, none is restarted" in ran.out
+        assert (owners(scene), ours(scene)) == ({THEIRS}, {})
+        assert "kruise-ds/migration" not in theirs(scene)[NAME]["metadata"].get("annotations", {})
+
+
+def test_nobody_to_ask() -> None:
+    with native_nodes() as scene:
+        ran = migrated(scene, NAME)
+        assert (ran.code, ours(scene)) == (6, {})
+
+
+def test_without_a_controller_it_is_taken_back() -> None:
+    with native_nodes() as scene:
+        scene.do(scene.controller.kill())
+        before = pods(scene)
+        ran = migrated(scene, NAME, "-y")
+        assert ran.code == 3, ran
+        assert "error: node-agent: still waiting for our controller to look at it\n" in ran.err
+        assert (pods(scene), owners(scene), ours(scene)) == (before, {THEIRS}, {})
+        assert theirs(scene)[NAME]["spec"]["updateStrategy"] == STRATEGY
+
+
+def test_without_a_native_controller_the_ways_on_and_back_are_told() -> None:
+    with few_nodes() as scene:
+        before = pods(scene)
+        ran = scene.run("migrate", NAME, "--to-native", "-y", *HOME)
+        assert ran.code == 3, ran
+        assert ran.err.splitlines()[-3:] == [
+            "  hint: back: kubectl kruise-ds migrate node-agent -n observability",
+            "error: node-agent: still waiting for the native controller to take over pods and history",
+            "  hint: kube-controller-manager does that: does it run?",
+        ]
+        assert (pods(scene), owners(scene)) == (before, {"nobody"})
+        ran = migrated(scene, NAME, "-y")
+        assert ran.code == 0, ran
+        assert (pods(scene), owners(scene), theirs(scene)) == (before, {OURS}, {})
+
+
+def test_it_is_there_twice() -> None:
+    with native_nodes() as scene:
+        scene.do(scene.api.create(DAEMONSETS, daemonset(partition=4)))
+        ran = migrated(scene, NAME, "-y")
+        assert ran.code == 6, ran
+        assert "node-agent is there twice" in ran.err
+
+
+def test_who_would_make_it_again_has_to_be_stopped_first() -> None:
+    with native_nodes(annotations=ARGO) as scene:
+        scene.check("migrate/argo", "migrate", NAME, "-y", *HOME)
+        ran = migrated(scene, NAME, "-y", "--sync-stopped")
+        assert ran.code == 0, ran
+        assert not ARGO.keys() & ours(scene)[NAME]["metadata"]["annotations"].keys(), "that is not its id"
+
+
+def test_the_manifest_for_a_repository() -> None:
+    with native_nodes(annotations=ARGO) as scene:
+        scene.check("migrate/print", "migrate", NAME, "--print", *HOME)
+
+
+def test_without_a_right_nothing_is_begun() -> None:
+    """The server says so in advance."""
+    with native_nodes() as scene:
+        scene.door = Powerless(scene.door)
+        ran = migrated(scene, NAME, "-y")
+        assert ran.code == 1, ran
+        assert "no right to delete daemonsets.apps in observability: nothing was begun" in ran.err
+        assert ours(scene) == {}
+
+
+class Powerless(Door):
+    """Nobody may delete native DaemonSets."""
+
+    def __init__(self, door: Door) -> None:
+        super().__init__(door.link.cluster)
+
+    async def exchange(self, request: Request) -> Response:
+        if route(request).plural != "selfsubjectaccessreviews":
+            return await super().exchange(request)
+        refused = b'"verb":"delete"' in request.body and b'"group":"apps"' in request.body
+        return Response(status=201, body=b'{"status":{"allowed":%s}}' % (b"false" if refused else b"true"))
+
+
+@pytest.mark.parametrize("native", [False, True], ids=["to-ours", "to-native"])
+@pytest.mark.parametrize("number", range(1, 7))
+@pytest.mark.parametrize("fault", [Answer(500, "InternalError", "etcd is away"), LoseAnswer()], ids=["500", "lost"])
+def test_a_write_that_fails_moves_no_pod(native: bool, number: int, fault: Answer | LoseAnswer) -> None:
+    """Of whatever write: afterwards it is as it was, or the same command goes on."""
+    with native_nodes(old=1) as scene:
+        before = pods(scene)
+        if native:
+            assert migrated(scene, NAME, "-y").code == 0
+        scene.door.link.faults.add(Rule(fault, verb="[cpd]*", resource="daemonsets*", nth=(number,)))
+        direction = ["--to-native"] if native else []
+        ran = migrated(scene, NAME, "-y", *direction)
+        assert ran.code in (0, 1), ran
+        assert pods(scene) == before
+        again = migrated(scene, NAME, "-y", *direction)
+        assert again.code == 0, again
+        assert (pods(scene), owners(scene)) == (before, {THEIRS if native else OURS})
+        scene.pass_time(600.0)
+        assert pods(scene) == before
+
+
+def test_several_are_asked_for_once_and_one_that_may_not_is_left_out() -> None:
+    with native_nodes("one", "two", "three") as scene:
+        scene.do(scene.api.create(DAEMONSETS, {**daemonset(), "metadata": {"name": "two"}}))
+        ran = migrated(scene, "--all", terminal=True, typed="y\n")
+        assert ran.code == 6, ran
+        assert "two is there twice" in ran.err
+        assert {*theirs(scene)} == {"two"}
+
+
+def test_the_first_that_fails_is_the_last_one() -> None:
+    with native_nodes("one", "two") as scene:
+        scene.door.forbid("create", "daemonsets.apps.kruise.io")
+        ran = migrated(scene, "--all", "-y")
+        assert ran.code == 1, ran
+        assert {*theirs(scene)} == {"one", "two"}
