@@ -31,8 +31,7 @@ async def absence(session: Session, key: Key, error: NotFound) -> Exception:
             f'no Advanced DaemonSet "{key.name}" in namespace "{key.namespace}"; '
             "an apps/v1 DaemonSet with that name exists",
             hints=(
-                f"keep its pods: kubectl delete daemonset.apps/{key.name} -n {key.namespace} --cascade=orphan",
-                "then apply its manifest with apiVersion: apps.kruise.io/v1beta1; no pod is restarted",
+                f"make it one of ours, no pod is restarted: kubectl kruise-ds migrate {key.name} -n {key.namespace}",
             ),
         )
     words = f'{DAEMONSETS.name} "{key.name}" not found in namespace "{key.namespace}"'

@@ -50,7 +50,8 @@ async def read(asked: Manifests, *, stdin: TextIO) -> tuple[tuple[Manifest, ...]
     if not found:
         where = ", ".join(str(one) for one in (*files, *([kustomize] if kustomize else [])))
         native = any((one.get("kind"), _group(one)) == (KIND, "apps") for one in others)
-        hints = ("DaemonSets of apps/v1 are there: change apiVersion to apps.kruise.io/v1beta1",) if native else ()
+        words = "those of apps/v1 are moved over by kubectl kruise-ds migrate NAME; its --print has the new manifest"
+        hints = (words,) if native else ()
         raise CommandError(f"no Advanced DaemonSet in {where}", hints=hints)
     return tuple(found), tuple(others)
 

@@ -81,7 +81,8 @@ async def _chosen(invocation: Invocation, asked: Migration) -> list[Key]:
     if asked.names:
         if asked.selector or asked.all_namespaces:
             raise CommandError("give names, or -l and -A, not both", exit_code=ExitCode.USAGE)
-        return [Key(namespace, reads.name_of(name)) for name in dict.fromkeys(asked.names)]
+        names = dict.fromkeys(reads.name_of(name.removeprefix("daemonset.apps/")) for name in asked.names)
+        return [Key(namespace, name) for name in names]
     query = (("labelSelector", asked.selector),) if asked.selector else ()
     former, new = (DAEMONSETS, NATIVE) if asked.to_native else (NATIVE, DAEMONSETS)
     found = await documents.items(invocation.session, former, namespace, query)

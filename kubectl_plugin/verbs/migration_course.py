@@ -15,7 +15,7 @@ from kubectl_plugin.edits.migration.step import Done, Wait
 from kubectl_plugin.failures import CommandError, ExitCode
 
 TICK: Final = 0.3
-"""Seconds between two looks."""
+"""Seconds between two looks, and no less than they take."""
 SILENCE: Final = 3.0
 """Seconds of waiting after which it is said for what."""
 PATIENCE: Final = 60.0
@@ -47,15 +47,17 @@ class Course:
             raise
 
     async def _forth(self) -> None:
-        terminal = self._invocation.terminal
+        terminal, loop = self._invocation.terminal, asyncio.get_running_loop()
         while True:
+            began = loop.time()
             sight = await sight_of(self._invocation, self._key, as_native=self._native)
             step = next_step(sight, native=self._native)
             if isinstance(step, Done):
                 terminal.say(f"{self._key.name} {step.says}")
                 return
             if isinstance(step, Wait):
-                await self._wait(step)
+                self._waits(step)
+                await asyncio.sleep(max(TICK, loop.time() - began))
                 continue
             try:
                 done = await carry_out(self._invocation.session, self._key, step)
@@ -66,7 +68,7 @@ class Course:
             else:
                 await asyncio.sleep(TICK)
 
-    async def _wait(self, step: Wait) -> None:
+    def _waits(self, step: Wait) -> None:
         """Raises CommandError (3) where nothing comes of it."""
         now, before = asyncio.get_running_loop().time(), self._waiting
         if before is None or before.what != step.what or step.left < before.left:
@@ -78,7 +80,6 @@ class Course:
         if waited > PATIENCE:
             words = f"{self._key.name}: still waiting for {step.what}"
             raise CommandError(words, hints=step.hints, exit_code=ExitCode.TIMED_OUT)
-        await asyncio.sleep(TICK)
 
     async def _back(self, error: CommandError | ApiError) -> None:
         terminal = self._invocation.terminal

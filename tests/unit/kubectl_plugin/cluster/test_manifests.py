@@ -110,7 +110,7 @@ async def test_who_has_only_native_daemonsets_is_told_what_to_change(tmp_path: P
     (tmp_path / "a.yaml").write_text(NATIVE)
     with pytest.raises(CommandError) as refused:
         await at(tmp_path)
-    assert "apps.kruise.io/v1beta1" in refused.value.hints[0]
+    assert "kubectl kruise-ds migrate NAME" in refused.value.hints[0]
 
 
 async def test_a_broken_kustomization_is_told_in_kubectls_words(tmp_path: Path) -> None:

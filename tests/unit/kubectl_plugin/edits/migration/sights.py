@@ -1,0 +1,109 @@
+"""A DaemonSet on three nodes in the middle of its way, from one line each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controller.api.base import JSONObject
+from kubectl_plugin.edits.migration import forms
+from kubectl_plugin.edits.migration.forms import FINALIZER, Mark
+from kubectl_plugin.edits.migration.sight import Daemon, Record, Side, Sight
+
+NOW = 1_000_000.0
+NATIVE, OURS = "native-uid", "our-uid"
+ROLLING: JSONObject = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}}
+TEMPLATES: dict[str, JSONObject] = {
+    version: {"metadata": {"labels": {"app": "agent"}}, "spec": {"containers": [{"name": "agent", "image": version}]}}
+    for version in ("v1", "v2")
+}
+
+
+def native(mark: Mark | None = None, *, strategy: JSONObject = ROLLING, **more: Any) -> Side:
+    return _side("apps/v1", NATIVE, mark, strategy, more)
+
+
+def ours(mark: Mark | None = None, *, strategy: JSONObject = ROLLING, **more: Any) -> Side:
+    return _side("apps.kruise.io/v1beta1", OURS, mark, strategy, more)
+
+
+def _side(version: str, uid: str, mark: Mark | None, strategy: JSONObject, more: dict[str, Any]) -> Side:
+    """`more`: dying, seen, kept (by which finalizers), image, and further fields of the spec."""
+    meta: dict[str, Any] = {
+        "name": "agent",
+        "namespace": "agents",
+        "uid": uid,
+        "resourceVersion": "7",
+        "generation": 3,
+    }
+    meta["labels"] = {"team": "infra"}
+    meta["annotations"] = {**more.pop("annotations", {}), **({forms.MARK: forms.marked(mark)} if mark else {})}
+    if more.pop("dying", False):
+        meta["deletionTimestamp"] = "2026-11-23T00:00:00Z"
+    if kept := more.pop("kept", ()):
+        meta["finalizers"] = list(kept)
+    status = {"observedGeneration": 3 if more.pop("seen", True) else 2, "updateRevision": more.pop("revision", "h2")}
+    template = TEMPLATES[more.pop("image", "v2")]
+    spec = {"selector": {"matchLabels": {"app": "agent"}}, "template": template, "updateStrategy": strategy, **more}
+    return Side(
+        document={"apiVersion": version, "kind": "DaemonSet", "metadata": meta, "spec": spec, "status": status}
+    )
+
+
+def pods(owner: str, *, old: int = 0, age: float = 60.0, busy: str = "", nodes: int = 3) -> tuple[Daemon, ...]:
+    return tuple(
+        Daemon(
+            name=f"agent-{number}",
+            uid=f"pod-{number}",
+            owner=owner,
+            node=f"node-{number}",
+            hash="h1" if number < old else "h2",
+            created=NOW - age,
+            busy=busy,
+        )
+        for number in range(nodes)
+    )
+
+
+def history(owner: str, *, first: int = 1) -> tuple[Record, ...]:
+    """Revisions of v1 and v2, numbered from `first`."""
+    return tuple(
+        Record(
+            name=f"agent-h{number}",
+            uid=f"revision-{number}",
+            version="5",
+            owner=owner,
+            labels={"app": "agent", "controller-revision-hash": f"h{number}"},
+            annotations={},
+            number=first + number - 1,
+            template=TEMPLATES[f"v{number}"],
+        )
+        for number in (1, 2)
+    )
+
+
+def sight(
+    native: Side | None = None,
+    ours: Side | None = None,
+    pods: tuple[Daemon, ...] = (),
+    revisions: tuple[Record, ...] = (),
+) -> Sight:
+    return Sight(
+        name="agent",
+        namespace="agents",
+        native=native,
+        ours=ours,
+        pods=pods,
+        revisions=revisions,
+        now=NOW,
+        as_native=TEMPLATES["v2"] if native is None and ours is not None else None,
+    )
+
+
+COMING = Mark(strategy=ROLLING, uid=NATIVE, hold=True)
+"""On ours, while the native one is in charge."""
+FROZEN = Mark(strategy=ROLLING)
+"""On the native one, then."""
+GOING = Mark(strategy=ROLLING)
+"""On ours, before it is deleted."""
+KEPT = (FINALIZER,)
+ORPHANING = ("orphan", FINALIZER)

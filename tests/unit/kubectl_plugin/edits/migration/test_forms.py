@@ -1,0 +1,157 @@
+"""The one as the other: what is the same, what is lost, and what is kept for the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller.api.base import JSONObject
+from kubectl_plugin.edits.applying import applied, found
+from kubectl_plugin.edits.manifest import LAST_APPLIED
+from kubectl_plugin.edits.migration import forms
+from kubectl_plugin.edits.migration.forms import Mark
+from kubectl_plugin.edits.migration.outlook import outlook
+from tests.unit.kubectl_plugin.edits.migration.sights import (
+    NATIVE,
+    OURS,
+    ROLLING,
+    TEMPLATES,
+    history,
+    native,
+    ours,
+    pods,
+    sight,
+)
+
+STRATEGY = ("spec", "updateStrategy")
+
+
+def test_ours_is_the_native_one_but_for_what_is_true_of_that_only() -> None:
+    theirs = {"deprecated.daemonset.template.generation": "3", "argocd.argoproj.io/tracking-id": "x", "team": "infra"}
+    made: Any = forms.as_ours(native(annotations=theirs, minReadySeconds=5).document)
+    assert made["apiVersion"] == "apps.kruise.io/v1beta1"
+    assert made["metadata"] == {
+        "name": "agent",
+        "namespace": "agents",
+        "labels": {"team": "infra"},
+        "annotations": {"team": "infra"},
+    }
+    assert made["spec"] == {
+        "selector": {"matchLabels": {"app": "agent"}},
+        "template": TEMPLATES["v2"],
+        "updateStrategy": ROLLING,
+        "minReadySeconds": 5,
+    }
+
+
+def test_kubectl_knows_what_it_applied() -> None:
+    noted = '{"apiVersion":"apps/v1","kind":"DaemonSet","spec":{}}\n'
+    made = forms.as_ours(native(annotations={LAST_APPLIED[-1]: noted}).document)
+    assert found(made, *LAST_APPLIED) == '{"apiVersion":"apps.kruise.io/v1beta1","kind":"DaemonSet","spec":{}}\n'
+    assert found(forms.as_native(ours(annotations={LAST_APPLIED[-1]: noted}).document), *LAST_APPLIED) is None
+
+
+def test_at_first_it_makes_no_pod_and_updates_none() -> None:
+    strategy: JSONObject = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    made = forms.waiting(forms.as_ours(native(strategy=strategy).document), NATIVE)
+    assert found(made, *STRATEGY, "rollingUpdate") == {"maxSurge": 1, "maxUnavailable": 0, "partition": "100%"}
+    assert found(made, "spec", "scaleStrategy", "partitionedScaling") is True
+    assert forms.mark_of(made) == Mark(strategy=strategy, uid=NATIVE, hold=True)
+
+
+@pytest.mark.parametrize("strategy", [ROLLING, {"type": "OnDelete"}, {}])
+@pytest.mark.parametrize("old", [0, 2])
+def test_at_the_end_it_is_as_it_should_be(strategy: JSONObject, old: int) -> None:
+    made = forms.waiting(forms.as_ours(native(strategy=strategy).document), NATIVE)
+    mark = forms.mark_of(made)
+    assert mark is not None
+    done = applied(made, forms.release(made, mark, old))
+    expected: Any = msgspec.json.decode(msgspec.json.encode(strategy))
+    if old and strategy.get("type") != "OnDelete":
+        expected.setdefault("rollingUpdate", {})["partition"] = old
+    assert found(done, *STRATEGY) == expected
+    assert found(done, "spec", "scaleStrategy") is None
+    assert forms.mark_of(done) is None
+
+
+def test_taken_back_before_it_is_deleted_it_is_what_it_was() -> None:
+    before = ours(
+        strategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 3}},
+        scaleStrategy={"partitionedScaling": False},
+        kept=("example.io/other",),
+    ).document
+    leaving = applied(before, forms.leaving(before))
+    assert found(leaving, "metadata", "finalizers") == ["example.io/other", forms.FINALIZER]
+    assert found(leaving, *STRATEGY, "rollingUpdate", "partition") == "100%"
+    mark = forms.mark_of(leaving)
+    assert mark is not None
+    assert applied(leaving, forms.release(leaving, mark, 2)) == before
+
+
+def test_who_turns_back_half_way_keeps_the_strategy_of_the_end() -> None:
+    made = forms.waiting(forms.as_ours(native().document), NATIVE)
+    leaving = applied(made, forms.leaving(made))
+    assert found(forms.as_native(leaving), *STRATEGY) == ROLLING
+    mark = forms.mark_of(leaving)
+    assert mark is not None
+    assert mark.uid == ""
+
+
+@pytest.mark.parametrize(
+    ("rolling", "expected"),
+    [
+        ({"maxUnavailable": 2, "partition": 3, "paused": True}, {"maxUnavailable": 2}),
+        ({"maxSurge": 1}, {"maxSurge": 1, "maxUnavailable": 0}),
+        ({"maxSurge": "0%", "maxUnavailable": 1}, {"maxSurge": "0%", "maxUnavailable": 1}),
+        ({"rollingUpdateType": "Surging"}, {"maxSurge": 1, "maxUnavailable": 0}),
+        ({"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": 1}, {"maxUnavailable": 1}),
+    ],
+)
+def test_a_native_strategy(rolling: JSONObject, expected: JSONObject) -> None:
+    strategy: JSONObject = {"type": "RollingUpdate", "rollingUpdate": rolling}
+    assert forms.native_strategy(strategy) == {"type": "RollingUpdate", "rollingUpdate": expected}
+
+
+def test_a_native_one_that_was_frozen_is_thawed_unless_that_moved_pods() -> None:
+    body = forms.frozen(forms.as_native(ours().document), ROLLING)
+    mark = forms.mark_of(body)
+    assert mark is not None
+    assert found(applied(body, forms.thaw(body, mark, 0)), *STRATEGY) == ROLLING
+    assert found(applied(body, forms.thaw(body, mark, 1)), *STRATEGY) == {"type": "OnDelete"}
+
+
+def test_one_that_is_taken_back_goes_on_with_its_rollout() -> None:
+    before = native().document
+    frozen = applied(before, forms.freeze(before))
+    assert found(frozen, *STRATEGY) == {"type": "OnDelete"}
+    mark = forms.mark_of(frozen)
+    assert mark is not None
+    assert applied(frozen, forms.thaw(frozen, mark, 2)) == before
+
+
+def test_what_a_native_one_has_no_field_for_is_told() -> None:
+    rolling: JSONObject = {"partition": 2, "paused": False, "rollingUpdateType": "InPlaceIfPossible"}
+    mine = ours(
+        strategy={"type": "RollingUpdate", "rollingUpdate": rolling},
+        burstReplicas=250,
+        lifecycle={"preDelete": {}},
+        annotations={"kruise-ds/steps": "2,0", "team": "infra"},
+    )
+    told = outlook(sight(None, mine, pods(OURS, old=2), history(OURS)), native=True)
+    assert told.summary == "3 pods run on, none is restarted"
+    assert told.lines == (
+        "history   2 revisions go along",
+        "old       2 nodes keep an older revision: the native one will be OnDelete",
+        "lost      a native DaemonSet has no partition, rollingUpdateType, lifecycle, annotation kruise-ds/steps",
+    )
+
+
+def test_a_network_plugin_is_warned_of() -> None:
+    plugin = native()
+    volumes: Any = {"name": "cni", "hostPath": {"path": "/etc/cni/net.d"}}
+    spec: Any = plugin.document["spec"]
+    spec["template"] = {"spec": {**TEMPLATES["v2"]["spec"], "volumes": [volumes]}}  # type: ignore[dict-item]
+    (caution,) = outlook(sight(plugin, None, pods(NATIVE), history(NATIVE)), native=False).cautions
+    assert caution.text.startswith("agent looks like a network plugin")
