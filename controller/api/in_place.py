@@ -59,6 +59,11 @@ class Underway(Value):
     """The hash of the pod's former revision, where somebody has put an image of that back: it is of the new one by
     its label alone."""
 
+    @property
+    def only_resizes(self) -> bool:
+        """Whether everything runs that is to run, as far as images and metadata go."""
+        return self.resize is not None and not (self.restarting or self.continues or self.waiting)
+
     def lasts(self, now: float) -> bool:
         """Whether something is still to be waited for. A moment that lies too far ahead was told by a wrong clock."""
         return self.until == inf or now < self.until <= now + 2 * self.patience
@@ -80,10 +85,11 @@ def underway_of(
     conditions: Sequence[PodCondition],
     *,
     of: str,
+    generation: int,
     observed: bool | None,
 ) -> Underway | None:
-    """None: it is finished. `of`: the pod's revision by its label. `observed`: whether the kubelet has seen the
-    newest spec; None: it does not say."""
+    """None: it is finished. `of`: the pod's revision by its label. `generation`: of its spec. `observed`: whether the
+    kubelet has seen that; None: it does not say."""
     shown = {one.name: one for one in statuses}
     wanted = {one.name: one for one in containers}
     if of == state.revision and any(
@@ -97,7 +103,7 @@ def underway_of(
         if name in wanted
     }
     restarting = tuple(name for name, proof in proofs.items() if proof is not _Proof.NEW)
-    resize, problem = _resize(state, wanted, shown, conditions)
+    resize, problem = _resize(state, wanted, shown, conditions, generation, observed=observed)
     waits = state.next_container_images or state.next_container_resources or state.next_container_ref_metadata
     if not (restarting or resize or waits):
         return None
@@ -166,6 +172,9 @@ def _resize(
     wanted: Mapping[str, ContainerView],
     shown: Mapping[str, ContainerStatusView],
     conditions: Sequence[PodCondition],
+    generation: int,
+    *,
+    observed: bool | None,
 ) -> tuple[Resize | None, str]:
     if state.container_resources is not None:
         asked = {name: one for name, one in state.container_resources.items() if name in wanted}
@@ -175,10 +184,12 @@ def _resize(
         return None, ""
     spec = {name: one.resources for name, one in wanted.items()}
     if any(not _covers(spec[name], one) for name, one in asked.items()):
-        return Resize.WANTED, ""
-    real = {name: shown[name].resources if name in shown else None for name in asked}
-    if all(_covers(real[name], one, real=True) for name, one in asked.items()):
+        return (None if 0 < state.generation < generation else Resize.WANTED), ""
+    real = {name: shown[name].resources for name in asked if name in shown}
+    if all(name in real and _is_given(real[name], one, observed=observed) for name, one in asked.items()):
         return None, ""
+    if observed is False:
+        return Resize.UNDERWAY, ""  # what it says is about an earlier one
     for one in conditions:
         if one.status != "True" or one.type not in ("PodResizePending", "PodResizeInProgress"):
             continue
@@ -188,6 +199,11 @@ def _resize(
         if one.reason in ("Infeasible", "Error"):
             return Resize.REFUSED, words
     return Resize.UNDERWAY, ""
+
+
+def _is_given(have: ResourcesView | None, asked: ResourcesView, *, observed: bool | None) -> bool:
+    """A kubelet that does not tell what a container has, and has seen the newest spec, never will."""
+    return (have is None and bool(observed)) or _covers(have, asked, real=True)
 
 
 def _covers(have: ResourcesView | None, asked: ResourcesView, *, real: bool = False) -> bool:

@@ -35,7 +35,7 @@ class Superseded(View):
 
 
 class InPlaceState(View):
-    """The annotation. The last three fields are ours, and of containers all but `imageID`."""
+    """The annotation. The last four fields are ours, and of containers all but `imageID`."""
 
     revision: str = ""
     update_timestamp: str | None = None
@@ -48,6 +48,9 @@ class InPlaceState(View):
     pre_check_before_next: PreCheck | None = None
     container_resources: dict[str, ResourcesView] | None = None
     """Container to what it is resized to."""
+    generation: int = 0
+    """Of the pod's spec, as far as this update and nobody else has written it, without the resize; 0: not told. Who
+    has changed cpu and memory since is left alone."""
     unfinished_images: dict[str, tuple[str, ...]] | None = None
     """Container to the images that earlier updates asked for and had not come to run when this one began."""
     superseded: Superseded = Superseded()

@@ -227,8 +227,9 @@ def _underway(
 ) -> Underway | None:
     seen = view.status.observed_generation
     observed = seen >= view.metadata.generation if seen else None
-    of = (view.metadata.labels or {}).get(HASH_LABEL, "")
-    return underway_of(state, view.spec.containers or (), statuses, conditions, of=of, observed=observed)
+    meta, containers = view.metadata, view.spec.containers or ()
+    of = (meta.labels or {}).get(HASH_LABEL, "")
+    return underway_of(state, containers, statuses, conditions, of=of, generation=meta.generation, observed=observed)
 
 
 def _latest(since: str | None, statuses: Sequence[ContainerStatusView]) -> float | None:

@@ -76,13 +76,20 @@ class _Care:
                 self._give_up(pod, underway.taken_back)
             elif pod.uid not in self.board.world.held_back:
                 self._go_on(pod, underway)
-            return
+            if not self._serves(pod, underway):
+                return
         if not pod.due_gates:
             return
         self.waits = True
         opening = OpenGates(pod=pod.ref, gates=pod.due_gates)
         if pod.bound and place_of(opening) not in self.board.world.held_back and not self._is_next(pod):
             self.actions.append(opening)
+
+    def _serves(self, pod: Pod, underway: Underway) -> bool:
+        """Whether only a resize waits, and nobody knows for how long: what runs need not be without traffic."""
+        world = self.board.world
+        waits = underway.resize is Resize.DEFERRED or (refusal_of(world, pod) and not is_recreated(world, pod))
+        return bool(waits) and underway.only_resizes
 
     def _give_up(self, pod: Pod, former: str) -> None:
         """It is an old pod again, which serves until the next attempt."""
@@ -103,7 +110,7 @@ class _Care:
                 deletion = retire(pod, Why.NOT_RESIZED, self.board, Hindrance.RESIZE_REFUSED)
                 self.actions += [deletion] if deletion is not None else []
                 return
-        if underway.resize is Resize.WANTED:
+        if underway.resize is Resize.WANTED and self.board.world.resizable:
             self.actions.append(ResizePod(pod=pod.ref, node=pod.node))
         elif underway.continues and not self._has_its_turn(pod):
             order = self._revisions.get(pod.hash, self.board.revision)

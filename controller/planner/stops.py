@@ -16,6 +16,8 @@ from controller.planner.slot import Slot
 from controller.planner.surplus import only_held
 from controller.planner.world import World
 
+_SWITCHED_OFF = "the controller may not change cpu and memory in place any more"
+
 
 def hooked(pod: Pod, hook: LifecycleHook | None) -> bool:
     """Whether the preDelete hook matches this pod: it has any of the labels, or any of the finalizers. What a pod has
@@ -164,7 +166,8 @@ def refusal_of(world: World, pod: Pod) -> str:
         return ""
     if pod.underway.resize is Resize.REFUSED:
         return pod.underway.problem
-    return world.refused_resizes.get(pod.uid, "")
+    known = world.refused_resizes.get(pod.uid, "")
+    return _SWITCHED_OFF if not known and pod.underway.resize is Resize.WANTED and not world.resizable else known
 
 
 def is_recreated(world: World, pod: Pod) -> bool:

@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from controller.settings import Gates
-from tests.beds.api import Object
+from tests.beds.api import PODS, STRATEGIC_MERGE_PATCH, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2
 from tests.beds.simulator.faults import Answer, Rule
 from tests.system.both import both_beds
-from tests.system.in_place import container_of, identities, in_place, restarts, runs, serving, told
+from tests.system.in_place import container_of, identities, in_place, is_open, restarts, runs, serving, told
 from tests.system.monitor import monitoring
 
 
@@ -171,3 +171,49 @@ async def test_what_the_server_refuses_is_told(bed: Bed, refusal: Answer, after:
         assert bed.journal.deleted == []
         assert await serving(bed, V1) == {"node-0", "node-1", "node-2"}
         await bed.status(updated=1, available=2)
+
+
+async def test_who_resizes_a_pod_after_its_update_is_left_alone(bed: Bed) -> None:
+    """As an autoscaler does."""
+    await deployed(bed, 2)
+    await edit(bed, resources=small(cpu="200m"))
+    await bed.settled()
+    name = (await bed.pods())["node-1"]["metadata"]["name"]
+    bed.journal.clear()
+    async with monitoring(bed, most_unavailable=0):
+        body = {"spec": {"containers": [{"name": "agent", "resources": small(cpu="300m")}]}}
+        await bed.api.patch(PODS, name, body, sub="resize", content_type=STRATEGIC_MERGE_PATCH)
+        await bed.until(PODS, lambda pods: "" if "300m" in map(cpu_of, pods) else "not resized", "300m")
+        await bed.idle()
+        assert bed.journal.work == []
+    await edit(bed, image=V2, resources=small(cpu="200m"))
+    await bed.settled()
+    assert cpu_of((await bed.pods())["node-1"]) == "300m", "the image is all that this edit changes"
+
+
+async def test_while_its_resize_is_deferred_a_pod_with_a_new_image_has_its_traffic(bed: Bed) -> None:
+    await deployed(bed, 2)
+    bed.nodes.behave("node-1", Behaviour(resizes="Deferred"))
+    await edit(bed, image=V2, resources=small(cpu="200m"))
+    await asyncio.sleep(60)
+    pods = await bed.pods()
+    assert runs(pods["node-1"], V2)
+    assert is_open(pods["node-1"])
+    assert runs(pods["node-0"], V1), "it counts against maxUnavailable all the same"
+    bed.nodes.behave("node-1")
+    await bed.settled()
+
+
+async def test_a_controller_without_the_gate_resizes_nothing_that_another_one_has_left(bed: Bed) -> None:
+    await deployed(bed, 2)
+    refused = Rule(verb="patch", resource="pods/resize", effect=Answer(status=500))
+    bed.simulator.link.faults.add(refused)
+    await edit(bed, resources=small(cpu="200m"))
+    await asyncio.sleep(10)
+    await bed.controller.stop()
+    bed.simulator.link.faults.remove(refused)
+    bed.journal.clear()
+    bed.controller.start(msgspec.structs.replace(bed.controller.settings, gates=Gates()))
+    await bed.settled()
+    assert [write for write in bed.journal.writes if write.resource == "pods/resize"] == []
+    assert {cpu_of(pod) for pod in (await bed.pods()).values()} == {"200m"}

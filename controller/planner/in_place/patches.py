@@ -41,15 +41,14 @@ def updating(pod: PodDocument, revision: Revision, change: Change, now: float) -
     """Labels, annotations, finalizers and the images of the first batch, and the state that tells of all that."""
     before = state_of(pod.metadata.annotations) or InPlaceState()
     images = {**_left_over(before, revision), **change.images}
-    late = _late(pod, before, now)
+    late, unsized = _left_undone(pod, before, now)
     left_labels, left_annotations = _left_metadata(before)
     batches = batches_of(_containers(revision), images)
     first = batches[0] if batches else ()
     waited_for = {name for name in late if name not in images}
     restarting = sorted({*first, *change.rereads, *waited_for})
-    resources = _merged_amounts(
-        _asked(before.container_resources), _asked(before.next_container_resources), change.resources
-    )
+    unwritten = before.container_resources if unsized else None
+    resources = _merged_amounts(_asked(unwritten), _asked(before.next_container_resources), change.resources)
     state: dict[str, JSON] = {
         "revision": revision.hash,
         "updateTimestamp": rfc3339(now),
@@ -58,6 +57,7 @@ def updating(pod: PodDocument, revision: Revision, change: Change, now: float) -
         "updateResources": bool(resources),
         "updateEnvFromMetadata": bool(change.rereads),
         "containerResources": resources,
+        "generation": pod.metadata.generation + 1 if resources else 0,
         "unfinishedImages": _unfinished(pod, before, late),
         "superseded": _superseded(pod, {name: images[name] for name in first}, Superseded(revision=_hash(pod))),
         **_rest({name: images[name] for batch in batches[1:] for name in batch}, first),
@@ -83,7 +83,7 @@ def continuing(pod: PodDocument, revision: Revision, now: float) -> tuple[JSONOb
     resources = _merged_amounts(_asked(before.container_resources), _asked(before.next_container_resources))
     batches = batches_of(_containers(revision), images)
     first = batches[0] if batches else ()
-    late = _late(pod, before, now)
+    late, _ = _left_undone(pod, before, now)
     told = fields_of(msgspec.json.decode(text))
     record = items_of(told.get("containerBatchesRecord"))
     state: dict[str, JSON] = {
@@ -91,6 +91,7 @@ def continuing(pod: PodDocument, revision: Revision, now: float) -> tuple[JSONOb
         "updateTimestamp": rfc3339(now),
         "lastContainerStatuses": _as_it_was(pod, first, before, late),
         "containerResources": resources,
+        "generation": pod.metadata.generation + 1 if resources else 0,
         "unfinishedImages": _unfinished(pod, before, late),
         "superseded": _superseded(pod, {name: images[name] for name in first}, before.superseded),
         **_rest({name: images[name] for batch in batches[1:] for name in batch}, first),
@@ -144,13 +145,17 @@ def _left_metadata(before: InPlaceState) -> tuple[dict[str, str], dict[str, str]
     return labels, annotations
 
 
-def _late(pod: PodDocument, before: InPlaceState, now: float) -> Collection[str]:
-    """Containers that are not known to run what was last asked for, also those whose turn has not come again yet."""
-    statuses = pod.status.container_statuses or ()
-    of = _hash(pod)
-    underway = underway_of(before, pod.spec.containers, statuses, (), of=of, observed=None)
-    restarting = underway.restarting if underway is not None and underway.lasts(now) else ()
-    return {*restarting, *((before.unfinished_images or {}).keys() & (before.next_container_images or {}).keys())}
+def _left_undone(pod: PodDocument, before: InPlaceState, now: float) -> tuple[Collection[str], bool]:
+    """Containers that are not known to run what was last asked for, also those whose turn has not come again yet;
+    and whether some have not been resized yet."""
+    statuses, meta = pod.status.container_statuses or (), pod.metadata
+    late = (before.unfinished_images or {}).keys() & (before.next_container_images or {}).keys()
+    underway = underway_of(
+        before, pod.spec.containers, statuses, (), of=_hash(pod), generation=meta.generation, observed=None
+    )
+    if underway is None or not underway.lasts(now):
+        return late, False
+    return {*underway.restarting, *late}, underway.resize is not None
 
 
 def _unfinished(pod: PodDocument, before: InPlaceState, late: Collection[str]) -> JSONObject:

@@ -392,11 +392,37 @@ def test_a_resize_is_wanted_then_underway_then_over() -> None:
 )
 def test_what_the_kubelet_says_of_a_resize(type_: str, reason: str, status: str, found: Resize) -> None:
     pod = resized(asks(), asks(cpu="200m"))
+    pod.looks()
     words = {"type": type_, "status": status, "reason": reason, "message": "its words" * 1000}
     pod.object["status"]["conditions"] = [words]
     assert resize_of(pod) is found
     assert pod.underway is not None
     assert len(pod.underway.problem) < 1000
+
+
+def test_what_the_kubelet_said_of_an_earlier_resize_says_nothing_of_this_one() -> None:
+    pod = resized(asks(), asks(cpu="200m"))
+    pod.object["status"]["conditions"] = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
+    assert resize_of(pod) is Resize.UNDERWAY
+
+
+def test_who_resizes_a_pod_later_is_left_alone() -> None:
+    pod = resized(asks(), asks(cpu="200m"))
+    pod.tells(resources=asks(cpu="200m"))
+    pod.object["spec"]["containers"][0]["resources"] = asks(cpu="300m")
+    assert resize_of(pod) is Resize.WANTED, "not written by anybody: a webhook has put it back at our write"
+    pod.object["metadata"]["generation"] += 1
+    assert until(pod) is None
+    pod.edit("v3", template(container("v3", resources=asks(cpu="200m"))))
+    assert "containerResources" not in pod.told, "the next update asks for what it changes"
+
+
+def test_a_node_that_does_not_tell_what_a_container_has_is_not_waited_for() -> None:
+    pod = resized(asks(), asks(cpu="200m"))
+    del pod.entry()["resources"]
+    assert resize_of(pod) is Resize.UNDERWAY
+    pod.looks()
+    assert until(pod) is None
 
 
 def test_e9_neither_an_extended_resource_nor_another_container_is_waited_for() -> None:

@@ -216,3 +216,22 @@ def test_a_pod_whose_image_was_put_back_gets_its_former_label_whatever_keeps_it_
     check(on(new(TAKEN_BACK)), "relabel node-0-v2 v1")
     check(on(new(TAKEN_BACK), held_back={UID: LONG}), "relabel node-0-v2 v1")
     check(on(new(TAKEN_BACK), held_back={f"{UID}/label": LONG}))
+
+
+# while a resize waits
+
+
+@pytest.mark.parametrize("waiting", [DEFERRED, REFUSED])
+def test_a_container_that_runs_gets_its_traffic_back_while_its_resize_waits(waiting: Underway) -> None:
+    check(on(new(waiting, draining=True)), "open node-0-v2")
+    check(on(new(replace(waiting, restarting=("main",)), draining=True)))
+    check(on(new(RESIZING, draining=True)))
+
+
+def test_so_it_does_where_the_server_refuses_the_resize() -> None:
+    check(on(new(WANTED, draining=True), refused_resizes={UID: "no room"}, held_back={UID: LONG}), "open node-0-v2")
+    check(on(new(WANTED, draining=True), held_back={UID: LONG}))
+
+
+def test_where_resources_may_not_change_in_place_any_more_the_pod_is_replaced_and_not_resized() -> None:
+    check(on(new(WANTED), resizable=False), "-node-0 v2")
