@@ -57,10 +57,14 @@ async def test_no_more_than_three_writes_a_pod_for_two_hundred_nodes(bed: Bed) -
     assert len(writes) <= 3.05 * 200
 
 
-async def test_labels_alone_take_one_write_and_disturb_nothing(bed: Bed) -> None:
+@pytest.mark.parametrize("gated", [True, False], ids=["with the gate", "made before the switch"])
+async def test_labels_alone_take_one_write_and_disturb_nothing(bed: Bed, gated: bool) -> None:
     await bed.add_nodes(200)
-    await bed.deploy(in_place())
+    await bed.deploy(in_place() if gated else daemonset())
+    if not gated:
+        await bed.edit({"updateStrategy": {"rollingUpdate": ONE_BY_ONE}})
     before = await bed.pods()
+    assert {bool(pod["spec"].get("readinessGates")) for pod in before.values()} == {gated}
     async with monitoring(bed, most_unavailable=0):
         await bed.edit({"template": {"metadata": {"labels": {"team": "blue"}}}})
         await bed.settled()
