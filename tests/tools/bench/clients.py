@@ -18,10 +18,12 @@ from typing import Any
 
 import yaml
 
+from controller.api.puller import PULLER_LABEL
 from tests.beds.api import DAEMONSETS, NAMESPACES, PODS, Api, Object, Resource
 from tests.beds.control_plane import Binaries, service_account
 from tests.beds.installed.process import running
 from tests.beds.installed.workspace import built
+from tests.beds.manifests import MANIFESTS
 from tests.beds.pods import image_of, serves
 from tests.beds.real_node import Manners, NodeBinaries, RealCluster, real_cluster
 from tests.beds.real_node.clients import asking
@@ -36,6 +38,8 @@ PROGRAM = {"START_SECONDS": "1", "STOP_SECONDS": "1"}
 AT_ONCE: Mapping[str, str] = {}
 IN_PLACE = {"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": 1}
 PULL_SECONDS = 10.0
+GATE = "--feature-gates=PreDownloadImageForDaemonSetUpdate=true"
+AHEAD = {"apps.kruise.io/image-predownload-parallelism": "100%"}
 KINDS = {"native": NATIVE, "kruise-ds": DAEMONSETS}
 
 _numbers = itertools.count(1)
@@ -76,8 +80,9 @@ class Run:
         """Wait until all nodes are, by pods of this version that are not among those."""
 
         def so(pods: list[Object]) -> bool:
-            new = [pod for pod in pods if pod["metadata"]["uid"] not in but and serves(pod)]
-            return len(new) == len(pods) == len(NODES) and all(image_of(pod).endswith(version) for pod in new)
+            served = [pod for pod in pods if PULLER_LABEL not in pod["metadata"]["labels"]]
+            new = [pod for pod in served if pod["metadata"]["uid"] not in but and serves(pod)]
+            return len(new) == len(served) == len(NODES) and all(image_of(pod).endswith(version) for pod in new)
 
         await self.api.wait_for(PODS, so, f"{version} everywhere", seconds=LONG)
 
@@ -94,6 +99,8 @@ class Story:
     rolling: Mapping[str, Any]
     happens: Callable[[Run], Awaitable[None]]
     program: Mapping[str, str] = field(default_factory=lambda: PROGRAM)
+    ahead: bool = False
+    """With the gate: images go ahead, to all nodes at once."""
 
     def is_for(self, kind: Resource) -> bool:
         return kind is DAEMONSETS or "rollingUpdateType" not in self.rolling
@@ -108,6 +115,7 @@ STORIES = (
     Story("a program that starts at once: update, maxUnavailable 1", {"maxUnavailable": 1}, Run.update, AT_ONCE),
     Story("the same in place", IN_PLACE, Run.update, AT_ONCE),
     Story("the same in place, an image that takes 10 s to pull", IN_PLACE, Run.update_with_a_slow_pull, AT_ONCE),
+    Story("the same, pulled ahead of the update", IN_PLACE, Run.update_with_a_slow_pull, AT_ONCE, ahead=True),
 )
 
 
@@ -128,17 +136,19 @@ async def clients(control: Binaries, programs: NodeBinaries, rounds: int, say: C
         for name, image in cluster.images.versions().items():
             cluster.registry.put(name, image)
         plane = cluster.plane
-        async with running(plane.folder, plane.kubeconfig_for(ACCOUNT)):
-            await _pull(cluster)
-            for number, story, (who, kind) in itertools.product(range(rounds), STORIES, KINDS.items()):
-                if not story.is_for(kind):
-                    continue
-                one = await _play(cluster, story, kind)
-                seen.setdefault((story.words, who), []).append(one)
-                say(
-                    f"clients, round {number + 1}: {story.words}, {who}: {_all(one.by_slices)} s by EndpointSlices, "
-                    f"{_all(one.by_address)} s by address, in {one.took:.1f} s"
-                )
+        await _pull(cluster)
+        for ahead in (False, True):
+            stories = [story for story in STORIES if story.ahead is ahead]
+            async with running(plane.folder, plane.kubeconfig_for(ACCOUNT), *([GATE] if ahead else [])):
+                for number, story, (who, kind) in itertools.product(range(rounds), stories, KINDS.items()):
+                    if not story.is_for(kind):
+                        continue
+                    one = await _play(cluster, story, kind)
+                    seen.setdefault((story.words, who), []).append(one)
+                    say(
+                        f"clients, round {number + 1}: {story.words}, {who}: {_all(one.by_slices)} s by "
+                        f"EndpointSlices, {_all(one.by_address)} s by address, in {one.took:.1f} s"
+                    )
     return _table(seen)
 
 
@@ -146,6 +156,11 @@ async def _install(cluster: RealCluster) -> None:
     documents = [one for one in await built(cluster.plane, "overlays/default") if one["kind"] != "Deployment"]
     done = await cluster.plane.run_kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(documents))
     assert done.returncode == 0, done.stderr
+    component = MANIFESTS / "components" / "image-pull"
+    for name in ("imagepulljobs.apps.kruise.io", "clusterrole", "clusterrolebinding"):
+        done = await cluster.plane.run_kubectl("apply", "--server-side", "-f", str(component / f"{name}.yaml"))
+        assert done.returncode == 0, done.stderr
+    await cluster.plane.run_kubectl("wait", "--for=condition=Established", "crd/imagepulljobs.apps.kruise.io")
 
 
 async def _pull(cluster: RealCluster) -> None:
@@ -164,7 +179,9 @@ async def _play(cluster: RealCluster, story: Story, kind: Resource) -> Seen:
     await api.create(NAMESPACES, {"metadata": {"name": api.namespace}})
     await api.wait_for(ACCOUNTS, bool, "the account of the namespace")
     run = Run(cluster, api, kind)
-    await api.create(kind, agent_set("agent:v1", kind=kind, environment=story.program, **story.rolling))
+    asked = agent_set("agent:v1", kind=kind, environment=story.program, **story.rolling)
+    asked["metadata"]["annotations"] = dict(AHEAD) if story.ahead else {}
+    await api.create(kind, asked)
     await run.served("v1")
     async with asking(cluster, api, "agent") as there, asking_pods(cluster, api) as direct:
         begun = time.monotonic()
