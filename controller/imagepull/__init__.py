@@ -5,6 +5,7 @@
     plan        world in, plan out: the only place with an opinion; pure
     memory      what is known of a job and written down nowhere: how each node did
     pod         the puller
+    lacking     which nodes do not have the image
     rollouts    makes the jobs that the rollout of a DaemonSet wants (`wanted`)
     parts       all of it, made and run; only where the feature gate is on
 

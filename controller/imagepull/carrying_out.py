@@ -68,13 +68,18 @@ class CarryingOut:
         try:
             written = await self._client.create(PULLERS, job.namespace, pod.body(job, node), name=name)
         except ApiError as error:
-            if not isinstance(error, AlreadyExists) and not error.is_terminating_namespace:
+            if not self._is_ours(error, node) and not error.is_terminating_namespace:
                 self._memory.refused(str(error), elapsed())
                 self._say(Note(warning=True, reason=FAILED_CREATE, message=f"Error creating: {error.message}"))
             raise
         self._memory.accepted()
         self._memory.here[written.uid] = node
         self._ledger.wrote(str(self._key), PULLERS.name, written.version, elapsed())
+
+    def _is_ours(self, error: ApiError, node: str) -> bool:
+        """Whether what is in the way may be our own puller, which the cache does not show yet."""
+        before = self._memory.places.failing.get(node)
+        return isinstance(error, AlreadyExists) and (before is None or not before.delay)
 
     async def _end(self, ref: Ref) -> None:
         try:

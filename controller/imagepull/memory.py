@@ -49,6 +49,10 @@ class Memory(msgspec.Struct):
     """Of the pass that goes on."""
     crash: Exception | None = None
     trouble: str = ""
+    """As in `World`."""
+    trouble_since: float = inf
+    stuck: str = ""
+    """Why no node will have the image until somebody does something; empty: they will."""
     rests_until: float = -inf
     rest: Backoff = msgspec.field(default_factory=lambda: Backoff(1.0, 300.0))
     wrote: tuple[str, ImagePullJobStatus] | None = None
@@ -110,12 +114,22 @@ class Memory(msgspec.Struct):
         return 1 if self.trouble else CEILING
 
     def refused(self, why: str, moment: float) -> None:
-        self.trouble = why
+        self.trouble, self.trouble_since = why, min(self.trouble_since, moment)
         self.rests_until = moment + self.rest.next()
 
     def accepted(self) -> None:
-        self.trouble = ""
+        self.trouble, self.trouble_since = "", inf
         self.rest.reset()
+
+    def look_whether_stuck(self, job: ImagePullJob, moment: float) -> bool:
+        """Whether that is other news than before. Pullers that are refused for as long as one attempt may take are an
+        attempt that has failed."""
+        before, self.stuck = self.stuck, ""
+        if not job.spec.at_once(1):
+            self.stuck = f"the parallelism of ImagePullJob {job.name} is 0"
+        elif moment >= self.trouble_since + job.spec.timeout:
+            self.stuck = self.trouble
+        return self.stuck != before
 
 
 def begin(job: ImagePullJob) -> Memory:

@@ -16,6 +16,7 @@ from controller.api.meta import Key
 from controller.api.pull_targets import keeps_images, targets
 from controller.imagepull.caches import Caches
 from controller.imagepull.carrying_out import CarryingOut
+from controller.imagepull.lacking import lacking
 from controller.imagepull.memory import STATUS, Memory, begin
 from controller.imagepull.plan import plan
 from controller.imagepull.pods import nodes_of_pods
@@ -100,20 +101,10 @@ class Reconciler:
             self._pacer.passed(key, cost, asyncio.get_running_loop().time())
 
     def lacking(self, job: ImagePullJob, nodes: Collection[str]) -> Mapping[str, str]:
-        """Of these nodes those without the image: "" while it is to come, else why it will not. It is to come too
-        where no pass has looked yet, or not since the node is one of them."""
-        memory = self._memories.get(job.key)
-        status = memory.latest_status(job) if memory is not None and memory.uid == job.uid else job.status
-        if status is not None and status.completion_time:
-            return dict.fromkeys(status.failed_nodes or (), f"see ImagePullJob {job.name}")
-        if memory is None or memory.uid != job.uid or not memory.chosen_at:
-            return dict.fromkeys(nodes, "")
-        lacking = (node for node in nodes if node not in memory.pulled and self._keeps_images(node))
-        return {node: memory.failed.get(node, "") for node in lacking}
-
-    def _keeps_images(self, name: str) -> bool:
-        node = self._caches.nodes.get(Key("", name))
-        return node is None or keeps_images(node)
+        """Of these nodes those without the image, as in `lacking.lacking`."""
+        found = {name: self._caches.nodes.get(Key("", name)) for name in nodes}
+        kept = [name for name, node in found.items() if node is None or keeps_images(node)]
+        return lacking(job, self._memories.get(job.key), kept)
 
     def node_gone(self, name: str) -> None:
         for memory in self._memories.values():
@@ -198,7 +189,15 @@ class Reconciler:
         await self._wait(memory, turn, [hands.begin(action, job) for action in decided.actions[:room]])
         later = await self._settle_status(job, memory, decided.status, turn, hands)
         moment = elapsed()
-        wakes = [decided.wake_at, later, memory.rests_until, *memory.places.held_back(moment).values()]
+        if memory.look_whether_stuck(job, moment):
+            self._on_progress(job)
+        wakes = [
+            decided.wake_at,
+            later,
+            memory.rests_until,
+            memory.trouble_since + job.spec.timeout,
+            *memory.places.held_back(moment).values(),
+        ]
         if job.spec.pod_selector is not None and not _is_over(job, memory):
             wakes.append(memory.pods_listed + PODS_LISTED_SECONDS)
         if len(decided.actions) > room:

@@ -111,8 +111,9 @@ class Rollouts:
         return asked
 
     def _ours(self, daemonset: DaemonSet, job: WantedJob) -> ImagePullJob | None:
+        """One that is being deleted pulls nothing more."""
         found = self._jobs.get(Key(daemonset.namespace, job.name))
-        return found if found is not None and found.owner_uid == daemonset.uid else None
+        return None if found is None or found.dying or found.owner_uid != daemonset.uid else found
 
     async def _make(self, client: Client, daemonset: DaemonSet, asked: Wanted, errors: list[ApiError]) -> None:
         """Each on its own: one that is refused keeps no other image back."""
@@ -137,7 +138,7 @@ class Rollouts:
             await client.create(IMAGE_PULL_JOBS, daemonset.namespace, document, name=job.name)
         except ApiError as error:
             there = self._jobs.get(Key(daemonset.namespace, job.name))
-            if isinstance(error, AlreadyExists) and (there is None or there.owner_uid == daemonset.uid):
+            if isinstance(error, AlreadyExists) and (there is None or self._ours(daemonset, job) is not None):
                 return  # our own, not seen yet
             if not error.is_terminating_namespace:
                 message = f"Error creating ImagePullJob: {error.message}"

@@ -5,9 +5,14 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from tests.beds.api import IMAGE_PULL_JOBS, PODS, Refusal
+import msgspec
+
+from controller.api.image_pull_job import ImagePullJobView, project
+from controller.imagepull.pod import pod_name
+from tests.beds.api import IMAGE_PULL_JOBS, PODS, Object, Refusal
 from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour
+from tests.beds.objects import pod
 from tests.system.pulls import counts, job, over, pulling, reads
 
 ENDLESS = Behaviour(pull=1e6)
@@ -38,6 +43,27 @@ async def test_a_puller_that_was_deleted_once_comes_again(pulls: Bed) -> None:
     pulls.nodes.behave("*", Behaviour(pull=30.0))
     await pulls.api.create(IMAGE_PULL_JOBS, job())
     await reads(pulls, 1, 1, 0, 0)
-    (pod,) = await pulls.api.list(PODS)
-    await pulls.api.delete(PODS, pod["metadata"]["name"])
+    (puller,) = await pulls.api.list(PODS)
+    await pulls.api.delete(PODS, puller["metadata"]["name"])
     assert counts(await over(pulls)) == (1, 0, 1, 0)
+
+
+async def test_a_pod_that_has_a_pullers_name_is_told_and_the_job_goes_on_when_it_is_gone(pulls: Bed) -> None:
+    await pulls.add_nodes(2)
+    await pulls.api.create(IMAGE_PULL_JOBS, job(parallelism=0))
+    (made,) = await pulls.until(
+        IMAGE_PULL_JOBS, lambda found: "" if found[0].get("status") else "not seen", "is seen"
+    )
+    name = pod_name(project(msgspec.convert(made, ImagePullJobView)), "node-1")
+    await pulls.api.create(PODS, pod(name, on="node-0"))
+    await pulls.api.patch(IMAGE_PULL_JOBS, "pull", {"spec": {"parallelism": 1}})
+    await pulls.event("FailedCreate", f'pods "{name}" already exists')
+
+    def missing(found: list[Object]) -> str:
+        told = str(found[0]["status"]["message"])
+        return "" if "already exists" in told else told
+
+    await pulls.until(IMAGE_PULL_JOBS, missing, "the job tells of it")
+    assert pulls.journal.created[0] == "node-0"
+    await pulls.api.delete(PODS, name)
+    assert counts(await over(pulls)) == (2, 0, 2, 0)

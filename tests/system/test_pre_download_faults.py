@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tests.beds.api import Object
+from controller.api.puller import PULLER_LABEL
+from tests.beds.api import DAEMONSETS, IMAGE_PULL_JOBS, PODS, Object
 from tests.beds.controller.bed import Bed
+from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, V3, daemonset
+from tests.beds.pods import image_of, is_ready, stays
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.refusal import Refused
 
 IN_PLACE = {"rollingUpdateType": "InPlaceIfPossible"}
+WAIT = "kruise-ds/image-predownload-wait"
+PARALLELISM = "apps.kruise.io/image-predownload-parallelism"
 WORDS = "the policy says no"
 
 
@@ -39,8 +44,9 @@ async def deployed(bed: Bed, edit: Object) -> list[str]:
     """Three nodes, updated in place from now on."""
     nodes = await bed.add_nodes(3)
     await bed.deploy(daemonset(rolling=IN_PLACE))
-    await bed.edit(edit)
-    await bed.settled()
+    if edit:
+        await bed.edit(edit)
+        await bed.settled()
     return nodes
 
 
@@ -52,3 +58,58 @@ async def test_a_job_that_is_refused_keeps_no_other_image_back(pulls: Bed) -> No
         began = pulls.clock()
         await pulls.runs_on(*nodes, image=V2)
     assert pulls.clock() - began < 60, "nobody waits for the one that cannot be made"
+
+
+def is_puller(pod: Object) -> bool:
+    return PULLER_LABEL in pod["metadata"]["labels"]
+
+
+async def serving(bed: Bed, image: str) -> None:
+    """All agents are untouched."""
+    pods = [pod for pod in await bed.api.list(PODS) if stays(pod, "agent")]
+    assert [(image_of(pod), is_ready(pod)) for pod in pods] == [(image, True)] * 3
+
+
+async def test_while_pullers_are_refused_a_rollout_in_place_says_so_and_goes_on_when_they_are_not(pulls: Bed) -> None:
+    nodes = await deployed(pulls, {})
+    with refused(pulls, "pods", is_puller):
+        began = pulls.clock()
+        await pulls.set_image(V2)
+        told = await pulls.condition("Reconciling", "ImagesNotPulled")
+        assert WORDS in told["message"]
+        assert 300 <= pulls.clock() - began < 600, "as long as an attempt may take"
+        await serving(pulls, V1)
+    await pulls.runs_on(*nodes, image=V2)
+
+
+async def test_where_images_are_replaced_nobody_waits_for_pullers_that_are_refused(pulls: Bed) -> None:
+    nodes = await pulls.add_nodes(3)
+    await pulls.deploy(daemonset())
+    await pulls.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": {WAIT: "true"}}})
+    with refused(pulls, "pods", is_puller):
+        await pulls.set_image(V2)
+        await pulls.runs_on(*nodes, image=V2)
+
+
+async def test_a_rollout_in_place_says_that_its_job_is_to_pull_nowhere(pulls: Bed) -> None:
+    nodes = await deployed(pulls, {})
+    await pulls.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": {PARALLELISM: "0"}}})
+    await pulls.set_image(V2)
+    told = await pulls.condition("Reconciling", "ImagesNotPulled")
+    (job,) = await pulls.api.list(IMAGE_PULL_JOBS)
+    name = job["metadata"]["name"]
+    assert f"the parallelism of ImagePullJob {name} is 0" in told["message"]
+    await serving(pulls, V1)
+    await pulls.api.patch(IMAGE_PULL_JOBS, name, {"spec": {"parallelism": 1}})
+    await pulls.runs_on(*nodes, image=V2)
+
+
+async def test_nobody_waits_for_a_job_that_is_being_deleted(pulls: Bed) -> None:
+    nodes = await deployed(pulls, {})
+    pulls.nodes.behave("*", Behaviour(pull=100.0))
+    await pulls.set_image(V2)
+    (job,) = await pulls.until(IMAGE_PULL_JOBS, lambda found: "" if found else "none", "a job")
+    name = job["metadata"]["name"]
+    await pulls.api.patch(IMAGE_PULL_JOBS, name, {"metadata": {"finalizers": ["example.com/keep"]}})
+    await pulls.api.delete(IMAGE_PULL_JOBS, name)
+    await pulls.runs_on(*nodes, image=V2)
