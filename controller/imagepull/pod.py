@@ -18,6 +18,10 @@ NO_COMMAND = "/kruise-ds/only-pulls-the-image"
 _MAX_BASE = 54
 """Characters of the job's name that go into the pod's, so that the whole still is a host name (63)."""
 _NOBODY = 65534
+_LEFT_ALONE_SECONDS = 60
+"""After the time of its attempt, when we should have deleted it, its kubelet gives up by itself."""
+_LONGEST_DEADLINE = 2**31 - 1
+"""What the API server takes."""
 _LABELS: JSONObject = {"app.kubernetes.io/managed-by": "kruise-ds", "sidecar.istio.io/inject": "false"}
 _ANNOTATIONS: JSONObject = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "true",
@@ -55,6 +59,7 @@ def body(job: ImagePullJob, node: str) -> JSONObject:
             "tolerations": [{"operator": "Exists"}],
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": 0,
+            "activeDeadlineSeconds": min(job.spec.timeout + _LEFT_ALONE_SECONDS, _LONGEST_DEADLINE),
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "securityContext": {

@@ -24,6 +24,11 @@ def test_it_asks_for_secrets_only_where_the_job_does() -> None:
     assert "imagePullSecrets" not in spec_of()
 
 
+def test_a_puller_that_nobody_looks_after_any_more_ends_by_itself() -> None:
+    assert spec_of(pullPolicy={"timeoutSeconds": 300})["activeDeadlineSeconds"] == 360, "after we should have"
+    assert spec_of(pullPolicy={"timeoutSeconds": 2**31 - 1})["activeDeadlineSeconds"] == 2**31 - 1
+
+
 def test_what_a_user_adds_replaces_nothing_of_ours() -> None:
     config = {"labels": {"kruise-ds/image-pull-job": "mine", "a": "b"}, "annotations": {"c": "d"}}
     metadata: Any = body(job(sandboxConfig=config), "node-1")["metadata"]
