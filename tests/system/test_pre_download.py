@@ -93,6 +93,25 @@ async def test_a_rollout_is_shorter_as_arithmetic_has_it(pulls: Bed, parallelism
     assert minutes <= took < minutes + 1, f"{minutes / FIFTY:.0%} of the time without; it is {took / FIFTY:.1%}"
 
 
+@pytest.mark.parametrize(("gate", "parallelism", "minutes"), [(False, None, 2), (True, None, 20), (True, "50%", 2)])
+async def test_what_pulls_ahead_one_at_a_time_holds_up_nodes_that_may_be_updated_together(
+    pulls: Bed, gate: bool, parallelism: str | None, minutes: int
+) -> None:
+    """Twenty nodes in place, ten at a time: who waits for images pulls at least as many at once."""
+    nodes = await pulls.add_nodes(20)
+    await pulls.deploy(daemonset(rolling={"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": "50%"}))
+    if parallelism is not None:
+        await annotate(pulls, parallelism=parallelism)
+    settings = replace(pulls.controller.settings, gates=Gates(pre_download=gate))
+    await pulls.controller.stop()
+    pulls.controller.start(settings)
+    pulls.nodes.behave("*", SLOW)
+    began = pulls.clock()
+    await pulls.set_image(V2)
+    await pulls.runs_on(*nodes, image=V2)
+    assert minutes <= (pulls.clock() - began) / MINUTE < minutes + 1
+
+
 async def test_a_rollout_takes_as_long_as_its_pods_once_images_come_before_them(pulls: Bed) -> None:
     """A minute for each pull, all at once while the rollout is paused."""
     nodes = await pulls.add_nodes(50)
