@@ -9,7 +9,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from kubectl_plugin import candidates
-from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.failures import UsageError
 from kubectl_plugin.flags import MANAGER, DryRun, DryRunFlag, FieldManager, Many
 
 Name = Annotated[
@@ -56,9 +56,9 @@ class Chosen(Selected):
     def check(self) -> None:
         """Raises CommandError (2) for what is wrong whatever there is in the cluster."""
         if self.everything and (self.names or self.selector):
-            raise CommandError("give names, -l or --all, not two of them", exit_code=ExitCode.USAGE)
+            raise UsageError("give names, -l or --all, not two of them")
         if not (self.names or self.by_selection):
-            raise CommandError("which one? give a name, -l LABELS or --all", exit_code=ExitCode.USAGE)
+            raise UsageError("which one? give a name, -l LABELS or --all")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,7 +248,7 @@ class Apply(Manifests):
     def check(self) -> None:
         """Raises CommandError (2)."""
         if not self.given:
-            raise CommandError("which manifest? use apply -f FILE, or -k FOLDER", exit_code=ExitCode.USAGE)
+            raise UsageError("which manifest? use apply -f FILE, or -k FOLDER")
 
 
 @dataclass(frozen=True, kw_only=True)

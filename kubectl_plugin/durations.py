@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.failures import UsageError
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -16,9 +16,7 @@ def seconds_of(text: str, flag: str) -> float:
         return float(text)
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise CommandError(
-            f'invalid {flag} "{text}": use a length of time such as 90s, 10m or 1h30m', exit_code=ExitCode.USAGE
-        )
+        raise UsageError(f'invalid {flag} "{text}": use a length of time such as 90s, 10m or 1h30m')
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 

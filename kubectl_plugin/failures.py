@@ -42,3 +42,10 @@ class CommandError(Exception):
         """`message`: the first line, without "error: ". `prefix` is "" for the API server's own words."""
         super().__init__(message)
         self.message, self.hints, self.exit_code, self.prefix = message, hints, exit_code, prefix
+
+
+class UsageError(CommandError):
+    """For a command line that nobody could mean."""
+
+    def __init__(self, message: str, *, hints: tuple[str, ...] = ()) -> None:
+        super().__init__(message, hints=hints, exit_code=ExitCode.USAGE)

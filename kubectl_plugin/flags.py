@@ -84,7 +84,7 @@ class Global:
     ] = False
     tls_server_name: Annotated[str | None, _text("--tls-server-name", "", "Name in the server's certificate.")] = None
     as_user: Annotated[str | None, _text("--as", "", "User to act as.")] = None
-    as_group: Annotated[list[str] | None, _text("--as-group", "", "Group to act as; may be repeated.")] = None
+    as_groups: Annotated[tuple[str, ...], _text("--as-group", "", "Group to act as; may be repeated.")] = ()
     as_uid: Annotated[str | None, _text("--as-uid", "", "UID to act as.")] = None
     request_timeout: Annotated[
         str | None, _text("--request-timeout", "", "Longest wait for one answer, such as 10s; 0 for no limit.")

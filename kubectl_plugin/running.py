@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from kubectl_plugin.durations import seconds_of
-from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Global, Output
 from kubectl_plugin.terminal import Terminal
 
@@ -89,7 +89,7 @@ async def _in_session(flags: Global, terminal: Terminal, body: Callable[[Invocat
 def _check_output(output: Output | None, known: Sequence[Output]) -> None:
     if output is not None and output not in known:
         can = f"use {', '.join(known)}" if known else "it has none"
-        raise CommandError(f'this verb has no output format "{output}": {can}', exit_code=ExitCode.USAGE)
+        raise UsageError(f'this verb has no output format "{output}": {can}')
 
 
 def _mistake(error: Exception) -> CommandError:
@@ -104,7 +104,7 @@ def _mistake(error: Exception) -> CommandError:
 def _not_utf8(error: UnicodeEncodeError) -> CommandError:
     """Only what came from the command line cannot be sent: the streams take everything, the server sends UTF-8."""
     word = next((word for word in sys.argv if not _encodes(word)), str(error.object))
-    return CommandError(f"not UTF-8: {word.encode(errors='backslashreplace').decode()}", exit_code=ExitCode.USAGE)
+    return UsageError(f"not UTF-8: {word.encode(errors='backslashreplace').decode()}")
 
 
 def _encodes(word: str) -> bool:

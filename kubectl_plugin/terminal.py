@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
 from kubectl_plugin.clock import Clock
-from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.flags import Global, Output
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Terminal:
             return datetime.fromisoformat(frozen).timestamp()
         except ValueError:
             words = f'invalid KRUISE_DS_NOW "{frozen}": use a time such as 2025-11-20T12:04:10Z'
-            raise CommandError(words, exit_code=ExitCode.USAGE) from None
+            raise UsageError(words) from None
 
     def outlive_the_reader(self) -> None:
         """From now on a result that cannot be printed is no error: what was begun is to be finished first.

@@ -175,6 +175,14 @@ class DaemonSet(Named):
         return strategy.rolling_update or RollingUpdate()
 
     @property
+    def paused(self) -> bool:
+        return self.rolling_update is not None and self.rolling_update.paused
+
+    @property
+    def conditions(self) -> tuple[JSONObject, ...]:
+        return (self.status.conditions if self.status is not None else None) or ()
+
+    @property
     def pre_delete(self) -> LifecycleHook | None:
         """The hook that may hold a pod back from deletion; None where nothing is asked for."""
         hook = self.spec.lifecycle.pre_delete if self.spec.lifecycle else None

@@ -22,7 +22,7 @@ from kubectl_plugin.cluster.documents import listed
 from kubectl_plugin.cluster.images_ahead import ImagesAhead
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import PODS, REVISIONS
-from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.flags import Many
 from kubectl_plugin.report.snapshot import PodDetail, RevisionDetail, Snapshot
 
@@ -43,11 +43,9 @@ def name_of(text: str) -> str:
     kind, slash, name = text.rpartition("/")
     kind = kind.lower().removesuffix(".v1beta1.apps.kruise.io").removesuffix(".v1alpha1.apps.kruise.io")
     if slash and kind not in PREFIXES:
-        raise CommandError(
-            f'"{text}" is not an Advanced DaemonSet: use its name, or ads/NAME', exit_code=ExitCode.USAGE
-        )
+        raise UsageError(f'"{text}" is not an Advanced DaemonSet: use its name, or ads/NAME')
     if not name:
-        raise CommandError(f'"{text}" names nothing: use NAME, or ads/NAME', exit_code=ExitCode.USAGE)
+        raise UsageError(f'"{text}" names nothing: use NAME, or ads/NAME')
     return name
 
 
@@ -98,9 +96,9 @@ async def snapshots(
     CommandError (2) for names together with `-l` or `-A`, and for nothing where it is needed.
     """
     if names and (many.selector or many.all_namespaces):
-        raise CommandError("give names, or -l and -A, not both", exit_code=ExitCode.USAGE)
+        raise UsageError("give names, or -l and -A, not both")
     if not names and not (many.selector or many.all_namespaces or everything):
-        raise CommandError("which one? give a name, -l LABELS or --all", exit_code=ExitCode.USAGE)
+        raise UsageError("which one? give a name, -l LABELS or --all")
     if names:
         keys = dict.fromkeys(key_of(invocation, name) for name in names)
         found = [await _document(invocation, key) for key in keys]

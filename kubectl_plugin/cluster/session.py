@@ -99,22 +99,7 @@ def session_over(
 
 def access_of(flags: Global) -> Access:
     """What the flags say about the server to ask and about who asks it."""
-    return Access(
-        kubeconfig=flags.kubeconfig,
-        context=flags.context,
-        cluster=flags.cluster,
-        user=flags.user,
-        server=flags.server,
-        token=flags.token,
-        client_certificate=flags.client_certificate,
-        client_key=flags.client_key,
-        certificate_authority=flags.certificate_authority,
-        insecure_skip_tls_verify=flags.insecure_skip_tls_verify,
-        tls_server_name=flags.tls_server_name,
-        as_user=flags.as_user,
-        as_groups=tuple(flags.as_group or ()),
-        as_uid=flags.as_uid,
-    )
+    return Access(**{field: getattr(flags, field) for field in Access.__struct_fields__})
 
 
 class Timed:

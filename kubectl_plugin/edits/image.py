@@ -10,7 +10,7 @@ from kubectl_plugin.edits.applying import Draft, found
 from kubectl_plugin.edits.edit import Caution, Edit
 from kubectl_plugin.edits.outlook import board_after, cautions, course, on_delete, paused
 from kubectl_plugin.edits.rolling import ROLLING
-from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.report.revisions.images import change, short
 from kubectl_plugin.report.snapshot import Snapshot
 
@@ -24,12 +24,12 @@ def parse(words: Sequence[str]) -> dict[str, str]:
     for word in words:
         container, _, image = word.partition("=")
         if not container or not image or image != image.strip() or " " in image:
-            raise CommandError(f'invalid image "{word}": use CONTAINER=IMAGE, or *=IMAGE', exit_code=ExitCode.USAGE)
+            raise UsageError(f'invalid image "{word}": use CONTAINER=IMAGE, or *=IMAGE')
         if images.get(container, image) != image:
-            raise CommandError(f"two images for container {container}", exit_code=ExitCode.USAGE)
+            raise UsageError(f"two images for container {container}")
         images[container] = image
     if EVERY in images and len(images) > 1:
-        raise CommandError("*=IMAGE means all containers already: leave the others out", exit_code=ExitCode.USAGE)
+        raise UsageError("*=IMAGE means all containers already: leave the others out")
     return images
 
 

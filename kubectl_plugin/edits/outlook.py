@@ -115,7 +115,7 @@ def on_delete(snapshot: Snapshot) -> Caution | None:
 def paused(snapshot: Snapshot) -> Caution | None:
     """The same for a pause."""
     daemonset = snapshot.daemonset
-    if daemonset.rolling_update is None or not daemonset.rolling_update.paused:
+    if not daemonset.paused:
         return None
     return Caution(
         text=f"{daemonset.name} is paused: nothing moves before it is resumed",

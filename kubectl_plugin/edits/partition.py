@@ -113,8 +113,7 @@ def _told(snapshot: Snapshot, before: Board, after: Board) -> tuple[tuple[str, .
     more = [slot.node for slot in after.target if slot.only_old and slot.node not in could]
     gained = f" ({len(more)} more: {named(more)})" if more else ""
     lines = [f"up to {quota} of {desired} nodes may now run {revision}{gained}"]
-    rolling = after.rolling_update
-    if rolling is not None and rolling.paused:
+    if after.world.daemonset.paused:
         lines.append("it is paused: no node is updated before resume")
     return tuple(lines), _failing(snapshot, revision)
 

@@ -12,7 +12,7 @@ from controller.api.number import IntOrPercent
 from controller.api.revision import short_hash
 from controller.api.selector import is_label_key, is_label_value, is_subdomain
 from controller.api.wellknown import API_VERSION
-from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.failures import CommandError, UsageError
 
 TTL_SECONDS: Final = 600
 """The job is of no use once it has been looked at."""
@@ -42,9 +42,7 @@ def pull_job(
     _check_image(image)
     for secret in secrets:
         if not is_subdomain(secret):
-            raise CommandError(
-                f'invalid --pull-secret "{secret}": use the name of a Secret', exit_code=ExitCode.USAGE
-            )
+            raise UsageError(f'invalid --pull-secret "{secret}": use the name of a Secret')
     selector = None if nodes is None else node_selector(nodes)
     pull_secrets: list[JSON] = [*secrets]
     return {
@@ -91,7 +89,7 @@ def node_selector(text: str) -> JSONObject:
 
 def _no_selector(text: str) -> CommandError:
     words = f'invalid -l "{text}": use labels of nodes such as pool=gpu, or "zone in (a,b),!spot"'
-    return CommandError(words, exit_code=ExitCode.USAGE)
+    return UsageError(words)
 
 
 def _check_image(image: str) -> None:
@@ -99,7 +97,7 @@ def _check_image(image: str) -> None:
         words = (
             f'"{image}" cannot be the name of an image: use HOST/PATH:TAG or HOST/PATH@DIGEST, the path in lower case'
         )
-        raise CommandError(words, exit_code=ExitCode.USAGE)
+        raise UsageError(words)
 
 
 def is_image(text: str) -> bool:

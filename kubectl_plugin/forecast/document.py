@@ -7,6 +7,7 @@ from typing import Any, Final
 from controller.api.base import JSONObject
 from kubectl_plugin.forecast.forecast import Wave
 from kubectl_plugin.forecast.later import Later
+from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.report import RolloutPlan
 from kubectl_plugin.report.documents import document
 
@@ -43,9 +44,9 @@ def document_of(plan: RolloutPlan) -> JSONObject:
             "recreated": plan.recreated,
             "surged": plan.surged,
             "beside": plan.beside,
-            "created": plan.created,
-            "finished": plan.finished,
-            "removed": plan.removed,
+            "created": plan.moves(How.CREATE),
+            "finished": plan.moves(How.FINISH),
+            "removed": plan.moves(How.REMOVE),
             "mostUnavailable": plan.most_unavailable,
         },
         "estimate": _estimate(plan),
@@ -68,7 +69,7 @@ def _limits(plan: RolloutPlan) -> dict[str, Any]:
         "maxUnavailable": budget.max_unavailable,
         "maxSurge": budget.max_surge,
         "minReadySeconds": daemonset.spec.min_ready_seconds,
-        "paused": rolling is not None and rolling.paused,
+        "paused": daemonset.paused,
     }
 
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from controller.api.base import Value
-from controller.api.daemonset import DaemonSet
 from controller.api.number import IntOrPercent
 from controller.planner.board import Board, lay_out
 from controller.planner.world import World
 from kubectl_plugin.forecast.course import come_to_pass
 from kubectl_plugin.forecast.forecast import NEVER, Forecast, forecast
 from kubectl_plugin.forecast.kept import left_to_update
+from kubectl_plugin.report.status.release import with_partition
 from kubectl_plugin.report.steps import Steps, steps_of
 
 
@@ -75,10 +75,5 @@ def _finished(board: Board) -> World:
 
 def _with(world: World, partition: IntOrPercent) -> World:
     """Placement and selector stay as they are, so the compiled rules do too."""
-    daemonset = world.daemonset
-    spec, rolling = daemonset.spec, daemonset.rolling_update
-    strategy = replace(spec.update_strategy, rolling_update=rolling and replace(rolling, partition=partition))
-    changed: DaemonSet = replace(
-        daemonset, generation=daemonset.generation + 1, spec=replace(spec, update_strategy=strategy)
-    )
-    return replace(world, daemonset=changed)
+    changed = with_partition(world.daemonset, partition)
+    return replace(world, daemonset=replace(changed, generation=changed.generation + 1))

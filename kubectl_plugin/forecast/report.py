@@ -97,12 +97,12 @@ class RolloutPlan(Value, dict=True, gc=True):
     def recreated(self) -> int:
         """Nodes whose pod goes before another one comes; those that were not worked out too."""
         rest = 0 if self.forecast.start.surging else len(self.forecast.rest) - self._rest.in_place
-        return self._moves(How.RECREATE) + rest
+        return self.moves(How.RECREATE) + rest
 
     @property
     def updated_in_place(self) -> int:
         """Nodes whose pod stays and is changed; those that were not worked out too."""
-        return self._moves(How.IN_PLACE) + self._rest.in_place
+        return self.moves(How.IN_PLACE) + self._rest.in_place
 
     def details(self, how: How) -> tuple[str, ...]:
         """What is restarted in place, or why pods are re-created; each once, in the order of the nodes."""
@@ -120,7 +120,7 @@ class RolloutPlan(Value, dict=True, gc=True):
     def surged(self) -> int:
         """Nodes whose pod goes after another one came; likewise."""
         rest = len(self.forecast.rest) if self.forecast.start.surging else 0
-        return self._moves(How.SURGE) - self.beside + rest
+        return self.moves(How.SURGE) - self.beside + rest
 
     @property
     def beside(self) -> int:
@@ -129,19 +129,6 @@ class RolloutPlan(Value, dict=True, gc=True):
             return 0
         surged = {move.node for wave in self.forecast.waves for move in wave.moves if move.how is How.SURGE}
         return sum(slot.paired and slot.node in surged for slot in self.forecast.end.slots)
-
-    @property
-    def created(self) -> int:
-        return self._moves(How.CREATE)
-
-    @property
-    def finished(self) -> int:
-        """Nodes whose new pod is there already, and whose old one goes."""
-        return self._moves(How.FINISH)
-
-    @property
-    def removed(self) -> int:
-        return self._moves(How.REMOVE)
 
     @property
     def most_unavailable(self) -> int:
@@ -162,7 +149,8 @@ class RolloutPlan(Value, dict=True, gc=True):
         """Nodes with an available pod in the end, of any revision."""
         return sum(slot.fit is Fit.RUN and slot.serves for slot in self.forecast.end.slots)
 
-    def _moves(self, how: How) -> int:
+    def moves(self, how: How) -> int:
+        """Nodes that move so, as far as it was worked out."""
         return sum(move.how is how for wave in self.forecast.waves for move in wave.moves)
 
     @property
@@ -229,7 +217,7 @@ def refusal_in(daemonset: DaemonSet, answer: Answer | None) -> str:
         return ""
     if answer.result is Result.FAILED:
         return answer.text
-    for one in (daemonset.status.conditions if daemonset.status else None) or ():
+    for one in daemonset.conditions:
         if one.get("type") != DEGRADED or one.get("observedGeneration") != daemonset.generation:
             continue
         words = str(one.get("message") or "")

@@ -151,9 +151,9 @@ class PlanWords:
             (plan.recreated, "re-created", How.RECREATE),
             (plan.surged, "replaced with surge", None),
             (plan.beside, "created beside an old one that stays", None),
-            (plan.created, "created", None),
-            (plan.finished, "of an old revision removed after a surge", None),
-            (plan.removed, "removed", None),
+            (plan.moves(How.CREATE), "created", None),
+            (plan.moves(How.FINISH), "of an old revision removed after a surge", None),
+            (plan.moves(How.REMOVE), "removed", None),
         )
         told = [f"{counted(count, 'pod')} {what}{self._details(how)}" for count, what, how in parts if count]
         if plan.refusal:

@@ -57,7 +57,7 @@ def closed(seen: Survey, steps: Steps | None, *, soak: float) -> Closed | None:
         return Closed(why=Why.UNSEEN, text=f"the controller has not acted on the newest change of {name} yet")
     if seen.phase is Phase.STALLED and (seen.standing.refused or is_certain(seen)):
         return Closed(why=Why.STALLED, text=unfinished)
-    if _is_paused(seen):
+    if seen.daemonset.paused:
         return Closed(why=Why.PAUSED, text=f"{name} is paused: {nodes}")
     if done < counts.target or seen.standing.outdated:
         return Closed(why=Why.UNFINISHED, text=unfinished)
@@ -85,11 +85,6 @@ def quiet_since(seen: Survey) -> float:
     progress = epoch(seen.rollout.last_progress_time) or 0.0
     ready = (one.current.ready_since for one in seen.board.slots if one.current is not None)
     return max(progress, *(moment or 0.0 for moment in ready), 0.0)
-
-
-def _is_paused(seen: Survey) -> bool:
-    rolling = seen.daemonset.rolling_update
-    return rolling is not None and rolling.paused
 
 
 def _failing(seen: Survey) -> tuple[str, ...]:

@@ -51,8 +51,7 @@ def last_action(annotations: Mapping[str, str]) -> Action | None:
 
 def pause_of(daemonset: DaemonSet) -> Action | None:
     """The use of `pause` that still holds; None where it is not paused, or nobody noted by whom."""
-    rolling = daemonset.rolling_update
-    return noted_pause(daemonset.annotations) if rolling is not None and rolling.paused else None
+    return noted_pause(daemonset.annotations) if daemonset.paused else None
 
 
 def noted_pause(annotations: Mapping[str, str]) -> Action | None:
@@ -63,9 +62,9 @@ def noted_pause(annotations: Mapping[str, str]) -> Action | None:
 
 def paused_words(daemonset: DaemonSet) -> str:
     """`paused by alice: "CVE triage"`; empty where it is not."""
-    rolling, pause = daemonset.rolling_update, pause_of(daemonset)
-    if rolling is None or not rolling.paused:
+    if not daemonset.paused:
         return ""
+    pause = pause_of(daemonset)
     if pause is None:
         return "paused"
     return f"paused by {pause.by or 'somebody'}" + (f': "{pause.reason}"' if pause.reason else "")

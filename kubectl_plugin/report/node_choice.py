@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from controller.api.base import Value
 from controller.planner.states import PREPARING, NodeState
-from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.survey import Survey
 
@@ -42,9 +42,9 @@ def choice(only: str, *, excluded: bool, group: str | None, sort: str) -> Choice
     for word in words:
         if word not in (ALL, PREPARING) and word not in _STATES:
             there = ", ".join((*_STATES, PREPARING))
-            raise CommandError(f'invalid --only "{word}": use all, {there}', exit_code=ExitCode.USAGE)
+            raise UsageError(f'invalid --only "{word}": use all, {there}')
     if sort != "update" and sort not in _KEYS:
-        raise CommandError(f'invalid --sort "{sort}": use update, {", ".join(_KEYS)}', exit_code=ExitCode.USAGE)
+        raise UsageError(f'invalid --sort "{sort}": use update, {", ".join(_KEYS)}')
     everything = ALL in words or not words
     states = frozenset(_STATES if everything else [NodeState(word) for word in words if word != PREPARING])
     asked_for = excluded or "excluded" in words

@@ -9,7 +9,7 @@ from controller.api.base import JSONObject, Value
 from controller.api.daemonset import Phase
 from controller.api.meta import epoch, rfc3339
 from controller.api.number import IntOrPercent
-from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.failures import UsageError
 from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.stated import stated
@@ -87,5 +87,5 @@ def phases_named(texts: Iterable[str]) -> frozenset[Phase]:
     wanted = [word for text in texts for word in text.lower().split(",") if word]
     for word in wanted:
         if word not in known:
-            raise CommandError(f'invalid --phase "{word}": use {", ".join(Phase)}', exit_code=ExitCode.USAGE)
+            raise UsageError(f'invalid --phase "{word}": use {", ".join(Phase)}')
     return frozenset(known[word] for word in wanted) or frozenset(Phase)

@@ -23,12 +23,11 @@ def stated(daemonset: DaemonSet) -> Rollout:
 
 def _standing(daemonset: DaemonSet, status: DaemonSetStatus) -> Standing:
     """Read off the counts alone, which do not tell a selector's nodes from the others."""
-    rolling = daemonset.rolling_update
     desired, updated = status.desired_number_scheduled, status.updated_number_scheduled
     target = _target(daemonset, status)
     return Standing(
-        on_delete=rolling is None,
-        paused=rolling is not None and rolling.paused,
+        on_delete=daemonset.rolling_update is None,
+        paused=daemonset.paused,
         desired=desired,
         target=target,
         updated=updated,
@@ -63,7 +62,7 @@ def refusal_of(daemonset: DaemonSet) -> str:
 
     Only it knows: what the server says of a new pod is asked once, by a dry run.
     """
-    for one in (daemonset.status.conditions if daemonset.status else None) or ():
+    for one in daemonset.conditions:
         current = one.get("observedGeneration") == daemonset.generation
         if one.get("type") == DEGRADED and one.get("reason") in (TEMPLATE_REFUSED, INVALID_SPEC) and current:
             return str(one.get("message") or one.get("reason"))

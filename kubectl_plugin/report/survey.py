@@ -183,8 +183,7 @@ def _unpulled(daemonset: DaemonSet, pulls: Mapping[str, NodePull]) -> Mapping[st
 
 def is_unusable(daemonset: DaemonSet) -> bool:
     """Whether the controller refused the spec itself, and not only the pods that would be made of it."""
-    conditions = (daemonset.status.conditions if daemonset.status else None) or ()
-    return any(one.get("reason") == INVALID_SPEC for one in conditions)
+    return any(one.get("reason") == INVALID_SPEC for one in daemonset.conditions)
 
 
 def world_of(snapshot: Snapshot, daemonset: DaemonSet | None = None) -> World:

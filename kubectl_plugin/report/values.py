@@ -6,7 +6,7 @@ import re
 
 from controller.api import number
 from controller.api.number import IntOrPercent
-from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.failures import UsageError
 
 _LARGEST = 2**31 - 1
 """The API server's fields hold 32 bits."""
@@ -24,9 +24,7 @@ def int_or_percent(text: str, what: str) -> IntOrPercent:
         return int(wanted)
     if wanted.endswith("%") and number.is_well_formed(wanted) and int(wanted[:-1]) <= 100:
         return f"{int(wanted[:-1])}%"
-    raise CommandError(
-        f'invalid {what} "{text}": use a number (0 or more) or a percentage from 0% to 100%', exit_code=ExitCode.USAGE
-    )
+    raise UsageError(f'invalid {what} "{text}": use a number (0 or more) or a percentage from 0% to 100%')
 
 
 def new_nodes(partition: IntOrPercent, desired: int) -> str:

@@ -17,7 +17,7 @@ from kubectl_plugin.cluster.explain import explained
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.writing import Judge
 from kubectl_plugin.edits.edit import Caution
-from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Acting
 from kubectl_plugin.report import gitops
 from kubectl_plugin.report.snapshot import Snapshot
@@ -81,7 +81,7 @@ async def carry_out_all(
     that it refuses. Returns the highest of the exit codes.
     """
     if acting.print_patch and invocation.output is not None:
-        raise CommandError("give -o or --print-patch, not both", exit_code=ExitCode.USAGE)
+        raise UsageError("give -o or --print-patch, not both")
     waiting.check(acting)
     invocation.terminal.outlive_the_reader()
     code, changes = (0, [plan(snapshots[0])]) if len(snapshots) == 1 else _planned(invocation, snapshots, plan)

@@ -17,7 +17,7 @@ from kubectl_plugin.cluster.manifests import Manifest, read
 from kubectl_plugin.edits import manifest as edits
 from kubectl_plugin.edits.applying import Draft, found
 from kubectl_plugin.edits.rolling import ROLLING
-from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.flags import Acting
 from kubectl_plugin.forecast.wish import as_applied
 from kubectl_plugin.report.values import int_or_percent
@@ -52,10 +52,10 @@ def _refuse_contradictions(manifest: Manifest, asked: str | None, hold_at: IntOr
     written = found(manifest.document, *ROLLING, "partition")
     if hold_at is not None and written not in (None, hold_at):
         words = f"{manifest.source} sets partition {written} for {manifest.name}, --hold-at says {hold_at}"
-        raise CommandError(words, hints=("leave one of them out",), exit_code=ExitCode.USAGE)
+        raise UsageError(words, hints=("leave one of them out",))
     if asked and manifest.namespace not in ("", asked):
         words = f"{manifest.source} is for namespace {manifest.namespace}, -n says {asked}"
-        raise CommandError(words, exit_code=ExitCode.USAGE)
+        raise UsageError(words)
 
 
 async def _change(invocation: Invocation, target: Target, acting: Acting, hold_at: IntOrPercent | None) -> Change:

@@ -11,7 +11,7 @@ from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import objects_in, text_of
 from kubectl_plugin.edits.rollback import target_of
-from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.failures import ExitCode, UsageError
 from kubectl_plugin.paint.differences import comparison_text
 from kubectl_plugin.report.revisions.comparison import Side, called, compare, live_side, revision_side
 from kubectl_plugin.report.revisions.documents import comparison_document
@@ -25,7 +25,7 @@ async def diff(invocation: Invocation, asked: Asked) -> int:
     most = 1 if asked.file else 2
     if len(asked.revisions) > most:
         instead = "one revision and a file" if asked.file else "two revisions"
-        raise CommandError(f"no more than {instead} can be compared", exit_code=ExitCode.USAGE)
+        raise UsageError(f"no more than {instead} can be compared")
     objects = _read(asked.file) if asked.file else []
     snapshot = await reads.snapshot(invocation, asked.name, nodes=False)
     old, new = _from_file(snapshot, asked, asked.file, objects) if asked.file else _from_history(snapshot, asked)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kubectl_plugin.asked import Image as Asked
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits.image import parse, set_images
-from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.failures import UsageError
 from kubectl_plugin.flags import Acting
 from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.acting import Change, carry_out_all, choose
@@ -14,7 +14,7 @@ from kubectl_plugin.verbs.acting import Change, carry_out_all, choose
 async def set_image(invocation: Invocation, asked: Asked, acting: Acting) -> int:
     images = parse([word for word in asked.words if "=" in word])
     if not images:
-        raise CommandError("which image? use set-image NAME CONTAINER=IMAGE, or *=IMAGE", exit_code=ExitCode.USAGE)
+        raise UsageError("which image? use set-image NAME CONTAINER=IMAGE, or *=IMAGE")
     hold_at = int_or_percent(asked.hold_at, "--hold-at") if asked.hold_at is not None else None
     names = tuple(word for word in asked.words if "=" not in word)
     found = await choose(invocation, asked.with_names(names), acting)

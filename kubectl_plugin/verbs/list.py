@@ -13,7 +13,7 @@ from kubectl_plugin.asked import List
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.upkeep import LONGEST_PAUSE, Upkeep
-from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.failures import UsageError
 from kubectl_plugin.flags import Many, Output
 from kubectl_plugin.paint.overview import overview
 from kubectl_plugin.report.documents import document
@@ -43,7 +43,7 @@ async def list_(invocation: Invocation, many: List) -> int:
     """Pods are read only where the status alone does not say what is wrong. With `watch` until it is interrupted."""
     wanted = phases_named(many.phases)
     if many.watch and invocation.output in (Output.YAML, Output.NAME):
-        raise CommandError(f"-w has no output format {invocation.output}: use json or wide", exit_code=ExitCode.USAGE)
+        raise UsageError(f"-w has no output format {invocation.output}: use json or wide")
     found = await _look(invocation, many, wanted)
     invocation.tell_missing(sorted(found.unreadable))
     if many.watch:

@@ -9,7 +9,7 @@ from kubectl_plugin.asked import Nodes as Asked
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.follow import following
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.nodes import node_table
 from kubectl_plugin.report.documents import document
@@ -27,7 +27,7 @@ async def nodes(invocation: Invocation, asked: Asked) -> int:
     """With `watch` until it is interrupted, or the DaemonSet is gone."""
     wanted = choice(asked.only, excluded=asked.excluded, group=asked.zone, sort=asked.sort)
     if asked.watch and invocation.output in (Output.YAML, Output.NAME):
-        raise CommandError(f"-w has no output format {invocation.output}: use json or wide", exit_code=ExitCode.USAGE)
+        raise UsageError(f"-w has no output format {invocation.output}: use json or wide")
     snapshot = await reads.snapshot(invocation, asked.name, nodes=not asked.watch, pods=not asked.watch)
     if asked.watch:
         return await _watch(invocation, snapshot, wanted, asked.by)

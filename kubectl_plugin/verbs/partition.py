@@ -11,7 +11,7 @@ from controller.api.number import IntOrPercent
 from kubectl_plugin.asked import Partition as Asked
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits import partition as edits
-from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.failures import UsageError
 from kubectl_plugin.flags import Acting
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.values import int_or_percent
@@ -38,13 +38,12 @@ def _parsed(asked: Asked) -> tuple[tuple[str, ...], Value]:
     """The names, and the partition that is wanted for an object."""
     words, update = asked.words, asked.update
     if len(words) + (update is not None) < (1 if asked.by_selection else 2):
-        raise CommandError(
+        raise UsageError(
             "which one, and how many pods stay old? use set-partition NAME VALUE",
             hints=("or in nodes to update: set-partition NAME --update 1",),
-            exit_code=ExitCode.USAGE,
         )
     if update is not None and words and _VALUE.fullmatch(words[-1]):
-        raise CommandError("give VALUE or --update, not both", exit_code=ExitCode.USAGE)
+        raise UsageError("give VALUE or --update, not both")
     if update is not None:
         nodes = int_or_percent(update, "--update")
         return words, lambda snapshot: edits.for_nodes(snapshot, nodes)

@@ -16,7 +16,7 @@ from kubectl_plugin.cluster import reads, trying
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import STDIN, read
 from kubectl_plugin.edits.image import parse
-from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.forecast.document import KIND, document_of
 from kubectl_plugin.forecast.report import Answer, Result, RolloutPlan, probe_of, rollout_plan, with_answer
@@ -32,7 +32,7 @@ from kubectl_plugin.verbs.targets import Target, daemonset_in, targets_of, tell_
 async def plan(invocation: Invocation, asked: Asked) -> int:
     wish = _wish(asked)
     if asked.waves < 0:
-        raise CommandError(f"invalid --waves {asked.waves}: use a number, or 0 for all", exit_code=ExitCode.USAGE)
+        raise UsageError(f"invalid --waves {asked.waves}: use a number, or 0 for all")
     made = [await _planned(invocation, live, asked, wish) for live in await _targets(invocation, asked)]
     _show(invocation, made)
     changes = any(one.forecast.changes for one in made)
@@ -52,7 +52,7 @@ def _wish(asked: Asked) -> Wish:
 async def _targets(invocation: Invocation, asked: Asked) -> Sequence[Target]:
     if not asked.given:
         if asked.name is None:
-            raise CommandError("which one? give a name, or -f with its manifest", exit_code=ExitCode.USAGE)
+            raise UsageError("which one? give a name, or -f with its manifest")
         return (Target(await reads.snapshot(invocation, asked.name)),)
     found, _ = await read(asked, stdin=sys.stdin)
     if asked.name is not None:

@@ -14,7 +14,7 @@ from kubectl_plugin.edits import promote as edits
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.edits.partition import desired_of
 from kubectl_plugin.edits.promote import Goal, course_of, goal_of
-from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Acting, Waiting
 from kubectl_plugin.report.gate import Closed, Why, closed
 from kubectl_plugin.report.survey import Survey, survey
@@ -27,7 +27,7 @@ from kubectl_plugin.verbs.waiting import check
 
 async def promote(invocation: Invocation, asked: Asked, waiting: Waiting) -> int:
     if asked.full and asked.to is not None:
-        raise CommandError("give --full or --to, not both", exit_code=ExitCode.USAGE)
+        raise UsageError("give --full or --to, not both")
     check(waiting)
     acting = with_fields(waiting, wait=False, timeout="0")
     soak, deadline = seconds_of(asked.soak, "--soak"), Deadline(waiting.timeout)

@@ -10,7 +10,7 @@ from controller.api.base import JSONObject
 from kubectl_plugin.asked import Status as Asked
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.durations import seconds_of
-from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.failures import ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.status_block import outline, status_block
 from kubectl_plugin.report.documents import document
@@ -44,9 +44,9 @@ def _refuse_flags_of_watching(asked: Asked) -> None:
         "--fail-fast": asked.fail_fast,
     }
     for flag in (flag for flag, is_given in given.items() if is_given):
-        raise CommandError(f"{flag} is for -w: without it nothing is waited for", exit_code=ExitCode.USAGE)
+        raise UsageError(f"{flag} is for -w: without it nothing is waited for")
     for flag in (flag for flag, is_given in of_the_ending.items() if is_given and not asked.exit_code):
-        raise CommandError(f"{flag} is for -w or --exit-code", exit_code=ExitCode.USAGE)
+        raise UsageError(f"{flag} is for -w or --exit-code")
 
 
 def show(invocation: Invocation, looks: Sequence[Look], *, single: bool) -> None:

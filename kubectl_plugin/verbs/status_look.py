@@ -13,7 +13,7 @@ from kubectl_plugin.asked import Status as Asked
 from kubectl_plugin.cluster import controller, reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.last_words import LastWords
-from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.sight import Sight
 from kubectl_plugin.report.snapshot import Snapshot
@@ -81,7 +81,7 @@ async def chosen(invocation: Invocation, asked: Asked, *, everything: bool = Tru
         keys = [reads.key_of(invocation, name) for name in asked.names]
         return Chosen(*await reads.existing(invocation, keys, nodes=everything, pods=everything))
     if asked.names or asked.selector or asked.all_namespaces:
-        raise CommandError("give names, -l and -A, or -f and -k, not both", exit_code=ExitCode.USAGE)
+        raise UsageError("give names, -l and -A, or -f and -k, not both")
     from kubectl_plugin.cluster import manifests
 
     read, _ = await manifests.read(asked, stdin=sys.stdin)

@@ -17,7 +17,7 @@ from kubectl_plugin.cluster import controller
 from kubectl_plugin.cluster.follow import APART, Following, following
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.last_words import LastWords
-from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.status.endings import (
@@ -50,7 +50,7 @@ ASK_EVERY: Final = 10.0
 async def watch(invocation: Invocation, asked: Asked) -> int:
     """The highest code of all objects."""
     if invocation.output not in (None, Output.JSON, Output.WIDE):
-        raise CommandError(f"-w has no output format {invocation.output}: use json", exit_code=ExitCode.USAGE)
+        raise UsageError(f"-w has no output format {invocation.output}: use json")
     deadline = Deadline(asked.timeout)
     async with deadline.kept():
         return await _watched(invocation, asked, deadline)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from kubectl_plugin.asked import Status
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.durations import seconds_of
-from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.failures import ExitCode, UsageError
 from kubectl_plugin.flags import Acting, DryRun, Waiting
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.verbs.deadline import Deadline
@@ -20,9 +20,9 @@ def check(acting: Acting) -> None:
     if not isinstance(acting, Waiting):
         return
     if not acting.wait and seconds_of(acting.timeout, "--timeout"):
-        raise CommandError("--timeout goes with --wait: without it nothing is waited for", exit_code=ExitCode.USAGE)
+        raise UsageError("--timeout goes with --wait: without it nothing is waited for")
     if acting.wait and (acting.dry_run is not DryRun.NONE or acting.print_patch):
-        raise CommandError("--wait waits for what --dry-run and --print-patch do not do", exit_code=ExitCode.USAGE)
+        raise UsageError("--wait waits for what --dry-run and --print-patch do not do")
 
 
 async def wait(invocation: Invocation, acting: Acting, changed: Sequence[Snapshot]) -> int:

@@ -84,7 +84,7 @@ def test_flags_of_both_sides_come_together(seen: list[Global]) -> None:
     call("--context", "prod", "-v", "version", "-o", "yaml", "--as-group", "a", "--as-group", "b")
     (flags,) = seen
     assert (flags.context, flags.verbose, flags.output) == ("prod", 1, Output.YAML)
-    assert flags.as_group == ["a", "b"]
+    assert flags.as_groups == ("a", "b")
 
 
 def test_without_arguments_it_helps() -> None:

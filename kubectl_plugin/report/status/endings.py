@@ -86,7 +86,9 @@ def _by_phase(told: Telling, wanted: Wanted) -> Ending | None:
         case Phase.HELD if not wanted.require_full:
             return Ending(code=ExitCode.DONE)
         case Phase.HELD:
-            return _ended(told, ExitCode.WAITING, f"is held at {_on_it(told)}", _way_on(told))
+            return _ended(
+                told, ExitCode.WAITING, f"is held at {_on_it(told)}", "resume" if told.daemonset.paused else "promote"
+            )
         case Phase.PAUSED:
             return _ended(told, ExitCode.WAITING, f"is paused at {_on_it(told)}", "resume")
         case Phase.MANUAL:
@@ -133,11 +135,6 @@ def _well(told: Telling) -> Ending:
     """All of it is done, which may be nothing at all."""
     nowhere = f"no node is eligible for daemonset.apps.kruise.io/{told.daemonset.name}: it runs nowhere"
     return Ending(code=ExitCode.DONE, warning="" if told.counts.desired else nowhere)
-
-
-def _way_on(told: Telling) -> str:
-    rolling = told.daemonset.rolling_update
-    return "resume" if rolling is not None and rolling.paused else "promote"
 
 
 def _way_back(told: Telling) -> str:

@@ -193,7 +193,7 @@ def _strategy(snapshot: Snapshot, budget: Budget) -> Strategy:
         max_unavailable=budget.max_unavailable,
         max_surge=budget.max_surge,
         partition=budget.partition,
-        paused=rolling is not None and rolling.paused,
+        paused=daemonset.paused,
         selector=_selector(snapshot.document),
     )
 
@@ -221,8 +221,7 @@ def _steps(snapshot: Snapshot, desired: int) -> StepsNow | None:
 
 def _paused(snapshot: Snapshot, rollout: Rollout) -> Pause | None:
     """`rollout`: the controller's record."""
-    rolling = snapshot.daemonset.rolling_update
-    if rolling is None or not rolling.paused:
+    if not snapshot.daemonset.paused:
         return None
     action = pause_of(snapshot.daemonset)
     if action is None:

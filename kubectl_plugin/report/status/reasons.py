@@ -259,8 +259,7 @@ def _stated_hold(daemonset: DaemonSet, status: DaemonSetStatus) -> str:
 
 
 def _condition(daemonset: DaemonSet, kind: str) -> dict[str, JSON]:
-    conditions = (daemonset.status.conditions if daemonset.status else None) or ()
-    return next((one for one in conditions if one.get("type") == kind), {})
+    return next((one for one in daemonset.conditions if one.get("type") == kind), {})
 
 
 def _text(value: JSON) -> str:

@@ -33,14 +33,14 @@ def release_of(survey: Survey, steps: StepsNow | None) -> Release | None:
         return None
     step = steps.next if steps is not None else None
     after = 0 if step is None else step
-    board = lay_out(world_of(survey.snapshot, _with_partition(survey.daemonset, after)))
+    board = lay_out(world_of(survey.snapshot, with_partition(survey.daemonset, after)))
     freed = tuple(slot.node for slot in board.target if slot.current is None)
     if not freed:
         return None
     return Release(before=before, keeps=board.budget.partition, after=after, is_step=step is not None, nodes=freed)
 
 
-def _with_partition(daemonset: DaemonSet, partition: IntOrPercent) -> DaemonSet:
+def with_partition(daemonset: DaemonSet, partition: IntOrPercent) -> DaemonSet:
     strategy, rolling = daemonset.spec.update_strategy, daemonset.rolling_update
     if rolling is None:
         return daemonset
