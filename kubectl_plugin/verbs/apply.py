@@ -20,7 +20,7 @@ from kubectl_plugin.edits.rolling import ROLLING
 from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.flags import Acting
 from kubectl_plugin.forecast.wish import as_applied
-from kubectl_plugin.report.values import int_or_percent
+from kubectl_plugin.report.values import int_or_percent, object_in
 from kubectl_plugin.verbs.acting import Change, carry_out_all, will_ask
 from kubectl_plugin.verbs.carrying_out import asking
 from kubectl_plugin.verbs.targets import Target, targets_of, tell_unchecked
@@ -66,8 +66,12 @@ async def _change(invocation: Invocation, target: Target, acting: Acting, hold_a
         if acting.print_patch:
             raise CommandError(f"{key.name} does not exist yet: there is nothing to patch")
         live = replace(live, document=_bare(target.manifest, key.namespace))
+    else:
+        _refuse_older(target.manifest, live.document)
     document: Any = target.manifest.document
-    given = {**document, "metadata": {"annotations": {}, **document["metadata"], "namespace": key.namespace}}
+    noted = {**object_in(found(document, "metadata", "annotations"))}
+    noted.pop(edits.LAST_APPLIED[-1], None)  # of a file that the server has written
+    given = {**document, "metadata": {**document["metadata"], "annotations": noted, "namespace": key.namespace}}
     wanted = as_applied(live.document, given)
     draft = Draft(wanted if hold_at is None else edits.held(wanted, hold_at))
     # kubectl's own note, to the letter: it would write it anew where it were another
@@ -80,6 +84,17 @@ async def _change(invocation: Invocation, target: Target, acting: Acting, hold_a
         expected = wanted
     edit = edits.apply(live, wanted, expected or wanted, hold_at, is_new=not target.exists)
     return Change(live, edit, ask="Continue?")
+
+
+def _refuse_older(manifest: Manifest, live: JSONObject) -> None:
+    """A file that the server has written says of which state it is. Raises CommandError (6) for another one."""
+    for field in ("uid", "resourceVersion"):
+        if found(manifest.document, "metadata", field) not in (None, "", found(live, "metadata", field)):
+            raise CommandError(
+                f"{manifest.name} was changed since {manifest.source} was read from the server ({field})",
+                hints=(f"read it anew, or leave metadata.{field} out",),
+                exit_code=ExitCode.REFUSED,
+            )
 
 
 def _bare(manifest: Manifest, namespace: str) -> JSONObject:

@@ -132,6 +132,36 @@ async def test_apply_makes_what_there_is_not_and_the_server_checks_it_before_the
     await place.act("apply", "-f", str(path), code=1)
 
 
+async def test_apply_of_what_was_read_from_the_server_overwrites_no_later_edit(place: Place, tmp_path: Path) -> None:
+    """As with kubectl, whose note of the manifest does not hold itself either."""
+    path = tmp_path / "agent.json"
+
+    async def kubectl(*words: str) -> str:
+        done = await place.plane.run_kubectl(*words, "-n", place.namespace)
+        return done.stderr if done.returncode else done.stdout
+
+    path.write_text(await kubectl("get", "ads", "agent", "-o", "json"))
+    await kubectl("apply", "-f", str(path))
+    read = json.loads(await kubectl("get", "ads", "agent", "-o", "json"))
+    read["spec"]["minReadySeconds"] = 9
+    path.write_text(json.dumps(read))
+    assert "configured" in await place.act("apply", "-f", str(path), "-y")
+    agent = await place.agent()
+    note = json.loads(agent["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"])
+    assert (note["spec"]["minReadySeconds"], note["metadata"]["annotations"]) == (9, {})
+    assert "the object has been modified" in await kubectl("apply", "-f", str(path))
+    read["spec"]["minReadySeconds"] = 3
+    path.write_text(json.dumps(read))
+    await place.act("apply", "-f", str(path), "-y", code=6)
+    assert (await place.agent())["spec"] == agent["spec"]
+    del read["metadata"]["resourceVersion"]
+    path.write_text(json.dumps(read))
+    assert "configured" in await place.act("apply", "-f", str(path), "-y")
+    await place.api.delete(DAEMONSETS, "agent")
+    await place.api.create(DAEMONSETS, demo("agent"))
+    await place.act("apply", "-f", str(path), "-y", code=6)
+
+
 async def test_the_writes_are_told_as_events(place: Place) -> None:
     await place.act("pause", "agent")
     await place.act("resume", "agent")
