@@ -11,13 +11,15 @@ from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.migrating import carry_out, sight_of
 from kubectl_plugin.edits.migration.outlook import next_step
 from kubectl_plugin.edits.migration.sight import Sight
-from kubectl_plugin.edits.migration.step import Done, Wait
+from kubectl_plugin.edits.migration.step import Change, Create, Delete, Done, Wait
 from kubectl_plugin.failures import CommandError, ExitCode
 
 TICK: Final = 0.3
 """Seconds between two looks, and no less than they take."""
 SILENCE: Final = 3.0
 """Seconds of waiting after which it is said for what."""
+MOST_WRITES: Final = 50
+"""Some ten are needed, and one more for each time that somebody else is quicker."""
 PATIENCE: Final = 60.0
 """Seconds in which something has to happen that is waited for."""
 
@@ -30,6 +32,7 @@ class Course:
         self._waiting: Wait | None = None
         self._since = 0.0
         self._told = ""
+        self._writes = 0
 
     async def run(self) -> None:
         """Until there is nothing left to do. Where it fails while the former one is still in charge it is taken
@@ -59,6 +62,7 @@ class Course:
                 self._waits(step)
                 await asyncio.sleep(max(TICK, loop.time() - began))
                 continue
+            self._attempts(step)
             try:
                 done = await carry_out(self._invocation.session, self._key, step)
             except Unknown:  # the next look tells
@@ -67,6 +71,14 @@ class Course:
                 terminal.detail(f"  {step.kind}/{step.name} {step.says}")
             else:
                 await asyncio.sleep(TICK)
+
+    def _attempts(self, step: Create | Change | Delete) -> None:
+        """Raises CommandError (4) where somebody undoes each time what is done."""
+        self._waiting = None
+        self._writes += 1
+        if self._writes > MOST_WRITES:
+            words = f"{self._key.name}: {step.kind}/{step.name} does not stay as it was written"
+            raise CommandError(words, exit_code=ExitCode.STUCK)
 
     def _waits(self, step: Wait) -> None:
         """Raises CommandError (3) where nothing comes of it."""

@@ -6,8 +6,10 @@ import json
 
 import pytest
 
+from tests.beds.absence import not_to_be_had
 from tests.beds.api import CRDS, DAEMONSETS_ALPHA, PODS, REVISIONS, Object
-from tests.beds.control_plane import ControlPlane
+from tests.beds.control_plane import ControlPlane, ControlPlaneUnavailable
+from tests.beds.openkruise import published_crd
 from tests.beds.pods import is_ready
 from tests.e2e.openkruise import HASHES, HELD, NAME, SYSTEM, crd, hand_written, in_charge
 from tests.e2e.site import Site, site_on
@@ -23,21 +25,32 @@ def is_prepared(pod: Object) -> bool:
     return state == "PreparingDelete" and not is_ready(pod)
 
 
-async def theirs_installed(site: Site) -> None:
+async def theirs_installed(site: Site, theirs: Object) -> None:
     """Their CRD instead of ours, as somebody else applied it."""
-    plane = site.plane
     await site.sh("kubectl annotate --overwrite crd daemonsets.apps.kruise.io kruise-ds/allow-delete=true")
     await site.sh("kubectl delete -k manifests/crds")
-    document = json.dumps(crd(plane.ca_path.read_bytes()))
-    await site.bed.kubectl("create", "-f", "-", stdin=document)
+    await site.bed.kubectl("create", "-f", "-", stdin=json.dumps(theirs))
     await site.bed.kubectl("wait", "--for=condition=Established", "crd/daemonsets.apps.kruise.io")
     await site.new_kinds_are_seen()
 
 
-async def test_pods_and_history_of_openkruise_are_taken_over_as_they_are(site_plane: ControlPlane) -> None:
+@pytest.fixture(params=["published", "two-versions"])
+def theirs(request: pytest.FixtureRequest, site_plane: ControlPlane) -> Object:
+    """The CRD of a release, and one as of another release: it serves two versions, and converts by a webhook."""
+    if request.param == "two-versions":
+        return crd(site_plane.ca_path.read_bytes())
+    try:
+        return published_crd()
+    except ControlPlaneUnavailable as reason:
+        not_to_be_had(reason)
+
+
+async def test_pods_and_history_of_openkruise_are_taken_over_as_they_are(
+    site_plane: ControlPlane, theirs: Object
+) -> None:
     async with site_on(site_plane) as site:
         bed = site.bed
-        await theirs_installed(site)
+        await theirs_installed(site, theirs)
         await site.workers(*NODES)
         await in_charge(bed, site_plane, NODES)
         held = (await bed.serves(*NODES))["mon"]["metadata"]["name"]
@@ -73,4 +86,4 @@ async def test_pods_and_history_of_openkruise_are_taken_over_as_they_are(site_pl
         await bed.kubectl("label", "pod", held, *(f"{key}-" for key in HELD))
         await bed.settled(len(NODES), NAME)
         assert not {*(await site.pods()).values()} & {*before.values()}, "new pods everywhere"
-        await bed.kubectl("delete", "namespace", SYSTEM, "--wait=false")
+        await bed.kubectl("delete", "namespace", SYSTEM)

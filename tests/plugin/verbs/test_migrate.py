@@ -6,7 +6,9 @@ import pytest
 
 from controller.kube.request import Request, Response
 from tests.beds.api import DAEMONSETS
+from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import Answer, LoseAnswer, Rule
+from tests.beds.simulator.kinds import DAEMONSETS as OUR_KIND
 from tests.beds.simulator.route import route
 from tests.plugin.door import Door
 from tests.plugin.playing import Ran, Scene
@@ -163,3 +165,20 @@ def test_the_first_that_fails_is_the_last_one() -> None:
         ran = migrated(scene, "--all", "-y")
         assert ran.code == 1, ran
         assert {*theirs(scene)} == {"one", "two"}
+
+
+def test_who_undoes_each_time_what_is_done_ends_it() -> None:
+    """A webhook drops finalizers that it does not know."""
+
+    def admission(attempt: Attempt) -> None:
+        if attempt.kind is OUR_KIND and attempt.object is not None:
+            attempt.object["metadata"].pop("finalizers", None)
+
+    with native_nodes() as scene:
+        assert migrated(scene, NAME, "-y").code == 0
+        before = pods(scene)
+        scene.cluster.admission.append(admission)
+        ran = migrated(scene, NAME, "--to-native", "-y")
+        assert ran.code == 4, ran
+        assert "does not stay as it was written" in ran.err
+        assert (pods(scene), owners(scene), theirs(scene)) == (before, {OURS}, {})
