@@ -17,7 +17,7 @@ from kubectl_plugin.cluster.manifests import Manifest, read
 from kubectl_plugin.edits import manifest as edits
 from kubectl_plugin.edits.applying import Draft, found
 from kubectl_plugin.edits.rolling import ROLLING
-from kubectl_plugin.failures import CommandError, UsageError
+from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Acting
 from kubectl_plugin.forecast.wish import as_applied
 from kubectl_plugin.report.values import int_or_percent, object_in
