@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from controller.api.base import JSONObject
+from controller.api.base import JSONObject, fields_of
 from controller.api.number import IntOrPercent
 from kubectl_plugin.asked import Apply as Asked
 from kubectl_plugin.cluster import trying
@@ -20,7 +20,7 @@ from kubectl_plugin.edits.rolling import ROLLING
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Acting
 from kubectl_plugin.forecast.wish import as_applied
-from kubectl_plugin.report.values import int_or_percent, object_in
+from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.acting import Change, carry_out_all, will_ask
 from kubectl_plugin.verbs.carrying_out import asking
 from kubectl_plugin.verbs.targets import Target, targets_of, tell_unchecked
@@ -69,7 +69,7 @@ async def _change(invocation: Invocation, target: Target, acting: Acting, hold_a
     else:
         _refuse_older(target.manifest, live.document)
     document: Any = target.manifest.document
-    noted = {**object_in(found(document, "metadata", "annotations"))}
+    noted = {**fields_of(found(document, "metadata", "annotations"))}
     noted.pop(edits.LAST_APPLIED[-1], None)  # of a file that the server has written
     given = {**document, "metadata": {**document["metadata"], "annotations": noted, "namespace": key.namespace}}
     wanted = as_applied(live.document, given)
