@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -26,6 +26,7 @@ from tests.system.monitor import monitoring
 NODES = 3
 GRACE = {"kruise-ds/in-place-grace-seconds": "5"}
 HOOK: Object = {"preDelete": {"labelsHandler": {"app": "agent"}, "markPodNotReady": True}}
+QUICK = Behaviour(notice=0.1, terminate=0.2, start=0.2, gate=0.1)
 BY_LABEL: Object = {"metadata": {"labels": {"team": "blue"}}}
 
 
@@ -35,6 +36,25 @@ def small(cpu: str) -> Object:
 
 def containers(image: str, cpu: str = "") -> Object:
     return {"spec": {"containers": [{"name": "agent", "image": image, **({"resources": small(cpu)} if cpu else {})}]}}
+
+
+def by_priority(image: str) -> Object:
+    """Two containers, of which the second gets its image first."""
+    keys = {"agent": "p_1", "first": "p_9"}
+    source = {name: {"configMapKeyRef": {"name": "barrier", "key": key}} for name, key in keys.items()}
+    env = {name: [{"name": "KRUISE_CONTAINER_BARRIER", "valueFrom": one}] for name, one in source.items()}
+    return {"spec": {"containers": [{"name": name, "image": image, "env": env[name]} for name in keys]}}
+
+
+def restarted_for(memory: str) -> Object:
+    """Its memory takes a restart."""
+    policy = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
+    resources = {"requests": {"cpu": "100m", "memory": memory}, "limits": {"cpu": "1", "memory": "1Gi"}}
+    return {"spec": {"containers": [{"name": "agent", "image": V1, "resizePolicy": policy, "resources": resources}]}}
+
+
+def has_of(pod: Object, resource: str) -> str:
+    return str(container_of(pod)["resources"]["requests"][resource])
 
 
 @dataclass(frozen=True)
@@ -49,6 +69,9 @@ class Case:
     pod: Object = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     spec: Mapping[str, Any] = field(default_factory=dict)
+    kubelets: Behaviour = QUICK
+    stays: bool = True
+    """Whether it is the same pod in the end."""
 
 
 CASES = {
@@ -57,8 +80,30 @@ CASES = {
     "an image after a grace period": Case(containers(V2), lambda pod: runs(pod, V2), annotations=GRACE),
     "an image and resources": Case(
         containers(V2, "200m"),
-        lambda pod: runs(pod, V2) and container_of(pod)["resources"]["requests"]["cpu"] == "200m",
+        lambda pod: runs(pod, V2) and has_of(pod, "cpu") == "200m",
         pod=containers(V1, "100m")["spec"],
+    ),
+    "resources": Case(
+        containers(V1, "200m"),
+        lambda pod: has_of(pod, "cpu") == "200m",
+        restarts=0,
+        unready=0,
+        pod=containers(V1, "100m")["spec"],
+    ),
+    "resources, by a restart": Case(
+        restarted_for("128Mi"), lambda pod: has_of(pod, "memory") == "128Mi", pod=restarted_for("64Mi")["spec"]
+    ),
+    "images one launch priority after the other": Case(
+        by_priority(V2), lambda pod: runs(pod, V2) and runs(pod, V2, "first"), pod=by_priority(V1)["spec"]
+    ),
+    "resources that are refused, so that new pods are made": Case(
+        containers(V1, "200m"),
+        lambda pod: has_of(pod, "cpu") == "200m",
+        restarts=0,
+        pod=containers(V1, "100m")["spec"],
+        annotations={"kruise-ds/resize-fallback": "Recreate"},
+        kubelets=replace(QUICK, resizes="Infeasible"),
+        stays=False,
     ),
     "an image, with a hook that would hold a deletion": Case(
         containers(V2), lambda pod: runs(pod, V2), spec={"lifecycle": HOOK}
@@ -87,7 +132,7 @@ async def cut_off(case: Case, number: int, *, done: bool) -> bool:
         new["metadata"]["annotations"] = dict(case.annotations)
         await bed.deploy(new)
         before = await bed.pods()
-        bed.nodes.behave("*", Behaviour(notice=0.1, terminate=0.2, start=0.2, gate=0.1))
+        bed.nodes.behave("*", case.kubelets)
         faults = bed.simulator.link.faults
         faults.add(cut)
         async with monitoring(bed, most_unavailable=case.unready):
@@ -102,10 +147,13 @@ async def cut_off(case: Case, number: int, *, done: bool) -> bool:
         faults.remove(cut)
         after = await bed.runs_on(*nodes)
         where = f"cut off at write {number}\n{bed.journal}"
-        assert identities(after) == identities(before), where
+        same = {*identities(after).values()} & {*identities(before).values()}
+        assert len(same) == (NODES if case.stays else 0), where
+        assert len({*bed.journal.deleted}) == len(bed.journal.deleted), f"none was deleted twice; {where}"
         for pod in after.values():
             assert case.done(pod), where
-            assert restarts(pod) == case.restarts, f"updated once; {where}"
+            names = [one["name"] for one in pod["spec"]["containers"]]
+            assert [restarts(pod, name) for name in names] == [case.restarts] * len(names), f"updated once; {where}"
             assert is_open(pod), where
             assert condition(pod, "Ready")["status"] == "True", where
         return was_cut
