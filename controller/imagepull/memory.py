@@ -91,7 +91,7 @@ class Memory(msgspec.Struct):
     def see(self, pullers: tuple[Puller, ...], moment: float) -> None:
         self.since = {one.uid: self.since.get(one.uid, moment) for one in pullers}
         here = {one.uid: one.node for one in pullers if one.job_uid == self.uid}
-        gone = ((uid, node) for uid, node in self.here.items() if uid not in here and uid not in self.ended)
+        gone = ((uid, node) for uid, node in self.here.items() if here.get(uid) != node and uid not in self.ended)
         self.lost = {node: uid for uid, node in gone}
         self.here = here
         self.ended &= here.keys()

@@ -15,7 +15,7 @@ DOUBLINGS = 5
 """Until the longest; what is doubled two thousand times is no number any more."""
 HOPELESS = "InvalidImageName"
 """Is the same on every node and for ever."""
-DELETED = "its pod was deleted by somebody else"
+LOST = "its pod was deleted, or sent to another node, by somebody else"
 IMAGE_PULL_FAILED = "ImagePullFailed"
 
 
@@ -43,7 +43,7 @@ class News:
                 self.ends.append(EndPuller(pod=puller.ref))
         for node, uid in world.lost.items():
             if node in world.left and node not in world.silent:
-                self._failed(node, uid, DELETED)
+                self._failed(node, uid, LOST)
 
     @property
     def notes(self) -> tuple[Note, ...]:

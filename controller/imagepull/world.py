@@ -58,7 +58,7 @@ class World(Value, gc=True):
     since: Mapping[str, float]
     """When each puller was first seen, by uid."""
     lost: Mapping[str, str]
-    """Nodes whose puller is gone and was not deleted by us, and its uid."""
+    """Nodes whose puller is gone, and was not deleted by us, or is for another node now; and its uid."""
     awaited: Collection[str]
     """Where a write is not answered: nodes, and uids of pullers."""
     failing: Collection[str]

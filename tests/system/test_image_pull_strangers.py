@@ -8,12 +8,15 @@ from contextlib import suppress
 import msgspec
 
 from controller.api.image_pull_job import ImagePullJobView, project
+from controller.imagepull.news import LOST
 from controller.imagepull.pod import pod_name
 from tests.beds.api import IMAGE_PULL_JOBS, PODS, Object, Refusal
 from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import pod
+from tests.beds.simulator.cluster import Attempt
 from tests.system.pulls import counts, job, over, pulling, reads
+from tests.system.webhook import judged
 
 ENDLESS = Behaviour(pull=1e6)
 
@@ -35,7 +38,7 @@ async def test_who_deletes_each_puller_ends_attempts_and_makes_no_flood() -> Non
         found = await over(bed)
         deleting.cancel()
         assert (counts(found), len(bed.journal.created)) == ((2, 0, 0, 2), 6)
-        assert found["message"] == "job has completed; node-0: its pod was deleted by somebody else"
+        assert found["message"] == f"job has completed; node-0: {LOST}"
 
 
 async def test_a_puller_that_was_deleted_once_comes_again(pulls: Bed) -> None:
@@ -67,3 +70,17 @@ async def test_a_pod_that_has_a_pullers_name_is_told_and_the_job_goes_on_when_it
     assert pulls.journal.created[0] == "node-0"
     await pulls.api.delete(PODS, name)
     assert counts(await over(pulls)) == (2, 0, 2, 0)
+
+
+async def test_who_sends_pullers_elsewhere_makes_no_flood() -> None:
+    def judge(attempt: Attempt) -> None:
+        if attempt.verb == "create":
+            attempt.object["spec"]["nodeName"] = "node-0"
+
+    async with pulling() as bed:
+        bed.patience = 15.0
+        await bed.add_nodes(3)
+        with judged(bed, judge):
+            await bed.api.create(IMAGE_PULL_JOBS, job(parallelism=2, pullPolicy={"backoffLimit": 2}))
+            found = await over(bed)
+    assert (counts(found), found["failedNodes"]) == ((3, 0, 1, 2), ["node-1", "node-2"])
