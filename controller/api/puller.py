@@ -14,13 +14,15 @@ import msgspec
 
 from controller.api.base import View
 from controller.api.gates import PodCondition
-from controller.api.image_pull_job import job_of
+from controller.api.image_pull_job import JobRef, job_of
 from controller.api.meta import Named, ObjectMeta
 from controller.api.pod import PodSpecView, target_node
 from controller.api.text import shortened
 
 PULLER_LABEL: Final = "kruise-ds/image-pull-job"
 """On every puller: the uid of its job."""
+MANAGED: Final = {"app.kubernetes.io/managed-by": "kruise-ds"}
+"""The same."""
 CONTAINER: Final = "pull"
 
 NOT_PULLED: Final = frozenset(
@@ -91,7 +93,7 @@ class Puller(Named):
     """A puller as it is cached."""
 
     job: str
-    """Name of its job, in its own namespace."""
+    """Name of its job, in its own namespace; empty for one that was taken from its job."""
     job_uid: str
     node: str
     dying: bool
@@ -101,7 +103,7 @@ class Puller(Named):
 
 
 def project(view: PullerView) -> Puller | None:
-    meta, owner = view.metadata, job_of(view.metadata)
+    meta, owner = view.metadata, job_of(view.metadata) or _nobody(view.metadata)
     if owner is None:
         return None
     state, why = _progress(view.status)
@@ -117,6 +119,13 @@ def project(view: PullerView) -> Puller | None:
         state=state,
         why=shortened(why, LONGEST_WHY),
     )
+
+
+def _nobody(meta: ObjectMeta) -> JobRef | None:
+    """The job of a puller that was made an orphan, as by `kubectl delete --cascade=orphan`."""
+    owned = any(owner.controller for owner in meta.owner_references or ())
+    ours = (meta.labels or {}).items() >= MANAGED.items()
+    return JobRef(name="", uid="") if ours and not owned else None
 
 
 def _progress(status: _PodStatus) -> tuple[Pulling, str]:

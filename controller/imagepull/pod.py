@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from controller.api.base import JSON, JSONObject
 from controller.api.image_pull_job import ALWAYS, JOB_KIND, ImagePullJob
-from controller.api.puller import CONTAINER, PULLER_LABEL
+from controller.api.puller import CONTAINER, MANAGED, PULLER_LABEL
 from controller.api.revision import short_hash
 from controller.api.wellknown import API_VERSION
 
@@ -22,7 +22,7 @@ _LEFT_ALONE_SECONDS = 60
 """After the time of its attempt, when we should have deleted it, its kubelet gives up by itself."""
 _LONGEST_DEADLINE = 2**31 - 1
 """What the API server takes."""
-_LABELS: JSONObject = {"app.kubernetes.io/managed-by": "kruise-ds", "sidecar.istio.io/inject": "false"}
+_LABELS: JSONObject = {**MANAGED, "sidecar.istio.io/inject": "false"}
 _ANNOTATIONS: JSONObject = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "true",
     "linkerd.io/inject": "disabled",

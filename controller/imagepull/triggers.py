@@ -32,9 +32,8 @@ class Triggers:
         self._enqueue(change.key, "lazy" if same_wish else "urgent", "job changed")
 
     def on_puller(self, change: Change[Puller]) -> None:
-        puller = change.new or change.old
-        if puller is not None:
-            self._enqueue(Key(puller.namespace, puller.job), "soon", f"puller {puller.name} changed")
+        for job in {puller.job for puller in (change.old, change.new) if puller is not None}:
+            self._enqueue(Key(change.key.namespace, job), "soon", f"puller {change.key.name} changed")
 
     def on_node(self, change: Change[Node]) -> None:
         old, new = change.old, change.new

@@ -6,8 +6,10 @@ import asyncio
 from contextlib import suppress
 
 import msgspec
+import pytest
 
 from controller.api.image_pull_job import ImagePullJobView, project
+from controller.api.puller import PULLER_LABEL
 from controller.imagepull.news import LOST
 from controller.imagepull.pod import pod_name
 from tests.beds.api import IMAGE_PULL_JOBS, PODS, Object, Refusal
@@ -15,7 +17,7 @@ from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import pod
 from tests.beds.simulator.cluster import Attempt
-from tests.system.pulls import counts, job, over, pulling, reads
+from tests.system.pulls import counts, job, no_pods, over, pulling, reads, restart
 from tests.system.webhook import judged
 
 ENDLESS = Behaviour(pull=1e6)
@@ -84,3 +86,40 @@ async def test_who_sends_pullers_elsewhere_makes_no_flood() -> None:
             await bed.api.create(IMAGE_PULL_JOBS, job(parallelism=2, pullPolicy={"backoffLimit": 2}))
             found = await over(bed)
     assert (counts(found), found["failedNodes"]) == ((3, 0, 1, 2), ["node-1", "node-2"])
+
+
+@pytest.mark.parametrize("away", [True, False], ids=["while the controller is away", "while it runs"])
+async def test_pullers_that_are_left_as_orphans_go(away: bool) -> None:
+    async with pulling() as bed:
+        await bed.add_nodes(3)
+        bed.nodes.behave("*", ENDLESS)
+        await bed.api.create(IMAGE_PULL_JOBS, job(parallelism=3))
+        await reads(bed, 3, 3, 0, 0)
+        if away:
+            await bed.controller.kill()
+        await bed.api.delete(IMAGE_PULL_JOBS, "pull", propagationPolicy="Orphan")
+        assert [
+            owner for one in await bed.api.list(PODS) for owner in one["metadata"].get("ownerReferences") or []
+        ] == []
+        if away:
+            restart(bed)
+        await no_pods(bed)
+
+
+async def test_a_puller_that_is_taken_from_its_job_makes_room_for_another_one(pulls: Bed) -> None:
+    await pulls.add_nodes(1)
+    pulls.nodes.behave("*", Behaviour(pull=30.0))
+    await pulls.api.create(IMAGE_PULL_JOBS, job())
+    await reads(pulls, 1, 1, 0, 0)
+    (puller,) = await pulls.api.list(PODS)
+    await pulls.api.patch(PODS, puller["metadata"]["name"], {"metadata": {"ownerReferences": None}})
+    assert counts(await over(pulls)) == (1, 0, 1, 0)
+    assert len(pulls.journal.created) == 2
+
+
+async def test_a_pod_that_only_has_the_label_is_left_alone(pulls: Bed) -> None:
+    await pulls.add_nodes(1)
+    await pulls.api.create(PODS, pod("theirs", on="node-0", labels={PULLER_LABEL: "x"}))
+    await pulls.idle()
+    await pulls.api.get(PODS, "theirs")
+    assert pulls.journal.of("pods", "delete") == []
