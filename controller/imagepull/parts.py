@@ -12,6 +12,7 @@ from controller.api.image_pull_job import ImagePullJob
 from controller.api.meta import Key
 from controller.api.puller import Puller
 from controller.api.revision import Revision
+from controller.api.selector import LabelSelector
 from controller.daemonset.caches import Caches as DaemonSetCaches
 from controller.imagepull.caches import Caches
 from controller.imagepull.reconcile import Reconciler, Watchers
@@ -61,7 +62,9 @@ class ImagePulls:
         self.rollouts: WorkQueue[Key] = WorkQueue()
         """Keys of DaemonSets."""
         self._pacer: Pacer[Key] = Pacer()
-        self._handle = Reconciler(client, self.caches, clock, self._pacer, watchers, self._wake_owner, self._old_pods)
+        self._handle = Reconciler(
+            client, self.caches, clock, self._pacer, watchers, self._wake_owner, self._old_pods, self._updated
+        )
         self._wake, self._job_gone, self._until = wake, job_gone, inf
         self._rollouts = Rollouts(client, daemonsets, self.jobs[1], say, wake, self._handle.lacking)
         self._on_pass, self._began = on_pass, False
@@ -118,6 +121,11 @@ class ImagePulls:
         if daemonset is None or not job.hash:
             return None
         return frozenset(old_pods(self._daemonsets.pods_of(daemonset), job.hash))
+
+    def _updated(self, job: ImagePullJob) -> LabelSelector | None:
+        daemonset = self._daemonsets.daemonset_of(job.owner_uid)
+        rolling = daemonset.rolling_update if daemonset is not None else None
+        return rolling.selector if rolling is not None else None
 
     def _wake_waiting(self) -> None:
         for daemonset in self._daemonsets.daemonsets.values():

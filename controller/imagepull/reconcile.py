@@ -14,6 +14,7 @@ import msgspec
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus
 from controller.api.meta import Key
 from controller.api.pull_targets import keeps_images, targets
+from controller.api.selector import LabelSelector
 from controller.imagepull.caches import Caches
 from controller.imagepull.carrying_out import CarryingOut
 from controller.imagepull.lacking import lacking
@@ -61,12 +62,13 @@ class Reconciler:
         watchers: Watchers,
         on_progress: Callable[[ImagePullJob], None],
         old_pods: Callable[[ImagePullJob], frozenset[str] | None],
+        updated: Callable[[ImagePullJob], LabelSelector | None],
     ) -> None:
         """`on_progress`: on some node the image is there now, or will not be. `old_pods`: the nodes that a rollout
-        has made the job for; None: nobody knows of one."""
+        has made the job for; None: nobody knows of one. `updated`: which nodes that rollout updates; None: all."""
         self._client, self._caches, self._clock, self._pacer = client, caches, clock, pacer
         self._watchers, self._on_progress, self._old_pods = watchers, on_progress, old_pods
-        self._ledger = Ledger()
+        self._updated, self._ledger = updated, Ledger()
         self._memories: dict[Key, Memory] = {}
         self._statuses: StatusPacer[Key] = StatusPacer()
 
@@ -142,11 +144,12 @@ class Reconciler:
 
     def _decide(self, job: ImagePullJob, memory: Memory) -> Plan:
         caches, moment = self._caches, elapsed()
-        chosen_at = (caches.fleet, job.generation, memory.with_pods)
+        updated = self._updated(job)
+        chosen_at = (caches.fleet, job.generation, memory.with_pods, updated)
         if _is_over(job, memory):
             memory.clear()
         elif memory.chosen_at != chosen_at:
-            memory.choose(targets(job, caches.nodes.values(), memory.with_pods), chosen_at)
+            memory.choose(targets(job, caches.nodes.values(), memory.with_pods, updated), chosen_at)
         pullers = caches.pullers_of(job.key)
         memory.see(pullers, moment)
         held_back = memory.places.held_back(moment)
@@ -199,7 +202,8 @@ class Reconciler:
             *memory.places.held_back(moment).values(),
         ]
         if job.spec.pod_selector is not None and not _is_over(job, memory):
-            wakes.append(memory.pods_listed + PODS_LISTED_SECONDS)
+            due = memory.pods_listed + PODS_LISTED_SECONDS
+            wakes.append(max(due, moment + AT_ONCE))  # a timer may be early by a rounding
         if len(decided.actions) > room:
             wakes.append(moment + AT_ONCE)
         return _outcome(memory, min((at for at in wakes if at > moment), default=inf) - moment)

@@ -141,6 +141,24 @@ async def test_a_node_waits_for_every_image_of_its_pod(pulls: Bed) -> None:
     await pulls.runs_on(*nodes, image=V2)
 
 
+async def test_the_nodes_that_the_rollout_may_update_pull_first(pulls: Bed) -> None:
+    """The selector means a canary whose name comes last; when it means others, they do."""
+    await pulls.add_nodes(6)
+    await pulls.label_node("node-0", canary="yes")
+    await pulls.label_node("node-2", canary="soon")
+    await pulls.deploy(daemonset(rolling={**IN_PLACE, "selector": {"matchLabels": {"canary": "yes"}}}))
+    pulls.nodes.behave("*", Behaviour(pull=60.0))
+    began = pulls.clock()
+    await pulls.set_image(V2)
+    await updated(pulls, "node-0")
+    assert pulls.clock() - began < 65, "the first pull is its own"
+    await asyncio.sleep(40)  # everybody has seen by now that one old pod is gone
+    exists = {"matchExpressions": [{"key": "canary", "operator": "Exists"}]}
+    await pulls.edit({"updateStrategy": {"rollingUpdate": {"selector": exists | {"matchLabels": None}}}})
+    await updated(pulls, "node-0", "node-2")
+    assert pulls.clock() - began < 185, "the next one after that of node-5, which is under way"
+
+
 async def test_with_a_threshold_the_first_nodes_go_without_the_image_and_that_is_told(pulls: Bed) -> None:
     nodes = await pulls.add_nodes(4)
     await pulls.deploy(daemonset(rolling=IN_PLACE))
