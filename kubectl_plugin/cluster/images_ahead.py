@@ -70,7 +70,8 @@ class ImagesAhead:
 
     async def _pull(self, snapshot: Snapshot, job: ImagePullJob) -> Pull:
         with_pods = {one.pod.node for one in snapshot.pods if one.pod.hash != job.hash and not one.pod.dying}
-        meant = targets(job, await self._nodes_now(), with_pods)
+        rolling = snapshot.daemonset.rolling_update
+        meant = targets(job, await self._nodes_now(), with_pods, rolling.selector if rolling else None)
         pull = Pull(job=job, nodes=meant.nodes or sorted(with_pods, reverse=True), having=meant.having)
         if not pull.over:
             pull = replace(pull, pullers=await self._pullers(job))

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from controller.settings import Gates
-from tests.beds.api import DAEMONSETS
+from tests.beds.api import DAEMONSETS, Object
+from tests.beds.api import NODES as KUBERNETES_NODES
 from tests.beds.nodes.behaviour import INSTANT
 from tests.plugin.kept import story
 from tests.plugin.scene import NAME, Scene, rolling, template
@@ -21,9 +22,19 @@ WORDS = f'ErrImagePull: Failed to pull image "registry.example.com/agent:1.9.0":
 
 
 @story
-def ahead(scene: Scene, seconds: float = 70.0, /, *, in_place: bool = True, refused: tuple[str, ...] = ()) -> None:
-    """So long after the template of `node-agent` has got another image."""
+def ahead(
+    scene: Scene,
+    seconds: float = 70.0,
+    /,
+    *,
+    in_place: bool = True,
+    refused: tuple[str, ...] = (),
+    canary: str = "",
+) -> None:
+    """So long after the template of `node-agent` has got another image, for the canary only where there is one."""
     few_nodes.play(scene)
+    if canary:
+        scene.do(scene.api.patch(KUBERNETES_NODES, canary, {"metadata": {"labels": {"canary": "yes"}}}))
     scene.do(scene.controller.stop())
     scene.controller.start(msgspec.structs.replace(scene.controller.settings, gates=Gates(pre_download=True)))
     for node in NODES:
@@ -31,7 +42,8 @@ def ahead(scene: Scene, seconds: float = 70.0, /, *, in_place: bool = True, refu
             node, replace(SLOW, missing_images=("*:1.9.0",) if node in refused else (), registry=DENIED)
         )
     content = template("1.9.0", "debug", certs=False)
-    kind = {"rollingUpdateType": "InPlaceIfPossible"} if in_place else {"partition": 3}
+    kind: Object = {"rollingUpdateType": "InPlaceIfPossible"} if in_place else {"partition": 3}
+    kind |= {"selector": {"matchLabels": {"canary": "yes"}}, "partition": len(NODES)} if canary else {}
     scene.do(scene.edit({"spec": {"template": content, **rolling(maxUnavailable=1, **kind)}}))
     scene.pass_time(seconds)
 
@@ -59,6 +71,17 @@ def test_each_node_has_its_own() -> None:
         }
         counts = json.loads(scene.run("status", NAME, *HOME, "-o", "json").out)["imagesAhead"]
     assert counts == {"nodes": 3, "there": 0, "pulling": 1, "failed": 0}
+
+
+def test_the_canary_has_its_turn_first() -> None:
+    """Who has the image already is worked out from how many they are and from the order of their turns."""
+    with ahead(canary="a-01") as scene:
+        assert images(scene) == {
+            "a-01": stage("image there"),
+            "a-02": stage("waiting"),
+            "a-03": stage("waiting"),
+            "a-04": stage("pulling"),
+        }
 
 
 def test_a_node_where_it_fails_is_told_in_the_registrys_words() -> None:
