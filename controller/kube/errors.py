@@ -98,7 +98,7 @@ class AlreadyExists(ApiError):
 
 
 class Conflict(ApiError):
-    """409, or 422 by the uid guard: the object is not what it was when we looked."""
+    """409, or 422 by the uid guard or for a path that is not there: the object is not what it was when we looked."""
 
 
 class Gone(ApiError):
@@ -152,6 +152,9 @@ _CLASSES: dict[int, type[ApiError]] = {
     429: Busy,
 }
 
+_NO_SUCH_PATH = "the server rejected our request due to an error in our request"
+"""What a JSON Patch is answered by whose operations cannot be carried out; the version in it is looked at later."""
+
 _TIMED_OUT_INSIDE = ("etcdserver:", "context deadline exceeded", "timed out")
 """Words of a 500 behind which the store may have the write all the same."""
 
@@ -189,7 +192,7 @@ def _class_of(verb: str, response: Response, reason: str, message: str, causes: 
     code = response.status
     if code == 409 and reason == "AlreadyExists":
         return AlreadyExists
-    if code == 422 and any(cause.field == "metadata.uid" for cause in causes):
+    if code == 422 and (message == _NO_SUCH_PATH or any(cause.field == "metadata.uid" for cause in causes)):
         return Conflict
     if code == 503 and response.retry_after is not None:
         return Busy

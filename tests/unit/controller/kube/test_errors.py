@@ -12,6 +12,7 @@ def mapped(verb: str, code: int, body: bytes = b"", retry_after: float | None = 
     return refused(verb, "pods default/a", Response(status=code, body=body, retry_after=retry_after))
 
 
+BAD_PATCH = "the server rejected our request due to an error in our request"
 UID_CAUSE = [{"reason": "FieldValueInvalid", "field": "metadata.uid", "message": "field is immutable"}]
 
 
@@ -23,6 +24,7 @@ UID_CAUSE = [{"reason": "FieldValueInvalid", "field": "metadata.uid", "message":
         ("patch", 409, status(409, "Conflict"), None, errors.Conflict),
         ("patch", 422, status(422, "Invalid", causes=UID_CAUSE), None, errors.Conflict),
         ("patch", 422, status(422, "Invalid"), None, errors.Invalid),
+        ("patch", 422, status(422, "Invalid", message=BAD_PATCH), None, errors.Conflict),
         ("create", 400, b"", None, errors.Invalid),
         ("patch", 415, b"", None, errors.Invalid),
         ("get", 404, b"404 page not found\n", None, errors.NotFound),
