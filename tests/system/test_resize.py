@@ -85,6 +85,31 @@ async def test_image_labels_and_resources_in_one_edit_take_two_writes_and_one_re
     assert told(bed)[1:] == [f"node-{number} {what}" for number in (1, 0) for what in sequence]
 
 
+@both_beds
+async def test_e8_what_takes_a_restart_leaves_its_traffic_first_and_what_takes_none_does_not(bed: Bed) -> None:
+    policy = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
+    await deployed(bed, 2, resizePolicy=policy)
+    before = identities(await bed.pods())
+    async with monitoring(bed, most_unavailable=1):
+        await edit(bed, resources=small(memory="128Mi"), resizePolicy=policy)
+        await bed.settled()
+    after = await bed.pods()
+    assert {container_of(pod)["resources"]["requests"]["memory"] for pod in after.values()} == {"128Mi"}
+    assert [restarts(pod) for pod in after.values()] == [1, 1]
+    await bed.idle()
+    writes = ("pods/status", "pods", "pods/resize", "pods/status")
+    done = [one for one in bed.journal.work if one.resource.startswith("pods") and one not in bed.journal.failed]
+    assert [f"{one.node} {one.resource}" for one in done[1:]] == [
+        f"node-{number} {what}" for number in (1, 0) for what in writes
+    ]
+    async with monitoring(bed, most_unavailable=0):
+        await edit(bed, resources=small(cpu="200m", memory="128Mi"), resizePolicy=policy)
+        await bed.settled()
+    after = await bed.pods()
+    assert identities(after) == before
+    assert {(cpu_of(pod), restarts(pod)) for pod in after.values()} == {("200m", 1)}
+
+
 async def test_a_server_that_has_learnt_to_resize_is_asked_again_at_the_next_edit(bed: Bed) -> None:
     await deployed(bed, 2)
     unknown = Answer(status=404, message="the server could not find the requested resource")
