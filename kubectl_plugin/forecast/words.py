@@ -37,11 +37,15 @@ class PlanWords:
         self._plan, self._found, self._signs = plan, plan.forecast, signs
         self._daemonset = plan.survey.daemonset
 
+    @property
+    def _moves(self) -> bool:
+        """Whether there is a revision to go from: without one, the partition that the CRD fills in says nothing."""
+        return self._plan.former is not None and self._plan.former != self._plan.number
+
     def headline(self) -> str:
         """`node-agent: revision 6 → 7`."""
         plan, signs = self._plan, self._signs
-        moves = plan.former is not None and plan.former != plan.number
-        numbers = f"{plan.former} {signs.arrow} {plan.number}" if moves else f"{plan.number}"
+        numbers = f"{plan.former} {signs.arrow} {plan.number}" if self._moves else f"{plan.number}"
         first = "" if self._found.start.older else " (first deployment)"
         return f"{self._daemonset.name}: revision {numbers}{first}"
 
@@ -51,7 +55,7 @@ class PlanWords:
         if rolling is None:
             yield "OnDelete"
             return
-        if rolling.partition is not None:
+        if rolling.partition or (rolling.partition == 0 and self._moves):
             new = f" ({new_nodes(rolling.partition, budget.desired)})" if self._found.start.older else ""
             yield f"partition {rolling.partition}{new}"
         name, value, asked = "maxUnavailable", budget.max_unavailable, rolling.max_unavailable

@@ -11,7 +11,10 @@ REPLACE_IMAGE = [{"op": "replace", "path": "/spec/template/spec/containers/0/ima
 
 async def test_defaults_come_from_the_schema(bed: ApiServer) -> None:
     spec = (await bed.api.create(DAEMONSETS, demo()))["spec"]
-    assert spec["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": {"rollingUpdateType": "Standard"}}
+    assert spec["updateStrategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"rollingUpdateType": "Standard", "partition": 0},
+    }
     assert {key: spec[key] for key in ("revisionHistoryLimit", "burstReplicas", "minReadySeconds")} == {
         "revisionHistoryLimit": 10,
         "burstReplicas": 250,

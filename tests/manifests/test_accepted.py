@@ -117,12 +117,15 @@ def test_the_server_accepts_each_sample(server: Server, path: Path) -> None:
     server.try_out(yaml.safe_load(path.read_text())).accepted()
 
 
+FILLED_IN: JSONObject = {"rollingUpdateType": "Standard", "partition": 0}
+
+
 def test_defaults_are_those_that_hold_whatever_else_is_set(server: Server) -> None:
     spec = server.try_out(daemonset()).accepted().body["spec"]
     assert isinstance(spec, dict)
     filled_in = {name: spec[name] for name in spec.keys() - {"selector", "template"}}
     assert filled_in == {
-        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"rollingUpdateType": "Standard"}},
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": FILLED_IN},
         "burstReplicas": 250,
         "revisionHistoryLimit": 10,
         "minReadySeconds": 0,
@@ -134,16 +137,16 @@ def test_defaults_are_those_that_hold_whatever_else_is_set(server: Server) -> No
     [
         (
             {"rollingUpdate": {"maxSurge": 2}},
-            {"type": "RollingUpdate", "rollingUpdate": {"rollingUpdateType": "Standard", "maxSurge": 2}},
+            {"type": "RollingUpdate", "rollingUpdate": {**FILLED_IN, "maxSurge": 2}},
         ),
-        ({"type": "OnDelete"}, {"type": "OnDelete", "rollingUpdate": {"rollingUpdateType": "Standard"}}),
+        ({"type": "OnDelete"}, {"type": "OnDelete", "rollingUpdate": FILLED_IN}),
         (
             {"rollingUpdate": None},
-            {"type": "RollingUpdate", "rollingUpdate": {"rollingUpdateType": "Standard"}},
+            {"type": "RollingUpdate", "rollingUpdate": FILLED_IN},
         ),
         (
             {"rollingUpdate": {"rollingUpdateType": "Surging"}},
-            {"type": "RollingUpdate", "rollingUpdate": {"rollingUpdateType": "Surging"}},
+            {"type": "RollingUpdate", "rollingUpdate": {**FILLED_IN, "rollingUpdateType": "Surging"}},
         ),
     ],
 )

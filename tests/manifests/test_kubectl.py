@@ -21,7 +21,7 @@ def cells(table: str) -> tuple[list[str], list[str]]:
     return header, row
 
 
-def test_columns_are_those_of_native_daemonsets(server: Server, store: Store, kubectl: Kubectl) -> None:
+def test_columns_are_native_and_wide_ones_tell_the_rollout(server: Server, store: Store, kubectl: Kubectl) -> None:
     store(daemonset())
     header, row = cells(kubectl("get", "ads", "agent"))
     columns = ["NAME", "DESIRED", "CURRENT", "READY", "UP-TO-DATE", "AVAILABLE", "PHASE", "NODE SELECTOR", "AGE"]
@@ -34,7 +34,8 @@ def test_columns_are_those_of_native_daemonsets(server: Server, store: Store, ku
             "numberReady": 3,
             "updatedNumberScheduled": 2,
             "numberAvailable": 1,
-            "rollout": {"phase": "Progressing"},
+            "updateRevision": "6b4f9d7c8",
+            "rollout": {"phase": "Progressing", "target": 4, "done": 1},
             "columns": {
                 "nodeSelector": "<none>",
                 "containers": "agent,relay",
@@ -47,8 +48,13 @@ def test_columns_are_those_of_native_daemonsets(server: Server, store: Store, ku
     _, row = cells(kubectl("get", "ads", "agent"))
     assert row[:8] == ["agent", "5", "4", "3", "2", "1", "Progressing", "<none>"]
     header, row = cells(kubectl("get", "ads", "agent", "-o", "wide"))
-    assert header[9:] == ["CONTAINERS", "IMAGES", "SELECTOR"]
-    assert row[9:] == ["agent,relay", "agent:1,relay:2", "app=agent"]
+    assert header[9:] == ["TARGET", "DONE", "PARTITION", "REVISION", "CONTAINERS", "IMAGES", "SELECTOR"]
+    assert row[9:] == ["4", "1", "0", "6b4f9d7c8", "agent,relay", "agent:1,relay:2", "app=agent"]
+    for partition in (2, "40%"):
+        spec: JSON = {"spec": {"updateStrategy": {"rollingUpdate": {"partition": partition}}}}
+        server.ask("PATCH", f"{daemonsets()}/agent", spec, MERGE_PATCH).accepted()
+        _, row = cells(kubectl("get", "ads", "agent", "-o", "wide"))
+        assert row[11] == str(partition)
 
 
 @pytest.mark.parametrize("name", ["ads", "daemon", "daemonsets.apps.kruise.io", "daemonsets.v1alpha1.apps.kruise.io"])

@@ -15,7 +15,8 @@ def _complete_daemonset(daemonset: Object) -> None:
     spec = daemonset.setdefault("spec", {})
     strategy = spec.setdefault("updateStrategy", {})
     strategy.setdefault("type", "RollingUpdate")
-    strategy["rollingUpdate"] = {"rollingUpdateType": "Standard", **(strategy.get("rollingUpdate") or {})}
+    filled_in = {"rollingUpdateType": "Standard", "partition": 0}
+    strategy["rollingUpdate"] = {**filled_in, **(strategy.get("rollingUpdate") or {})}
     spec.setdefault("revisionHistoryLimit", 10)
     spec.setdefault("burstReplicas", 250)
     spec.setdefault("minReadySeconds", 0)

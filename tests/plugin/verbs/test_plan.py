@@ -175,7 +175,7 @@ def test_a_manifest_is_planned_before_it_is_applied(tmp_path: Path) -> None:
     with settled() as scene:
         ran = scene.run("plan", "-f", written(tmp_path, manifest("1.9.0", partition=22)), "-o", "json")
         found = msgspec.json.decode(ran.out)
-        assert found["asked"] == ["image agent 1.8.4 -> 1.9.0", "partition none -> 22"]
+        assert found["asked"] == ["image agent 1.8.4 -> 1.9.0", "partition 0 -> 22"]
         assert waves(found) == [["c-08", "c-07"]]
 
 
