@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from controller.api.base import Value, View
+from controller.api.base import View
 from controller.api.meta import Key, ObjectMeta, epoch
 from controller.api.wellknown import LEASE_NAME
 from controller.kube.errors import ApiError, NotFound
 from controller.kube.resource import Resource
 from kubectl_plugin.cluster.session import Session
-from kubectl_plugin.durations import short
-
-NAMESPACE: Final = "kruise-ds-system"
-SILENCE: Final = 60.0
-"""Seconds without a renewal after which nobody can be leading: a lease runs for 15."""
+from kubectl_plugin.report.installation.facts import NAMESPACE, Leader, silence_of
 
 
 class _Spec(View):
@@ -27,22 +21,21 @@ class LeaseView(View):
     spec: _Spec = _Spec()
 
 
-class Lease(Value):
-    """Who leads."""
-
-    holder: str
-    """Empty when it was given back."""
-    renewed: float
-    """Seconds since 1970."""
+def _leader(view: LeaseView) -> Leader:
+    return Leader(holder=view.spec.holder_identity or "", renewed=epoch(view.spec.renew_time) or 0.0)
 
 
-def _lease(view: LeaseView) -> Lease:
-    return Lease(holder=view.spec.holder_identity or "", renewed=epoch(view.spec.renew_time) or 0.0)
-
-
-LEASES: Resource[LeaseView, Lease] = Resource(
-    group="coordination.k8s.io", version="v1", plural="leases", kind="Lease", wire=LeaseView, project=_lease
+LEASES: Resource[LeaseView, Leader] = Resource(
+    group="coordination.k8s.io", version="v1", plural="leases", kind="Lease", wire=LeaseView, project=_leader
 )
+
+
+async def leader(session: Session, namespace: str = NAMESPACE, name: str = LEASE_NAME) -> Leader | None:
+    """Who holds the lease; None where there is no such lease. Raises ApiError."""
+    try:
+        return await session.client.get(LEASES, Key(namespace, name))
+    except NotFound:
+        return None
 
 
 async def absence(session: Session, now: float) -> str | None:
@@ -50,18 +43,10 @@ async def absence(session: Session, now: float) -> str | None:
 
     `now`: seconds since 1970, by this machine's clock, which may differ from the leader's.
     """
-    what = f"lease {NAMESPACE}/{LEASE_NAME}"
     try:
-        lease = await session.client.get(LEASES, Key(NAMESPACE, LEASE_NAME))
-    except NotFound:
-        return f"no controller is active, unless one runs with --no-leader-elect: there is no {what}"
+        found = await leader(session)
     except ApiError:
         return None
-    if lease is None:
-        return None
-    silent = now - lease.renewed
-    if not lease.holder:
-        return f"no controller is active: {what} was given back {short(silent)} ago"
-    if silent > SILENCE:
-        return f"no controller is active: {what} was last renewed {short(silent)} ago"
-    return None
+    silence = silence_of(found, now)
+    unless = "" if found is not None else ", unless one runs with --no-leader-elect"
+    return f"no controller is active{unless}: {silence}" if silence else None

@@ -10,14 +10,13 @@ import re
 from collections.abc import Awaitable
 from typing import Any, Final, TypeVar
 
-from controller.api.meta import Key
-from controller.api.wellknown import GROUP, LEASE_NAME
-from controller.kube.errors import ApiError, Forbidden, NotFound, Unreachable
+from controller.api.wellknown import GROUP
+from controller.kube.errors import ApiError, Forbidden, Unreachable
 from controller.kube.kinds import DAEMONSETS
-from kubectl_plugin.cluster.controller import LEASES, NAMESPACE
+from kubectl_plugin.cluster.controller import leader
 from kubectl_plugin.cluster.documents import ask, ask_whether_there, review
 from kubectl_plugin.cluster.session import Session
-from kubectl_plugin.report.installation.facts import ControllerPod, Leader, Right, Rival, Unknown
+from kubectl_plugin.report.installation.facts import NAMESPACE, ControllerPod, Leader, Right, Rival, Unknown
 
 T = TypeVar("T")
 
@@ -63,15 +62,6 @@ async def stored_version(session: Session) -> str:
     path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{DAEMONSETS.name}"
     document: Any = await ask(session, path, f"customresourcedefinitions {DAEMONSETS.name}")
     return next(str(one["name"]) for one in document["spec"]["versions"] if one.get("storage"))
-
-
-async def leader(session: Session, namespace: str = NAMESPACE, name: str = LEASE_NAME) -> Leader | None:
-    """Who holds the lease; None where there is no such lease."""
-    try:
-        lease = await session.client.get(LEASES, Key(namespace, name))
-    except NotFound:
-        return None
-    return None if lease is None else Leader(holder=lease.holder, renewed=lease.renewed)
 
 
 async def coming_leader(session: Session) -> Leader | None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from controller.api import canonical
 from controller.api.base import JSONObject
 from kubectl_plugin.edits.applying import Draft, applied, found
-from kubectl_plugin.edits.rolling import ROLLING
+from kubectl_plugin.edits.edit import ROLLING
 from kubectl_plugin.report.gitops import texts_in
 from kubectl_plugin.report.last_action import LAST_ACTION, PAUSE, Action, last_action, noted_pause
 from kubectl_plugin.report.snapshot import Snapshot

@@ -1,9 +1,16 @@
-"""The shape of every change: operations on one live object, and what they mean."""
+"""The shape of every change: operations on one live object, and what they mean. Where rolling updates are set."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from controller.api import patch
 from controller.api.base import JSONObject, Value
+from controller.api.daemonset import RollingUpdate
+from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.report.snapshot import Snapshot
+
+ROLLING: Final = ("spec", "updateStrategy", "rollingUpdate")
 
 
 class Caution(Value):
@@ -26,3 +33,16 @@ class Edit(Value):
 
     def guarded(self, version: str) -> patch.JsonPatch:
         return patch.guarded_by_version(version, *self.operations)
+
+
+def settings_of(snapshot: Snapshot, doing: str) -> RollingUpdate:
+    """Raises CommandError (6) for OnDelete. `doing`: such as `pause`, or `set the partition of`."""
+    daemonset = snapshot.daemonset
+    rolling = daemonset.rolling_update
+    if rolling is None:
+        raise CommandError(
+            f"cannot {doing} {daemonset.name}: updateStrategy is OnDelete, pods change only when you delete them",
+            hints=(f"kubectl kruise-ds nodes {daemonset.name} -n {daemonset.namespace} --only old",),
+            exit_code=ExitCode.REFUSED,
+        )
+    return rolling

@@ -7,9 +7,8 @@ from typing import Final
 
 from controller.api.number import IntOrPercent
 from kubectl_plugin.edits.applying import Draft, found
-from kubectl_plugin.edits.edit import Caution, Edit
+from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
 from kubectl_plugin.edits.outlook import board_after, cautions, course, on_delete, paused
-from kubectl_plugin.edits.rolling import ROLLING
 from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.report.revisions.images import change, short
 from kubectl_plugin.report.snapshot import Snapshot

@@ -11,10 +11,9 @@ from controller.api.base import JSON, JSONObject, fields_of
 from controller.api.number import IntOrPercent
 from controller.planner.board import Board
 from kubectl_plugin.edits.applying import Draft, found, segments
-from kubectl_plugin.edits.edit import Edit
+from kubectl_plugin.edits.edit import ROLLING, Edit
 from kubectl_plugin.edits.image import on_delete_held
 from kubectl_plugin.edits.outlook import board_after, cautions, course, paused
-from kubectl_plugin.edits.rolling import ROLLING
 from kubectl_plugin.report.moves import moves_of
 from kubectl_plugin.report.revisions.differences import differences
 from kubectl_plugin.report.revisions.masking import masked

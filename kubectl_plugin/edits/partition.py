@@ -8,9 +8,8 @@ from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from controller.planner.states import NodeState
 from kubectl_plugin.edits.applying import Draft
-from kubectl_plugin.edits.edit import Caution, Edit
+from kubectl_plugin.edits.edit import ROLLING, Caution, Edit, settings_of
 from kubectl_plugin.edits.outlook import board_after, cautions, named, revision_of
-from kubectl_plugin.edits.rolling import ROLLING, settings_of
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.steps import steps_of

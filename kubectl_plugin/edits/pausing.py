@@ -9,9 +9,8 @@ from controller.planner.eligibility import Fit
 from controller.planner.quota import is_frozen
 from controller.planner.states import NodeState
 from kubectl_plugin.edits.applying import Draft
-from kubectl_plugin.edits.edit import Edit
+from kubectl_plugin.edits.edit import ROLLING, Edit, settings_of
 from kubectl_plugin.edits.outlook import board_after, cautions, course, named, revision_of
-from kubectl_plugin.edits.rolling import ROLLING, settings_of
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import survey
 

@@ -7,9 +7,8 @@ from msgspec.structs import replace
 from controller.api import number
 from controller.api.base import Value
 from controller.api.number import IntOrPercent
-from kubectl_plugin.edits.edit import Edit
+from kubectl_plugin.edits.edit import Edit, settings_of
 from kubectl_plugin.edits.partition import set_partition
-from kubectl_plugin.edits.rolling import settings_of
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.steps import STEPS_ANNOTATION, Steps, steps_of

@@ -15,9 +15,8 @@ from controller.planner.history import DEFAULT_HISTORY_LIMIT
 from controller.planner.slot import Slot
 from kubectl_plugin.edits.annotations import went_back_to
 from kubectl_plugin.edits.applying import Draft
-from kubectl_plugin.edits.edit import Caution, Edit
+from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
 from kubectl_plugin.edits.outlook import board_after, cautions, on_delete
-from kubectl_plugin.edits.rolling import ROLLING
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.revisions.history import kept_revisions, live_revision
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot

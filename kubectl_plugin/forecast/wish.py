@@ -11,8 +11,8 @@ from controller.api.base import JSON, JSONObject, Value, fields_of
 from controller.api.daemonset import DaemonSet
 from controller.api.number import IntOrPercent
 from kubectl_plugin.edits.applying import Draft, applied
+from kubectl_plugin.edits.edit import ROLLING, settings_of
 from kubectl_plugin.edits.image import set_images
-from kubectl_plugin.edits.rolling import ROLLING, settings_of
 from kubectl_plugin.report.revisions.images import change, images_of
 from kubectl_plugin.report.snapshot import Snapshot
 

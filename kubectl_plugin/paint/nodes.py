@@ -1,18 +1,18 @@
-"""Nodes as a table."""
+"""Nodes as a table: of a DaemonSet, or of an image that is pulled."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from rich.text import Text
 
 from controller.planner.states import NodeState
 from kubectl_plugin.durations import short
 from kubectl_plugin.paint import style
-from kubectl_plugin.paint.pulls import stage_word
 from kubectl_plugin.paint.table import Cell, Column, table, without_the_expendable
 from kubectl_plugin.report.node_row import NodeRow
-from kubectl_plugin.report.pulls import Stage
+from kubectl_plugin.report.pulls import NodePull, Stage
 
 _COLUMNS = (
     Column("NODE"),
@@ -26,6 +26,7 @@ _COLUMNS = (
 )
 _WIDE = (Column("HASH"), Column("MESSAGE"))
 _EXPENDABLE = ("HOW", "AGE", "GROUP")
+_STAGES: Final = {Stage.FAILED: style.BAD, Stage.PULLING: "yellow", Stage.THERE: "green"}
 _ROOM = 24
 """Columns of the terminal that the reason is worth."""
 
@@ -58,7 +59,17 @@ def _row(row: NodeRow, now: float, *, wide: bool, image: bool) -> list[Cell]:
         cells += [pod.name, ready, str(row.pod.restarts), short(now - pod.created)]
     cells.append(row.how)
     if image:
-        cells.append(stage_word(row.image.stage) if row.image else "")
+        cells.append(_stage(row.image.stage) if row.image else "")
     if wide:
         cells += [row.pod.pod.hash if row.pod else "", row.trouble.message if row.trouble else ""]
     return [*cells, row.why]
+
+
+def pull_table(rows: Sequence[tuple[str, NodePull]], *, width: int | None, only_ascii: bool) -> Text:
+    columns = (Column("NODE"), Column("IMAGE", fixed=max(map(len, Stage))), Column("WHY", least=8))
+    cells = [(node, _stage(one.stage), one.why) for node, one in rows]
+    return table(columns, cells, width=width, only_ascii=only_ascii)
+
+
+def _stage(stage: Stage) -> Text:
+    return Text(stage, _STAGES.get(stage, ""))

@@ -11,14 +11,14 @@ _DOCUMENT = (Output.JSON, Output.YAML, Output.NAME)
 
 def pause(flags: Global, acting: Acting, chosen: Chosen) -> None:
     """Stop updating more nodes. What is under way ends; lost pods and new nodes still get theirs."""
-    from kubectl_plugin.verbs import pausing as verb
+    from kubectl_plugin.verbs import changes as verb
 
     run(flags, lambda invocation: verb.pause(invocation, chosen, acting), outputs=_DOCUMENT, check=chosen.check)
 
 
 def resume(flags: Global, acting: Waiting, chosen: Chosen) -> None:
     """Go on after a pause."""
-    from kubectl_plugin.verbs import pausing as verb
+    from kubectl_plugin.verbs import changes as verb
 
     run(flags, lambda invocation: verb.resume(invocation, chosen, acting), outputs=_DOCUMENT, check=chosen.check)
 
@@ -49,14 +49,14 @@ def rollback(flags: Global, acting: Waiting, asked: Rollback) -> None:
 
 def restart(flags: Global, acting: Waiting, chosen: Chosen) -> None:
     """Replace all pods, within the limits of the update."""
-    from kubectl_plugin.verbs import restart as verb
+    from kubectl_plugin.verbs import changes as verb
 
     run(flags, lambda invocation: verb.restart(invocation, chosen, acting), outputs=_DOCUMENT, check=chosen.check)
 
 
 def set_image(flags: Global, acting: Waiting, asked: Image) -> None:
     """Change images."""
-    from kubectl_plugin.verbs import image as verb
+    from kubectl_plugin.verbs import changes as verb
 
     run(flags, lambda invocation: verb.set_image(invocation, asked, acting), outputs=_DOCUMENT)
 

@@ -24,8 +24,6 @@ from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.verbs import waiting
 from kubectl_plugin.verbs.carrying_out import Change, Hand, legible, writes
 
-__all__ = ["Change", "agree", "carry_out", "carry_out_all", "choose", "will_ask"]
-
 
 async def choose(
     invocation: Invocation, chosen: Chosen, acting: Acting, *, hurry: bool = False
@@ -58,16 +56,7 @@ def will_ask(invocation: Invocation, acting: Acting) -> bool:
     return invocation.terminal.may_ask and writes(acting) and not acting.yes
 
 
-async def carry_out(invocation: Invocation, change: Change, acting: Acting, *, verb: str) -> int:
-    """One change, from its cautions to its last line; returns the exit code.
-
-    An edit without operations is told and not written. The edit's operations must keep to the spec: annotations may
-    change meanwhile, and those of the verb itself are added here. Raises CommandError and ApiError.
-    """
-    return await carry_out_all(invocation, (change.snapshot,), lambda _: change, acting, verb=verb)
-
-
-async def carry_out_all(
+async def carry_out(
     invocation: Invocation,
     snapshots: Sequence[Snapshot],
     plan: Callable[[Snapshot], Change],
@@ -75,10 +64,12 @@ async def carry_out_all(
     *,
     verb: str,
 ) -> int:
-    """The same for several objects: one question for all of them, and what fails at one does not stop the others.
+    """The changes, from their cautions to the last line; returns the highest of the exit codes.
 
-    Neither does a reader that goes away. `plan` may raise CommandError for an object
-    that it refuses. Returns the highest of the exit codes.
+    An edit without operations is told and not written. Its operations must keep to the spec: annotations may change
+    meanwhile, and those of the verb itself are added here. Of several objects there is one question for all, and what
+    fails at one does not stop the others; nor does a reader that goes away. `plan` may raise CommandError for an
+    object that it refuses. Raises CommandError and ApiError for a single one.
     """
     if acting.print_patch and invocation.output is not None:
         raise UsageError("give -o or --print-patch, not both")

@@ -16,13 +16,13 @@ from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import Manifest, read
 from kubectl_plugin.edits import manifest as edits
 from kubectl_plugin.edits.applying import Draft, found
-from kubectl_plugin.edits.rolling import ROLLING
+from kubectl_plugin.edits.edit import ROLLING
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Acting
 from kubectl_plugin.forecast.wish import as_applied
 from kubectl_plugin.report.values import int_or_percent
-from kubectl_plugin.verbs.acting import Change, carry_out_all, will_ask
-from kubectl_plugin.verbs.carrying_out import asking
+from kubectl_plugin.verbs.acting import carry_out, will_ask
+from kubectl_plugin.verbs.carrying_out import Change, asking
 from kubectl_plugin.verbs.targets import Target, targets_of, tell_unchecked
 
 
@@ -38,7 +38,7 @@ async def apply(invocation: Invocation, asked: Asked, acting: Acting, namespace:
     targets = await targets_of(invocation, manifests)
     changes = {one.snapshot.key: await _change(invocation, one, acting, hold_at) for one in targets}
     asks = will_ask(invocation, acting) and len(changes) == 1
-    return await carry_out_all(
+    return await carry_out(
         invocation,
         [one.snapshot for one in changes.values()],
         lambda one: asking(changes[one.key], f"Apply to {one.key.name}?") if asks else changes[one.key],

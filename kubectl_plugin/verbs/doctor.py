@@ -7,7 +7,7 @@ import asyncio
 from controller.api.base import JSONObject
 from controller.api.wellknown import GROUP
 from kubectl_plugin import machine
-from kubectl_plugin.cluster import installation
+from kubectl_plugin.cluster import controller, installation
 from kubectl_plugin.cluster.installation import known
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.paint.checks import checks_text
@@ -51,7 +51,7 @@ async def _facts(invocation: Invocation) -> Facts:
         known(installation.rival(session)),
     )
     ready = not isinstance(pods, Unknown) and any(pod.ready for pod in pods)
-    leader = await known(installation.coming_leader(session) if ready else installation.leader(session))
+    leader = await known(installation.coming_leader(session) if ready else controller.leader(session))
     return Facts(
         now=invocation.terminal.now(),
         namespace=session.namespace,

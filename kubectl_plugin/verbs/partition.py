@@ -15,7 +15,8 @@ from kubectl_plugin.failures import UsageError
 from kubectl_plugin.flags import Acting
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.values import int_or_percent
-from kubectl_plugin.verbs.acting import Change, carry_out_all, choose
+from kubectl_plugin.verbs.acting import carry_out, choose
+from kubectl_plugin.verbs.carrying_out import Change
 
 Value = Callable[[Snapshot], IntOrPercent]
 _VALUE = re.compile(r"[0-9]+%?")
@@ -25,7 +26,7 @@ _VALUE = re.compile(r"[0-9]+%?")
 async def set_partition(invocation: Invocation, asked: Asked, acting: Acting) -> int:
     names, value = _parsed(asked)
     found = await choose(invocation, asked.with_names(names), acting)
-    return await carry_out_all(
+    return await carry_out(
         invocation,
         found,
         lambda one: _change(one, value(one), by_nodes=asked.update is not None),

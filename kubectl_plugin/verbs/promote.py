@@ -19,7 +19,8 @@ from kubectl_plugin.flags import Acting, Waiting
 from kubectl_plugin.report.gate import Closed, Why, closed
 from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.report.values import int_or_percent
-from kubectl_plugin.verbs.acting import Change, agree, carry_out, will_ask
+from kubectl_plugin.verbs.acting import agree, carry_out, will_ask
+from kubectl_plugin.verbs.carrying_out import Change
 from kubectl_plugin.verbs.deadline import Deadline
 from kubectl_plugin.verbs.gate_keeper import keeping
 from kubectl_plugin.verbs.waiting import check
@@ -109,4 +110,4 @@ def _otherwise(seen: Survey, shut: Closed) -> str:
 async def _carry_out(invocation: Invocation, change: Change, acting: Acting) -> int:
     if change.ask is not None and will_ask(invocation, acting):
         change = with_fields(change, edit=replace(change.edit, details=()))
-    return await carry_out(invocation, change, acting, verb="promote")
+    return await carry_out(invocation, (change.snapshot,), lambda _: change, acting, verb="promote")

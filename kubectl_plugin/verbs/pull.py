@@ -19,7 +19,7 @@ from kubectl_plugin.cluster.pulling import PullFollowing, following_pull
 from kubectl_plugin.edits.pull_job import pull_job
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import DryRun, Output
-from kubectl_plugin.paint.pulls import pull_table
+from kubectl_plugin.paint.nodes import pull_table
 from kubectl_plugin.report.pulls import NodePull, Pull, Stage, failures, stated_tally, tally
 from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.carrying_out import dry_run_suffix

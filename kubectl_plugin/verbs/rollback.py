@@ -14,8 +14,8 @@ from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Acting
 from kubectl_plugin.report.last_action import pause_of, paused_words
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
-from kubectl_plugin.verbs.acting import Change, carry_out_all, choose, will_ask
-from kubectl_plugin.verbs.carrying_out import who_am_i, writes
+from kubectl_plugin.verbs.acting import carry_out, choose, will_ask
+from kubectl_plugin.verbs.carrying_out import Change, who_am_i, writes
 
 
 async def rollback(invocation: Invocation, asked: Asked, acting: Acting) -> int:
@@ -35,7 +35,7 @@ async def rollback(invocation: Invocation, asked: Asked, acting: Acting) -> int:
             _refuse_to_lift(snapshot, me)
         return made
 
-    return await carry_out_all(invocation, found, change, acting, verb="rollback")
+    return await carry_out(invocation, found, change, acting, verb="rollback")
 
 
 def _refuse_to_lift(snapshot: Snapshot, me: str) -> None:

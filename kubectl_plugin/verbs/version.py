@@ -26,6 +26,7 @@ async def version(invocation: Invocation) -> int:
     import asyncio
 
     from kubectl_plugin.cluster import installation
+    from kubectl_plugin.cluster.controller import leader as leader_now
     from kubectl_plugin.cluster.installation import known
     from kubectl_plugin.report.installation.facts import Unknown
 
@@ -36,7 +37,7 @@ async def version(invocation: Invocation) -> int:
         known(installation.server_version(session)),
         known(installation.served_versions(session)),
         known(installation.stored_version(session)),
-        known(installation.leader(session)),
+        known(leader_now(session)),
         known(installation.controller_pods(session)),
     )
     controller = installation.version_of_leader(found, pods)

@@ -13,11 +13,9 @@ from typing import Final
 
 from kubectl_plugin.durations import short
 from kubectl_plugin.releases import minor_of, too_far_apart
-from kubectl_plugin.report.installation.facts import Facts, Leader, Right, Unknown
+from kubectl_plugin.report.installation.facts import NAMESPACE, Facts, Right, Unknown, silence_of
 
 OLDEST_CLUSTER: Final = (1, 25)
-SILENCE: Final = 60.0
-"""Seconds without a renewal after which nobody can be leading: a lease runs for 15."""
 DAEMONSETS: Final = "daemonsets.apps.kruise.io"
 """Who may not even get them can do nothing here."""
 APPLY: Final = "kubectl apply --server-side -k manifests/overlays/default"
@@ -94,23 +92,15 @@ def _crd(facts: Facts) -> Iterator[Check]:
 
 
 def _leader(facts: Facts) -> Iterator[Check]:
-    about, lease = "controller", "lease kruise-ds-system/kruise-ds-controller"
-    found = _pods(facts)
-    where = (f"{APPLY}; kubectl -n kruise-ds-system get pods",)
-    match facts.leader:
-        case Unknown(why):
-            yield Check(Level.WARN, about, f"{found}leader unknown: {why}")
-        case None:
-            yield Check(Level.FAIL, about, f"{found}no controller is active: there is no {lease}", where)
-        case Leader(holder="", renewed=renewed):
-            ago = _ago(facts.now, renewed)
-            yield Check(Level.FAIL, about, f"{found}no controller is active: {lease} was given back {ago}", where)
-        case Leader(renewed=renewed) if facts.now - renewed > SILENCE:
-            ago = _ago(facts.now, renewed)
-            text = f"{found}no controller is active: {lease} was last renewed {ago}"
-            yield Check(Level.FAIL, about, text, (*where, "or the clock of this machine is ahead"))
-        case Leader(renewed=renewed):
-            yield Check(Level.OK, about, f"{found}leader renewed {_ago(facts.now, renewed)}")
+    about, found, leader = "controller", _pods(facts), facts.leader
+    if isinstance(leader, Unknown):
+        yield Check(Level.WARN, about, f"{found}leader unknown: {leader.why}")
+    elif silence := silence_of(leader, facts.now):
+        where = f"{APPLY}; kubectl -n {NAMESPACE} get pods"
+        ahead = ("or the clock of this machine is ahead",) if leader is not None and leader.holder else ()
+        yield Check(Level.FAIL, about, f"{found}no controller is active: {silence}", (where, *ahead))
+    elif leader is not None:
+        yield Check(Level.OK, about, f"{found}leader renewed {short(facts.now - leader.renewed)} ago")
 
 
 def _pods(facts: Facts) -> str:
@@ -119,10 +109,6 @@ def _pods(facts: Facts) -> str:
     count, ready = len(facts.pods), sum(pod.ready for pod in facts.pods)
     pods = f"{count} controller {'pod' if count == 1 else 'pods'}"
     return f"{pods}, " if ready == count else f"{pods}, {ready} ready, "
-
-
-def _ago(now: float, then: float) -> str:
-    return f"{short(now - then)} ago"
 
 
 def _rights(facts: Facts) -> Iterator[Check]:
@@ -166,8 +152,7 @@ def _rival(facts: Facts) -> Iterator[Check]:
         text = f"cannot see whether OpenKruise's kruise-controller-manager also runs here: {rival.why}"
         yield Check(Level.WARN, "rival", text)
         return
-    leads = rival.leader is not None and bool(rival.leader.holder) and facts.now - rival.leader.renewed <= SILENCE
-    if leads or rival.replicas:
+    if rival.replicas or (rival.leader is not None and rival.leader.leads(facts.now)):
         text = (
             "OpenKruise's kruise-controller-manager also runs here (kruise-system): "
             "two controllers would fight over the same objects"

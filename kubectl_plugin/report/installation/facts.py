@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+from controller.api.wellknown import LEASE_NAME
+from kubectl_plugin.durations import short
+
+NAMESPACE: Final = "kruise-ds-system"
+LEASE: Final = f"lease {NAMESPACE}/{LEASE_NAME}"
+SILENCE: Final = 60.0
+"""Seconds without a renewal after which nobody can be leading: a lease runs for 15."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +39,25 @@ class Right:
 
 @dataclass(frozen=True)
 class Leader:
+    """Who holds a lease."""
+
     holder: str
-    """Empty when the lease was given back."""
+    """Empty when it was given back."""
     renewed: float
     """Seconds since 1970, by the leader's clock."""
+
+    def leads(self, now: float) -> bool:
+        return bool(self.holder) and now - self.renewed <= SILENCE
+
+
+def silence_of(leader: Leader | None, now: float) -> str:
+    """Why no controller seems to be active; empty where one is."""
+    if leader is None:
+        return f"there is no {LEASE}"
+    if leader.leads(now):
+        return ""
+    last = "last renewed" if leader.holder else "given back"
+    return f"{LEASE} was {last} {short(now - leader.renewed)} ago"
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,8 @@ import pytest
 from controller.api.base import JSONObject
 from controller.api.number import IntOrPercent
 from kubectl_plugin.edits.applying import applied, found
-from kubectl_plugin.edits.edit import Caution, Edit
+from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
 from kubectl_plugin.edits.partition import for_nodes, misread, set_partition, skipped_steps
-from kubectl_plugin.edits.rolling import ROLLING
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.snapshot import Snapshot
 from tests.beds.snapshots import crashing, detail

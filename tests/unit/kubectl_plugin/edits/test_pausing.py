@@ -6,9 +6,8 @@ import pytest
 
 from controller.api.base import JSONObject
 from kubectl_plugin.edits.applying import applied, found
-from kubectl_plugin.edits.edit import Edit
+from kubectl_plugin.edits.edit import ROLLING, Edit
 from kubectl_plugin.edits.pausing import pause, resume
-from kubectl_plugin.edits.rolling import ROLLING
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.snapshot import Snapshot
 from tests.beds.worlds import pending, pod, served
