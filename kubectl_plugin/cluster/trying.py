@@ -14,7 +14,8 @@ from controller.planner.actions import ProbeTemplate
 from controller.planner.manifest import Mold
 from kubectl_plugin.cluster import documents
 from kubectl_plugin.cluster.session import PROGRAM, Session
-from kubectl_plugin.forecast.report import Answer, Result
+from kubectl_plugin.forecast.report import Answer
+from kubectl_plugin.forecast.warnings import Result
 
 EXCEEDED_QUOTA: Final = "exceeded quota"
 """The pod that goes makes room for the one that comes, so the controller takes this for a yes."""

@@ -8,7 +8,7 @@ from typing import Final
 from controller.api.number import IntOrPercent
 from kubectl_plugin.edits.applying import Draft, found
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
-from kubectl_plugin.edits.outlook import board_after, cautions, course, on_delete, paused
+from kubectl_plugin.edits.outlook import edit_of, on_delete, paused
 from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.report.revisions.images import change, short
 from kubectl_plugin.report.snapshot import Snapshot
@@ -59,13 +59,8 @@ def set_images(snapshot: Snapshot, images: Mapping[str, str], hold_at: IntOrPerc
     if not draft.operations:
         wanted = ", ".join(dict.fromkeys(short(image) for image in images.values()))
         return Edit(result=f"already on {wanted}", operations=())
-    board = board_after(snapshot, draft.operations)
-    return Edit(
-        result=", ".join(results),
-        operations=draft.operations,
-        details=(*changed, *(course(snapshot, board) if board else ())),
-        warnings=cautions(snapshot, on_delete_held(snapshot, hold_at), paused(snapshot)),
-    )
+    cautions = on_delete_held(snapshot, hold_at), paused(snapshot)
+    return edit_of(snapshot, draft, ", ".join(results), *cautions, details=changed)
 
 
 def _places(snapshot: Snapshot) -> Iterator[tuple[str, tuple[tuple[str, ...], str]]]:

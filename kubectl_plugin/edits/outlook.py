@@ -11,12 +11,13 @@ from controller.api.daemonset import DaemonSetView, project
 from controller.api.revision import Revision
 from controller.planner.board import Board, lay_out
 from controller.planner.obstacles import Obstacle
-from kubectl_plugin.edits.applying import applied
-from kubectl_plugin.edits.edit import Caution
+from kubectl_plugin.edits.applying import Draft, applied
+from kubectl_plugin.edits.edit import Caution, Edit
 from kubectl_plugin.report.in_place import ways_of
 from kubectl_plugin.report.moves import Moves, moves_of
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import world_of
+from kubectl_plugin.report.values import counted
 
 NAMED_MOST = 3
 
@@ -87,12 +88,27 @@ def _held(board: Board, moves: Moves) -> Iterator[str]:
     partition = board.rolling_update.partition if board.rolling_update else None
     for obstacle, nodes in moves.held.items():
         if obstacle not in (Obstacle.PAUSED, Obstacle.ON_DELETE):
-            yield obstacle.row.of_edited.format(partition=partition, who=f"{_nodes(len(nodes))} ({named(nodes)})")
+            yield obstacle.row.of_edited.format(
+                partition=partition, who=f"{counted(len(nodes), 'node')} ({named(nodes)})"
+            )
 
 
 def _how(board: Board, moves: Moves) -> Iterator[str]:
     if moves.moving:
         yield from ways_of(board).words()
+
+
+def edit_of(
+    snapshot: Snapshot, draft: Draft, result: str, *warnings: Caution | None, details: Sequence[str] = ()
+) -> Edit:
+    """`details` stand before what the edit comes to."""
+    board = board_after(snapshot, draft.operations)
+    return Edit(
+        result=result,
+        operations=draft.operations,
+        details=(*details, *(course(snapshot, board) if board else ())),
+        warnings=cautions(snapshot, *warnings),
+    )
 
 
 def cautions(snapshot: Snapshot, *others: Caution | None) -> tuple[Caution, ...]:
@@ -121,7 +137,3 @@ def paused(snapshot: Snapshot) -> Caution | None:
         text=f"{daemonset.name} is paused: nothing moves before it is resumed",
         hints=(f"kubectl kruise-ds resume {daemonset.name} -n {daemonset.namespace}",),
     )
-
-
-def _nodes(count: int) -> str:
-    return "1 node" if count == 1 else f"{count} nodes"

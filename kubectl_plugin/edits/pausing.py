@@ -10,7 +10,7 @@ from controller.planner.quota import is_frozen
 from controller.planner.states import NodeState
 from kubectl_plugin.edits.applying import Draft
 from kubectl_plugin.edits.edit import ROLLING, Edit, settings_of
-from kubectl_plugin.edits.outlook import board_after, cautions, course, named, revision_of
+from kubectl_plugin.edits.outlook import board_after, cautions, edit_of, named, revision_of
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import survey
 
@@ -36,13 +36,7 @@ def resume(snapshot: Snapshot) -> Edit:
         return Edit(result="not paused", operations=())
     draft = Draft(snapshot.document)
     draft.set(False, *ROLLING, "paused")
-    board = board_after(snapshot, draft.operations)
-    return Edit(
-        result="resumed",
-        operations=draft.operations,
-        details=course(snapshot, board) if board else (),
-        warnings=cautions(snapshot),
-    )
+    return edit_of(snapshot, draft, "resumed")
 
 
 def _stopped(snapshot: Snapshot, board: Board) -> tuple[str, ...]:

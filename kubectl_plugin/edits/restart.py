@@ -6,7 +6,7 @@ from controller.api.meta import rfc3339
 from controller.api.wellknown import RESTARTED_AT
 from kubectl_plugin.edits.applying import Draft
 from kubectl_plugin.edits.edit import Edit
-from kubectl_plugin.edits.outlook import board_after, cautions, course, on_delete, paused
+from kubectl_plugin.edits.outlook import edit_of, on_delete, paused
 from kubectl_plugin.report.snapshot import Snapshot
 
 
@@ -18,10 +18,4 @@ def restart(snapshot: Snapshot) -> Edit:
     draft.set(rfc3339(snapshot.now), "spec", "template", "metadata", "annotations", RESTARTED_AT)
     if not draft.operations:
         return Edit(result="already restarted", operations=())
-    board = board_after(snapshot, draft.operations)
-    return Edit(
-        result="restarted",
-        operations=draft.operations,
-        details=course(snapshot, board) if board else (),
-        warnings=cautions(snapshot, on_delete(snapshot), paused(snapshot)),
-    )
+    return edit_of(snapshot, draft, "restarted", on_delete(snapshot), paused(snapshot))

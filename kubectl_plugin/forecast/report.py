@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from enum import StrEnum
 from functools import cached_property
 from typing import Final
 
@@ -16,7 +15,6 @@ from controller.planner.actions import ProbeTemplate
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from controller.planner.manifest import pod_name
-from kubectl_plugin.edits.edit import Caution
 from kubectl_plugin.edits.outlook import number_of
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.forecast.course import Hopeless
@@ -25,7 +23,7 @@ from kubectl_plugin.forecast.later import Later, later_steps
 from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.pace import Pace, pace_of
 from kubectl_plugin.forecast.ports import portless_in
-from kubectl_plugin.forecast.warnings import Concern, warnings_of
+from kubectl_plugin.forecast.warnings import Check, Result, warnings_of
 from kubectl_plugin.report.in_place import Ways, ways_of
 from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.snapshot import Snapshot
@@ -37,22 +35,6 @@ _CREATING: Final = "create pods"
 """How the controller's account of a create that failed begins."""
 NEVER_AGAIN = math.inf
 """When a refused template is asked about again, as far as a plan looks."""
-
-
-class Result(StrEnum):
-    OK = "ok"
-    WARNING = "warning"
-    FAILED = "failed"
-    SKIPPED = "skipped"
-
-
-class Check(Value):
-    """`name` is for programs and never changes; the words may."""
-
-    name: str
-    result: Result
-    text: str
-    hints: tuple[str, ...] = ()
 
 
 class Answer(Value):
@@ -178,7 +160,7 @@ def rollout_plan(
     found = _foretold(snapshot, surveyed.board, waves, refusal, pace)
     later, wrong = ((), ()) if refusal else _later(found, waves)
     answered = (*_answered(answer), *_stated(answer, refusal))
-    checks = (*answered, *_missing(snapshot), *wrong, *map(_warned, warnings_of(snapshot, found)))
+    checks = (*answered, *_missing(snapshot), *wrong, *warnings_of(snapshot, found))
     return RolloutPlan(
         survey=surveyed, forecast=found, later=later, pace=pace, checks=checks, asked=asked, refusal=refusal
     )
@@ -270,8 +252,3 @@ def _missing(snapshot: Snapshot) -> tuple[Check, ...]:
         )
         for right in rights
     )
-
-
-def _warned(one: Concern) -> Check:
-    caution: Caution = one.caution
-    return Check(name=one.name, result=Result.WARNING, text=caution.text, hints=caution.hints)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
 from typing import Final, TypeAlias
 
 from controller.api.base import Value, fields_of
@@ -17,28 +18,40 @@ from kubectl_plugin.forecast.course import is_not_ready
 from kubectl_plugin.forecast.forecast import Forecast
 from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.ports import host_ports
-from kubectl_plugin.report.gitops import caution_about
+from kubectl_plugin.report.gitops import caution_of
 from kubectl_plugin.report.grouping import group_of
 from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.values import counted
 
 _NAMED: Final = 3
 
 
-class Concern(Value):
+class Result(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+class Check(Value):
     """`name` is for programs and never changes; the words may."""
 
     name: str
-    caution: Caution
+    result: Result
+    text: str
+    hints: tuple[str, ...] = ()
 
 
 Question: TypeAlias = Callable[[Snapshot, Forecast], Iterator[Caution]]
 """Looks at one thing; yields nothing where all is well."""
 
 
-def warnings_of(snapshot: Snapshot, found: Forecast) -> tuple[Concern, ...]:
+def warnings_of(snapshot: Snapshot, found: Forecast) -> tuple[Check, ...]:
     """`snapshot` has the DaemonSet that was planned for, as it is or as it would be."""
     return tuple(
-        Concern(name=name, caution=caution) for name, ask in QUESTIONS.items() for caution in ask(snapshot, found)
+        Check(name=name, result=Result.WARNING, text=caution.text, hints=caution.hints)
+        for name, ask in QUESTIONS.items()
+        for caution in ask(snapshot, found)
     )
 
 
@@ -46,11 +59,6 @@ def some(nodes: Sequence[str]) -> str:
     """The first three, and how many more there are."""
     shown = ", ".join(nodes[:_NAMED])
     return shown if len(nodes) <= _NAMED else f"{shown} and {len(nodes) - _NAMED} more"
-
-
-def counted(count: int, what: str) -> str:
-    """`1 node`, `2 nodes`."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _urgent(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
@@ -198,7 +206,7 @@ def _one_zone(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
 
 
 def _managed(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
-    text = caution_about(snapshot.key.name, snapshot.document, snapshot.owners)
+    text = caution_of(snapshot.key.name, snapshot.document, snapshot.owners)
     if text:
         yield Caution(text=text)
 

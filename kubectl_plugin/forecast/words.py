@@ -12,9 +12,9 @@ from kubectl_plugin.durations import short
 from kubectl_plugin.forecast.forecast import Wave
 from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.report import RolloutPlan
-from kubectl_plugin.forecast.warnings import counted, some
+from kubectl_plugin.forecast.warnings import some
 from kubectl_plugin.report.node_row import NodeRow
-from kubectl_plugin.report.values import new_nodes
+from kubectl_plugin.report.values import counted, new_nodes
 
 
 class Signs(Value):

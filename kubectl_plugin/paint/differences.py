@@ -15,6 +15,7 @@ from kubectl_plugin.paint.yaml_lines import yaml_lines
 from kubectl_plugin.report.revisions.comparison import Comparison, Side
 from kubectl_plugin.report.revisions.differences import Change, Difference
 from kubectl_plugin.report.revisions.places import Kind, holder_of, text_of
+from kubectl_plugin.report.values import counted
 
 OLD: Final = "red"
 NEW: Final = "green"
@@ -50,7 +51,7 @@ def side_words(name: str, side: Side, now: float) -> str:
     revision = side.revision.revision
     words = [f"{name} revision {revision.number} ({revision.hash}) {short(now - side.revision.created)} ago"]
     if side.nodes is not None:
-        words.append(f"{side.nodes} node{'s' * (side.nodes != 1)}")
+        words.append(counted(side.nodes, "node"))
     return ", ".join([*words, "live"] if side.live else words)
 
 

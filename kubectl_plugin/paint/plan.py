@@ -11,7 +11,8 @@ from rich.text import Text
 
 from kubectl_plugin.forecast.forecast import Wave
 from kubectl_plugin.forecast.later import Later
-from kubectl_plugin.forecast.report import Check, Result, RolloutPlan
+from kubectl_plugin.forecast.report import RolloutPlan
+from kubectl_plugin.forecast.warnings import Check, Result
 from kubectl_plugin.forecast.words import ASCII_SIGNS, PlanWords, Signs
 from kubectl_plugin.paint.style import BAD, DIM, LABEL
 from kubectl_plugin.paint.table import clean, cut

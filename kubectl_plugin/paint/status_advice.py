@@ -16,6 +16,7 @@ from kubectl_plugin.report.status.document import Problem
 from kubectl_plugin.report.status.reasons import WRITES_FAIL, left_out, newcomers, rows_in, waits
 from kubectl_plugin.report.status.release import release_of
 from kubectl_plugin.report.status.standing import ago
+from kubectl_plugin.report.values import counted
 
 MOST_PROBLEMS: Final = 3
 _WHO_REFUSES: Final = r"^(server dry-run of the new pod|unusable spec):"
@@ -64,7 +65,7 @@ def _held(sight: Sight) -> Iterator[Text]:
         return
     command = sight.command("promote") if release.is_step else sight.command("set-partition", str(release.after))
     after = f"{release.keeps} ({release.after})" if isinstance(release.after, str) else f"{release.keeps}"
-    more = f"{len(release.nodes)} more node{'s' * (len(release.nodes) != 1)}"
+    more = counted(len(release.nodes), "more node")
     change = f"partition {release.before} → {after}: {more}, {named(release.nodes)}"
     together = line("Next", f"{command}   {change}")
     if together.cell_len <= sight.width:

@@ -24,46 +24,27 @@ class _Manager(Value):
     """Where the change should be made as well."""
 
 
-def caution_of(
-    name: str,
-    labels: Mapping[str, str],
-    annotations: Mapping[str, str],
-    owners: Iterable[OwnerReference],
-    managed_fields: JSON,
-) -> str | None:
+def caution_of(name: str, document: JSONObject, owners: Iterable[OwnerReference]) -> str | None:
     """Who manages the object `name`, what that may do to a change, and where else to make it; None when nobody does
-    as far as it tells. `managed_fields` is `metadata.managedFields` as the server sent it, or None.
+    as far as it tells. `document`: as the server sent it.
     """
-    manager = _manager(labels, annotations, owners, managed_fields)
+    manager = _manager(document, owners)
     if manager is None:
         return None
     return f"{name} is managed by {manager.text} ({manager.risk}); change it {manager.where} as well"
 
 
-def caution_about(name: str, document: JSONObject, owners: Iterable[OwnerReference]) -> str | None:
-    """The same for an object as the server sent it."""
-    fields = fields_of(document.get("metadata"))
-    return caution_of(
-        name, texts_in(fields.get("labels")), texts_in(fields.get("annotations")), owners, fields.get("managedFields")
-    )
-
-
 def restorer_of(document: JSONObject, owners: Iterable[OwnerReference]) -> str | None:
     """Who makes it again by itself when it is gone, such as Argo CD, Flux or an operator; None where nobody does."""
-    fields = fields_of(document.get("metadata"))
-    annotations = texts_in(fields.get("annotations"))
-    manager = _manager(texts_in(fields.get("labels")), annotations, owners, fields.get("managedFields"))
+    manager = _manager(document, owners)
     return None if manager is None or manager.text.startswith("Helm") else manager.text
 
 
-def _manager(
-    labels: Mapping[str, str],
-    annotations: Mapping[str, str],
-    owners: Iterable[OwnerReference],
-    managed_fields: JSON,
-) -> _Manager | None:
+def _manager(document: JSONObject, owners: Iterable[OwnerReference]) -> _Manager | None:
     """The outermost one: Argo CD and Flux render Helm charts and leave Helm's labels on what they apply."""
-    if (found := _git(labels, annotations, managed_fields)) is not None:
+    fields = fields_of(document.get("metadata"))
+    labels, annotations = texts_in(fields.get("labels")), texts_in(fields.get("annotations"))
+    if (found := _git(labels, annotations, fields.get("managedFields"))) is not None:
         return found
     release = annotations.get(HELM_RELEASE, "")
     if release or labels.get(MANAGED_BY) == "Helm":

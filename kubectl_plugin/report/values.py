@@ -1,4 +1,4 @@
-"""What people type where a field takes a count of nodes or a share of them."""
+"""Counts of nodes, or shares of them: as people type them where a field takes one, and as sentences have them."""
 
 from __future__ import annotations
 
@@ -31,3 +31,8 @@ def new_nodes(partition: IntOrPercent, desired: int) -> str:
     """`8 of 24 new`: beside a partition, which counts old pods, though people mean the others."""
     new = max(desired - number.scaled(partition, desired, round_up=False), 0)
     return f"{new} of {desired} new"
+
+
+def counted(count: int, what: str) -> str:
+    """`1 node`, `2 nodes`."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

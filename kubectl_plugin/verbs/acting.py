@@ -21,6 +21,7 @@ from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Acting
 from kubectl_plugin.report import gitops
 from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.values import counted
 from kubectl_plugin.verbs import waiting
 from kubectl_plugin.verbs.carrying_out import Change, Hand, legible, writes
 
@@ -44,7 +45,7 @@ async def choose(
         raise CommandError(f"no Advanced DaemonSet was found{where}")
     if chosen.all_namespaces and writes(acting) and not acting.yes:
         raise CommandError(
-            f"-A would change {_count(found)} in all namespaces",
+            f"-A would change {counted(len(found), 'DaemonSet')} in all namespaces",
             hints=("add --yes if that is what you want",),
             exit_code=ExitCode.REFUSED,
         )
@@ -118,7 +119,7 @@ def _caution(invocation: Invocation, change: Change) -> None:
     """What to know before; also without a question, since it may still be stopped or taken back."""
     snapshot, cautions = change.snapshot, change.edit.warnings
     if change.edit.operations:
-        foreign = gitops.caution_about(snapshot.key.name, snapshot.document, snapshot.owners)
+        foreign = gitops.caution_of(snapshot.key.name, snapshot.document, snapshot.owners)
         cautions = (*cautions, *([Caution(text=foreign)] if foreign else []))
     for caution in cautions:
         invocation.terminal.warn(legible(invocation.terminal, caution.text), *caution.hints)
@@ -147,10 +148,10 @@ async def _agreed_to_all(invocation: Invocation, changes: Sequence[Change], acti
     if not any(change.edit.operations for change in changes):
         return [*changes]
     lines = (line for change in changes for line in _outlook(change, quiet=terminal.quiet))
-    question = "\n".join((f"{_count(changes)}:", *lines, "Continue?"))
+    question = "\n".join((f"{counted(len(changes), 'DaemonSet')}:", *lines, "Continue?"))
     if writes(acting) and not acting.yes and terminal.never_asks:
-        raise _nobody_to_ask(_count(changes))
-    if not await agree(invocation, _count(changes), question, acting):
+        raise _nobody_to_ask(counted(len(changes), "DaemonSet"))
+    if not await agree(invocation, counted(len(changes), "DaemonSet"), question, acting):
         return [*changes]
     return [with_fields(change, edit=replace(change.edit, details=())) for change in changes]
 
@@ -169,7 +170,3 @@ def _nobody_to_ask(what: str) -> CommandError:
         hints=("add --yes if that is what you want",),
         exit_code=ExitCode.REFUSED,
     )
-
-
-def _count(objects: Sequence[object]) -> str:
-    return "1 DaemonSet" if len(objects) == 1 else f"{len(objects)} DaemonSets"

@@ -160,7 +160,7 @@ def _unmanaged(invocation: Invocation, asked: Migration, key: Key, side: Side) -
             hints=("how to go about it: the same command with --print", "when that is stopped: add --sync-stopped"),
             exit_code=ExitCode.REFUSED,
         )
-    if manager is None and (words := gitops.caution_about(key.name, side.document, owners)):
+    if manager is None and (words := gitops.caution_of(key.name, side.document, owners)):
         invocation.terminal.warn(words)
 
 

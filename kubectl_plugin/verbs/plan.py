@@ -19,7 +19,8 @@ from kubectl_plugin.edits.image import parse
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.forecast.document import KIND, document_of
-from kubectl_plugin.forecast.report import Answer, Result, RolloutPlan, probe_of, rollout_plan, with_answer
+from kubectl_plugin.forecast.report import Answer, RolloutPlan, probe_of, rollout_plan, with_answer
+from kubectl_plugin.forecast.warnings import Result
 from kubectl_plugin.forecast.wish import Wish, as_applied, as_wished, differences
 from kubectl_plugin.paint.plan import PlanBlock
 from kubectl_plugin.report.documents import document

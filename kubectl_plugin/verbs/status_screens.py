@@ -19,6 +19,7 @@ from kubectl_plugin.paint.style import DIM
 from kubectl_plugin.paint.table import clean
 from kubectl_plugin.terminal import Terminal
 from kubectl_plugin.verbs.status_look import Look, sight
+from kubectl_plugin.verbs.table_watch import Troubles
 
 HEARTBEAT: Final = 30.0
 """Seconds of quiet after which a log gets a line all the same: some tools end a job that says nothing."""
@@ -54,13 +55,11 @@ class Lines:
         self._terminal, self._several = invocation.terminal, several
         self._said: dict[str, tuple[str, float, float]] = {}
         """By name: the last milestone, when it was reached, and when something was said last."""
-        self._trouble = ""
+        self._troubles = Troubles(self._terminal)
         self._obstacles = _Obstacles(self._terminal)
 
     def show(self, looks: Sequence[Look], trouble: str) -> None:
-        if trouble != self._trouble and trouble:
-            self._terminal.note(f"{trouble}; trying on")
-        self._trouble = trouble
+        self._troubles.tell(trouble)
         self._obstacles.tell(looks)
         for look in looks:
             self._tell(look)

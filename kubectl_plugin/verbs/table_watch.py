@@ -50,7 +50,7 @@ class _InPlace:
         self._live.draw(Text("\n").join((picture.table(width), footer)), self._terminal.columns)
 
 
-class _Troubles:
+class Troubles:
     """Says each once, beside the result."""
 
     def __init__(self, terminal: Terminal) -> None:
@@ -65,7 +65,7 @@ class _Troubles:
 class _Rows:
     def __init__(self, terminal: Terminal, *, whole: bool) -> None:
         self._terminal, self._whole = terminal, whole
-        self._troubles = _Troubles(terminal)
+        self._troubles = Troubles(terminal)
         self._said: dict[str, Hashable] | None = None
 
     def show(self, picture: Picture, trouble: str = "") -> None:
@@ -88,7 +88,7 @@ class _Rows:
 class _Documents:
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
-        self._troubles = _Troubles(terminal)
+        self._troubles = Troubles(terminal)
         self._said: tuple[tuple[str, Hashable], ...] | None = None
 
     def show(self, picture: Picture, trouble: str = "") -> None:

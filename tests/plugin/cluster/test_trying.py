@@ -11,7 +11,8 @@ from controller.kube.request import Response
 from controller.planner.actions import ProbeTemplate
 from kubectl_plugin.cluster import trying
 from kubectl_plugin.cluster.session import session_over
-from kubectl_plugin.forecast.report import Answer, Result
+from kubectl_plugin.forecast.report import Answer
+from kubectl_plugin.forecast.warnings import Result
 from tests.beds.scripted import Script, ok
 from tests.beds.worlds import ds, revision
 

@@ -6,12 +6,19 @@ from typing import Any
 
 import pytest
 
+from controller.api.base import JSONObject
 from controller.api.meta import OwnerReference
-from kubectl_plugin.report.gitops import caution_about, caution_of
+from kubectl_plugin.report.gitops import caution_of
 
 ARGO_WROTE = [{"manager": "kubectl-edit"}, {"manager": "argocd-controller", "operation": "Apply"}]
 OPERATOR = OwnerReference(api_version="demo.io/v1", kind="Agent", name="edge", uid="1", controller=True)
 ADMIRER = OwnerReference(api_version="demo.io/v1", kind="Fan", name="other", uid="2")
+
+
+def written(labels: dict[str, str], annotations: dict[str, str], managed_fields: Any = None) -> JSONObject:
+    """An object as the server has it."""
+    metadata: JSONObject = {"labels": {**labels}, "annotations": {**annotations}}
+    return {"metadata": {**metadata, **({} if managed_fields is None else {"managedFields": managed_fields})}}
 
 
 @pytest.mark.parametrize(
@@ -63,7 +70,7 @@ def test_the_tool_that_manages_it_is_named(
     managed_fields: Any,
     manager: str,
 ) -> None:
-    sentence = caution_of("node-agent", labels, annotations, owners, managed_fields)
+    sentence = caution_of("node-agent", written(labels, annotations, managed_fields), owners)
     assert sentence is not None
     assert sentence.startswith(f"node-agent is managed by {manager} (")
 
@@ -80,7 +87,7 @@ def test_the_tool_that_manages_it_is_named(
 def test_nobody_is_named_where_nothing_tells(
     labels: dict[str, str], annotations: dict[str, str], managed_fields: Any
 ) -> None:
-    assert caution_of("node-agent", labels, annotations, (), managed_fields) is None
+    assert caution_of("node-agent", written(labels, annotations, managed_fields), ()) is None
 
 
 @pytest.mark.parametrize(
@@ -117,6 +124,4 @@ def test_nobody_is_named_where_nothing_tells(
 def test_the_sentence_says_what_may_happen_and_where_else_to_change_it(
     labels: dict[str, str], annotations: dict[str, str], owners: tuple[OwnerReference, ...], sentence: str
 ) -> None:
-    assert caution_of("node-agent", labels, annotations, owners, None) == sentence
-    document: Any = {"metadata": {"labels": labels, "annotations": annotations}}
-    assert caution_about("node-agent", document, owners) == sentence
+    assert caution_of("node-agent", written(labels, annotations), owners) == sentence

@@ -13,7 +13,8 @@ from controller.planner.board import lay_out
 from controller.planner.phase import Phase
 from kubectl_plugin.forecast.forecast import forecast
 from kubectl_plugin.forecast.ports import portless_in
-from kubectl_plugin.forecast.report import Answer, Result, refusal_in
+from kubectl_plugin.forecast.report import Answer, refusal_in
+from kubectl_plugin.forecast.warnings import Result
 from tests.beds.worlds import ds, everywhere, pod, revision, served, template, world
 
 YES = Answer(result=Result.OK)

@@ -37,7 +37,7 @@ def warned(daemonset: DaemonSet, **fields: Any) -> dict[str, str]:
     seen = snapshot(daemonset, **fields)
     if annotations:
         seen = replace(seen, document={"metadata": {"annotations": annotations}})
-    return {one.name: one.caution.text for one in warnings_of(seen, forecast(world_of(seen)))}
+    return {one.name: one.text for one in warnings_of(seen, forecast(world_of(seen)))}
 
 
 def sized(cpu: str) -> list[JSONObject]:
@@ -201,4 +201,4 @@ def test_nothing_is_said_of(daemonset: DaemonSet, pods: tuple[Pod, ...], nodes: 
 def test_the_hints_are_commands_that_exist() -> None:
     seen = snapshot(ds("v2", partition=30), nodes=3, pods=FEW)
     (concern,) = warnings_of(seen, forecast(world_of(seen)))
-    assert concern.caution.hints == ("to update 30% of the nodes: kubectl kruise-ds set-partition demo --update 30%",)
+    assert concern.hints == ("to update 30% of the nodes: kubectl kruise-ds set-partition demo --update 30%",)
