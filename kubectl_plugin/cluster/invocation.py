@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.flags import Output
@@ -18,6 +19,8 @@ class Invocation:
     terminal: Terminal
     output: Output | None
     """What `-o` asked for."""
+    began: float = field(default_factory=lambda: asyncio.get_running_loop().time())
+    """By the event loop."""
 
     def tell_missing(self, missing: Iterable[str]) -> None:
         """What could not be read, each once."""

@@ -34,7 +34,8 @@ async def choose(
     Raises CommandError: (2) when nothing was chosen, (6) for `-A` without `--yes`.
     """
     chosen.check()
-    found = await reads.snapshots(invocation, chosen.names, chosen, everything=chosen.everything, hurry=hurry)
+    async with waiting.deadline_of(invocation, acting).kept():
+        found = await reads.snapshots(invocation, chosen.names, chosen, everything=chosen.everything, hurry=hurry)
     missing = dict.fromkeys(
         words for one in found for words in one.missing_rights if not words.endswith(": forbidden")
     )
@@ -74,7 +75,6 @@ async def carry_out(
     """
     if acting.print_patch and invocation.output is not None:
         raise UsageError("give -o or --print-patch, not both")
-    waiting.check(acting)
     invocation.terminal.outlive_the_reader()
     code, changes = (0, [plan(snapshots[0])]) if len(snapshots) == 1 else _planned(invocation, snapshots, plan)
     for change in changes:

@@ -24,6 +24,7 @@ from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.acting import carry_out, will_ask
 from kubectl_plugin.verbs.carrying_out import Change, asking
 from kubectl_plugin.verbs.targets import Target, targets_of, tell_unchecked
+from kubectl_plugin.verbs.waiting import deadline_of
 
 
 async def apply(invocation: Invocation, asked: Asked, acting: Acting, namespace: str | None) -> int:
@@ -35,8 +36,9 @@ async def apply(invocation: Invocation, asked: Asked, acting: Acting, namespace:
     if others:
         named = ", ".join(sorted({str(one.get("kind")) for one in others}))
         invocation.terminal.note(f"not applied, since only Advanced DaemonSets are: {named}; kubectl apply does")
-    targets = await targets_of(invocation, manifests)
-    changes = {one.snapshot.key: await _change(invocation, one, acting, hold_at) for one in targets}
+    async with deadline_of(invocation, acting).kept():
+        targets = await targets_of(invocation, manifests)
+        changes = {one.snapshot.key: await _change(invocation, one, acting, hold_at) for one in targets}
     asks = will_ask(invocation, acting) and len(changes) == 1
     return await carry_out(
         invocation,

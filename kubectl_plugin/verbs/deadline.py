@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
+from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.failures import CommandError, ExitCode
 
@@ -16,11 +17,11 @@ GRACE: Final = 0.5
 
 
 class Deadline:
-    def __init__(self, text: str) -> None:
-        """`text`: such as 10m; nothing, or 0, is no end. Begins now. Raises CommandError (2)."""
+    def __init__(self, invocation: Invocation, text: str) -> None:
+        """`text`: such as 10m, since the command began; nothing, or 0, is no end. Raises CommandError (2)."""
         self.text = text
         seconds = seconds_of(text, "--timeout") or math.inf
-        self._at = asyncio.get_running_loop().time() + seconds
+        self._at = invocation.began + seconds
 
     @property
     def left(self) -> float:

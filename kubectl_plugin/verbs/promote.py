@@ -31,7 +31,7 @@ async def promote(invocation: Invocation, asked: Asked, waiting: Waiting) -> int
         raise UsageError("give --full or --to, not both")
     check(waiting)
     acting = with_fields(waiting, wait=False, timeout="0")
-    soak, deadline = seconds_of(asked.soak, "--soak"), Deadline(waiting.timeout)
+    soak, deadline = seconds_of(asked.soak, "--soak"), Deadline(invocation, waiting.timeout)
     async with deadline.kept():
         seen = survey(await reads.snapshot(invocation, asked.name))
 

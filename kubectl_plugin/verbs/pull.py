@@ -34,7 +34,7 @@ GATE: Final = "is its feature gate PreDownloadImageForDaemonSetUpdate on?"
 
 
 async def pull(invocation: Invocation, asked: Asked) -> int:
-    deadline, terminal = Deadline(asked.timeout), invocation.terminal
+    deadline, terminal = Deadline(invocation, asked.timeout), invocation.terminal
     body = pull_job(
         asked.image,
         namespace=invocation.session.namespace,

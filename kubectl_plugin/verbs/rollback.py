@@ -16,6 +16,7 @@ from kubectl_plugin.report.last_action import pause_of, paused_words
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 from kubectl_plugin.verbs.acting import carry_out, choose, will_ask
 from kubectl_plugin.verbs.carrying_out import Change, who_am_i, writes
+from kubectl_plugin.verbs.waiting import deadline_of
 
 
 async def rollback(invocation: Invocation, asked: Asked, acting: Acting) -> int:
@@ -25,7 +26,10 @@ async def rollback(invocation: Invocation, asked: Asked, acting: Acting) -> int:
         keep_paused=asked.keep_paused,
         drop_selector=asked.drop_selector,
     )
-    found = [await _with_revisions(invocation, one) for one in await choose(invocation, asked, acting, hurry=True)]
+    async with deadline_of(invocation, acting).kept():
+        found = [
+            await _with_revisions(invocation, one) for one in await choose(invocation, asked, acting, hurry=True)
+        ]
     alone = writes(acting) and not will_ask(invocation, acting) and not (asked.lift_pause or asked.keep_paused)
     me = await who_am_i(invocation.session) if alone and any(paused_words(one.daemonset) for one in found) else ""
 

@@ -51,7 +51,7 @@ async def watch(invocation: Invocation, asked: Asked) -> int:
     """The highest code of all objects."""
     if invocation.output not in (None, Output.JSON, Output.WIDE):
         raise UsageError(f"-w has no output format {invocation.output}: use json")
-    deadline = Deadline(asked.timeout)
+    deadline = Deadline(invocation, asked.timeout)
     async with deadline.kept():
         return await _watched(invocation, asked, deadline)
 

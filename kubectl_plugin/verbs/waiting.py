@@ -25,6 +25,12 @@ def check(acting: Acting) -> None:
         raise UsageError("--wait waits for what --dry-run and --print-patch do not do")
 
 
+def deadline_of(invocation: Invocation, acting: Acting) -> Deadline:
+    """Of all that comes before the write too. Raises CommandError (2)."""
+    check(acting)
+    return Deadline(invocation, acting.timeout if isinstance(acting, Waiting) else "0")
+
+
 async def wait(invocation: Invocation, acting: Acting, changed: Sequence[Snapshot]) -> int:
     """0 at once where it was not asked for. `changed`: as the server answered to the change."""
     if not isinstance(acting, Waiting) or not acting.wait or not changed:
@@ -32,7 +38,7 @@ async def wait(invocation: Invocation, acting: Acting, changed: Sequence[Snapsho
     if invocation.output is not None:  # stdout has the document already
         invocation.terminal.quiet = True
         invocation = replace(invocation, output=None)
-    deadline = Deadline(acting.timeout)
+    deadline = deadline_of(invocation, acting)
     generations = {one.key: one.daemonset.generation for one in changed}
     async with deadline.kept():
         return await follow_up(invocation, Status(timeout=acting.timeout), changed, deadline, generations)

@@ -6,15 +6,18 @@ Where something hangs it does so for ever, and the program is told to wait for e
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from tests.beds.api import DAEMONSETS, Object
 from tests.beds.control_plane import ControlPlane
 from tests.beds.control_plane.kubectl import run_to_end
+from tests.beds.objects import demo
 from tests.plugin.cluster.test_real_acting import Place, place
 from tests.plugin.cluster.wire import Fault, Wire, faulty_wire
 
@@ -100,6 +103,32 @@ async def test_the_exit_codes_of_the_simulator_are_those_of_the_real_server(
     bed.wire.faults += [Fault("* */daemonsets/*", fails, PAGE)] if fails else []
     code, _, err = await bed.run(*words)
     assert code == expected, err
+
+
+@pytest.mark.parametrize(
+    ("hangs", "words"),
+    [
+        ("GET */nodes[?]*", ("set-partition", "agent", "1")),
+        ("GET */pods[?]*", ("set-image", "agent", "*=agent:2")),
+        ("GET */daemonsets/agent", ("resume", "agent")),
+        ("GET */controllerrevisions[?]*", ("rollback", "agent", "-y")),
+        ("PATCH */daemonsets/agent[?]dryRun=All*", ("apply", "-f", "MANIFEST", "-y")),
+    ],
+    ids=lambda one: one if isinstance(one, str) else one[0],
+)
+async def test_a_timeout_is_of_what_comes_before_the_write_too(
+    bed: Bed, tmp_path: Path, hangs: str, words: tuple[str, ...]
+) -> None:
+    bed.wire.faults += [Fault(hangs)]
+    made = demo("agent")
+    manifest = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", **made, "metadata": {"name": "agent"}}
+    manifest["spec"]["minReadySeconds"] = 7
+    path = tmp_path / "agent.json"
+    path.write_text(json.dumps(manifest))
+    given = (str(path) if word == "MANIFEST" else word for word in words)
+    code, _, err = await bed.run(*given, "--wait", "--timeout=2s", FOR_EVER)
+    assert (code, err.splitlines()[-1]) == (3, "error: timed out after 2s: the server does not answer")
+    assert (await bed.agent())["metadata"]["generation"] == 1, "nothing was written"
 
 
 @pytest.mark.parametrize("hangs", ["GET */daemonsets/agent", "GET */pods[?]*", "GET */nodes[?]*"])
