@@ -59,9 +59,10 @@ class Course:
                 terminal.say(f"{self._key.name} {step.says}")
                 return
             if isinstance(step, Wait):
-                self._waits(step)
-                await asyncio.sleep(max(TICK, loop.time() - began))
-                continue
+                if (at_last := self._outwaited(step)) is None:
+                    await asyncio.sleep(max(TICK, loop.time() - began))
+                    continue
+                step = at_last
             self._attempts(step)
             try:
                 done = await carry_out(self._invocation.session, self._key, step)
@@ -80,8 +81,8 @@ class Course:
             words = f"{self._key.name}: {step.kind}/{step.name} does not stay as it was written"
             raise CommandError(words, exit_code=ExitCode.STUCK)
 
-    def _waits(self, step: Wait) -> None:
-        """Raises CommandError (3) where nothing comes of it."""
+    def _outwaited(self, step: Wait) -> Delete | None:
+        """What is done though it never came; None while it may. Raises CommandError (3) where there is nothing."""
         now, before = asyncio.get_running_loop().time(), self._waiting
         if before is None or before.what != step.what or step.left < before.left:
             self._waiting, self._since = step, now
@@ -89,9 +90,10 @@ class Course:
         if waited > SILENCE and self._told != step.what:
             self._told = step.what
             self._invocation.terminal.note(f"waiting for {step.what}")
-        if waited > PATIENCE:
+        if waited > PATIENCE and step.otherwise is None:
             words = f"{self._key.name}: still waiting for {step.what}"
             raise CommandError(words, hints=step.hints, exit_code=ExitCode.TIMED_OUT)
+        return step.otherwise if waited > PATIENCE else None
 
     async def _back(self, error: CommandError | ApiError) -> None:
         terminal = self._invocation.terminal

@@ -51,6 +51,8 @@ class Wait(Value):
     what: str
     left: int = 0
     hints: tuple[str, ...] = ()
+    otherwise: Delete | None = None
+    """What is done where it never comes to that; None: it failed."""
 
 
 class Done(Value):

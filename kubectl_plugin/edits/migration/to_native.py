@@ -84,9 +84,7 @@ def _leaving(sight: Sight, ours: Side) -> Step:
         return Wait(what=f"{busy[0].name}: {busy[0].busy}", left=len(busy))
     if twice := sight.doubled(ours):
         return Wait(what=f"one pod on {', '.join(twice)}, where there are two", left=len(twice))
-    if sight.youngest(ours) < QUIET:
-        return Wait(what=f"no new pod for {QUIET:g} s")
-    return Delete(
+    deletion = Delete(
         kind=Kind.OURS,
         name=sight.name,
         uid=ours.uid,
@@ -94,6 +92,9 @@ def _leaving(sight: Sight, ours: Side) -> Step:
         orphan=True,
         says="deleted, its pods run on",
     )
+    if sight.youngest(ours) < QUIET:
+        return Wait(what=f"no new pod for {QUIET:g} s", otherwise=deletion)
+    return deletion
 
 
 def _twin(sight: Sight, ours: Side, current: Record) -> Step | None:

@@ -84,9 +84,7 @@ def _side_by_side(sight: Sight, native: Side, ours: Side) -> Step:
             operations=({"op": "replace", "path": "/revision", "value": 2},),
             says="is number 2",
         )
-    if sight.youngest(native) < QUIET:
-        return Wait(what=f"no new pod for {QUIET:g} s")
-    return Delete(
+    deletion = Delete(
         kind=Kind.NATIVE,
         name=sight.name,
         uid=native.uid,
@@ -94,6 +92,9 @@ def _side_by_side(sight: Sight, native: Side, ours: Side) -> Step:
         orphan=True,
         says="deleted, its pods run on",
     )
+    if sight.youngest(native) < QUIET:
+        return Wait(what=f"no new pod for {QUIET:g} s", otherwise=deletion)
+    return deletion
 
 
 def _alignment(native: Side, ours: Side) -> tuple[JSONObject, ...]:

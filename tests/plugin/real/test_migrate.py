@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -34,28 +34,49 @@ class Killed(BaseException):
     """As by SIGKILL: nobody in between takes notice."""
 
 
-class Mortal:
-    """A `Transport` over which no answer comes any more to the write of that number, from 1 on. 0: never."""
+async def undisturbed() -> None:
+    """Nothing happens."""
 
-    def __init__(self, inner: Transport, last: int) -> None:
-        self._inner, self._last = inner, last
+
+class Mortal:
+    """A `Transport` over which no answer comes any more to the write of that number, from 1 on. 0: never.
+
+    Right before each write `meanwhile` happens.
+    """
+
+    def __init__(self, inner: Transport, last: int, meanwhile: Callable[[], Awaitable[None]]) -> None:
+        self._inner, self._last, self._meanwhile = inner, last, meanwhile
         self.stream = inner.stream
         self.writes = 0
 
     async def exchange(self, request: Request) -> Response:
+        if not _is_write(request):
+            return await self._inner.exchange(request)
+        await self._meanwhile()
         response = await self._inner.exchange(request)
-        if request.method in WRITES and ("dryRun", "All") not in request.query and "selfsubject" not in request.path:
-            self.writes += 1
-            if self.writes == self._last:
-                raise Killed
+        self.writes += 1
+        if self.writes == self._last:
+            raise Killed
         return response
 
 
-async def run(bed: Bed, plane: ControlPlane, *, native: bool, last: int = 0) -> bool:
+def _is_write(request: Request) -> bool:
+    asks = ("dryRun", "All") in request.query or "selfsubject" in request.path
+    return request.method in WRITES and not asks
+
+
+async def run(
+    bed: Bed,
+    plane: ControlPlane,
+    *,
+    native: bool,
+    last: int = 0,
+    meanwhile: Callable[[], Awaitable[None]] = undisturbed,
+) -> bool:
     """Whether it came to its end before its write of that number was answered."""
     connection = connection_to(plane, plane.admin)
     async with open_transport(connection) as transport:
-        session = session_over(Mortal(transport, last), connection, namespace=bed.api.namespace)
+        session = session_over(Mortal(transport, last, meanwhile), connection, namespace=bed.api.namespace)
         invocation = Invocation(session=session, terminal=Terminal(Global()), output=None)
         try:
             assert await migrate(invocation, Migration(names=("agent",), to_native=native, yes=True)) == 0
@@ -129,3 +150,41 @@ async def test_whoever_is_killed_at_any_write_may_turn_back(
                 await is_so(real_bed, native=not native)
                 last += 1
             await is_so(real_bed, native=native)
+
+
+class Weather:
+    """What happens in a cluster meanwhile: at each turn a pod is lost, and a node comes."""
+
+    def __init__(self, bed: Bed) -> None:
+        self._bed = bed
+        self.lost: set[str] = set()
+        self.nodes = NODES
+
+    async def turn(self) -> None:
+        found = sorted(filter(is_live, await self._bed.api.list(PODS)), key=node_of)
+        pod = found[len(self.lost) % len(found)]
+        self.lost.add(pod["metadata"]["uid"])
+        await self._bed.api.delete(PODS, pod["metadata"]["name"])
+        await self._bed.nodes.add(f"late-{self.nodes}")
+        self.nodes += 1
+
+
+async def test_pods_that_are_lost_and_nodes_that_come_meanwhile(
+    real_bed: Bed, complete_binaries: Binaries, plane: ControlPlane
+) -> None:
+    """A lost pod comes back, a new node gets one, no node ever has two, and nobody else's pod is touched."""
+    bed = real_bed
+    await bed.add_nodes(NODES)
+    async with native_controller(plane):
+        await bed.api.create(NATIVE, daemonset(rolling={"maxUnavailable": 1}))
+        await native_status(bed.api, "agent", numberAvailable=NODES)
+        weather = Weather(bed)
+        async with witnessing(bed.api) as witness:
+            for native in (False, True):
+                await witness.up_to_date()
+                before = {*witness.ever}
+                assert await run(bed, plane, native=native, meanwhile=weather.turn)
+                await witness.until(lambda: len(witness.ready) == weather.nodes, "each node is served")
+                await witness.up_to_date()
+                assert before & {*witness.retired} <= weather.lost
+            assert len(weather.lost) > 8, "there were several turns"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from controller.kube.request import Request, Response
-from tests.beds.api import DAEMONSETS
+from tests.beds.api import DAEMONSETS, PODS
+from tests.beds.native import NATIVE
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import Answer, LoseAnswer, Rule
 from tests.beds.simulator.kinds import DAEMONSETS as OUR_KIND
@@ -13,7 +16,7 @@ from tests.beds.simulator.route import route
 from tests.plugin.door import Door
 from tests.plugin.playing import Ran, Scene
 from tests.plugin.scene import daemonset
-from tests.plugin.verbs.few_nodes import HOME, few_nodes
+from tests.plugin.verbs.few_nodes import HOME, NODES, few_nodes
 from tests.plugin.verbs.natives import NAME, STRATEGY, acts, native_nodes, ours, owners, pods, theirs
 
 OURS, THEIRS = "apps.kruise.io/v1beta1", "apps/v1"
@@ -182,3 +185,31 @@ def test_who_undoes_each_time_what_is_done_ends_it() -> None:
         assert ran.code == 4, ran
         assert "does not stay as it was written" in ran.err
         assert (pods(scene), owners(scene), theirs(scene)) == (before, {OURS}, {})
+
+
+def test_where_new_pods_never_end_it_goes_on_after_a_minute() -> None:
+    """Its last pod is always a moment old."""
+
+    async def replaced(scene: Scene) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(acts(scene))
+            group.create_task(_replacing(scene))
+
+    with native_nodes() as scene:
+        ran = scene.run("migrate", NAME, "-y", *HOME, meanwhile=replaced)
+        assert ran.code == 0, ran
+        assert "note: waiting for no new pod for 3 s\n" in ran.err
+        assert theirs(scene) == {}
+
+
+async def _replacing(scene: Scene) -> None:
+    """Until the native one is deleted."""
+    number = 0
+    while await scene.api.find(NATIVE, NAME) is not None:
+        await asyncio.sleep(1.0)
+        number += 1
+        former = await scene.pod_on(NODES[0])
+        metadata = {**former["metadata"], "name": f"{NAME}-y{number}"}
+        kept = {key: metadata[key] for key in ("name", "labels", "ownerReferences") if key in metadata}
+        await scene.api.delete(PODS, former["metadata"]["name"], gracePeriodSeconds="0")
+        await scene.api.create(PODS, {"metadata": kept, "spec": former["spec"]})

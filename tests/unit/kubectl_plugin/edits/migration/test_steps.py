@@ -172,3 +172,13 @@ def test_every_write_demands_what_was_seen() -> None:
     freed = next_step(sight(None, ours(GOING, dying=True, kept=KEPT), MINE[:1], FREE_PAST), native=True)
     assert isinstance(freed, Change)
     assert (freed.kind, freed.operations[0]["value"]) == (Kind.POD, "pod-0")
+
+
+def test_where_new_pods_never_end_it_is_deleted_all_the_same() -> None:
+    """In a large fleet a node comes every other second."""
+    coming = next_step(sight(native(FROZEN), ours(COMING), pods(NATIVE, age=1.0), PAST), native=False)
+    going = next_step(sight(None, ours(GOING, kept=KEPT), pods(OURS, age=1.0), MY_PAST), native=True)
+    for step, uid in ((coming, NATIVE), (going, OURS)):
+        assert isinstance(step, Wait)
+        assert step.otherwise is not None
+        assert (step.otherwise.uid, step.otherwise.version, step.otherwise.orphan) == (uid, "7", True)
