@@ -142,7 +142,7 @@ def _is_default(key: str, value: JSON, fields: JSONObject, name: str) -> bool:
         return True
     match key:
         case "imagePullPolicy":
-            return value == _default_pull_policy(fields.get("image"))
+            return value == default_pull_policy(fields.get("image"))
         case "serviceAccount":  # deprecated twin, kept in step by the server
             return value in (fields.get("serviceAccountName"), "default")
         case "apiVersion":
@@ -156,7 +156,7 @@ def _is_default(key: str, value: JSON, fields: JSONObject, name: str) -> bool:
     return False
 
 
-def _default_pull_policy(image: JSON) -> str:
+def default_pull_policy(image: JSON) -> str:
     """Always for the tag `latest`, written or meant; a digest alone means no tag."""
     name, _, digest = (image if isinstance(image, str) else "").partition("@")
     _, colon, tag = name.rpartition("/")[2].partition(":")

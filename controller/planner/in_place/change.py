@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from msgspec.structs import replace
 
 from controller.api.base import JSON, JSONObject, Value, fields_of, items_of
-from controller.api.canonical import canonical
+from controller.api.canonical import canonical, default_pull_policy
 from controller.api.daemonset import DaemonSet
 from controller.api.hindrance import Hindrance
 from controller.api.meta import epoch
@@ -91,10 +91,14 @@ def change_between(old: JSONObject, new: JSONObject, *, resizable: bool) -> Chan
     if [_name(one) for one in olds] != [_name(one) for one in news]:
         return NotPossible(why=_other_containers(olds, news))
     for one, other in zip(olds, news, strict=True):
-        for field in sorted((one.keys() | other.keys()) - {"name", "image", "resources"}):
-            path = f"spec.containers[{_name(one)}].{field}"
-            if (found := _difference(one.get(field), other.get(field), path)) is not None:
+        path = f"spec.containers[{_name(one)}]"
+        for field in sorted((one.keys() | other.keys()) - {"name", "image", "resources", "imagePullPolicy"}):
+            if (found := _difference(one.get(field), other.get(field), f"{path}.{field}")) is not None:
                 return NotPossible(why=found)
+        if _pull_policy(one) != _pull_policy(other):
+            policies = one.get("imagePullPolicy"), other.get("imagePullPolicy")
+            named = f"{path}.imagePullPolicy"
+            return NotPossible(why=_difference(*policies, named) or f"{named} changed, which the image implies")
     resizing = resizing_of(was, will)
     if isinstance(resizing, str):
         return NotPossible(why=resizing, hindrance=Hindrance.RESOURCES)
@@ -136,6 +140,11 @@ def _change(
         resized_by_restart=resizing.by_restart,
         rereads=tuple(name for name in readers if name not in images),
     )
+
+
+def _pull_policy(container: JSONObject) -> JSON:
+    """A running pod keeps the one that it was made with, also where the image implied it."""
+    return container.get("imagePullPolicy") or default_pull_policy(container.get("image"))
 
 
 def _asks_for_restart(was: str | None, will: str | None) -> bool:

@@ -68,6 +68,15 @@ def test_nor_can_the_rest_of_its_spec(field: str, value: Any, why: str) -> None:
     assert why_not(new, V1) == why.replace("added", "removed")
 
 
+def test_a_pull_policy_that_the_image_implies_is_one() -> None:
+    """A pod that was made for a tag would never ask for another `latest` than the node has."""
+    why = "spec.containers[main].imagePullPolicy changed, which the image implies"
+    assert why_not(V1, template(container("latest"))) == why
+    assert why_not(template(container("latest")), V1) == why
+    always, latest = template(container("v1", imagePullPolicy="Always")), template(container("latest"))
+    assert between(always, latest).restarts == between(latest, always).restarts == ("main",)
+
+
 def test_an_init_container_that_has_ended_is_not_run_again_by_its_image() -> None:
     old, new = ({"spec": {"initContainers": [{"name": "init", "image": tag}]}} for tag in ("a", "b"))
     assert why_not(old, new) == "spec.initContainers changed"
