@@ -50,11 +50,13 @@ class Underway(Value):
     problem: str = ""
     """The kubelet's words about the resize."""
     continues: bool = False
-    """The containers of the next launch priority are due."""
+    """The containers of the next launch priority are due …"""
+    due: float = 0.0
+    """… from then on, seconds since 1970: nothing may prove that those before run."""
     waiting: tuple[str, ...] = ()
     """Those of all that come after it."""
     patience: float = SETTLE_SECONDS
-    """How long after the update `until` is."""
+    """How long after the update `until` is, or `due`."""
     taken_back: str = ""
     """The hash of the pod's former revision, where somebody has put an image of that back: it is of the new one by
     its label alone."""
@@ -66,7 +68,14 @@ class Underway(Value):
 
     def lasts(self, now: float) -> bool:
         """Whether something is still to be waited for. A moment that lies too far ahead was told by a wrong clock."""
-        return self.until == inf or now < self.until <= now + 2 * self.patience
+        return self.until == inf or self._is_to_come(self.until, now)
+
+    def is_due(self, now: float) -> bool:
+        """Whether the next launch priority is."""
+        return self.continues and not self._is_to_come(self.due, now)
+
+    def _is_to_come(self, moment: float, now: float) -> bool:
+        return now < moment <= now + 2 * self.patience
 
 
 class _Proof(Enum):
@@ -107,17 +116,18 @@ def underway_of(
     waits = state.next_container_images or state.next_container_resources or state.next_container_ref_metadata
     if not (restarting or resize or waits):
         return None
-    patience = inf if resize is not None or waits else max(proof.value for proof in proofs.values())
+    patience = max((proof.value for proof in proofs.values()), default=0.0)
     required = (state.pre_check_before_next and state.pre_check_before_next.containers_required_ready) or ()
     ready = all(name in shown and shown[name].ready for name in required if name in wanted)
     return Underway(
-        until=since + patience,
+        until=inf if resize is not None or waits else since + patience,
         patience=patience,
         restarting=restarting,
         unseen=_Proof.NONE in proofs.values(),
         resize=resize,
         problem=problem,
-        continues=bool(waits) and not restarting and resize is None and ready,
+        continues=bool(waits) and patience < inf and resize is None and ready,
+        due=since + patience if restarting else 0.0,
         waiting=tuple(sorted({**(state.next_container_images or {}), **(state.next_container_resources or {})})),
     )
 

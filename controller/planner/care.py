@@ -112,6 +112,8 @@ class _Care:
                 return
         if underway.resize is Resize.WANTED and self.board.world.resizable:
             self.actions.append(ResizePod(pod=pod.ref, node=pod.node))
+        elif underway.continues and not underway.is_due(self.board.world.now):
+            self.wakes.append(underway.due)
         elif underway.continues and not self._has_its_turn(pod):
             order = self._revisions.get(pod.hash, self.board.revision)
             self.actions.append(ContinueInPlace(pod=pod.ref, node=pod.node, revision=order, waiting=underway.waiting))

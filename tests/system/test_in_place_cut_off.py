@@ -20,7 +20,7 @@ from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2
 from tests.beds.pods import condition
 from tests.beds.simulator.faults import Hang, Rule
-from tests.system.in_place import container_of, identities, in_place, is_open, restarts, runs
+from tests.system.in_place import by_priority, container_of, identities, in_place, is_open, restarts, runs
 from tests.system.monitor import monitoring
 
 NODES = 3
@@ -38,12 +38,8 @@ def containers(image: str, cpu: str = "") -> Object:
     return {"spec": {"containers": [{"name": "agent", "image": image, **({"resources": small(cpu)} if cpu else {})}]}}
 
 
-def by_priority(image: str) -> Object:
-    """Two containers, of which the second gets its image first."""
-    keys = {"agent": "p_1", "first": "p_9"}
-    source = {name: {"configMapKeyRef": {"name": "barrier", "key": key}} for name, key in keys.items()}
-    env = {name: [{"name": "KRUISE_CONTAINER_BARRIER", "valueFrom": one}] for name, one in source.items()}
-    return {"spec": {"containers": [{"name": name, "image": image, "env": env[name]} for name in keys]}}
+def in_turn(image: str) -> Object:
+    return {"spec": {"containers": by_priority(image, agent="p_1", first="p_9")}}
 
 
 def restarted_for(memory: str) -> Object:
@@ -94,7 +90,7 @@ CASES = {
         restarted_for("128Mi"), lambda pod: has_of(pod, "memory") == "128Mi", pod=restarted_for("64Mi")["spec"]
     ),
     "images one launch priority after the other": Case(
-        by_priority(V2), lambda pod: runs(pod, V2) and runs(pod, V2, "first"), pod=by_priority(V1)["spec"]
+        in_turn(V2), lambda pod: runs(pod, V2) and runs(pod, V2, "first"), pod=in_turn(V1)["spec"]
     ),
     "resources that are refused, so that new pods are made": Case(
         containers(V1, "200m"),

@@ -344,6 +344,16 @@ def test_the_next_batch_waits_for_the_first_to_run_and_be_ready() -> None:
     assert pod.underway.continues
 
 
+def test_the_next_batch_waits_for_what_nothing_proves_for_some_seconds() -> None:
+    pod = waiting("main")
+    pod.starts(id_="c2", shown="v1", bits="v1")
+    found = pod.underway
+    assert found is not None
+    assert [found.is_due(moment) for moment in (NOW, SETTLED - 1, SETTLED)] == [False, False, True]
+    assert found.is_due(NOW - 86_400), "a wrong clock told of it"
+    assert found.lasts(SETTLED)
+
+
 def test_what_is_no_container_of_the_pod_need_not_be_ready() -> None:
     pod = waiting("main", "ghost")
     pod.starts(id_="c2", shown="v2")

@@ -136,6 +136,12 @@ def test_where_it_is_recreated_instead_it_goes() -> None:
 # the next batch
 
 
+def test_the_next_batch_is_not_due_before_the_first_counts_as_run() -> None:
+    later = replace(CONTINUES, due=NOW + 5)
+    assert check(on(new(later))).wake_at == NOW + 5
+    check(on(new(replace(CONTINUES, due=NOW))), "ContinueInPlace node-0")
+
+
 def test_the_next_batch_is_asked_for() -> None:
     check(on(new(CONTINUES)), "ContinueInPlace node-0")
     check(on(new(CONTINUES), held_back={UID: NOW + 30}))
