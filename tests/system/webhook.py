@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 from tests.beds.api import CONFIGMAPS, Object, Refusal, Resource
+from tests.beds.api import PODS as ALL_PODS
 from tests.beds.control_plane.commands import LOOPBACK
 from tests.beds.control_plane.ports import free_port
 from tests.beds.controller.bed import Bed
@@ -39,8 +40,9 @@ def judged(bed: Bed, judge: Callable[[Attempt], None]) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def webhook_down(bed: Bed, verb: str) -> AsyncIterator[None]:
-    """While the block runs every write of a pod in the namespace by `verb`, create or update, is refused with 500.
+async def webhook_down(bed: Bed, verb: str, of: Resource = ALL_PODS) -> AsyncIterator[None]:
+    """While the block runs every write of such an object in the namespace by `verb`, create or update, is refused
+    with 500.
 
     Dry runs too, and no others: kubelets write the status.
     """
@@ -48,14 +50,14 @@ async def webhook_down(bed: Bed, verb: str) -> AsyncIterator[None]:
         admission = bed.simulation.cluster.admission
 
         def admit(attempt: Attempt) -> None:
-            if (attempt.kind, attempt.verb, attempt.subresource) == (PODS, verb, ""):
+            if (attempt.kind.plural, attempt.verb, attempt.subresource) == (of.plural, verb, ""):
                 raise Refused(500, "InternalError", f'Internal error occurred: failed calling webhook "{NAME}"')
 
         admission.append(admit)
         yield
         admission.remove(admit)
         return
-    await bed.api.create(WEBHOOKS, configuration(bed.api.namespace, verb.upper()))
+    await bed.api.create(WEBHOOKS, configuration(bed.api.namespace, verb.upper(), of))
     try:
         await _until(bed, refused=True)
         yield
@@ -64,10 +66,11 @@ async def webhook_down(bed: Bed, verb: str) -> AsyncIterator[None]:
     await _until(bed, refused=False)
 
 
-def configuration(namespace: str, operation: str) -> Object:
+def configuration(namespace: str, operation: str, of: Resource) -> Object:
     """Asked about ConfigMaps too, by which a test sees whether the server has taken notice of it."""
+    group = of.api_version.rpartition("/")[0]
     rules = [
-        {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": [operation]},
+        {"apiGroups": [group], "apiVersions": ["*"], "resources": [of.plural], "operations": [operation]},
         {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"]},
     ]
     webhook = {
