@@ -104,9 +104,11 @@ class Reconciler:
 
     def lacking(self, job: ImagePullJob, nodes: Collection[str]) -> Mapping[str, str]:
         """Of these nodes those without the image, as in `lacking.lacking`."""
-        found = {name: self._caches.nodes.get(Key("", name)) for name in nodes}
-        kept = [name for name, node in found.items() if node is None or keeps_images(node)]
-        return lacking(job, self._memories.get(job.key), kept)
+        return lacking(job, self._memories.get(job.key), nodes, self._keeps_images)
+
+    def _keeps_images(self, name: str) -> bool:
+        node = self._caches.nodes.get(Key("", name))
+        return node is None or keeps_images(node)
 
     def node_gone(self, name: str) -> None:
         for memory in self._memories.values():
