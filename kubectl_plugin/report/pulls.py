@@ -58,6 +58,14 @@ class Pull(Value, gc=True):
     def over(self) -> bool:
         return self.status.completion_time is not None
 
+    @property
+    def trouble(self) -> str:
+        """What keeps pullers from being made, in the server's words; empty: nothing."""
+        status = self.status
+        words = status.message.partition("; ")[2]
+        of_a_node = words.partition(": ")[0] in (status.failed_nodes or ())
+        return "" if self.over or of_a_node else words
+
     def by_node(self) -> Mapping[str, NodePull]:
         status = self.status
         failed = set(status.failed_nodes or ())

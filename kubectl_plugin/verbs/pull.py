@@ -131,11 +131,12 @@ class _Watch:
             if found is None:
                 raise CommandError(f"{_name(self._job)} was deleted")
             if screen is not None:
-                screen.show(self._picture(found), self._follow.upkeep.trouble)
+                screen.show(self._picture(found), self._follow.upkeep.trouble or found.trouble)
             if found.over:
                 return found
             if self._deadline.left <= 0:
-                words = f"timed out after {self._asked.timeout}: {_tally(found)}; {_name(self._job)} goes on"
+                so_far = "; ".join(filter(None, (_tally(found), found.trouble)))
+                words = f"timed out after {self._asked.timeout}: {so_far}; {_name(self._job)} goes on"
                 raise CommandError(words, hints=(_way_out(self._job),), exit_code=ExitCode.TIMED_OUT)
             await self._attended(found)
             await self._follow.changed(min(TICK, max(self._deadline.left, 0.0)))

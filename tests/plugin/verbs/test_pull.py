@@ -14,7 +14,9 @@ import yaml
 from controller.settings import Gates
 from tests.beds.api import IMAGE_PULL_JOBS, Object
 from tests.beds.nodes.behaviour import Behaviour
+from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import Answer, Hang, Rule
+from tests.beds.simulator.refusal import Refused
 from tests.plugin.kept import story
 from tests.plugin.scene import NAMESPACE, Ran, Scene, join
 
@@ -113,6 +115,20 @@ def test_the_time_is_over_and_the_job_goes_on() -> None:
         assert f"hint: end it: kubectl delete imagepulljob {name} -n {NAMESPACE}" in ran.err
         scene.pass_time(120.0)
         assert jobs(scene)[0]["status"]["succeeded"] == 4
+
+
+@pytest.mark.parametrize("terminal", [False, True], ids=["in a pipe", "on a terminal"])
+def test_what_keeps_pullers_from_being_made_is_told(terminal: bool) -> None:
+    def admit(attempt: Attempt) -> None:
+        if (attempt.kind.plural, attempt.verb) == ("pods", "create"):
+            raise Refused(403, "Forbidden", "exceeded quota: pods")
+
+    with ready() as scene:
+        scene.cluster.admission.append(admit)
+        ran = pull(scene, "--timeout", "5m", terminal=terminal)
+    assert ran.code == 3
+    assert "exceeded quota: pods; imagepulljob" in ran.err
+    assert ("(create pods in" in ran.out) if terminal else ("exceeded quota: pods; trying on" in ran.err)
 
 
 async def interrupts(_: Scene) -> None:
