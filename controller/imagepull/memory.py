@@ -18,6 +18,8 @@ from controller.kube.throttle import CEILING
 from controller.runtime.backoff import Backoff
 
 FAILED_BEFORE = "it failed before this controller began"
+AGAIN_SECONDS = 600.0
+"""After its last attempt has failed a node gets one more, and so on, in a job that never ends."""
 STATUS = "status"
 """The place of the job's own writes."""
 
@@ -27,6 +29,7 @@ class Memory(msgspec.Struct):
     left: dict[str, None] = msgspec.field(default_factory=dict)
     pulled: set[str] = msgspec.field(default_factory=set)
     failed: dict[str, str] = msgspec.field(default_factory=dict)
+    again: dict[str, float] = msgspec.field(default_factory=dict)
     """As in `World`."""
     tries: dict[str, Try] = msgspec.field(default_factory=dict)
     since: dict[str, float] = msgspec.field(default_factory=dict)
@@ -70,17 +73,20 @@ class Memory(msgspec.Struct):
         self.pulled = (self.pulled & kept) | targets.having
         self.failed = {node: why for node, why in self.failed.items() if node in kept - self.pulled}
         self.left = {node: None for node in targets.nodes if node not in self.pulled and node not in self.failed}
+        self.again = {node: due for node, due in self.again.items() if node in self.failed}
         self.tries = {node: tried for node, tried in self.tries.items() if node in self.left}
 
     def forget_node(self, name: str) -> None:
         """Another one of that name has none of its images."""
         self.pulled.discard(name)
         self.failed.pop(name, None)
+        self.again.pop(name, None)
         self.tries.pop(name, None)
 
     def clear(self) -> None:
         """The job is over: nobody asks any more."""
-        self.left, self.pulled, self.failed, self.tries, self.silent, self.chosen_at = {}, set(), {}, {}, (), ()
+        self.left, self.pulled, self.failed, self.again, self.tries = {}, set(), {}, {}, {}
+        self.silent, self.chosen_at = (), ()
 
     def latest_status(self, job: ImagePullJob) -> ImagePullJobStatus | None:
         """The cache may not show our last one yet."""
@@ -101,8 +107,10 @@ class Memory(msgspec.Struct):
         for node, why in decided.settled.items():
             self.left.pop(node, None)
             self.tries.pop(node, None)
+            self.failed.pop(node, None)
+            self.again.pop(node, None)
             if why:
-                self.failed[node] = why
+                self.failed[node], self.again[node] = why, moment + AGAIN_SECONDS
             else:
                 self.pulled.add(node)
         self.silent_since = min(self.silent_since, moment) if decided.only_silent else inf

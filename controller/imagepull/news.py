@@ -36,18 +36,22 @@ class News:
         self.ends: list[EndPuller] = []
         self.timeouts: list[float] = []
         self._world = world
+        self._due = {node for node, due in world.retried.items() if due <= world.moment}
         for puller in world.pullers:
-            if puller.node in world.left and puller.job_uid == world.job.uid and self._goes_on(puller):
+            if self._is_asked(puller.node) and puller.job_uid == world.job.uid and self._goes_on(puller):
                 self.active.add(puller.node)
             elif may_end(world, puller):
                 self.ends.append(EndPuller(pod=puller.ref))
         for node, uid in world.lost.items():
-            if node in world.left and node not in world.silent:
+            if self._is_asked(node) and node not in world.silent:
                 self._failed(node, uid, LOST)
 
     @property
     def notes(self) -> tuple[Note, ...]:
         return failed({node: why for node, why in self.settled.items() if why})
+
+    def _is_asked(self, node: str) -> bool:
+        return node in self._world.left or node in self._due
 
     def _goes_on(self, puller: Puller) -> bool:
         world, node = self._world, puller.node
@@ -74,7 +78,7 @@ class News:
         if known is not None and known.puller == puller:
             return  # it is told already, and its puller could not be deleted yet
         failures = 1 + (known.failures if known is not None else 0)
-        if failures > self._world.job.spec.retries or why.startswith(HOPELESS):
+        if node in self._due or failures > self._world.job.spec.retries or why.startswith(HOPELESS):
             self.settled[node] = why
             return
         wait = min(FIRST_WAIT * 2.0 ** min(failures - 1, DOUBLINGS), LONGEST_WAIT)

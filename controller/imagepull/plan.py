@@ -40,6 +40,7 @@ def plan(world: World) -> Plan:
     starts = _starts(world, news, tries)
     wakes = chain(
         (one.due for one in tries.values()),
+        world.retried.values(),
         news.timeouts,
         [world.moment + deadline - world.now],
         [patience_ends] if only_silent else (),
@@ -58,11 +59,14 @@ def plan(world: World) -> Plan:
 def _starts(world: World, news: News, tries: Mapping[str, Try]) -> list[StartPuller]:
     """First those on which nothing has failed: a node with a fault keeps no other one waiting."""
     taken = {puller.node for puller in world.pullers}  # names are free once the pod is gone
-    starting = sum(place in world.left and place not in taken for place in world.awaited)
+    starting = sum((place in world.left or place in world.failed) and place not in taken for place in world.awaited)
     free = min(world.job.spec.at_once(world.desired) - len(news.active) - starting, world.room)
     others = (taken, news.settled, world.silent, world.awaited, world.held_back)
     again = sorted((one.due, node) for node, one in tries.items() if one.due <= world.moment)
-    nodes: Iterable[str] = chain((node for node in world.left if node not in tries), (node for _, node in again))
+    once_more = sorted((due, node) for node, due in world.retried.items() if due <= world.moment)
+    nodes: Iterable[str] = chain(
+        (node for node in world.left if node not in tries), (node for _, node in chain(again, once_more))
+    )
     if world.failing:
         nodes = sorted(nodes, key=lambda node: node in world.failing)
     may_start = (node for node in nodes if not any(node in some for some in others))
@@ -120,9 +124,9 @@ def _stays(world: World) -> float:
 
 def _status(world: World, settled: Mapping[str, str], active: int, words: str) -> ImagePullJobStatus:
     """`settled`: what was found out now."""
-    failed = {**world.failed, **{node: why for node, why in settled.items() if why}}
+    failed = {node: why for node, why in {**world.failed, **settled}.items() if why}
     names = sorted(failed)
-    succeeded = len(world.pulled) + len(settled) - (len(failed) - len(world.failed))
+    succeeded = len(world.pulled) + sum(not why for why in settled.values())
     if words == RUNNING:
         words = f"{words}, progress {100 * succeeded / max(world.desired, 1):.1f}%"
     told = [f"{names[0]}: {failed[names[0]]}"] if names else []

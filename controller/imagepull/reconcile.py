@@ -162,6 +162,7 @@ class Reconciler:
                 left=memory.left,
                 pulled=memory.pulled,
                 failed=memory.failed,
+                again=memory.again,
                 silent=memory.silent,
                 tries=memory.tries,
                 pullers=pullers,

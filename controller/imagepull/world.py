@@ -50,7 +50,9 @@ class World(Value, gc=True):
     pulled: Collection[str]
     """Those that have it."""
     failed: Mapping[str, str]
-    """Those that will not be tried again, and why."""
+    """Those that have had their attempts, and why they do not have it."""
+    again: Mapping[str, float]
+    """When those of them are tried once more, in a job that goes on; where nothing is known of it, now."""
     silent: Collection[str]
     """Nodes on which nothing would start now."""
     tries: Mapping[str, Try]
@@ -79,6 +81,11 @@ class World(Value, gc=True):
     @property
     def desired(self) -> int:
         return len(self.left) + len(self.pulled) + len(self.failed)
+
+    @property
+    def retried(self) -> Mapping[str, float]:
+        """When failed nodes have their turn again: all of a job that goes on, where no failure is the last word."""
+        return {node: self.again.get(node, -inf) for node in self.failed} if self.job.spec.keeps_on else {}
 
 
 class Plan(Value, gc=True):

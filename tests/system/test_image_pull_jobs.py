@@ -106,6 +106,20 @@ async def test_a_job_of_type_never_goes_on_for_nodes_that_come_later(pulls: Bed)
     await no_pods(pulls)
 
 
+async def test_a_job_of_type_never_tries_a_failed_node_again_every_ten_minutes(pulls: Bed) -> None:
+    await pulls.add_nodes(2)
+    pulls.nodes.behave("node-0", Behaviour(missing_images=("*",)))
+    never = job(completionPolicy={"type": "Never"}, pullPolicy={"backoffLimit": 1})
+    await pulls.api.create(IMAGE_PULL_JOBS, never)
+    await reads(pulls, 2, 0, 1, 1)
+    await asyncio.sleep(1300)  # of virtual time
+    assert pulls.journal.created.count("node-0") == 2 + 2
+    pulls.nodes.behave("node-0")
+    found = await reads(pulls, 2, 0, 2, 0)
+    assert "failedNodes" not in found
+    await no_pods(pulls)
+
+
 @pytest.mark.parametrize(
     ("chosen", "nodes"),
     [

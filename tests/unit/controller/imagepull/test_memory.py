@@ -20,10 +20,12 @@ def test_nothing_is_known_of_a_node_that_has_the_name_of_one_that_is_gone() -> N
     memory = chosen("d", "c", "b", "a")
     memory.left.clear()
     memory.pulled, memory.failed, memory.tries = {"d", "a"}, {"c": "not found"}, {"b": AGAIN}
+    memory.again = {"c": 600.0}
     for node in ("d", "c", "b"):
         memory.forget_node(node)
     memory.choose(Targets(nodes=("d", "c", "b", "a")), (2,))
     assert (list(memory.left), memory.pulled, memory.failed, memory.tries) == (["d", "c", "b"], {"a"}, {}, {})
+    assert memory.again == {}
 
 
 def test_a_failed_node_that_tells_of_the_image_has_it() -> None:

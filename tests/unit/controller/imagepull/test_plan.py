@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from controller.api.image_pull_job import ImagePullJobStatus
 from controller.api.meta import rfc3339
 from controller.api.puller import Pulling
+from controller.imagepull.news import LOST
 from controller.imagepull.plan import FAILED_NODES_KEPT, plan
 from controller.imagepull.world import DeleteJob, EndPuller, StartPuller, Try
 from tests.unit.controller.imagepull.worlds import BEGUN, MOMENT, NOW, having, job, puller, started, world
@@ -134,6 +135,32 @@ def test_a_job_without_nodes_is_over_at_once() -> None:
 def test_a_job_of_type_never_is_never_over() -> None:
     decided = plan(world(job(completionPolicy={"type": "Never"}), "a", settled=having("a")))
     assert (decided.status.completion_time, decided.actions, decided.wake_at) == (None, (), inf)
+
+
+ON = {"completionPolicy": {"type": "Never"}}
+
+
+def test_in_a_job_that_goes_on_a_failed_node_has_its_turn_again_after_all_others() -> None:
+    settled, due = {"a": "not found"}, {"a": MOMENT}
+    assert started(plan(world(job(**ON), "b", "a", settled=settled, again=due))) == ["b"]
+    assert started(plan(world(job(parallelism=2, **ON), "b", "a", settled=settled, again=due))) == ["b", "a"]
+    assert started(plan(world(job(**ON), "a", settled=settled))) == ["a"], "who begins to lead does not know when"
+    early = plan(world(job(**ON), "a", settled=settled, again={"a": MOMENT + 1}))
+    assert (early.actions, early.wake_at) == ((), MOMENT + 1)
+    assert started(plan(world(job(), "b", "a", settled=settled, again=due))) == ["b"], "any other job ends"
+
+
+def test_it_counts_as_failed_until_it_has_the_image_and_one_more_failure_is_told_once() -> None:
+    tried = world(job(**ON), "a", settled={"a": "not found"}, pullers=(puller("a"),), again={"a": MOMENT})
+    assert (plan(tried).status.failed, plan(tried).status.active, plan(tried).actions) == (1, 1, ())
+    done = plan(replace(tried, pullers=(puller("a", DONE),)))
+    assert (done.settled, done.status.failed, done.status.succeeded) == ({"a": ""}, 0, 1)
+    failed = plan(replace(tried, pullers=(puller("a", FAILED, "denied"),)))
+    assert (failed.settled, failed.status.failed, failed.status.succeeded) == ({"a": "denied"}, 1, 0)
+    assert [note.message for note in failed.notes] == ["a: denied"]
+    seen = plan(replace(tried, pullers=(puller("a", FAILED, "denied"),), again={"a": MOMENT + 600}))
+    assert (seen.settled, seen.notes, seen.actions) == ({}, (), (EndPuller(pod=puller("a").ref),))
+    assert plan(replace(tried, pullers=(), lost={"a": "p-a"})).settled == {"a": LOST}
 
 
 def test_silent_nodes_are_waited_for_as_long_as_one_attempt_may_take() -> None:

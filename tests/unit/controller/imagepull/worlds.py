@@ -52,6 +52,7 @@ def world(job: ImagePullJob, *nodes: str, **fields: Any) -> World:
         "left": dict.fromkeys(node for node in nodes if node not in settled),
         "pulled": {node for node, why in settled.items() if not why},
         "failed": {node: why for node, why in settled.items() if why},
+        "again": {},
         "silent": frozenset(),
         "tries": {},
         "pullers": (),
