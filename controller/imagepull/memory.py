@@ -66,11 +66,12 @@ class Memory(msgspec.Struct):
         if pod_selector != self.pod_selector:
             self.with_pods, self.pod_selector = None, pod_selector
 
-    def choose(self, targets: Targets, chosen_at: tuple[object, ...]) -> None:
-        """These are the nodes now: nothing is remembered of others."""
+    def choose(self, targets: Targets, chosen_at: tuple[object, ...], served: Collection[str] = ()) -> None:
+        """These are the nodes now: nothing is remembered of others, but that some are `served`: they have the image,
+        and their pod is an old one no longer."""
         self.silent, self.chosen_at = targets.silent, chosen_at
         kept = set(targets.nodes)
-        self.pulled = (self.pulled & kept) | targets.having
+        self.pulled = (self.pulled & kept.union(served)) | targets.having
         self.failed = {node: why for node, why in self.failed.items() if node in kept - self.pulled}
         self.left = {node: None for node in targets.nodes if node not in self.pulled and node not in self.failed}
         self.again = {node: due for node, due in self.again.items() if node in self.failed}

@@ -151,7 +151,8 @@ class Reconciler:
         if _is_over(job, memory):
             memory.clear()
         elif memory.chosen_at != chosen_at:
-            memory.choose(targets(job, caches.nodes.values(), memory.with_pods, updated), chosen_at)
+            served = [node for node in memory.pulled if caches.nodes.get(Key("", node))] if job.owner_uid else ()
+            memory.choose(targets(job, caches.nodes.values(), memory.with_pods, updated), chosen_at, served)
         pullers = caches.pullers_of(job.key)
         memory.see(pullers, moment)
         held_back = memory.places.held_back(moment)

@@ -207,6 +207,26 @@ async def test_nodes_that_are_updated_meanwhile_drop_out(pulls: Bed) -> None:
     assert all(pod["metadata"]["name"].startswith("agent-") for pod in await pulls.api.list(PODS))
 
 
+async def test_progress_never_runs_backwards_while_nodes_are_updated(pulls: Bed) -> None:
+    await pulls.add_nodes(4)
+    await pulls.deploy(daemonset(rolling={"rollingUpdateType": "InPlaceIfPossible"}))
+    pulls.nodes.behave("*", SLOW)
+    seen: list[tuple[int, int]] = []
+
+    async def watch() -> None:
+        async for event in pulls.api.watch(IMAGE_PULL_JOBS, silence=600.0):
+            if event.type == "MODIFIED" and (status := event.object.get("status")):
+                seen.append((status["succeeded"], status["desired"]))  # noqa: PERF401 - as they come
+
+    watching = asyncio.create_task(watch())
+    await pulls.set_image(V2)
+    await pulls.settled()
+    watching.cancel()
+    assert {desired for _, desired in seen} == {4}
+    assert [there for there, _ in seen] == sorted(there for there, _ in seen)
+    assert {0, 1, 2, 3} <= {there for there, _ in seen}
+
+
 async def test_each_image_gets_one_job_init_containers_too(pulls: Bed) -> None:
     await pulls.add_nodes(4)
     await pulls.deploy(daemonset())
