@@ -1,15 +1,17 @@
 """Images on nodes before a pod needs them, without an agent there: ImagePullJobs, carried out by puller pods.
 
-    triggers    from a change to the key of a job
-    reconcile   one pass over one job: what is there, what should be done, do it, say how it stands
-    plan        world in, plan out: the only place with an opinion; pure
-    memory      what is known of a job and written down nowhere: how each node did
-    pod         the puller
-    lacking     which nodes do not have the image
-    rollouts    makes the jobs that the rollout of a DaemonSet wants (`wanted`)
-    parts       all of it, made and run; only where the feature gate is on
+    caches, triggers   what is there, and from a change of it to the key of a job
+    reconcile          one pass over one job: what is there, what should be done, do it, say how it stands
+    nodes_of_pods      whom a podSelector means
+    world, news, plan  world in, what pullers tell, plan out: the only place with an opinion; pure
+    carrying_out       the writes, and what their answers teach
+    memory             what is known of a job and written down nowhere: how each node did
+    pod                the puller's manifest
+    rollouts           makes the jobs that the rollout of a DaemonSet wants (`wanted`, pure)
+    lacking            which nodes do not have the image: for whom a rollout waits
+    parts              all of it, made and run; only where the feature gate is on
 
 How a node did is remembered by the process alone. Who leads next asks the nodes: one whose kubelet tells of the image
-has it, one in `status.failedNodes` has failed, and every other one gets another puller, which pulls nothing where the
-image is there and is gone in a second or two.
+has it, one in `status.failedNodes` has failed (in a job that goes on it is tried once more), and every other one gets
+another puller, which pulls nothing where the image is there and is gone in a second or two.
 """

@@ -19,8 +19,8 @@ from controller.imagepull.caches import Caches
 from controller.imagepull.carrying_out import CarryingOut
 from controller.imagepull.lacking import lacking
 from controller.imagepull.memory import STATUS, Memory, begin
+from controller.imagepull.nodes_of_pods import nodes_of_pods
 from controller.imagepull.plan import plan
-from controller.imagepull.pods import nodes_of_pods
 from controller.imagepull.world import EndPuller, Plan, World
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
