@@ -14,7 +14,7 @@ from tests.beds.controller.bed import Bed, uids
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, daemonset
 from tests.beds.pods import image_of, is_ready, node_of, stays
-from tests.beds.simulator.faults import Answer, Hang, Rule
+from tests.beds.simulator.faults import Answer, Hang, LateWatch, Rule
 from tests.system.pulls import restart
 
 JOBS = "imagepulljobs.apps.kruise.io"
@@ -215,6 +215,25 @@ async def test_a_job_goes_with_its_daemonset_also_where_dependents_are_to_stay(p
     await pulls.event("CreatedImagePullJob", V2)
     await asyncio.sleep(50)
     assert {image_of(pod) for pod in (await pulls.pods()).values()} == {V1}
+    await pulls.runs_on(*nodes, image=V2)
+
+
+async def test_a_job_that_was_refused_at_first_is_waited_for_once_it_is_made(pulls: Bed) -> None:
+    """Also before a watch shows it."""
+    nodes = await pulls.add_nodes(3)
+    await pulls.deploy(daemonset(rolling=IN_PLACE))
+    pulls.nodes.behave("*", Behaviour(pull=5.0))
+    faults = pulls.simulator.link.faults
+    faults.add(Rule(verb="create", resource=JOBS, effect=Answer(500), times=1))
+    faults.add(Rule(verb="watch", resource=JOBS, effect=LateWatch(seconds=30.0)))
+    await pulls.controller.kill()
+    restart(pulls)
+    await asyncio.sleep(60)  # until it knows which jobs there are
+    await pulls.set_image(V2)
+    await pulls.event("CreatedImagePullJob", V2)
+    await asyncio.sleep(20)
+    there = {node for node, pod in (await pulls.pods()).items() if image_of(pod) == V2}
+    assert there <= {"node-2"}, "whose turn may have come while there was none"
     await pulls.runs_on(*nodes, image=V2)
 
 
