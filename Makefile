@@ -112,8 +112,8 @@ plugin: $(READY) ## the kubectl plugin as an archive for this platform, and its 
 docs: $(READY) ## the manual of metrics, from what a running controller exposes
 	$(BIN)/python -m tests.tools.metrics_manual
 
-manifests: $(READY) ## what is made of others: the PrometheusRule, the dashboards, manifests/install.yaml
-	$(BIN)/python -m tests.tools.monitoring
+manifests: $(READY) ## what is made of others: PrometheusRule, dashboards, install.yaml; RUNBOOKS=URL: where alerts point to
+	$(BIN)/python -m tests.tools.monitoring $(RUNBOOKS)
 	$(BIN)/python -m tests.tools.install_yaml
 
 bundle: $(READY) ## all that a site without network needs, in dist/; IMAGE=file adds the image

@@ -75,7 +75,7 @@ def plan(world: World) -> Plan:
         untroubled=untroubled,
         status=status,
         news=news_of(daemonset, status),
-        sight=see(explainer, settled=status.settled),
+        sight=see(explainer, settled=status.settled, misscheduled=status.misscheduled),
     )
 
 

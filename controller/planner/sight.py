@@ -58,6 +58,8 @@ class Sight(Value):
     selector turned to others."""
     hopes: tuple[Hope, ...] = ()
     """Each is counted as updating; see `at`."""
+    leaving: int = 0
+    """Nodes whose pod has to go. Where a NoSchedule taint lets one stay, it is misscheduled too, but not this."""
     preparing: int | None = None
     """Pods that are prepared for their deletion and held by the preDelete hook; None where there is no hook."""
     overdue: int = 0
@@ -87,8 +89,9 @@ class Sight(Value):
         return replace(self, zones=zones, failed=failed, hopes=hopes)
 
 
-def see(explainer: Explainer, *, settled: bool) -> Sight:
-    """`settled`: every node has an available pod of the current revision, so that none has to be looked at."""
+def see(explainer: Explainer, *, settled: bool, misscheduled: int) -> Sight:
+    """`settled`: every node has an available pod of the current revision, so that none has to be looked at; nor for
+    `leaving` where no pod is misscheduled."""
     walk = _Walk(explainer)
     if not settled:
         walk.along()
@@ -100,6 +103,7 @@ def see(explainer: Explainer, *, settled: bool) -> Sight:
         failed={ailment.value: walk.ailments.count(ailment) for ailment in Ailment},
         blocks={block.value: block in walk.blocks for block in Block},
         unplanned=walk.unplanned(settled=settled),
+        leaving=misscheduled and sum(slot.fit is Fit.LEAVE for slot in explainer.board.slots if slot.pods),
         hopes=tuple(walk.hopes),
         preparing=len(deadlines) if hook is not None else None,
         deadlines=deadlines,

@@ -37,6 +37,10 @@ class Status(Value):
             return True
         return counts.desired_number_scheduled == counts.number_available == counts.updated_number_scheduled
 
+    @property
+    def misscheduled(self) -> int:
+        return self.counts.number_misscheduled if self.counts is not None else 0
+
 
 def status_of(explainer: Explainer, *, observed: bool) -> Status:
     """`observed`: nothing was left to do or to wait for before the update, so the generation counts as seen."""

@@ -5,7 +5,7 @@ Scrapes run on the event loop, where queue and caches may be read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -29,6 +29,8 @@ class Cache(Protocol):
 
     @property
     def filled(self) -> bool: ...
+    @property
+    def malformed(self) -> Sized: ...
 
     def __len__(self) -> int: ...
 
@@ -70,8 +72,15 @@ class CacheCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         synced = GaugeMetricFamily("kruise_ds_informer_synced", "1 after the first list", labels=("resource",))
         objects = GaugeMetricFamily("kruise_ds_informer_objects", "Size of the cache", labels=("resource",))
+        unreadable = GaugeMetricFamily(
+            "kruise_ds_informer_unreadable_objects",
+            "Objects whose latest state cannot be read, of which the last good one counts",
+            labels=("resource",),
+        )
         for resource, cache in self._caches.items():
             synced.add_metric([resource], float(cache.filled))
             objects.add_metric([resource], len(cache))
+            unreadable.add_metric([resource], len(cache.malformed))
         yield synced
         yield objects
+        yield unreadable

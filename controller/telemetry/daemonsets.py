@@ -199,6 +199,11 @@ STATE: tuple[Family, ...] = (
         lambda sight: sight.unplanned,
     ),
     _seen(
+        "leaving_nodes",
+        "Of the misscheduled, nodes whose pod has to go: no taint NoSchedule lets it stay",
+        lambda sight: sight.leaving,
+    ),
+    _seen(
         "preparing_delete_pods",
         "Pods that are prepared for their deletion and held by the preDelete hook",
         lambda sight: [] if sight.preparing is None else [((), sight.preparing)],

@@ -43,8 +43,9 @@ async def test_listing_1_runs_a_pod_on_each_worker_and_none_on_the_tainted_node(
     assert header == columns
     assert row[:8] == ["demo", "2", "2", "2", "2", "2", "Healthy", "<none>"]
     header, row = words(await bed.kubectl("get", "ads", "-o", "wide"))
-    assert header[9:] == ["CONTAINERS", "IMAGES", "SELECTOR"]
-    assert row[9:] == ["demo", "busybox", "app=demo"]
+    assert header[9:] == ["TARGET", "DONE", "PARTITION", "REVISION", "CONTAINERS", "IMAGES", "SELECTOR"]
+    (revision,) = {pod["metadata"]["labels"]["controller-revision-hash"] for pod in pods.values()}
+    assert row[9:] == ["2", "2", "0", revision, "demo", "busybox", "app=demo"]
     table = words(await bed.kubectl("get", "pods", "-l", "app=demo", "-o", "wide"))
     assert {row[table[0].index("NODE")] for row in table[1:]} == set(WORKERS)
     assert {row[2] for row in table[1:]} == {"Running"}

@@ -20,7 +20,7 @@ from tests.beds.manifests import MANIFESTS
 from tests.beds.prometheus import Binaries
 from tests.beds.prometheus.server import INSTALLED_IN, PATIENCE, POLL
 from tests.e2e.monitored import LEADER, STANDBY, Monitored, about, monitored
-from tests.monitoring.queries import of_dashboards, of_rules, of_variables, reads
+from tests.monitoring.queries import of_dashboards, of_rules, of_variables, reads, recorded
 
 pytestmark = pytest.mark.real
 
@@ -78,7 +78,7 @@ async def test_series_of_a_daemonset_have_its_namespace_and_come_from_the_leader
 async def test_the_rules_are_loaded_and_none_of_them_fails(scene: Monitored) -> None:
     groups = (await scene.prometheus.ask("rules", type="alert"))["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
-    assert len(rules) == 2 * 18
+    assert len(rules) == 2 * 21
     assert {rule["name"]: rule.get("lastError", "") for rule in rules if rule["health"] != "ok"} == {}
 
 
@@ -122,7 +122,7 @@ async def test_every_variable_of_the_dashboards_has_something_to_choose(scene: M
 
 
 def test_rules_and_dashboards_read_only_metrics_and_labels_that_the_leader_has(scene: Monitored) -> None:
-    exposed: dict[str, set[str]] = {"up": set()}
+    exposed: dict[str, set[str]] = {"up": set(), **recorded()}
     for family in text_string_to_metric_families(scene.exposition):
         for one in family.samples:
             exposed.setdefault(one.name, set()).update(one.labels)
@@ -167,7 +167,6 @@ def test_the_commands_of_the_runbooks_work_where_an_alert_fires(scene: Monitored
         "KUBECONFIG": str(plane.kubeconfig),
         "NAMESPACE": scene.namespace,
         "DAEMONSET": "broken",
-        "SELECTOR": "app=broken",
     }
 
     def run(command: str) -> str:

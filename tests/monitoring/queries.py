@@ -67,8 +67,17 @@ def filled_in(expression: str) -> str:
 
 
 def of_rules() -> list[Asked]:
+    return [Asked(str(rule.get("alert") or rule["record"]), rule["expr"]) for rule in _rules()]
+
+
+def recorded() -> dict[str, set[str]]:
+    """What the rules themselves record: name to labels."""
+    return {str(rule["record"]): reads(rule["expr"]).groups for rule in _rules() if "record" in rule}
+
+
+def _rules() -> list[Any]:
     groups = yaml.safe_load((MANIFESTS / "alerts" / "rules.yaml").read_text())["groups"]
-    return [Asked(rule["alert"], rule["expr"]) for group in groups for rule in group["rules"]]
+    return [rule for group in groups for rule in group["rules"]]
 
 
 def of_dashboards() -> list[Asked]:

@@ -48,6 +48,20 @@ def test_panels_need_no_plugin_and_the_datasource_is_chosen(document: Any) -> No
     assert (source["name"], source["type"]) == ("datasource", "datasource")
 
 
+def test_every_panel_has_a_title_and_a_line_is_the_same_whatever_time_is_shown(document: Any) -> None:
+    for panel in document["panels"]:
+        assert panel["title"], panel["type"]
+        for target in panel.get("targets", ()):
+            assert target["instant"] or "$__range" not in target["expr"], panel["title"]
+
+
+def test_a_rate_has_a_unit(document: Any) -> None:
+    """Shares, quantiles and sums by themselves are numbers; of what comes per second the axis says so."""
+    for panel in document["panels"]:
+        if panel["type"] == "timeseries" and all("rate(" in target["expr"] for target in panel["targets"]):
+            assert panel["fieldConfig"]["defaults"]["unit"] != "short", panel["title"]
+
+
 def test_panels_have_ids_of_their_own_and_do_not_overlap(document: Any) -> None:
     panels = document["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)

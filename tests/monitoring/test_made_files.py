@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.beds.manifests import MANIFESTS
-from tests.tools.monitoring.render import RULES, rendered
+from tests.tools.monitoring.render import RULES, rendered, with_runbooks
 
 
 @pytest.mark.parametrize("path", rendered(), ids=lambda path: path.name)
@@ -19,3 +19,10 @@ def test_it_is_up_to_date(path: Path) -> None:
 def test_the_operators_object_has_the_plain_rules() -> None:
     made = yaml.safe_load((MANIFESTS / "components/prometheus/prometheusrule.yaml").read_text())
     assert made["spec"] == yaml.safe_load(RULES.read_text())
+
+
+def test_the_place_of_the_runbooks_is_set_for_all_alerts_at_once() -> None:
+    rules = RULES.read_text()
+    moved = with_runbooks(rules, "https://wiki.example.org/pages/")
+    assert moved.count("runbook_url: https://wiki.example.org/pages/Kruise") == rules.count("runbook_url:")
+    assert with_runbooks(moved, "docs/runbooks") == rules

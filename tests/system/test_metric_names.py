@@ -38,6 +38,7 @@ COUNTERS: dict[str, set[str]] = {
 GAUGES: dict[str, set[str]] = {
     "kruise_ds_informer_synced": {"resource"},
     "kruise_ds_informer_objects": {"resource"},
+    "kruise_ds_informer_unreadable_objects": {"resource"},
     "kruise_ds_informer_last_contact_timestamp_seconds": {"resource"},
     "kruise_ds_tasks": {"kind"},
     "kruise_ds_image_pull_jobs": set(),

@@ -97,10 +97,11 @@ def scrape_configuration(monitor: Mapping[str, Any], pods: Mapping[str, int]) ->
 
 
 def hasty(rules: str) -> str:
-    """The rules with no patience: what would fire some minutes later does so at once, and says so by a label."""
+    """The alerts with no patience: what would fire some minutes later does so at once, and says so by a label."""
     document = yaml.safe_load(rules)
     for group in document["groups"]:
         group["name"] += "-hasty"
+        group["rules"] = [rule for rule in group["rules"] if "alert" in rule]  # what is recorded is so already
         for rule in group["rules"]:
             rule |= {"for": "0s", "labels": {**rule["labels"], "hasty": "yes"}}
     return yaml.safe_dump(document)

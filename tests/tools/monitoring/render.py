@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,11 @@ metadata:
   namespace: kruise-ds-system
 spec:
 """
+
+
+def with_runbooks(rules: str, place: str) -> str:
+    """The rules with every `runbook_url` below this place, such as https://wiki.example.org/docs/runbooks."""
+    return re.sub(r"(?<=runbook_url: )\S+/(?=\w+\.md$)", f"{place.rstrip('/')}/", rules, flags=re.MULTILINE)
 
 
 def rendered() -> dict[Path, str]:

@@ -56,14 +56,20 @@ def _replicas() -> tuple[Panel, ...]:
         stat("Leaders", f"sum({leads})", warn_at=2, meaning="1, or 0 for the seconds of a fail-over"),
         stat("Oldest process", f"time() - min({of('process_start_time_seconds')})", unit="s"),
         stat("Restarts", f"sum(changes({of('process_start_time_seconds')}[$__range]))", warn_at=1),
-        stat("Foreign writes", f"sum(increase({of('kruise_ds_foreign_status_writes_total')}[$__range]))", warn_at=1),
         stat(
-            "Lost sight of writes",
+            "Status writes by others",
+            f"sum(increase({of('kruise_ds_foreign_status_writes_total')}[$__range]))",
+            warn_at=1,
+        ),
+        stat(
+            "Own writes not seen in 30 s",
             f"sum(increase({of('kruise_ds_expectations_timeouts_total')}[$__range]))",
             warn_at=1,
         ),
         graph("Who leads", Query(leads, REPLICA), width=12),
-        graph("Build", Query(versions, "{{version}} {{revision}} python {{python_version}}: {{instance}}"), width=12),
+        graph(
+            "Version", Query(versions, "{{version}} {{revision}} python {{python_version}}: {{instance}}"), width=12
+        ),
     )
 
 
@@ -71,22 +77,25 @@ def _passes() -> tuple[Panel, ...]:
     errors = rate("controller_runtime_reconcile_errors_total")
     passes = rate("controller_runtime_reconcile_total")
     return (
-        graph("Passes per second", Query(f"sum by (result) ({passes})", "{{result}}"), width=6, stacked=True),
+        graph("Passes", Query(f"sum by (result) ({passes})", "{{result}}"), unit="ops", width=6, stacked=True),
         graph(
-            "Failed passes",
+            "Passes that fail",
             Query(f"sum({errors}) / clamp_min(sum({passes}), 0.001)", "failed"),
-            Query(f"sum({rate('controller_runtime_reconcile_panics_total')})", "crashed, per second"),
+            Query(
+                f"sum({rate('controller_runtime_reconcile_panics_total')}) / clamp_min(sum({passes}), 0.001)",
+                "crashed",
+            ),
             unit="percentunit",
             width=6,
         ),
         graph(
-            "Length of a pass",
+            "How long a pass takes",
             *median_and_tail("controller_runtime_reconcile_time_seconds"),
             unit="s",
             width=6,
         ),
         graph(
-            "Workers",
+            "Workers that are busy",
             Query(f"sum({of('controller_runtime_active_workers')})", "at work"),
             Query(f"max({of('controller_runtime_max_concurrent_reconciles')})", "there are"),
             width=6,
@@ -96,21 +105,30 @@ def _passes() -> tuple[Panel, ...]:
 
 def _queue() -> tuple[Panel, ...]:
     return (
-        graph("Depth", Query(of("workqueue_depth"), REPLICA), width=6, meaning="A standby's fills: nobody takes"),
         graph(
-            "Wait",
+            "DaemonSets that wait",
+            Query(of("workqueue_depth"), REPLICA),
+            width=6,
+            meaning="Those of a standby are taken by nobody",
+        ),
+        graph(
+            "How long they wait",
             *median_and_tail("workqueue_queue_duration_seconds"),
             unit="s",
             width=6,
         ),
         graph(
-            "Adds and retries per second",
+            "DaemonSets added, and tried again",
             Query(f"sum({rate('workqueue_adds_total')})", "added"),
             Query(f"sum({rate('workqueue_retries_total')})", "again"),
+            unit="ops",
             width=6,
         ),
         graph(
-            "Longest running", Query(f"max({of('workqueue_longest_running_processor_seconds')})"), unit="s", width=6
+            "The pass that runs longest",
+            Query(f"max({of('workqueue_longest_running_processor_seconds')})"),
+            unit="s",
+            width=6,
         ),
     )
 
@@ -120,39 +138,50 @@ def _requests() -> tuple[Panel, ...]:
     refused = rate("rest_client_requests_total", 'code="429"')
     return (
         graph(
-            "Requests per second", Query(f"sum by (code, method) ({requests})", "{{method}} {{code}}"), stacked=True
+            "Requests",
+            Query(f"sum by (code, method) ({requests})", "{{method}} {{code}}"),
+            unit="reqps",
+            stacked=True,
         ),
         graph(
-            "Latency, p99",
+            "Time to the answer, p99",
             Query(quantile(0.99, "rest_client_request_duration_seconds", "verb"), "{{verb}}"),
             unit="s",
         ),
         graph(
-            "Told to wait, per second",
+            "Requests told to wait",
             Query(f"sum({refused}) or vector(0)", "429"),
+            unit="reqps",
             meaning="Too Many Requests: see API priority and fairness of the server",
         ),
         graph(
-            "Status writes per second",
+            "Status writes",
             Query(f"sum by (result) ({rate('kruise_ds_status_updates_total')})", "{{result}}"),
+            unit="wps",
         ),
         graph(
-            "Template checks per second",
+            "Dry runs of new templates",
             Query(f"sum by (result) ({rate('kruise_ds_template_dry_runs_total')})", "{{result}}"),
+            unit="ops",
         ),
-        graph("Events dropped per second", Query(f"sum({rate('kruise_ds_events_dropped_total')})", "dropped")),
+        graph("Events dropped", Query(f"sum({rate('kruise_ds_events_dropped_total')})", "dropped"), unit="ops"),
     )
 
 
 def _loop() -> tuple[Panel, ...]:
     return (
         graph(
-            "Lag, p99",
+            "How late timers fire, p99",
             Query(quantile(0.99, "kruise_ds_event_loop_lag_seconds", "instance"), "{{instance}}"),
             unit="s",
             width=12,
         ),
-        graph("Tasks", Query(f"sum by (kind) ({of('kruise_ds_tasks')})", "{{kind}}"), width=12, stacked=True),
+        graph(
+            "Tasks of the process",
+            Query(f"sum by (kind) ({of('kruise_ds_tasks')})", "{{kind}}"),
+            width=12,
+            stacked=True,
+        ),
     )
 
 
@@ -160,20 +189,31 @@ def _watches() -> tuple[Panel, ...]:
     contact = of("kruise_ds_informer_last_contact_timestamp_seconds")
     return (
         graph(
-            "Watches started again, per second",
+            "Watches started again",
             Query(f"sum by (resource, reason) ({rate('kruise_ds_watch_restarts_total')})", "{{resource}} {{reason}}"),
-            width=6,
+            unit="ops",
+            width=8,
         ),
-        graph("Silence", Query(f"max by (resource) (time() - {contact})", "{{resource}}"), unit="s", width=6),
+        graph(
+            "Time since the last news",
+            Query(f"max by (resource) (time() - {contact})", "{{resource}}"),
+            unit="s",
+            width=8,
+        ),
         graph(
             "Objects in caches",
             Query(f"max by (resource) ({of('kruise_ds_informer_objects')})", "{{resource}}"),
-            width=6,
+            width=8,
+        ),
+        graph(
+            "Objects that cannot be read",
+            Query(f"max by (resource) ({of('kruise_ds_informer_unreadable_objects')})", "{{resource}}"),
+            width=12,
         ),
         graph(
             "Caches that are full",
             Query(f"min by (resource) ({of('kruise_ds_informer_synced')})", "{{resource}}"),
-            width=6,
+            width=12,
         ),
     )
 
@@ -182,17 +222,21 @@ def _image_pulls() -> tuple[Panel, ...]:
     """Only where the gate is on."""
     attempts = rate("kruise_ds_image_pulls_total")
     return (
-        graph("Attempts per second", Query(f"sum by (result) ({attempts})", "{{result}}"), stacked=True),
-        graph("Jobs", Query(f"max({of('kruise_ds_image_pull_jobs')})", "not over")),
+        graph("Attempts", Query(f"sum by (result) ({attempts})", "{{result}}"), unit="ops", stacked=True),
+        graph("Jobs that are not over", Query(f"max({of('kruise_ds_image_pull_jobs')})", "jobs")),
         graph(
-            "Pullers", Query(f"max({of('kruise_ds_image_pull_pods')})", "pods"), meaning="The parallelism of all jobs"
+            "Pods that pull",
+            Query(f"max({of('kruise_ds_image_pull_pods')})", "pods"),
+            meaning="The parallelism of all jobs",
         ),
     )
 
 
 def _process() -> tuple[Panel, ...]:
     return (
-        graph("CPU", Query(rate("process_cpu_seconds_total"), REPLICA), meaning="Seconds of CPU per second"),
+        graph(
+            "CPU", Query(rate("process_cpu_seconds_total"), REPLICA), unit="percentunit", meaning="100 % is one core"
+        ),
         graph("Memory", Query(of("process_resident_memory_bytes"), REPLICA), unit="bytes"),
-        graph("File descriptors", Query(of("process_open_fds"), REPLICA)),
+        graph("Open files and connections", Query(of("process_open_fds"), REPLICA)),
     )

@@ -80,10 +80,10 @@ def _now() -> tuple[Panel, ...]:
 def _table() -> Panel:
     columns = {
         "Phase": f"{each('rollout_phase', 'phase')} == 1",
-        "Target": each("rollout_target_nodes"),
-        "Updated": each("status_updated_number_scheduled"),
-        "Unavailable": each("status_number_unavailable"),
-        "Partition": each("spec_strategy_partition"),
+        "Nodes to update": each("rollout_target_nodes"),
+        "Nodes updated": each("status_updated_number_scheduled"),
+        "Nodes unavailable": each("status_number_unavailable"),
+        "Nodes kept by the partition": each("spec_strategy_partition"),
         "Age": f"time() - {each('created')}",
     }
     names = {f"Value #{letter}": name for letter, name in zip("ABCDEF", columns, strict=True)}
@@ -92,7 +92,7 @@ def _table() -> Panel:
     colours = {phase.value: {"text": phase.value, "color": COLOURS[phase]} for phase in Phase}
     return Panel(
         "table",
-        "",
+        "Each DaemonSet",
         tuple(Query(expression, table=True) for expression in columns.values()),
         width=24,
         height=9,
@@ -124,10 +124,12 @@ def _chosen() -> tuple[Panel, ...]:
         "failed": total("rollout_failed_nodes", "reason"),
     }
     parts["old"] = f"clamp_min({' - '.join((total('status_desired_number_scheduled'), *parts.values()))}, 0)"
-    budget = f"clamp_min({each('spec_strategy_rollingupdate_max_unavailable')}, 1)"
+    surge = each("spec_strategy_rollingupdate_max_surge")
+    unavailable = f"{each('status_number_unavailable')} / ({each('spec_strategy_rollingupdate_max_unavailable')} > 0)"
+    surging = f"{each('rollout_updating_nodes')} / ({surge} > 0)"
     return (
         graph(
-            "Nodes",
+            "Nodes by how far they are",
             *(Query(expression, part) for part, expression in parts.items()),
             stacked=True,
             width=12,
@@ -135,8 +137,8 @@ def _chosen() -> tuple[Panel, ...]:
         Panel(
             "gauge",
             "Budget used",
-            (Query(f"{each('status_number_unavailable')} / {budget}", "{{namespace}}/{{daemonset}}", instant=True),),
-            "Nodes without an available pod, as part of maxUnavailable",
+            (Query(f"{surging} or {unavailable}", "{{namespace}}/{{daemonset}}", instant=True),),
+            "Nodes without an available pod, of maxUnavailable; with maxSurge, those that wait for their new pod",
             unit="percentunit",
             width=4,
             defaults={
@@ -173,12 +175,12 @@ def _chosen() -> tuple[Panel, ...]:
             options={"orientation": "horizontal", "reduceOptions": {"calcs": ["lastNotNull"]}},
         ),
         graph(
-            "What blocks",
+            "What keeps nodes waiting",
             Query(f"{each('rollout_blocked', 'reason')} == 1", "{{namespace}}/{{daemonset}} {{reason}}"),
             width=4,
         ),
         stat(
-            "Unplanned nodes",
+            "Nodes updated against the plan",
             total("rollout_unplanned_updated_nodes"),
             warn_at=1,
             meaning="They run the new version although partition or selector keeps them on the old one",
@@ -193,7 +195,7 @@ def _timeline() -> Panel:
     )
     return Panel(
         "state-timeline",
-        "Phase",
+        "Phase over time",
         (Query(f"max by ({OBJECT}) ({numbered})", "{{namespace}}/{{daemonset}}"),),
         width=8,
         defaults={"mappings": mappings((phase.value, COLOURS[phase]) for phase in Phase)},
@@ -206,41 +208,42 @@ def _durations() -> tuple[Panel, ...]:
     operations = f"kruise_daemonset_pod_operations_total{{{CHOSEN}}}"
     return (
         graph(
-            "Rollout duration",
+            "How long rollouts take",
             *(
                 Query(
                     f"histogram_quantile({share}, sum by (le) (rate("
-                    'kruise_ds_rollout_duration_seconds_bucket{cluster=~"$cluster"}[$__range])))',
+                    'kruise_ds_rollout_duration_seconds_bucket{cluster=~"$cluster"}[1d])))',
                     f"p{share * 100:.0f}",
                 )
                 for share in (0.5, 0.9)
             ),
             unit="s",
             width=6,
-            meaning="From start to end, pauses included; of all DaemonSets, over the time that is shown",
+            meaning="From start to end, pauses included; of all DaemonSets, of those that ended in the day before",
         ),
         graph(
-            "Node update duration, p90",
+            "How long the update of a node takes, p90",
             Query(
                 "histogram_quantile(0.9, sum by (method, le) (rate("
-                'kruise_ds_node_update_duration_seconds_bucket{cluster=~"$cluster"}[$__range])))',
+                'kruise_ds_node_update_duration_seconds_bucket{cluster=~"$cluster"}[1h])))',
                 "{{method}}",
             ),
             unit="s",
             width=6,
-            meaning="From the decision to the available pod; of all DaemonSets, over the time that is shown",
+            meaning="From the decision to the available pod; of all DaemonSets, in the hour before",
         ),
         graph(
-            "Recreated instead of updated in place",
+            "Pods recreated instead of updated in place",
             Query(f"sum by (reason) (increase({fallbacks}[$__rate_interval]))", "{{reason}}"),
             width=6,
         ),
         graph(
-            "Pod operations per minute",
+            "Changes to pods per minute",
             Query(
                 f"sum by (operation, result) (rate({operations}[$__rate_interval])) * 60",
                 "{{operation}} {{result}}",
             ),
+            unit="opm",
             width=6,
         ),
     )

@@ -380,3 +380,17 @@ def test_how_many_pods_a_hook_holds_and_since_when_too_long() -> None:
     patient = {"kruise-ds/pre-delete-deadline-seconds": "7200"}
     seen = sight(world(ds("v2", hook=HOOK, max_unavailable=6, annotations=patient), nodes=6, pods=pods))
     assert (seen.overdue, seen.at(NOW + 3602).overdue) == (0, 2)
+
+
+def test_a_pod_that_a_taint_lets_stay_has_not_to_leave() -> None:
+    nodes = [
+        node("node-0"),
+        node("node-1", taint("dedicated", "NoSchedule")),
+        node("node-2", taint("x", "NoExecute")),
+    ]
+    found = plan(world(nodes=nodes, pods=everywhere(3)))
+    assert found.status is not None
+    assert found.status.counts is not None
+    assert found.sight is not None
+    assert (found.status.counts.number_misscheduled, found.sight.leaving) == (2, 1)
+    assert sight(world(nodes=nodes[:2], pods=everywhere(2))).leaving == 0

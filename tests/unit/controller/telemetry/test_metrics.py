@@ -76,6 +76,7 @@ def test_the_queue_is_read_at_the_scrape() -> None:
 
 class FilledCache:
     filled = True
+    malformed = ("one", "another")
 
     def __len__(self) -> int:
         return 5
@@ -86,6 +87,7 @@ def test_caches_are_read_at_the_scrape() -> None:
     metrics.watch_caches({"pods": FilledCache()})
     assert value(metrics, "kruise_ds_informer_synced", {"resource": "pods"}) == 1
     assert value(metrics, "kruise_ds_informer_objects", {"resource": "pods"}) == 5
+    assert value(metrics, "kruise_ds_informer_unreadable_objects", {"resource": "pods"}) == 2
 
 
 def test_leading_shows() -> None:
