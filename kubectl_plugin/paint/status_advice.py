@@ -11,7 +11,7 @@ from controller.api.daemonset import Phase
 from controller.planner.states import NodeState
 from kubectl_plugin.edits.outlook import named
 from kubectl_plugin.paint import style
-from kubectl_plugin.paint.sight import BUSY, Sight, labelled, line
+from kubectl_plugin.paint.status_view import BUSY, StatusView, labelled, line
 from kubectl_plugin.report.status.document import Problem
 from kubectl_plugin.report.status.reasons import WRITES_FAIL, left_out, newcomers, rows_in, waits
 from kubectl_plugin.report.status.release import release_of
@@ -22,80 +22,80 @@ MOST_PROBLEMS: Final = 3
 _WHO_REFUSES: Final = r"^(server dry-run of the new pod|unusable spec):"
 
 
-def rest(sight: Sight) -> Iterator[Text]:
+def rest(view: StatusView) -> Iterator[Text]:
     """For phases that end only when a person does something. A pause does in any."""
-    if sight.status.strategy.paused:
-        yield from _paused(sight)
-    match sight.survey.phase:
-        case Phase.HELD if not sight.status.strategy.paused:
-            yield from _held(sight)
+    if view.status.strategy.paused:
+        yield from _paused(view)
+    match view.survey.phase:
+        case Phase.HELD if not view.status.strategy.paused:
+            yield from _held(view)
         case Phase.MANUAL:
-            yield line("Waits for", waits(sight.survey))
-            pod = next((row.pod.pod.name for row in rows_in(sight.survey, NodeState.NEXT) if row.pod), "POD")
-            yield line("Next", f"kubectl delete pod -n {sight.status.namespace} {pod}")
+            yield line("Waits for", waits(view.survey))
+            pod = next((row.pod.pod.name for row in rows_in(view.survey, NodeState.NEXT) if row.pod), "POD")
+            yield line("Next", f"kubectl delete pod -n {view.status.namespace} {pod}")
         case Phase.PENDING:
-            yield line("Waits for", sight.status.message.removeprefix("waiting for "))
-            yield from sight.quoted("Problem", sight.absence)
+            yield line("Waits for", view.status.message.removeprefix("waiting for "))
+            yield from view.quoted("Problem", view.absence)
             yield line("Try", "kubectl kruise-ds doctor")
 
 
-def troubles(sight: Sight) -> list[Text]:
+def troubles(view: StatusView) -> list[Text]:
     """Nothing at all where all is well."""
-    return [*_problems(sight), *_prepared(sight), *_waits(sight), *labelled("Try", _commands(sight))]
+    return [*_problems(view), *_prepared(view), *_waits(view), *labelled("Try", _commands(view))]
 
 
-def _prepared(sight: Sight) -> Iterator[Text]:
+def _prepared(view: StatusView) -> Iterator[Text]:
     """Pods that the preDelete hook holds, whatever they go for."""
-    held = [one for row in sight.survey.in_update_order for one in row.preparing]
+    held = [one for row in view.survey.in_update_order for one in row.preparing]
     shown, words = held[:MOST_PROBLEMS], list[str]()
     for handlers in dict.fromkeys(one.held_by for one in shown):
         alike = [one for one in shown if one.held_by == handlers]
-        words += [f"{one.node}  {one.pod} {one.age(sight.survey.snapshot.now)}" for one in alike]
+        words += [f"{one.node}  {one.pod} {one.age(view.survey.snapshot.now)}" for one in alike]
         words.append(f"{'each' if len(alike) > 1 else 'it'} goes when {alike[0].handlers} is taken away")
     if len(held) > MOST_PROBLEMS:
-        words.append(f"and {len(held) - MOST_PROBLEMS} more: {sight.command('nodes')} --only preparing")
+        words.append(f"and {len(held) - MOST_PROBLEMS} more: {view.command('nodes')} --only preparing")
     yield from labelled("Preparing", words)
 
 
-def _held(sight: Sight) -> Iterator[Text]:
+def _held(view: StatusView) -> Iterator[Text]:
     """By whom, and which nodes come with the next step."""
-    release = release_of(sight.survey, sight.status.steps)
+    release = release_of(view.survey, view.status.steps)
     if release is None:
-        yield line("Held by", left_out(sight.survey))
+        yield line("Held by", left_out(view.survey))
         return
-    command = sight.command("promote") if release.is_step else sight.command("set-partition", str(release.after))
+    command = view.command("promote") if release.is_step else view.command("set-partition", str(release.after))
     after = f"{release.keeps} ({release.after})" if isinstance(release.after, str) else f"{release.keeps}"
     more = counted(len(release.nodes), "more node")
     change = f"partition {release.before} → {after}: {more}, {named(release.nodes)}"
     together = line("Next", f"{command}   {change}")
-    if together.cell_len <= sight.width:
+    if together.cell_len <= view.width:
         yield together
     else:
         yield line("Next", command)
         yield line("", change)
 
 
-def _paused(sight: Sight) -> Iterator[Text]:
-    pause = sight.status.paused
+def _paused(view: StatusView) -> Iterator[Text]:
+    pause = view.status.paused
     if pause is not None and pause.at:
         who = f" by {pause.by}" if pause.by else ""
         why = f': "{pause.reason}"' if pause.reason else ""
-        yield line("Paused", f"{ago(pause.at, sight.survey.snapshot.now)}{who}{why}")
-    elif sight.survey.phase is not Phase.PAUSED:
+        yield line("Paused", f"{ago(pause.at, view.survey.snapshot.now)}{who}{why}")
+    elif view.survey.phase is not Phase.PAUSED:
         yield line("Paused", "nothing more is rolled out before resume")
-    if sight.survey.phase is Phase.PAUSED:
-        yield line("Still", newcomers(sight.survey))
-    yield line("Next", sight.command("resume"))
+    if view.survey.phase is Phase.PAUSED:
+        yield line("Still", newcomers(view.survey))
+    yield line("Next", view.command("resume"))
 
 
-def _problems(sight: Sight) -> Iterator[Text]:
-    refused = sight.survey.phase is Phase.STALLED and bool(sight.survey.standing.refused)
+def _problems(view: StatusView) -> Iterator[Text]:
+    refused = view.survey.phase is Phase.STALLED and bool(view.survey.standing.refused)
     if refused:
-        yield from sight.quoted("Problem", sight.status.message, bad=_WHO_REFUSES)
-    problems = sight.status.problems
+        yield from view.quoted("Problem", view.status.message, bad=_WHO_REFUSES)
+    problems = view.status.problems
     for index, problem in enumerate(problems[:MOST_PROBLEMS]):
         yield line("" if index or refused else "Problem", Text(_described(problem), style.BAD))
-        yield from sight.quoted("", _words(problem))
+        yield from view.quoted("", _words(problem))
     if len(problems) > MOST_PROBLEMS:
         yield line("", f"and {len(problems) - MOST_PROBLEMS} more")
 
@@ -118,34 +118,34 @@ def _described(problem: Problem) -> str:
     return f"{problem.node}  {problem.pod}  {', '.join(facts)}{end}"
 
 
-def _waits(sight: Sight) -> Iterator[Text]:
-    words = waits(sight.survey) if sight.survey.phase is Phase.PROGRESSING else ""
+def _waits(view: StatusView) -> Iterator[Text]:
+    words = waits(view.survey) if view.survey.phase is Phase.PROGRESSING else ""
     if words:
         yield line("Waits for", words)
 
 
-def _commands(sight: Sight) -> list[str]:
+def _commands(view: StatusView) -> list[str]:
     """At most two: one to see why, one to go back."""
-    status, commands = sight.status, []
+    status, commands = view.status, []
     if status.problems:
-        commands.append(_look_at(sight, status.problems[0]))
+        commands.append(_look_at(view, status.problems[0]))
     new = [problem for problem in status.problems if problem.revision == status.revision.current]
-    if (new or sight.survey.standing.refused) and status.revision.previous is not None and sight.survey.phase in BUSY:
-        commands.append(sight.command("rollback"))
+    if (new or view.survey.standing.refused) and status.revision.previous is not None and view.survey.phase in BUSY:
+        commands.append(view.command("rollback"))
     return commands
 
 
-def _look_at(sight: Sight, problem: Problem) -> str:
-    namespace = sight.status.namespace
+def _look_at(view: StatusView, problem: Problem) -> str:
+    namespace = view.status.namespace
     if problem.reason == WRITES_FAIL:
-        return f"kubectl describe ads -n {namespace} {sight.status.name}"
+        return f"kubectl describe ads -n {namespace} {view.status.name}"
     if not problem.restarts:
         return f"kubectl describe pod -n {namespace} {problem.pod}"
-    return f"kubectl logs -n {namespace} {problem.pod}{_container(sight, problem)} --previous"
+    return f"kubectl logs -n {namespace} {problem.pod}{_container(view, problem)} --previous"
 
 
-def _container(sight: Sight, problem: Problem) -> str:
+def _container(view: StatusView, problem: Problem) -> str:
     """Which one, where kubectl would have to guess."""
-    detail = next((row.pod for row in sight.survey.rows if row.pod and row.pod.pod.name == problem.pod), None)
+    detail = next((row.pod for row in view.survey.rows if row.pod and row.pod.pod.name == problem.pod), None)
     several = detail is not None and len((*detail.containers, *detail.init_containers)) > 1
     return f" -c {problem.container}" if several and problem.container else ""

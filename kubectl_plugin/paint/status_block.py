@@ -10,9 +10,9 @@ from rich.text import Text
 from controller.api.daemonset import Phase
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.grid import grid
-from kubectl_plugin.paint.sight import Sight, line
 from kubectl_plugin.paint.status_advice import rest, troubles
 from kubectl_plugin.paint.status_facts import facts
+from kubectl_plugin.paint.status_view import StatusView, line
 from kubectl_plugin.paint.table import clean, cut
 from kubectl_plugin.report.status.document import RolloutStatus
 from kubectl_plugin.report.status.standing import standing_of
@@ -26,13 +26,13 @@ class Detail(IntEnum):
     ALL = 2
 
 
-def status_block(sight: Sight, detail: Detail = Detail.ALL) -> list[Text]:
+def status_block(view: StatusView, detail: Detail = Detail.ALL) -> list[Text]:
     """Its lines, none longer than the width, and without anything that a terminal would obey."""
-    lines = [*_headline(sight)]
+    lines = [*_headline(view)]
     if detail is not Detail.HEADLINE:
-        lines += [*rest(sight), *facts(sight)]
-        lines += [*_apart(_grid(sight) if detail is Detail.ALL else []), *_apart(troubles(sight))]
-    return [_fitted(one, sight) for one in lines]
+        lines += [*rest(view), *facts(view)]
+        lines += [*_apart(_grid(view) if detail is Detail.ALL else []), *_apart(troubles(view))]
+    return [_fitted(one, view) for one in lines]
 
 
 def outline(status: RolloutStatus, *, width: int, only_ascii: bool) -> Text:
@@ -44,35 +44,35 @@ def outline(status: RolloutStatus, *, width: int, only_ascii: bool) -> Text:
     return cut(clean(text, only_ascii), width, only_ascii)
 
 
-def _headline(sight: Sight) -> Iterator[Text]:
+def _headline(view: StatusView) -> Iterator[Text]:
     """What it says after the phase gets a line of its own where it does not fit."""
-    status, survey = sight.status, sight.survey
+    status, survey = view.status, view.survey
     head = Text.assemble((status.name, "bold"), f" ({status.namespace})   ")
-    head.append_text(style.phase(survey.phase, sight.only_ascii))
+    head.append_text(style.phase(survey.phase, view.only_ascii))
     standing = standing_of(survey, status)
-    if standing and head.cell_len + 3 + len(standing) > sight.width:
+    if standing and head.cell_len + 3 + len(standing) > view.width:
         yield head
         yield line("So far", standing)
     else:
         yield head.append(f"   {standing}" if standing else "")
 
 
-def _grid(sight: Sight) -> list[Text]:
+def _grid(view: StatusView) -> list[Text]:
     """Without the nodes nobody knows which are missing in it."""
-    if sight.survey.snapshot.nodes is None:
+    if view.survey.snapshot.nodes is None:
         return []
-    return grid(sight.survey.rows, sight.width, sight.only_ascii)
+    return grid(view.survey.rows, view.width, view.only_ascii)
 
 
 def _apart(lines: list[Text]) -> list[Text]:
     return [Text(""), *lines] if lines else []
 
 
-def _fitted(text: Text, sight: Sight) -> Text:
+def _fitted(text: Text, view: StatusView) -> Text:
     text = clean(text, only_ascii=False)
-    if sight.only_ascii:
+    if view.only_ascii:
         text = _in_ascii(text)
-    return text if sight.wide else cut(text, sight.width, sight.only_ascii)
+    return text if view.wide else cut(text, view.width, view.only_ascii)
 
 
 def _in_ascii(text: Text) -> Text:

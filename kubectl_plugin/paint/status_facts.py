@@ -10,7 +10,7 @@ from rich.text import Text
 from controller.api.daemonset import Phase
 from controller.planner.states import NodeState
 from kubectl_plugin.paint import style
-from kubectl_plugin.paint.sight import BUSY, Sight, line
+from kubectl_plugin.paint.status_view import BUSY, StatusView, line
 from kubectl_plugin.report.pulls import failures, tally
 from kubectl_plugin.report.revisions.differences import differences
 from kubectl_plugin.report.revisions.images import images_of, short
@@ -21,58 +21,58 @@ BAR: Final = 20
 SHORTEST_BAR: Final = 6
 
 
-def facts(sight: Sight) -> Iterator[Text]:
-    phase = sight.survey.phase
-    yield line("Revision", _revision(sight))
-    limited = phase in BUSY and bool(sight.survey.counts.next or phase is Phase.STALLED)
+def facts(view: StatusView) -> Iterator[Text]:
+    phase = view.survey.phase
+    yield line("Revision", _revision(view))
+    limited = phase in BUSY and bool(view.survey.counts.next or phase is Phase.STALLED)
     if phase in BUSY:
-        yield line("Target", _target(sight))
-        yield _progress(sight)
+        yield line("Target", _target(view))
+        yield _progress(view)
     if limited:
-        yield line("Budget", _budget(sight))
-    if sight.survey.pulls:
-        yield from _images_ahead(sight)
-    yield line("Fleet", _fleet(sight, named=not limited))
+        yield line("Budget", _budget(view))
+    if view.survey.pulls:
+        yield from _images_ahead(view)
+    yield line("Fleet", _fleet(view, named=not limited))
 
 
-def _revision(sight: Sight) -> str:
-    revision = sight.status.revision
-    moves = revision.previous is not None and sight.survey.phase is not Phase.HEALTHY
+def _revision(view: StatusView) -> str:
+    revision = view.status.revision
+    moves = revision.previous is not None and view.survey.phase is not Phase.HEALTHY
     numbers = f"{revision.previous} → {revision.shown}" if moves else revision.shown
-    if sight.wide:
+    if view.wide:
         numbers += f" ({revision.hash})"
-    return f"{numbers:<15} {_change(sight) if moves else _images(sight)}"
+    return f"{numbers:<15} {_change(view) if moves else _images(view)}"
 
 
-def _change(sight: Sight) -> str:
+def _change(view: StatusView) -> str:
     """The images that change, or where none does what else."""
-    changed = sight.status.images.values()
+    changed = view.status.images.values()
     if changed:
-        return ", ".join(f"{_image(sight, one.before)} → {_image(sight, one.after)}" for one in changed)
-    former = sight.survey.former
+        return ", ".join(f"{_image(view, one.before)} → {_image(view, one.after)}" for one in changed)
+    former = view.survey.former
     if former is None:
-        return _images(sight)
-    return summary(differences(former.revision.template, sight.survey.daemonset.spec.template))
+        return _images(view)
+    return summary(differences(former.revision.template, view.survey.daemonset.spec.template))
 
 
-def _images(sight: Sight) -> str:
-    return ", ".join(_image(sight, one) for one in images_of(sight.survey.daemonset.spec.template).values())
+def _images(view: StatusView) -> str:
+    return ", ".join(_image(view, one) for one in images_of(view.survey.daemonset.spec.template).values())
 
 
-def _image(sight: Sight, image: str | None) -> str:
+def _image(view: StatusView, image: str | None) -> str:
     if image is None:
         return "none"
-    return image if sight.wide else short(image)
+    return image if view.wide else short(image)
 
 
-def _images_ahead(sight: Sight) -> Iterator[Text]:
-    pulls = sight.survey.pulls
+def _images_ahead(view: StatusView) -> Iterator[Text]:
+    pulls = view.survey.pulls
     yield line("Images", tally(pulls.values(), "nodes to go"))
     yield from (line("", words) for words in failures(pulls))
 
 
-def _target(sight: Sight) -> str:
-    counts, strategy = sight.status.nodes, sight.status.strategy
+def _target(view: StatusView) -> str:
+    counts, strategy = view.status.nodes, view.status.strategy
     parts = [f"{counts.target} of {counts.desired} nodes"]
     if strategy.partition:
         parts.append(f"partition {strategy.partition} keeps {min(strategy.partition, counts.desired)} old")
@@ -81,9 +81,9 @@ def _target(sight: Sight) -> str:
     return "   ".join(parts)
 
 
-def _progress(sight: Sight) -> Text:
+def _progress(view: StatusView) -> Text:
     """The bar gives way where the words need the room."""
-    counts, done = sight.status.nodes, sight.survey.rollout.done
+    counts, done = view.status.nodes, view.survey.rollout.done
     parts = (
         (NodeState.UPDATED, done),
         (NodeState.UPDATING, counts.updating),
@@ -95,14 +95,14 @@ def _progress(sight: Sight) -> Text:
     words += [f"{number} {state.value}" for state, number in parts[1:4] if number]
     words += [f"{counts.next} to go"] if counts.next else []
     told, begun = f"] {', '.join(words)}", line("Progress", "[")
-    room = sight.width - begun.cell_len - len(told)
-    bar = style.stacked(parts, max(min(BAR, room), SHORTEST_BAR), sight.only_ascii)
+    room = view.width - begun.cell_len - len(told)
+    bar = style.stacked(parts, max(min(BAR, room), SHORTEST_BAR), view.only_ascii)
     return begun.append_text(bar).append(told)
 
 
-def _budget(sight: Sight) -> str:
-    budget = sight.status.budget
-    limit = f"{'maxSurge' if sight.status.strategy.max_surge else 'maxUnavailable'} {budget.max}"
+def _budget(view: StatusView) -> str:
+    budget = view.status.budget
+    limit = f"{'maxSurge' if view.status.strategy.max_surge else 'maxUnavailable'} {budget.max}"
     if not budget.used:
         return f"{limit}: none in use"
     full = {1: "in use", 2: "both in use"}.get(budget.max, f"all {budget.max} in use")
@@ -110,12 +110,12 @@ def _budget(sight: Sight) -> str:
     return f"{limit}: {used} ({some(budget.by)})"
 
 
-def _fleet(sight: Sight, *, named: bool) -> str:
+def _fleet(view: StatusView, *, named: bool) -> str:
     """`named`: which nodes are not available, where no other line tells."""
-    counts = sight.status.nodes
+    counts = view.status.nodes
     words = [f"{counts.available} of {counts.desired} available"]
     if named and counts.available < counts.desired:
-        words.append(f"not on {some(unserved(sight.survey))}")
+        words.append(f"not on {some(unserved(view.survey))}")
     if counts.unplanned:
         words.append(f"{counts.unplanned} newer than planned")
     return ", ".join(words)

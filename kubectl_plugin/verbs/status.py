@@ -15,7 +15,7 @@ from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.status_block import outline, status_block
 from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.status.endings import ending_of, unfinished
-from kubectl_plugin.verbs.status_look import Look, chosen, look, sight, wanted_of
+from kubectl_plugin.verbs.status_look import Look, chosen, look, view_of, wanted_of
 from kubectl_plugin.verbs.status_watch import told, watch
 
 
@@ -64,7 +64,7 @@ def show(invocation: Invocation, looks: Sequence[Look], *, single: bool) -> None
             terminal.show(outline(one.status, width=terminal.width, only_ascii=terminal.ascii))
             terminal.warn(one.obstacle)
         else:
-            block = Text("\n").join(status_block(sight(invocation, one, one.survey)))
+            block = Text("\n").join(status_block(view_of(invocation, one, one.survey)))
             terminal.show(block, whole=output is Output.WIDE)
     invocation.tell_missing(missing for one in looks for missing in one.status.unreadable)
 

@@ -15,7 +15,7 @@ from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.last_words import LastWords
 from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.flags import Output
-from kubectl_plugin.paint.sight import Sight
+from kubectl_plugin.paint.status_view import StatusView
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.status.document import RolloutStatus
 from kubectl_plugin.report.status.endings import Wanted
@@ -121,10 +121,10 @@ def _by_node(snapshot: Snapshot, by: str) -> tuple[Survey | None, str]:
         return None, error.message
 
 
-def sight(invocation: Invocation, one: Look, surveyed: Survey) -> Sight:
+def view_of(invocation: Invocation, one: Look, surveyed: Survey) -> StatusView:
     """As it is painted on this terminal."""
     terminal, wide = invocation.terminal, invocation.output is Output.WIDE
-    return Sight(
+    return StatusView(
         survey=surveyed,
         status=one.status,
         width=WIDEST if wide else terminal.width,

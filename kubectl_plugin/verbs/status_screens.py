@@ -18,7 +18,7 @@ from kubectl_plugin.paint.status_block import Detail, outline, status_block
 from kubectl_plugin.paint.style import DIM
 from kubectl_plugin.paint.table import clean
 from kubectl_plugin.terminal import Terminal
-from kubectl_plugin.verbs.status_look import Look, sight
+from kubectl_plugin.verbs.status_look import Look, view_of
 from kubectl_plugin.verbs.table_watch import Troubles
 
 HEARTBEAT: Final = 30.0
@@ -137,7 +137,7 @@ class Block:
     def _block(self, look: Look, detail: Detail) -> list[Text]:
         terminal = self._invocation.terminal
         if look.survey is not None:
-            return status_block(sight(self._invocation, look, look.survey), detail)
+            return status_block(view_of(self._invocation, look, look.survey), detail)
         head = outline(look.status, width=terminal.width, only_ascii=terminal.ascii)
         return [head] if detail is Detail.HEADLINE else [head, clean(look.obstacle, terminal.ascii)]
 

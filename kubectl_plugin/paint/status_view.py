@@ -22,7 +22,7 @@ BUSY: Final = (Phase.PROGRESSING, Phase.STALLED, Phase.DEGRADED, Phase.PENDING)
 
 
 @dataclass(frozen=True)
-class Sight:
+class StatusView:
     """One look at one rollout, and how much room there is to show it."""
 
     survey: Survey
