@@ -74,10 +74,10 @@ def carried_out(world: World, decided: Plan) -> World:
         world = replace(world, daemonset=replace(daemonset, status=_written(daemonset.status, decided.status)))
     if not decided.actions:
         return world
-    hand = _Hand(world)
+    after = _Aftermath(world)
     for action in decided.actions:
-        hand.carry_out(action)
-    return hand.world()
+        after.carry_out(action)
+    return after.world()
 
 
 def come_to_pass(world: World, hopeless: Hopeless, pace: float) -> tuple[World, tuple[str, ...]] | None:
@@ -146,7 +146,7 @@ def _staying(pod: Pod) -> Pod:
     return replace(pod, labels=labels, gates=gates, ready=pod.able, drained=False)
 
 
-class _Hand:
+class _Aftermath:
     """Carries out one plan on copies of the world's collections, so that a plan costs one copy and not one each."""
 
     def __init__(self, world: World) -> None:

@@ -23,7 +23,7 @@ from kubectl_plugin.report import gitops
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.values import counted
 from kubectl_plugin.verbs import waiting
-from kubectl_plugin.verbs.carrying_out import Change, Hand, legible, writes
+from kubectl_plugin.verbs.carrying_out import Change, ChangeWriter, legible, writes
 
 
 async def choose(
@@ -83,18 +83,18 @@ async def carry_out(
         changes = await _agreed_to_all(invocation, changes, acting)
     elif changes[0].ask is not None and changes[0].edit.operations:
         await agree(invocation, snapshots[0].key.name, changes[0].ask, acting, changes[0].judge)
-    hand = Hand(invocation, acting, verb, several=len(snapshots) > 1)
+    writer = ChangeWriter(invocation, acting, verb, several=len(snapshots) > 1)
     try:
         for change in changes:
             try:
-                await hand.carry_out(change)
+                await writer.carry_out(change)
             except (CommandError, ApiError) as error:
                 if len(snapshots) == 1:
                     raise
                 code = max(code, _failed(invocation, error))
     finally:
-        printed = hand.finish()
-    return max(code, printed, await waiting.wait(invocation, acting, hand.changed))
+        printed = writer.finish()
+    return max(code, printed, await waiting.wait(invocation, acting, writer.changed))
 
 
 def _planned(

@@ -50,7 +50,7 @@ def asking(change: Change, headline: str) -> Change:
     return with_fields(change, edit=replace(edit, details=()), ask="\n".join(lines))
 
 
-class Hand:
+class ChangeWriter:
     """Writes changes one after the other; who we are is asked once, and before the first write.
 
     `several`: one document in JSON holds all objects, as kubectl's List; in YAML they are separated.
