@@ -44,7 +44,7 @@ from controller.planner.status import Status
 from controller.planner.stops import hooked
 from controller.planner.world import Predecessor, World
 
-Hopeless: TypeAlias = Set[tuple[str, str]]
+NeverReady: TypeAlias = Set[tuple[str, str]]
 """Node and revision hash: a pod of that revision never gets ready there."""
 
 
@@ -80,7 +80,7 @@ def carried_out(world: World, decided: Plan) -> World:
     return after.world()
 
 
-def come_to_pass(world: World, hopeless: Hopeless, pace: float) -> tuple[World, tuple[str, ...]] | None:
+def come_to_pass(world: World, never_ready: NeverReady, pace: float) -> tuple[World, tuple[str, ...]] | None:
     """What is waited for: pods get ready `pace` seconds after they were made, or restarted in place, which counts as
     their birth here, and comes after the grace period; dying ones go, lost ones are collected.
 
@@ -90,7 +90,7 @@ def come_to_pass(world: World, hopeless: Hopeless, pace: float) -> tuple[World, 
     known = {node.name for node in world.nodes}
     hearing = known - silent - {one.name for one in world.nodes if is_not_ready(one)}
     hook = world.daemonset.pre_delete
-    waiting = [pod for pod in world.pods if pod.node in hearing and _may_get_ready(pod, hopeless)]
+    waiting = [pod for pod in world.pods if pod.node in hearing and _may_get_ready(pod, never_ready)]
     now = max([world.now, *(pod.created + pace for pod in waiting)])
     pods: list[Pod] = []
     gone: dict[str, Predecessor] = {}
@@ -104,7 +104,7 @@ def come_to_pass(world: World, hopeless: Hopeless, pace: float) -> tuple[World, 
         elif hook is not None and pod.held and hooked(pod, hook):
             pods.append(_let_go(pod, hook))
             released = True
-        elif pod.node in hearing and _may_get_ready(pod, hopeless):
+        elif pod.node in hearing and _may_get_ready(pod, never_ready):
             pods.append(replace(_settled(pod), bound=True, phase="Running", ready=True, ready_since=now))
             ready.append(pod.node)
         else:
@@ -120,8 +120,8 @@ def is_not_ready(node: Node) -> bool:
     return any(taint.key in (TAINT_NOT_READY, TAINT_UNREACHABLE) for taint in node.taints)
 
 
-def _may_get_ready(pod: Pod, hopeless: Hopeless) -> bool:
-    if pod.dying or pod.ended or (pod.node, pod.hash) in hopeless:
+def _may_get_ready(pod: Pod, never_ready: NeverReady) -> bool:
+    if pod.dying or pod.ended or (pod.node, pod.hash) in never_ready:
         return False
     underway = pod.underway
     return not pod.ready if underway is None else underway.resize is not Resize.REFUSED

@@ -16,11 +16,11 @@ from controller.planner.phase import Phase
 from controller.planner.plan import plan
 from controller.planner.status import Status
 from controller.planner.world import World
-from kubectl_plugin.forecast.course import Hopeless, at_last_drained, carried_out, come_to_pass
+from kubectl_plugin.forecast.course import NeverReady, at_last_drained, carried_out, come_to_pass
 from kubectl_plugin.forecast.kept import Kept, kept_on, left_to_update
 from kubectl_plugin.forecast.moves import How, Move, moves_of, together
 
-NEVER: Hopeless = frozenset()
+NEVER: NeverReady = frozenset()
 _FAR = 365 * 86_400.0
 """Seconds: what is to happen later than that is not foretold."""
 
@@ -69,20 +69,20 @@ class RestlessError(RuntimeError):
     """The planner never comes to rest: a mistake in the planner, or in how the world is made to go on."""
 
 
-def forecast(world: World, *, hopeless: Hopeless = NEVER, waves: int = 0, pace: float = 0.0) -> Forecast:
+def forecast(world: World, *, never_ready: NeverReady = NEVER, waves: int = 0, pace: float = 0.0) -> Forecast:
     """`waves`: how many are worked out, 0 for all. `pace`: seconds from a pod's creation until it is ready.
 
     The world is taken as fresh. The server accepts what it is asked, unless `world.verdicts` says otherwise: then no
     pod of that revision is created, and it is asked again at `world.ask_at`. Raises ValueError for a spec with which
     nothing can be done.
     """
-    return _Foreseeing(replace(world, fresh=True), hopeless, waves, pace).run()
+    return _Foreseeing(replace(world, fresh=True), never_ready, waves, pace).run()
 
 
 class _Foreseeing:
-    def __init__(self, world: World, hopeless: Hopeless, limit: int, pace: float) -> None:
+    def __init__(self, world: World, never_ready: NeverReady, limit: int, pace: float) -> None:
         self._world, self._began = world, world.now
-        self._hopeless, self._limit, self._pace = hopeless, limit, pace
+        self._hopeless, self._limit, self._pace = never_ready, limit, pace
         self._waves: list[Wave] = []
         self._open: Wave | None = None
         self._after: tuple[str, ...] = ()

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from controller.api.base import JSONObject, fields_of, items_of
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
-from kubectl_plugin.forecast.course import Hopeless
+from kubectl_plugin.forecast.course import NeverReady
 
 
-def portless_in(board: Board) -> Hopeless:
+def portless_in(board: Board) -> NeverReady:
     """While surging: nodes whose new pod waits for a port that the old one holds for as long as it is ready.
 
     An old pod that is not ready goes as soon as the new one is there, and sets its ports free.

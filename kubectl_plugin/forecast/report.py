@@ -17,7 +17,7 @@ from controller.planner.eligibility import Fit
 from controller.planner.manifest import pod_name
 from kubectl_plugin.edits.outlook import number_of
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.forecast.course import Hopeless
+from kubectl_plugin.forecast.course import NeverReady
 from kubectl_plugin.forecast.forecast import Forecast, forecast
 from kubectl_plugin.forecast.later import Later, later_steps
 from kubectl_plugin.forecast.moves import How
@@ -183,7 +183,7 @@ def probe_of(board: Board) -> ProbeTemplate | None:
     return ProbeTemplate(node=node, name=name, revision=board.revision)
 
 
-def hopeless_in(snapshot: Snapshot, board: Board) -> Hopeless:
+def never_ready_in(snapshot: Snapshot, board: Board) -> NeverReady:
     """Where which revision fails now, or can never start beside the old pod."""
     failing = frozenset((one.pod.node, one.pod.hash) for one in snapshot.pods if trouble_of(one) is not None)
     return failing | portless_in(board)
@@ -213,8 +213,8 @@ def _foretold(snapshot: Snapshot, board: Board, waves: int, refusal: str, pace: 
     world = world_of(snapshot)
     if refusal:
         world = replace(world, verdicts={board.revision.hash: refusal}, ask_at=NEVER_AGAIN)
-    hopeless = hopeless_in(snapshot, board)
-    return forecast(world, hopeless=hopeless, waves=waves, pace=pace.seconds if pace else 0.0)
+    never_ready = never_ready_in(snapshot, board)
+    return forecast(world, never_ready=never_ready, waves=waves, pace=pace.seconds if pace else 0.0)
 
 
 def _later(found: Forecast, waves: int) -> tuple[tuple[Later, ...], tuple[Check, ...]]:

@@ -46,7 +46,7 @@ class Keeper:
             shut = self._closed(seen, soak)
             if shut is None:
                 return seen
-            self._give_up_if_hopeless(seen, shut)
+            self._give_up_if_over(seen, shut)
             async with self._deadline.kept():
                 await self._give_up_if_unattended(seen)
             self._tell(shut)
@@ -77,7 +77,7 @@ class Keeper:
             return Closed(why=Why.UNSEEN, text="the change is on its way")
         return closed(seen, course_of(seen.snapshot, seen.board.budget.desired), soak=soak)
 
-    def _give_up_if_hopeless(self, seen: Survey, shut: Closed) -> None:
+    def _give_up_if_over(self, seen: Survey, shut: Closed) -> None:
         if shut.why is Why.BLIND:
             raise CommandError(shut.text, exit_code=ExitCode.REFUSED)
         if shut.why is Why.STALLED:

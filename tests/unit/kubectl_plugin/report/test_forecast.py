@@ -187,7 +187,9 @@ def test_what_is_under_way_is_waited_for_and_what_fails_keeps_its_part_of_the_bu
         pending("node-3", "v2", created=ago(2)),
         pod("node-4", "v2", ready=None),
     )
-    found = forecast(world(ds("v2", max_unavailable=2), pods=pods), hopeless=frozenset({("node-4", "v2")}), pace=7.0)
+    found = forecast(
+        world(ds("v2", max_unavailable=2), pods=pods), never_ready=frozenset({("node-4", "v2")}), pace=7.0
+    )
     assert told(found) == ["2", "1", "0"]
     first = found.waves[0]
     assert (first.after, first.holding, first.begins) == (("node-3",), ("node-4",), 5.0)
@@ -197,7 +199,7 @@ def test_what_is_under_way_is_waited_for_and_what_fails_keeps_its_part_of_the_bu
 
 def test_a_failing_pod_that_uses_up_the_budget_stops_everything() -> None:
     pods = (*served("node-0", "node-1"), pod("node-2", "v2", ready=None))
-    found = forecast(world(ds("v2"), nodes=3, pods=pods), hopeless=frozenset({("node-2", "v2")}))
+    found = forecast(world(ds("v2"), nodes=3, pods=pods), never_ready=frozenset({("node-2", "v2")}))
     assert not found.changes
     assert found.kept[Obstacle.BUDGET] == ("node-1", "node-0")
     assert found.phase is Phase.STALLED
@@ -205,7 +207,7 @@ def test_a_failing_pod_that_uses_up_the_budget_stops_everything() -> None:
 
 def test_a_pod_that_failed_is_made_again_and_fails_again() -> None:
     pods = (*served("node-0", "node-1"), failed("node-2", "v2"))
-    found = forecast(world(ds("v2"), nodes=3, pods=pods), hopeless=frozenset({("node-2", "v2")}))
+    found = forecast(world(ds("v2"), nodes=3, pods=pods), never_ready=frozenset({("node-2", "v2")}))
     assert told(found) == ["2"]
     assert found.waves[0].moves[0].why == "it failed"
     assert found.kept[Obstacle.BUDGET] == ("node-1", "node-0")
@@ -213,7 +215,7 @@ def test_a_pod_that_failed_is_made_again_and_fails_again() -> None:
 
 def test_the_new_version_may_mend_what_fails_with_the_old_one() -> None:
     pods = (*served("node-0", "node-1"), pod("node-2", ready=None))
-    found = forecast(world(ds("v2"), nodes=3, pods=pods), hopeless=frozenset({("node-2", "v1")}))
+    found = forecast(world(ds("v2"), nodes=3, pods=pods), never_ready=frozenset({("node-2", "v1")}))
     assert told(found) == ["2!", "1", "0"]
     assert found.phase is Phase.HEALTHY
 

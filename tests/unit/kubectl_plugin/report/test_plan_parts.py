@@ -21,11 +21,16 @@ from tests.beds.worlds import ago, ds, everywhere, matching, node, pending, pod,
 
 
 def steps(
-    text: str, *, pods: Any = None, waves: int = 0, hopeless: frozenset[tuple[str, str]] = frozenset(), **rolling: Any
+    text: str,
+    *,
+    pods: Any = None,
+    waves: int = 0,
+    never_ready: frozenset[tuple[str, str]] = frozenset(),
+    **rolling: Any,
 ) -> list[str]:
     """`"2: 5 4 | 3, 2"`: the partition, waves between bars, and after a comma the nodes that were not grouped."""
     around = world(ds("v2", annotations={"kruise-ds/steps": text}, **rolling), nodes=6, pods=pods or everywhere(6))
-    found = later_steps(forecast(around, waves=waves, hopeless=hopeless), waves)
+    found = later_steps(forecast(around, waves=waves, never_ready=never_ready), waves)
     return [
         f"{one.step}/{one.partition}: {' | '.join(map(_numbers, one.waves))}"
         + (f", {_numbers(one.rest)}" if one.rest else "")
@@ -60,7 +65,10 @@ def test_only_so_many_waves_are_grouped_in_all() -> None:
 def test_what_fails_now_is_mended_before_somebody_promotes() -> None:
     pods = (*everywhere(5), pod("node-5", "v2", ready=None))
     fails = frozenset({("node-5", "v2")})
-    assert steps("5,3,0", pods=pods, partition=5, max_unavailable=2, hopeless=fails) == ["2/3: 4 3", "3/0: 2 1 | 0"]
+    assert steps("5,3,0", pods=pods, partition=5, max_unavailable=2, never_ready=fails) == [
+        "2/3: 4 3",
+        "3/0: 2 1 | 0",
+    ]
 
 
 def test_silent_nodes_are_in_no_later_wave() -> None:

@@ -74,9 +74,9 @@ def test_while_surging_a_new_pod_waits_for_ever_for_the_port_of_a_ready_old_one(
     new = revision("v2", 2, of=daemonset.spec.template)
     pods = (*served("node-1", "node-2", "node-3", "node-4"), pod("node-0", ready=None))
     around = world(daemonset, pods=pods, revisions=(old, new))
-    hopeless = portless_in(lay_out(around))
-    assert {node for node, _ in hopeless} == ({"node-1", "node-2", "node-3", "node-4"} if waits else set())
-    found = forecast(around, hopeless=hopeless)
+    never_ready = portless_in(lay_out(around))
+    assert {node for node, _ in never_ready} == ({"node-1", "node-2", "node-3", "node-4"} if waits else set())
+    found = forecast(around, never_ready=never_ready)
     assert found.phase is (Phase.STALLED if waits else Phase.HEALTHY)
     paired = [slot.node for slot in found.end.slots if slot.paired]
     assert paired == (["node-3", "node-4"] if waits else [])
