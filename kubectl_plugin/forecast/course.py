@@ -74,7 +74,7 @@ def carried_out(world: World, decided: Plan) -> World:
         world = replace(world, daemonset=replace(daemonset, status=_written(daemonset.status, decided.status)))
     if not decided.actions:
         return world
-    after = _Aftermath(world)
+    after = _WorldAfter(world)
     for action in decided.actions:
         after.carry_out(action)
     return after.world()
@@ -146,7 +146,7 @@ def _staying(pod: Pod) -> Pod:
     return replace(pod, labels=labels, gates=gates, ready=pod.able, drained=False)
 
 
-class _Aftermath:
+class _WorldAfter:
     """Carries out one plan on copies of the world's collections, so that a plan costs one copy and not one each."""
 
     def __init__(self, world: World) -> None:
