@@ -22,7 +22,7 @@ from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.acting import agree, carry_out, will_ask
 from kubectl_plugin.verbs.carrying_out import Change
 from kubectl_plugin.verbs.deadline import Deadline
-from kubectl_plugin.verbs.gate_keeper import keeping
+from kubectl_plugin.verbs.promotion_wait import promotion_wait
 from kubectl_plugin.verbs.waiting import check
 
 
@@ -50,14 +50,14 @@ async def promote(invocation: Invocation, asked: Asked, waiting: Waiting) -> int
     question = _question(seen, asked)
     if question is not None and await agree(invocation, seen.snapshot.key.name, question, acting):
         acting = with_fields(acting, yes=True)
-    async with keeping(invocation, seen, deadline) as keeper:
+    async with promotion_wait(invocation, seen, deadline) as gate:
         if not asked.force:
-            seen = await keeper.until_open(soak)
+            seen = await gate.until_open(soak)
         change = Change(seen.snapshot, _edit(seen, asked), judge=judge)
         code = await _carry_out(invocation, change, acting)
         if change.edit.operations:
-            keeper.expect_a_change()
-            keeper.tell_the_end(await keeper.until_open(0.0))
+            gate.expect_a_change()
+            gate.tell_the_end(await gate.until_open(0.0))
     return code
 
 

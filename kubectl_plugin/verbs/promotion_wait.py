@@ -19,11 +19,11 @@ LOOK_EVERY: Final = 2.0
 """Seconds between two looks where nothing happens: a soak and a deadline go on."""
 
 
-class Keeper:
+class PromotionWait:
     """Follows one generation of one DaemonSet: what somebody else makes of it is not what was to be waited for."""
 
     def __init__(self, invocation: Invocation, seen: Survey, deadline: Deadline, follow: Following) -> None:
-        """See `keeping`."""
+        """See `promotion_wait`."""
         self._invocation, self._follow, self._deadline = invocation, follow, deadline
         self._daemonset = seen.daemonset
         self._generation = seen.daemonset.generation
@@ -110,9 +110,9 @@ class Keeper:
 
 
 @asynccontextmanager
-async def keeping(invocation: Invocation, seen: Survey, deadline: Deadline) -> AsyncIterator[Keeper]:
-    """A keeper while the block runs. Raises ApiError."""
+async def promotion_wait(invocation: Invocation, seen: Survey, deadline: Deadline) -> AsyncIterator[PromotionWait]:
+    """Follows it while the block runs. Raises ApiError."""
     async with AsyncExitStack() as stack:
         async with deadline.kept():
             follow = await stack.enter_async_context(following(invocation, (seen.snapshot,)))
-        yield Keeper(invocation, seen, deadline, follow)
+        yield PromotionWait(invocation, seen, deadline, follow)
