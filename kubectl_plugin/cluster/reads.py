@@ -17,11 +17,11 @@ from controller.kube.client import Query
 from controller.kube.errors import ApiError, Forbidden, NotFound, Unreadable
 from controller.kube.kinds import DAEMONSETS, NODES
 from kubectl_plugin.cluster import documents
-from kubectl_plugin.cluster.absent import absence
 from kubectl_plugin.cluster.documents import listed
 from kubectl_plugin.cluster.images_ahead import ImagesAhead
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import PODS, REVISIONS
+from kubectl_plugin.cluster.not_found import absence
 from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.flags import Many
 from kubectl_plugin.report.snapshot import PodDetail, RevisionDetail, Snapshot

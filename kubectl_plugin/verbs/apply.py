@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from controller.api.base import JSONObject, fields_of
 from controller.api.number import IntOrPercent
 from kubectl_plugin.asked import Apply as Asked
-from kubectl_plugin.cluster import trying
+from kubectl_plugin.cluster import dry_runs
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import Manifest, read
 from kubectl_plugin.edits import manifest as edits
@@ -80,7 +80,7 @@ async def _change(invocation: Invocation, target: Target, acting: Acting, hold_a
     draft.set(f"{msgspec.json.encode(given, order='sorted').decode()}\n", *edits.LAST_APPLIED)
     wanted = draft.document
     if target.exists:
-        expected = await trying.changed(invocation.session, live.daemonset.ref, live.document, wanted)
+        expected = await dry_runs.changed(invocation.session, live.daemonset.ref, live.document, wanted)
         tell_unchecked(invocation, expected)
     else:
         expected = wanted

@@ -12,7 +12,7 @@ from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet
 from controller.planner.validation import problems
 from kubectl_plugin.asked import Plan as Asked
-from kubectl_plugin.cluster import reads, trying
+from kubectl_plugin.cluster import dry_runs, reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import STDIN, read
 from kubectl_plugin.edits.image import parse
@@ -93,7 +93,7 @@ async def _answer(invocation: Invocation, made: RolloutPlan) -> Answer:
         return Answer(result=Result.SKIPPED, text="no node should run a pod")
     if not daemonset.uid:
         return Answer(result=Result.SKIPPED, text="not before the DaemonSet exists")
-    return await trying.accepted(invocation.session, daemonset, probe)
+    return await dry_runs.accepted(invocation.session, daemonset, probe)
 
 
 async def _as_it_would_be(invocation: Invocation, target: Target, wish: Wish) -> Snapshot:
@@ -106,7 +106,7 @@ async def _as_it_would_be(invocation: Invocation, target: Target, wish: Wish) ->
         wanted = _with(wanted, as_wished(wanted, wish))
     if wanted is live or not target.exists:
         return wanted
-    checked = await trying.changed(invocation.session, live.daemonset.ref, live.document, wanted.document)
+    checked = await dry_runs.changed(invocation.session, live.daemonset.ref, live.document, wanted.document)
     tell_unchecked(invocation, checked)
     return _with(wanted, checked) if checked is not None else wanted
 

@@ -12,7 +12,7 @@ from controller.api.meta import Key
 from kubectl_plugin.asked import Status as Asked
 from kubectl_plugin.cluster import controller, reads
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.last_words import LastWords
+from kubectl_plugin.cluster.last_log_line import LastLogLines
 from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.status_view import StatusView
@@ -94,7 +94,7 @@ async def look(
     asked: Asked,
     snapshot: Snapshot,
     *,
-    words: LastWords | None = None,
+    words: LastLogLines | None = None,
     attendance: Callable[[float], Awaitable[str | None]] | None = None,
 ) -> Look:
     """`words`, `attendance`: what remembers from one look to the next."""
@@ -103,7 +103,7 @@ async def look(
     status = rollout_status(told, surveyed) if surveyed else stated_status(told)
     runs = runs_without_words(status)
     if asked.logs and runs:
-        status = with_words(status, await (words or LastWords(invocation.session)).of(runs))
+        status = with_words(status, await (words or LastLogLines(invocation.session)).of(runs))
     elif runs:
         status = with_words(status, {})
     ask = attendance or partial(controller.absence, invocation.session)

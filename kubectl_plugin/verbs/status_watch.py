@@ -16,7 +16,7 @@ from kubectl_plugin.asked import Status as Asked
 from kubectl_plugin.cluster import controller
 from kubectl_plugin.cluster.follow import APART, Following, following
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.last_words import LastWords
+from kubectl_plugin.cluster.last_log_line import LastLogLines
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.report.snapshot import Snapshot
@@ -107,7 +107,7 @@ class _Watch:
     ) -> None:
         self._invocation, self._asked, self._follow, self._screen = invocation, asked, follow, shown
         self._deadline = deadline
-        self._words = LastWords(invocation.session)
+        self._words = LastLogLines(invocation.session)
         self._met: set[Key] = set()
         """Those that have had the image that is waited for."""
         self._attendance = Attendance(invocation, several=several)

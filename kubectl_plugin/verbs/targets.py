@@ -14,7 +14,7 @@ from controller.api.daemonset import DaemonSet, DaemonSetView, project
 from controller.api.meta import Key
 from controller.kube.errors import Forbidden, NotFound
 from controller.kube.kinds import DAEMONSETS
-from kubectl_plugin.cluster import documents, reads, trying
+from kubectl_plugin.cluster import documents, dry_runs, reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import Manifest
 from kubectl_plugin.failures import CommandError
@@ -53,7 +53,7 @@ async def _new(invocation: Invocation, key: Key, manifest: Manifest) -> Target:
     session = invocation.session
     meta: Any = manifest.document.get("metadata")
     document: JSONObject = {**manifest.document, "metadata": {**meta, "namespace": key.namespace}}
-    checked = await trying.created(session, key.namespace, document)
+    checked = await dry_runs.created(session, key.namespace, document)
     tell_unchecked(invocation, checked)
     daemonset = daemonset_in(checked or document)
     try:

@@ -18,7 +18,7 @@ SECONDS: Final = 2.0
 """A kubelet that does not answer must not keep anybody from the rest."""
 
 
-async def last_words(session: Session, pod: Key, container: str) -> str:
+async def last_log_line(session: Session, pod: Key, container: str) -> str:
     """The last line that the former run of `container` wrote; empty where there is none, or we may not read it."""
     query = [("previous", "true"), ("tailLines", "1"), ("limitBytes", str(LONGEST))]
     query += [("container", container)] if container else []
@@ -34,7 +34,7 @@ async def last_words(session: Session, pod: Key, container: str) -> str:
     return lines[-1].strip() if lines else ""
 
 
-class LastWords:
+class LastLogLines:
     """Asks once for each end of each container, however often one looks."""
 
     def __init__(self, session: Session) -> None:
@@ -44,7 +44,7 @@ class LastWords:
     async def of(self, asked: list[tuple[Key, str, int]]) -> dict[tuple[Key, str, int], str]:
         """By pod, container and number of restarts."""
         new = [one for one in asked if one not in self._known]
-        said = await asyncio.gather(*(last_words(self._session, pod, container) for pod, container, _ in new))
+        said = await asyncio.gather(*(last_log_line(self._session, pod, container) for pod, container, _ in new))
         self._known = {one: self._known[one] for one in asked if one in self._known} | dict(
             zip(new, said, strict=True)
         )
