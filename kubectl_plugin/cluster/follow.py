@@ -17,7 +17,7 @@ from controller.api.meta import Key
 from controller.api.node import Node
 from controller.kube.errors import ApiError, Forbidden
 from kubectl_plugin.cluster import reads
-from kubectl_plugin.cluster.images_ahead import ImagesAhead
+from kubectl_plugin.cluster.image_pulls import ImagePulls
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.upkeep import POLL, Upkeep, Watched, going_on
 from kubectl_plugin.cluster.watched import WatchedObject, WatchedPods, watched_pods
@@ -40,7 +40,7 @@ class Following:
         self._last = 0.0
         self._nodes: tuple[Node, ...] | None = ()
         self._doubted = asyncio.Event()
-        self._ahead, self._pulls = ImagesAhead(invocation.session), dict[Key, tuple[Pull, ...]]()
+        self._ahead, self._pulls = ImagePulls(invocation.session), dict[Key, tuple[Pull, ...]]()
         self.upkeep = Upkeep()
         self.objects = [WatchedObject(invocation, one, self._news.set) for one in first]
         self.pods = [watched_pods(invocation.session.client, one.daemonset, self._news.set) for one in first]

@@ -13,7 +13,7 @@ from controller.api.pull_targets import targets
 from controller.api.puller import Puller, Pulling
 from controller.kube.errors import Forbidden
 from controller.kube.kinds import IMAGE_PULL_JOBS
-from kubectl_plugin.cluster.images_ahead import pullers_of
+from kubectl_plugin.cluster.image_pulls import pullers_of
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.upkeep import Upkeep, going_on
 from kubectl_plugin.cluster.watched import WatchedObjects

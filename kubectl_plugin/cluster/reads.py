@@ -18,7 +18,7 @@ from controller.kube.errors import ApiError, Forbidden, NotFound, Unreadable
 from controller.kube.kinds import DAEMONSETS, NODES
 from kubectl_plugin.cluster import documents
 from kubectl_plugin.cluster.documents import listed
-from kubectl_plugin.cluster.images_ahead import ImagesAhead
+from kubectl_plugin.cluster.image_pulls import ImagePulls
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import PODS, REVISIONS
 from kubectl_plugin.cluster.not_found import absence
@@ -156,7 +156,7 @@ async def _completed(
 
 async def with_pulls(invocation: Invocation, seen: Iterable[Snapshot]) -> tuple[Snapshot, ...]:
     """The same with the images that go ahead. Raises ApiError."""
-    ahead = ImagesAhead(invocation.session)
+    ahead = ImagePulls(invocation.session)
     return tuple([msgspec.structs.replace(one, pulls=await ahead.of(one)) for one in seen])
 
 

@@ -16,9 +16,9 @@ from controller.planner.phase import Phase
 from controller.planner.plan import plan
 from controller.planner.status import Status
 from controller.planner.world import World
-from kubectl_plugin.forecast.course import NeverReady, at_last_drained, carried_out, come_to_pass
 from kubectl_plugin.forecast.kept import Kept, kept_on, left_to_update
 from kubectl_plugin.forecast.moves import How, Move, moves_of, together
+from kubectl_plugin.forecast.simulation import NeverReady, at_last_drained, carried_out, come_to_pass
 
 NEVER: NeverReady = frozenset()
 _FAR = 365 * 86_400.0

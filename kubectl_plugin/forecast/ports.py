@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from controller.api.base import JSONObject, fields_of, items_of
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
-from kubectl_plugin.forecast.course import NeverReady
+from kubectl_plugin.forecast.simulation import NeverReady
 
 
 def portless_in(board: Board) -> NeverReady:

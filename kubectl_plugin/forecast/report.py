@@ -17,12 +17,12 @@ from controller.planner.eligibility import Fit
 from controller.planner.manifest import pod_name
 from kubectl_plugin.edits.outlook import number_of
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.forecast.course import NeverReady
 from kubectl_plugin.forecast.forecast import Forecast, forecast
 from kubectl_plugin.forecast.later import Later, later_steps
 from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.pace import Pace, pace_of
 from kubectl_plugin.forecast.ports import portless_in
+from kubectl_plugin.forecast.simulation import NeverReady
 from kubectl_plugin.forecast.warnings import Check, Result, warnings_of
 from kubectl_plugin.report.in_place import Ways, ways_of
 from kubectl_plugin.report.node_row import NodeRow

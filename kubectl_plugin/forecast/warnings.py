@@ -14,10 +14,10 @@ from controller.planner.eligibility import Fit
 from controller.planner.in_place.change import Change, NotPossible, changes_to
 from controller.planner.stops import handlers, hooked, waits_for_hook
 from kubectl_plugin.edits.edit import Caution
-from kubectl_plugin.forecast.course import is_not_ready
 from kubectl_plugin.forecast.forecast import Forecast
 from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.ports import host_ports
+from kubectl_plugin.forecast.simulation import is_not_ready
 from kubectl_plugin.report.gitops import caution_of
 from kubectl_plugin.report.grouping import group_of
 from kubectl_plugin.report.snapshot import Snapshot

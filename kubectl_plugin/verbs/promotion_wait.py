@@ -13,7 +13,7 @@ from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.gate import Closed, Why, closed
 from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.verbs.deadline import Deadline
-from kubectl_plugin.verbs.status_watch import UNATTENDED, Attendance
+from kubectl_plugin.verbs.status_watch import UNATTENDED, ControllerPresence
 
 LOOK_EVERY: Final = 2.0
 """Seconds between two looks where nothing happens: a soak and a deadline go on."""
@@ -28,7 +28,7 @@ class PromotionWait:
         self._daemonset = seen.daemonset
         self._generation = seen.daemonset.generation
         self._told = ""
-        self._attendance = Attendance(invocation, several=False)
+        self._presence = ControllerPresence(invocation, several=False)
 
     def expect_a_change(self) -> None:
         """We have just written the spec; it is no matter when the watch tells of it."""
@@ -90,9 +90,9 @@ class PromotionWait:
             raise CommandError(f"gave up after {self._deadline.text}: {shut.text}", exit_code=ExitCode.TIMED_OUT)
 
     async def _give_up_if_unattended(self, seen: Survey) -> None:
-        if self._attendance.pending_for(seen) < UNATTENDED:
+        if self._presence.pending_for(seen) < UNATTENDED:
             return
-        if absence := await self._attendance.absence(seen.snapshot.now):
+        if absence := await self._presence.absence(seen.snapshot.now):
             words = f"nothing happens to {self._daemonset.name}: {absence}"
             raise CommandError(words, hints=("kubectl kruise-ds doctor",), exit_code=ExitCode.STUCK)
 

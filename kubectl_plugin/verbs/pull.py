@@ -13,7 +13,7 @@ from controller.api.pull_targets import targets
 from controller.kube.kinds import IMAGE_PULL_JOBS
 from kubectl_plugin.asked import Pull as Asked
 from kubectl_plugin.cluster import controller, documents
-from kubectl_plugin.cluster.images_ahead import nodes_with_images
+from kubectl_plugin.cluster.image_pulls import nodes_with_images
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.pulling import PullFollowing, following_pull
 from kubectl_plugin.edits.pull_job import pull_job

@@ -95,9 +95,9 @@ async def look(
     snapshot: Snapshot,
     *,
     words: LastLogLines | None = None,
-    attendance: Callable[[float], Awaitable[str | None]] | None = None,
+    presence: Callable[[float], Awaitable[str | None]] | None = None,
 ) -> Look:
-    """`words`, `attendance`: what remembers from one look to the next."""
+    """`words`, `presence`: what remembers from one look to the next."""
     surveyed, obstacle = _by_node(snapshot, asked.by)
     told = telling_of(surveyed) if surveyed else stated_telling(snapshot)
     status = rollout_status(told, surveyed) if surveyed else stated_status(told)
@@ -106,7 +106,7 @@ async def look(
         status = with_words(status, await (words or LastLogLines(invocation.session)).of(runs))
     elif runs:
         status = with_words(status, {})
-    ask = attendance or partial(controller.absence, invocation.session)
+    ask = presence or partial(controller.absence, invocation.session)
     absence = await ask(snapshot.now) if told.phase is Phase.PENDING else None
     return Look(told, status, surveyed, obstacle, absence or "")
 

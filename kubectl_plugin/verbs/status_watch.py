@@ -110,7 +110,7 @@ class _Watch:
         self._words = LastLogLines(invocation.session)
         self._met: set[Key] = set()
         """Those that have had the image that is waited for."""
-        self._attendance = Attendance(invocation, several=several)
+        self._presence = ControllerPresence(invocation, several=several)
 
     async def run(self, keys: Sequence[Key], generations: Mapping[Key, int]) -> list[Ending]:
         """One ending for each."""
@@ -136,9 +136,7 @@ class _Watch:
     async def _look(self, snapshot: Snapshot | None) -> Look | None:
         if snapshot is None:
             return None
-        return await look(
-            self._invocation, self._asked, snapshot, words=self._words, attendance=self._attendance.absence
-        )
+        return await look(self._invocation, self._asked, snapshot, words=self._words, presence=self._presence.absence)
 
     def _unfinished(self, one: Look | None, late: bool) -> Ending:
         assert one is not None, "what is gone has an ending"
@@ -147,7 +145,7 @@ class _Watch:
     def _ending(self, name: str, one: Look | None, wanted: Wanted) -> Ending | None:
         if one is None:
             return gone(name)
-        pending = self._attendance.pending_for(one)
+        pending = self._presence.pending_for(one)
         if pending >= UNATTENDED and one.absence:
             return unattended(name, one.absence)
         if has_image(one.told, wanted):
@@ -157,7 +155,7 @@ class _Watch:
         return ending_of(one.told, wanted)
 
 
-class Attendance:
+class ControllerPresence:
     """Whether somebody takes care of what is Pending. The server is asked now and then only."""
 
     def __init__(self, invocation: Invocation, *, several: bool) -> None:

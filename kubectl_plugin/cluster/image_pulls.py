@@ -40,7 +40,7 @@ EVENTS: Final[Resource[_EventView, str]] = Resource(
 )
 
 
-class ImagesAhead:
+class ImagePulls:
     """Remembers from one look to the next what takes long to read."""
 
     def __init__(self, session: Session) -> None:
