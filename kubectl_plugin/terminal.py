@@ -143,18 +143,18 @@ class Terminal:
     def detail(self, *lines: str) -> None:
         """Lines that explain the result; not with -q."""
         if not self.quiet:
-            self.say(*map(_one_line, lines))
+            self.say(*map(one_line, lines))
 
     def warn(self, text: str, *hints: str) -> None:
-        self._tell(_one_line(f"warning: {text}"), *_as_lines(hints))
+        self._tell(one_line(f"warning: {text}"), *_as_lines(hints))
 
     def note(self, text: str) -> None:
         """Something worth knowing that is no reason to worry."""
         if not self.quiet:
-            self._tell(_one_line(f"note: {text}"))
+            self._tell(one_line(f"note: {text}"))
 
     def fail(self, error: CommandError) -> None:
-        self._tell(_one_line(f"{error.prefix}{error.message}"), *_as_lines(error.hints))
+        self._tell(one_line(f"{error.prefix}{error.message}"), *_as_lines(error.hints))
 
     def trace(self, line: str) -> None:
         self._tell(line)
@@ -239,10 +239,10 @@ def _harmless(text: str) -> str:
 
 
 def _as_lines(hints: tuple[str, ...]) -> Iterator[str]:
-    return (_one_line(f"  hint: {hint}") for hint in hints)
+    return (one_line(f"  hint: {hint}") for hint in hints)
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """A foreign line break would begin a line that looks like one of ours."""
     return text.replace("\n", " ")
 

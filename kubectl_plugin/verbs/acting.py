@@ -23,7 +23,7 @@ from kubectl_plugin.report import gitops
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.values import counted
 from kubectl_plugin.verbs import waiting
-from kubectl_plugin.verbs.carrying_out import Change, ChangeWriter, legible, writes
+from kubectl_plugin.verbs.carrying_out import Change, ChangeWriter, legible, question, writes
 
 
 async def choose(
@@ -148,20 +148,20 @@ async def _agreed_to_all(invocation: Invocation, changes: Sequence[Change], acti
     if not any(change.edit.operations for change in changes):
         return [*changes]
     lines = (line for change in changes for line in _outlook(change, quiet=terminal.quiet))
-    question = "\n".join((f"{counted(len(changes), 'DaemonSet')}:", *lines, "Continue?"))
+    count = counted(len(changes), "DaemonSet")
     if writes(acting) and not acting.yes and terminal.never_asks:
-        raise _nobody_to_ask(counted(len(changes), "DaemonSet"))
-    if not await agree(invocation, counted(len(changes), "DaemonSet"), question, acting):
+        raise _nobody_to_ask(count)
+    if not await agree(invocation, count, question(f"{count}:", lines), acting):
         return [*changes]
     return [with_fields(change, edit=replace(change.edit, details=())) for change in changes]
 
 
 def _outlook(change: Change, *, quiet: bool) -> Iterator[str]:
     """What a question for several says of one: its result, and what its own question would tell before it asks."""
-    yield f"  {change.snapshot.key}  {change.edit.result}"
+    yield f"{change.snapshot.key}  {change.edit.result}"
     if change.edit.operations:
         *told, _ = (change.ask or "").split("\n")
-        yield from (f"    {line}" for line in (*told, *(() if quiet else change.edit.details)))
+        yield from (f"  {line}" for line in (*told, *(() if quiet else change.edit.details)))
 
 
 def _nobody_to_ask(what: str) -> CommandError:

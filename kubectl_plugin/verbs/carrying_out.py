@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass
 from dataclasses import replace as with_fields
 from typing import Final
@@ -24,7 +25,7 @@ from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Acting, DryRun, Output
 from kubectl_plugin.report.last_action import Action, action
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.terminal import Terminal
+from kubectl_plugin.terminal import Terminal, one_line
 
 _SUFFIX: Final = {DryRun.NONE: "", DryRun.CLIENT: " (dry run)", DryRun.SERVER: " (server dry run)"}
 
@@ -46,8 +47,12 @@ def asking(change: Change, headline: str) -> Change:
     edit = change.edit
     if not edit.operations:
         return change
-    lines = (headline, *(f"  {line}" for line in edit.details), "Continue?")
-    return with_fields(change, edit=replace(edit, details=()), ask="\n".join(lines))
+    return with_fields(change, edit=replace(edit, details=()), ask=question(headline, edit.details))
+
+
+def question(headline: str, lines: Iterable[str]) -> str:
+    """What is told and then asked; each line is one, whatever breaks there are in foreign texts."""
+    return "\n".join((headline, *(f"  {one_line(line)}" for line in lines), "Continue?"))
 
 
 class ChangeWriter:

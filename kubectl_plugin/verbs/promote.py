@@ -20,7 +20,7 @@ from kubectl_plugin.report.gate import Closed, Why, closed
 from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.acting import agree, carry_out, will_ask
-from kubectl_plugin.verbs.carrying_out import Change
+from kubectl_plugin.verbs.carrying_out import Change, question
 from kubectl_plugin.verbs.deadline import Deadline
 from kubectl_plugin.verbs.promotion_wait import promotion_wait
 from kubectl_plugin.verbs.waiting import check
@@ -81,8 +81,7 @@ def _question(seen: Survey, asked: Asked) -> str | None:
     goal = _goal(seen, asked)
     if goal is None or not goal.is_full:
         return None
-    lines = (f"  {line}" for line in edits.promote(seen.snapshot, goal).details)
-    return "\n".join((f"Promote {seen.snapshot.key.name} fully?", *lines, "Continue?"))
+    return question(f"Promote {seen.snapshot.key.name} fully?", edits.promote(seen.snapshot, goal).details)
 
 
 def _refuse_if_closed(seen: Survey, soak: float) -> None:

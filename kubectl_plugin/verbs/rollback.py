@@ -15,7 +15,7 @@ from kubectl_plugin.flags import Acting
 from kubectl_plugin.report.last_action import pause_of, paused_words
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 from kubectl_plugin.verbs.acting import carry_out, choose, will_ask
-from kubectl_plugin.verbs.carrying_out import Change, who_am_i, writes
+from kubectl_plugin.verbs.carrying_out import Change, question, who_am_i, writes
 from kubectl_plugin.verbs.waiting import deadline_of
 
 
@@ -72,8 +72,9 @@ def _change(invocation: Invocation, snapshot: Snapshot, wish: Wish, acting: Acti
         return Change(snapshot, replace(edit, warnings=still_kept(snapshot, target)))
     lines = preview(snapshot, target, wish, edit, width=invocation.terminal.width - 2)
     asks = will_ask(invocation, acting)
-    question = (headline(snapshot, target), *(f"  {line}" for line in lines), "Continue?")
-    return Change(snapshot, edit if asks else replace(edit, details=lines), ask="\n".join(question))
+    return Change(
+        snapshot, edit if asks else replace(edit, details=lines), ask=question(headline(snapshot, target), lines)
+    )
 
 
 def _nothing_more(invocation: Invocation, snapshot: Snapshot, back: RevisionDetail) -> Change:

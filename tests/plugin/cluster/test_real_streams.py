@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from contextlib import AbstractAsyncContextManager
@@ -11,6 +12,7 @@ import pytest
 from rich.cells import cell_len
 
 from tests.beds.api import DAEMONSETS, MERGE_PATCH
+from tests.beds.objects import demo
 from tests.plugin.cluster.test_real_acting import place
 from tests.plugin.cluster.test_real_wire import Bed, bed
 from tests.plugin.cluster.wire import Fault
@@ -61,6 +63,25 @@ async def test_a_question_that_nobody_would_see_is_a_refusal(bed: Bed, tmp_path:
     async with at_terminal(bed, f"plugin restart agent 2>{said}") as terminal:
         assert (await terminal.ended(), await is_restarted(bed)) == (6, False), terminal.seen
     assert "there is no terminal to ask\n  hint: add --yes if" in said.read_text()
+
+
+@pytest.mark.parametrize("names", [("agent",), ("agent", "other")], ids=["one", "several"])
+async def test_a_foreign_text_is_no_line_of_a_question(bed: Bed, tmp_path: Path, names: tuple[str, ...]) -> None:
+    """What stands there before the change is somebody else's."""
+    note = {"metadata": {"annotations": {"note": f"x\nerror: all is lost\n{ASKED}"}}}
+    await bed.place.api.patch(DAEMONSETS, "agent", note, content_type=MERGE_PATCH)
+    kind = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet"}
+    mine = {"annotations": {"note": "mine"}}
+    items = [{**kind, **demo(name), "metadata": {"name": name, **mine}} for name in names]
+    path = tmp_path / "list.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    async with at_terminal(bed, f"plugin apply -f {path}", columns=200) as terminal:
+        await terminal.until(f"\n{ASKED}")
+        terminal.type("n\n")
+        assert await terminal.ended() == 6, terminal.seen
+    lines = terminal.seen.splitlines()
+    assert [line.strip() for line in lines if line.startswith("Continue?")] == [f"{ASKED}n"], lines
+    assert "error: all is lost" not in lines
 
 
 async def test_a_reader_that_has_seen_enough_is_no_success(bed: Bed) -> None:
