@@ -142,7 +142,10 @@ async def _document(session: Session, call: Call, request: Request, *, is_write:
     """Raises Unknown for an answer to a write that cannot be read: it may have been done."""
     response: Response = await session.sender.send(call, request)
     try:
-        return _decoder.decode(response.body)
+        document: JSONObject = _decoder.decode(response.body)
+        if is_write and "metadata" not in document:
+            raise msgspec.ValidationError("it is no object")
+        return document
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         if is_write:
             words = ConnectionError(f"unreadable answer: {error}")

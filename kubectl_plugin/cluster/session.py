@@ -103,7 +103,7 @@ def access_of(flags: Global) -> Access:
 
 
 class Timed:
-    """A `Transport` that tells `clock` what time the server says it is."""
+    """A `Transport` that tells `clock` what time the server says it is: a refusal may be a load balancer's."""
 
     def __init__(self, inner: Transport, clock: Clock) -> None:
         self._inner, self._clock = inner, clock
@@ -112,7 +112,8 @@ class Timed:
     async def exchange(self, request: Request) -> Response:
         asked = self._clock.local()
         response = await self._inner.exchange(request)
-        self._clock.heard(response.date, asked)
+        if response.status < 300:
+            self._clock.heard(response.date, asked)
         return response
 
 

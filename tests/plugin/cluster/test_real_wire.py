@@ -80,6 +80,22 @@ async def test_the_answers_of_a_load_balancer_do_not_end_a_watch_and_the_deletio
     assert (code, "daemonset.apps.kruise.io/agent was deleted" in err) == (1, True), err
 
 
+@pytest.mark.parametrize("body", ['{"ok":true}', "[]", "null", '{"kind":"Dae', PAGE])
+async def test_what_somebody_else_answers_to_a_write_is_not_told_as_done(bed: Bed, body: str) -> None:
+    bed.wire.faults += [Fault("PATCH *", 200, body)]
+    code, out, err = await bed.run("pause", "agent")
+    assert (code, out, "it may have been done" in err) == (1, "", True), err
+
+
+async def test_the_clock_of_a_load_balancer_is_not_the_servers(bed: Bed) -> None:
+    """It refuses the last request before the write, and the write notes when it was."""
+    bed.wire.faults += [Fault("POST */selfsubjectreviews*", 502, PAGE, date="Tue, 01 Jan 2030 00:00:00 GMT")]
+    code, _, err = await bed.run("pause", "agent")
+    assert code == 0, err
+    noted = json.loads((await bed.agent())["metadata"]["annotations"]["kruise-ds/last-action"])
+    assert not noted["at"].startswith("2030"), noted
+
+
 @pytest.mark.parametrize(
     ("words", "fails", "expected"),
     [

@@ -25,6 +25,8 @@ class Fault:
     status: int = 0
     """0: there is never an answer."""
     body: str = ""
+    date: str = ""
+    """Of the answer; else the present one."""
     done: bool = False
     """The server has done it all the same."""
     skip: int = 0
@@ -67,7 +69,8 @@ class Wire:
             fault.over.set()
         if not fault.status:
             await asyncio.Event().wait()
-        return web.Response(status=fault.status, text=fault.body)
+        dated = {"Date": fault.date} if fault.date else {}
+        return web.Response(status=fault.status, text=fault.body, headers=dated)
 
     async def _pass_on(self, request: web.Request) -> web.StreamResponse:
         async with self._answer(request, await request.read()) as answer:
