@@ -116,5 +116,5 @@ def _last_applied(live: JSONObject) -> JSONObject:
         return {}
     try:
         return msgspec.json.decode(text, type=dict[str, JSON])
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return {}

@@ -43,8 +43,9 @@ def last_action(annotations: Mapping[str, str]) -> Action | None:
     be it only its time."""
     try:
         found = msgspec.json.decode(annotations.get(LAST_ACTION, ""), type=Action)
-        epoch(found.at)
-    except (msgspec.MsgspecError, ValueError):
+        for one in (found, found.pause):
+            epoch(one.at if one is not None else None)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
     return found
 

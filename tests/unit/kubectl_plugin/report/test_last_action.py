@@ -23,7 +23,10 @@ def test_what_was_noted_is_read_back() -> None:
         '{"verb":"pause","at":"garbage","client":"x"}',
         '{"verb":"pause","at":"2025-13-20T09:04:10Z","client":"x"}',
         '{"verb":"pause","at":7,"client":"x"}',
+        '{"verb":"restart","at":"2025-11-20T09:04:10Z","client":"x","pause":{"verb":"pause","at":"?","client":"x"}}',
+        '{"pause":' * 5_000,
     ],
+    ids=lambda text: text[-40:],
 )
 def test_a_garbled_note_is_none(text: str) -> None:
     assert last_action({LAST_ACTION: text}) is None
