@@ -28,8 +28,9 @@ from kubectl_plugin.report.values import new_nodes
 
 Judge: TypeAlias = Callable[[], Awaitable[None]]
 """Looks again whether something may be written still. Raises CommandError where it may not."""
-ATTEMPTS: Final = 5
-"""The controller writes status all the time during a rollout, and each of its writes makes our version stale."""
+ATTEMPTS: Final = 30
+"""The controller writes status all the time during a rollout, and each of its writes makes our version stale: ten of
+them a second, a quarter of a second away, and one attempt in twelve succeeds."""
 
 
 async def write(

@@ -6,6 +6,7 @@ Where something hangs it does so for ever, and the program is told to wait for e
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import sys
 from collections.abc import AsyncIterator
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.beds.api import DAEMONSETS, Object
+from tests.beds.api import DAEMONSETS, MERGE_PATCH, Object
 from tests.beds.control_plane import ControlPlane
 from tests.beds.control_plane.kubectl import run_to_end
 from tests.beds.objects import demo
@@ -26,6 +27,7 @@ __all__ = ["place"]
 
 FOR_EVER = "--request-timeout=0"
 PAGE = "<html>not here</html>"
+CONFLICT = '{"kind":"Status","code":409,"reason":"Conflict","message":"the object has been modified"}'
 
 
 @dataclass
@@ -78,6 +80,24 @@ async def test_the_answers_of_a_load_balancer_do_not_end_a_watch_and_the_deletio
         await bed.place.api.delete(DAEMONSETS, "agent")
     code, _, err = watch.result()
     assert (code, "daemonset.apps.kruise.io/agent was deleted" in err) == (1, True), err
+
+
+async def test_a_pause_is_written_though_the_status_changes_faster_than_one_can_read_it(bed: Bed) -> None:
+    """What is near to the server is quicker every time."""
+
+    async def writes_status() -> None:
+        for turn in itertools.count(1):
+            told = {"status": {"numberReady": turn}}
+            await bed.place.api.patch(DAEMONSETS, "agent", told, sub="status", content_type=MERGE_PATCH)
+
+    conflict = Fault("PATCH */daemonsets/agent?*", 409, CONFLICT, times=12)
+    bed.wire.faults += [conflict]
+    async with asyncio.TaskGroup() as group:
+        busy = group.create_task(writes_status())
+        code, _, err = await bed.run("pause", "agent")
+        busy.cancel()
+    assert (code, conflict.met) == (0, 12), err
+    assert (await bed.agent())["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is True
 
 
 @pytest.mark.parametrize("body", ['{"ok":true}', "[]", "null", '{"kind":"Dae', PAGE])
