@@ -39,11 +39,11 @@ def plugin(bed: Workspace, plane: ControlPlane) -> Plugin:
     return Plugin(plane.kubectl, plane.kubeconfig, bed.namespace)
 
 
-def written(version: str, api_version: str = THEIRS) -> Object:
+def written(version: str, api_version: str = THEIRS, rolling: dict[str, int] | None = None) -> Object:
     """As somebody keeps it in a file."""
     document = sample("ds.demo.yaml")
     document["apiVersion"] = api_version
-    document["spec"]["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}}
+    document["spec"]["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": rolling or {"maxUnavailable": 1}}
     document["spec"]["template"]["spec"]["containers"][0]["image"] = f"{IMAGE}:{version}"
     return document
 
@@ -56,7 +56,8 @@ async def native_settled(bed: Workspace) -> Object:
 async def untouched(bed: Workspace, witness: Witness) -> AsyncIterator[None]:
     """In the block no pod goes, is changed in more than its owner, or gets a second one beside it."""
     await witness.up_to_date()
-    witness.floor, before, gone = len(witness.ready), _identities(await bed.pods()), len(witness.retired)
+    witness.floor, witness.most_pairs = len(witness.ready), 0
+    before, gone = _identities(await bed.pods()), len(witness.retired)
     yield
     await witness.up_to_date()
     assert len(witness.retired) == gone, "no pod went"
@@ -78,10 +79,11 @@ async def images(bed: Workspace) -> dict[str, str]:
     return {node_of(pod): image_of(pod).rpartition(":")[2] for pod in await bed.pods() if is_live(pod)}
 
 
-async def test_native_to_ours_rollback_and_back(bed: Workspace, plugin: Plugin) -> None:
+@pytest.mark.parametrize("limits", [{"maxUnavailable": 1}, {"maxSurge": 1, "maxUnavailable": 0}], ids=["", "surge"])
+async def test_native_to_ours_rollback_and_back(bed: Workspace, plugin: Plugin, limits: dict[str, int]) -> None:
     await bed.workers(*NODES)
     for version in ("v1", "v2"):
-        await bed.apply(written(version))
+        await bed.apply(written(version, rolling=limits))
         await native_settled(bed)
     async with witnessing(bed.api) as witness:
         async with untouched(bed, witness):
@@ -92,6 +94,7 @@ async def test_native_to_ours_rollback_and_back(bed: Workspace, plugin: Plugin) 
         assert found["numberAvailable"] == len(NODES)
         printed = await plugin.ok("history", "demo")
         assert "image demo v1 → v2" in printed, "the history came along"
+        witness.most_pairs = limits.get("maxSurge", 0)
         await plugin.ok("rollback", "demo", "-y", "--wait", "--timeout=60s")
         await bed.settled(len(NODES))
         assert {*(await images(bed)).values()} == {"v1"}, "on the first day"
@@ -100,6 +103,7 @@ async def test_native_to_ours_rollback_and_back(bed: Workspace, plugin: Plugin) 
             await native_settled(bed)
             assert await owners(bed) == {THEIRS}
             assert await bed.api.list(DAEMONSETS) == []
+        witness.most_pairs = limits.get("maxSurge", 0)
         await bed.kubectl("rollout", "undo", "daemonset.apps/demo")
         await native_settled(bed)
         assert {*(await images(bed)).values()} == {"v2"}

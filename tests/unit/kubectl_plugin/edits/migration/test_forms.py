@@ -13,6 +13,7 @@ from kubectl_plugin.edits.manifest import LAST_APPLIED
 from kubectl_plugin.edits.migration import forms
 from kubectl_plugin.edits.migration.forms import Mark
 from kubectl_plugin.edits.migration.outlook import outlook
+from kubectl_plugin.failures import CommandError
 from tests.unit.kubectl_plugin.edits.migration.sights import (
     NATIVE,
     OURS,
@@ -155,3 +156,19 @@ def test_a_network_plugin_is_warned_of() -> None:
     spec["template"] = {"spec": {**TEMPLATES["v2"]["spec"], "volumes": [volumes]}}  # type: ignore[dict-item]
     (caution,) = outlook(sight(plugin, None, pods(NATIVE), history(NATIVE)), native=False).cautions
     assert caution.text.startswith("agent looks like a network plugin")
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_it_does_not_begin_in_mid_surge(back: bool) -> None:
+    uid = OURS if back else NATIVE
+    twice = (*pods(uid), *pods(uid, nodes=1))
+    there = sight(None, ours(), twice, history(uid)) if back else sight(native(), None, twice, history(uid))
+    with pytest.raises(CommandError) as refused:
+        outlook(there, native=back)
+    assert refused.value.message == "agent has two pods on node-0, as in a surge: let that come to its end first"
+    assert refused.value.exit_code == 6
+
+
+def test_what_was_begun_is_not_judged_again() -> None:
+    begun = sight(native(), ours(forms.Mark(strategy=ROLLING, uid=NATIVE, hold=True)), pods(NATIVE), history(NATIVE))
+    assert outlook(begun, native=False).summary == "was begun and goes on"
