@@ -213,3 +213,21 @@ async def _replacing(scene: Scene) -> None:
         kept = {key: metadata[key] for key in ("name", "labels", "ownerReferences") if key in metadata}
         await scene.api.delete(PODS, former["metadata"]["name"], gracePeriodSeconds="0")
         await scene.api.create(PODS, {"metadata": kept, "spec": former["spec"]})
+
+
+def test_all_namespaces_are_not_changed_by_a_slip() -> None:
+    with native_nodes("one", "two") as scene:
+        ran = migrated(scene, "-A", terminal=True, typed="y\n")
+        assert ran.code == 6, ran
+        assert "-A would change 2 DaemonSets in all namespaces" in ran.err
+        assert ours(scene) == {}
+        assert migrated(scene, "-A", "-y").code == 0
+        assert {*ours(scene)} == {"one", "two"}
+
+
+def test_the_name_as_kubectl_prints_it() -> None:
+    with native_nodes() as scene:
+        assert migrated(scene, f"daemonset.apps/{NAME}", "-y").code == 0
+        ran = migrated(scene, f"daemonset.apps.kruise.io/{NAME}", "-y")
+        assert (ran.code, ran.out) == (0, "node-agent is one of ours already\n")
+        assert migrated(scene, f"deployment.apps/{NAME}", "-y").code == 2
