@@ -23,7 +23,7 @@ from tests.beds.simulator.refusal import Refused
 from tests.beds.simulator.resizing import too_big
 from tests.beds.simulator.store import Store
 from tests.beds.simulator.syntax import immutable, name_causes
-from tests.beds.simulator.updates import Change, settle
+from tests.beds.simulator.updates import Change, count_spec, settle
 
 START_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
@@ -132,6 +132,9 @@ class Cluster:
             raise refusal.invalid(kind, name, [immutable("data", data)])
         self._admit_resize(before, new, change)
         self._admit(Attempt("update", kind, namespace, name, new, change.subresource))
+        count_spec(before, new, change)
+        if new == before.object:
+            return before
         if dry_run:
             return Stored(kind, before.name, before.uid, before.version, new)
         if ends_with(new):

@@ -49,8 +49,7 @@ def settle(before: Stored, change: Change) -> Object:
         metadata.pop("finalizers", None)
     if not metadata.get("ownerReferences"):
         metadata.pop("ownerReferences", None)
-    if kind.generation and change.subresource != "binding" and _spec_part(old) != _spec_part(new):
-        metadata["generation"] = before.metadata["generation"] + 1
+    count_spec(before, new, change)
     causes = _finalizer_causes(before, metadata)
     if change.subresource in ("", "status"):
         causes += kind.rules(new, old)
@@ -59,6 +58,13 @@ def settle(before: Stored, change: Change) -> Object:
     if causes:
         raise refusal.invalid(kind, name, causes)
     return new
+
+
+def count_spec(before: Stored, new: Object, change: Change) -> None:
+    """The generation that `new` has. It is counted after webhooks: what they put back was never changed."""
+    if before.kind.generation and change.subresource != "binding":
+        changed = _spec_part(before.object) != _spec_part(new)
+        new["metadata"]["generation"] = before.metadata["generation"] + changed
 
 
 def _guard(before: Stored, metadata: Object, change: Change) -> None:
