@@ -70,6 +70,12 @@ async def look_at_prepared_pod(action: PrepareDelete, daemonset: DaemonSet, hand
         hands.ledger.wrote(daemonset.uid, PODS.name, found.version, elapsed())
 
 
+async def is_updated(action: UpdateInPlace, hands: Hands) -> bool:
+    """The answer to that was lost. Whether it was done, for nobody tells of it later."""
+    found = await _left_of(action.pod, PODS, hands)
+    return found is not None and found.hash == action.revision.hash
+
+
 async def may_have_come_through(action: Action, daemonset: DaemonSet, hands: Hands) -> bool:
     """Whether an earlier attempt at this create or deletion, whose answer was lost, has done it after all.
 

@@ -26,6 +26,7 @@ from controller.daemonset.claims import (
     confirm,
     is_still_there,
     is_taken_by_a_stranger,
+    is_updated,
     look_at_deleted_pod,
     look_at_prepared_pod,
     may_have_come_through,
@@ -166,7 +167,7 @@ class CarryingOut:
         self._hands.did(self._daemonset, action, None)
         match action:
             case UpdateInPlace():
-                self._tell(UPDATED_IN_PLACE, f"successfully update pod {action.pod.name} in-place")
+                self._tell_updated(action)
             case PrepareDelete():
                 self._tell(PREPARED_DELETE, f"Pod {action.pod.name} is held before its deletion by {action.held_by}")
             case CancelDelete():
@@ -261,11 +262,8 @@ class CarryingOut:
                 return None  # that is what was asked
             case (_, _) if error.is_terminating_namespace:
                 return None
-            case DeletePod(), Unknown():
-                await look_at_deleted_pod(action, self._daemonset, self._hands)
-                return error
-            case PrepareDelete(), Unknown():
-                await look_at_prepared_pod(action, self._daemonset, self._hands)
+            case DeletePod() | PrepareDelete() | UpdateInPlace(), Unknown():
+                await self._look_whether_done(action)
                 return error
             case _, Conflict() | Unknown() | AlreadyExists():
                 return error  # derived names and guards make every write safe to try again
@@ -277,6 +275,19 @@ class CarryingOut:
                 text = f"failed to update pod {action.pod.name} in-place(revision {revision.hash}): {error.message}"
                 self._warn(FAILED_IN_PLACE, text)
         return error
+
+    async def _look_whether_done(self, action: DeletePod | PrepareDelete | UpdateInPlace) -> None:
+        """The answer was lost."""
+        match action:
+            case DeletePod():
+                await look_at_deleted_pod(action, self._daemonset, self._hands)
+            case PrepareDelete():
+                await look_at_prepared_pod(action, self._daemonset, self._hands)
+            case UpdateInPlace() if await is_updated(action, self._hands):
+                self._tell_updated(action)
+
+    def _tell_updated(self, action: UpdateInPlace) -> None:
+        self._tell(UPDATED_IN_PLACE, f"successfully update pod {action.pod.name} in-place")
 
     def _tell(self, reason: str, message: str) -> None:
         self._hands.say(self._daemonset, Note(warning=False, reason=reason, message=message))

@@ -11,7 +11,7 @@ from controller.api.hindrance import Hindrance
 from controller.api.in_place import Resize, Underway
 from controller.api.pod import Pod
 from controller.api.revision import Revision
-from controller.api.wellknown import FAILED_IN_PLACE, LIFECYCLE_STATE_LABEL, RESIZE_REFUSED
+from controller.api.wellknown import FAILED_IN_PLACE, LIFECYCLE_STATE_LABEL, RESIZE_DEFERRED, RESIZE_REFUSED
 from controller.planner.actions import (
     Action,
     CancelDelete,
@@ -103,6 +103,9 @@ class _Care:
             self.notes.append(Note(warning=True, reason=FAILED_IN_PLACE, message=text))
         if underway.until < inf:
             self.wakes.append(underway.until)
+        if underway.resize is Resize.DEFERRED:
+            text = f"pod {pod.name} on node {pod.node} is not resized yet: {underway.problem}"
+            self.notes.append(Note(warning=False, once=True, reason=RESIZE_DEFERRED, message=text))
         if refusal := refusal_of(self.board.world, pod):
             text = f"pod {pod.name} on node {pod.node} cannot be resized: {refusal}"
             self.notes.append(Note(warning=True, reason=RESIZE_REFUSED, message=text))

@@ -16,6 +16,7 @@ from controller.api.wellknown import (
     PROGRESS_DEADLINE_EXCEEDED,
     PROGRESS_DEADLINE_SECONDS,
     PROGRESSING,
+    RESIZE_DEFERRED,
     RESIZE_REFUSED,
     STALLED,
     TEMPLATE_REFUSED,
@@ -27,7 +28,7 @@ from controller.planner.hook_words import holding, some, unmatched_hook
 from controller.planner.obstacles import Obstacle
 from controller.planner.phase import Phase, Standing, phase_of
 from controller.planner.readiness import Verdict, readiness
-from controller.planner.stops import refusal_of
+from controller.planner.stops import is_deferred, refusal_of
 
 _SHOWN = 40
 """Characters of a value that cannot be read; nobody needs more to find it."""
@@ -103,6 +104,10 @@ def _stuck_in_place(board: Board) -> Blocker | None:
     refused = [slot.node for slot in updated if slot.current is not None and refusal_of(board.world, slot.current)]
     if refused:
         return Blocker(reason=RESIZE_REFUSED, text=f"the resize of pods is refused on {some(refused)}")
+    deferred = [slot.node for slot in updated if slot.current and is_deferred(slot.current)]
+    if deferred:
+        words = f"the resize of pods is deferred, for want of room, on {some(deferred)}"
+        return Blocker(reason=RESIZE_DEFERRED, text=words)
     ailing = [(slot.current.ailment, slot.node) for slot in updated if slot.current and slot.current.ailment]
     if ailing:
         names = some(node for _, node in ailing)

@@ -170,6 +170,11 @@ def refusal_of(world: World, pod: Pod) -> str:
     return _SWITCHED_OFF if not known and pod.underway.resize is Resize.WANTED and not world.resizable else known
 
 
+def is_deferred(pod: Pod) -> bool:
+    """Whether its node has no room for its resize now."""
+    return pod.underway is not None and pod.underway.resize is Resize.DEFERRED
+
+
 def is_recreated(world: World, pod: Pod) -> bool:
     """Whether a pod whose resize is refused makes room for a new one."""
     return bool(refusal_of(world, pod)) and (world.daemonset.recreates_unresized or not world.resizable)

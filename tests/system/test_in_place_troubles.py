@@ -345,3 +345,14 @@ async def test_an_edit_of_labels_does_not_end_the_wait_for_the_image_before(bed:
     pods = list((await bed.pods()).values())
     assert [runs(pod, V2) for pod in pods] == [True, True]
     assert [(restarts(pod), pod["metadata"]["labels"]["extra"]) for pod in pods] == [(1, "yes")] * 2
+
+
+async def test_an_update_whose_answer_is_lost_is_told_of_as_any_other(bed: Bed) -> None:
+    await bed.add_nodes(2)
+    await bed.deploy(in_place())
+    name = (await bed.pods())["node-1"]["metadata"]["name"]
+    lost = Rule(verb="patch", resource="pods", name=name, effect=LoseAnswer(status=504), times=1)
+    bed.simulator.link.faults.add(lost)
+    await bed.set_image(V2)
+    await bed.settled()
+    await bed.event("SuccessfulUpdatePodInPlace", name)

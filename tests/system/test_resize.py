@@ -142,6 +142,8 @@ async def test_deferred_waits_within_the_budget_and_goes_on_by_itself(bed: Bed) 
     await deployed(bed, 3)
     bed.nodes.behave("node-2", Behaviour(resizes="Deferred"))
     await edit(bed, resources=small(cpu="200m"))
+    await bed.event("ResizeDeferred", "on node node-2 is not resized yet: Node didn't have enough resource: cpu")
+    assert "node-2" in (await bed.condition("Progressing", "ResizeDeferred"))["message"]
     await asyncio.sleep(120)
     assert sum(cpu_of(pod) == "200m" for pod in (await bed.pods()).values()) == 0
     assert bed.journal.deleted == []
