@@ -77,9 +77,9 @@ class Rollouts:
 
     def unpulled(self, daemonset: DaemonSet) -> Mapping[str, str]:
         """The nodes that wait for images of the current revision. None waits for a job that cannot be made, is not
-        due, or was deleted."""
+        due, or was deleted; one that is there is due, whatever became of updated pods since."""
         asked = self._asked(daemonset)
-        if asked is None or asked.waits:
+        if asked is None:
             return {}
         known, found = self._known[daemonset.uid], dict[str, str]()
         nodes = set(old_pods(self._caches.pods_of(daemonset), asked.revision.hash))
@@ -87,7 +87,7 @@ class Rollouts:
             there = self._ours(daemonset, job)
             if there is not None:
                 found |= {node: why or found.get(node, "") for node, why in self._lacking(there, nodes).items()}
-            elif job.image not in known.seen | known.refused:
+            elif not asked.waits and job.image not in known.seen | known.refused:
                 found |= {node: found.get(node, "") for node in nodes}
         return found if daemonset.in_place else {node: why for node, why in found.items() if not why}
 

@@ -113,3 +113,26 @@ async def test_nobody_waits_for_a_job_that_is_being_deleted(pulls: Bed) -> None:
     await pulls.api.patch(IMAGE_PULL_JOBS, name, {"metadata": {"finalizers": ["example.com/keep"]}})
     await pulls.api.delete(IMAGE_PULL_JOBS, name)
     await pulls.runs_on(*nodes, image=V2)
+
+
+async def test_an_updated_pod_that_is_not_ready_any_more_takes_no_protection_from_others(pulls: Bed) -> None:
+    """The threshold is for making the job. The node that the first one is updated on goes without its image."""
+    await pulls.add_nodes(3)
+    await pulls.deploy(daemonset(rolling={**IN_PLACE, "maxUnavailable": 2, "selector": {"matchLabels": {"go": "1"}}}))
+    annotations = {"apps.kruise.io/image-predownload-min-updated-ready-pods": "1"}
+    await pulls.api.patch(DAEMONSETS, "agent", {"metadata": {"annotations": annotations}})
+    await pulls.label_node("node-2", go="1")
+    for node in ("node-0", "node-1"):
+        pulls.nodes.behave(node, Behaviour(missing_images=(V2,)))
+    await pulls.set_image(V2)
+    await pulls.status(updated=1, available=3)
+    await pulls.until(IMAGE_PULL_JOBS, lambda found: "" if found else "none", "a job")
+    for node in ("node-0", "node-1"):
+        await pulls.label_node(node, go="1")
+    await pulls.condition("Reconciling", "ImagesNotPulled")
+    pulls.nodes.behave("node-2", Behaviour(ready=None))
+    await pulls.nodes.ready((await pulls.pods())["node-2"], value=False)
+    await pulls.status(updated=1, available=2)
+    await pulls.idle()
+    pods = await pulls.pods()
+    assert {image_of(pods[node]) for node in ("node-0", "node-1")} == {V1}
