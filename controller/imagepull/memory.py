@@ -12,7 +12,7 @@ from controller.api.pull_targets import Targets
 from controller.api.puller import Puller
 from controller.api.selector import LabelSelector
 from controller.daemonset.places import Places
-from controller.imagepull.world import Plan, Try
+from controller.imagepull.world import PULLED, Plan, Try
 from controller.kube.errors import ApiError
 from controller.kube.throttle import CEILING
 from controller.runtime.backoff import Backoff
@@ -110,7 +110,7 @@ class Memory(msgspec.Struct):
             self.tries.pop(node, None)
             self.failed.pop(node, None)
             self.again.pop(node, None)
-            if why:
+            if why is not PULLED:
                 self.failed[node], self.again[node] = why, moment + AGAIN_SECONDS
             else:
                 self.pulled.add(node)

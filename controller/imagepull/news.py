@@ -29,7 +29,7 @@ class News:
     """What the pullers tell."""
 
     def __init__(self, world: World) -> None:
-        self.settled: dict[str, str] = {}
+        self.settled: dict[str, str | None] = {}
         self.tries: dict[str, Try] = {}
         self.active: set[str] = set()
         """Nodes whose puller is to go on."""
@@ -48,7 +48,7 @@ class News:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        return failed({node: why for node, why in self.settled.items() if why})
+        return failed({node: why for node, why in self.settled.items() if why is not PULLED})
 
     def _is_asked(self, node: str) -> bool:
         return node in self._world.left or node in self._due

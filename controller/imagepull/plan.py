@@ -12,7 +12,7 @@ from controller.api.image_pull_job import ImagePullJobStatus
 from controller.api.meta import epoch, rfc3339
 from controller.api.text import shortened
 from controller.imagepull.news import News, failed
-from controller.imagepull.world import Action, DeleteJob, EndPuller, Plan, StartPuller, Try, World, may_end
+from controller.imagepull.world import PULLED, Action, DeleteJob, EndPuller, Plan, StartPuller, Try, World, may_end
 from controller.planner.actions import Note
 
 FAILED_NODES_KEPT = 500
@@ -122,11 +122,11 @@ def _stays(world: World) -> float:
     return inf if completed is None or ttl is None else completed + ttl - world.now
 
 
-def _status(world: World, settled: Mapping[str, str], active: int, words: str) -> ImagePullJobStatus:
+def _status(world: World, settled: Mapping[str, str | None], active: int, words: str) -> ImagePullJobStatus:
     """`settled`: what was found out now."""
-    failed = {node: why for node, why in {**world.failed, **settled}.items() if why}
+    failed = {node: why for node, why in {**world.failed, **settled}.items() if why is not PULLED}
     names = sorted(failed)
-    succeeded = len(world.pulled) + sum(not why for why in settled.values())
+    succeeded = len(world.pulled) + sum(why is PULLED for why in settled.values())
     if words == RUNNING:
         words = f"{words}, progress {100 * succeeded / max(world.desired, 1):.1f}%"
     told = [f"{names[0]}: {failed[names[0]]}"] if names else []

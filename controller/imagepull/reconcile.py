@@ -21,7 +21,7 @@ from controller.imagepull.lacking import lacking
 from controller.imagepull.memory import STATUS, Memory, begin
 from controller.imagepull.nodes_of_pods import nodes_of_pods
 from controller.imagepull.plan import plan
-from controller.imagepull.world import EndPuller, Plan, World
+from controller.imagepull.world import PULLED, EndPuller, Plan, World
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.kube.throttle import CEILING
@@ -186,7 +186,7 @@ class Reconciler:
         if decided.settled:
             self._on_progress(job)
         for how in decided.settled.values():
-            self._watchers.on_result("failed" if how else "pulled")
+            self._watchers.on_result("pulled" if how is PULLED else "failed")
         for _ in decided.tries:
             self._watchers.on_result("failed")
         for note in decided.notes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from math import inf
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from controller.api.base import Value
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus
@@ -12,8 +12,8 @@ from controller.api.meta import Ref
 from controller.api.puller import Puller
 from controller.planner.actions import Note
 
-PULLED = ""
-"""How a node did that has the image now; all else are the words of a failure."""
+PULLED: Final = None
+"""How a node did that has the image now; where pulling failed, these are words."""
 
 
 class Try(Value):
@@ -90,7 +90,8 @@ class World(Value, gc=True):
 
 class Plan(Value, gc=True):
     actions: tuple[Action, ...]
-    settled: Mapping[str, str]
+    settled: Mapping[str, str | None]
+    """How nodes did that are done with: `PULLED`, or why not."""
     tries: Mapping[str, Try]
     """What was found out about nodes now."""
     status: ImagePullJobStatus

@@ -13,7 +13,7 @@ from controller.api.meta import rfc3339
 from controller.api.puller import Pulling
 from controller.imagepull.news import LOST
 from controller.imagepull.plan import FAILED_NODES_KEPT, plan
-from controller.imagepull.world import DeleteJob, EndPuller, StartPuller, Try
+from controller.imagepull.world import PULLED, DeleteJob, EndPuller, StartPuller, Try
 from tests.unit.controller.imagepull.worlds import BEGUN, MOMENT, NOW, having, job, puller, started, world
 
 DONE, FAILED = Pulling.DONE, Pulling.FAILED
@@ -41,7 +41,7 @@ def test_there_is_never_more_than_one_puller_on_a_node() -> None:
 def test_once_pulled_the_puller_goes_and_the_next_one_comes() -> None:
     decided = plan(world(job(), "b", "a", pullers=(puller("b", DONE),)))
     assert decided.actions == (EndPuller(pod=puller("b").ref), StartPuller(node="a"))
-    assert decided.settled == {"b": ""}
+    assert decided.settled == {"b": PULLED}
 
 
 def test_a_failure_is_tried_again_later_and_others_come_first() -> None:
@@ -79,6 +79,11 @@ def test_after_the_last_attempt_the_node_has_failed() -> None:
 def test_a_name_that_no_kubelet_can_read_is_not_tried_again() -> None:
     decided = plan(world(job(), "a", "b", pullers=(puller("a", FAILED, "InvalidImageName: no"),)))
     assert decided.settled == {"a": "InvalidImageName: no"}
+
+
+def test_a_failure_without_words_is_none_the_less_one() -> None:
+    decided = plan(world(job(pullPolicy={"backoffLimit": 0}), "a", "b", pullers=(puller("a", FAILED, ""),)))
+    assert (decided.settled, decided.status.succeeded, decided.status.failed) == ({"a": ""}, 0, 1)
 
 
 def test_a_node_is_tried_again_only_when_its_time_has_come() -> None:
@@ -119,12 +124,12 @@ def test_a_puller_that_ends_already_is_left_alone() -> None:
 
 
 def test_it_is_over_when_every_node_is_done_with() -> None:
-    settled = {"a": "", "b": "ErrImagePull"}
+    settled = {"a": PULLED, "b": "ErrImagePull"}
     decided = plan(world(job(), "a", "b", "c", settled=settled, pullers=(puller("c", DONE),)))
     assert decided.status.completion_time == rfc3339(NOW)
     assert (decided.status.succeeded, decided.status.failed, decided.status.active) == (2, 1, 0)
     assert decided.actions == (EndPuller(pod=puller("c").ref),)
-    assert decided.settled == {"c": ""}, "or another puller would come, were the status not stored"
+    assert decided.settled == {"c": PULLED}, "or another puller would come, were the status not stored"
     assert decided.notes[-1].message == "job has completed; b: ErrImagePull"
 
 
@@ -154,7 +159,7 @@ def test_it_counts_as_failed_until_it_has_the_image_and_one_more_failure_is_told
     tried = world(job(**ON), "a", settled={"a": "not found"}, pullers=(puller("a"),), again={"a": MOMENT})
     assert (plan(tried).status.failed, plan(tried).status.active, plan(tried).actions) == (1, 1, ())
     done = plan(replace(tried, pullers=(puller("a", DONE),)))
-    assert (done.settled, done.status.failed, done.status.succeeded) == ({"a": ""}, 0, 1)
+    assert (done.settled, done.status.failed, done.status.succeeded) == ({"a": PULLED}, 0, 1)
     failed = plan(replace(tried, pullers=(puller("a", FAILED, "denied"),)))
     assert (failed.settled, failed.status.failed, failed.status.succeeded) == ({"a": "denied"}, 1, 0)
     assert [note.message for note in failed.notes] == ["a: denied"]
@@ -190,7 +195,7 @@ def test_at_the_deadline_each_node_is_told_of_by_what_it_did_last() -> None:
     pullers = (puller("done", DONE), puller("now", FAILED, "ErrImagePull: no"), puller("pulls", why="unbound"))
     nodes = ("done", "now", "pulls", "before", "never")
     decided = plan(world(asked, *nodes, status=late, pullers=pullers, tries={"before": failed_once("before")}))
-    assert (decided.settled, decided.status.succeeded) == ({"done": ""}, 1), "what is there is there"
+    assert (decided.settled, decided.status.succeeded) == ({"done": PULLED}, 1), "what is there is there"
     assert [note.message for note in decided.notes if note.reason == "ImagePullFailed"] == [
         "now: ErrImagePull: no",
         "pulls: it was still being pulled: unbound",

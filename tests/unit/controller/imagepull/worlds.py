@@ -11,7 +11,7 @@ import msgspec
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus
 from controller.api.meta import rfc3339
 from controller.api.puller import Puller, Pulling
-from controller.imagepull.world import Plan, StartPuller, World
+from controller.imagepull.world import PULLED, Plan, StartPuller, World
 from controller.kube.decode import Decoder
 from controller.kube.kinds import IMAGE_PULL_JOBS
 
@@ -45,13 +45,13 @@ def puller(node: str, state: Pulling = Pulling.UNDERWAY, why: str = "", **fields
 
 
 def world(job: ImagePullJob, *nodes: str, **fields: Any) -> World:
-    settled: Mapping[str, str] = fields.pop("settled", {})
+    settled: Mapping[str, str | None] = fields.pop("settled", {})
     known: dict[str, Any] = {
         "job": job,
         "status": BEGUN,
         "left": dict.fromkeys(node for node in nodes if node not in settled),
-        "pulled": {node for node, why in settled.items() if not why},
-        "failed": {node: why for node, why in settled.items() if why},
+        "pulled": {node for node, why in settled.items() if why is PULLED},
+        "failed": {node: why for node, why in settled.items() if why is not PULLED},
         "again": {},
         "silent": frozenset(),
         "tries": {},
@@ -74,5 +74,5 @@ def started(plan: Plan) -> list[str]:
     return [action.node for action in plan.actions if isinstance(action, StartPuller)]
 
 
-def having(*nodes: str) -> Mapping[str, str]:
-    return dict.fromkeys(nodes, "")
+def having(*nodes: str) -> Mapping[str, str | None]:
+    return dict.fromkeys(nodes, PULLED)
