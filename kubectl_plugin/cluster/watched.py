@@ -91,7 +91,9 @@ class WatchedObject:
         if revised != self._revised:
             try:
                 self.revisions = await reads.revisions_of(self._invocation, made.daemonset)
-            except Forbidden:
+            except Forbidden as error:
+                if not error.reason:  # a proxy's
+                    raise
                 self.revisions = None
             self._revised = revised
             self._on_news()

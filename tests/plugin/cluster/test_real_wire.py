@@ -100,6 +100,25 @@ async def test_a_pause_is_written_though_the_status_changes_faster_than_one_can_
     assert (await bed.agent())["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is True
 
 
+async def test_a_load_balancer_takes_no_right_to_see_the_revisions(bed: Bed) -> None:
+    """They are read anew for a new spec; the 500 after it only tells that they are asked for again."""
+    watched = Fault("GET */daemonsets[?]*watch=1*", 502, PAGE, times=1)
+    revisions = "GET */controllerrevisions*"
+    again = Fault(revisions, 500, PAGE, skip=1, times=1)
+    bed.wire.faults += [watched, Fault(revisions, 403, PAGE, skip=1, times=1), again]
+    async with asyncio.TaskGroup() as group:
+        watch = group.create_task(bed.run("status", "agent", "-w", "--revision=1", seconds=120.0))
+        await watched.over.wait()
+        await bed.place.api.patch(DAEMONSETS, "agent", {"spec": {"minReadySeconds": 7}}, content_type=MERGE_PATCH)
+        over = group.create_task(again.over.wait())
+        await asyncio.wait([watch, over], return_when=asyncio.FIRST_COMPLETED)
+        again.over.set()
+        assert not watch.done(), str(watch.result())
+        await bed.place.api.delete(DAEMONSETS, "agent")
+    code, _, err = watch.result()
+    assert (code, "was deleted" in err) == (1, True), err
+
+
 @pytest.mark.parametrize("body", ['{"ok":true}', "[]", "null", '{"kind":"Dae', PAGE])
 async def test_what_somebody_else_answers_to_a_write_is_not_told_as_done(bed: Bed, body: str) -> None:
     bed.wire.faults += [Fault("PATCH *", 200, body)]
