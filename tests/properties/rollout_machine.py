@@ -29,6 +29,7 @@ LIMIT = st.integers(0, len(LIMITS) - 1)
 SURGES = [number for number, limits in enumerate(LIMITS) if "maxSurge" in limits]
 WISHES = st.builds(
     Wish,
+    kind=st.sampled_from(["Standard", "Standard", "InPlaceIfPossible"]),
     limits=LIMIT,
     partition=PARTITION,
     min_ready=st.sampled_from([0, 0, 3, 30]),
@@ -48,7 +49,7 @@ class Rollouts(RuleBasedStateMachine):
     @initialize(
         count=st.integers(2, 5),
         wish=WISHES,
-        how=st.sampled_from(["well", "slow"]),
+        how=st.sampled_from(["well", "slow", "pulling slowly"]),
         troubles=st.sampled_from([(), (), ("very late pods", "creates without answers"), ("late watches",)]),
         ahead=st.sampled_from([0.0, 0.0, 600.0]),
         wait=st.sampled_from([40.0, 0.0]),

@@ -42,6 +42,7 @@ LIMITS: tuple[dict[str, Number], ...] = (
 KUBELETS = {
     "well": None,
     "slow": Behaviour(start=0.5, ready=2.0, terminate=1.0),
+    "pulling slowly": Behaviour(notice=1.0, pull=5.0, terminate=0.5, gate=0.5),
     "never ready": Behaviour(ready=None),
     "failing": Behaviour(fail=3.0),
     "failing at once": Behaviour(fail=0.1),
