@@ -223,6 +223,13 @@ def _meta_of_deep(document: bytes) -> _SomeMeta:
         return _SomeMeta()
 
 
+def taken_apart(body: bytes) -> tuple[str, tuple[tuple[Key, bytes], ...]]:
+    """A page of a list, however deep its objects nest: the token of the next one, and each object by its key. Raises
+    UNREADABLE for bytes that are no list."""
+    page = _split_page(body)
+    return page.metadata.continue_, tuple([(_key_of(_meta_of(one)), bytes(one)) for one in page.items or ()])
+
+
 def _split_page(body: bytes) -> _RawPage:
     try:
         return _raw_page.decode(body)

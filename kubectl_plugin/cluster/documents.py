@@ -8,12 +8,12 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from controller.api import patch as json_patch
-from controller.api.base import JSONObject
+from controller.api.base import JSONObject, Value
 from controller.api.meta import Key
 from controller.api.patch import JsonPatch
 from controller.kube import errors
 from controller.kube.client import DRY_RUN, Client, Query
-from controller.kube.decode import Seen
+from controller.kube.decode import Seen, taken_apart
 from controller.kube.errors import Forbidden, Invalid, NotFound, Unreadable
 from controller.kube.request import JSON_PATCH, Request, Response
 from controller.kube.resource import Resource, W
@@ -37,20 +37,40 @@ async def get(session: Session, resource: AnyResource, key: Key) -> JSONObject:
     return await _document(session, call, Request(method="GET", path=resource.path(key)))
 
 
-async def items(session: Session, resource: AnyResource, namespace: str = "", query: Query = ()) -> list[JSONObject]:
-    """All objects, or those in one namespace, read page by page. `query` for selectors."""
+class Items(Value):
+    """What a list has."""
+
+    found: tuple[JSONObject, ...]
+    unreadable: tuple[Key, ...]
+    """Objects that nest too deeply."""
+
+
+async def items(session: Session, resource: AnyResource, namespace: str = "", query: Query = ()) -> Items:
+    """All objects, or those in one namespace, read page by page. `query` for selectors. Raises ApiError; not for a
+    single object, which the server takes however deep it nests."""
     found: list[JSONObject] = []
+    unreadable: list[Key] = []
     token = ""
     while True:
         more = (*query, ("limit", str(PAGE)), *((("continue", token),) if token else ()))
         call = Call(verb="list", resource=resource.name, what=resource.name)
-        page: Any = await _document(
-            session, call, Request(method="GET", path=resource.collection(namespace), query=more)
-        )
-        found += page.get("items") or []
-        token = page.get("metadata", {}).get("continue") or ""
+        request = Request(method="GET", path=resource.collection(namespace), query=more)
+        body = (await session.sender.send(call, request)).body
+        try:
+            page: Any = _decoder.decode(body)
+            found += page.get("items") or []
+            token = page.get("metadata", {}).get("continue") or ""
+        except RecursionError:
+            token, parts = taken_apart(body)
+            for key, part in parts:
+                try:
+                    found.append(_decoder.decode(part))
+                except RecursionError:
+                    unreadable.append(key)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise Unreadable(call.verb, call.what, str(error)) from error
         if not token:
-            return found
+            return Items(found=tuple(found), unreadable=tuple(unreadable))
 
 
 async def listed(
@@ -146,7 +166,7 @@ async def _document(session: Session, call: Call, request: Request, *, is_write:
         if is_write and "metadata" not in document:
             raise msgspec.ValidationError("it is no object")
         return document
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         if is_write:
             words = ConnectionError(f"unreadable answer: {error}")
             raise errors.unanswered(call.verb, call.what, words) from error

@@ -48,11 +48,11 @@ async def _is_native(session: Session, key: Key) -> bool:
 async def _meant(session: Session, key: Key) -> tuple[str, ...]:
     everywhere = True
     try:
-        found = await documents.items(session, DAEMONSETS)
+        found = (await documents.items(session, DAEMONSETS)).found
     except ApiError:
         everywhere = False
         try:
-            found = await documents.items(session, DAEMONSETS, key.namespace)
+            found = (await documents.items(session, DAEMONSETS, key.namespace)).found
         except ApiError:
             return ()
     names = [_key(one) for one in found]

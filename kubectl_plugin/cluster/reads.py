@@ -117,8 +117,10 @@ async def _document(invocation: Invocation, key: Key) -> JSONObject:
 async def _listed(invocation: Invocation, many: Many) -> list[JSONObject]:
     namespace = "" if many.all_namespaces else invocation.session.namespace
     query: Query = (("labelSelector", many.selector),) if many.selector else ()
-    found = await documents.items(invocation.session, DAEMONSETS, namespace, query)
-    return sorted(found, key=lambda one: (meta_of(one).namespace, meta_of(one).name))
+    listed = await documents.items(invocation.session, DAEMONSETS, namespace, query)
+    for key in listed.unreadable:
+        invocation.terminal.warn(f"{DAEMONSETS.name} {key} nests too deeply to be read, and is left out")
+    return sorted(listed.found, key=lambda one: (meta_of(one).namespace, meta_of(one).name))
 
 
 async def _completed(

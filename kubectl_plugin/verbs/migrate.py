@@ -85,10 +85,11 @@ async def _chosen(invocation: Invocation, asked: Migration) -> list[Key]:
         return [Key(namespace, name) for name in names]
     query = (("labelSelector", asked.selector),) if asked.selector else ()
     former, new = (DAEMONSETS, NATIVE) if asked.to_native else (NATIVE, DAEMONSETS)
-    found = await documents.items(invocation.session, former, namespace, query)
+    there = await documents.items(invocation.session, former, namespace, query)
     begun = await documents.items(invocation.session, new, namespace, query)
-    found += [one for one in begun if forms.mark_of(one) is not None]
-    keys = sorted({_key(one) for one in found})
+    for key in (*there.unreadable, *begun.unreadable):
+        invocation.terminal.warn(f"{key} nests too deeply to be read, and is left out")
+    keys = sorted({_key(one) for one in (*there.found, *(one for one in begun.found if forms.mark_of(one)))})
     if not keys:
         raise CommandError("no such DaemonSet was found")
     if asked.all_namespaces and not (asked.yes or asked.dry_run or asked.print_):

@@ -1,0 +1,50 @@
+"""The API server takes objects that no decoder of ours can follow: one of them is told of, and hides no other."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.beds.api import DAEMONSETS, Api
+from tests.beds.control_plane import ControlPlane
+from tests.beds.control_plane.kubectl import run_to_end
+from tests.beds.installed.unhurried import PROGRAM
+from tests.beds.objects import daemonset
+from tests.e2e.test_deep_objects import deep
+from tests.plugin.cluster.test_real_server import Place, place
+
+pytestmark = pytest.mark.real
+
+__all__ = ["place"]
+
+
+async def said(plane: ControlPlane, api: Api, *words: str) -> tuple[int, str, str]:
+    environ = {**os.environ, "KUBECONFIG": str(plane.kubeconfig), "COLUMNS": "200"}
+    return await run_to_end((*PROGRAM, *words, "-n", api.namespace), environ)
+
+
+async def test_it_is_left_out_of_lists_and_said_so(place: Place) -> None:
+    plane, api = place.plane, place.api
+    await api.create(DAEMONSETS, daemonset("other"))
+    collection = f"/apis/apps.kruise.io/v1beta1/namespaces/{api.namespace}/daemonsets"
+    made = await plane.run_kubectl("create", "--raw", collection, "-f", "-", stdin=deep("abyss"))
+    assert made.returncode == 0, made.stderr
+    for words in (("list",), ("status",), ("pause", "--all", "-y")):
+        code, out, err = await said(plane, api, *words)
+        assert (code, "other" in out) == (0, True), (words, out, err)
+        assert "abyss nests too deeply to be read, and is left out" in err, (words, out, err)
+    assert (await api.get(DAEMONSETS, "other"))["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is True
+
+
+async def test_asked_for_by_name_it_is_one_line(place: Place) -> None:
+    plane, api = place.plane, place.api
+    collection = f"/apis/apps.kruise.io/v1beta1/namespaces/{api.namespace}/daemonsets"
+    made = await plane.run_kubectl("create", "--raw", collection, "-f", "-", stdin=deep("abyss"))
+    assert made.returncode == 0, made.stderr
+    for words in (("status", "abyss"), ("pause", "abyss")):
+        code, out, err = await said(plane, api, *words)
+        assert (code, out) == (1, ""), (words, out, err)
+        assert err.startswith("error: "), (words, err)
+        assert "abyss" in err, (words, err)
+        assert "Traceback" not in err, (words, err)
