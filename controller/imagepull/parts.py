@@ -141,6 +141,7 @@ class ImagePulls:
         old, new = change.old, change.new
         if old is not None and new is None:
             self._job_gone(old.uid)
+            self._rollouts.gone(old)
         if new is not None:
             self._rollouts.saw(new)
         if (job := new or old) is not None and (old is None or new is None or old.status != new.status):

@@ -55,6 +55,8 @@ class Rollouts:
         self._by_owner = jobs.index(lambda job: job.owner_uid or None)
         self._known: dict[str, _Known] = {}
         """By the DaemonSet's uid."""
+        self._removed: set[str] = set()
+        """uids of jobs that we have deleted and the cache may still show."""
 
     async def __call__(self, taken: Taken[Key], turn: Turn) -> Outcome:
         daemonset = self._caches.daemonsets.get(taken.key)
@@ -64,12 +66,12 @@ class Rollouts:
         if asked is None:
             return Done()
         turn.only_waits()
-        client, errors = self._client.apart(), list[ApiError]()
+        client, known, errors = self._client.apart(), self._known[daemonset.uid], list[ApiError]()
         try:
             for job in list(self._by_owner.get(daemonset.uid).values()):
                 if not job.dying and (not asked.jobs or job.hash != asked.revision.hash):
                     await _collected(self._remove(client, job), errors)
-            await self._make(client, daemonset, asked, errors)
+            await self._make(client, daemonset, asked, known, errors)
         finally:
             if asked.jobs:
                 self._wake(daemonset)
@@ -94,8 +96,12 @@ class Rollouts:
     def saw(self, job: ImagePullJob) -> None:
         """It is there."""
         known = self._known.get(job.owner_uid)
-        if known is not None and known.hash == job.hash:
+        if known is not None and known.hash == job.hash and job.uid not in self._removed:
             known.seen.add(job.spec.image)
+
+    def gone(self, job: ImagePullJob) -> None:
+        """The cache shows it no more."""
+        self._removed.discard(job.uid)
 
     def forget(self, uid: str) -> None:
         """The DaemonSet is gone."""
@@ -113,11 +119,14 @@ class Rollouts:
     def _ours(self, daemonset: DaemonSet, job: WantedJob) -> ImagePullJob | None:
         """One that is being deleted pulls nothing more."""
         found = self._jobs.get(Key(daemonset.namespace, job.name))
-        return None if found is None or found.dying or found.owner_uid != daemonset.uid else found
+        if found is None or found.dying or found.uid in self._removed:
+            return None
+        return found if found.owner_uid == daemonset.uid else None
 
-    async def _make(self, client: Client, daemonset: DaemonSet, asked: Wanted, errors: list[ApiError]) -> None:
+    async def _make(
+        self, client: Client, daemonset: DaemonSet, asked: Wanted, known: _Known, errors: list[ApiError]
+    ) -> None:
         """Each on its own: one that is refused keeps no other image back."""
-        known = self._known[daemonset.uid]
         missing = [job for job in asked.jobs if job.image not in known.seen]
         if asked.waits:
             if missing and (note := first_go_without(daemonset, asked)) is not None:
@@ -138,6 +147,8 @@ class Rollouts:
             await client.create(IMAGE_PULL_JOBS, daemonset.namespace, document, name=job.name)
         except ApiError as error:
             there = self._jobs.get(Key(daemonset.namespace, job.name))
+            if isinstance(error, AlreadyExists) and there is not None:
+                self._removed.discard(there.uid)  # it could not be deleted
             if isinstance(error, AlreadyExists) and (there is None or self._ours(daemonset, job) is not None):
                 return  # our own, not seen yet
             if not error.is_terminating_namespace:
@@ -148,6 +159,7 @@ class Rollouts:
         self._say(daemonset, Note(warning=False, reason=CREATED_IMAGE_PULL_JOB, message=words))
 
     async def _remove(self, client: Client, job: ImagePullJob) -> None:
+        self._removed.add(job.uid)  # from now on it may be gone, whatever the answer is
         try:
             await client.delete(IMAGE_PULL_JOBS, job.ref, propagation="Background")
         except NotFound:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from controller.api.puller import PULLER_LABEL
 from tests.beds.api import DAEMONSETS, IMAGE_PULL_JOBS, PODS, Object
-from tests.beds.controller.bed import Bed
+from tests.beds.controller.bed import Bed, Check
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V1, V2, V3, daemonset
+from tests.beds.objects import V1, V2, V3, V4, daemonset
 from tests.beds.pods import image_of, is_ready, stays
 from tests.beds.simulator.cluster import Attempt
+from tests.beds.simulator.faults import LateWatch, Rule
 from tests.beds.simulator.refusal import Refused
+from tests.system.pulls import pulling
 
 IN_PLACE = {"rollingUpdateType": "InPlaceIfPossible"}
 WAIT = "kruise-ds/image-predownload-wait"
@@ -136,3 +139,31 @@ async def test_an_updated_pod_that_is_not_ready_any_more_takes_no_protection_fro
     await pulls.idle()
     pods = await pulls.pods()
     assert {image_of(pods[node]) for node in ("node-0", "node-1")} == {V1}
+
+
+async def test_a_job_that_was_removed_and_is_wanted_again_is_made_again() -> None:
+    """Its end is told late: the cache still has it when the template is the former one again."""
+    late = Rule(verb="watch", resource="imagepulljobs.apps.kruise.io", effect=LateWatch(seconds=3.0))
+    async with pulling(late) as bed:
+        nodes = await deployed(bed, {})
+        bed.nodes.behave("*", Behaviour(missing_images=(V2, V3)))
+        await bed.set_image(V2)
+        await bed.until(IMAGE_PULL_JOBS, job_for(V2), "a job")
+        await asyncio.sleep(10)  # of virtual time
+        await bed.set_image(V3)
+        await bed.until(IMAGE_PULL_JOBS, job_for(V3), "another job")
+        await bed.set_image(V2)
+        await bed.until(IMAGE_PULL_JOBS, job_for(V2), "the first one again")
+        await asyncio.sleep(60)
+        await serving(bed, V1)
+        bed.nodes.behave("*", Behaviour())
+        await bed.set_image(V4)
+        await bed.runs_on(*nodes, image=V4)
+
+
+def job_for(image: str) -> Check:
+    def missing(found: list[Object]) -> str:
+        there = [one["spec"]["image"] for one in found]
+        return "" if there == [image] else f"jobs for {there}"
+
+    return missing
