@@ -17,10 +17,15 @@ class ResourcesView(View):
     requests: Amounts | None = None
 
 
+class ProbeView(View):
+    """What it asks does not matter here."""
+
+
 class ContainerView(View):
     name: str = ""
     image: str = ""
     resources: ResourcesView | None = None
+    readiness_probe: ProbeView | None = None
 
 
 class WaitingView(View):

@@ -103,6 +103,9 @@ class Pod(Named):
     """Readiness gates that are ours to answer."""
     underway: Underway | None = None
     """What an update in place waits for; None: nothing."""
+    restarted_at: float | None = None
+    """Seconds since 1970, by its node's clock: when the last container without a readiness probe was started that an
+    update in place restarted. None: there is none, or it is not over."""
     tended: bool = False
     """Whether OpenKruise's node agent takes care of its containers."""
     drained: bool = False
@@ -210,6 +213,7 @@ def project(view: PodView) -> Pod | None:
         complaint=complaint_of(statuses) if underway is not None else "",
         gates=gates,
         underway=underway,
+        restarted_at=_restarted_at(state, view) if state is not None and underway is None else None,
         tended=NODE_AGENT_ANNOTATION in (meta.annotations or ()),
         drained=marked and not unseen and _would_be_ready(gates, conditions),
         held_since=noted((meta.annotations or {}).get(LIFECYCLE_TIMESTAMP_ANNOTATION)) if held else None,
@@ -236,11 +240,22 @@ def _latest(since: str | None, statuses: Sequence[ContainerStatusView]) -> float
     """A container that was started after the pod became ready, by the kubelet's account, is not ready for longer."""
     latest = epoch(since)
     for one in statuses:
-        running = one.state.running if one.state is not None else None
-        started = epoch(running.started_at) if running is not None else None
+        started = _start_of(one)
         if started is not None and latest is not None and started > latest:
             latest = started
     return latest
+
+
+def _restarted_at(state: InPlaceState, view: PodView) -> float | None:
+    names = (state.last_container_statuses or {}).keys()
+    unprobed = names & {one.name for one in view.spec.containers or () if one.readiness_probe is None}
+    starts = [_start_of(one) for one in view.status.container_statuses or () if one.name in unprobed]
+    return max((one for one in starts if one is not None), default=None)
+
+
+def _start_of(status: ContainerStatusView) -> float | None:
+    running = status.state.running if status.state is not None else None
+    return epoch(running.started_at) if running is not None else None
 
 
 def _ailment(status: PodStatusView, replaced: Collection[str], *, ready: bool) -> Ailment | None:

@@ -11,6 +11,12 @@ from controller.api.wellknown import HASH_LABEL
 from controller.planner.eligibility import Fit
 from controller.planner.world import World
 
+PROVEN_SECONDS = 3.0
+"""For so long a container that an update in place restarted has to run before its pod counts as available. A kubelet
+calls a container without a readiness probe ready as soon as it is started, also one that ends at once: within this
+time it has ended and that was told, and the next node is not updated. Two seconds at least: starts are told in whole
+ones."""
+
 
 class Slot(Value):
     node: str
@@ -148,15 +154,18 @@ class SlotReader:
             return False
         if live.underway is not None and live.underway.lasts(self._now):
             return self._awaits(live.underway.until)
-        if not self._min_ready:
+        if not self._min_ready and live.restarted_at is None:
             return True
-        since = live.ready_since
-        if since is None:
-            return False
-        if self._ready_seen:
-            since = min(since, self._ready_seen.get(live.uid, since))
-        moment = since + self._min_ready
+        moment = -inf if live.restarted_at is None else self._seen(live, live.restarted_at) + PROVEN_SECONDS
+        if self._min_ready:
+            if live.ready_since is None:
+                return False
+            moment = max(moment, self._seen(live, live.ready_since) + self._min_ready)
         return moment < self._now or self._awaits(moment)
+
+    def _seen(self, live: Pod, said: float) -> float:
+        """Not later than we saw it: the node's clock may be ahead."""
+        return min(said, self._ready_seen.get(live.uid, said)) if self._ready_seen else said
 
     def _awaits(self, moment: float) -> bool:
         if moment < inf and (self.next_available is None or moment < self.next_available):

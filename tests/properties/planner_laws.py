@@ -36,6 +36,7 @@ from controller.planner.actions import (
 from controller.planner.board import current_revision
 from controller.planner.eligibility import Fit, Rules
 from controller.planner.in_place.change import Change
+from controller.planner.slot import PROVEN_SECONDS
 from controller.planner.stops import hooked, is_prepared
 from controller.planner.world import World
 
@@ -60,6 +61,8 @@ def is_available(world: World, pod: Pod) -> bool:
     if pod.dying or pod.ended or not pod.ready or pod.held:
         return False
     if pod.underway is not None and pod.underway.lasts(world.now):
+        return False
+    if pod.restarted_at is not None and pod.restarted_at + PROVEN_SECONDS >= world.now:
         return False
     return not wait or (pod.ready_since is not None and pod.ready_since + wait < world.now)
 

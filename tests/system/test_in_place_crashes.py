@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from tests.beds.api import EVENTS, PODS, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour
@@ -15,11 +17,15 @@ from tests.system.monitor import monitoring
 QUICK = Behaviour(notice=0.1, terminate=0.2, start=0.2, gate=0.1)
 
 
-async def test_an_image_that_crashes_stops_the_rollout_at_one_node_and_going_back_heals_it_at_once(bed: Bed) -> None:
+@pytest.mark.parametrize(("min_ready", "crash_after"), [(10, 0.3), (0, 0.1), (0, 0.5), (0, 1.5)])
+async def test_an_image_that_crashes_stops_the_rollout_at_one_node_and_going_back_heals_it_at_once(
+    bed: Bed, min_ready: int, crash_after: float
+) -> None:
+    """Nobody probes it: its kubelet calls it ready as long as it runs."""
     await bed.add_nodes(4)
-    await bed.deploy(in_place(minReadySeconds=10))
+    await bed.deploy(in_place(minReadySeconds=min_ready))
     before = identities(await bed.pods())
-    bed.nodes.behave("*", Behaviour(notice=0.1, gate=0.1, crashing_images=("*:v2",), crash_after=0.3))
+    bed.nodes.behave("*", Behaviour(notice=0.1, gate=0.1, crashing_images=("*:v2",), crash_after=crash_after))
     async with monitoring(bed, most_unavailable=1):
         await bed.set_image(V2)
         await asyncio.sleep(900)

@@ -11,7 +11,7 @@ from controller.settings import Gates
 from tests.beds.api import DAEMONSETS, EVENTS, IMAGE_PULL_JOBS, PODS, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V1, V2, daemonset
+from tests.beds.objects import PROBED, V1, V2, daemonset
 from tests.beds.pods import node_of
 from tests.beds.simulator.faults import Answer, Rule
 from tests.system.both import both_beds
@@ -78,7 +78,7 @@ FIFTY, MINUTE = 50, 60.0
 async def test_a_rollout_is_shorter_as_arithmetic_has_it(pulls: Bed, parallelism: str | None, minutes: int) -> None:
     """Fifty nodes in place, one after the other, a minute for each pull: fifty minutes where none goes ahead."""
     nodes = await pulls.add_nodes(FIFTY)
-    await pulls.deploy(daemonset(rolling={"rollingUpdateType": "InPlaceIfPossible"}))
+    await pulls.deploy(daemonset(pod=PROBED, rolling={"rollingUpdateType": "InPlaceIfPossible"}))
     if parallelism is None:
         gates = replace(pulls.controller.settings, gates=Gates())
         await pulls.controller.stop()

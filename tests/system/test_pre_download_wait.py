@@ -12,7 +12,7 @@ from controller.settings import Gates
 from tests.beds.api import DAEMONSETS, EVENTS, IMAGE_PULL_JOBS, PODS, Object
 from tests.beds.controller.bed import Bed, uids
 from tests.beds.nodes import Behaviour
-from tests.beds.objects import V1, V2, daemonset
+from tests.beds.objects import PROBED, V1, V2, daemonset
 from tests.beds.pods import image_of, is_ready, node_of, stays
 from tests.beds.simulator.faults import Answer, Hang, LateWatch, Rule
 from tests.system.pulls import restart
@@ -250,7 +250,7 @@ async def test_nobody_waits_for_a_job_that_cannot_be_made(pulls: Bed, status: in
 
 async def test_a_leader_that_never_learns_of_jobs_is_waited_for_ten_seconds(pulls: Bed) -> None:
     nodes = await pulls.add_nodes(3)
-    await pulls.deploy(daemonset(rolling=IN_PLACE))
+    await pulls.deploy(daemonset(pod=PROBED, rolling=IN_PLACE))
     await pulls.controller.kill()
     pulls.simulator.link.faults.add(Rule(verb="list,watch", resource=JOBS, effect=Hang()))
     began = pulls.clock()
