@@ -71,12 +71,12 @@ class _Care:
             return
         underway = pod.underway
         if underway is not None and underway.lasts(self.board.world.now):
-            self.waits = True
+            self.waits, before = True, len(self.actions)
             if underway.taken_back:
                 self._give_up(pod, underway.taken_back)
             elif pod.uid not in self.board.world.held_back:
                 self._go_on(pod, underway)
-            if not self._serves(pod, underway):
+            if len(self.actions) > before or not self._serves(pod, underway):
                 return
         if not pod.due_gates:
             return

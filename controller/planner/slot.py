@@ -12,10 +12,10 @@ from controller.planner.eligibility import Fit
 from controller.planner.world import World
 
 PROVEN_SECONDS = 3.0
-"""For so long a container that an update in place restarted has to run before its pod counts as available. A kubelet
-calls a container without a readiness probe ready as soon as it is started, also one that ends at once: within this
-time it has ended and that was told, and the next node is not updated. Two seconds at least: starts are told in whole
-ones."""
+"""For so long a container that was started again has to run, in a pod that was updated in place, before its pod
+counts as available. A kubelet calls a container without a readiness probe ready as soon as it is started, also one
+that ends at once: within this time it has ended and that was told, and the next node is not updated. It is two to
+three: starts are told in whole seconds."""
 
 
 class Slot(Value):

@@ -97,9 +97,10 @@ def to_update(board: Board, slot: Slot) -> Obstacle | None:
 
 
 def _without_image(board: Board, slot: Slot) -> Obstacle | None:
-    """An old pod that serves nobody loses nothing while the image is pulled."""
+    """An old pod that serves nobody loses nothing while the image is pulled. One that is ready has traffic, long
+    before it may count as available."""
     why = board.world.unpulled.get(slot.node)
-    if why is None or (not why and not (slot.old_available or only_held(slot))):
+    if why is None or (not why and not ((slot.old is not None and slot.old.ready) or only_held(slot))):
         return None
     return Obstacle.UNPULLED if why else Obstacle.PULLING
 

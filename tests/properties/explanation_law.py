@@ -183,6 +183,7 @@ def _ready(world: World, node: str) -> World:
             one,
             ready=True,
             ready_since=world.now - 3600,
+            restarted_at=None,
             phase="Running",
             ailment=None,
             underway=None,

@@ -239,5 +239,9 @@ def test_so_it_does_where_the_server_refuses_the_resize() -> None:
     check(on(new(WANTED, draining=True), held_back={UID: LONG}))
 
 
+def test_not_while_it_is_resized_again() -> None:
+    check(on(new(WANTED, draining=True), refused_resizes={UID: "no room"}), "ResizePod node-0")
+
+
 def test_where_resources_may_not_change_in_place_any_more_the_pod_is_replaced_and_not_resized() -> None:
     check(on(new(WANTED), resizable=False), "-node-0 v2")

@@ -8,7 +8,7 @@ from controller.planner.explanation import Explainer
 from controller.planner.obstacles import Obstacle
 from controller.planner.plan import plan
 from controller.planner.world import World
-from tests.beds.worlds import ds, everywhere, pod, world
+from tests.beds.worlds import ago, ds, everywhere, pod, world
 from tests.unit.controller.planner.written import looked_at, words
 
 
@@ -32,6 +32,12 @@ def test_an_old_pod_that_serves_nobody_does_not_wait_for_a_pull_but_for_one_that
     pods = (pod("node-0", ready=None), pod("node-1", ready=None), pod("node-2"))
     unpulled = {"node-0": "", "node-1": "not found", "node-2": ""}
     assert taken(world(ds("v2", max_unavailable=3), nodes=3, pods=pods, unpulled=unpulled)) == ["node-0"]
+
+
+def test_a_pod_that_is_ready_has_traffic_and_waits_also_where_it_is_not_available_yet() -> None:
+    pods = (pod("node-0", ready=ago(1)), pod("node-1", ready=ago(1)))
+    young = world(ds("v2", max_unavailable=3, min_ready=60), nodes=2, pods=pods, unpulled={"node-0": ""})
+    assert taken(young) == ["node-1"]
 
 
 def test_why_it_waits_is_told() -> None:
