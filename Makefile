@@ -57,7 +57,7 @@ test-node: $(READY) ## on real nodes, and with our own image in pods (IMAGE=arch
 
 # Each on nodes of its own; on a cluster of somebody else one after the other.
 ON_NODES := CLUSTER=$(KUBECONFIG) IMAGE=$(abspath $(IMAGE)) $(BIN)/python -m pytest
-NODE_PODS := $(patsubst %,tests/real_node/test_%.py,image_pull in_place kubelet pre_delete resize)
+NODE_PODS := $(patsubst %,tests/real_node/test_%.py,image_pull in_place in_place_limits kubelet pre_delete resize)
 
 test-node-pods: # what a kubelet does with single pods
 	$(ON_NODES) $(NODE_PODS)

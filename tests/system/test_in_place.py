@@ -12,7 +12,7 @@ from tests.beds.controller.opening import simulated
 from tests.beds.controller.waves import layout
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, V3, daemonset
-from tests.beds.pods import condition
+from tests.beds.pods import condition, image_of
 from tests.beds.simulator.faults import LateWatch, Rule
 from tests.system.both import both_beds
 from tests.system.in_place import ONE_BY_ONE, identities, in_place, is_open, restarts, runs, serving, told
@@ -76,6 +76,7 @@ async def test_labels_alone_take_one_write_and_disturb_nothing(bed: Bed, gated: 
     assert len(writes) == 200
 
 
+@both_beds
 @pytest.mark.parametrize(
     "field",
     [{"env": [{"name": "LEVEL", "value": "debug"}]}, {"image": V2, "imagePullPolicy": "Always"}],
@@ -94,6 +95,7 @@ async def test_e2_what_a_running_pod_cannot_take_makes_new_ones_and_says_why(bed
     await bed.event("InPlaceUpdateNotPossible", f"spec.containers[agent].{list(field)[-1]} added")
 
 
+@both_beds
 async def test_e2_pods_made_before_the_switch_are_replaced_once_and_updated_in_place_from_then_on(bed: Bed) -> None:
     await bed.add_nodes(2)
     await bed.deploy(daemonset())
@@ -126,14 +128,18 @@ async def test_without_a_probe_a_pod_counts_as_unavailable_while_its_image_is_pu
     assert await serving(bed, V2) == {*nodes}
 
 
+@both_beds
 async def test_e4_two_edits_in_a_row_are_not_finished_by_the_first_one_s_container(bed: Bed) -> None:
     """The second comes while the kubelet pulls the first one's image, which it starts before it looks again."""
     await bed.add_nodes(2)
     await bed.deploy(in_place())
-    bed.nodes.behave("*", Behaviour(notice=0.1, pulls={V2: 15.0, V3: 15.0}, terminate=5.0))
+    bed.nodes.behave("*", Behaviour(notice=0.1, pulls={V2: 6.0, V3: 4.0}, terminate=1.0))
     async with monitoring(bed, most_unavailable=1):
         await bed.set_image(V2)
-        await asyncio.sleep(10)
+        await bed.until(
+            PODS, lambda pods: "" if any(image_of(pod) == V2 for pod in pods) else "none", "it is asked for"
+        )
+        await asyncio.sleep(3)
         await bed.set_image(V3)
         await bed.until(
             PODS, lambda pods: "" if any(runs(pod, V2) for pod in pods) else "none", "the first one's runs"

@@ -14,6 +14,7 @@ from tests.beds.objects import V1, V2, V3
 from tests.beds.pods import condition, node_of
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import Answer, Effect, Hang, LoseAnswer, Rule
+from tests.system.both import both_beds
 from tests.system.in_place import (
     GATE,
     SLOW,
@@ -45,6 +46,7 @@ def writes(bed: Bed) -> int:
     return len([one for one in bed.journal.writes if one.resource.startswith("pods")])
 
 
+@both_beds
 async def test_e6_three_launch_priorities_take_three_steps_and_no_traffic_before_the_last(bed: Bed) -> None:
     nodes = await bed.add_nodes(2)
 

@@ -14,7 +14,7 @@ from tests.beds.nodes import Behaviour
 from tests.beds.objects import PROBED, V1, V2, daemonset
 from tests.beds.pods import node_of
 from tests.beds.simulator.faults import Answer, Rule
-from tests.system.both import both_beds
+from tests.system.both import a_while, both_beds
 
 JOBS = "imagepulljobs.apps.kruise.io"
 SLOW = Behaviour(pull=60.0)
@@ -38,7 +38,8 @@ async def made(bed: Bed, count: int = 1) -> list[Object]:
 
 
 async def nothing_made(bed: Bed) -> None:
-    await asyncio.sleep(5)  # of virtual time
+    await bed.seen()
+    await a_while(bed, 40)
     assert bed.journal.of(JOBS, "create") == []
 
 
@@ -133,21 +134,24 @@ async def test_a_rollout_takes_as_long_as_its_pods_once_images_come_before_them(
     assert pulls.clock() - began < 120, "a fiftieth would be 60"
 
 
+@both_beds
 @pytest.mark.parametrize("rolling", [{"maxUnavailable": "100%"}, {"maxUnavailable": 5}, {"maxSurge": "100%"}])
 async def test_one_wave_gets_no_job(pulls: Bed, rolling: Object) -> None:
     await pulls.add_nodes(5)
     await pulls.deploy(daemonset(rolling=rolling))
-    pulls.nodes.behave("*", SLOW)
+    pulls.nodes.behave("*", Behaviour(pull=6.0))
     await pulls.set_image(V2)
     await nothing_made(pulls)
 
 
+@both_beds
 async def test_a_first_deployment_gets_none_whatever_its_partition(pulls: Bed) -> None:
     await pulls.add_nodes(3)
     await pulls.deploy(daemonset(rolling={"partition": 1}))
     await nothing_made(pulls)
 
 
+@both_beds
 async def test_an_edit_of_anything_but_an_image_gets_none(pulls: Bed) -> None:
     await pulls.add_nodes(3)
     await pulls.deploy(daemonset())

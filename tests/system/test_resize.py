@@ -13,7 +13,7 @@ from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2
 from tests.beds.simulator.faults import Answer, Rule
-from tests.system.both import both_beds
+from tests.system.both import a_while, both_beds
 from tests.system.in_place import container_of, identities, in_place, is_open, restarts, runs, serving, told
 from tests.system.monitor import monitoring
 
@@ -57,14 +57,14 @@ async def test_e9_resources_change_without_a_restart(bed: Bed) -> None:
     assert told(bed)[1:] == [f"node-{n} {what}" for n in (2, 1, 0) for what in ("pods", "pods/resize")]
 
 
+@both_beds
 async def test_e9_one_pod_at_a_time_until_its_kubelet_has_done_it(bed: Bed) -> None:
-    await deployed(bed, 5)
-    bed.nodes.behave("*", Behaviour(resize=5.0))
+    await deployed(bed, 4)
+    bed.nodes.behave("*", Behaviour(resize=3.0))
     await edit(bed, resources=small(cpu="200m"))
-    for done in range(5):
-        await bed.status(updated=done + 1, available=4)
+    for done in range(4):
+        await bed.status(updated=done + 1, available=3)
         assert sum(cpu_of(pod) == "200m" for pod in (await bed.pods()).values()) == done
-        await asyncio.sleep(5.5)
     await bed.settled()
 
 
@@ -138,19 +138,21 @@ async def test_without_the_gate_other_resources_make_new_pods(bed: Bed) -> None:
     await bed.event("InPlaceUpdateNotPossible", "spec.containers[agent].resources changed")
 
 
+@both_beds
 async def test_deferred_waits_within_the_budget_and_goes_on_by_itself(bed: Bed) -> None:
     await deployed(bed, 3)
     bed.nodes.behave("node-2", Behaviour(resizes="Deferred"))
     await edit(bed, resources=small(cpu="200m"))
     await bed.event("ResizeDeferred", "on node node-2 is not resized yet: Node didn't have enough resource: cpu")
     assert "node-2" in (await bed.condition("Progressing", "ResizeDeferred"))["message"]
-    await asyncio.sleep(120)
+    await a_while(bed, 120)
     assert sum(cpu_of(pod) == "200m" for pod in (await bed.pods()).values()) == 0
     assert bed.journal.deleted == []
     bed.nodes.behave("node-2")
     await bed.settled()
 
 
+@both_beds
 @pytest.mark.parametrize("fallback", [False, True], ids=["left as it is", "recreated"])
 async def test_what_the_kubelet_refuses_is_told_and_recreated_only_where_somebody_wants_that(
     bed: Bed, fallback: bool
@@ -165,7 +167,7 @@ async def test_what_the_kubelet_refuses_is_told_and_recreated_only_where_somebod
         await bed.settled()
         assert sorted(bed.journal.deleted) == ["node-0", "node-1", "node-2"]
     else:
-        await asyncio.sleep(120)
+        await a_while(bed, 120)
         assert bed.journal.deleted == []
         await bed.status(updated=1, available=2)
         await bed.condition("Progressing", "ResizeRefused")
