@@ -51,7 +51,7 @@ class Terminal:
         self.out, self.err = out or sys.stdout or nowhere("w"), err or sys.stderr or nowhere("w")
         self.environ = environ
         self.quiet, self.verbose = flags.quiet, flags.verbose
-        self.clock = Clock(lambda: time.time())
+        self.clock = Clock(lambda: time.monotonic(), time.time())
         self.on_screen = self.out.isatty() and environ.get("TERM") != "dumb"
         """Whether stdout is a terminal that can be drawn on."""
         self.interactive = self._in.isatty() and self.err.isatty()

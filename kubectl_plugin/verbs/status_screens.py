@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Final, Protocol
@@ -68,16 +69,16 @@ class Lines:
         self.show(looks, "")
 
     def _tell(self, look: Look) -> None:
-        now, status = look.snapshot.now, look.status
+        now, status, moment = look.snapshot.now, look.status, asyncio.get_running_loop().time()
         name = f"{status.namespace}/{status.name}" if self._several else status.name
         reached = look.told.milestone
-        before, since, last = self._said.get(name, ("", now, now))
+        before, since, last = self._said.get(name, ("", moment, moment))
         if reached != before:
             self._say(now, f"{name} {look.told.line}")
-            self._said[name] = (reached, now, now)
-        elif now - last >= HEARTBEAT:
-            self._say(now, f"{name} {look.told.progress} (no change for {short(now - since)})")
-            self._said[name] = (before, since, now)
+            self._said[name] = (reached, moment, moment)
+        elif moment - last >= HEARTBEAT:
+            self._say(now, f"{name} {look.told.progress} (no change for {short(moment - since)})")
+            self._said[name] = (before, since, moment)
 
     def _say(self, now: float, line: str) -> None:
         self._terminal.detail(f"{clock(now)} {line}")
@@ -95,7 +96,7 @@ class Documents:
     def show(self, looks: Sequence[Look], trouble: str) -> None:
         self._obstacles.tell(looks)
         for look in looks:
-            now, key = look.snapshot.now, (look.status.namespace, look.status.name)
+            now, key = asyncio.get_running_loop().time(), (look.status.namespace, look.status.name)
             line = msgspec.json.encode(look.status)
             before, last = self._said.get(key, (b"", now))
             if line != before or now - last >= HEARTBEAT:

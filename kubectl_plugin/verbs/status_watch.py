@@ -167,14 +167,16 @@ class ControllerPresence:
         self._asked = -math.inf
 
     async def absence(self, now: float) -> str:
-        if now - self._asked >= ASK_EVERY:
+        """`now`: seconds since 1970."""
+        moment = asyncio.get_running_loop().time()
+        if moment - self._asked >= ASK_EVERY:
             self._absence = await controller.absence(self._invocation.session, now) or ""
-            self._asked = now
+            self._asked = moment
         return self._absence
 
     def pending_for(self, one: Look | Survey) -> float:
         """Seconds; 0 where it is not Pending. Says once that a controller may be missing."""
-        key, now = one.snapshot.daemonset.key, one.snapshot.now
+        key, now = one.snapshot.daemonset.key, asyncio.get_running_loop().time()
         if one.phase is not Phase.PENDING:
             self._since.pop(key, None)
             return 0.0

@@ -33,9 +33,14 @@ class Ran:
 
 @contextmanager
 def replaced(
-    *, run: Callable[..., Any], now: Callable[[], float], door: Door, environ: dict[str, str]
+    *,
+    run: Callable[..., Any],
+    now: Callable[[], float],
+    ticks: Callable[[], float],
+    door: Door,
+    environ: dict[str, str],
 ) -> Iterator[None]:
-    """`run` instead of `asyncio.run`."""
+    """`run` instead of `asyncio.run`, `now` instead of `time.time`, `ticks` instead of `time.monotonic`."""
     from kubectl_plugin import terminal
     from kubectl_plugin.cluster import session
 
@@ -51,7 +56,7 @@ def replaced(
         for name in OURS - environ.keys():
             os.environ.pop(name, None)
         stack.enter_context(patch.object(asyncio, "run", run))
-        stack.enter_context(patch.object(terminal, "time", SimpleNamespace(time=now)))
+        stack.enter_context(patch.object(terminal, "time", SimpleNamespace(time=now, monotonic=ticks)))
         stack.enter_context(patch.object(session, "connection_for", connection))
         stack.enter_context(patch.object(session, "open_transport", through))
         yield

@@ -90,14 +90,14 @@ class Scene:
         typed: str = "",
         environ: dict[str, str] | None = None,
         meanwhile: Meanwhile | None = None,
-        clock_ahead: float = 0.0,
+        clock_ahead: float | Callable[[], float] = 0.0,
         elsewhere: Collection[str] = (),
     ) -> Ran:
         """Run `kubectl kruise-ds ARGUMENTS…` in this process.
 
         `terminal`: on a terminal, at which a person types `typed`; not the streams `elsewhere`. `meanwhile` is in
         the cluster while the verb waits, and cut off when it ends. `clock_ahead`: seconds by which the user's
-        clock is wrong.
+        clock is wrong, or who tells them while it is set again and again.
         """
         words = [*arguments, *(["--ascii"] if ascii else [])]
         given = {"COLUMNS": str(columns), "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
@@ -107,9 +107,10 @@ class Scene:
             return self.do(body if meanwhile is None else self._beside(body, meanwhile))
 
         def now() -> float:
-            return self.now() + clock_ahead
+            return self.now() + (clock_ahead() if callable(clock_ahead) else clock_ahead)
 
-        with replaced(run=run, now=now, door=self.door, environ=given | (environ or {})):
+        ticks = self._runner.get_loop().time
+        with replaced(run=run, now=now, ticks=ticks, door=self.door, environ=given | (environ or {})):
             return call(words, terminal=terminal, typed=typed, elsewhere=elsewhere)
 
     def check(self, name: str, *arguments: str, **options: Any) -> Ran:

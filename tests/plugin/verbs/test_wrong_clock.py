@@ -39,6 +39,29 @@ def test_a_rollout_that_moves_is_not_stalled(ahead: float) -> None:
 
 
 @WRONG
+@pytest.mark.parametrize("words", [("status", "-w"), ("promote", "--wait", "--to", "8")], ids=lambda words: words[0])
+def test_a_clock_that_is_set_while_it_waits_ends_nothing(ahead: float, words: tuple[str, ...]) -> None:
+    with canary() as scene:
+        moment = scene.now() + 10.0
+        ran = scene.run(
+            *words, NAME, "--timeout", "50s", *HOME, clock_ahead=lambda: ahead if scene.now() > moment else 0.0
+        )
+        assert (ran.code, "tall" in ran.out + ran.err) == (3, False), ran
+
+
+@WRONG
+def test_a_log_gets_its_lines_though_the_clock_is_set(ahead: float) -> None:
+    with held() as scene:
+        moment = scene.now() + 10.0
+        ran = scene.run(
+            *("status", NAME, "-w", "--image", "agent:2.0.0", "--timeout", "100s", *HOME),
+            clock_ahead=lambda: ahead if scene.now() > moment else 0.0,
+        )
+        quiet = [line.partition("(no change for ")[2] for line in ran.out.splitlines()[1:4]]
+        assert quiet == ["30s)", "60s)", "90s)"], ran.out
+
+
+@WRONG
 def test_what_is_told_and_noted_is_the_same_as_with_the_right_clock(ahead: float) -> None:
     told: list[tuple[str, str]] = []
     for wrong in (0.0, ahead):
