@@ -61,7 +61,7 @@ async def write(
             return await documents.patch(session, DAEMONSETS, snapshot.key, guarded, **how)
         except (AlreadyExists, Conflict) as error:
             last = error
-        except asyncio.CancelledError:  # Ctrl-C
+        except asyncio.CancelledError:  # Ctrl-C, or --timeout
             if not dry_run:
                 invocation.terminal.warn(
                     f"interrupted while {snapshot.key.name} was written: it may have been done",

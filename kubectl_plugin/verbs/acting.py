@@ -24,6 +24,7 @@ from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.values import counted
 from kubectl_plugin.verbs import waiting
 from kubectl_plugin.verbs.carrying_out import Change, ChangeWriter, legible, question, writes
+from kubectl_plugin.verbs.deadline import Deadline
 
 
 async def choose(
@@ -65,13 +66,15 @@ async def carry_out(
     acting: Acting,
     *,
     verb: str,
+    deadline: Deadline | None = None,
 ) -> int:
     """The changes, from their cautions to the last line; returns the highest of the exit codes.
 
     An edit without operations is told and not written. Its operations must keep to the spec: annotations may change
     meanwhile, and those of the verb itself are added here. Of several objects there is one question for all, and what
     fails at one does not stop the others; nor does a reader that goes away. `plan` may raise CommandError for an
-    object that it refuses. Raises CommandError and ApiError for a single one.
+    object that it refuses. `deadline`: of the writes and what belongs to them, `--timeout` of `acting` unless given.
+    Raises CommandError and ApiError for a single one.
     """
     if acting.print_patch and invocation.output is not None:
         raise UsageError("give -o or --print-patch, not both")
@@ -83,7 +86,8 @@ async def carry_out(
         changes = await _agreed_to_all(invocation, changes, acting)
     elif changes[0].ask is not None and changes[0].edit.operations:
         await agree(invocation, snapshots[0].key.name, changes[0].ask, acting, changes[0].judge)
-    writer = ChangeWriter(invocation, acting, verb, several=len(snapshots) > 1)
+    deadline = deadline or waiting.deadline_of(invocation, acting)
+    writer = ChangeWriter(invocation, acting, verb, deadline, several=len(snapshots) > 1)
     try:
         for change in changes:
             try:

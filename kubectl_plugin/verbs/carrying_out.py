@@ -26,6 +26,7 @@ from kubectl_plugin.flags import Acting, DryRun, Output
 from kubectl_plugin.report.last_action import Action, action
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.terminal import Terminal, one_line
+from kubectl_plugin.verbs.deadline import Deadline
 
 _SUFFIX: Final = {DryRun.NONE: "", DryRun.CLIENT: " (dry run)", DryRun.SERVER: " (server dry run)"}
 
@@ -61,8 +62,11 @@ class ChangeWriter:
     `several`: one document in JSON holds all objects, as kubectl's List; in YAML they are separated.
     """
 
-    def __init__(self, invocation: Invocation, acting: Acting, verb: str, *, several: bool) -> None:
+    def __init__(
+        self, invocation: Invocation, acting: Acting, verb: str, deadline: Deadline, *, several: bool
+    ) -> None:
         self._invocation, self._acting, self._verb, self._several = invocation, acting, verb, several
+        self._deadline = deadline
         self._by: str | None = None
         self._documents: list[JSONObject] = []
         self.changed: list[Snapshot] = []
@@ -95,15 +99,16 @@ class ChangeWriter:
 
     async def _write(self, change: Change, *, dry_run: bool) -> None:
         invocation, done = self._invocation, await self._action()
-        document = await writing.write(
-            invocation,
-            change.snapshot,
-            change.edit,
-            done,
-            dry_run=dry_run,
-            field_manager=self._acting.field_manager,
-            judge=change.judge,
-        )
+        async with self._deadline.kept():
+            document = await writing.write(
+                invocation,
+                change.snapshot,
+                change.edit,
+                done,
+                dry_run=dry_run,
+                field_manager=self._acting.field_manager,
+                judge=change.judge,
+            )
         self._print(change, document)
         if dry_run:
             return

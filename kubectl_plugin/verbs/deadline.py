@@ -30,12 +30,17 @@ class Deadline:
 
     @asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
-        """What is in the block is given up at the deadline. Raises CommandError (3). Not for writes."""
+        """What is in the block is given up at the deadline, and not begun after it. Raises CommandError (3)."""
+        if self.left <= -GRACE:
+            raise self._passed()
         try:
             async with asyncio.timeout_at(None if self._at == math.inf else self._at + GRACE) as scope:
                 yield
         except TimeoutError:
             if not scope.expired():
                 raise
-            words = f"timed out after {self.text}: the server does not answer"
-            raise CommandError(words, exit_code=ExitCode.TIMED_OUT) from None
+            raise self._passed() from None
+
+    def _passed(self) -> CommandError:
+        words = f"timed out after {self.text}: the server does not answer"
+        return CommandError(words, exit_code=ExitCode.TIMED_OUT)

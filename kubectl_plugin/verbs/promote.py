@@ -46,7 +46,7 @@ async def promote(invocation: Invocation, asked: Asked, waiting: Waiting) -> int
         if not asked.force:
             _refuse_if_closed(seen, soak)
         change = Change(seen.snapshot, _edit(seen, asked), _question(seen, asked), judge)
-        return await _carry_out(invocation, change, acting)
+        return await _carry_out(invocation, change, acting, deadline)
     question = _question(seen, asked)
     if question is not None and await agree(invocation, seen.snapshot.key.name, question, acting):
         acting = with_fields(acting, yes=True)
@@ -54,7 +54,7 @@ async def promote(invocation: Invocation, asked: Asked, waiting: Waiting) -> int
         if not asked.force:
             seen = await gate.until_open(soak)
         change = Change(seen.snapshot, _edit(seen, asked), judge=judge)
-        code = await _carry_out(invocation, change, acting)
+        code = await _carry_out(invocation, change, acting, deadline)
         if change.edit.operations:
             gate.expect_a_change()
             gate.tell_the_end(await gate.until_open(0.0))
@@ -106,7 +106,9 @@ def _otherwise(seen: Survey, shut: Closed) -> str:
     return f"kubectl kruise-ds rollback {where} goes back" if seen.former is not None else ""
 
 
-async def _carry_out(invocation: Invocation, change: Change, acting: Acting) -> int:
+async def _carry_out(invocation: Invocation, change: Change, acting: Acting, deadline: Deadline) -> int:
     if change.ask is not None and will_ask(invocation, acting):
         change = with_fields(change, edit=replace(change.edit, details=()))
-    return await carry_out(invocation, (change.snapshot,), lambda _: change, acting, verb="promote")
+    return await carry_out(
+        invocation, (change.snapshot,), lambda _: change, acting, verb="promote", deadline=deadline
+    )

@@ -8,8 +8,10 @@ from dataclasses import replace
 
 import pytest
 
+from tests.beds.simulator.faults import Hang, Rule
+from tests.plugin.playing import Ran
 from tests.plugin.scene import NAME, NAMESPACE, PACE, Scene, healthy, held, paused, rolling, template
-from tests.plugin.verbs.few_nodes import acted, few_nodes, patches, stored
+from tests.plugin.verbs.few_nodes import KIND, acted, few_nodes, get_between, patches, stored
 
 NEW = "agent=registry.example.com/agent:2.0.0"
 LINE = f"daemonset.apps.kruise.io/{NAME}"
@@ -139,3 +141,44 @@ def test_an_image_that_is_taken_back_meanwhile_ends_it_with_6() -> None:
         ran = scene.run(*words, meanwhile=takes_back)
     assert ran.code == 6, ran
     assert f"error: {NAME} was changed by somebody else meanwhile" in ran.err
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_a_write_that_hangs_is_given_up_at_the_deadline_and_may_have_been_done(done: bool) -> None:
+    with few_nodes() as scene:
+        scene.door.link.faults.add(Rule(Hang(done=done), verb="patch"))
+        ran, seconds = timed(scene, "set-image", NEW, "--wait", "--timeout", "3s")
+    assert (ran.code, round(seconds, 1)) == (3, 3.5)
+    assert ran.err.splitlines() == [
+        f"warning: interrupted while {NAME} was written: it may have been done",
+        f"  hint: kubectl kruise-ds status {NAME} -n {NAMESPACE}",
+        "error: timed out after 3s: the server does not answer",
+    ]
+
+
+def test_after_the_deadline_no_other_one_is_written() -> None:
+    with few_nodes("log-agent") as scene:
+        scene.door.link.faults.add(Rule(Hang(), verb="patch", name="log-agent"))
+        scene.door.link.seen.clear()
+        ran = scene.run("restart", "--all", "-y", "--wait", "--timeout", "3s", "-n", NAMESPACE)
+        assert [seen.route.name for seen in scene.door.link.writes(KIND)] == ["log-agent"]
+    assert (ran.code, ran.err.count("timed out after 3s")) == (3, 2), ran.err
+
+
+@pytest.mark.parametrize("hangs", [("list", "pods"), ("list", "nodes"), ("get", KIND)], ids=str)
+def test_what_is_looked_at_before_a_write_is_tried_again_ends_at_the_deadline_too(hangs: tuple[str, str]) -> None:
+    async def changes(scene: Scene) -> None:
+        await scene.edit({"metadata": {"labels": {"x": "y"}}})
+        scene.door.link.faults.add(Rule(Hang(), verb=hangs[0], resource=hangs[1]))
+
+    with held() as scene:
+        get_between(scene, lambda: changes(scene))
+        ran, seconds = timed(scene, "promote", "--wait", "--timeout", "3s")
+    assert (ran.code, round(seconds, 1)) == (3, 3.5), ran.err
+    assert ran.err == "error: timed out after 3s: the server does not answer\n", "nothing was done"
+
+
+def timed(scene: Scene, *words: str) -> tuple[Ran, float]:
+    """And the seconds that it took."""
+    began = scene.now()
+    return acted(scene, *words), scene.now() - began
