@@ -10,7 +10,7 @@ from controller.api import patch
 from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSetStatus
 from controller.api.meta import ObjectMeta
-from controller.kube.errors import AlreadyExists, Conflict
+from controller.kube.errors import AlreadyExists, ApiError, Conflict
 from controller.kube.kinds import DAEMONSETS
 from controller.planner.board import current_revision
 from kubectl_plugin.cluster import documents, reads
@@ -91,8 +91,13 @@ def _identity(document: JSONObject) -> tuple[str, int]:
 
 async def _changed(invocation: Invocation, before: Snapshot, document: JSONObject) -> CommandError:
     name = before.key.name
+    try:
+        async with asyncio.timeout(reads.HURRY):
+            now = await _what_is_new(invocation, before, document)
+    except (ApiError, CommandError, TimeoutError):  # the words must not cost the exit code
+        now = f"generation {_identity(document)[1]}"
     return CommandError(
-        f"{name} changed while you were looking (now {await _what_is_new(invocation, before, document)})",
+        f"{name} changed while you were looking (now {now})",
         hints=("run the command again to see the new plan",),
         exit_code=ExitCode.REFUSED,
     )

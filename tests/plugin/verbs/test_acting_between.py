@@ -9,11 +9,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.beds.api import DAEMONSETS, LEASES, MERGE_PATCH, Object
-from tests.beds.simulator.faults import Hang, Rule
+from tests.beds.simulator.faults import Answer, Effect, Hang, Rule
 from tests.plugin.playing import HOME as SYSTEM
 from tests.plugin.playing import LEASE, Ran, Scene
 from tests.plugin.scene import abandoned
 from tests.plugin.verbs.few_nodes import (
+    KIND,
     acted,
     few_nodes,
     get_between,
@@ -106,6 +107,35 @@ def test_message_12_for_another_object_of_the_same_name(scene: Scene) -> None:
     assert ran.err.startswith("error: node-agent changed while you were looking (now another object of that name)\n")
     assert ran.code == 6
     assert paused_ones(scene) == []
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource", "effect"),
+    [
+        ("list", "controllerrevisions*", Answer(500)),
+        ("list", "controllerrevisions*", Hang()),
+        ("get", KIND, Answer(404, "NotFound")),
+    ],
+    ids=["revisions fail", "revisions hang", "it is gone by now"],
+)
+def test_message_12_comes_though_the_words_for_it_cannot_be_read(
+    scene: Scene, verb: str, resource: str, effect: Effect
+) -> None:
+    async def changes() -> None:
+        await scene.edit({"spec": {"template": {"spec": IMAGE}}})
+        number = {"get": (2,)}.get(verb, ())  # the first one tells that it is another one
+        scene.door.link.faults.add(Rule(effect, verb=verb, resource=resource, nth=number))
+
+    get_between(scene, changes)
+    began = scene.now()
+    ran = acted(scene, "set-partition", "1")
+    assert ran == Ran(
+        6,
+        "",
+        "error: node-agent changed while you were looking (now generation 2)\n"
+        "  hint: run the command again to see the new plan\n",
+    )
+    assert scene.now() - began < 2.0
 
 
 # what is worth a warning
