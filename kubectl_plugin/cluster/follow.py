@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
@@ -19,7 +20,7 @@ from controller.kube.errors import ApiError, Forbidden
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.image_pulls import ImagePulls
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.upkeep import POLL, Upkeep, Watched, going_on
+from kubectl_plugin.cluster.upkeep import POLL, Upkeep, Watched, at_last, going_on, right_is_missing
 from kubectl_plugin.cluster.watched import WatchedObject, WatchedPods, watched_pods
 from kubectl_plugin.report.pulls import Pull
 from kubectl_plugin.report.snapshot import Snapshot
@@ -74,11 +75,17 @@ class Following:
         self._doubted.set()
 
     async def load(self) -> None:
-        """The first state of all. Raises ApiError."""
-        await self._list_nodes()
+        """The first state of all; what fails for a moment does not end what was only begun. Raises ApiError."""
+        patient = partial(
+            at_last, passes=lambda error: not right_is_missing(error), tell=self._invocation.terminal.note
+        )
+        try:
+            await patient(self._list_nodes)
+        except Forbidden:
+            self._nodes = None
         for one in self.pods:
             try:
-                await one.refresh()
+                await patient(one.refresh)
             except Forbidden as error:
                 one.refused(error)
 
@@ -131,7 +138,9 @@ class Following:
     async def _list_nodes(self) -> None:
         try:
             self._nodes = await reads.nodes_of(self._invocation)
-        except Forbidden:
+        except Forbidden as error:
+            if not right_is_missing(error):
+                raise
             self._nodes = None
         self._doubted.clear()
         self._news.set()

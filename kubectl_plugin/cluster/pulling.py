@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 from controller.api.image_pull_job import ImagePullJob
@@ -15,7 +16,7 @@ from controller.kube.errors import Forbidden
 from controller.kube.kinds import IMAGE_PULL_JOBS
 from kubectl_plugin.cluster.image_pulls import pullers_of
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.upkeep import Upkeep, going_on
+from kubectl_plugin.cluster.upkeep import Upkeep, at_last, going_on, right_is_missing
 from kubectl_plugin.cluster.watched import WatchedObjects
 from kubectl_plugin.report.pulls import Pull
 
@@ -81,9 +82,10 @@ async def following_pull(
     Raises ApiError for what cannot be mended by trying again, also in the block.
     """
     follow = PullFollowing(invocation, made, nodes)
-    await follow.job.refresh()
+    patient = partial(at_last, passes=lambda error: not right_is_missing(error), tell=invocation.terminal.note)
+    await patient(follow.job.refresh)
     try:
-        await follow.pullers.refresh()
+        await patient(follow.pullers.refresh)
     except Forbidden as error:
         follow.pullers.refused(error)
     async with going_on(follow.upkeep.keep(follow.job), follow.upkeep.keep(follow.pullers)):

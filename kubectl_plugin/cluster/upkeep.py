@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Final, Protocol, TypeVar
 
@@ -22,6 +22,37 @@ PATIENCE: Final = 30.0
 """Seconds for which these may come from somebody else on the way, such as a load balancer."""
 LASTED: Final = 5.0
 """Seconds that a watch must have lasted to count as one that works."""
+
+
+def from_between(error: ApiError) -> bool:
+    """Whether somebody on the way has answered, such as a load balancer: the server itself gives a reason."""
+    return error.status != 0 and not error.reason
+
+
+def right_is_missing(error: ApiError) -> bool:
+    """The server's own word: it stays so until an administrator comes."""
+    return isinstance(error, Forbidden) and not from_between(error)
+
+
+async def at_last(
+    read: Callable[[], Awaitable[T]], *, passes: Callable[[ApiError], bool], tell: Callable[[str], None]
+) -> T:
+    """What `read` gives, tried again while `passes` says so, `PATIENCE` at the most. Raises ApiError.
+
+    `tell` is told once why it is.
+    """
+    loop = asyncio.get_running_loop()
+    until, told = loop.time() + PATIENCE, ""
+    while True:
+        try:
+            return await read()
+        except ApiError as error:
+            if not passes(error) or loop.time() >= until:
+                raise
+            if not told:
+                told = f"{error}; trying on"
+                tell(told)
+        await asyncio.sleep(POLL)
 
 
 class Watched(Protocol):

@@ -22,6 +22,7 @@ from controller.kube.sender import Call
 from kubectl_plugin.cluster import documents, reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import PODS, PodDetailView
+from kubectl_plugin.cluster.upkeep import right_is_missing
 from kubectl_plugin.report.snapshot import PodDetail, RevisionDetail, Snapshot
 
 W = TypeVar("W", bound=Wire)
@@ -92,7 +93,7 @@ class WatchedObject:
             try:
                 self.revisions = await reads.revisions_of(self._invocation, made.daemonset)
             except Forbidden as error:
-                if not error.reason:  # a proxy's
+                if not right_is_missing(error):
                     raise
                 self.revisions = None
             self._revised = revised

@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
@@ -17,6 +18,7 @@ from kubectl_plugin.cluster import controller
 from kubectl_plugin.cluster.follow import APART, Following, following
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.last_log_line import LastLogLines
+from kubectl_plugin.cluster.upkeep import at_last, from_between
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.report.snapshot import Snapshot
@@ -57,7 +59,8 @@ async def watch(invocation: Invocation, asked: Asked) -> int:
 
 
 async def _watched(invocation: Invocation, asked: Asked, deadline: Deadline) -> int:
-    meant = await chosen(invocation, asked, everything=False)
+    read = partial(chosen, invocation, asked, everything=False)
+    meant = await at_last(read, passes=from_between, tell=invocation.terminal.note)
     if meant.absent:
         raise meant.absent[0]
     found = meant.snapshots
