@@ -16,6 +16,13 @@ GRACE: Final = 0.5
 """Seconds for who notices by itself, and can say how far it is."""
 
 
+class TimedOut(CommandError):
+    """The server had not answered when the time was over."""
+
+    def __init__(self, after: str) -> None:
+        super().__init__(f"timed out after {after}: the server does not answer", exit_code=ExitCode.TIMED_OUT)
+
+
 class Deadline:
     def __init__(self, invocation: Invocation, text: str) -> None:
         """`text`: such as 10m, since the command began; nothing, or 0, is no end. Raises CommandError (2)."""
@@ -30,17 +37,13 @@ class Deadline:
 
     @asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
-        """What is in the block is given up at the deadline, and not begun after it. Raises CommandError (3)."""
+        """What is in the block is given up at the deadline, and not begun after it. Raises TimedOut."""
         if self.left <= -GRACE:
-            raise self._passed()
+            raise TimedOut(self.text)
         try:
             async with asyncio.timeout_at(None if self._at == math.inf else self._at + GRACE) as scope:
                 yield
         except TimeoutError:
             if not scope.expired():
                 raise
-            raise self._passed() from None
-
-    def _passed(self) -> CommandError:
-        words = f"timed out after {self.text}: the server does not answer"
-        return CommandError(words, exit_code=ExitCode.TIMED_OUT)
+            raise TimedOut(self.text) from None

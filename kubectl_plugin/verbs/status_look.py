@@ -98,8 +98,8 @@ async def look(
     presence: Callable[[float], Awaitable[str | None]] | None = None,
 ) -> Look:
     """`words`, `presence`: what remembers from one look to the next."""
-    surveyed, obstacle = _by_node(snapshot, asked.by)
-    told = telling_of(surveyed) if surveyed else stated_telling(snapshot)
+    surveyed, obstacle = by_node(snapshot, asked.by)
+    told = told_by(snapshot, surveyed)
     status = rollout_status(told, surveyed) if surveyed else stated_status(told)
     runs = runs_without_words(status)
     if asked.logs and runs:
@@ -111,7 +111,7 @@ async def look(
     return Look(told, status, surveyed, obstacle, absence or "")
 
 
-def _by_node(snapshot: Snapshot, by: str) -> tuple[Survey | None, str]:
+def by_node(snapshot: Snapshot, by: str) -> tuple[Survey | None, str]:
     """Or else why nothing can be told node by node."""
     if not snapshot.pods_readable:
         return None, f"the nodes of {snapshot.daemonset.name} cannot be told without the right to list pods"
@@ -119,6 +119,11 @@ def _by_node(snapshot: Snapshot, by: str) -> tuple[Survey | None, str]:
         return survey(snapshot, by), ""
     except UnreadableSpecError as error:
         return None, error.message
+
+
+def told_by(snapshot: Snapshot, surveyed: Survey | None) -> Telling:
+    """The controller's own account where nothing can be told node by node."""
+    return telling_of(surveyed) if surveyed else stated_telling(snapshot)
 
 
 def view_of(invocation: Invocation, one: Look, surveyed: Survey) -> StatusView:

@@ -11,8 +11,10 @@ from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.failures import ExitCode, UsageError
 from kubectl_plugin.flags import Acting, DryRun, Waiting
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.verbs.deadline import Deadline
-from kubectl_plugin.verbs.status_watch import follow_up
+from kubectl_plugin.report.status.endings import unfinished
+from kubectl_plugin.verbs.deadline import Deadline, TimedOut
+from kubectl_plugin.verbs.status_look import by_node, told_by
+from kubectl_plugin.verbs.status_watch import follow_up, told
 
 
 def check(acting: Acting) -> None:
@@ -40,5 +42,11 @@ async def wait(invocation: Invocation, acting: Acting, changed: Sequence[Snapsho
         invocation = replace(invocation, output=None)
     deadline = deadline_of(invocation, acting)
     generations = {one.key: one.daemonset.generation for one in changed}
-    async with deadline.kept():
-        return await follow_up(invocation, Status(timeout=acting.timeout), changed, deadline, generations)
+    try:
+        async with deadline.kept():
+            return await follow_up(invocation, Status(timeout=acting.timeout), changed, deadline, generations)
+    except TimedOut:  # it may be the write that took so long
+        asked = Status()
+        tellings = [told_by(one, by_node(one, asked.by)[0]) for one in changed]
+        endings = [unfinished(one, acting.timeout) for one in tellings]
+        return told(invocation, endings, [one.key.namespace for one in changed])

@@ -178,6 +178,17 @@ def test_what_is_looked_at_before_a_write_is_tried_again_ends_at_the_deadline_to
     assert ran.err == "error: timed out after 3s: the server does not answer\n", "nothing was done"
 
 
+@pytest.mark.parametrize("seconds", [2.9, 3.4])
+def test_after_a_slow_write_it_says_how_far_it_is_and_does_not_blame_the_server(seconds: float) -> None:
+    with few_nodes() as scene:
+        scene.nodes.behave("*", PACE)
+        scene.door.link.faults.add(Rule(Hang(seconds), verb="patch"))
+        scene.door.link.faults.add(Rule(Hang(1.0), verb="list", resource="nodes", nth=(2,)))
+        ran = acted(scene, "set-image", NEW, "--wait", "--timeout", "3s")
+    assert ran.code == 3
+    assert ran.err == f"error: timed out after 3s: {LINE} is at 0 of 4 nodes (Pending)\n"
+
+
 def timed(scene: Scene, *words: str) -> tuple[Ran, float]:
     """And the seconds that it took."""
     began = scene.now()
