@@ -30,6 +30,8 @@ T = TypeVar("T")
 
 HURRY: Final = 1.0
 """Seconds for whatever is not needed by a write that cannot wait."""
+PREVIEW: Final = 5.0
+"""The same where a person looks at it first and may still say no."""
 
 PREFIXES = {"ads", "ds", "daemon", "daemonset", "daemonsets", "daemonset.apps.kruise.io", DAEMONSETS.name}
 """What may stand before `/NAME`."""
@@ -88,11 +90,11 @@ async def snapshots(
     everything: bool = True,
     nodes: bool = True,
     pods: bool = True,
-    hurry: bool = False,
+    within: float | None = None,
 ) -> tuple[Snapshot, ...]:
     """Those with `names`; else those that `-l` selects, in all namespaces with `-A`; else, where `everything`, all.
 
-    By namespace and name. In a `hurry` what surrounds them is left out unless it is read at once.
+    By namespace and name. What surrounds them is left out unless it is read `within` these seconds.
     CommandError (2) for names together with `-l` or `-A`, and for nothing where it is needed.
     """
     if names and (many.selector or many.all_namespaces):
@@ -104,7 +106,7 @@ async def snapshots(
         found = [await _document(invocation, key) for key in keys]
     else:
         found = await _listed(invocation, many)
-    return await _completed(invocation, found, nodes=nodes, pods=pods, hurry=hurry)
+    return await _completed(invocation, found, nodes=nodes, pods=pods, within=within)
 
 
 async def _document(invocation: Invocation, key: Key) -> JSONObject:
@@ -124,15 +126,15 @@ async def _listed(invocation: Invocation, many: Many) -> list[JSONObject]:
 
 
 async def _completed(
-    invocation: Invocation, found: Sequence[JSONObject], *, nodes: bool, pods: bool, hurry: bool = False
+    invocation: Invocation, found: Sequence[JSONObject], *, nodes: bool, pods: bool, within: float | None = None
 ) -> tuple[Snapshot, ...]:
     """Nodes are read once for all; everything is read at the same time."""
     views = [_view(document) for document in found]
     daemonsets = [api.project(view) for view in views]
     fleet, *rest = await _together(
-        _or_words(nodes_of(invocation) if nodes and found else _nothing(), hurry=hurry),
-        *(_or_words(revisions_of(invocation, one), hurry=hurry) for one in daemonsets),
-        *(_or_words(pods_of(invocation, one) if pods else _nothing(), hurry=hurry) for one in daemonsets),
+        _or_words(nodes_of(invocation) if nodes and found else _nothing(), within),
+        *(_or_words(revisions_of(invocation, one), within) for one in daemonsets),
+        *(_or_words(pods_of(invocation, one) if pods else _nothing(), within) for one in daemonsets),
     )
     histories, owned = rest[: len(daemonsets)], rest[len(daemonsets) :]
     now = invocation.terminal.now()
@@ -153,7 +155,7 @@ async def _completed(
             found, views, daemonsets, histories, owned, strict=True
         )
     )
-    return await with_pulls(invocation, seen) if pods and not hurry else seen
+    return await with_pulls(invocation, seen) if pods and within is None else seen
 
 
 async def with_pulls(invocation: Invocation, seen: Iterable[Snapshot]) -> tuple[Snapshot, ...]:
@@ -172,17 +174,17 @@ async def _together(*reads: Coroutine[Any, Any, Any]) -> list[Any]:
     return [task.result() for task in tasks]
 
 
-async def _or_words(read: Coroutine[Any, Any, T], *, hurry: bool) -> T | str:
-    """Why not, without the right to read it: a report can do without. In a `hurry` also whatever else fails."""
+async def _or_words(read: Coroutine[Any, Any, T], within: float | None) -> T | str:
+    """Why not, without the right to read it: a report can do without. With a limit also whatever else fails."""
     try:
-        async with asyncio.timeout(HURRY if hurry else None):
+        async with asyncio.timeout(within):
             return await read
     except Forbidden:
         return "forbidden"
     except (ApiError, TimeoutError) as error:
-        if not hurry:
+        if within is None:
             raise
-        return error.message if isinstance(error, ApiError) else f"no answer within {HURRY:g}s"
+        return error.message if isinstance(error, ApiError) else f"no answer within {within:g}s"
 
 
 def _read(answer: T | str) -> T | None:

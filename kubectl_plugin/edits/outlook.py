@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from controller.api.base import JSONObject
-from controller.api.daemonset import DaemonSetView, project
+from controller.api.daemonset import DaemonSet, DaemonSetView, project
 from controller.api.revision import Revision
 from controller.planner.board import Board, lay_out
+from controller.planner.eligibility import Placement
 from controller.planner.obstacles import Obstacle
 from kubectl_plugin.edits.applying import Draft, applied
 from kubectl_plugin.edits.edit import Caution, Edit
@@ -23,16 +24,26 @@ NAMED_MOST = 3
 
 
 def board_after(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -> Board | None:
-    """The board once `operations` are written. None where pods may not be read, or where the spec cannot be made
-    sense of: a verb does its work then all the same, and says less.
+    """The board once `operations` are written. None where the pods could not be read, nor the nodes whose labels have
+    a say in it, or where the spec cannot be made sense of: a verb does its work then all the same, and says less.
     """
     if not snapshot.pods_readable:
         return None
     try:
         view = msgspec.convert(applied(snapshot.document, operations), DaemonSetView)
-        return lay_out(world_of(snapshot, project(view)))
+        after = project(view)
+        if snapshot.nodes is None and _chooses_nodes(after):
+            return None
+        return lay_out(world_of(snapshot, after))
     except (ValueError, msgspec.MsgspecError):
         return None
+
+
+def _chooses_nodes(daemonset: DaemonSet) -> bool:
+    """Whether it depends on what the nodes are like who gets a pod, or which."""
+    rolling, spec = daemonset.rolling_update, msgspec.convert(daemonset.spec.template, Placement).spec
+    selects = rolling is not None and rolling.selector is not None
+    return selects or bool(spec.node_selector) or spec.affinity is not None
 
 
 def number_of(current: Revision, older: Sequence[Revision]) -> int:

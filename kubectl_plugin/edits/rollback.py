@@ -71,9 +71,6 @@ def choice_explained(snapshot: Snapshot, target: RevisionDetail) -> str:
 
 def _left(snapshot: Snapshot) -> Counter[str]:
     """The nodes that this update may move and has not moved yet, by the hash of what they run."""
-    rolling = snapshot.daemonset.rolling_update
-    if snapshot.nodes is None and rolling is not None and rolling.selector is not None:
-        return Counter()
     free = (slot for slot in _running(snapshot) if slot.only_old and slot.selected and not slot.unreachable)
     return Counter(slot.old.hash for slot in free if slot.old is not None)
 

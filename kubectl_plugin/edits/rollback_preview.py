@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from controller.api.daemonset import DaemonSet
 from controller.planner.obstacles import Obstacle
 from kubectl_plugin.durations import short as short_time
-from kubectl_plugin.edits.edit import Caution, Edit
+from kubectl_plugin.edits.applying import found, segments
+from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
 from kubectl_plugin.edits.outlook import board_after
 from kubectl_plugin.edits.rollback import Wish, choice_explained, forward, roll_back
 from kubectl_plugin.report.in_place import ways_of
@@ -45,11 +46,11 @@ def headline(snapshot: Snapshot, target: RevisionDetail) -> str:
 def preview(snapshot: Snapshot, target: RevisionDetail, wish: Wish, edit: Edit, *, width: int) -> tuple[str, ...]:
     """Lines of at most `width` columns; `edit` is what `roll_back` makes of the other arguments.
 
-    None at all where it cannot be known who moves, as without the right to read pods.
+    Where it cannot be known who moves, as without the right to read pods, that is said, and what is written.
     """
     board = board_after(snapshot, edit.operations)
     if board is None:
-        return ()
+        return tuple(line for label, text in _unforeseen(snapshot, edit) for line in _row(label, text, width))
     moves, after = moves_of(board), board.world.daemonset
     rows = (
         *_paths(moves, forward(snapshot, target)),
@@ -64,6 +65,19 @@ def preview(snapshot: Snapshot, target: RevisionDetail, wish: Wish, edit: Edit, 
 def _choice(snapshot: Snapshot, target: RevisionDetail, wish: Wish) -> Iterator[tuple[str, str]]:
     if wish.to_revision is None and (words := choice_explained(snapshot, target)):
         yield "why", words
+
+
+def _unforeseen(snapshot: Snapshot, edit: Edit) -> Iterator[tuple[str, str]]:
+    unread = "pods" if not snapshot.pods_readable else "nodes" if snapshot.nodes is None else ""
+    yield "who moves", "cannot be told" + (f": the {unread} could not be read" if unread else "")
+    label = iter(("also set",))
+    for operation in edit.operations:
+        *above, field = path = segments(operation)
+        if tuple(above) == ROLLING and operation["op"] == "remove":
+            yield next(label, ""), f"{field} removed"
+        elif tuple(above) == ROLLING:
+            before, after = found(snapshot.document, *path), operation["value"]
+            yield next(label, ""), f"{field} {before} -> {after}".replace("True -> False", "true -> false")
 
 
 def still_kept(snapshot: Snapshot, target: RevisionDetail) -> tuple[Caution, ...]:

@@ -28,15 +28,15 @@ from kubectl_plugin.verbs.deadline import Deadline
 
 
 async def choose(
-    invocation: Invocation, chosen: Chosen, acting: Acting, *, hurry: bool = False
+    invocation: Invocation, chosen: Chosen, acting: Acting, *, within: float | None = None
 ) -> tuple[Snapshot, ...]:
-    """The objects, at least one. In a `hurry` nothing but the objects themselves is waited for.
+    """The objects, at least one. `within`: seconds for whatever else is read, which is done without then.
 
     Raises CommandError: (2) when nothing was chosen, (6) for `-A` without `--yes`.
     """
     chosen.check()
     async with waiting.deadline_of(invocation, acting).kept():
-        found = await reads.snapshots(invocation, chosen.names, chosen, everything=chosen.everything, hurry=hurry)
+        found = await reads.snapshots(invocation, chosen.names, chosen, everything=chosen.everything, within=within)
     missing = dict.fromkeys(
         words for one in found for words in one.missing_rights if not words.endswith(": forbidden")
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kubectl_plugin.asked import Chosen, Image
 from kubectl_plugin.cluster.invocation import Invocation
+from kubectl_plugin.cluster.reads import HURRY
 from kubectl_plugin.edits import pausing
 from kubectl_plugin.edits import restart as edits
 from kubectl_plugin.edits.image import parse, set_images
@@ -16,12 +17,12 @@ from kubectl_plugin.verbs.carrying_out import Change, asking
 
 async def pause(invocation: Invocation, chosen: Chosen, acting: Acting) -> int:
     """Without a question: it is what one types in a hurry, and `resume` takes it back."""
-    found = await choose(invocation, chosen, acting, hurry=True)
+    found = await choose(invocation, chosen, acting, within=HURRY)
     return await carry_out(invocation, found, lambda one: Change(one, pausing.pause(one)), acting, verb="pause")
 
 
 async def resume(invocation: Invocation, chosen: Chosen, acting: Acting) -> int:
-    found = await choose(invocation, chosen, acting, hurry=True)
+    found = await choose(invocation, chosen, acting, within=HURRY)
     return await carry_out(invocation, found, lambda one: Change(one, pausing.resume(one)), acting, verb="resume")
 
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from kubectl_plugin.asked import Rollback as Asked
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.reads import revisions_of
+from kubectl_plugin.cluster.reads import HURRY, PREVIEW, revisions_of
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.edits.rollback import Wish, already_back, roll_back, target_of
 from kubectl_plugin.edits.rollback_preview import headline, preview, still_kept
@@ -27,9 +27,9 @@ async def rollback(invocation: Invocation, asked: Asked, acting: Acting) -> int:
         drop_selector=asked.drop_selector,
     )
     async with deadline_of(invocation, acting).kept():
-        found = [
-            await _with_revisions(invocation, one) for one in await choose(invocation, asked, acting, hurry=True)
-        ]
+        within = PREVIEW if will_ask(invocation, acting) else HURRY
+        chosen = await choose(invocation, asked, acting, within=within)
+        found = [await _with_revisions(invocation, one) for one in chosen]
     alone = writes(acting) and not will_ask(invocation, acting) and not (asked.lift_pause or asked.keep_paused)
     me = await who_am_i(invocation.session) if alone and any(paused_words(one.daemonset) for one in found) else ""
 

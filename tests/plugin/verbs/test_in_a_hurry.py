@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 import pytest
 
 from tests.beds.simulator.faults import Answer, Hang, Rule
-from tests.plugin.scene import Scene, canary, paused
+from tests.plugin.scene import Scene, canary, paused, settled
 from tests.plugin.verbs.few_nodes import KIND, acted, rolling_of, stored
+from tests.plugin.verbs.test_rollback import selected
 
 SECONDS = 2.5
 """Until the write at the most."""
@@ -73,3 +75,27 @@ def test_a_rollback_that_is_not_told_where_to_go_takes_the_one_before_where_no_p
         image = stored(scene)["spec"]["template"]["spec"]["containers"][0]["image"]
     assert image.endswith(":1.8.4")
     assert "the pods cannot be listed: revision 6 is the newest older one" in err
+
+
+@pytest.fixture
+def by_label() -> Iterator[Scene]:
+    """Three nodes have revision 7; one of them no longer has the label that the selector wants, and stays on it."""
+    with settled() as scene:
+        selected(scene)
+        yield scene
+
+
+def test_who_moves_is_not_told_where_a_selector_chooses_among_nodes_that_were_not_read(by_label: Scene) -> None:
+    by_label.door.link.faults.add(NODES_HANG)
+    ran = acted(by_label, "rollback", "-y", columns=200)
+    assert ran.code == 0
+    assert "  who moves   cannot be told: the nodes could not be read\n" in ran.out
+    assert "move back" not in ran.out
+
+
+def test_whoever_is_asked_is_told_it_though_the_nodes_come_late(by_label: Scene) -> None:
+    by_label.door.link.faults.add(Rule(Hang(3.0), verb="list", resource="nodes"))
+    ran = acted(by_label, "rollback", terminal=True, typed="n\n", columns=200)
+    assert ran.code == 6
+    assert "  move back   2 nodes: c-08 c-06" in ran.err.replace(" | ", " ")
+    assert "  will NOT    1 node: c-07 " in ran.err

@@ -105,6 +105,20 @@ def test_without_the_nodes_those_that_have_a_pod_stand_for_them() -> None:
     assert board.budget.desired == 4
 
 
+@pytest.mark.parametrize(
+    "document",
+    [
+        live(rolling(selector={"matchLabels": {"track": "canary"}})),
+        live(nodeSelector={"track": "canary"}),
+        live(affinity={"nodeAffinity": {}}),
+    ],
+    ids=["selector", "nodeSelector", "affinity"],
+)
+def test_nothing_stands_for_nodes_that_are_chosen_by_what_they_are_like(document: JSONObject) -> None:
+    assert board_after(seen(document, pods=OLD)) is not None
+    assert board_after(seen(document, nodes=None, pods=OLD)) is None
+
+
 @pytest.mark.parametrize("strategy", [rolling(maxUnavailable="many"), rolling(selector={"matchLabels": 3})])
 def test_there_is_no_board_of_a_spec_that_makes_no_sense(strategy: JSONObject) -> None:
     valid = seen(live())

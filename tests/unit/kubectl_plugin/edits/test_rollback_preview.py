@@ -123,9 +123,15 @@ def test_with_on_delete_each_is_told_to_be_deleted() -> None:
     ]
 
 
-def test_without_the_right_to_read_pods_nothing_is_told() -> None:
-    snapshot = seen(live(rolling(partition=3)), missing_rights=("pods: forbidden",))
-    assert lines(snapshot) == []
+def test_without_the_right_to_read_pods_only_what_is_written_is_told() -> None:
+    settings = rolling(partition=3, paused=True, selector={"matchLabels": {"track": "canary"}})
+    snapshot = seen(live(settings), missing_rights=("pods: forbidden",))
+    assert lines(snapshot, drop_selector=True) == [
+        "who moves   cannot be told: the pods could not be read",
+        "also set    partition 3 -> 0",
+        "            paused true -> false",
+        "            selector removed",
+    ]
 
 
 @pytest.mark.parametrize("width", [60, 78, 198])
