@@ -24,6 +24,7 @@ By = Annotated[
     Option("--by", help="Group nodes by zone, arch, pool or any node label.", autocompletion=candidates.groupings),
 ]
 HoldAt = Annotated[str | None, Option("--hold-at", help="Set the partition in the same write: no node starts early.")]
+LiftPause = Annotated[bool, Option("--lift-pause", help="Where nobody is asked: also a pause that is not your own.")]
 Watch = Annotated[bool, Option("--watch", "-w", help="Follow it.")]
 ShowValues = Annotated[bool, Option("--show-values", help="Values of secret-looking variables.")]
 Different = Annotated[bool, Option("--exit-code", help="End with 7 if there is a difference.")]
@@ -211,9 +212,7 @@ class Rollback(Chosen):
     ] = None
     keep_partition: Annotated[bool, Option("--keep-partition", help="Do not set the partition to 0.")] = False
     keep_paused: Annotated[bool, Option("--keep-paused", help="Do not lift the pause.")] = False
-    lift_pause: Annotated[
-        bool, Option("--lift-pause", help="Where nobody is asked: also a pause that is not your own.")
-    ] = False
+    lift_pause: LiftPause = False
     drop_selector: Annotated[
         bool, Option("--drop-selector", help="Lift rollingUpdate.selector too, where it would keep nodes bad.")
     ] = False
@@ -244,6 +243,7 @@ class Image(Selected):
 @dataclass(frozen=True, kw_only=True)
 class Apply(Manifests):
     hold_at: HoldAt = None
+    lift_pause: LiftPause = False
 
     def check(self) -> None:
         """Raises CommandError (2)."""

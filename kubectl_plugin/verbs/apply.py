@@ -20,9 +20,11 @@ from kubectl_plugin.edits.edit import ROLLING
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Acting
 from kubectl_plugin.forecast.wish import as_applied
+from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.acting import carry_out, will_ask
 from kubectl_plugin.verbs.carrying_out import Change, asking
+from kubectl_plugin.verbs.lifting import lifting
 from kubectl_plugin.verbs.targets import Target, targets_of, tell_unchecked
 from kubectl_plugin.verbs.waiting import deadline_of
 
@@ -40,13 +42,16 @@ async def apply(invocation: Invocation, asked: Asked, acting: Acting, namespace:
         targets = await targets_of(invocation, manifests)
         changes = {one.snapshot.key: await _change(invocation, one, acting, hold_at) for one in targets}
     asks = will_ask(invocation, acting) and len(changes) == 1
-    return await carry_out(
-        invocation,
-        [one.snapshot for one in changes.values()],
-        lambda one: asking(changes[one.key], f"Apply to {one.key.name}?") if asks else changes[one.key],
-        acting,
-        verb="apply",
+    live = [one.snapshot for one in changes.values()]
+    lifted = await lifting(
+        invocation, acting, live, told=asked.lift_pause, what="the manifest", instead="paused: true in it"
     )
+
+    def change(snapshot: Snapshot) -> Change:
+        made = lifted.checked(changes[snapshot.key])
+        return asking(made, f"Apply to {snapshot.key.name}?") if asks else made
+
+    return await carry_out(invocation, live, change, acting, verb="apply")
 
 
 def _refuse_contradictions(manifest: Manifest, asked: str | None, hold_at: IntOrPercent | None) -> None:

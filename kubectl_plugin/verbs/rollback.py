@@ -10,12 +10,12 @@ from kubectl_plugin.cluster.reads import HURRY, PREVIEW, revisions_of
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.edits.rollback import Wish, already_back, roll_back, target_of
 from kubectl_plugin.edits.rollback_preview import headline, preview, still_kept
-from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.failures import CommandError
 from kubectl_plugin.flags import Acting
-from kubectl_plugin.report.last_action import pause_of, paused_words
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 from kubectl_plugin.verbs.acting import carry_out, choose, will_ask
-from kubectl_plugin.verbs.carrying_out import Change, question, who_am_i, writes
+from kubectl_plugin.verbs.carrying_out import Change, question
+from kubectl_plugin.verbs.lifting import lifting
 from kubectl_plugin.verbs.waiting import deadline_of
 
 
@@ -30,27 +30,16 @@ async def rollback(invocation: Invocation, asked: Asked, acting: Acting) -> int:
         within = PREVIEW if will_ask(invocation, acting) else HURRY
         chosen = await choose(invocation, asked, acting, within=within)
         found = [await _with_revisions(invocation, one) for one in chosen]
-    alone = writes(acting) and not will_ask(invocation, acting) and not (asked.lift_pause or asked.keep_paused)
-    me = await who_am_i(invocation.session) if alone and any(paused_words(one.daemonset) for one in found) else ""
-
-    def change(snapshot: Snapshot) -> Change:
-        made = _change(invocation, snapshot, wish, acting)
-        if alone and made.edit.operations:
-            _refuse_to_lift(snapshot, me)
-        return made
-
-    return await carry_out(invocation, found, change, acting, verb="rollback")
-
-
-def _refuse_to_lift(snapshot: Snapshot, me: str) -> None:
-    """Another person's pause, where nobody is asked: a pipeline must not undo it. Raises CommandError (6)."""
-    words, pause = paused_words(snapshot.daemonset), pause_of(snapshot.daemonset)
-    if words and (pause is None or not me or pause.by != me):
-        raise CommandError(
-            f"{snapshot.key.name} is {words}; a rollback would lift that",
-            hints=("--lift-pause lifts it all the same; with --keep-paused nothing moves before resume",),
-            exit_code=ExitCode.REFUSED,
-        )
+    lifted = await lifting(
+        invocation, acting, found, told=asked.lift_pause, what="a rollback", instead="--keep-paused"
+    )
+    return await carry_out(
+        invocation,
+        found,
+        lambda one: lifted.checked(_change(invocation, one, wish, acting)),
+        acting,
+        verb="rollback",
+    )
 
 
 async def _with_revisions(invocation: Invocation, snapshot: Snapshot) -> Snapshot:

@@ -11,7 +11,7 @@ import yaml
 from tests.beds.api import DAEMONSETS, Object
 from tests.plugin.playing import Ran
 from tests.plugin.scene import Scene, healthy, on_delete
-from tests.plugin.verbs.few_nodes import HOME, KIND, before_request, few_nodes, rolling_of, stored
+from tests.plugin.verbs.few_nodes import HOME, KIND, acted, before_request, few_nodes, rolling_of, stored
 from tests.plugin.verbs.test_pause import images
 from tests.plugin.verbs.test_plan import manifest, written
 
@@ -70,6 +70,36 @@ def test_a_person_is_asked_and_a_pipeline_says_yes_beforehand(tmp_path: Path) ->
         assert writes(scene) == []
         assert scene.run("apply", "-f", path, "-y", "--wait").code == 0
         assert set(images(scene).values()) == {"2.0.0"}, "all of it, before the command has ended"
+
+
+def test_the_pause_of_another_person_is_not_lifted_where_nobody_is_asked(tmp_path: Path) -> None:
+    with few_nodes() as scene:
+        scene.door.user = "alice"
+        acted(scene, "pause", "--reason", "CVE")
+        scene.door.user = "ci"
+        path = written(tmp_path, manifest("2.0.0", paused=False))
+        refused = scene.run("apply", "-f", path, "-y")
+        assert (refused.code, rolling_of(stored(scene))["paused"]) == (6, True)
+        assert 'node-agent is paused by alice: "CVE"; the manifest would lift that\n' in refused.err
+        assert writes(scene) == ["patch"], "the pause"
+        assert scene.run("apply", "-f", path, "--dry-run=server").code == 0
+        assert scene.run("apply", "-f", path, "-y", "--lift-pause").code == 0
+        assert rolling_of(stored(scene))["paused"] is False
+
+
+def test_who_sees_it_in_the_question_leaves_it_or_paused_it_is_not_refused(tmp_path: Path) -> None:
+    with few_nodes() as scene:
+        acted(scene, "pause")
+        scene.door.user = "bob@example.com"
+        assert scene.run("apply", "-f", written(tmp_path, manifest("1.9.5")), "-y").code == 0
+        assert rolling_of(stored(scene))["paused"] is True
+        path = written(tmp_path, manifest("2.0.0", paused=False))
+        seen = scene.run("apply", "-f", path, terminal=True, typed="y\n")
+        assert seen.code == 0
+        assert "paused true -> false" in seen.err
+        acted(scene, "pause")
+        own = scene.run("apply", "-f", path, "-y")
+        assert (own.code, rolling_of(stored(scene))["paused"]) == (0, False)
 
 
 def test_a_held_change_is_waited_for(tmp_path: Path) -> None:

@@ -1,0 +1,49 @@
+"""A pause of another person: where nobody is asked, no verb but `resume` lifts it unless told to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kubectl_plugin.cluster.invocation import Invocation
+from kubectl_plugin.edits.applying import applied, found
+from kubectl_plugin.edits.edit import ROLLING
+from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.flags import Acting
+from kubectl_plugin.report.last_action import pause_of, paused_words
+from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.verbs.acting import will_ask
+from kubectl_plugin.verbs.carrying_out import Change, who_am_i, writes
+
+
+class Lifting:
+    """Made by `lifting`."""
+
+    def __init__(self, *, allowed: bool, me: str, what: str, instead: str) -> None:
+        self._allowed, self._me, self._what, self._instead = allowed, me, what, instead
+
+    def checked(self, change: Change) -> Change:
+        """`change`. Raises CommandError (6) where it may not be made."""
+        snapshot = change.snapshot
+        words, pause = paused_words(snapshot.daemonset), pause_of(snapshot.daemonset)
+        mine = pause is not None and self._me != "" and pause.by == self._me
+        if self._allowed or mine or not words or _stays(change):
+            return change
+        raise CommandError(
+            f"{snapshot.key.name} is {words}; {self._what} would lift that",
+            hints=(f"--lift-pause lifts it all the same; with {self._instead} nothing moves before resume",),
+            exit_code=ExitCode.REFUSED,
+        )
+
+
+async def lifting(
+    invocation: Invocation, acting: Acting, snapshots: Iterable[Snapshot], *, told: bool, what: str, instead: str
+) -> Lifting:
+    """`told`: whether the command line says to lift a pause. `what` would lift it, `instead` would not."""
+    allowed = told or not writes(acting) or will_ask(invocation, acting)
+    asks_who = not allowed and any(one.daemonset.paused for one in snapshots)
+    me = await who_am_i(invocation.session) if asks_who else ""
+    return Lifting(allowed=allowed, me=me, what=what, instead=instead)
+
+
+def _stays(change: Change) -> bool:
+    return found(applied(change.snapshot.document, change.edit.operations), *ROLLING, "paused") is True
