@@ -11,7 +11,6 @@ from controller.api import canonical
 from controller.api.base import JSONObject
 from kubectl_plugin.edits.applying import Draft, applied, found
 from kubectl_plugin.edits.edit import ROLLING
-from kubectl_plugin.report.gitops import texts_in
 from kubectl_plugin.report.last_action import LAST_ACTION, PAUSE, Action, last_action, noted_pause
 from kubectl_plugin.report.snapshot import Snapshot
 
@@ -34,7 +33,7 @@ def recorded(document: JSONObject, change: tuple[JSONObject, ...], done: Action)
     if done.verb == ROLLBACK:
         done = replace(done, template=_new_template(change))
     if done.verb != PAUSE and draft.get(*ROLLING, "paused"):
-        done = replace(done, pause=noted_pause(texts_in(found(document, "metadata", "annotations"))))
+        done = replace(done, pause=noted_pause(document))
     draft.set(msgspec.json.encode(done).decode(), "metadata", "annotations", LAST_ACTION)
     _give_cause(draft, document, change, done.reason)
     return draft.operations

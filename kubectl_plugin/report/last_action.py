@@ -7,14 +7,19 @@ from typing import Final
 
 import msgspec
 
-from controller.api.base import Value
-from controller.api.daemonset import DaemonSet
+from controller.api.base import JSON, JSONObject, Value, fields_of
+from controller.api.managed import ManagedFields
 from controller.api.meta import epoch, rfc3339
+from kubectl_plugin.report.gitops import texts_in
+from kubectl_plugin.report.snapshot import Snapshot
 
 LAST_ACTION: Final = "kruise-ds/last-action"
 """Compact JSON, see `Action`; only the newest one is kept, and the pause that still holds."""
 PAUSE: Final = "pause"
 """The verb, as the note of it has it."""
+LATE: Final = 30.0
+"""Seconds between a note and its write, which may be tried many times."""
+_PAUSED: Final = ("f:spec", "f:updateStrategy", "f:rollingUpdate", "f:paused")
 
 
 class Action(Value, kw_only=True, omit_defaults=True):
@@ -50,22 +55,42 @@ def last_action(annotations: Mapping[str, str]) -> Action | None:
     return found
 
 
-def pause_of(daemonset: DaemonSet) -> Action | None:
+def pause_of(snapshot: Snapshot) -> Action | None:
     """The use of `pause` that still holds; None where it is not paused, or nobody noted by whom."""
-    return noted_pause(daemonset.annotations) if daemonset.paused else None
+    return noted_pause(snapshot.document) if snapshot.daemonset.paused else None
 
 
-def noted_pause(annotations: Mapping[str, str]) -> Action | None:
-    """The same, for what is known to be paused."""
-    last = last_action(annotations)
-    return last if last is None or last.verb == PAUSE else last.pause
+def noted_pause(document: JSONObject) -> Action | None:
+    """The same, for what is known to be paused. A note outlives its pause where somebody resumes by other means; who
+    then pauses again is nobody that was noted.
+    """
+    meta = fields_of(document.get("metadata"))
+    last = last_action(texts_in(meta.get("annotations")))
+    if last is None or _pause_written(meta) > (epoch(last.at) or 0.0) + LATE:
+        return None
+    return last if last.verb == PAUSE else last.pause
 
 
-def paused_words(daemonset: DaemonSet) -> str:
+def _pause_written(meta: JSONObject) -> float:
+    """Seconds since 1970, at the latest: when one of those who own the field last wrote any; 0 where nobody does."""
+    try:
+        entries = msgspec.convert(meta.get("managedFields") or (), tuple[ManagedFields, ...])
+        return max((epoch(one.time) or 0.0 for one in entries if _owns_pause(one.fields_v1)), default=0.0)
+    except (msgspec.ValidationError, ValueError):
+        return 0.0
+
+
+def _owns_pause(fields: JSON) -> bool:
+    for name in _PAUSED:
+        fields = fields_of(fields).get(name)
+    return fields is not None
+
+
+def paused_words(snapshot: Snapshot) -> str:
     """`paused by alice: "CVE triage"`; empty where it is not."""
-    if not daemonset.paused:
+    if not snapshot.daemonset.paused:
         return ""
-    pause = pause_of(daemonset)
+    pause = pause_of(snapshot)
     if pause is None:
         return "paused"
     return f"paused by {pause.by or 'somebody'}" + (f': "{pause.reason}"' if pause.reason else "")

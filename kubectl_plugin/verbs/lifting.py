@@ -24,7 +24,7 @@ class Lifting:
     def checked(self, change: Change) -> Change:
         """`change`. Raises CommandError (6) where it may not be made."""
         snapshot = change.snapshot
-        words, pause = paused_words(snapshot.daemonset), pause_of(snapshot.daemonset)
+        words, pause = paused_words(snapshot), pause_of(snapshot)
         mine = pause is not None and self._me != "" and pause.by == self._me
         if self._allowed or mine or not words or _stays(change):
             return change

@@ -223,7 +223,7 @@ def _paused(snapshot: Snapshot, rollout: Rollout) -> Pause | None:
     """`rollout`: the controller's record."""
     if not snapshot.daemonset.paused:
         return None
-    action = pause_of(snapshot.daemonset)
+    action = pause_of(snapshot)
     if action is None:
         since = rollout.last_transition_time if rollout.phase == Phase.PAUSED else None
         return Pause(at=since or "", by="", reason="")

@@ -74,11 +74,11 @@ def stated_why(snapshot: Snapshot) -> str:
     match Phase(rollout.phase):
         case Phase.PROGRESSING | Phase.STALLED | Phase.DEGRADED as phase:
             return _stated_trouble(snapshot, phase, status)
-        case Phase.PAUSED as phase if pause_of(daemonset) is None:
+        case Phase.PAUSED as phase if pause_of(snapshot) is None:
             return _plain(phase, daemonset, max(rollout.target - status.updated_number_scheduled, 0)).text
         case Phase.PAUSED:
-            return paused_words(daemonset).removeprefix("paused ")
-        case Phase.HELD | Phase.HEALTHY if words := paused_words(daemonset):
+            return paused_words(snapshot).removeprefix("paused ")
+        case Phase.HELD | Phase.HEALTHY if words := paused_words(snapshot):
             return words
         case Phase.HELD:
             return _stated_hold(daemonset, status)

@@ -153,7 +153,7 @@ def _moving(survey: Survey) -> str:
 
 
 def _why(survey: Survey) -> str:
-    paused = paused_words(survey.daemonset)
+    paused = paused_words(survey.snapshot)
     match survey.phase:
         case Phase.PROGRESSING:
             return writes_fail(survey.daemonset) or paused

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
+from controller.api.meta import rfc3339
 from tests.beds.api import DAEMONSETS
 from tests.plugin import scene as scenes
 from tests.plugin.playing import Scene
@@ -61,3 +62,37 @@ def test_who_paused_it_is_known_until_it_is_resumed_whatever_is_done_meanwhile()
         acted(scene, "resume")
         (found,) = scene.do(scene.api.list(DAEMONSETS))
         assert "pause" not in json.loads(found["metadata"]["annotations"]["kruise-ds/last-action"])
+
+
+def owner(scene: Scene, manager: str) -> dict[str, object]:
+    """An entry of managedFields: `manager` writes the pause now."""
+    fields: object = {"f:spec": {"f:updateStrategy": {"f:rollingUpdate": {"f:paused": {}}}}}
+    return {"manager": manager, "operation": "Update", "time": rfc3339(scene.now()), "fieldsV1": fields}
+
+
+def test_a_note_does_not_outlive_the_pause_that_it_tells_of() -> None:
+    """Somebody resumes, and pauses again, with kubectl: the note is still there, and of another pause."""
+    with scenes.healthy() as scene:
+        acted(scene, *PAUSE)
+        scene.do(scene.edit({"metadata": {"managedFields": [owner(scene, "kubectl-kruise-ds")]}}))
+        assert WORDS in paused_status(scene, "Healthy")
+        scene.pass_time(60.0)
+        again = owner(scene, "kubectl-edit")
+        scene.do(scene.edit({"metadata": {"managedFields": [again]}}))
+        block = paused_status(scene, "Healthy")
+        assert WORDS not in block
+        assert "  Paused " in block
+        acted(scene, "set-image", "agent=registry.example.com/agent:2.0.0")
+        assert "pause" not in json.loads(stored(scene)["metadata"]["annotations"]["kruise-ds/last-action"])
+        refused = acted(scene, "rollback", "-y")
+    assert (refused.code, "node-agent is paused; a rollback would lift that" in refused.err) == (6, True)
+
+
+def test_a_later_action_is_no_other_pause() -> None:
+    """It is the same writer's, and moves the time of all that it owns."""
+    with scenes.healthy() as scene:
+        acted(scene, *PAUSE)
+        scene.pass_time(60.0)
+        acted(scene, "set-image", "agent=registry.example.com/agent:2.0.0")
+        scene.do(scene.edit({"metadata": {"managedFields": [owner(scene, "kubectl-kruise-ds")]}}))
+        assert WORDS in paused_status(scene, "Paused")
