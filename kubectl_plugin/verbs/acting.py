@@ -24,6 +24,7 @@ from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.values import counted
 from kubectl_plugin.verbs import waiting
 from kubectl_plugin.verbs.carrying_out import Change, ChangeWriter, legible, question, writes
+from kubectl_plugin.verbs.consent import HINT, consented
 from kubectl_plugin.verbs.deadline import Deadline
 
 
@@ -48,7 +49,7 @@ async def choose(
     if chosen.all_namespaces and writes(acting) and not acting.yes:
         raise CommandError(
             f"-A would change {counted(len(found), 'DaemonSet')} in all namespaces",
-            hints=("add --yes if that is what you want",),
+            hints=(HINT,),
             exit_code=ExitCode.REFUSED,
         )
     return found
@@ -130,17 +131,10 @@ def _caution(invocation: Invocation, change: Change) -> None:
 
 
 async def agree(invocation: Invocation, what: str, question: str, acting: Acting, judge: Judge | None = None) -> bool:
-    """Whether it was asked; with `-y`, or where nothing is written, it is not. `judge` looks again after a yes.
-
-    Raises CommandError (6) for a no, and where nobody can be asked about `what`.
-    """
+    """As `consented`; nor is it asked where nothing is written. `judge` looks again after a yes."""
     terminal = invocation.terminal
-    if not writes(acting) or acting.yes or terminal.never_asks:
+    if not writes(acting) or not consented(terminal, what, legible(terminal, question), yes=acting.yes):
         return False
-    if not terminal.may_ask:
-        raise _nobody_to_ask(what)
-    if not terminal.ask(legible(terminal, question)):
-        raise CommandError("nothing was changed", exit_code=ExitCode.REFUSED, prefix="")
     if judge is not None:
         await judge()
     return True
@@ -153,8 +147,6 @@ async def _agreed_to_all(invocation: Invocation, changes: Sequence[Change], acti
         return [*changes]
     lines = (line for change in changes for line in _outlook(change, quiet=terminal.quiet))
     count = counted(len(changes), "DaemonSet")
-    if writes(acting) and not acting.yes and terminal.never_asks:
-        raise _nobody_to_ask(count)
     if not await agree(invocation, count, question(f"{count}:", lines), acting):
         return [*changes]
     return [with_fields(change, edit=replace(change.edit, details=())) for change in changes]
@@ -166,11 +158,3 @@ def _outlook(change: Change, *, quiet: bool) -> Iterator[str]:
     if change.edit.operations:
         *told, _ = (change.ask or "").split("\n")
         yield from (f"  {line}" for line in (*told, *(() if quiet else change.edit.details)))
-
-
-def _nobody_to_ask(what: str) -> CommandError:
-    return CommandError(
-        f"{what} would be changed, and there is no terminal to ask",
-        hints=("add --yes if that is what you want",),
-        exit_code=ExitCode.REFUSED,
-    )

@@ -22,6 +22,8 @@ from kubectl_plugin.edits.migration.step import absent
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
 from kubectl_plugin.report import gitops
+from kubectl_plugin.report.values import counted
+from kubectl_plugin.verbs.consent import consented
 from kubectl_plugin.verbs.migration_course import Course
 
 _TO_OURS = (
@@ -37,6 +39,7 @@ _TO_NATIVE = (
     *((verb, "apps", "controllerrevisions") for verb in ("list", "create")),
 )
 """Verb, group and resource of what is done."""
+_LOOK = "look first, with --dry-run; then add --yes"
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,8 @@ async def migrate(invocation: Invocation, asked: Migration) -> int:
     if asked.dry_run:
         terminal.say(*_told(plans, asked))
         return code
-    _agree(invocation, asked, plans)
+    what, told = counted(len(plans), "DaemonSet"), "\n".join((*_told(plans, asked), "Continue?"))
+    consented(terminal, what, told, yes=asked.yes, hint=_LOOK)
     terminal.outlive_the_reader()
     for number, one in enumerate(plans):
         try:
@@ -93,8 +97,8 @@ async def _chosen(invocation: Invocation, asked: Migration) -> list[Key]:
     if not keys:
         raise CommandError("no such DaemonSet was found")
     if asked.all_namespaces and not (asked.yes or asked.dry_run or asked.print_):
-        words = f"-A would change {len(keys)} DaemonSets in all namespaces"
-        raise CommandError(words, hints=("look first, with --dry-run; then add --yes",), exit_code=ExitCode.REFUSED)
+        words = f"-A would change {counted(len(keys), 'DaemonSet')} in all namespaces"
+        raise CommandError(words, hints=(_LOOK,), exit_code=ExitCode.REFUSED)
     return keys
 
 
@@ -171,21 +175,6 @@ def _told(plans: list[_Plan], asked: Migration) -> list[str]:
     for one in plans:
         lines += [f"  {one.key}  {one.outlook.summary}", *(f"    {line}" for line in one.outlook.lines)]
     return lines
-
-
-def _agree(invocation: Invocation, asked: Migration, plans: list[_Plan]) -> None:
-    """Raises CommandError (6) for a no, and where there is nobody to ask."""
-    terminal = invocation.terminal
-    if asked.yes or terminal.never_asks:
-        return
-    if not terminal.may_ask:
-        raise CommandError(
-            f"{len(plans)} DaemonSets would be changed, and there is no terminal to ask",
-            hints=("look first, with --dry-run; then add --yes",),
-            exit_code=ExitCode.REFUSED,
-        )
-    if not terminal.ask("\n".join((*_told(plans, asked), "Continue?"))):
-        raise CommandError("nothing was changed", exit_code=ExitCode.REFUSED, prefix="")
 
 
 async def _print(invocation: Invocation, asked: Migration, keys: list[Key]) -> int:

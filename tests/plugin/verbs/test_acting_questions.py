@@ -121,6 +121,14 @@ def test_several_without_a_terminal_need_yes(three: Scene) -> None:
     assert paused_ones(three) == []
 
 
+def test_the_environment_says_yes_for_several_as_for_one_but_not_for_all_namespaces(three: Scene) -> None:
+    never = {"KRUISE_DS_PROMPT": "never"}
+    assert three.run("pause", "-A", environ=never).code == 6
+    assert paused_ones(three) == []
+    assert three.run("pause", "--all", *HOME, environ=never).code == 0
+    assert paused_ones(three) == ["log-agent", "net-agent", "node-agent"]
+
+
 @pytest.mark.parametrize("words", [("--all",), ("node-agent", "log-agent", "net-agent"), ("-A",)])
 def test_with_yes_all_of_them_are_changed(three: Scene, words: tuple[str, ...]) -> None:
     ran = three.run("pause", *words, "-y", "-q", *HOME)

@@ -59,6 +59,19 @@ def test_nobody_to_ask() -> None:
     with native_nodes() as scene:
         ran = migrated(scene, NAME)
         assert (ran.code, ours(scene)) == (6, {})
+        assert ran.err == (
+            "error: 1 DaemonSet would be changed, and there is no terminal to ask\n"
+            "  hint: look first, with --dry-run; then add --yes\n"
+        )
+
+
+def test_the_environment_says_yes_but_not_for_all_namespaces() -> None:
+    never = {"KRUISE_DS_PROMPT": "never"}
+    with native_nodes() as scene:
+        assert scene.run("migrate", "-A", environ=never).code == 6
+        assert ours(scene) == {}
+        assert migrated(scene, NAME, environ=never).code == 0
+        assert owners(scene) == {OURS}
 
 
 def test_without_a_controller_it_is_taken_back() -> None:
