@@ -194,7 +194,8 @@ def _resize(
         return None, ""
     spec = {name: one.resources for name, one in wanted.items()}
     if any(not _covers(spec[name], one) for name, one in asked.items()):
-        return (None if 0 < state.generation < generation else Resize.WANTED), ""
+        # a single write of somebody else came before ours: ours would have made the spec as it is asked for
+        return (None if 0 < state.generation < generation - 1 else Resize.WANTED), ""
     real = {name: shown[name].resources for name in asked if name in shown}
     if all(name in real and _is_given(real[name], one, observed=observed) for name, one in asked.items()):
         return None, ""

@@ -49,8 +49,8 @@ class InPlaceState(View):
     container_resources: dict[str, ResourcesView] | None = None
     """Container to what it is resized to."""
     generation: int = 0
-    """Of the pod's spec, as far as this update and nobody else has written it, without the resize; 0: not told. Who
-    has changed cpu and memory since is left alone."""
+    """Of the pod's spec, as it was before the resize; 0: not told. Who has changed cpu and memory after that is left
+    alone."""
     unfinished_images: dict[str, tuple[str, ...]] | None = None
     """Container to the images that earlier updates asked for and had not come to run when this one began."""
     superseded: Superseded = Superseded()

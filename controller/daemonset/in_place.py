@@ -28,7 +28,7 @@ from controller.planner.actions import (
     ResizePod,
     UpdateInPlace,
 )
-from controller.planner.in_place.patches import continuing, draining, resizing, updating
+from controller.planner.in_place.patches import continuing, counting, draining, resizing, updating
 from controller.planner.preparing import cancelling, marking, preparing
 from controller.runtime.clock import Clock
 
@@ -106,7 +106,11 @@ class InPlaceWrites:
         """Containers keep their places, so the pod's uid is guard enough, whatever its kubelet writes meanwhile."""
 
         async def once(pod: PodDocument) -> Written:
-            guarded = patch.guarded_by_uid(action.pod.uid, *resizing(pod))
+            operations = resizing(pod)
+            if not operations:
+                return _as_read(pod)  # an earlier attempt came through
+            await self._patched(_ref(pod), counting(pod))
+            guarded = patch.guarded_by_uid(action.pod.uid, *operations)
             written = await self._client.patch(PODS, action.pod, guarded, sub="resize")
             self._wrote(written)
             return written

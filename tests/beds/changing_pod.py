@@ -15,7 +15,7 @@ from controller.api.pod import Pod, PodView, project
 from controller.api.pod_document import PodDocument
 from controller.api.wellknown import HASH_LABEL, IN_PLACE_STATE_ANNOTATION, IN_PLACE_UPDATE_READY
 from controller.planner.in_place.change import Change, change_between
-from controller.planner.in_place.patches import continuing, draining, resizing, updating
+from controller.planner.in_place.patches import continuing, counting, draining, resizing, updating
 from tests.beds.simulator.patching import json_patch
 from tests.beds.worlds import NOW, OURS, ago, revision
 
@@ -90,6 +90,10 @@ class ChangingPod:
     def go_on(self, at: float = NOW) -> None:
         """The next batch."""
         self._patch(continuing(self.document, revision(self.hash, 2, of=self.template), at))
+
+    def count(self) -> None:
+        """What comes before a resize where somebody has written the spec."""
+        self._patch(counting(self.document))
 
     def resize(self) -> None:
         self._patch(resizing(self.document))

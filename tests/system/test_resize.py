@@ -220,6 +220,25 @@ async def test_who_resizes_a_pod_after_its_update_is_left_alone(bed: Bed) -> Non
     assert cpu_of((await bed.pods())["node-1"]) == "300m", "the image is all that this edit changes"
 
 
+async def test_what_somebody_else_changes_while_a_resize_is_refused_does_not_end_it(bed: Bed) -> None:
+    """Twice, as with two containers for debugging; each attempt takes such a change in."""
+    await deployed(bed, 1)
+    refused = Rule(verb="patch", resource="pods/resize", effect=Answer(status=403, reason="Forbidden"))
+    bed.simulator.link.faults.add(refused)
+    await edit(bed, image=V2, resources=small(cpu="200m"))
+    for number in range(2):
+        await asyncio.sleep(600)
+        pod = (await bed.pods())["node-0"]
+        more = [*pod["spec"].get("tolerations", ()), {"key": f"some-{number}", "operator": "Exists"}]
+        await bed.api.patch(PODS, pod["metadata"]["name"], {"spec": {"tolerations": more}})
+    await asyncio.sleep(600)
+    await bed.status(updated=1, available=0)
+    bed.simulator.link.faults.remove(refused)
+    bed.patience = 600.0
+    await bed.settled()
+    assert cpu_of((await bed.pods())["node-0"]) == "200m"
+
+
 async def test_while_its_resize_is_deferred_a_pod_with_a_new_image_has_its_traffic(bed: Bed) -> None:
     await deployed(bed, 2)
     bed.nodes.behave("node-1", Behaviour(resizes="Deferred"))

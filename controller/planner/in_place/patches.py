@@ -10,7 +10,7 @@ from controller.api import patch
 from controller.api.base import JSON, JSONObject, fields_of, items_of
 from controller.api.container import ContainerStatusView, ResourcesView
 from controller.api.gates import closed
-from controller.api.in_place import underway_of
+from controller.api.in_place import Resize, Underway, underway_of
 from controller.api.in_place_state import InPlaceState, Superseded, state_of
 from controller.api.meta import rfc3339
 from controller.api.pod_document import PodDocument
@@ -57,7 +57,7 @@ def updating(pod: PodDocument, revision: Revision, change: Change, now: float) -
         "updateResources": bool(resources),
         "updateEnvFromMetadata": bool(change.rereads),
         "containerResources": resources,
-        "generation": pod.metadata.generation + 1 if resources else 0,
+        "generation": _generation(pod, {name: images[name] for name in first}) if resources else 0,
         "unfinishedImages": _unfinished(pod, before, late),
         "superseded": _superseded(pod, {name: images[name] for name in first}, Superseded(revision=_hash(pod))),
         **_rest({name: images[name] for batch in batches[1:] for name in batch}, first),
@@ -74,13 +74,14 @@ def updating(pod: PodDocument, revision: Revision, change: Change, now: float) -
 
 
 def continuing(pod: PodDocument, revision: Revision, now: float) -> tuple[JSONObject, ...]:
-    """The next batch; nothing where none waits."""
+    """The next batch; nothing where none waits. What the ones before were to have of cpu and memory they have, or
+    somebody has resized them since."""
     known = pod.metadata.annotations or {}
     text, before = known.get(IN_PLACE_STATE_ANNOTATION) or known.get(IN_PLACE_STATE_LEGACY), state_of(known)
     if text is None or before is None:
         return ()
     images = before.next_container_images or {}
-    resources = _merged_amounts(_asked(before.container_resources), _asked(before.next_container_resources))
+    resources = _merged_amounts(_asked(before.next_container_resources))
     batches = batches_of(_containers(revision), images)
     first = batches[0] if batches else ()
     late, _ = _left_undone(pod, before, now)
@@ -90,8 +91,9 @@ def continuing(pod: PodDocument, revision: Revision, now: float) -> tuple[JSONOb
         **{key: value for key, value in told.items() if not key.startswith(("next", "preCheck"))},
         "updateTimestamp": rfc3339(now),
         "lastContainerStatuses": _as_it_was(pod, first, before, late),
+        "updateResources": bool(resources),
         "containerResources": resources,
-        "generation": pod.metadata.generation + 1 if resources else 0,
+        "generation": _generation(pod, {name: images[name] for name in first}) if resources else 0,
         "unfinishedImages": _unfinished(pod, before, late),
         "superseded": _superseded(pod, {name: images[name] for name in first}, before.superseded),
         **_rest({name: images[name] for batch in batches[1:] for name in batch}, first),
@@ -108,15 +110,34 @@ def continuing(pod: PodDocument, revision: Revision, now: float) -> tuple[JSONOb
 
 
 def resizing(pod: PodDocument) -> tuple[JSONObject, ...]:
-    """On `pods/resize`: what the state says that the containers are to have."""
+    """On `pods/resize`: what the state says that the containers are to have, as far as that is not written yet."""
     state = state_of(pod.metadata.annotations)
-    asked = _asked(state.container_resources if state is not None else None)
+    if state is None or not _is_to_be_resized(pod, state):
+        return ()
+    asked = _asked(state.container_resources)
     return tuple(
         operation
         for index, container in enumerate(pod.spec.containers)
         if container.name in asked
         for operation in _amounts(index, asked[container.name], container.resources)
     )
+
+
+def counting(pod: PodDocument) -> tuple[JSONObject, ...]:
+    """Before the resize of a pod whose spec somebody else has written since its update: the state as of that spec,
+    so that it is not taken for our resize. Nothing where nobody has."""
+    known, generation = pod.metadata.annotations or {}, pod.metadata.generation
+    state = state_of(known)
+    if state is None or not 0 < state.generation < generation or not _is_to_be_resized(pod, state):
+        return ()
+    text = known.get(IN_PLACE_STATE_ANNOTATION) or known[IN_PLACE_STATE_LEGACY]
+    renewed = _encoded({**fields_of(msgspec.json.decode(text)), "generation": generation})
+    return tuple(patch.merged("annotations", {IN_PLACE_STATE_ANNOTATION: renewed}, known))
+
+
+def _is_to_be_resized(pod: PodDocument, state: InPlaceState) -> bool:
+    underway = _underway(pod, state)
+    return underway is not None and underway.resize is Resize.WANTED
 
 
 def _amounts(index: int, asked: JSONObject, have: ResourcesView | None) -> Iterable[JSONObject]:
@@ -148,14 +169,23 @@ def _left_metadata(before: InPlaceState) -> tuple[dict[str, str], dict[str, str]
 def _left_undone(pod: PodDocument, before: InPlaceState, now: float) -> tuple[Collection[str], bool]:
     """Containers that are not known to run what was last asked for, also those whose turn has not come again yet;
     and whether some have not been resized yet."""
-    statuses, meta = pod.status.container_statuses or (), pod.metadata
     late = (before.unfinished_images or {}).keys() & (before.next_container_images or {}).keys()
-    underway = underway_of(
-        before, pod.spec.containers, statuses, (), of=_hash(pod), generation=meta.generation, observed=None
-    )
+    underway = _underway(pod, before)
     if underway is None or not underway.lasts(now):
         return late, False
     return {*underway.restarting, *late}, underway.resize is not None
+
+
+def _underway(pod: PodDocument, state: InPlaceState) -> Underway | None:
+    statuses, generation = pod.status.container_statuses or (), pod.metadata.generation
+    return underway_of(state, pod.spec.containers, statuses, (), of=_hash(pod), generation=generation, observed=None)
+
+
+def _generation(pod: PodDocument, images: Mapping[str, str]) -> int:
+    """Of the spec once these images are written; 0 where the server counts no changes of pods."""
+    before = pod.metadata.generation
+    changes = any(images.get(one.name, one.image) != one.image for one in pod.spec.containers)
+    return before + changes if before else 0
 
 
 def _unfinished(pod: PodDocument, before: InPlaceState, late: Collection[str]) -> JSONObject:

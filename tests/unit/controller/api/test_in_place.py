@@ -427,6 +427,24 @@ def test_who_resizes_a_pod_later_is_left_alone() -> None:
     assert "containerResources" not in pod.told, "the next update asks for what it changes"
 
 
+@pytest.mark.parametrize("tag", ["v1", "v2"], ids=["resources alone", "an image too"])
+def test_another_change_of_the_spec_before_the_resize_is_not_taken_for_it(tag: str) -> None:
+    """Such as a container for debugging; the server may refuse the resize for hours."""
+    pod = ChangingPod(template(container(resources=asks())))
+    pod.edit("v2", template(container(tag, resources=asks(cpu="200m"))))
+    pod.object["metadata"]["generation"] += 1
+    assert resize_of(pod) is Resize.WANTED
+    pod.count()
+    pod.object["metadata"]["generation"] += 1
+    assert resize_of(pod) is Resize.WANTED, "another one, after an attempt that was refused"
+    pod.resize()
+    pod.object["spec"]["containers"][0]["resources"] = asks(cpu="300m")
+    pod.object["metadata"]["generation"] += 1
+    assert resize_of(pod) is None, "this one is later"
+    pod.count()
+    assert resize_of(pod) is None
+
+
 def test_a_node_that_does_not_tell_what_a_container_has_is_not_waited_for() -> None:
     pod = resized(asks(), asks(cpu="200m"))
     del pod.entry()["resources"]

@@ -270,6 +270,25 @@ def test_nor_does_it_end_a_third_edit_that_comes_before_its_container_s_turn() -
     assert not pod.record.ready
 
 
+def test_who_resizes_a_pod_between_two_batches_is_left_alone() -> None:
+    pod = ChangingPod(template(*({**with_priority(f"c{n}", f"p_{20 - n}"), "resources": asks()} for n in (1, 2))))
+    new = template(
+        *({**with_priority(f"c{n}", f"p_{20 - n}"), "image": image("v2"), "resources": asks("200m")} for n in (1, 2))
+    )
+    pod.edit("v2", new)
+    pod.resize()
+    pod.starts("c1", id_="n1", shown="v2")
+    for number, name in enumerate(("c1", "c2")):
+        pod.tells(name, resources=asks("200m"))
+        pod.object["spec"]["containers"][number]["resources"] = asks("300m")
+    pod.object["metadata"]["generation"] += 1
+    pod.go_on()
+    pod.resize()
+    pod.starts("c2", id_="n2", shown="v2")
+    assert waits_for(pod) is None
+    assert has(pod, asks("300m"))
+
+
 # of OpenKruise's controller
 
 
