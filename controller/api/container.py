@@ -21,10 +21,16 @@ class ProbeView(View):
     """What it asks does not matter here."""
 
 
+class ResizePolicyView(View):
+    resource_name: str = ""
+    restart_policy: str = ""
+
+
 class ContainerView(View):
     name: str = ""
     image: str = ""
     resources: ResourcesView | None = None
+    resize_policy: tuple[ResizePolicyView, ...] | None = None
     readiness_probe: ProbeView | None = None
 
 

@@ -28,7 +28,14 @@ from controller.planner.actions import (
     ResizePod,
     UpdateInPlace,
 )
-from controller.planner.in_place.patches import continuing, counting, draining, resizing, updating
+from controller.planner.in_place.patches import (
+    continuing,
+    counting,
+    draining,
+    is_resized_by_restart,
+    resizing,
+    updating,
+)
 from controller.planner.preparing import cancelling, marking, preparing
 from controller.runtime.clock import Clock
 
@@ -103,14 +110,20 @@ class InPlaceWrites:
         return await self._persistently(action.pod, once)
 
     async def _resize(self, action: ResizePod) -> Written:
-        """Containers keep their places, so the pod's uid is guard enough, whatever its kubelet writes meanwhile."""
+        """Containers keep their places, so the pod's uid is guard enough, whatever its kubelet writes meanwhile.
+
+        A pod that has served since an earlier attempt is not drained for one that is refused as well."""
 
         async def once(pod: PodDocument) -> Written:
             operations = resizing(pod)
             if not operations:
                 return _as_read(pod)  # an earlier attempt came through
-            await self._patched(_ref(pod), counting(pod))
             guarded = patch.guarded_by_uid(action.pod.uid, *operations)
+            closing = draining(pod, self._clock()) if is_resized_by_restart(pod) else ()
+            if closing:
+                await self._client.patch(PODS, action.pod, guarded, sub="resize", dry_run=True)
+            counted = await self._patched(_ref(pod), counting(pod))
+            await self._patched(replace(_ref(pod), version=counted.version), closing, sub="status")
             written = await self._client.patch(PODS, action.pod, guarded, sub="resize")
             self._wrote(written)
             return written

@@ -110,6 +110,29 @@ async def test_e8_what_takes_a_restart_leaves_its_traffic_first_and_what_takes_n
     assert {(cpu_of(pod), restarts(pod)) for pod in after.values()} == {("200m", 1)}
 
 
+async def test_e8_so_it_does_at_each_attempt_of_a_resize_that_was_refused(bed: Bed) -> None:
+    """It serves while the resize is refused; no attempt that is refused takes its traffic again."""
+    policy = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
+    await deployed(bed, 1, resizePolicy=policy)
+    refused = Rule(verb="patch", resource="pods/resize", effect=Answer(status=403, reason="Forbidden"))
+    bed.simulator.link.faults.add(refused)
+    await edit(bed, resources=small(memory="128Mi"), resizePolicy=policy)
+    await bed.event("ResizeRefused", "")
+    await asyncio.sleep(60)
+    assert is_open((await bed.pods())["node-0"])
+    bed.journal.clear()
+    await asyncio.sleep(1200)
+    assert {one.split()[-1] for one in told(bed)} == {"pods/resize"}
+    bed.simulator.link.faults.remove(refused)
+    bed.journal.clear()
+    bed.patience = 600.0
+    await bed.settled()
+    await bed.idle()
+    done = [one.resource for one in bed.journal.work if one not in bed.journal.failed and one.node]
+    assert done == ["pods/resize", "pods/status", "pods/resize", "pods/status"], "the first is a trial"
+    assert restarts((await bed.pods())["node-0"]) == 1
+
+
 async def test_a_server_that_has_learnt_to_resize_is_asked_again_at_the_next_edit(bed: Bed) -> None:
     await deployed(bed, 2)
     unknown = Answer(status=404, message="the server could not find the requested resource")

@@ -8,7 +8,7 @@ import msgspec
 
 from controller.api import patch
 from controller.api.base import JSON, JSONObject, fields_of, items_of
-from controller.api.container import ContainerStatusView, ResourcesView
+from controller.api.container import ContainerStatusView, ContainerView, ResourcesView
 from controller.api.gates import closed
 from controller.api.in_place import Resize, Underway, underway_of
 from controller.api.in_place_state import InPlaceState, Superseded, state_of
@@ -120,6 +120,26 @@ def resizing(pod: PodDocument) -> tuple[JSONObject, ...]:
         for index, container in enumerate(pod.spec.containers)
         if container.name in asked
         for operation in _amounts(index, asked[container.name], container.resources)
+    )
+
+
+def is_resized_by_restart(pod: PodDocument) -> bool:
+    """Whether what `resizing` changes ends a container."""
+    state = state_of(pod.metadata.annotations)
+    asked = _asked(state.container_resources if state is not None else None)
+    return any(
+        _ends(container, asked[container.name]) for container in pod.spec.containers if container.name in asked
+    )
+
+
+def _ends(container: ContainerView, asked: JSONObject) -> bool:
+    policies = container.resize_policy or ()
+    restarting = {one.resource_name for one in policies if one.restart_policy == "RestartContainer"}
+    have = _asked({container.name: container.resources or ResourcesView()})[container.name]
+    return any(
+        key in restarting and fields_of(have.get(kind)).get(key) != amount
+        for kind, amounts in asked.items()
+        for key, amount in fields_of(amounts).items()
     )
 
 
