@@ -28,7 +28,7 @@ from controller.planner.hook_words import holding, some, unmatched_hook
 from controller.planner.obstacles import Obstacle
 from controller.planner.phase import Phase, Standing, phase_of
 from controller.planner.readiness import Verdict, readiness
-from controller.planner.stops import is_deferred, refusal_of
+from controller.planner.stops import deferral_of, refusal_of
 
 _SHOWN = 40
 """Characters of a value that cannot be read; nobody needs more to find it."""
@@ -75,7 +75,7 @@ def blocker_of(explainer: Explainer) -> Blocker | None:
     waiting = explainer.waiting
     if Obstacle.HOOK in waiting or _holds_a_node(explainer):
         return Blocker(reason=HELD_BY_HOOK, text=holding(explainer))
-    if waiting and explainer.board.in_place and (stuck := _stuck_in_place(explainer.board)) is not None:
+    if explainer.board.in_place and (stuck := _stuck_in_place(explainer.board)) is not None:
         return stuck
     silent = waiting.get(Obstacle.UNREACHABLE, [])
     if silent and len(silent) == len(explainer.board.outdated):
@@ -100,18 +100,19 @@ def _holds_a_node(explainer: Explainer) -> bool:
 
 def _stuck_in_place(board: Board) -> Blocker | None:
     """Pods that were written to and do not become what the revision asks for."""
-    updated = [slot for slot in board.slots if slot.current is not None and slot.current.underway is not None]
-    refused = [slot.node for slot in updated if slot.current is not None and refusal_of(board.world, slot.current)]
-    if refused:
-        return Blocker(reason=RESIZE_REFUSED, text=f"the resize of pods is refused on {some(refused)}")
-    deferred = [slot.node for slot in updated if slot.current and is_deferred(slot.current)]
-    if deferred:
-        words = f"the resize of pods is deferred, for want of room, on {some(deferred)}"
-        return Blocker(reason=RESIZE_DEFERRED, text=words)
-    ailing = [(slot.current.ailment, slot.node) for slot in updated if slot.current and slot.current.ailment]
-    if ailing:
-        names = some(node for _, node in ailing)
-        return Blocker(reason=FAILED_IN_PLACE, text=f"containers do not start again on {names}: {ailing[0][0]}")
+    updated = [slot.current for slot in board.slots if slot.current is not None and not slot.current_available]
+    pods = [pod for pod in updated if pod.underway is not None]
+    for reason, text, why in (
+        (
+            RESIZE_REFUSED,
+            "the resize of pods is refused on",
+            {pod.node: refusal_of(board.world, pod) for pod in pods},
+        ),
+        (RESIZE_DEFERRED, "the resize of pods is deferred on", {pod.node: deferral_of(pod) for pod in pods}),
+        (FAILED_IN_PLACE, "containers do not start again on", {pod.node: pod.ailment or "" for pod in pods}),
+    ):
+        if names := [node for node in why if why[node]]:
+            return Blocker(reason=reason, text=f"{text} {some(names)}: {why[names[0]]}")
     return None
 
 

@@ -171,9 +171,11 @@ def refusal_of(world: World, pod: Pod) -> str:
     return _SWITCHED_OFF if not known and pod.underway.resize is Resize.WANTED and not world.resizable else known
 
 
-def is_deferred(pod: Pod) -> bool:
-    """Whether its node has no room for its resize now."""
-    return pod.underway is not None and pod.underway.resize is Resize.DEFERRED
+def deferral_of(pod: Pod) -> str:
+    """Why the kubelet does not resize it now; empty where it does."""
+    if pod.underway is None or pod.underway.resize is not Resize.DEFERRED:
+        return ""
+    return pod.underway.problem or Resize.DEFERRED
 
 
 def is_recreated(world: World, pod: Pod) -> bool:
