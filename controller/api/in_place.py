@@ -101,10 +101,8 @@ def underway_of(
     kubelet has seen that; None: it does not say."""
     shown = {one.name: one for one in statuses}
     wanted = {one.name: one for one in containers}
-    if of == state.revision and any(
-        name in wanted and wanted[name].image == image for name, image in state.superseded.images.items()
-    ):
-        return Underway(until=inf, taken_back=state.superseded.revision)
+    if former := _former(state, of, wanted):
+        return Underway(until=inf, taken_back=former)
     since = _told(state.update_timestamp)
     proofs = {
         name: _proof(state, name, shown.get(name), wanted[name].image, since, observed=observed)
@@ -130,6 +128,14 @@ def underway_of(
         due=since + patience if restarting else 0.0,
         waiting=tuple(sorted({**(state.next_container_images or {}), **(state.next_container_resources or {})})),
     )
+
+
+def _former(state: InPlaceState, of: str, wanted: Mapping[str, ContainerView]) -> str:
+    """The revision whose image somebody has put back; empty where nobody has, or where it is not known: of an update
+    that OpenKruise's controller has begun."""
+    before = state.superseded
+    back = any(name in wanted and wanted[name].image == image for name, image in before.images.items())
+    return before.revision if back and of == state.revision else ""
 
 
 def _told(stamp: str | None) -> float:

@@ -318,6 +318,17 @@ def test_the_batch_that_it_left_is_done_as_it_wanted() -> None:
     assert pod.object["metadata"]["annotations"]["note"] == "y"
 
 
+def test_where_nobody_knows_the_revision_before_an_image_that_is_put_back_is_not_waited_for_without_end() -> None:
+    pod = left(**REST)
+    pod.go_on()
+    pod.resize()
+    pod.tells(resources=asks("200m"))
+    pod.object["spec"]["containers"][0]["image"] = image("v1")
+    assert pod.underway is not None
+    pod.looks()
+    assert pod.underway is None
+
+
 def test_an_edit_that_comes_first_takes_it_along() -> None:
     pod = left(**{key: one for key, one in REST.items() if key != "nextContainerImages"})
     pod.edit("v2", template(container("v2", resources=asks())))
