@@ -129,7 +129,9 @@ async def _act(
 ) -> None:
     """Fill the caches, wait for the lease, and reconcile until `stop`; then finish what is in hand."""
     informers, pulls = parts.informers, parts.pulls
-    caches = informers.filling(parts.client, parts.triggers, parts.report, parts.triggers.on_malformed, pulls)
+    caches = informers.filling(
+        parts.client, parts.triggers, parts.instrumentation, parts.triggers.on_malformed, pulls
+    )
     async with caches, _spared(), leading, parts.recorder.sending():
         if settings.leader_elect:
             await parts.informers.caught_up()
@@ -141,7 +143,7 @@ async def _act(
                 settings.workers,
                 parts.queue,
                 parts.handle,
-                on_outcome=parts.report.passed,
+                on_outcome=parts.instrumentation.passed,
                 drain=DRAIN_SECONDS,
             ),
             pulls.working(informers.pulls_caught_up) if pulls is not None else nullcontext(),
@@ -179,7 +181,7 @@ async def _led(
         yield
         return
     lease = ServerLease(transport, settings.lease_namespace, LEASE_NAME, refresh=refresh)
-    async with leadership(lease, identity, clock, say=parts.report.leading, watchdog=watchdog) as held:
+    async with leadership(lease, identity, clock, say=parts.instrumentation.leading, watchdog=watchdog) as held:
         parts.fence.open(held.require)
         metrics.leads(True)
         try:

@@ -13,19 +13,20 @@ from controller.api.daemonset import DaemonSet
 from controller.api.image_pull_job import JOB_KIND, ImagePullJob
 from controller.api.meta import Key
 from controller.daemonset.compiled import Compilations
-from controller.daemonset.discretion import discreet_error
+from controller.daemonset.dependencies import Dependencies
 from controller.daemonset.gather import NOTHING
-from controller.daemonset.hands import Hands
-from controller.daemonset.memory import Memories
 from controller.daemonset.reconcile import Reconciler, Watchers
 from controller.daemonset.recorder import Recorder
+from controller.daemonset.redaction import redacted_error
 from controller.daemonset.show import show
+from controller.daemonset.state import DaemonSetStates
 from controller.daemonset.statuses import StatusWatchers
 from controller.daemonset.triggers import Listeners, Triggers
 from controller.fence import Fence
-from controller.imagepull.parts import ImagePulls
-from controller.imagepull.reconcile import Watchers as PullWatchers
+from controller.imagepull.parts import ImagePullParts
+from controller.imagepull.reconcile import JobWatchers
 from controller.informers import Informers
+from controller.instrumentation import Instrumentation
 from controller.kube.client import Client
 from controller.kube.kinds import IMAGE_PULL_JOBS
 from controller.kube.request import Transport
@@ -33,7 +34,6 @@ from controller.kube.reviews import Reviews
 from controller.kube.sender import Sender
 from controller.kube.throttle import Throttle
 from controller.planner.actions import Note
-from controller.report import Report
 from controller.runtime.backoff import failed_pod_backoff
 from controller.runtime.clock import Clock
 from controller.runtime.freshness import Ledger, Stale
@@ -54,7 +54,7 @@ class Parts(msgspec.Struct, frozen=True):
     """What `app.run` opens scopes for."""
 
     metrics: Metrics
-    report: Report
+    instrumentation: Instrumentation
     fence: Fence
     client: Client
     informers: Informers
@@ -65,7 +65,7 @@ class Parts(msgspec.Struct, frozen=True):
     """Of /metrics, where it is asked for."""
     handle: Handle[Key]
     """One pass over the DaemonSet of a key."""
-    pulls: ImagePulls | None
+    pulls: ImagePullParts | None
     """None where ImagePullJobs are not carried out."""
 
 
@@ -73,13 +73,13 @@ class _Shared(msgspec.Struct, frozen=True):
     """What the parts have in common."""
 
     metrics: Metrics
-    report: Report
+    instrumentation: Instrumentation
     fence: Fence
     client: Client
     informers: Informers
     recorder: Recorder
     clock: Clock
-    memories: Memories
+    states: DaemonSetStates
     compilations: Compilations
     queue: WorkQueue[Key]
     pacer: Pacer[Key]
@@ -88,7 +88,7 @@ class _Shared(msgspec.Struct, frozen=True):
         self.queue.add_after(key, self.pacer.delay(key, urgency, asyncio.get_running_loop().time()), reason)
 
     def say(self, daemonset: DaemonSet, note: Note) -> None:
-        self.report.noted(daemonset, note)
+        self.instrumentation.noted(daemonset, note)
         self.recorder(daemonset, note)
 
 
@@ -106,24 +106,24 @@ def assemble(
     pulls = _image_pulls(shared) if settings.gates.pre_download else None
     reconciler = _reconciler(shared, pulls)
     _measure(shared, zones=settings.zone_metrics)
-    report = shared.report
+    instrumentation = shared.instrumentation
     return Parts(
         metrics=shared.metrics,
-        report=report,
+        instrumentation=instrumentation,
         fence=shared.fence,
         client=shared.client,
         informers=shared.informers,
         triggers=Triggers(
             shared.informers.caches,
-            shared.memories,
+            shared.states,
             shared.compilations,
             shared.enqueue,
             _listeners(shared, reconciler),
         ),
         queue=shared.queue,
         recorder=shared.recorder,
-        guard=BearerGuard(_reviews(transport, refresh), _reviews(transport, refresh), report.unreviewed),
-        handle=partial(report.in_context, reconciler),
+        guard=BearerGuard(_reviews(transport, refresh), _reviews(transport, refresh), instrumentation.unreviewed),
+        handle=partial(instrumentation.in_context, reconciler),
         pulls=pulls,
     )
 
@@ -143,43 +143,44 @@ def _shared(
         host=server,
         resources=(*RESOURCES, IMAGE_PULL_JOBS.plural) if settings.gates.pre_download else RESOURCES,
     )
-    report = Report(metrics)
+    instrumentation = Instrumentation(metrics)
     fence = Fence(transport)
     throttle = Throttle(qps=settings.qps, burst=settings.burst)
-    sender = Sender(fence, throttle=throttle, on_response=report.answered, refresh=refresh)
-    client = Client(sender).retelling(discreet_error)
+    sender = Sender(fence, throttle=throttle, on_response=instrumentation.answered, refresh=refresh)
+    client = Client(sender).retelling(redacted_error)
     return _Shared(
         metrics=metrics,
-        report=report,
+        instrumentation=instrumentation,
         fence=fence,
         client=client,
         informers=Informers(settings.namespaces),
-        recorder=Recorder(client.apart(), clock, identity, report.event_dropped),
+        recorder=Recorder(client.apart(), clock, identity, instrumentation.event_dropped),
         clock=clock,
-        memories=Memories(),
+        states=DaemonSetStates(),
         compilations=Compilations(settings.gates),
         queue=WorkQueue[Key](),
         pacer=Pacer[Key](),
     )
 
 
-def _reconciler(shared: _Shared, pulls: ImagePulls | None) -> Reconciler:
-    report, metrics, caches = shared.report, shared.metrics, shared.informers.caches
-    acted = partial(report.acted, caches=caches, clock=shared.clock)
+def _reconciler(shared: _Shared, pulls: ImagePullParts | None) -> Reconciler:
+    instrumentation, metrics, caches = shared.instrumentation, shared.metrics, shared.informers.caches
+    acted = partial(instrumentation.acted, caches=caches, clock=shared.clock)
     return Reconciler(
-        hands=Hands(shared.client, Ledger(), failed_pod_backoff(), shared.say, shared.clock, acted),
+        dependencies=Dependencies(shared.client, Ledger(), failed_pod_backoff(), shared.say, shared.clock, acted),
         caches=caches,
-        memories=shared.memories,
+        states=shared.states,
         compilations=shared.compilations,
         pacer=shared.pacer,
         watchers=Watchers(
-            on_plan=report.planned,
-            on_stale=report.stale,
-            on_overdue=report.overdue,
+            on_plan=instrumentation.planned,
+            on_stale=instrumentation.stale,
+            on_overdue=instrumentation.overdue,
             on_foreign=metrics.tally.foreign,
         ),
         statuses=StatusWatchers(
-            on_status=report.status_written, on_written=partial(report.status_changed, caches=caches)
+            on_status=instrumentation.status_written,
+            on_written=partial(instrumentation.status_changed, caches=caches),
         ),
         relist=shared.informers.relist,
         leads=lambda: shared.fence.is_open,
@@ -188,7 +189,7 @@ def _reconciler(shared: _Shared, pulls: ImagePulls | None) -> Reconciler:
 
 
 def _listeners(shared: _Shared, reconciler: Reconciler) -> Listeners:
-    report, tally = shared.report, shared.metrics.tally
+    instrumentation, tally = shared.instrumentation, shared.metrics.tally
 
     def daemonset_gone(uid: str) -> None:
         for keeper in (reconciler, shared.recorder, tally):
@@ -202,9 +203,9 @@ def _listeners(shared: _Shared, reconciler: Reconciler) -> Listeners:
         daemonset_gone=daemonset_gone,
         node_gone=node_gone,
         pod_gone=reconciler.pod_gone,
-        pod_seen=lambda owner, pod: report.saw(owner, pod, shared.clock()),
+        pod_seen=lambda owner, pod: instrumentation.saw(owner, pod, shared.clock()),
         foreign_status=reconciler.foreign_status,
-        malformed=report.malformed,
+        malformed=instrumentation.malformed,
         say=shared.say,
     )
 
@@ -215,36 +216,36 @@ def _measure(shared: _Shared, *, zones: bool) -> None:
     metrics.watch_queue(shared.queue)
     metrics.watch_caches(dict(informers.stores))
     metrics.watch_daemonsets(
-        lambda: show(informers.caches, shared.memories, shared.clock()) if fence.is_open else (), zones=zones
+        lambda: show(informers.caches, shared.states, shared.clock()) if fence.is_open else (), zones=zones
     )
     metrics.tally.show(lambda: informers.caches.daemonsets.values() if fence.is_open else (), shared.clock)
 
 
-def _image_pulls(shared: _Shared) -> ImagePulls:
-    report, informers = shared.report, shared.informers
+def _image_pulls(shared: _Shared) -> ImagePullParts:
+    instrumentation, informers = shared.instrumentation, shared.informers
 
     def say_of_job(job: ImagePullJob, note: Note) -> None:
-        report.job_noted(job, note)
+        instrumentation.job_noted(job, note)
         shared.recorder(job, note, kind=JOB_KIND)
 
     def overdue(key: Key, stale: Stale) -> None:
-        report.overdue(key, stale)
+        instrumentation.overdue(key, stale)
         informers.relist_pulls()
 
     def running() -> int:
         return sum(job.status is None or job.status.completion_time is None for job in pulls.caches.jobs.values())
 
     counted = shared.metrics.count_image_pulls(running, lambda: len(pulls.caches.pullers))
-    pulls = ImagePulls(
+    pulls = ImagePullParts(
         shared.client,
         informers.namespaces,
         informers.caches,
         shared.clock,
-        PullWatchers(say=say_of_job, on_result=counted.ended, on_stale=report.job_stale, on_overdue=overdue),
+        JobWatchers(say=say_of_job, on_result=counted.ended, on_stale=instrumentation.job_stale, on_overdue=overdue),
         say=shared.say,
         wake=lambda daemonset: shared.enqueue(daemonset.key, "soon", "images"),
         job_gone=shared.recorder.forget,
-        on_pass=report.job_passed,
+        on_pass=instrumentation.job_passed,
     )
     return pulls
 

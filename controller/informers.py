@@ -16,7 +16,8 @@ from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.daemonset.caches import Caches
 from controller.daemonset.triggers import Triggers
-from controller.imagepull.parts import ImagePulls
+from controller.imagepull.parts import ImagePullParts
+from controller.instrumentation import Instrumentation
 from controller.kube.client import Client
 from controller.kube.decode import Malformed
 from controller.kube.kinds import (
@@ -29,7 +30,6 @@ from controller.kube.kinds import (
     REVISIONS,
 )
 from controller.kube.resource import Resource, W
-from controller.report import Report
 from controller.runtime.reflector import Contact, Reflector
 from controller.runtime.store import Change, Record, Store, StoreWriter, open_scoped_store
 
@@ -49,7 +49,7 @@ class Running(Protocol):
 class _Listeners:
     """Who hears of what DaemonSets and ImagePullJobs both depend on."""
 
-    def __init__(self, triggers: Triggers, pulls: ImagePulls | None) -> None:
+    def __init__(self, triggers: Triggers, pulls: ImagePullParts | None) -> None:
         self._triggers, self._pulls = triggers, pulls
 
     def on_server_back(self) -> None:
@@ -77,7 +77,7 @@ class _Watching(msgspec.Struct, frozen=True):
     """Makes reflectors that tell of themselves under the name of what they watch."""
 
     client: Client
-    report: Report
+    instrumentation: Instrumentation
     on_malformed: Callable[[str, Malformed], None]
     met: Callable[[str, Contact], None]
 
@@ -100,8 +100,8 @@ class _Watching(msgspec.Struct, frozen=True):
             on_change=on_change,
             on_malformed=partial(self.on_malformed, what.plural),
             on_contact=partial(self.met, name),
-            on_heard=partial(self.report.heard, what.plural, name),
-            on_restart=partial(self.report.watch_restarted, what.plural),
+            on_heard=partial(self.instrumentation.heard, what.plural, name),
+            on_restart=partial(self.instrumentation.watch_restarted, what.plural),
         )
 
 
@@ -164,19 +164,19 @@ class Informers:
         self,
         client: Client,
         triggers: Triggers,
-        report: Report,
+        instrumentation: Instrumentation,
         on_malformed: Callable[[str, Malformed], None],
-        pulls: ImagePulls | None = None,
+        pulls: ImagePullParts | None = None,
     ) -> AsyncIterator[None]:
         """Entering waits until every first list is complete, for ever if need be; not for those of `pulls`."""
         listeners = _Listeners(triggers, pulls)
 
         def met(name: str, contact: Contact) -> None:
-            report.contact(name, contact)
+            instrumentation.contact(name, contact)
             if self.is_synced and contact.state == "reachable":
                 listeners.on_server_back()
 
-        watching = _Watching(client, report, on_malformed, met)
+        watching = _Watching(client, instrumentation, on_malformed, met)
         nodes: Sequence[Running] = (
             watching.all(NODES, self._nodes[0], listeners.on_node)
             if pulls is None

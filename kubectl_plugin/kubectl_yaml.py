@@ -42,15 +42,15 @@ def value_of(text: str) -> str | bool | int | float | None:
     return text
 
 
-class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # chosen at run time
+class KubectlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # chosen at run time
     """A date is text, too."""
 
 
-Loader.yaml_implicit_resolvers = {}
-Loader.add_implicit_resolver(_MERGE, re.compile(r"^<<$"), ["<"])
-Loader.add_implicit_resolver(_PLAIN, re.compile(r"^[-+.0-9~a-zA-Z]|^$"), None)
-Loader.add_constructor(_MERGE, lambda loader, node: loader.construct_scalar(node))  # as a value it is text
-Loader.add_constructor(_PLAIN, lambda loader, node: value_of(loader.construct_scalar(node)))
+KubectlLoader.yaml_implicit_resolvers = {}
+KubectlLoader.add_implicit_resolver(_MERGE, re.compile(r"^<<$"), ["<"])
+KubectlLoader.add_implicit_resolver(_PLAIN, re.compile(r"^[-+.0-9~a-zA-Z]|^$"), None)
+KubectlLoader.add_constructor(_MERGE, lambda loader, node: loader.construct_scalar(node))  # as a value it is text
+KubectlLoader.add_constructor(_PLAIN, lambda loader, node: value_of(loader.construct_scalar(node)))
 
 
 class Dumper(yaml.SafeDumper):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from controller.kube.exec_run import outcome
-from kubectl_plugin.report.installation.facts import Machine, Unknown
+from kubectl_plugin.report.installation.facts import Machine, Unanswered
 
 PLUGIN: Final = "kubectl-kruise_ds"
 COMPLETION: Final = "kubectl_complete-kruise_ds"
@@ -34,15 +34,15 @@ async def look_around(environ: Mapping[str, str] = os.environ) -> Machine:
     )
 
 
-async def _kubectl(program: str) -> str | Unknown:
+async def _kubectl(program: str) -> str | Unanswered:
     if not program:
-        return Unknown("it is not on the PATH")
+        return Unanswered("it is not on the PATH")
     command = (program, "version", "--client", "--output=json")
     try:
         async with asyncio.timeout(PATIENCE):
             _, out, _ = await outcome(*command)
         return str(json.loads(out)["clientVersion"]["gitVersion"])
     except (OSError, TimeoutError):
-        return Unknown(f"{program} does not answer")
+        return Unanswered(f"{program} does not answer")
     except (ValueError, KeyError, TypeError):
-        return Unknown(f"{program} does not say")
+        return Unanswered(f"{program} does not say")

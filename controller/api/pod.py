@@ -11,7 +11,6 @@ from sys import intern
 
 import msgspec
 
-from controller.api.ailment import Ailment, ailment_of_containers, complaint_of
 from controller.api.base import View
 from controller.api.container import ContainerStatusView, ContainerView
 from controller.api.gates import Gate, PodCondition, ReadinessGateView, gates_of
@@ -19,6 +18,7 @@ from controller.api.in_place import Underway, underway_of
 from controller.api.in_place_state import InPlaceState, state_of
 from controller.api.meta import Named, ObjectMeta, epoch, noted
 from controller.api.ownership import ownership_of
+from controller.api.pod_problem import PodProblem, complaint_of, problem_of_containers
 from controller.api.selector import Requirement
 from controller.api.wellknown import (
     HASH_LABEL,
@@ -95,7 +95,7 @@ class Pod(Named):
     ready_since: float | None
     """Seconds since 1970, from the Ready condition, or from the start of its last container if that was later; None
     when not ready or not told."""
-    ailment: Ailment | None = None
+    problem: PodProblem | None = None
     """Why it will not get ready by waiting, as far as its status tells; never of a pod that is ready."""
     complaint: str = ""
     """What the kubelet says of a container that it cannot start, of a pod that is updated in place."""
@@ -124,7 +124,7 @@ class Pod(Named):
         return self.phase in ("Failed", "Succeeded")
 
     @property
-    def held(self) -> bool:
+    def held_by_hook(self) -> bool:
         """It is prepared for its deletion: a preDelete hook was asked to let it go."""
         return self.labels.get(LIFECYCLE_STATE_LABEL) == PREPARING_DELETE
 
@@ -209,7 +209,7 @@ def project(view: PodView) -> Pod | None:
         dying=meta.deletion_timestamp is not None,
         ready=ready,
         ready_since=ready_since,
-        ailment=_ailment(status, state.replaced if state is not None else (), ready=ready),
+        problem=_ailment(status, state.replaced if state is not None else (), ready=ready),
         complaint=complaint_of(statuses) if underway is not None else "",
         gates=gates,
         underway=underway,
@@ -259,13 +259,13 @@ def _start_of(status: ContainerStatusView) -> float | None:
     return epoch(running.started_at) if running is not None else None
 
 
-def _ailment(status: PodStatusView, replaced: Collection[str], *, ready: bool) -> Ailment | None:
+def _ailment(status: PodStatusView, replaced: Collection[str], *, ready: bool) -> PodProblem | None:
     """Succeeded is no better than Failed: a daemon is not meant to end."""
     if status.phase in ("Failed", "Succeeded"):
-        return Ailment.EVICTED if status.reason == "Evicted" else Ailment.OTHER
+        return PodProblem.EVICTED if status.reason == "Evicted" else PodProblem.OTHER
     if ready:
         return None
     if any(one.type == "PodScheduled" and one.status == "False" for one in status.conditions or ()):
-        return Ailment.UNSCHEDULABLE
+        return PodProblem.UNSCHEDULABLE
     statuses = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
-    return ailment_of_containers(statuses, replaced)
+    return problem_of_containers(statuses, replaced)

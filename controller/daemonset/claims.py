@@ -8,7 +8,7 @@ from typing import TypeVar
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key, Named, Ref
 from controller.daemonset.answers import Briefing
-from controller.daemonset.hands import Hands
+from controller.daemonset.dependencies import Dependencies
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Conflict, NotFound
 from controller.kube.kinds import DAEMONSETS, PODS, REVISIONS
@@ -42,41 +42,41 @@ async def confirm(client: Client, daemonset: DaemonSet) -> None:
         raise Conflict("get", DAEMONSETS.describe(daemonset.key), words)
 
 
-async def is_taken_by_a_stranger(action: CreatePod, daemonset: DaemonSet, hands: Hands) -> bool:
+async def is_taken_by_a_stranger(action: CreatePod, daemonset: DaemonSet, dependencies: Dependencies) -> bool:
     """The derived name exists. Ours: the cache is behind, wait for it. Somebody else's: choose another name."""
     try:
-        found = await hands.client.get(PODS, Key(daemonset.namespace, action.name))
+        found = await dependencies.client.get(PODS, Key(daemonset.namespace, action.name))
     except NotFound:
         return False
     if found is not None and found.owner_uid == daemonset.uid:
-        hands.ledger.wrote(daemonset.uid, PODS.name, found.version, elapsed())
+        dependencies.ledger.wrote(daemonset.uid, PODS.name, found.version, elapsed())
         return False
     return True
 
 
-async def look_at_deleted_pod(action: DeletePod, daemonset: DaemonSet, hands: Hands) -> None:
+async def look_at_deleted_pod(action: DeletePod, daemonset: DaemonSet, dependencies: Dependencies) -> None:
     """The answer to its deletion was lost. If it is going, nothing is decided before the caches show that."""
-    found = await _left_of(action.pod, PODS, hands)
+    found = await _left_of(action.pod, PODS, dependencies)
     if found is None:
-        hands.ledger.deleted(daemonset.uid, action.pod.uid, elapsed())
+        dependencies.ledger.deleted(daemonset.uid, action.pod.uid, elapsed())
     elif found.dying:
-        hands.ledger.deleted(daemonset.uid, action.pod.uid, elapsed(), found.version)
+        dependencies.ledger.deleted(daemonset.uid, action.pod.uid, elapsed(), found.version)
 
 
-async def look_at_prepared_pod(action: PrepareDelete, daemonset: DaemonSet, hands: Hands) -> None:
+async def look_at_prepared_pod(action: PrepareDelete, daemonset: DaemonSet, dependencies: Dependencies) -> None:
     """The answer to that was lost. The caches are to know at least as much as the server says now."""
-    found = await _left_of(action.pod, PODS, hands)
+    found = await _left_of(action.pod, PODS, dependencies)
     if found is not None:
-        hands.ledger.wrote(daemonset.uid, PODS.name, found.version, elapsed())
+        dependencies.ledger.wrote(daemonset.uid, PODS.name, found.version, elapsed())
 
 
-async def is_updated(action: UpdateInPlace, hands: Hands) -> bool:
+async def is_updated(action: UpdateInPlace, dependencies: Dependencies) -> bool:
     """The answer to that was lost. Whether it was done, for nobody tells of it later."""
-    found = await _left_of(action.pod, PODS, hands)
+    found = await _left_of(action.pod, PODS, dependencies)
     return found is not None and found.hash == action.revision.hash
 
 
-async def may_have_come_through(action: Action, daemonset: DaemonSet, hands: Hands) -> bool:
+async def may_have_come_through(action: Action, daemonset: DaemonSet, dependencies: Dependencies) -> bool:
     """Whether an earlier attempt at this create or deletion, whose answer was lost, has done it after all.
 
     A place where writes fail is passed over, and its part of the budget goes to the next node: not in doubt.
@@ -84,17 +84,17 @@ async def may_have_come_through(action: Action, daemonset: DaemonSet, hands: Han
     try:
         match action:
             case CreatePod():
-                made = await hands.client.get(PODS, Key(daemonset.namespace, action.name))
+                made = await dependencies.client.get(PODS, Key(daemonset.namespace, action.name))
                 return made is not None and made.owner_uid == daemonset.uid
             case DeletePod():
-                found = await _left_of(action.pod, PODS, hands)
+                found = await _left_of(action.pod, PODS, dependencies)
                 return found is None or found.dying
             case UpdateInPlace():
-                updated = await _left_of(action.pod, PODS, hands)
+                updated = await _left_of(action.pod, PODS, dependencies)
                 return updated is None or updated.dying or updated.hash == action.revision.hash
             case PrepareDelete():
-                held = await _left_of(action.pod, PODS, hands)
-                return held is None or held.dying or held.held
+                held = await _left_of(action.pod, PODS, dependencies)
+                return held is None or held.dying or held.held_by_hook
             case _:
                 return False
     except NotFound:
@@ -103,34 +103,34 @@ async def may_have_come_through(action: Action, daemonset: DaemonSet, hands: Han
         return True
 
 
-async def is_still_there(action: Action, hands: Hands) -> bool:
+async def is_still_there(action: Action, dependencies: Dependencies) -> bool:
     """Whether the object of a write that was answered by "not found" exists: a webhook can answer so too."""
     match action:
         case AdoptRevision(revision=ref) | RenumberRevision(revision=ref) | DeleteRevision(revision=ref):
-            kept = await _left_of(ref, REVISIONS, hands)
+            kept = await _left_of(ref, REVISIONS, dependencies)
             return kept is not None and not kept.dying
         case CreatePod() | CreateRevision() | ProbeTemplate():
             return False
         case _:
-            found = await _left_of(action.pod, PODS, hands)
+            found = await _left_of(action.pod, PODS, dependencies)
             return found is not None and not found.dying
 
 
-async def _left_of(ref: Ref, kind: Resource[W, N], hands: Hands) -> N | None:
+async def _left_of(ref: Ref, kind: Resource[W, N], dependencies: Dependencies) -> N | None:
     """The object as the server has it; None: it is gone, whoever has its name now."""
     try:
-        found = await hands.client.get(kind, Key(ref.namespace, ref.name))
+        found = await dependencies.client.get(kind, Key(ref.namespace, ref.name))
     except NotFound:
         return None
     return found if found is not None and found.uid == ref.uid else None
 
 
-async def revision_collides(action: CreateRevision, briefing: Briefing, hands: Hands) -> bool:
+async def revision_collides(action: CreateRevision, briefing: Briefing, dependencies: Dependencies) -> bool:
     """The computed name exists. Same content: the cache is behind. Other content, or what cannot become ours because
     it is on its way out, or an orphan without our labels: a collision."""
     daemonset = briefing.daemonset
     try:
-        found = await hands.client.get(REVISIONS, Key(daemonset.namespace, action.name))
+        found = await dependencies.client.get(REVISIONS, Key(daemonset.namespace, action.name))
     except NotFound:
         return False
     if found is None or found.dying or found.identity != daemonset.identity:
@@ -138,5 +138,5 @@ async def revision_collides(action: CreateRevision, briefing: Briefing, hands: H
     orphaned = not found.owner_uid and briefing.compiled.rules.owns(found.labels)
     if not orphaned and found.owner_uid != daemonset.uid:
         return True
-    hands.ledger.wrote(daemonset.uid, REVISIONS.name, found.version, elapsed())
+    dependencies.ledger.wrote(daemonset.uid, REVISIONS.name, found.version, elapsed())
     return False

@@ -8,8 +8,8 @@ from controller.api.daemonset import DaemonSet
 from controller.api.revision import Revision
 from controller.planner.eligibility import Rules
 from controller.planner.fallback import placements_of
-from controller.planner.in_place.change import Change, NotPossible, changes_to
-from controller.planner.manifest import Mold
+from controller.planner.in_place.change import InPlaceChange, NotPossible, changes_to
+from controller.planner.manifest import PodRenderer
 from controller.planner.validation import compiled
 from controller.settings import DEFAULT_GATES, Gates
 
@@ -23,8 +23,8 @@ class Compiled:
         self.generation = daemonset.generation
         self.rules = compiled(daemonset)
         self._placements = placements
-        self._molds: dict[str, Mold] = {}
-        self._changes: Mapping[str, Change | NotPossible] = {}
+        self._molds: dict[str, PodRenderer] = {}
+        self._changes: Mapping[str, InPlaceChange | NotPossible] = {}
         self._resizable = False
 
     def placements(self, revisions: Iterable[Revision]) -> Mapping[str, Rules | None]:
@@ -34,7 +34,7 @@ class Compiled:
 
     def changes(
         self, daemonset: DaemonSet, revisions: Iterable[Revision], *, resizable: bool
-    ) -> Mapping[str, Change | NotPossible]:
+    ) -> Mapping[str, InPlaceChange | NotPossible]:
         """Hash of each other stored revision to what an update in place of its pods changes; empty where nobody asked
         for that."""
         if self._resizable != resizable:
@@ -42,12 +42,12 @@ class Compiled:
         self._changes = changes_to(daemonset, revisions, resizable=resizable, known=self._changes)
         return self._changes
 
-    def mold(self, daemonset: DaemonSet, revision: Revision) -> Mold:
+    def renderer(self, daemonset: DaemonSet, revision: Revision) -> PodRenderer:
         """Of the pods of this revision."""
-        mold = self._molds.get(revision.hash)
-        if mold is None:
-            mold = self._molds[revision.hash] = Mold(daemonset, revision)
-        return mold
+        renderer = self._molds.get(revision.hash)
+        if renderer is None:
+            renderer = self._molds[revision.hash] = PodRenderer(daemonset, revision)
+        return renderer
 
     def successor(self, daemonset: DaemonSet) -> Compiled:
         """Of another generation: the stored revisions are the same."""

@@ -32,7 +32,7 @@ from controller.daemonset.claims import (
     may_have_come_through,
     revision_collides,
 )
-from controller.daemonset.hands import Hands
+from controller.daemonset.dependencies import Dependencies
 from controller.daemonset.in_place import InPlaceWrites
 from controller.daemonset.writes import Writes
 from controller.kube.client import Written
@@ -48,6 +48,7 @@ from controller.planner.actions import (
     CreatePod,
     CreateRevision,
     DeletePod,
+    DeleteReason,
     DeleteRevision,
     Note,
     PrepareDelete,
@@ -57,7 +58,6 @@ from controller.planner.actions import (
     RenumberRevision,
     ResizePod,
     UpdateInPlace,
-    Why,
     place_of,
 )
 from controller.runtime.clock import elapsed
@@ -66,11 +66,11 @@ from controller.runtime.clock import elapsed
 class CarryingOut:
     """The actions of one plan. `run` it once; what is answered and what is not can be read meanwhile."""
 
-    def __init__(self, actions: Sequence[Action], briefing: Briefing, hands: Hands) -> None:
-        self._actions, self._briefing, self._hands = actions, briefing, hands
-        self._daemonset, self._ledger = briefing.daemonset, hands.ledger
-        self._writes = Writes(hands.client, briefing.daemonset, briefing.compiled)
-        self._in_place = InPlaceWrites(hands.client, hands.clock, partial(self._wrote, PODS))
+    def __init__(self, actions: Sequence[Action], briefing: Briefing, dependencies: Dependencies) -> None:
+        self._actions, self._briefing, self._dependencies = actions, briefing, dependencies
+        self._daemonset, self._ledger = briefing.daemonset, dependencies.ledger
+        self._writes = Writes(dependencies.client, briefing.daemonset, briefing.compiled)
+        self._in_place = InPlaceWrites(dependencies.client, dependencies.clock, partial(self._wrote, PODS))
         self.answers: list[Answer] = []
         """In the order in which they came."""
         self.underway: dict[str, Action] = {}
@@ -151,7 +151,7 @@ class CarryingOut:
         try:
             await self._attempt(action)
         except ApiError as error:
-            self._hands.did(self._daemonset, action, error)
+            self._dependencies.did(self._daemonset, action, error)
             counts = await self._counts(action, error)
             taken = False
             try:
@@ -161,10 +161,10 @@ class CarryingOut:
                 left = second
             return Answer(action=action, error=error, left=left, counts=counts, taken=taken)
         if (undone := self._briefing.undone(action)) is not None:
-            self._hands.did(self._daemonset, action, undone)
+            self._dependencies.did(self._daemonset, action, undone)
             counts = self._briefing.is_suspect(place_of(action))
             return Answer(action=action, error=undone, left=undone, counts=counts)
-        self._hands.did(self._daemonset, action, None)
+        self._dependencies.did(self._daemonset, action, None)
         match action:
             case UpdateInPlace():
                 self._tell_updated(action)
@@ -180,14 +180,14 @@ class CarryingOut:
             return False
         if error.is_terminating_namespace or (isinstance(action, CreatePod) and is_full_quota(error)):
             return True
-        return not await may_have_come_through(action, self._daemonset, self._hands)
+        return not await may_have_come_through(action, self._daemonset, self._dependencies)
 
     async def _is_taken(self, action: Action) -> bool:
         match action:
             case CreatePod():
-                return await is_taken_by_a_stranger(action, self._daemonset, self._hands)
+                return await is_taken_by_a_stranger(action, self._daemonset, self._dependencies)
             case CreateRevision():
-                return await revision_collides(action, self._briefing, self._hands)
+                return await revision_collides(action, self._briefing, self._dependencies)
             case _:
                 return False
 
@@ -235,7 +235,7 @@ class CarryingOut:
         async with self._confirming:
             if self._confirmed is None:
                 try:
-                    await confirm(self._hands.client, self._daemonset)
+                    await confirm(self._dependencies.client, self._daemonset)
                     self._confirmed = True
                 except ApiError as error:
                     self._confirmed = error
@@ -243,10 +243,10 @@ class CarryingOut:
             raise self._confirmed
 
     async def _delete_pod(self, action: DeletePod) -> None:
-        if action.why is Why.FAILED:
+        if action.why is DeleteReason.FAILED:
             daemonset = self._daemonset
             key = (daemonset.uid, daemonset.generation, action.node)
-            self._hands.failed_pods.strike(key, elapsed())  # however it ends: it may be done and not answered
+            self._dependencies.failed_pods.strike(key, elapsed())  # however it ends: it may be done and not answered
         version = await self._writes.delete_pod(action)
         self._ledger.deleted(self._daemonset.uid, action.pod.uid, elapsed(), version)
         self._tell(SUCCESSFUL_DELETE, f"Deleted pod: {action.pod.name}")
@@ -257,7 +257,8 @@ class CarryingOut:
             return error
         match action, error:
             case (_, NotFound()) if not isinstance(action, CreatePod | CreateRevision | ProbeTemplate):
-                return error if await is_still_there(action, self._hands) else None  # else somebody was quicker
+                # None: somebody was quicker.
+                return error if await is_still_there(action, self._dependencies) else None
             case ProbeTemplate(), AlreadyExists() | Invalid() | Forbidden():
                 return None  # that is what was asked
             case (_, _) if error.is_terminating_namespace:
@@ -280,17 +281,17 @@ class CarryingOut:
         """The answer was lost."""
         match action:
             case DeletePod():
-                await look_at_deleted_pod(action, self._daemonset, self._hands)
+                await look_at_deleted_pod(action, self._daemonset, self._dependencies)
             case PrepareDelete():
-                await look_at_prepared_pod(action, self._daemonset, self._hands)
-            case UpdateInPlace() if await is_updated(action, self._hands):
+                await look_at_prepared_pod(action, self._daemonset, self._dependencies)
+            case UpdateInPlace() if await is_updated(action, self._dependencies):
                 self._tell_updated(action)
 
     def _tell_updated(self, action: UpdateInPlace) -> None:
         self._tell(UPDATED_IN_PLACE, f"successfully update pod {action.pod.name} in-place")
 
     def _tell(self, reason: str, message: str) -> None:
-        self._hands.say(self._daemonset, Note(warning=False, reason=reason, message=message))
+        self._dependencies.say(self._daemonset, Note(warning=False, reason=reason, message=message))
 
     def _warn(self, reason: str, message: str) -> None:
-        self._hands.say(self._daemonset, Note(warning=True, reason=reason, message=message))
+        self._dependencies.say(self._daemonset, Note(warning=True, reason=reason, message=message))

@@ -13,8 +13,8 @@ from controller.api.daemonset import DaemonSet
 from controller.api.pod import Pod
 from controller.daemonset.caches import Caches
 from controller.daemonset.compiled import Compiled
-from controller.daemonset.hands import FailedPods
-from controller.daemonset.memory import Memory
+from controller.daemonset.dependencies import FailedPods
+from controller.daemonset.state import DaemonSetState
 from controller.planner.actions import (
     Action,
     AdoptPod,
@@ -36,7 +36,7 @@ def gather(
     daemonset: DaemonSet,
     compiled: Compiled,
     caches: Caches,
-    memory: Memory,
+    state: DaemonSetState,
     failed_pods: FailedPods,
     awaited: Collection[Action],
     now: float,
@@ -52,11 +52,11 @@ def gather(
     in seconds since 1970, worked out anew in each pass: a clock that is set changes no duration.
     """
     pods, revisions = caches.pods_of(daemonset), caches.revisions_of(daemonset)
-    resizable = compiled.gates.resize and not memory.no_resize
+    resizable = compiled.gates.resize and not state.no_resize
     collisions = (daemonset.status.collision_count or 0) if daemonset.status is not None else 0
-    held_back = {what: now + until - moment for what, until in memory.held_back(moment).items()}
-    predecessors: Mapping[str, Predecessor] = memory.predecessors
-    possible = [*awaited, *memory.possible(moment)]
+    held_back = {what: now + until - moment for what, until in state.held_back(moment).items()}
+    predecessors: Mapping[str, Predecessor] = state.predecessors
+    possible = [*awaited, *state.possible(moment)]
     creates = [action for action in possible if isinstance(action, CreatePod)]
     deletes = [action for action in possible if isinstance(action, DeletePod)]
     orphans = caches.orphans_in(daemonset.namespace)
@@ -78,27 +78,27 @@ def gather(
         changes=compiled.changes(daemonset, revisions, resizable=resizable),
         reads_env=compiled.gates.env_from_metadata,
         resizable=resizable,
-        refused_resizes=memory.refused_resizes,
+        refused_resizes=state.refused_resizes,
         unpulled=unpulled,
         orphan_revisions=caches.orphan_revisions_in(daemonset.namespace),
         now=now,
         fresh=fresh,
         not_before=_not_before(daemonset, pods, failed_pods, now, moment),
-        doubtful=memory.doubtful,
+        doubtful=state.doubtful,
         predecessors=predecessors,
         coming={action.node: action.revision.hash for action in creates},
         leaving=frozenset(action.node for action in deletes),
         awaited=frozenset(map(place_of, awaited)),
-        ready_seen=memory.ready_seen.since(now, moment),
-        verdicts=memory.verdicts,
-        asked=memory.asked,
-        ask_at=now + memory.ask_at - moment,
+        ready_seen=state.ready_seen.since(now, moment),
+        verdicts=state.verdicts,
+        asked=state.asked,
+        ask_at=now + state.ask_at - moment,
         held_back=held_back,
-        due_again={what: now + since - moment for what, since in memory.places.due_again(moment).items()},
-        trouble=memory.trouble.words if memory.trouble is not None else "",
-        fought=not memory.lately.fought.isdisjoint(held_back),
+        due_again={what: now + since - moment for what, since in state.places.due_again(moment).items()},
+        trouble=state.trouble.words if state.trouble is not None else "",
+        fought=not state.taken_back.fought.isdisjoint(held_back),
         unreadable=_unreadable(daemonset, caches),
-        collisions=max(memory.collisions, collisions),
+        collisions=max(state.collisions, collisions),
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from controller.api.base import JSONObject
-from controller.daemonset.discretion import Secrets, secret_values
+from controller.daemonset.redaction import Secrets, secret_values
 
 TURN = 64
 """Values after which the other tasks get their turn: a template may have ten thousands."""

@@ -15,13 +15,13 @@ from controller.api.pod import Pod
 from controller.daemonset.answers import Answer, Briefing
 from controller.daemonset.caches import Caches
 from controller.daemonset.compiled import Compilations
-from controller.daemonset.discretion import discreet_error
+from controller.daemonset.dependencies import Dependencies
 from controller.daemonset.execute import CarryingOut
 from controller.daemonset.gather import NOTHING, gather
-from controller.daemonset.hands import Hands
 from controller.daemonset.known_secrets import KnownSecrets
-from controller.daemonset.memory import Memories, Memory
-from controller.daemonset.rivalry import foreign_note
+from controller.daemonset.redaction import redacted_error
+from controller.daemonset.state import DaemonSetState, DaemonSetStates
+from controller.daemonset.status_conflict import foreign_note
 from controller.daemonset.statuses import Statuses, StatusWatchers
 from controller.daemonset.unanswered import Unanswered
 from controller.kube.errors import ApiError, NotFound, Unknown
@@ -61,9 +61,9 @@ class Reconciler:
     def __init__(
         self,
         *,
-        hands: Hands,
+        dependencies: Dependencies,
         caches: Caches,
-        memories: Memories,
+        states: DaemonSetStates,
         compilations: Compilations,
         pacer: Pacer[Key],
         watchers: Watchers,
@@ -74,8 +74,8 @@ class Reconciler:
     ) -> None:
         """`relist` has the cache of a resource listed again. `leads`: whether this process may write and tell.
         `unpulled`: nodes that are to wait for the images of the current revision, as in `World`."""
-        self._hands, self._clock, self._ledger = hands, hands.clock, hands.ledger
-        self._caches, self._memories, self._compilations = caches, memories, compilations
+        self._dependencies, self._clock, self._ledger = dependencies, dependencies.clock, dependencies.ledger
+        self._caches, self._states, self._compilations = caches, states, compilations
         self._unanswered = Unanswered()
         self._pacer, self._watchers, self._relist, self._leads = pacer, watchers, relist, leads
         self._unpulled = unpulled
@@ -91,7 +91,7 @@ class Reconciler:
             return Done()
         if (crash := self._unanswered.crash(daemonset.uid)) is not None:
             raise crash
-        if (rest := self._memories.of(daemonset.uid).stands_back(daemonset, self._clock(), elapsed())) > 0:
+        if (rest := self._states.of(daemonset.uid).stands_back(daemonset, self._clock(), elapsed())) > 0:
             return ComeBack(rest, "another controller wrote the status")
         stale = self._stale(daemonset)
         if stale is not None and elapsed() - stale.since < LOOK_AGAIN_SECONDS:
@@ -102,21 +102,21 @@ class Reconciler:
         """A pod of ours is not on its node any more, or not ours."""
         known = self._caches.nodes.get(Key("", pod.node)) is not None
         if known and self._caches.daemonset_of(pod.owner_uid) is not None:
-            self._memories.of(pod.owner_uid).lost(pod)
+            self._states.of(pod.owner_uid).lost(pod)
 
     def node_gone(self, name: str) -> None:
-        self._memories.forget_node(name)
+        self._states.forget_node(name)
 
     def foreign_status(self, daemonset: DaemonSet, manager: str) -> None:
         """Another controller has written the status."""
-        self._memories.of(daemonset.uid).stand_back(elapsed())
+        self._states.of(daemonset.uid).stand_back(elapsed())
         if self._leads():
             self._watchers.on_foreign()
-            self._hands.say(daemonset, foreign_note(manager))
+            self._dependencies.say(daemonset, foreign_note(manager))
 
     def forget(self, uid: str) -> None:
         """The DaemonSet is gone."""
-        self._memories.forget(uid)
+        self._states.forget(uid)
         self._compilations.forget(uid)
         self._ledger.forget(uid)
         self._unanswered.crash(uid)
@@ -125,36 +125,36 @@ class Reconciler:
         self._secrets.forget(uid)
 
     async def _pass(self, daemonset: DaemonSet, turn: Turn, *, fresh: bool) -> Outcome:
-        key, memory, hands = daemonset.key, self._memories.of(daemonset.uid), await self._discreet_hands(daemonset)
+        key, state, dependencies = daemonset.key, self._states.of(daemonset.uid), await self._redacting(daemonset)
         await self._caches.whole()
         if self._caches.daemonsets.get(key) is not daemonset:
             return ComeBack(AT_ONCE, "changed before anything was decided")
         self._pacer.began(key)
         now, since = self._clock(), elapsed()
         began = perf_counter()
-        decided = self._decide(daemonset, memory, now, fresh=fresh)
+        decided = self._decide(daemonset, state, now, fresh=fresh)
         cost = perf_counter() - began
         self._watchers.on_plan(key, decided, cost)
         try:
             for note in decided.notes:
-                self._hands.say(daemonset, note)
+                self._dependencies.say(daemonset, note)
             turn.only_waits()
-            answers, unanswered = await self._carry_out(decided, daemonset, memory, hands, turn)
+            answers, unanswered = await self._carry_out(decided, daemonset, state, dependencies, turn)
             errors = tuple(answer.left for answer in answers if answer.left is not None)
             wake_in = None if decided.wake_at is None else max(decided.wake_at - now - (elapsed() - since), AT_ONCE)
             if unanswered or (decided.again and not errors):
                 wake_in = AT_ONCE
             if not fresh:
                 wake_in = min(wake_in or LOOK_AGAIN_SECONDS, LOOK_AGAIN_SECONDS)
-            return await self._conclude(daemonset, memory, decided, errors, wake_in, hands, turn)
+            return await self._conclude(daemonset, state, decided, errors, wake_in, dependencies, turn)
         finally:
             self._pacer.passed(key, cost, asyncio.get_running_loop().time())
 
     async def _carry_out(
-        self, decided: Plan, daemonset: DaemonSet, memory: Memory, hands: Hands, turn: Turn
+        self, decided: Plan, daemonset: DaemonSet, state: DaemonSetState, dependencies: Dependencies, turn: Turn
     ) -> tuple[Sequence[Answer], bool]:
         """What the server has answered until it said nothing for `PATIENCE`, and whether more was asked of it."""
-        work = CarryingOut(decided.actions, self._briefing(daemonset, memory), hands)
+        work = CarryingOut(decided.actions, self._briefing(daemonset, state), dependencies)
         crash: Exception | None = None
         if decided.actions:
             task = turn.begin(work.run)
@@ -168,8 +168,8 @@ class Reconciler:
             else:
                 crash = task.result()
         answers = tuple(work.answers)
-        memory.learn(answers, daemonset, elapsed())
-        memory.concluded(decided, answers)
+        state.learn(answers, daemonset, elapsed())
+        state.concluded(decided, answers)
         if crash is not None:
             raise crash
         return answers, bool(work.underway)
@@ -180,24 +180,24 @@ class Reconciler:
         if self._caches.daemonset_of(uid) is None:
             self.forget(uid)  # the answer was written down for nobody
             return
-        memory = self._memories.of(uid)
-        if memory.generation != daemonset.generation and not isinstance(answer.error, Unknown | None):
+        state = self._states.of(uid)
+        if state.generation != daemonset.generation and not isinstance(answer.error, Unknown | None):
             return
-        memory.learn((answer,), daemonset, elapsed(), late=True)
+        state.learn((answer,), daemonset, elapsed(), late=True)
         if answer.left is not None:
-            memory.concluded(Plan(), (answer,))
+            state.concluded(Plan(), (answer,))
 
-    def _briefing(self, daemonset: DaemonSet, memory: Memory) -> Briefing:
+    def _briefing(self, daemonset: DaemonSet, state: DaemonSetState) -> Briefing:
         return Briefing(
             daemonset=daemonset,
             compiled=self._compilations.of(daemonset),
-            failing=frozenset(memory.places.failing),
-            is_suspect=memory.places.is_suspect,
-            undone=lambda action: memory.lately.undone(action, memory.places.failing, elapsed()),
-            proven=memory.proven,
+            failing=frozenset(state.places.failing),
+            is_suspect=state.places.is_suspect,
+            undone=lambda action: state.taken_back.undone(action, state.places.failing, elapsed()),
+            proven=state.proven,
         )
 
-    async def _discreet_hands(self, daemonset: DaemonSet) -> Hands:
+    async def _redacting(self, daemonset: DaemonSet) -> Dependencies:
         """Ours for one pass, with a turn of its own at the server: whatever others wait for, it need not.
 
         Whatever the server says in it may be repeated in log, event and status. That goes for every request: a
@@ -207,21 +207,21 @@ class Reconciler:
         revisions = (*caches.revisions_of(daemonset), *caches.orphan_revisions_in(daemonset.namespace))
         templates = {revision.identity: revision.template for revision in revisions}
         secrets = await self._secrets.of(daemonset.uid, templates | {daemonset.identity: daemonset.spec.template})
-        client = self._hands.client.apart().retelling(lambda error: discreet_error(error, secrets))
-        return msgspec.structs.replace(self._hands, client=client)
+        client = self._dependencies.client.apart().retelling(lambda error: redacted_error(error, secrets))
+        return msgspec.structs.replace(self._dependencies, client=client)
 
-    def _decide(self, daemonset: DaemonSet, memory: Memory, now: float, *, fresh: bool) -> Plan:
+    def _decide(self, daemonset: DaemonSet, state: DaemonSetState, now: float, *, fresh: bool) -> Plan:
         caches, moment = self._caches, elapsed()
-        memory.begin(daemonset.generation, caches.daemonsets.reach_in(daemonset.namespace))
+        state.begin(daemonset.generation, caches.daemonsets.reach_in(daemonset.namespace))
         current = {one.hash for one in caches.revisions_of(daemonset) if one.identity == daemonset.identity}
-        memory.ready_seen.look(caches.pods_of(daemonset), current, now, moment)
-        _, status = memory.latest_status(daemonset)
+        state.ready_seen.look(caches.pods_of(daemonset), current, now, moment)
+        _, status = state.latest_status(daemonset)
         world = gather(
             msgspec.structs.replace(daemonset, status=status),  # the cache may not show our last one yet
             self._compilations.of(daemonset),
             caches,
-            memory,
-            self._hands.failed_pods,
+            state,
+            self._dependencies.failed_pods,
             self._unanswered.actions(daemonset.uid),
             now,
             moment,
@@ -229,17 +229,17 @@ class Reconciler:
             unpulled=self._unpulled(daemonset),
         )
         decided = plan(world)
-        memory.decided(daemonset, decided, now)
+        state.decided(daemonset, decided, now)
         return decided
 
     async def _conclude(
         self,
         daemonset: DaemonSet,
-        memory: Memory,
+        state: DaemonSetState,
         decided: Plan,
         errors: tuple[ApiError, ...],
         wake_in: float | None,
-        hands: Hands,
+        dependencies: Dependencies,
         turn: Turn,
     ) -> Outcome:
         """The status is attempted also after errors; the error of the actions comes first.
@@ -248,7 +248,7 @@ class Reconciler:
         """
         try:
             later = await self._statuses.settle(
-                daemonset, decided, memory.latest_status(daemonset), memory.wrote_status, hands, turn
+                daemonset, decided, state.latest_status(daemonset), state.wrote_status, dependencies, turn
             )
         except ApiError as error:
             if isinstance(error, NotFound) and self._caches.daemonset_of(daemonset.uid) is None:

@@ -34,16 +34,16 @@ WAITING_MOST = 1000
 """Events that wait to be sent; beyond that the oldest are dropped and counted."""
 
 
-class EventView(View):
+class WrittenEvent(View):
     metadata: ObjectMeta
 
 
-class Nothing(Value):
+class NothingKept(Value):
     """Events are written, never kept."""
 
 
-EVENTS: Resource[EventView, Nothing] = Resource(
-    group="", version="v1", plural="events", kind="Event", wire=EventView, project=lambda _: None
+EVENTS: Resource[WrittenEvent, NothingKept] = Resource(
+    group="", version="v1", plural="events", kind="Event", wire=WrittenEvent, project=lambda _: None
 )
 
 

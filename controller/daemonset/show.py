@@ -7,23 +7,23 @@ from collections.abc import Iterator
 from controller.api.daemonset import DaemonSet, Phase
 from controller.api.meta import epoch
 from controller.daemonset.caches import Caches
-from controller.daemonset.memory import Memories, Memory
+from controller.daemonset.state import DaemonSetState, DaemonSetStates
 from controller.telemetry.shown import Shown
 
 
-def show(caches: Caches, memories: Memories, now: float) -> Iterator[Shown]:
+def show(caches: Caches, states: DaemonSetStates, now: float) -> Iterator[Shown]:
     """`now` in seconds since 1970. Call between passes only: on their event loop."""
     for daemonset in caches.daemonsets.values():
-        memory = memories.of(daemonset.uid)
-        sight = memory.sight.at(now) if memory.sight is not None and not daemonset.dying else None
-        yield Shown(daemonset=daemonset, sight=sight, paused_since=paused_since(daemonset, memory))
+        state = states.of(daemonset.uid)
+        summary = state.summary.at(now) if state.summary is not None and not daemonset.dying else None
+        yield Shown(daemonset=daemonset, summary=summary, paused_since=paused_since(daemonset, state))
 
 
-def paused_since(daemonset: DaemonSet, memory: Memory) -> float:
+def paused_since(daemonset: DaemonSet, state: DaemonSetState) -> float:
     """The record of a rollout that waits outlives this process; a pause for which none waits is in no record."""
     rolling = daemonset.rolling_update
     if rolling is None or not rolling.paused:
         return 0.0
     record = daemonset.status.rollout if daemonset.status is not None else None
     recorded = epoch(record.last_transition_time) if record is not None and record.phase == Phase.PAUSED else None
-    return min(filter(None, (memory.paused_since, recorded)), default=0.0)
+    return min(filter(None, (state.paused_since, recorded)), default=0.0)

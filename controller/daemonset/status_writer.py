@@ -26,7 +26,7 @@ FOLLOWING = (AVAILABLE, READY, RECONCILING)
 """Conditions that turn with pods, or together with another one: nobody waits for these alone."""
 
 
-class Change(msgspec.Struct, frozen=True):
+class DueStatus(msgspec.Struct, frozen=True):
     """A status write that is due."""
 
     patch: patch.JsonPatch
@@ -38,7 +38,7 @@ class Change(msgspec.Struct, frozen=True):
 
 def change_of(
     daemonset: DaemonSet, wanted: Status, latest: tuple[str, DaemonSetStatus | None], now: float
-) -> Change | None:
+) -> DueStatus | None:
     """What has to be written so that the status reads as wanted; None when it does. `latest`: the newest status that
     is known, and the version of the object that carries it."""
     version, known = latest
@@ -49,14 +49,14 @@ def change_of(
     fields = _differences(before, after, everything=known is None)
     urgent = known is None or wanted.settled or _turned(before, after)
     if known is None:
-        return Change(patch.guarded_by_uid(daemonset.uid, patch.add(fields, "status")), after, urgent)
+        return DueStatus(patch.guarded_by_uid(daemonset.uid, patch.add(fields, "status")), after, urgent)
     operations = tuple(patch.add(value, "status", field) for field, value in fields.items())
     if "conditions" in fields:
-        return Change(patch.guarded_by_version(version, *operations), after, urgent)
-    return Change(patch.guarded_by_uid(daemonset.uid, *operations), after, urgent)
+        return DueStatus(patch.guarded_by_version(version, *operations), after, urgent)
+    return DueStatus(patch.guarded_by_uid(daemonset.uid, *operations), after, urgent)
 
 
-async def write(client: Client, daemonset: DaemonSet, change: Change) -> str:
+async def write(client: Client, daemonset: DaemonSet, change: DueStatus) -> str:
     """Returns the version at which the server stored it. Raises ApiError; a Conflict only means that the DaemonSet
     changed meanwhile."""
     ref = Ref(namespace=daemonset.namespace, name=daemonset.name, uid=daemonset.uid)

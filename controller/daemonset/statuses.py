@@ -12,7 +12,7 @@ import msgspec
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.daemonset import status_writer
-from controller.daemonset.hands import Hands
+from controller.daemonset.dependencies import Dependencies
 from controller.kube.errors import ApiError, Conflict
 from controller.planner.actions import Plan
 from controller.runtime.backoff import BackoffTable
@@ -49,7 +49,7 @@ class Statuses:
         decided: Plan,
         latest: tuple[str, DaemonSetStatus | None],
         wrote: Callable[[DaemonSetStatus, str, float], None],
-        hands: Hands,
+        dependencies: Dependencies,
         turn: Turn,
     ) -> float | None:
         """Write what differs from `latest`: the newest status that is known, and the version that carries it. `wrote`
@@ -65,7 +65,7 @@ class Statuses:
             return rest
         if decided.status is None or uid in self._unanswered:
             return None
-        change = status_writer.change_of(daemonset, decided.status, latest, hands.clock())
+        change = status_writer.change_of(daemonset, decided.status, latest, dependencies.clock())
         if change is None:
             return None
         if (delay := self._pacer.delay(uid, now, urgent=change.urgent)) > 0:
@@ -73,7 +73,7 @@ class Statuses:
 
         async def write() -> None:
             try:
-                version = await status_writer.write(hands.client.apart(), daemonset, change)
+                version = await status_writer.write(dependencies.client.apart(), daemonset, change)
             except ApiError as error:
                 self._watchers.on_status("conflict" if isinstance(error, Conflict) else "error")
                 raise
@@ -83,7 +83,7 @@ class Statuses:
             self._watchers.on_written(daemonset, latest[1], change.result)
             self._pacer.wrote(uid, asyncio.get_running_loop().time())
             for note in decided.news:
-                hands.say(daemonset, note)
+                dependencies.say(daemonset, note)
 
         task = turn.begin(write)
         await asyncio.wait((task,), timeout=self._patience)

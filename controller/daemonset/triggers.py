@@ -20,8 +20,8 @@ from controller.api.selector import Labels
 from controller.api.wellknown import MALFORMED_OBJECT
 from controller.daemonset.caches import Caches
 from controller.daemonset.compiled import Compilations
-from controller.daemonset.hands import Say
-from controller.daemonset.memory import Memories
+from controller.daemonset.dependencies import Say
+from controller.daemonset.state import DaemonSetStates
 from controller.kube.decode import Malformed
 from controller.kube.kinds import DAEMONSETS, PODS
 from controller.planner.actions import Note
@@ -58,13 +58,13 @@ class Triggers:
     def __init__(
         self,
         caches: Caches,
-        memories: Memories,
+        states: DaemonSetStates,
         compilations: Compilations,
         enqueue: Enqueue,
         listeners: Listeners,
     ) -> None:
-        """`memories` are only read."""
-        self._caches, self._memories, self._compilations = caches, memories, compilations
+        """`states` are only read."""
+        self._caches, self._states, self._compilations = caches, states, compilations
         self._enqueue, self._listeners = enqueue, listeners
 
     def on_daemonset(self, change: Change[DaemonSet]) -> None:
@@ -78,7 +78,7 @@ class Triggers:
             and new is not None
             and (old.generation, old.dying, old.annotations) == (new.generation, new.dying, new.annotations)
         )
-        if same_wish and new is not None and new.version == str(self._memories.of(new.uid).status_version):
+        if same_wish and new is not None and new.version == str(self._states.of(new.uid).status_version):
             return  # our own status write coming back
         self._enqueue(change.key, "lazy" if same_wish else "urgent", "daemonset changed")
 
@@ -160,7 +160,7 @@ class Triggers:
             return "lazy"
         if old is not None and (new.ended or new.labels is not old.labels or _waits_for_us(old, new)):
             return "urgent"
-        return "soon" if self._memories.of(owner.uid).eager else "lazy"
+        return "soon" if self._states.of(owner.uid).eager else "lazy"
 
     def _wake_owner(self, pod: Pod, urgency: Urgency, reason: str) -> None:
         owner = self._caches.daemonset_of(pod.owner_uid)

@@ -22,12 +22,12 @@ class Writes:
         self._client, self._daemonset, self._compiled = client, daemonset, compiled
 
     async def create_pod(self, action: CreatePod) -> Written:
-        body = self._compiled.mold(self._daemonset, action.revision).body(action.name, action.node)
+        body = self._compiled.renderer(self._daemonset, action.revision).body(action.name, action.node)
         return await self._client.create(PODS, self._daemonset.namespace, body, name=action.name)
 
     async def probe(self, action: ProbeTemplate) -> None:
         """A dry run: the server checks everything and stores nothing."""
-        body = self._compiled.mold(self._daemonset, action.revision).body(action.name, action.node)
+        body = self._compiled.renderer(self._daemonset, action.revision).body(action.name, action.node)
         await self._client.create(PODS, self._daemonset.namespace, body, name=action.name, dry_run=True)
 
     async def delete_pod(self, action: DeletePod) -> str | None:

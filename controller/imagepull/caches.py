@@ -9,7 +9,7 @@ from controller.api.puller import Puller
 from controller.runtime.store import Store
 
 
-class Caches:
+class JobCaches:
     def __init__(self, jobs: Store[ImagePullJob], pullers: Store[Puller], nodes: Store[Node]) -> None:
         self.jobs, self.pullers, self.nodes = jobs, pullers, nodes
         self._by_job = pullers.index(lambda puller: Key(puller.namespace, puller.job))

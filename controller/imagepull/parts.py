@@ -14,10 +14,10 @@ from controller.api.puller import Puller
 from controller.api.revision import Revision
 from controller.api.selector import LabelSelector
 from controller.daemonset.caches import Caches as DaemonSetCaches
-from controller.imagepull.caches import Caches
-from controller.imagepull.reconcile import Reconciler, Watchers
+from controller.imagepull.caches import JobCaches
+from controller.imagepull.reconcile import JobReconciler, JobWatchers
 from controller.imagepull.rollouts import Rollouts
-from controller.imagepull.triggers import Triggers
+from controller.imagepull.triggers import JobTriggers
 from controller.imagepull.wanted import old_pods
 from controller.kube.client import Client
 from controller.planner.actions import Note
@@ -38,7 +38,7 @@ DRAIN_SECONDS = 0.5
 """Names and owners make it safe to leave a write unanswered."""
 
 
-class ImagePulls:
+class ImagePullParts:
     """Stores, queue and triggers exist at once; who fills the caches tells the triggers."""
 
     def __init__(
@@ -47,7 +47,7 @@ class ImagePulls:
         namespaces: Sequence[str],
         daemonsets: DaemonSetCaches,
         clock: Clock,
-        watchers: Watchers,
+        watchers: JobWatchers,
         *,
         say: Callable[[DaemonSet, Note], None],
         wake: Callable[[DaemonSet], None],
@@ -56,19 +56,19 @@ class ImagePulls:
     ) -> None:
         self.jobs = open_scoped_store(ImagePullJob, namespaces)
         self.pullers = open_scoped_store(Puller, namespaces)
-        self.caches = Caches(self.jobs[1], self.pullers[1], daemonsets.nodes)
+        self.caches = JobCaches(self.jobs[1], self.pullers[1], daemonsets.nodes)
         self._daemonsets = daemonsets
         self.queue: WorkQueue[Key] = WorkQueue()
         self.rollouts: WorkQueue[Key] = WorkQueue()
         """Keys of DaemonSets."""
         self._pacer: Pacer[Key] = Pacer()
-        self._handle = Reconciler(
+        self._handle = JobReconciler(
             client, self.caches, clock, self._pacer, watchers, self._wake_owner, self._old_pods, self._updated
         )
         self._wake, self._job_gone, self._until = wake, job_gone, inf
         self._rollouts = Rollouts(client, daemonsets, self.jobs[1], say, wake, self._handle.lacking)
         self._on_pass, self._began = on_pass, False
-        self.triggers = Triggers(
+        self.triggers = JobTriggers(
             self.caches, self._enqueue, job_changed=self._job_changed, node_gone=self._handle.node_gone
         )
 
@@ -106,8 +106,8 @@ class ImagePulls:
             await stop.wait()
 
     def unpulled(self, daemonset: DaemonSet) -> Mapping[str, str]:
-        """The nodes that are to wait for images, as in `World`: all while nobody can tell yet, none where no jobs are
-        carried out."""
+        """The nodes that are to wait for images, as in the planner's world: all while nobody can tell yet, none
+        where no jobs are carried out."""
         if not daemonset.waits_for_images:
             return {}
         if self._began:

@@ -11,8 +11,18 @@ from msgspec.structs import replace
 from controller.api.image_pull_job import ImagePullJobStatus
 from controller.api.meta import epoch, rfc3339
 from controller.api.text import shortened
-from controller.imagepull.news import News, failed
-from controller.imagepull.world import PULLED, Action, DeleteJob, EndPuller, Plan, StartPuller, Try, World, may_end
+from controller.imagepull.job_events import News, failed
+from controller.imagepull.world import (
+    PULLED,
+    Action,
+    DeleteJob,
+    EndPuller,
+    JobPlan,
+    JobWorld,
+    StartPuller,
+    Try,
+    may_end,
+)
 from controller.planner.actions import Note
 
 FAILED_NODES_KEPT = 500
@@ -24,7 +34,7 @@ EXCEEDED = "job exceeds activeDeadlineSeconds"
 IMAGE_PULL_JOB_COMPLETED = "ImagePullJobCompleted"
 
 
-def plan(world: World) -> Plan:
+def plan(world: JobWorld) -> JobPlan:
     if world.job.dying or world.job.is_left_behind or world.status.completion_time:
         return _after_the_end(world)
     news = News(world)
@@ -45,7 +55,7 @@ def plan(world: World) -> Plan:
         [world.moment + deadline - world.now],
         [patience_ends] if only_silent else (),
     )
-    return Plan(
+    return JobPlan(
         actions=(*news.ends, *starts),
         settled=news.settled,
         tries=news.tries,
@@ -56,7 +66,7 @@ def plan(world: World) -> Plan:
     )
 
 
-def _starts(world: World, news: News, tries: Mapping[str, Try]) -> list[StartPuller]:
+def _starts(world: JobWorld, news: News, tries: Mapping[str, Try]) -> list[StartPuller]:
     """First those on which nothing has failed: a node with a fault keeps no other one waiting."""
     taken = {puller.node for puller in world.pullers}  # names are free once the pod is gone
     starting = sum((place in world.left or place in world.failed) and place not in taken for place in world.awaited)
@@ -73,11 +83,11 @@ def _starts(world: World, news: News, tries: Mapping[str, Try]) -> list[StartPul
     return [StartPuller(node=node) for node in islice(may_start, max(free, 0))]
 
 
-def _all_ends(world: World) -> tuple[EndPuller, ...]:
+def _all_ends(world: JobWorld) -> tuple[EndPuller, ...]:
     return tuple(EndPuller(pod=puller.ref) for puller in world.pullers if may_end(world, puller))
 
 
-def _deadline(world: World) -> float:
+def _deadline(world: JobWorld) -> float:
     """When it is over in any case, in seconds since 1970."""
     seconds = world.job.spec.completion_policy.active_deadline_seconds
     if seconds is None or world.job.spec.keeps_on:
@@ -85,7 +95,7 @@ def _deadline(world: World) -> float:
     return (epoch(world.status.start_time) or world.now) + seconds
 
 
-def _end(world: World, news: News, tries: Mapping[str, Try], words: str) -> Plan:
+def _end(world: JobWorld, news: News, tries: Mapping[str, Try], words: str) -> JobPlan:
     """Whoever does not have it by now has failed: told of one by one where somebody has tried."""
     unfinished = (one for one in world.pullers if one.node in news.active)
     cut_off = {one.node: f"{UNFINISHED}: {one.why}" if one.why else UNFINISHED for one in unfinished}
@@ -93,7 +103,7 @@ def _end(world: World, news: News, tries: Mapping[str, Try], words: str) -> Plan
     missing = {node: cut_off.get(node, NEVER_BEGUN) for node in world.left if node not in news.settled}
     status = _status(world, {**news.settled, **missing}, 0, words)
     over = Note(warning=status.failed > 0, reason=IMAGE_PULL_JOB_COMPLETED, message=status.message)
-    return Plan(
+    return JobPlan(
         actions=_all_ends(world),
         settled=news.settled,
         tries={},
@@ -102,7 +112,7 @@ def _end(world: World, news: News, tries: Mapping[str, Try], words: str) -> Plan
     )
 
 
-def _after_the_end(world: World) -> Plan:
+def _after_the_end(world: JobWorld) -> JobPlan:
     """No puller stays, and the job goes in its time."""
     actions: tuple[Action, ...] = _all_ends(world)
     left, wake_at = _stays(world), inf
@@ -111,10 +121,10 @@ def _after_the_end(world: World) -> Plan:
             wake_at = world.moment + left
         elif world.job.uid not in world.awaited and world.job.uid not in world.held_back:
             actions = (DeleteJob(job=world.job.ref),)
-    return Plan(actions=actions, settled={}, tries={}, status=world.status, wake_at=wake_at)
+    return JobPlan(actions=actions, settled={}, tries={}, status=world.status, wake_at=wake_at)
 
 
-def _stays(world: World) -> float:
+def _stays(world: JobWorld) -> float:
     """For how many seconds yet."""
     if world.job.is_left_behind:
         return 0.0
@@ -122,7 +132,7 @@ def _stays(world: World) -> float:
     return inf if completed is None or ttl is None else completed + ttl - world.now
 
 
-def _status(world: World, settled: Mapping[str, str | None], active: int, words: str) -> ImagePullJobStatus:
+def _status(world: JobWorld, settled: Mapping[str, str | None], active: int, words: str) -> ImagePullJobStatus:
     """`settled`: what was found out now."""
     failed = {node: why for node, why in {**world.failed, **settled}.items() if why is not PULLED}
     names = sorted(failed)

@@ -15,13 +15,13 @@ from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus
 from controller.api.meta import Key
 from controller.api.pull_targets import keeps_images, targets
 from controller.api.selector import LabelSelector
-from controller.imagepull.caches import Caches
-from controller.imagepull.carrying_out import CarryingOut
+from controller.imagepull.caches import JobCaches
+from controller.imagepull.execute import JobExecution
 from controller.imagepull.lacking import lacking
-from controller.imagepull.memory import STATUS, Memory, begin
 from controller.imagepull.nodes_of_pods import nodes_of_pods
 from controller.imagepull.plan import plan
-from controller.imagepull.world import PULLED, EndPuller, Plan, World
+from controller.imagepull.state import STATUS, JobState, begin
+from controller.imagepull.world import PULLED, EndPuller, JobPlan, JobWorld
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.kube.throttle import CEILING
@@ -41,7 +41,7 @@ PODS_LISTED_SECONDS = 30.0
 """How old the list of the pods that a podSelector chooses may get."""
 
 
-class Watchers(msgspec.Struct, frozen=True):
+class JobWatchers(msgspec.Struct, frozen=True):
     """All are called synchronously and must not raise."""
 
     say: Callable[[ImagePullJob, Note], None]
@@ -52,14 +52,14 @@ class Watchers(msgspec.Struct, frozen=True):
     """The same, after 30 seconds: the pullers are listed again."""
 
 
-class Reconciler:
+class JobReconciler:
     def __init__(
         self,
         client: Client,
-        caches: Caches,
+        caches: JobCaches,
         clock: Clock,
         pacer: Pacer[Key],
-        watchers: Watchers,
+        watchers: JobWatchers,
         on_progress: Callable[[ImagePullJob], None],
         old_pods: Callable[[ImagePullJob], frozenset[str] | None],
         updated: Callable[[ImagePullJob], LabelSelector | None],
@@ -69,55 +69,55 @@ class Reconciler:
         self._client, self._caches, self._clock, self._pacer = client, caches, clock, pacer
         self._watchers, self._on_progress, self._old_pods = watchers, on_progress, old_pods
         self._updated, self._ledger = updated, Ledger()
-        self._memories: dict[Key, Memory] = {}
+        self._states: dict[Key, JobState] = {}
         self._statuses: StatusPacer[Key] = StatusPacer()
 
     async def __call__(self, taken: Taken[Key], turn: Turn) -> Outcome:
         key = taken.key
         job = self._caches.jobs.get(key)
-        memory = self._memory_of(key, job)
-        if (crash := memory.crash) is not None:
-            memory.crash = None
+        state = self._state_of(key, job)
+        if (crash := state.crash) is not None:
+            state.crash = None
             raise crash
         if self._is_stale(key):
             return ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
         turn.only_waits()
         try:
-            await self._list_pods(job, memory)
+            await self._list_pods(job, state)
         except ApiError as error:
-            if memory.with_pods is None:
+            if state.with_pods is None:
                 return Retry(error, error.retry_after or 0.0)
-            memory.pods_listed = elapsed()  # the older list serves
+            state.pods_listed = elapsed()  # the older list serves
         await self._caches.whole()
         if self._caches.jobs.get(key) is not job:
             return ComeBack(AT_ONCE, "changed before anything was decided")
         if job is None:
-            return await self._clear_up(key, memory, turn)
+            return await self._clear_up(key, state, turn)
         self._pacer.began(key)
         began = perf_counter()
-        decided = self._decide(job, memory)
+        decided = self._decide(job, state)
         cost = perf_counter() - began
         try:
-            return await self._do(job, memory, decided, turn)
+            return await self._do(job, state, decided, turn)
         finally:
             self._pacer.passed(key, cost, asyncio.get_running_loop().time())
 
     def lacking(self, job: ImagePullJob, nodes: Collection[str]) -> Mapping[str, str]:
         """Of these nodes those without the image, as in `lacking.lacking`."""
-        return lacking(job, self._memories.get(job.key), nodes, self._keeps_images)
+        return lacking(job, self._states.get(job.key), nodes, self._keeps_images)
 
     def _keeps_images(self, name: str) -> bool:
         node = self._caches.nodes.get(Key("", name))
         return node is None or keeps_images(node)
 
     def node_gone(self, name: str) -> None:
-        for memory in self._memories.values():
-            memory.forget_node(name)
+        for state in self._states.values():
+            state.forget_node(name)
 
-    def _memory_of(self, key: Key, job: ImagePullJob | None) -> Memory:
-        known = self._memories.get(key)
+    def _state_of(self, key: Key, job: ImagePullJob | None) -> JobState:
+        known = self._states.get(key)
         if known is None or (job is not None and known.uid != job.uid):
-            known = self._memories[key] = begin(job) if job is not None else Memory(uid="")
+            known = self._states[key] = begin(job) if job is not None else JobState(uid="")
         return known
 
     def _is_stale(self, key: Key) -> bool:
@@ -132,57 +132,57 @@ class Reconciler:
             self._watchers.on_overdue(key, stale)
         return True
 
-    async def _list_pods(self, job: ImagePullJob | None, memory: Memory) -> None:
-        if job is None or _is_over(job, memory):
+    async def _list_pods(self, job: ImagePullJob | None, state: JobState) -> None:
+        if job is None or _is_over(job, state):
             return
-        memory.means(job.spec.pod_selector)
+        state.means(job.spec.pod_selector)
         if job.spec.pod_selector is None:
             return
-        if memory.with_pods is None or elapsed() - memory.pods_listed >= PODS_LISTED_SECONDS:
+        if state.with_pods is None or elapsed() - state.pods_listed >= PODS_LISTED_SECONDS:
             found = self._old_pods(job)
             if found is None:
                 found = await nodes_of_pods(self._client, job.namespace, job.spec.pod_selector)
-            memory.with_pods, memory.pods_listed = found, elapsed()
+            state.with_pods, state.pods_listed = found, elapsed()
 
-    def _decide(self, job: ImagePullJob, memory: Memory) -> Plan:
+    def _decide(self, job: ImagePullJob, state: JobState) -> JobPlan:
         caches, moment = self._caches, elapsed()
         updated = self._updated(job)
-        chosen_at = (caches.fleet, job.generation, memory.with_pods, updated)
-        if _is_over(job, memory):
-            memory.clear()
-        elif memory.chosen_at != chosen_at:
-            served = [node for node in memory.pulled if caches.nodes.get(Key("", node))] if job.owner_uid else ()
-            memory.choose(targets(job, caches.nodes.values(), memory.with_pods, updated), chosen_at, served)
+        chosen_at = (caches.fleet, job.generation, state.with_pods, updated)
+        if _is_over(job, state):
+            state.clear()
+        elif state.chosen_at != chosen_at:
+            served = [node for node in state.pulled if caches.nodes.get(Key("", node))] if job.owner_uid else ()
+            state.choose(targets(job, caches.nodes.values(), state.with_pods, updated), chosen_at, served)
         pullers = caches.pullers_of(job.key)
-        memory.see(pullers, moment)
-        held_back = memory.places.held_back(moment)
+        state.see(pullers, moment)
+        held_back = state.places.held_back(moment)
         decided = plan(
-            World(
+            JobWorld(
                 job=job,
-                status=memory.latest_status(job) or ImagePullJobStatus(),
-                left=memory.left,
-                pulled=memory.pulled,
-                failed=memory.failed,
-                again=memory.again,
-                silent=memory.silent,
-                tries=memory.tries,
+                status=state.latest_status(job) or ImagePullJobStatus(),
+                left=state.left,
+                pulled=state.pulled,
+                failed=state.failed,
+                again=state.again,
+                silent=state.silent,
+                tries=state.tries,
                 pullers=pullers,
-                since=memory.since,
-                lost=memory.lost,
-                awaited=memory.awaited,
-                failing=memory.places.failing,
+                since=state.since,
+                lost=state.lost,
+                awaited=state.awaited,
+                failing=state.places.failing,
                 held_back=held_back,
-                silent_since=memory.silent_since,
-                room=memory.room(moment),
-                trouble=memory.trouble,
+                silent_since=state.silent_since,
+                room=state.room(moment),
+                trouble=state.trouble,
                 now=self._clock(),
                 moment=moment,
             )
         )
-        memory.learn(decided, moment)
+        state.learn(decided, moment)
         return decided
 
-    async def _do(self, job: ImagePullJob, memory: Memory, decided: Plan, turn: Turn) -> Outcome:
+    async def _do(self, job: ImagePullJob, state: JobState, decided: JobPlan, turn: Turn) -> Outcome:
         if decided.settled:
             self._on_progress(job)
         for how in decided.settled.values():
@@ -191,58 +191,58 @@ class Reconciler:
             self._watchers.on_result("failed")
         for note in decided.notes:
             self._watchers.say(job, note)
-        hands = CarryingOut(self._client.apart(), self._ledger, job.key, memory, partial(self._watchers.say, job))
-        room = max(CEILING - len(memory.awaited), 0)
-        await self._wait(memory, turn, [hands.begin(action, job) for action in decided.actions[:room]])
-        later = await self._settle_status(job, memory, decided.status, turn, hands)
+        execution = JobExecution(self._client.apart(), self._ledger, job.key, state, partial(self._watchers.say, job))
+        room = max(CEILING - len(state.awaited), 0)
+        await self._wait(state, turn, [execution.begin(action, job) for action in decided.actions[:room]])
+        later = await self._settle_status(job, state, decided.status, turn, execution)
         moment = elapsed()
-        if memory.look_whether_stuck(job, moment):
+        if state.look_whether_stuck(job, moment):
             self._on_progress(job)
         wakes = [
             decided.wake_at,
             later,
-            memory.rests_until,
-            memory.trouble_since + job.spec.timeout,
-            *memory.places.held_back(moment).values(),
+            state.rests_until,
+            state.trouble_since + job.spec.timeout,
+            *state.places.held_back(moment).values(),
         ]
-        if job.spec.pod_selector is not None and not _is_over(job, memory):
-            due = memory.pods_listed + PODS_LISTED_SECONDS
+        if job.spec.pod_selector is not None and not _is_over(job, state):
+            due = state.pods_listed + PODS_LISTED_SECONDS
             wakes.append(max(due, moment + AT_ONCE))  # a timer may be early by a rounding
         if len(decided.actions) > room:
             wakes.append(moment + AT_ONCE)
-        return _outcome(memory, min((at for at in wakes if at > moment), default=inf) - moment)
+        return _outcome(state, min((at for at in wakes if at > moment), default=inf) - moment)
 
-    async def _clear_up(self, key: Key, memory: Memory, turn: Turn) -> Outcome:
+    async def _clear_up(self, key: Key, state: JobState, turn: Turn) -> Outcome:
         """The job is gone. The garbage collector sees to its pods too, where one runs."""
         pullers = self._caches.pullers_of(key)
-        if not pullers and not memory.awaited:
-            self._memories.pop(key, None)
+        if not pullers and not state.awaited:
+            self._states.pop(key, None)
             self._pacer.forget(key)
             self._statuses.forget(key)
             self._ledger.forget(str(key))
             return Done()
-        hands = CarryingOut(self._client.apart(), self._ledger, key, memory, lambda note: None)
-        held_back = memory.places.held_back(elapsed())
-        ends = [one for one in pullers if not one.dying and one.uid not in {*memory.awaited, *held_back}]
-        await self._wait(memory, turn, [hands.begin(EndPuller(pod=one.ref)) for one in ends[:CEILING]])
-        return _outcome(memory, AT_ONCE if len(ends) > CEILING else min(held_back.values(), default=inf) - elapsed())
+        execution = JobExecution(self._client.apart(), self._ledger, key, state, lambda note: None)
+        held_back = state.places.held_back(elapsed())
+        ends = [one for one in pullers if not one.dying and one.uid not in {*state.awaited, *held_back}]
+        await self._wait(state, turn, [execution.begin(EndPuller(pod=one.ref)) for one in ends[:CEILING]])
+        return _outcome(state, AT_ONCE if len(ends) > CEILING else min(held_back.values(), default=inf) - elapsed())
 
     async def _settle_status(
-        self, job: ImagePullJob, memory: Memory, wanted: ImagePullJobStatus, turn: Turn, hands: CarryingOut
+        self, job: ImagePullJob, state: JobState, wanted: ImagePullJobStatus, turn: Turn, execution: JobExecution
     ) -> float:
         """Returns when the rest may be written, `inf` where nothing is left to write."""
-        before = memory.latest_status(job)
-        if wanted == before or STATUS in memory.awaited or job.dying:
+        before = state.latest_status(job)
+        if wanted == before or STATUS in state.awaited or job.dying:
             return inf
         now = elapsed()
         urgent = before is None or wanted.completion_time != before.completion_time
         if (delay := self._statuses.delay(job.key, now, urgent=urgent)) > 0:
             return now + delay
         self._statuses.wrote(job.key, now)
-        await self._wait(memory, turn, [hands.begin_status(job, before, wanted)])
+        await self._wait(state, turn, [execution.begin_status(job, before, wanted)])
         return inf
 
-    async def _wait(self, memory: Memory, turn: Turn, works: Sequence[Work]) -> None:
+    async def _wait(self, state: JobState, turn: Turn, works: Sequence[Work]) -> None:
         """Each write on its own. What is not answered in time wakes the key when it is."""
         tasks = [turn.begin(work) for work in works]
         if not tasks:
@@ -250,7 +250,7 @@ class Reconciler:
         await asyncio.wait(tasks, timeout=PATIENCE)
 
         def over(task: asyncio.Task[Exception | None]) -> None:
-            memory.crash = memory.crash or ended_with(task)
+            state.crash = state.crash or ended_with(task)
             turn.wake("answered at last")
 
         for task in tasks:
@@ -260,13 +260,13 @@ class Reconciler:
                 raise crash
 
 
-def _is_over(job: ImagePullJob, memory: Memory) -> bool:
-    status = memory.latest_status(job)
+def _is_over(job: ImagePullJob, state: JobState) -> bool:
+    status = state.latest_status(job)
     return job.dying or (status is not None and status.completion_time is not None)
 
 
-def _outcome(memory: Memory, after: float) -> Outcome:
-    errors, memory.errors = memory.errors, []
+def _outcome(state: JobState, after: float) -> Outcome:
+    errors, state.errors = state.errors, []
     due = None if after == inf else max(after, AT_ONCE)
     if errors:
         return Retry(errors[0], errors[0].retry_after or 0.0, due)

@@ -15,7 +15,7 @@ from controller.api.image_pull_job import ImagePullJob
 from controller.api.meta import Key
 from controller.api.wellknown import CREATED_IMAGE_PULL_JOB, FAILED_CREATE_IMAGE_PULL_JOB
 from controller.daemonset.caches import Caches
-from controller.imagepull.wanted import Wanted, WantedJob, body, first_go_without, notes_on, old_pods, wanted
+from controller.imagepull.wanted import WantedImages, WantedJob, body, first_go_without, notes_on, old_pods, wanted
 from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists, ApiError, NotFound
 from controller.kube.kinds import IMAGE_PULL_JOBS
@@ -49,7 +49,7 @@ class Rollouts:
         lacking: Callable[[ImagePullJob, Collection[str]], Mapping[str, str]],
     ) -> None:
         """`wake`: have the rollout look again for whom it waits. `lacking`: of some nodes those without the image of
-        a job, as in `World.unpulled`."""
+        a job, as in `JobWorld.unpulled`."""
         self._client, self._caches, self._jobs, self._say = client, caches, jobs, say
         self._wake, self._lacking = wake, lacking
         self._by_owner = jobs.index(lambda job: job.owner_uid or None)
@@ -107,7 +107,7 @@ class Rollouts:
         """The DaemonSet is gone."""
         self._known.pop(uid, None)
 
-    def _asked(self, daemonset: DaemonSet) -> Wanted | None:
+    def _asked(self, daemonset: DaemonSet) -> WantedImages | None:
         asked = wanted(daemonset, self._caches.revisions_of(daemonset), self._caches.pods_of(daemonset))
         if asked is not None:
             known = self._known.get(daemonset.uid)
@@ -124,7 +124,7 @@ class Rollouts:
         return found if found.owner_uid == daemonset.uid else None
 
     async def _make(
-        self, client: Client, daemonset: DaemonSet, asked: Wanted, known: _Known, errors: list[ApiError]
+        self, client: Client, daemonset: DaemonSet, asked: WantedImages, known: _Known, errors: list[ApiError]
     ) -> None:
         """Each on its own: one that is refused keeps no other image back."""
         missing = [job for job in asked.jobs if job.image not in known.seen]
@@ -141,7 +141,7 @@ class Rollouts:
             else:
                 known.refused.add(job.image)
 
-    async def _create(self, client: Client, daemonset: DaemonSet, asked: Wanted, job: WantedJob) -> None:
+    async def _create(self, client: Client, daemonset: DaemonSet, asked: WantedImages, job: WantedJob) -> None:
         try:
             document = body(daemonset, asked, job)
             await client.create(IMAGE_PULL_JOBS, daemonset.namespace, document, name=job.name)

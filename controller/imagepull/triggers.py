@@ -8,15 +8,15 @@ from controller.api.image_pull_job import ImagePullJob
 from controller.api.meta import Key
 from controller.api.node import Node
 from controller.api.puller import Puller
-from controller.imagepull.caches import Caches
+from controller.imagepull.caches import JobCaches
 from controller.runtime.pacing import Urgency
 from controller.runtime.store import Change
 
 
-class Triggers:
+class JobTriggers:
     def __init__(
         self,
-        caches: Caches,
+        caches: JobCaches,
         enqueue: Callable[[Key, Urgency, str], None],
         *,
         job_changed: Callable[[Change[ImagePullJob]], None],

@@ -43,7 +43,7 @@ class WantedJob(Value):
     image: str
 
 
-class Wanted(Value, gc=True):
+class WantedImages(Value, gc=True):
     revision: Revision
     """The current one."""
     desired: int = 0
@@ -53,7 +53,7 @@ class Wanted(Value, gc=True):
     """None is to be made yet: too few updated pods are ready."""
 
 
-def wanted(daemonset: DaemonSet, revisions: Collection[Revision], pods: Collection[Pod]) -> Wanted | None:
+def wanted(daemonset: DaemonSet, revisions: Collection[Revision], pods: Collection[Pod]) -> WantedImages | None:
     """None: nobody can tell yet."""
     same = [one for one in revisions if one.identity == daemonset.identity and one.hash]
     if not same:
@@ -63,7 +63,7 @@ def wanted(daemonset: DaemonSet, revisions: Collection[Revision], pods: Collecti
     old = {pod.hash for pod in live if pod.hash not in {one.hash for one in same}}
     desired = (daemonset.status.desired_number_scheduled if daemonset.status else 0) or len(live)
     if not old or _is_one_wave(daemonset, desired):
-        return Wanted(revision=current, desired=desired)
+        return WantedImages(revision=current, desired=desired)
     templates = {one.hash: one.template for one in revisions}
     there = [set(images_of(templates.get(hash_) or {}).values()) for hash_ in old]
     jobs: dict[str, WantedJob] = {}
@@ -71,7 +71,7 @@ def wanted(daemonset: DaemonSet, revisions: Collection[Revision], pods: Collecti
         if not all(image in images for images in there):
             jobs.setdefault(image, WantedJob(name=_name(f"{current.name}-{container}"), image=image))
     ready = sum(pod.ready and pod.hash == current.hash for pod in live)
-    return Wanted(
+    return WantedImages(
         revision=current,
         desired=desired,
         jobs=tuple(jobs.values()),
@@ -111,7 +111,7 @@ def notes_on(daemonset: DaemonSet) -> tuple[Note, ...]:
     )
 
 
-def first_go_without(daemonset: DaemonSet, asked: Wanted) -> Note | None:
+def first_go_without(daemonset: DaemonSet, asked: WantedImages) -> Note | None:
     """How many containers end before their image is there, as somebody has asked for."""
     if not (daemonset.in_place and daemonset.waits_for_images):
         return None
@@ -121,7 +121,7 @@ def first_go_without(daemonset: DaemonSet, asked: Wanted) -> Note | None:
     return Note(warning=False, once=True, reason=PRE_DOWNLOAD_DEFERRED, message=words)
 
 
-def body(daemonset: DaemonSet, asked: Wanted, job: WantedJob) -> JSONObject:
+def body(daemonset: DaemonSet, asked: WantedImages, job: WantedJob) -> JSONObject:
     """A percentage becomes a number: of the nodes that are left, as the job would take it, ever fewer would pull."""
     revision = asked.revision
     spec, settings = fields_of(daemonset.spec.template.get("spec")), _settings(daemonset)

@@ -41,7 +41,7 @@ class DeleteJob(Value):
 Action: TypeAlias = StartPuller | EndPuller | DeleteJob
 
 
-class World(Value, gc=True):
+class JobWorld(Value, gc=True):
     job: ImagePullJob
     status: ImagePullJobStatus
     """The newest that is known."""
@@ -88,7 +88,7 @@ class World(Value, gc=True):
         return {node: self.again.get(node, -inf) for node in self.failed} if self.job.spec.keeps_on else {}
 
 
-class Plan(Value, gc=True):
+class JobPlan(Value, gc=True):
     actions: tuple[Action, ...]
     settled: Mapping[str, str | None]
     """How nodes did that are done with: `PULLED`, or why not."""
@@ -102,6 +102,6 @@ class Plan(Value, gc=True):
     notes: tuple[Note, ...] = ()
 
 
-def may_end(world: World, puller: Puller) -> bool:
+def may_end(world: JobWorld, puller: Puller) -> bool:
     """Whether its deletion is to be asked for now."""
     return not puller.dying and puller.uid not in world.awaited and puller.uid not in world.held_back

@@ -29,7 +29,7 @@ from controller.kube.exec_plugin import PATIENCE, ExecPlugin, plugin_failed
 from controller.kube.exec_run import run_plugin
 from controller.kube.impersonation import impersonation
 from controller.kube.in_cluster import HOST, in_cluster
-from controller.kube.kubeconfig import Chosen, Files, choose
+from controller.kube.kubeconfig import ClusterAndUser, Files, choose
 
 PACKAGE = "kubernetes_asyncio"
 READER = f"{PACKAGE}.config.kube_config"
@@ -147,7 +147,7 @@ async def _chosen(existing: list[str], access: Access, clock: Callable[[], float
     )
 
 
-def _one_context(chosen: Chosen) -> dict[str, Any]:
+def _one_context(chosen: ClusterAndUser) -> dict[str, Any]:
     """A kubeconfig for the reader in which nothing is left to choose."""
     return {
         "contexts": [{"name": "chosen", "context": {"cluster": "chosen", "user": "chosen"}}],
@@ -156,7 +156,7 @@ def _one_context(chosen: Chosen) -> dict[str, Any]:
     }
 
 
-async def _settings_of(loader: Any, chosen: Chosen) -> SimpleNamespace:
+async def _settings_of(loader: Any, chosen: ClusterAndUser) -> SimpleNamespace:
     found = SimpleNamespace(
         api_key={},
         host="",
@@ -187,7 +187,11 @@ def _tls(found: SimpleNamespace) -> ssl.SSLContext | None:
 
 
 def _credentials(
-    chosen: Chosen, loader: Any, tls: ssl.SSLContext | None, clock: Callable[[], float], found: SimpleNamespace
+    chosen: ClusterAndUser,
+    loader: Any,
+    tls: ssl.SSLContext | None,
+    clock: Callable[[], float],
+    found: SimpleNamespace,
 ) -> Credentials:
     user, source = chosen.user, chosen.source
     if "exec" in user:

@@ -21,7 +21,7 @@ LEAST_PAUSE = 10.0
 """Seconds between two runs, whatever the plugin says about expiry."""
 
 
-class Loader(Protocol):
+class KubeconfigLoader(Protocol):
     """What is used of the kubeconfig reader. The attributes exist once a plugin has set them."""
 
     token: str
@@ -41,7 +41,7 @@ class ExecPlugin:
 
     def __init__(
         self,
-        loader: Loader,
+        loader: KubeconfigLoader,
         tls: ssl.SSLContext | None,
         source: str,
         clock: Callable[[], float] = time.time,

@@ -24,7 +24,7 @@ CLUSTER_FILES: Final = ("certificate-authority",)
 USER_FILES: Final = ("client-certificate", "client-key", "tokenFile")
 
 
-class Chosen(Value):
+class ClusterAndUser(Value):
     """One cluster and one user, after the flags; every path in them is absolute.
 
     For a server over plain http the user has no credentials, as in kubectl.
@@ -39,7 +39,7 @@ class Chosen(Value):
     """For people: `context kind of /home/me/.kube/config`."""
 
 
-def choose(files: Files, access: Access) -> Chosen:
+def choose(files: Files, access: Access) -> ClusterAndUser:
     """What kubectl would choose. Raises ConfigError for a name that is in none of `files`, with those that are."""
     where = os.pathsep.join(files)
     name = access.context or _current_context(files)
@@ -54,7 +54,7 @@ def choose(files: Files, access: Access) -> Chosen:
     cluster = _with_url(cluster, user, source)
     if not cluster["server"].startswith("https://"):  # nobody's secrets go over a wire that everybody can read
         user = {key: user[key] for key in KEYS if key in user}
-    return Chosen(
+    return ClusterAndUser(
         context=name,
         namespace=str(context.get("namespace") or "default"),
         cluster=cluster,

@@ -34,7 +34,7 @@ class Call(Value):
     """Object or collection in words."""
 
 
-class Answer(Value):
+class Exchange(Value):
     """One exchange, for metrics: `status` 0 means that there was no answer."""
 
     call: Call
@@ -56,7 +56,7 @@ class Sender:
         transport: Transport,
         *,
         throttle: Throttle | None = None,
-        on_response: Callable[[Answer], None] | None = None,
+        on_response: Callable[[Exchange], None] | None = None,
         refresh: Callable[[], Awaitable[None]] | None = None,
         call_seconds: float = CALL_SECONDS,
         request_seconds: float | None = None,
@@ -167,7 +167,7 @@ class Sender:
     def _report(self, call: Call, status: int, began: float) -> None:
         if self._on_response:
             seconds = asyncio.get_running_loop().time() - began
-            self._on_response(Answer(call=call, status=status, seconds=seconds))
+            self._on_response(Exchange(call=call, status=status, seconds=seconds))
 
 
 def _finite(seconds: float | None) -> float | None:

@@ -8,17 +8,17 @@ from typing import TypeAlias, assert_never
 
 from controller.api.base import Value
 from controller.api.gates import Gate
-from controller.api.hindrance import Hindrance
+from controller.api.in_place_refusal import InPlaceRefusal
 from controller.api.meta import Ref
 from controller.api.revision import Revision
-from controller.planner.in_place.change import Change
+from controller.planner.in_place.change import InPlaceChange
 from controller.planner.retries import ROOM as ROOM
 from controller.planner.retries import place_of_keeping, place_of_probe
-from controller.planner.sight import Sight
 from controller.planner.status import Status
+from controller.planner.summary import Summary
 
 
-class Why(StrEnum):
+class DeleteReason(StrEnum):
     """Why a pod is deleted."""
 
     UNWANTED = "its node should not run it"
@@ -90,8 +90,8 @@ class CreatePod(Value):
 class DeletePod(Value):
     pod: Ref
     node: str
-    why: Why
-    hindrance: Hindrance | None = None
+    why: DeleteReason
+    refusal: InPlaceRefusal | None = None
     """Where an update in place was asked for instead: what speaks against it."""
     as_seen: bool = False
     """Only on the very version that was decided about: something may hold it since."""
@@ -102,7 +102,7 @@ class PrepareDelete(Value):
 
     pod: Ref
     node: str
-    why: Why
+    why: DeleteReason
     mark: bool
     """Whether the pod is to be not ready meanwhile."""
     held_by: str
@@ -135,7 +135,7 @@ class UpdateInPlace(Value):
     before: str
     """Revision hash that the pod has; one that has another one by now is left alone."""
     revision: Revision
-    change: Change
+    change: InPlaceChange
     tried: bool = False
     """It failed before: the server is asked by a dry run before the pod is made to leave its traffic again."""
 
@@ -255,5 +255,5 @@ class Plan(Value):
     """The status as it should read; None: leave it alone."""
     news: tuple[Note, ...] = ()
     """To be said once that status is written, which is how each is said once."""
-    sight: Sight | None = None
+    summary: Summary | None = None
     """What was seen; None where the spec cannot be made sense of."""

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from functools import cached_property
 from math import inf
 
-from controller.api.hindrance import Hindrance
 from controller.api.in_place import Resize, Underway
+from controller.api.in_place_refusal import InPlaceRefusal
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.api.wellknown import FAILED_IN_PLACE, LIFECYCLE_STATE_LABEL, RESIZE_DEFERRED, RESIZE_REFUSED
@@ -16,16 +16,16 @@ from controller.planner.actions import (
     Action,
     CancelDelete,
     ContinueInPlace,
+    DeleteReason,
     Note,
     OpenGates,
     RelabelPod,
     ResizePod,
     Step,
-    Why,
     place_of,
 )
 from controller.planner.board import Board
-from controller.planner.in_place.change import Change
+from controller.planner.in_place.change import InPlaceChange
 from controller.planner.lifecycle import is_wanted, leaving_for_good, retire
 from controller.planner.slot import Slot
 from controller.planner.stops import change_of, is_given_up, is_recreated, refusal_of, to_rollout
@@ -51,7 +51,7 @@ def take_care(board: Board, taken: Collection[str]) -> Step:
 
 
 def _needs_care(pod: Pod) -> bool:
-    return pod.underway is not None or pod.held or not all(gate.open for gate in pod.gates)
+    return pod.underway is not None or pod.held_by_hook or not all(gate.open for gate in pod.gates)
 
 
 class _Care:
@@ -64,7 +64,7 @@ class _Care:
         """Whether it is worth looking at the next news of pods soon."""
 
     def of(self, pod: Pod) -> None:
-        if (pod.held or pod.marked) and (self._is_wanted(pod) or is_given_up(self.board, pod)):
+        if (pod.held_by_hook or pod.marked) and (self._is_wanted(pod) or is_given_up(self.board, pod)):
             keeping = CancelDelete(pod=pod.ref, labels=taken_away(self.board.world, pod))
             if place_of(keeping) not in self.board.world.held_back:
                 self.actions.append(keeping)
@@ -110,7 +110,7 @@ class _Care:
             text = f"pod {pod.name} on node {pod.node} cannot be resized: {refusal}"
             self.notes.append(Note(warning=True, reason=RESIZE_REFUSED, message=text))
             if is_recreated(self.board.world, pod):
-                deletion = retire(pod, Why.NOT_RESIZED, self.board, Hindrance.RESIZE_REFUSED)
+                deletion = retire(pod, DeleteReason.NOT_RESIZED, self.board, InPlaceRefusal.RESIZE_REFUSED)
                 self.actions += [deletion] if deletion is not None else []
                 return
         if underway.resize is Resize.WANTED and self.board.world.resizable:
@@ -143,7 +143,7 @@ class _Care:
             return False
         if not board.in_place or not pod.draining:
             return False
-        return self._has_its_turn(pod) and isinstance(change_of(board, pod), Change)
+        return self._has_its_turn(pod) and isinstance(change_of(board, pod), InPlaceChange)
 
     def _has_its_turn(self, pod: Pod) -> bool:
         """Whether the rollout comes to it as soon as it can."""

@@ -50,7 +50,7 @@ def _release(pod: Pod, held_back: Collection[str]) -> CancelDelete | OpenGates |
     """Nobody opens what we have closed, once it is not ours: that is taken back first. Where that is refused the pod
     goes all the same."""
     if not pod.ended:
-        if pod.held or pod.marked:
+        if pod.held_by_hook or pod.marked:
             return CancelDelete(pod=pod.ref)
         opening = OpenGates(pod=pod.ref, gates=pod.due_gates)
         if pod.bound and opening.gates and place_of(opening) not in held_back:

@@ -94,7 +94,7 @@ def blocker_of(explainer: Explainer) -> Blocker | None:
 
 def _holds_a_node(explainer: Explainer) -> bool:
     """Whether the preDelete hook keeps a pod that has failed, or one whose successor serves already."""
-    held = {pod.node for pod in explainer.held}
+    held = {pod.node for pod in explainer.held_by_hook}
     return any(slot.node in held and explainer.obstacle(slot) is Obstacle.HOOK for slot in explainer.board.slots)
 
 
@@ -109,7 +109,7 @@ def _stuck_in_place(board: Board) -> Blocker | None:
             {pod.node: refusal_of(board.world, pod) for pod in pods},
         ),
         (RESIZE_DEFERRED, "the resize of pods is deferred on", {pod.node: deferral_of(pod) for pod in pods}),
-        (FAILED_IN_PLACE, "containers do not start again on", {pod.node: pod.ailment or "" for pod in pods}),
+        (FAILED_IN_PLACE, "containers do not start again on", {pod.node: pod.problem or "" for pod in pods}),
     ):
         if names := [node for node in why if why[node]]:
             return Blocker(reason=reason, text=f"{text} {some(names)}: {why[names[0]]}")

@@ -33,7 +33,7 @@ def count(board: Board) -> Counts:
             continue
         current += 1
         if slot.old is not None:
-            stands = slot.current if slot.current_available and slot.old.held else None
+            stands = slot.current if slot.current_available and slot.old.held_by_hook else None
             ready += (stands or slot.old).ready
             available += stands is not None or slot.old_available
         elif slot.current is not None:

@@ -62,7 +62,7 @@ class Explainer:
             return NodeState.EXCLUDED
         targeted = slot.node in self.target
         if slot.current is not None:
-            if slot.current.ailment is not None:
+            if slot.current.problem is not None:
                 return NodeState.FAILING
             if slot.old is not None or not slot.current_available:
                 return NodeState.UPDATING
@@ -110,7 +110,7 @@ class Explainer:
         return to_update(board, slot)
 
     @cached_property
-    def held(self) -> tuple[Pod, ...]:
+    def held_by_hook(self) -> tuple[Pod, ...]:
         """All that wait for the preDelete hook, whatever they are to go for, in update order."""
         board = self.board
         if board.world.daemonset.pre_delete is None:
@@ -188,7 +188,7 @@ class Explainer:
         """Of a pod of the current revision that is to stay and is not available."""
         world = self.board.world
         stays = is_given_up(self.board, pod) or not is_recreated(world, pod)
-        if (pod.held or pod.marked) and stays:  # that is taken back next
+        if (pod.held_by_hook or pod.marked) and stays:  # that is taken back next
             asked = Obstacle.UNANSWERED if is_unanswered(world, pod.uid) else None
             return asked or to_write(world, place_of_keeping(pod.uid)) or self._stale
         if refusal_of(world, pod):

@@ -15,7 +15,7 @@ from controller.planner.stops import handlers, hooked
 
 def holding(explainer: Explainer) -> str:
     """Whom it holds, by what and since when; nothing that changes only because time goes by. Empty: nobody."""
-    pods, hook = explainer.held, explainer.board.world.daemonset.pre_delete
+    pods, hook = explainer.held_by_hook, explainer.board.world.daemonset.pre_delete
     if not pods:
         return ""
     names = some(pod.name for pod in pods)
@@ -32,7 +32,7 @@ def unmatched_hook(board: Board) -> tuple[Verdict, ...]:
     if hook is None:
         return ()
     live = [pod for slot in board.slots for pod in slot.live]
-    if all(pod.held for pod in live) or any(hooked(pod, hook) for pod in live):
+    if all(pod.held_by_hook for pod in live) or any(hooked(pod, hook) for pod in live):
         return ()
     labels = [f"label {key}={value}" for key, value in (hook.labels_handler or {}).items()]
     wanted = listed(

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from controller.api.hindrance import Hindrance
+from controller.api.in_place_refusal import InPlaceRefusal
 from controller.api.pod import Pod
 from controller.api.text import listed
-from controller.planner.actions import DeletePod, PrepareDelete, Why
+from controller.planner.actions import DeletePod, DeleteReason, PrepareDelete
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from controller.planner.slot import Slot
@@ -25,14 +25,16 @@ from controller.planner.stops import (
 )
 
 
-def retire(pod: Pod, why: Why, board: Board, hindrance: Hindrance | None = None) -> DeletePod | PrepareDelete | None:
-    """What comes next on the way to the deletion of `pod`, or None while something keeps it. `hindrance`: why it is
+def retire(
+    pod: Pod, why: DeleteReason, board: Board, refusal: InPlaceRefusal | None = None
+) -> DeletePod | PrepareDelete | None:
+    """What comes next on the way to the deletion of `pod`, or None while something keeps it. `refusal`: why it is
     not updated in place, where that was asked for."""
     if to_deletion(board, pod):
         return None
     hook = board.world.daemonset.pre_delete
     if hook is None or not hooked(pod, hook):
-        return DeletePod(pod=pod.ref, node=pod.node, why=why, hindrance=hindrance, as_seen=hook is not None)
+        return DeletePod(pod=pod.ref, node=pod.node, why=why, refusal=refusal, as_seen=hook is not None)
     return PrepareDelete(
         pod=pod.ref,
         node=pod.node,

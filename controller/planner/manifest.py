@@ -35,7 +35,7 @@ def pod_name(daemonset: DaemonSet, node: str, seen: tuple[str, ...], before: Pre
     return f"{daemonset.name[:_MAX_BASE].rstrip('.-')}-{suffix}"
 
 
-class Mold:
+class PodRenderer:
     """Makes the bodies of all pods of one revision."""
 
     def __init__(self, daemonset: DaemonSet, revision: Revision) -> None:

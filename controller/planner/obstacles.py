@@ -10,7 +10,7 @@ from enum import StrEnum
 from controller.api.base import Value
 
 
-class Block(StrEnum):
+class BlockReason(StrEnum):
     """What keeps nodes from the current revision although they should run it, as metrics name it."""
 
     PAUSED = "Paused"
@@ -35,7 +35,7 @@ class Row(Value):
     """Of one node."""
     ends: str
     """What ends it."""
-    block: Block | None = None
+    block: BlockReason | None = None
     """How metrics count it, if they do."""
     planned: str = ""
     """Of several nodes, `{who}`, that stay behind in the end; as `why` if empty. `{are}`: is or are."""
@@ -74,7 +74,7 @@ class Obstacle(StrEnum):
         name="partition",
         why="kept by partition {partition}",
         ends="a smaller partition",
-        block=Block.PARTITION,
+        block=BlockReason.PARTITION,
         planned="partition {partition} keeps the old revision on {who}",
         edited="partition {partition} keeps {who} old",
         tells_more=True,
@@ -83,7 +83,7 @@ class Obstacle(StrEnum):
         name="selector",
         why="rollingUpdate.selector leaves it out",
         ends="a selector that matches",
-        block=Block.SELECTOR,
+        block=BlockReason.SELECTOR,
         planned="rollingUpdate.selector leaves out {who}",
         tells_more=True,
     )
@@ -91,7 +91,7 @@ class Obstacle(StrEnum):
         name="paused",
         why="paused",
         ends="resume",
-        block=Block.PAUSED,
+        block=BlockReason.PAUSED,
         planned="paused: resume updates {who}",
         tells_more=True,
     )
@@ -99,7 +99,7 @@ class Obstacle(StrEnum):
         name="on_delete",
         why="OnDelete: when its pod is deleted",
         ends="whoever deletes the pod",
-        block=Block.ON_DELETE,
+        block=BlockReason.ON_DELETE,
         planned="OnDelete: each gets it when its pod is deleted, {who}",
         rollback="OnDelete: each goes back when you delete its pod",
         tells_more=True,
@@ -108,7 +108,7 @@ class Obstacle(StrEnum):
         name="scaling",
         why="partitionedScaling: not before its turn",
         ends="a smaller partition",
-        block=Block.PARTITION,
+        block=BlockReason.PARTITION,
         planned="partitionedScaling keeps without a pod {who}",
     )
     PLACEMENT = Row(
@@ -128,7 +128,7 @@ class Obstacle(StrEnum):
         name="hook",
         why="the preDelete hook holds its pod",
         ends="taking its label or finalizer away",
-        block=Block.PRE_DELETE_HOOK,
+        block=BlockReason.PRE_DELETE_HOOK,
         planned="the preDelete hook holds {who}",
         edited="the preDelete hook holds the pods of {who}",
         rollback="the preDelete hook holds the pod; take its label or finalizer away",
@@ -145,7 +145,7 @@ class Obstacle(StrEnum):
         name="refused",
         why="the server refuses pods of the new template",
         ends="a template that the server accepts",
-        block=Block.TEMPLATE_REFUSED,
+        block=BlockReason.TEMPLATE_REFUSED,
         planned="the server refuses its pods: nothing moves on {who}",
     )
     HELD_BACK = Row(name="held_back", why="a write failed there, and is tried again later", ends="the next attempt")
@@ -153,14 +153,16 @@ class Obstacle(StrEnum):
         name="unanswered",
         why="the server has not answered a write there yet",
         ends="its answer",
-        block=Block.EXPECTATIONS,
+        block=BlockReason.EXPECTATIONS,
     )
     QUOTA = Row(name="quota", why="a ResourceQuota is used up", ends="room in the quota")
     UNSTORED = Row(name="unstored", why="the new revision is not stored yet", ends="storing it")
     BACK_OFF = Row(name="back_off", why="its failed pod waits for its back-off", ends="the end of the back-off")
     TERMINATING = Row(name="terminating", why="old pod is terminating", ends="the end of that pod")
     STARTING = Row(name="starting", why="its new pod is not available yet", ends="that pod's becoming available")
-    STALE = Row(name="stale", why="the caches are behind", ends="seeing our own writes", block=Block.EXPECTATIONS)
+    STALE = Row(
+        name="stale", why="the caches are behind", ends="seeing our own writes", block=BlockReason.EXPECTATIONS
+    )
     PULLING = Row(
         name="pulling",
         why="its image is pulled ahead of the update",
@@ -187,6 +189,6 @@ class Obstacle(StrEnum):
         name="budget",
         why="waits for budget",
         ends="room in {limit}",
-        block=Block.BUDGET,
+        block=BlockReason.BUDGET,
         planned="{limit} is used up, still to be updated {are} {who}",
     )

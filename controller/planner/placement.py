@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.api.pod import Pod
 from controller.api.wellknown import FAILED_DAEMON_POD, SUCCEEDED_DAEMON_POD
-from controller.planner.actions import DeletePod, Note, PrepareDelete, Step, Why
+from controller.planner.actions import DeletePod, DeleteReason, Note, PrepareDelete, Step
 from controller.planner.board import Board
 from controller.planner.creation import creations
 from controller.planner.eligibility import Fit
@@ -24,7 +24,7 @@ class _Needs:
         self.notes: list[Note] = []
         self.wake_at: float | None = None
 
-    def delete(self, pod: Pod, why: Why) -> bool:
+    def delete(self, pod: Pod, why: DeleteReason) -> bool:
         """Whether it is deleted, or prepared for that: a hook may hold it."""
         action = retire(pod, why, self.board)
         if action is not None:
@@ -46,7 +46,7 @@ def place(board: Board) -> Step:
         elif slot.fit is Fit.LEAVE:
             for pod in slot.pods:
                 if not pod.dying:
-                    needs.delete(pod, Why.UNWANTED)
+                    needs.delete(pod, DeleteReason.UNWANTED)
         else:
             _replace_ended(slot, needs)
             _settle_several(slot, needs)
@@ -66,7 +66,7 @@ def _vacate_vanished(slot: Slot, needs: _Needs) -> None:
     """The node object is gone: an unbound pod is ours to delete, a bound one is the cluster's pod GC's."""
     for pod in slot.pods:
         if not pod.bound and not pod.dying:
-            needs.delete(pod, Why.VANISHED)
+            needs.delete(pod, DeleteReason.VANISHED)
 
 
 def _replace_ended(slot: Slot, needs: _Needs) -> None:
@@ -77,11 +77,13 @@ def _replace_ended(slot: Slot, needs: _Needs) -> None:
             needs.wake(world.not_before[slot.node])
             continue
         succeeded = pod.phase == "Succeeded"
-        reason, why = (SUCCEEDED_DAEMON_POD, Why.SUCCEEDED) if succeeded else (FAILED_DAEMON_POD, Why.FAILED)
+        reason, why = (
+            (SUCCEEDED_DAEMON_POD, DeleteReason.SUCCEEDED) if succeeded else (FAILED_DAEMON_POD, DeleteReason.FAILED)
+        )
         if needs.delete(pod, why):
-            word = "failed" if why is Why.FAILED else "succeeded"
+            word = "failed" if why is DeleteReason.FAILED else "succeeded"
             text = f"Found {word} daemon pod {pod.key} on node {slot.node}, will try to delete it"
-            needs.notes.append(Note(warning=why is Why.FAILED, reason=reason, message=text))
+            needs.notes.append(Note(warning=why is DeleteReason.FAILED, reason=reason, message=text))
 
 
 def _settle_several(slot: Slot, needs: _Needs) -> None:
@@ -89,7 +91,7 @@ def _settle_several(slot: Slot, needs: _Needs) -> None:
     current, old = slot.current, slot.old
     for pod in slot.live:
         if pod is not current and pod is not old:
-            needs.delete(pod, Why.EXCESS)
+            needs.delete(pod, DeleteReason.EXCESS)
     going = outgoing(needs.board, slot)
     if going is not None:
-        needs.delete(going, Why.SURGED if going is old and needs.board.surging else Why.EXCESS)
+        needs.delete(going, DeleteReason.SURGED if going is old and needs.board.surging else DeleteReason.EXCESS)

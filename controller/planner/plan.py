@@ -15,14 +15,14 @@ from controller.planner.care import take_care
 from controller.planner.claim import claim
 from controller.planner.explanation import Explainer
 from controller.planner.history import settle_history, trim_history
-from controller.planner.news import news_of
 from controller.planner.phase import Phase
 from controller.planner.placement import place
 from controller.planner.progress import due_at
 from controller.planner.retries import has_failed, next_retry
 from controller.planner.rollout import roll_out
-from controller.planner.sight import see
+from controller.planner.rollout_events import rollout_events
 from controller.planner.status import refused_status, status_of
+from controller.planner.summary import see
 from controller.planner.world import World
 
 Stage: TypeAlias = Callable[[Board], Step]
@@ -74,8 +74,8 @@ def plan(world: World) -> Plan:
         withheld=withheld,
         untroubled=untroubled,
         status=status,
-        news=news_of(daemonset, status),
-        sight=see(explainer, settled=status.settled, misscheduled=status.misscheduled),
+        news=rollout_events(daemonset, status),
+        summary=see(explainer, settled=status.settled, misscheduled=status.misscheduled),
     )
 
 

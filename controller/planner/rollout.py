@@ -9,7 +9,16 @@ from zlib import crc32
 import msgspec
 
 from controller.api.wellknown import TEMPLATE_REFUSED
-from controller.planner.actions import ROOM, DeletePod, Note, PrepareDelete, ProbeTemplate, Step, Why, place_of
+from controller.planner.actions import (
+    ROOM,
+    DeletePod,
+    DeleteReason,
+    Note,
+    PrepareDelete,
+    ProbeTemplate,
+    Step,
+    place_of,
+)
 from controller.planner.board import Board
 from controller.planner.creation import new_pod
 from controller.planner.lifecycle import retire
@@ -74,7 +83,7 @@ def _probed(board: Board, chosen: list[Slot], candidates: Sequence[Slot]) -> Ste
         room = ROOM not in board.world.held_back
         beside = tuple(new_pod(board, slot, board.revision) for slot in chosen if room)
         return Step(actions=(*beside, *_retire_surplus(board)))
-    return update(board, chosen) if board.in_place else Step(actions=_retire(board, chosen, Why.OUTDATED))
+    return update(board, chosen) if board.in_place else Step(actions=_retire(board, chosen, DeleteReason.OUTDATED))
 
 
 def _asked_about(board: Board, first: Slot, candidates: Sequence[Slot]) -> str:
@@ -86,9 +95,9 @@ def _asked_about(board: Board, first: Slot, candidates: Sequence[Slot]) -> str:
 
 def _retire_surplus(board: Board) -> tuple[DeletePod | PrepareDelete, ...]:
     """Whatever the quota is: these nodes get no new pod."""
-    return _retire(board, board.surplus[: board.budget.burst], Why.SURPLUS)
+    return _retire(board, board.surplus[: board.budget.burst], DeleteReason.SURPLUS)
 
 
-def _retire(board: Board, slots: Iterable[Slot], why: Why) -> tuple[DeletePod | PrepareDelete, ...]:
+def _retire(board: Board, slots: Iterable[Slot], why: DeleteReason) -> tuple[DeletePod | PrepareDelete, ...]:
     retired = (retire(slot.old, why, board) for slot in slots if slot.old is not None)
     return tuple(action for action in retired if action is not None)

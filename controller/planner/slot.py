@@ -150,7 +150,7 @@ class SlotReader:
     def _is_available(self, live: Pod) -> bool:
         """With minReadySeconds a pod is available *after* the moment at which it has been ready for so long: the
         reference compares strictly."""
-        if not live.ready or live.held:
+        if not live.ready or live.held_by_hook:
             return False
         if live.underway is not None and live.underway.lasts(self._now):
             return self._awaits(live.underway.until)

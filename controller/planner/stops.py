@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from controller.api.daemonset import LifecycleHook
-from controller.api.hindrance import Hindrance
 from controller.api.in_place import Resize
+from controller.api.in_place_refusal import InPlaceRefusal
 from controller.api.pod import Pod
 from controller.api.wellknown import ENV_GATE, IN_PLACE_UPDATE_READY, KRUISE_POD_READY
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
-from controller.planner.in_place.change import Change, NotPossible
+from controller.planner.in_place.change import InPlaceChange, NotPossible
 from controller.planner.obstacles import Obstacle
 from controller.planner.retries import ROOM, is_held, is_unanswered
 from controller.planner.slot import Slot
@@ -42,13 +42,13 @@ def handlers(pod: Pod, hook: LifecycleHook | None) -> tuple[str, ...]:
 def is_prepared(pod: Pod, hook: LifecycleHook) -> bool:
     """Whether everything is done before the hook lets it go: all that is left is to wait."""
     gated = any(gate.type == KRUISE_POD_READY and not gate.foreign for gate in pod.gates)
-    return pod.held and pod.marked is (hook.mark_pod_not_ready and gated)
+    return pod.held_by_hook and pod.marked is (hook.mark_pod_not_ready and gated)
 
 
 def waits_for_hook(board: Board, pod: Pod) -> bool:
     """Whether it was prepared for its deletion and the preDelete hook holds it still."""
     hook = board.world.daemonset.pre_delete
-    return hook is not None and pod.held and hooked(pod, hook) and is_prepared(pod, hook)
+    return hook is not None and pod.held_by_hook and hooked(pod, hook) and is_prepared(pod, hook)
 
 
 def is_given_up(board: Board, pod: Pod) -> bool:
@@ -185,23 +185,23 @@ def is_recreated(world: World, pod: Pod) -> bool:
 
 def in_place_change(board: Board, pod: Pod) -> bool:
     """Whether an update changes this old pod in place."""
-    return board.in_place and isinstance(change_of(board, pod), Change)
+    return board.in_place and isinstance(change_of(board, pod), InPlaceChange)
 
 
-def change_of(board: Board, pod: Pod) -> Change | NotPossible:
+def change_of(board: Board, pod: Pod) -> InPlaceChange | NotPossible:
     """What the current revision changes in an old pod; or why it takes a new one."""
     change = board.world.changes.get(pod.hash)
     if change is None:
-        return NotPossible(why="their revision is not stored any more", hindrance=Hindrance.OTHER)
+        return NotPossible(why="their revision is not stored any more", refusal=InPlaceRefusal.OTHER)
     if isinstance(change, NotPossible):
         return change
     if not pod.bound:
-        return NotPossible(why="they are on no node yet", hindrance=Hindrance.OTHER)
+        return NotPossible(why="they are on no node yet", refusal=InPlaceRefusal.OTHER)
     if change.restarts and all(gate.type != IN_PLACE_UPDATE_READY for gate in pod.gates):
         why = f"they were made without the readiness gate {IN_PLACE_UPDATE_READY}"
-        return NotPossible(why=why, hindrance=Hindrance.READINESS_GATE)
+        return NotPossible(why=why, refusal=InPlaceRefusal.READINESS_GATE)
     if change.rereads and not (board.world.reads_env and pod.tended):
         lacking = f"the feature gate {ENV_GATE} is off" if pod.tended else "no node agent restarts it"
         why = f"container {change.rereads[0]} reads a changed label or annotation from its environment, and {lacking}"
-        return NotPossible(why=why, hindrance=Hindrance.NODE_AGENT)
+        return NotPossible(why=why, refusal=InPlaceRefusal.NODE_AGENT)
     return change

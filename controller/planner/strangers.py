@@ -30,7 +30,7 @@ def taken_away(world: World, pod: Pod) -> Mapping[str, str]:
     """Labels that let this pod go, and that the selector asks for too: as long as it is prepared it is ours without
     them, or it would run on, nobody's, beside the one that comes in its place."""
     hook, selector = world.daemonset.pre_delete, world.daemonset.spec.selector
-    if hook is None or not pod.held or world.rules.owns(pod.labels):
+    if hook is None or not pod.held_by_hook or world.rules.owns(pod.labels):
         return {}
     asked = {*(selector.match_labels or ()), *(one.key for one in selector.match_expressions or ())}
     return {key: value for key, value in (hook.labels_handler or {}).items() if key in asked}

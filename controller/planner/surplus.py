@@ -30,7 +30,7 @@ def surplus_of(slots: Sequence[Slot], desired: int) -> tuple[Slot, ...]:
 
 def only_held(slot: Slot) -> bool:
     """Whether its old pod would serve if it were not prepared for its deletion."""
-    return slot.old is not None and slot.old.able and (slot.old.held or slot.old.marked)
+    return slot.old is not None and slot.old.able and (slot.old.held_by_hook or slot.old.marked)
 
 
 def by_urgency(candidates: Iterable[Slot]) -> tuple[list[Slot], list[Slot]]:

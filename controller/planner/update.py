@@ -12,9 +12,9 @@ from controller.api.wellknown import (
     LONGEST_IN_PLACE_GRACE,
     NOT_IN_PLACE,
 )
-from controller.planner.actions import Action, DrainPod, Note, Step, UpdateInPlace, Why
+from controller.planner.actions import Action, DeleteReason, DrainPod, Note, Step, UpdateInPlace
 from controller.planner.board import Board
-from controller.planner.in_place.change import Change
+from controller.planner.in_place.change import InPlaceChange
 from controller.planner.lifecycle import retire
 from controller.planner.slot import Slot
 from controller.planner.stops import change_of
@@ -28,9 +28,9 @@ def update(board: Board, chosen: Sequence[Slot]) -> Step:
         if (pod := slot.old) is None:
             continue
         change = change_of(board, pod)
-        if isinstance(change, Change):
+        if isinstance(change, InPlaceChange):
             actions.append(_in_place(board, slot, pod, change))
-        elif (deletion := retire(pod, Why.OUTDATED, board, change.hindrance)) is not None:
+        elif (deletion := retire(pod, DeleteReason.OUTDATED, board, change.refusal)) is not None:
             actions.append(deletion)
             reasons[pod.hash, change.why] = None
     notes = [_recreated(*reason) for reason in reasons]
@@ -39,7 +39,7 @@ def update(board: Board, chosen: Sequence[Slot]) -> Step:
     return Step(actions=tuple(actions), notes=tuple(notes))
 
 
-def _in_place(board: Board, slot: Slot, pod: Pod, change: Change) -> DrainPod | UpdateInPlace:
+def _in_place(board: Board, slot: Slot, pod: Pod, change: InPlaceChange) -> DrainPod | UpdateInPlace:
     """One that has traffic is drained first, where time is given for that: it has some as soon as it is ready, long
     before it may count as available."""
     if pod.ready and change.restarts and board.world.daemonset.in_place_grace:

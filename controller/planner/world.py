@@ -10,7 +10,7 @@ from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.planner.eligibility import Rules
-from controller.planner.in_place.change import Change, NotPossible
+from controller.planner.in_place.change import InPlaceChange, NotPossible
 
 
 class Predecessor(Value):
@@ -41,7 +41,7 @@ class World(Value):
     """Revisions that this DaemonSet controls."""
     placements: Mapping[str, Rules | None] = {}
     """Revision uid to where its own template lets pods run; None, or absent: nowhere, it cannot be compiled."""
-    changes: Mapping[str, Change | NotPossible] = {}
+    changes: Mapping[str, InPlaceChange | NotPossible] = {}
     """Hash of an older revision to what an update in place of its pods to the current one changes; absent: it is not
     stored. Empty where nobody asked for updates in place."""
     reads_env: bool = False

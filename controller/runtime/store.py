@@ -133,7 +133,7 @@ class Store(Generic[T]):
 
 
 class StoreWriter(Generic[T]):
-    """The one hand that may change a store, or its part in one namespace."""
+    """The only one that may change a store, or its part in one namespace."""
 
     def __init__(self, store: Store[T], namespace: str = "") -> None:
         """`namespace` "": the whole store is this writer's."""

@@ -1,4 +1,4 @@
-"""Which keys need work: coalesced, one hand at a time, with delays and a growing one for keys that fail."""
+"""Which keys need work: coalesced, one worker at a time per key, with delays and a growing one for keys that fail."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Wanted(msgspec.Struct):
 
 
 class WorkQueue(Generic[K]):
-    """Keys that are to be processed, each by one hand at a time. It has no lock and no task of its own.
+    """Keys that are to be processed, each by one worker at a time. It has no lock and no task of its own.
 
     Invariants, between any two awaits:
     - a key is in `ready` if and only if it is dirty and not processing; it stands there once;
@@ -146,7 +146,7 @@ class WorkQueue(Generic[K]):
         """Keys with a due time ahead."""
         return len(self._due)
 
-    def held_seconds(self) -> tuple[float, ...]:
+    def processing_seconds(self) -> tuple[float, ...]:
         """For each key in somebody's hand: since how many seconds. A growing one is a worker that hangs."""
         now = asyncio.get_running_loop().time()
         return tuple(now - since for since in self._processing.values())

@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias, TypeVar
 
 from controller.kube.errors import ApiError, Busy
 from controller.kube.reviews import Reviewed
-from controller.serve.server import Page, text
+from controller.serve.server import ServedPage, text
 
 T = TypeVar("T")
 
@@ -44,9 +44,9 @@ class BearerGuard:
     def __init__(self, known: Reviews, unknown: Reviews, on_failure: Callable[[ApiError], None]) -> None:
         self._known, self._unknown, self._on_failure = known, unknown, on_failure
         self._let_in: dict[Key, float] = {}
-        self._refused: dict[Key, tuple[float, Page]] = {}
+        self._refused: dict[Key, tuple[float, ServedPage]] = {}
 
-    async def __call__(self, authorization: str, path: str) -> Page | None:
+    async def __call__(self, authorization: str, path: str) -> ServedPage | None:
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
@@ -81,7 +81,7 @@ def _keep(answers: dict[Key, T], key: Key, answer: T) -> None:
     answers[key] = answer
 
 
-async def _review(reviews: Reviews, token: str, path: str) -> Page | None:
+async def _review(reviews: Reviews, token: str, path: str) -> ServedPage | None:
     user = await reviews.user_of(token)
     if user is None:
         return text("the API server does not take this token\n", 401)

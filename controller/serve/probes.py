@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from controller.serve.server import Asked, Page, Route, text
+from controller.serve.server import Asked, Route, ServedPage, text
 
 Check: TypeAlias = Callable[[], str]
 """Empty when all is well; otherwise why not, in words that fit on one line."""
@@ -17,7 +17,7 @@ def probe(name: str, checks: Mapping[str, Check]) -> Route:
     Lists the checks when asked (`?verbose`) and whenever one fails, in the format of the API server's own.
     """
 
-    def page(asked: Asked) -> Page:
+    def page(asked: Asked) -> ServedPage:
         results = {check: is_well() for check, is_well in checks.items()}
         failed = any(results.values())
         if not failed and not asked.verbose:

@@ -42,19 +42,19 @@ class Asked(Value):
     accept: str = ""
 
 
-class Page(Value):
+class ServedPage(Value):
     body: bytes
     status: int = 200
     content_type: str = TEXT
 
 
-Route: TypeAlias = Callable[[Asked], Page | Awaitable[Page]]
-Guard: TypeAlias = Callable[[str, str], Awaitable[Page | None]]
+Route: TypeAlias = Callable[[Asked], ServedPage | Awaitable[ServedPage]]
+Guard: TypeAlias = Callable[[str, str], Awaitable[ServedPage | None]]
 """The `Authorization` header and the path to a refusal, or to None."""
 
 
-def text(words: str, status: int = 200) -> Page:
-    return Page(body=words.encode(), status=status)
+def text(words: str, status: int = 200) -> ServedPage:
+    return ServedPage(body=words.encode(), status=status)
 
 
 @asynccontextmanager
@@ -107,14 +107,14 @@ def _answering(
     return answer
 
 
-async def _page(request: BaseRequest, routes: Mapping[str, Route]) -> Page:
+async def _page(request: BaseRequest, routes: Mapping[str, Route]) -> ServedPage:
     route = routes.get(request.path)
     if route is None:
         return text(f"not here; there is {', '.join(routes)}\n", 404)
     if request.method not in METHODS:
         return text("only GET and HEAD\n", 405)
     page = route(Asked(verbose="verbose" in request.query, accept=request.headers.get("Accept", "")))
-    return page if isinstance(page, Page) else await page
+    return page if isinstance(page, ServedPage) else await page
 
 
 def _takes_gzip(accepted: str) -> bool:

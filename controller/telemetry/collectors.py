@@ -21,7 +21,7 @@ class Queue(Protocol):
     @property
     def depth(self) -> int: ...
 
-    def held_seconds(self) -> tuple[float, ...]: ...
+    def processing_seconds(self) -> tuple[float, ...]: ...
 
 
 class Cache(Protocol):
@@ -43,7 +43,7 @@ class QueueCollector(Collector):
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        queue, held = self._queue, self._queue.held_seconds()
+        queue, held = self._queue, self._queue.processing_seconds()
         gauges = (
             ("workqueue_depth", "Keys that are ready and in nobody's hand", float(queue.depth)),
             ("workqueue_unfinished_work_seconds", "Sum of how long keys are held by now", sum(held)),

@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, Phase
 from controller.api.meta import epoch
-from controller.telemetry.shown import Shown, Sight
+from controller.telemetry.shown import PassSummary, Shown
 
 OF_DAEMONSET = ("namespace", "daemonset")
 WITHOUT_ZONE = "none"
@@ -47,13 +47,15 @@ def _number(name: str, meaning: str, read: Callable[[Shown], float]) -> Family:
     return Family(name=name, meaning=meaning, read=lambda shown: [((), read(shown))])
 
 
-def _seen(name: str, meaning: str, read: Callable[[Sight], Samples | float], labels: tuple[str, ...] = ()) -> Family:
+def _seen(
+    name: str, meaning: str, read: Callable[[PassSummary], Samples | float], labels: tuple[str, ...] = ()
+) -> Family:
     """Of what only a pass knows."""
 
     def samples(shown: Shown) -> Samples:
-        if shown.sight is None:
+        if shown.summary is None:
             return ()
-        found = read(shown.sight)
+        found = read(shown.summary)
         return [((), found)] if isinstance(found, int | float) else found
 
     return Family(name=name, meaning=meaning, read=samples, labels=labels)
@@ -75,8 +77,8 @@ def _phases(shown: Shown) -> Samples:
     return [((phase.value,), float(phase == now)) for phase in Phase]
 
 
-def _zones(sight: Sight) -> Samples:
-    for zone, states in sight.zones.items():
+def _zones(summary: PassSummary) -> Samples:
+    for zone, states in summary.zones.items():
         for state, number in states.items():
             yield (zone or WITHOUT_ZONE, state), number
 
@@ -164,54 +166,54 @@ STATE: tuple[Family, ...] = (
     _seen(
         "spec_strategy_partition",
         "Nodes that stay on the old revision: the partition as a number",
-        lambda sight: sight.budget.partition,
+        lambda summary: summary.budget.partition,
     ),
     _seen(
         "spec_strategy_rollingupdate_max_surge",
         "maxSurge as a number of nodes",
-        lambda sight: sight.budget.max_surge,
+        lambda summary: summary.budget.max_surge,
     ),
     _seen(
         "spec_strategy_rollingupdate_max_unavailable",
         "maxUnavailable as a number of nodes",
-        lambda sight: sight.budget.max_unavailable,
+        lambda summary: summary.budget.max_unavailable,
     ),
     _seen(
         "rollout_updating_nodes",
         "Nodes whose new pod may still become available, or is about to be made",
-        lambda sight: sight.updating,
+        lambda summary: summary.updating,
     ),
     _seen(
         "rollout_failed_nodes",
         "Nodes whose pod of the update revision will not get well by waiting, or has ended",
-        lambda sight: [((reason,), number) for reason, number in sight.failed.items()],
+        lambda summary: [((reason,), number) for reason, number in summary.failed.items()],
         ("reason",),
     ),
     _seen(
         "rollout_blocked",
         "1 while this keeps nodes from the update revision",
-        lambda sight: [((reason,), float(there)) for reason, there in sight.blocks.items() if reason not in TOLD],
+        lambda summary: [((reason,), float(there)) for reason, there in summary.blocks.items() if reason not in TOLD],
         ("reason",),
     ),
     _seen(
         "rollout_unplanned_updated_nodes",
         "Nodes on the update revision beyond what partition and selector allow",
-        lambda sight: sight.unplanned,
+        lambda summary: summary.unplanned,
     ),
     _seen(
         "leaving_nodes",
         "Of the misscheduled, nodes whose pod has to go: no taint NoSchedule lets it stay",
-        lambda sight: sight.leaving,
+        lambda summary: summary.leaving,
     ),
     _seen(
         "preparing_delete_pods",
         "Pods that are prepared for their deletion and held by the preDelete hook",
-        lambda sight: [] if sight.preparing is None else [((), sight.preparing)],
+        lambda summary: [] if summary.preparing is None else [((), summary.preparing)],
     ),
     _seen(
         "preparing_delete_overdue_pods",
         "Of these, those that have been so for longer than an hour, or than the DaemonSet's annotation says",
-        lambda sight: [] if sight.preparing is None else [((), sight.overdue)],
+        lambda summary: [] if summary.preparing is None else [((), summary.overdue)],
     ),
 )
 

@@ -25,7 +25,7 @@ class End(Value):
     """From the start, pauses included."""
 
 
-class Course(Value):
+class RolloutCourse(Value):
     """What is remembered of one rollout between two statuses."""
 
     start: str = ""
@@ -35,14 +35,14 @@ class Course(Value):
 
 
 def follow(
-    course: Course, before: DaemonSetStatus | None, after: DaemonSetStatus, *, is_new: bool, now: float
-) -> tuple[Course, End | None, float]:
+    course: RolloutCourse, before: DaemonSetStatus | None, after: DaemonSetStatus, *, is_new: bool, now: float
+) -> tuple[RolloutCourse, End | None, float]:
     """What is to be remembered after this status write, the end of a rollout if it is one, and how much of that
     rollout was rest. `is_new`: the revision of `after` did not exist before."""
     last = (before.rollout if before is not None else None) or Rollout()
     this = after.rollout or Rollout()
     if course.start != last.start_time:
-        course = Course(start=last.start_time or "", ended=_is_over(before, last))
+        course = RolloutCourse(start=last.start_time or "", ended=_is_over(before, last))
     if last.phase in RESTING and last.phase != this.phase:
         course = _rested(course, last, now)
     replaced = before is not None and (before.update_revision, last.start_time) != (
@@ -51,12 +51,12 @@ def follow(
     )
     if replaced:
         end = None if course.ended or not last.start_time else _replaced(last, is_new=is_new, now=now)
-        successor = Course(start=this.start_time or "")
+        successor = RolloutCourse(start=this.start_time or "")
         return successor, end, _share(course, end)
     if this.phase == Phase.HEALTHY and not course.ended and this.start_time:
         end = End(result="completed", seconds=_since(this.start_time, now))
-        return Course(start=this.start_time, ended=True), end, _share(course, end)
-    return (course if course.start else Course(start=this.start_time or "")), None, 0.0
+        return RolloutCourse(start=this.start_time, ended=True), end, _share(course, end)
+    return (course if course.start else RolloutCourse(start=this.start_time or "")), None, 0.0
 
 
 def _is_over(status: DaemonSetStatus | None, record: Rollout) -> bool:
@@ -67,8 +67,8 @@ def _is_over(status: DaemonSetStatus | None, record: Rollout) -> bool:
     return record.phase == Phase.HEALTHY or (record.phase == Phase.DEGRADED and everywhere)
 
 
-def _rested(course: Course, last: Rollout, now: float) -> Course:
-    return Course(
+def _rested(course: RolloutCourse, last: Rollout, now: float) -> RolloutCourse:
+    return RolloutCourse(
         start=course.start, ended=course.ended, rested=course.rested + _since(last.last_transition_time, now)
     )
 
@@ -81,7 +81,7 @@ def _replaced(last: Rollout, *, is_new: bool, now: float) -> End:
     return End(result="superseded", seconds=_since(last.start_time, now))
 
 
-def _share(course: Course, end: End | None) -> float:
+def _share(course: RolloutCourse, end: End | None) -> float:
     return 0.0 if end is None else min(course.rested, end.seconds)
 
 

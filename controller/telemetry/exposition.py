@@ -15,7 +15,7 @@ LARGE = 1000
 """Samples from which they are encoded beside the event loop."""
 
 
-class Page(Value):
+class ExposedMetrics(Value):
     text: bytes
     content_type: str
     began: float
@@ -32,7 +32,7 @@ class Exposition:
     def __init__(self, families: Callable[[], Iterator[Metric]]) -> None:
         self._families = families
         self._making = asyncio.Lock()
-        self._pages: dict[bool, Page] = {}
+        self._pages: dict[bool, ExposedMetrics] = {}
         self._second = -1
         """That in which the last page began."""
 
@@ -45,7 +45,7 @@ class Exposition:
                 page = self._pages[modern] = await self._made(modern)
         return page.text, page.content_type
 
-    async def _made(self, modern: bool) -> Page:
+    async def _made(self, modern: bool) -> ExposedMetrics:
         loop = asyncio.get_running_loop()
         second = int(loop.time())
         if second <= self._second:
@@ -60,7 +60,7 @@ class Exposition:
             text, content_type = encoded(found, modern)
         else:
             text, content_type = await asyncio.to_thread(encoded, found, modern)
-        return Page(text=text, content_type=content_type, began=began)
+        return ExposedMetrics(text=text, content_type=content_type, began=began)
 
 
 def encoded(families: Sequence[Metric], modern: bool = False) -> tuple[bytes, str]:

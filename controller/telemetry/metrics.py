@@ -141,7 +141,7 @@ class Metrics:
 
     def watch_queue(self, queue: Queue) -> None:
         """Show `queue` from now on. Scrapes must run on its event loop."""
-        self._active.set_function(lambda: len(queue.held_seconds()))
+        self._active.set_function(lambda: len(queue.processing_seconds()))
         self.registry.register(QueueCollector(queue, CONTROLLER))
 
     # -- requests

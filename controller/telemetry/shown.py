@@ -23,8 +23,8 @@ class Limits(Protocol):
     def max_unavailable(self) -> int: ...
 
 
-class Sight(Protocol):
-    """What a pass saw; `planner.sight` says what the numbers mean."""
+class PassSummary(Protocol):
+    """What a pass saw; `planner.summary` says what the numbers mean."""
 
     @property
     def budget(self) -> Limits: ...
@@ -50,7 +50,7 @@ class Shown(Value):
     """One DaemonSet at the moment of a scrape."""
 
     daemonset: DaemonSet
-    sight: Sight | None = None
+    summary: PassSummary | None = None
     """None: no pass has seen it yet, or none can."""
     paused_since: float = 0.0
     """Seconds since 1970; 0 = it is not paused."""

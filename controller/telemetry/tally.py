@@ -11,9 +11,9 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
-from controller.api.hindrance import Hindrance
+from controller.api.in_place_refusal import InPlaceRefusal
 from controller.telemetry.daemonsets import OF_DAEMONSET
-from controller.telemetry.ends import RESULTS, Course, follow
+from controller.telemetry.ends import RESULTS, RolloutCourse, follow
 from controller.telemetry.node_updates import METHODS, NodeUpdates
 
 Operation = Literal["create", "delete", "adopt", "orphan", "update", "resize"]
@@ -48,7 +48,7 @@ FAMILIES: tuple[tuple[str, str, tuple[str, ...], tuple[tuple[str, ...], ...]], .
 )
 OF_IN_PLACE: dict[str, tuple[tuple[str, ...], ...]] = {
     OF_OPERATIONS: tuple((operation, outcome) for operation in IN_PLACE_OPERATIONS for outcome in OUTCOMES),
-    OF_FALLBACKS: tuple((reason.value,) for reason in Hindrance),
+    OF_FALLBACKS: tuple((reason.value,) for reason in InPlaceRefusal),
 }
 """More of each family, for those DaemonSets only that ask for updates in place, or did."""
 
@@ -59,7 +59,7 @@ class Tally(Collector):
     def __init__(self, registry: CollectorRegistry) -> None:
         self.updates = NodeUpdates(lambda method, seconds: self._nodes[method].observe(seconds))
         self._counts: dict[str, Count[tuple[str, ...]]] = {}
-        self._courses: dict[str, Course] = {}
+        self._courses: dict[str, RolloutCourse] = {}
         self._created: dict[str, str] = {}
         self._current: Callable[[], Iterable[DaemonSet]] = tuple
         self._clock: Callable[[], float] = float
@@ -108,7 +108,7 @@ class Tally(Collector):
     def operated(self, uid: str, operation: Operation, *, success: bool) -> None:
         self._of(uid)[OF_OPERATIONS, operation, OUTCOMES[not success]] += 1
 
-    def fell_back(self, uid: str, why: Hindrance) -> None:
+    def fell_back(self, uid: str, why: InPlaceRefusal) -> None:
         self._of(uid)[OF_FALLBACKS, why.value] += 1
 
     def probed(self, verdict: Literal["accepted", "refused", "error"]) -> None:
@@ -126,7 +126,7 @@ class Tally(Collector):
         is_new = self._created.get(uid) == after.update_revision
         if is_new:
             del self._created[uid]  # whoever returns to it later finds it there
-        course = self._courses.get(uid, Course())
+        course = self._courses.get(uid, RolloutCourse())
         self._courses[uid], end, rest = follow(course, before, after, is_new=is_new, now=self._clock())
         if end is None:
             return

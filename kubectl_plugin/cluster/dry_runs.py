@@ -11,10 +11,10 @@ from controller.api.meta import Key, Ref
 from controller.kube.errors import Forbidden, Invalid
 from controller.kube.kinds import DAEMONSETS, PODS
 from controller.planner.actions import ProbeTemplate
-from controller.planner.manifest import Mold
+from controller.planner.manifest import PodRenderer
 from kubectl_plugin.cluster import documents
 from kubectl_plugin.cluster.session import PROGRAM, Session
-from kubectl_plugin.forecast.report import Answer
+from kubectl_plugin.forecast.report import DryRunAnswer
 from kubectl_plugin.forecast.warnings import Result
 
 EXCEEDED_QUOTA: Final = "exceeded quota"
@@ -51,15 +51,15 @@ async def created(session: Session, namespace: str, wanted: JSONObject) -> JSONO
         return None
 
 
-async def accepted(session: Session, daemonset: DaemonSet, probe: ProbeTemplate) -> Answer:
+async def accepted(session: Session, daemonset: DaemonSet, probe: ProbeTemplate) -> DryRunAnswer:
     """Whether the server would take the pod that the controller would send. Raises ApiError when it tells neither."""
-    body = Mold(daemonset, probe.revision).body(probe.name, probe.node)
+    body = PodRenderer(daemonset, probe.revision).body(probe.name, probe.node)
     try:
         await session.client.create(PODS, daemonset.namespace, body, name=probe.name, dry_run=True)
     except (Forbidden, Invalid) as error:
         if EXCEEDED_QUOTA in error.message:
-            return Answer(result=Result.OK)
+            return DryRunAnswer(result=Result.OK)
         if any(words in error.message for words in NO_RIGHT):
-            return Answer(result=Result.SKIPPED, text="no right to create pods")
-        return Answer(result=Result.FAILED, text=error.message)
-    return Answer(result=Result.OK)
+            return DryRunAnswer(result=Result.SKIPPED, text="no right to create pods")
+        return DryRunAnswer(result=Result.FAILED, text=error.message)
+    return DryRunAnswer(result=Result.OK)

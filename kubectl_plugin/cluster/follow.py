@@ -22,7 +22,7 @@ from kubectl_plugin.cluster.image_pulls import ImagePulls
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.upkeep import POLL, Upkeep, Watched, at_last, going_on, right_is_missing
 from kubectl_plugin.cluster.watched import WatchedObject, WatchedPods, watched_pods
-from kubectl_plugin.report.pulls import Pull
+from kubectl_plugin.report.pulls import PullProgress
 from kubectl_plugin.report.snapshot import Snapshot
 
 APART: Final = 0.25
@@ -41,7 +41,7 @@ class Following:
         self._last = 0.0
         self._nodes: tuple[Node, ...] | None = ()
         self._doubted = asyncio.Event()
-        self._ahead, self._pulls = ImagePulls(invocation.session), dict[Key, tuple[Pull, ...]]()
+        self._ahead, self._pulls = ImagePulls(invocation.session), dict[Key, tuple[PullProgress, ...]]()
         self.upkeep = Upkeep()
         self.objects = [WatchedObject(invocation, one, self._news.set) for one in first]
         self.pods = [watched_pods(invocation.session.client, one.daemonset, self._news.set) for one in first]

@@ -23,7 +23,7 @@ from controller.kube.kinds import IMAGE_PULL_JOBS, NODES_WITH_IMAGES, PULLERS
 from controller.kube.resource import Resource
 from kubectl_plugin.cluster.documents import listed
 from kubectl_plugin.cluster.session import Session
-from kubectl_plugin.report.pulls import Pull
+from kubectl_plugin.report.pulls import PullProgress
 from kubectl_plugin.report.snapshot import Snapshot
 
 NODES_EVERY: Final = 30.0
@@ -52,7 +52,7 @@ class ImagePulls:
         self.out_of_sight = False
         """The kind is not installed, or may not be read."""
 
-    async def of(self, snapshot: Snapshot) -> tuple[Pull, ...]:
+    async def of(self, snapshot: Snapshot) -> tuple[PullProgress, ...]:
         """Raises ApiError."""
         if not _rolls_out(snapshot) or self.out_of_sight:
             return ()
@@ -68,11 +68,11 @@ class ImagePulls:
             [await self._pull(snapshot, job) for job in found if job.owner_uid == uid and job.hash in hashes]
         )
 
-    async def _pull(self, snapshot: Snapshot, job: ImagePullJob) -> Pull:
+    async def _pull(self, snapshot: Snapshot, job: ImagePullJob) -> PullProgress:
         with_pods = {one.pod.node for one in snapshot.pods if one.pod.hash != job.hash and not one.pod.dying}
         rolling = snapshot.daemonset.rolling_update
         meant = targets(job, await self._nodes_now(), with_pods, rolling.selector if rolling else None)
-        pull = Pull(job=job, nodes=meant.nodes or sorted(with_pods, reverse=True), having=meant.having)
+        pull = PullProgress(job=job, nodes=meant.nodes or sorted(with_pods, reverse=True), having=meant.having)
         if not pull.over:
             pull = replace(pull, pullers=await self._pullers(job))
         return replace(pull, words=await self._heard(pull))
@@ -88,7 +88,7 @@ class ImagePulls:
             return tuple([one async for one in listed(self._session.client, pullers_of(job), job.namespace)])
         return ()
 
-    async def _heard(self, pull: Pull) -> dict[str, str]:
+    async def _heard(self, pull: PullProgress) -> dict[str, str]:
         """The controller tells of each failure in an event, `node: words`; the status has room for one."""
         known = self._words.setdefault(pull.job.uid, {})
         if not set(pull.status.failed_nodes or ()) <= known.keys():

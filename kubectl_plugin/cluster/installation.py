@@ -1,6 +1,6 @@
 """What can be found out about the cluster, the controller in it, and our rights there.
 
-Most people may not look at everything: what cannot be known is `Unknown`, with the reason, and no error.
+Most people may not look at everything: what cannot be known is `Unanswered`, with the reason, and no error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from controller.kube.kinds import DAEMONSETS
 from kubectl_plugin.cluster.controller import leader
 from kubectl_plugin.cluster.documents import ask, ask_whether_there, review
 from kubectl_plugin.cluster.session import Session
-from kubectl_plugin.report.installation.facts import NAMESPACE, ControllerPod, Leader, Right, Rival, Unknown
+from kubectl_plugin.report.installation.facts import NAMESPACE, ControllerPod, Leader, Right, Rival, Unanswered
 
 T = TypeVar("T")
 
@@ -29,16 +29,16 @@ LEADING_SECONDS: Final = 10.0
 _RELEASE = re.compile(r"v?\d+\.\d+\.\d+(?:[-+][\w.+-]+)?")
 
 
-async def known(answer: Awaitable[T]) -> T | Unknown:
+async def known(answer: Awaitable[T]) -> T | Unanswered:
     """The answer, or why there is none. Raises Unreachable: then nothing at all can be known."""
     try:
         return await answer
     except Unreachable:
         raise
     except Forbidden as error:
-        return Unknown(f"no right to {error.verb} {error.what}")
+        return Unanswered(f"no right to {error.verb} {error.what}")
     except ApiError as error:
-        return Unknown(" ".join(error.message.split()))
+        return Unanswered(" ".join(error.message.split()))
 
 
 async def server_version(session: Session) -> str:
@@ -91,12 +91,12 @@ async def rival(session: Session) -> Rival:
         known(leader(session, RIVAL_NAMESPACE, RIVAL_LEASE)),
         known(ask_whether_there(session, path, f"deployments.apps {RIVAL_NAMESPACE}/{RIVAL_DEPLOYMENT}")),
     )
-    if isinstance(found, Unknown) and isinstance(deployment, Unknown):
+    if isinstance(found, Unanswered) and isinstance(deployment, Unanswered):
         raise Forbidden("get", f"leases and deployments in {RIVAL_NAMESPACE}", found.why)
-    status: Any = {} if isinstance(deployment, Unknown) or deployment is None else deployment.get("status") or {}
-    there = not isinstance(deployment, Unknown) and deployment is not None
+    status: Any = {} if isinstance(deployment, Unanswered) or deployment is None else deployment.get("status") or {}
+    there = not isinstance(deployment, Unanswered) and deployment is not None
     return Rival(
-        leader=None if isinstance(found, Unknown) else found,
+        leader=None if isinstance(found, Unanswered) else found,
         replicas=int(status.get("readyReplicas") or 0) if there else None,
     )
 
@@ -112,24 +112,26 @@ async def right(session: Session, verb: str, group: str, resource: str, namespac
     }
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     answer = await known(review(session, path, "selfsubjectaccessreviews", body))
-    if isinstance(answer, Unknown):
+    if isinstance(answer, Unanswered):
         return Right(verb=verb, resource=named, allowed=answer)
     status: Any = answer.get("status") or {}
     return Right(verb=verb, resource=named, allowed=bool(status.get("allowed")))
 
 
-def version_of_leader(found: Leader | Unknown | None, pods: tuple[ControllerPod, ...] | Unknown) -> str | Unknown:
+def version_of_leader(
+    found: Leader | Unanswered | None, pods: tuple[ControllerPod, ...] | Unanswered
+) -> str | Unanswered:
     """Of the pod that holds the lease; where that one is not among `pods`, what all of these agree on."""
-    if isinstance(pods, Unknown):
+    if isinstance(pods, Unanswered):
         return pods
     if not pods:
-        return Unknown(f"no controller pods in {NAMESPACE}")
+        return Unanswered(f"no controller pods in {NAMESPACE}")
     holder = found.holder if isinstance(found, Leader) else ""
     leader = next((pod for pod in pods if holder.rpartition("_")[0] == pod.name), None)
     if leader is not None:
         return leader.version
     versions = {pod.version for pod in pods}
-    return versions.pop() if len(versions) == 1 else Unknown("its pods have several versions")
+    return versions.pop() if len(versions) == 1 else Unanswered("its pods have several versions")
 
 
 def _serves(document: Any) -> bool:
@@ -142,11 +144,11 @@ def _controller_pod(item: Any) -> ControllerPod:
     return ControllerPod(name=item["metadata"]["name"], ready=ready, version=_version(item))
 
 
-def _version(item: Any) -> str | Unknown:
+def _version(item: Any) -> str | Unanswered:
     """The label's, else the image's tag. A tag such as `latest` says nothing."""
     label = (item["metadata"].get("labels") or {}).get(VERSION_LABEL)
     if label:
         return str(label).removeprefix("v")
     image = str(item["spec"]["containers"][0]["image"])
     tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
-    return tag.removeprefix("v") if _RELEASE.fullmatch(tag) else Unknown(f"image {image} names no version")
+    return tag.removeprefix("v") if _RELEASE.fullmatch(tag) else Unanswered(f"image {image} names no version")

@@ -14,7 +14,7 @@ from controller.api.wellknown import GROUP, KIND
 from controller.kube.exec_run import outcome
 from kubectl_plugin.asked import Manifests
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.kubectl_yaml import Loader
+from kubectl_plugin.kubectl_yaml import KubectlLoader
 
 SUFFIXES: Final = (".json", ".yaml", ".yml")
 """What is read in a folder, as kubectl does; a file that is named may be called anything."""
@@ -101,7 +101,7 @@ def _objects(documents: Iterable[JSON]) -> Iterator[JSONObject]:
 
 def _documents(text: str, source: str) -> list[JSON]:
     try:
-        return [_with_text_keys(one) for one in yaml.load_all(text, Loader=Loader)]
+        return [_with_text_keys(one) for one in yaml.load_all(text, Loader=KubectlLoader)]
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}:" if mark is not None else ""

@@ -27,8 +27,8 @@ from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.session import PROGRAM, Session
 from kubectl_plugin.edits.applying import found
 from kubectl_plugin.edits.migration import forms
-from kubectl_plugin.edits.migration.sight import Daemon, Record, Side, Sight
-from kubectl_plugin.edits.migration.step import Change, Create, Delete, Kind
+from kubectl_plugin.edits.migration.observed import Daemon, Observed, RevisionRecord, Side
+from kubectl_plugin.edits.migration.step import ChangeObject, CreateObject, Delete, Kind
 
 NATIVE = replace(DAEMONSETS, group="apps", version="v1", custom=False)
 """Read as documents only: nothing of it is decoded."""
@@ -45,7 +45,9 @@ def _daemon(view: pod.PodView) -> Daemon | None:
     record = pod.project(replace(view, metadata=replace(meta, owner_references=None)))
     if record is None or record.dying or record.ended:
         return None
-    busy = "a hook holds it" if record.held else "it is updated in place" if record.underway is not None else ""
+    busy = (
+        "a hook holds it" if record.held_by_hook else "it is updated in place" if record.underway is not None else ""
+    )
     return Daemon(
         name=record.name,
         uid=record.uid,
@@ -57,11 +59,11 @@ def _daemon(view: pod.PodView) -> Daemon | None:
     )
 
 
-def _record(view: revision.RevisionView) -> Record | None:
+def _record(view: revision.RevisionView) -> RevisionRecord | None:
     meta, template = view.metadata, revision.template_of(view.data)
     if template is None:
         return None
-    return Record(
+    return RevisionRecord(
         name=meta.name,
         uid=meta.uid,
         version=meta.resource_version,
@@ -81,7 +83,7 @@ def _controller(meta: ObjectMeta) -> str:
 _DAEMONS: Resource[pod.PodView, Daemon] = Resource(
     group="", version="v1", plural="pods", kind="Pod", wire=pod.PodView, project=_daemon
 )
-_RECORDS: Resource[revision.RevisionView, Record] = Resource(
+_RECORDS: Resource[revision.RevisionView, RevisionRecord] = Resource(
     group="apps",
     version="v1",
     plural="controllerrevisions",
@@ -91,7 +93,7 @@ _RECORDS: Resource[revision.RevisionView, Record] = Resource(
 )
 
 
-async def sight_of(invocation: Invocation, key: Key, *, as_native: bool) -> Sight:
+async def sight_of(invocation: Invocation, key: Key, *, as_native: bool) -> Observed:
     """All of it, the two DaemonSets first: what is read later is not older. Raises ApiError.
 
     `as_native`: the server is also asked what one of ours would be as a native one, while there is none.
@@ -100,14 +102,14 @@ async def sight_of(invocation: Invocation, key: Key, *, as_native: bool) -> Sigh
     native, ours = await _side(session, NATIVE, key), await _side(session, DAEMONSETS, key)
     either = ours or native
     pods: list[Daemon] = []
-    revisions: list[Record] = []
+    revisions: list[RevisionRecord] = []
     if either is not None:
         query = _selecting(either.document)
         pods, revisions = await asyncio.gather(
             _all(session, _DAEMONS, key, query), _all(session, _RECORDS, key, query)
         )
     stored = await _as_native(session, key, ours) if as_native and native is None and ours is not None else None
-    return Sight(
+    return Observed(
         name=key.name,
         namespace=key.namespace,
         native=native,
@@ -148,15 +150,15 @@ async def tried(session: Session, resource: Resource[Any, Any], key: Key, body: 
     return await documents.create(session, resource, key.namespace, body, dry_run=True, field_manager=PROGRAM)
 
 
-async def carry_out(session: Session, key: Key, step: Create | Change | Delete) -> bool:
+async def carry_out(session: Session, key: Key, step: CreateObject | ChangeObject | Delete) -> bool:
     """Whether it was done; not so where the object is another one by now. Raises ApiError."""
     resource = _RESOURCES[step.kind]
     where = Key(key.namespace, step.name)
     try:
         match step:
-            case Create():
+            case CreateObject():
                 await _create(session, resource, key.namespace, step.body)
-            case Change():
+            case ChangeObject():
                 await documents.patch(session, resource, where, _guarded(step), dry_run=False, field_manager=PROGRAM)
             case Delete():
                 ref = Ref(namespace=key.namespace, name=step.name, uid=step.uid)
@@ -169,7 +171,7 @@ async def carry_out(session: Session, key: Key, step: Create | Change | Delete) 
     return True
 
 
-def _guarded(step: Change) -> json_patch.JsonPatch:
+def _guarded(step: ChangeObject) -> json_patch.JsonPatch:
     return json_patch.guarded_by_version(step.version, *step.operations) if step.version else step.operations
 
 

@@ -18,7 +18,7 @@ from kubectl_plugin.cluster.image_pulls import pullers_of
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.upkeep import Upkeep, at_last, going_on, right_is_missing
 from kubectl_plugin.cluster.watched import WatchedObjects
-from kubectl_plugin.report.pulls import Pull
+from kubectl_plugin.report.pulls import PullProgress
 
 APART: Final = 0.25
 """Seconds between two looks at the least."""
@@ -37,12 +37,12 @@ class PullFollowing:
         self.job = WatchedObjects(session.client, IMAGE_PULL_JOBS, made.namespace, named, self._news.set)
         self.pullers = WatchedObjects(session.client, only, made.namespace, (), self._learn, dispensable=True)
 
-    def pull(self) -> Pull | None:
+    def pull(self) -> PullProgress | None:
         """None: it is gone."""
         job = self.job.found.get(self._made.key)
         if job is None or job.uid != self._made.uid:
             return None
-        return Pull(
+        return PullProgress(
             job=job,
             nodes=self._targets.nodes,
             pullers=tuple(self.pullers.found.values()),

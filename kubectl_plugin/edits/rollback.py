@@ -22,7 +22,7 @@ from kubectl_plugin.report.revisions.history import kept_revisions, live_revisio
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 
 
-class Wish(Value):
+class RollbackWish(Value):
     """What somebody asks of a rollback."""
 
     to_revision: int | None = None
@@ -101,7 +101,7 @@ def _running(snapshot: Snapshot) -> tuple[Slot, ...]:
     return tuple(slot for slot in board.slots if slot.fit is Fit.RUN) if board is not None else ()
 
 
-def roll_back(snapshot: Snapshot, target: RevisionDetail, wish: Wish) -> Edit:
+def roll_back(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish) -> Edit:
     """Nothing at all is written where the live template means the same already, the partition not either.
 
     The template replaces the live one whole: in a merge, keys that were added since would survive.
@@ -128,7 +128,7 @@ def roll_back(snapshot: Snapshot, target: RevisionDetail, wish: Wish) -> Edit:
     )
 
 
-def _guessed(snapshot: Snapshot, target: RevisionDetail, wish: Wish) -> Caution | None:
+def _guessed(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish) -> Caution | None:
     """Whether the revision may be one that nodes never ran; None where that is seen, or where it was named."""
     older = [one for one in snapshot.revisions if one.revision.identity != snapshot.daemonset.identity]
     if wish.to_revision is not None or snapshot.pods_readable or len(older) < 2:

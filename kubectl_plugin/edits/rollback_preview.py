@@ -14,7 +14,7 @@ from kubectl_plugin.durations import short as short_time
 from kubectl_plugin.edits.applying import found, segments
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
 from kubectl_plugin.edits.outlook import board_after
-from kubectl_plugin.edits.rollback import Wish, choice_explained, forward, roll_back
+from kubectl_plugin.edits.rollback import RollbackWish, choice_explained, forward, roll_back
 from kubectl_plugin.report.in_place import ways_of
 from kubectl_plugin.report.moves import Moves, moves_of
 from kubectl_plugin.report.revisions.images import images_of, short
@@ -43,7 +43,9 @@ def headline(snapshot: Snapshot, target: RevisionDetail) -> str:
     return f"Roll back {snapshot.key.name} to revision {target.revision.number} ({told})?"
 
 
-def preview(snapshot: Snapshot, target: RevisionDetail, wish: Wish, edit: Edit, *, width: int) -> tuple[str, ...]:
+def preview(
+    snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish, edit: Edit, *, width: int
+) -> tuple[str, ...]:
     """Lines of at most `width` columns; `edit` is what `roll_back` makes of the other arguments.
 
     Where it cannot be known who moves, as without the right to read pods, that is said, and what is written.
@@ -62,7 +64,7 @@ def preview(snapshot: Snapshot, target: RevisionDetail, wish: Wish, edit: Edit, 
     return tuple(line for label, text in rows for line in _row(label, text, width))
 
 
-def _choice(snapshot: Snapshot, target: RevisionDetail, wish: Wish) -> Iterator[tuple[str, str]]:
+def _choice(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish) -> Iterator[tuple[str, str]]:
     if wish.to_revision is None and (words := choice_explained(snapshot, target)):
         yield "why", words
 
@@ -147,7 +149,7 @@ def _in_waves(waves: Sequence[Sequence[str]]) -> str:
 
 
 def _settings(
-    snapshot: Snapshot, target: RevisionDetail, wish: Wish, after: DaemonSet, moves: Moves
+    snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish, after: DaemonSet, moves: Moves
 ) -> Iterator[tuple[str, str]]:
     """The other fields of the same write, each with what would be without it."""
     before, later = snapshot.daemonset.rolling_update, after.rolling_update
@@ -166,7 +168,7 @@ def _settings(
         yield next(label, ""), "selector removed" + (f"   (with it, {without})" if without else "")
 
 
-def _without(snapshot: Snapshot, target: RevisionDetail, wish: Wish, moves: Moves) -> str:
+def _without(snapshot: Snapshot, target: RevisionDetail, wish: RollbackWish, moves: Moves) -> str:
     """Who would move if this one field were left as it is; empty where that makes no difference."""
     board = board_after(snapshot, roll_back(snapshot, target, wish).operations)
     moving = moves_of(board).moving if board is not None else moves.moving

@@ -8,9 +8,17 @@ from enum import StrEnum
 from msgspec.structs import replace
 
 from controller.api.base import Value
-from controller.planner.actions import Action, CreatePod, DeletePod, DrainPod, PrepareDelete, UpdateInPlace, Why
+from controller.planner.actions import (
+    Action,
+    CreatePod,
+    DeletePod,
+    DeleteReason,
+    DrainPod,
+    PrepareDelete,
+    UpdateInPlace,
+)
 from controller.planner.board import Board
-from controller.planner.in_place.change import Change, NotPossible
+from controller.planner.in_place.change import InPlaceChange, NotPossible
 from controller.planner.slot import Slot
 from controller.planner.stops import change_of
 from kubectl_plugin.report.in_place import what_it_restarts
@@ -95,7 +103,7 @@ def _both(first: Move, second: Move) -> Move:
 def _in_place(board: Board, action: UpdateInPlace | DrainPod, slot: Slot | None) -> Move:
     old = slot.old if slot is not None else None
     change = change_of(board, old) if old is not None else None
-    detail = what_it_restarts(change) if isinstance(change, Change) else ""
+    detail = what_it_restarts(change) if isinstance(change, InPlaceChange) else ""
     why = "" if slot is None or slot.old_available or (old is not None and old.draining) else AT_ONCE
     number = board.revision.number
     return Move(node=action.node, how=How.IN_PLACE, why=why, revision=number, pod="", detail=detail)
@@ -104,17 +112,14 @@ def _in_place(board: Board, action: UpdateInPlace | DrainPod, slot: Slot | None)
 def _deletion(board: Board, action: DeletePod | PrepareDelete, slot: Slot | None, pod: str) -> Move:
     why = str(action.why)
     detail = ""
-    if action.why is Why.OUTDATED:
-        why = "" if slot is None or slot.old_available or (slot.old is not None and slot.old.held) else AT_ONCE
-        if (
-            isinstance(action, DeletePod)
-            and action.hindrance is not None
-            and slot is not None
-            and slot.old is not None
-        ):
+    if action.why is DeleteReason.OUTDATED:
+        why = (
+            "" if slot is None or slot.old_available or (slot.old is not None and slot.old.held_by_hook) else AT_ONCE
+        )
+        if isinstance(action, DeletePod) and action.refusal is not None and slot is not None and slot.old is not None:
             change = change_of(board, slot.old)
             detail = change.why if isinstance(change, NotPossible) else ""
-    how = How.FINISH if action.why is Why.SURGED else How.REMOVE
+    how = How.FINISH if action.why is DeleteReason.SURGED else How.REMOVE
     why = "" if how is How.FINISH else why
     return Move(node=action.node, how=how, why=why, revision=None, pod=pod, detail=detail)
 

@@ -23,7 +23,7 @@ from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.pace import Pace, pace_of
 from kubectl_plugin.forecast.ports import portless_in
 from kubectl_plugin.forecast.simulation import NeverReady
-from kubectl_plugin.forecast.warnings import Check, Result, warnings_of
+from kubectl_plugin.forecast.warnings import ForecastWarning, Result, warnings_of
 from kubectl_plugin.report.in_place import Ways, ways_of
 from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.snapshot import Snapshot
@@ -37,7 +37,7 @@ NEVER_AGAIN = math.inf
 """When a refused template is asked about again, as far as a plan looks."""
 
 
-class Answer(Value):
+class DryRunAnswer(Value):
     """What the server's dry run said of a pod of the planned template."""
 
     result: Result
@@ -51,7 +51,7 @@ class RolloutPlan(Value, dict=True, gc=True):
     forecast: Forecast
     later: tuple[Later, ...]
     pace: Pace | None
-    checks: tuple[Check, ...]
+    checks: tuple[ForecastWarning, ...]
     asked: tuple[str, ...]
     """What was tried out, in words; empty for the DaemonSet as it is."""
     refusal: str = ""
@@ -148,7 +148,7 @@ class RolloutPlan(Value, dict=True, gc=True):
 
 
 def rollout_plan(
-    snapshot: Snapshot, *, waves: int, answer: Answer | None = None, asked: tuple[str, ...] = ()
+    snapshot: Snapshot, *, waves: int, answer: DryRunAnswer | None = None, asked: tuple[str, ...] = ()
 ) -> RolloutPlan:
     """`snapshot` has the DaemonSet to plan for. `waves`: how many are worked out, 0 for all.
 
@@ -166,7 +166,7 @@ def rollout_plan(
     )
 
 
-def with_answer(plan: RolloutPlan, answer: Answer, *, waves: int) -> RolloutPlan:
+def with_answer(plan: RolloutPlan, answer: DryRunAnswer, *, waves: int) -> RolloutPlan:
     """The same plan with what the server said; worked out anew where it refuses, now or when it was asked last."""
     if refusal_in(plan.survey.daemonset, answer):
         return rollout_plan(plan.survey.snapshot, waves=waves, answer=answer, asked=plan.asked)
@@ -189,7 +189,7 @@ def never_ready_in(snapshot: Snapshot, board: Board) -> NeverReady:
     return failing | portless_in(board)
 
 
-def refusal_in(daemonset: DaemonSet, answer: Answer | None) -> str:
+def refusal_in(daemonset: DaemonSet, answer: DryRunAnswer | None) -> str:
     """Why no new pod comes to be; empty where nothing speaks against it, and before the server was asked.
 
     What the controller was told when it tried counts for this very spec only, and where the server could not be
@@ -217,35 +217,39 @@ def _foretold(snapshot: Snapshot, board: Board, waves: int, refusal: str, pace: 
     return forecast(world, never_ready=never_ready, waves=waves, pace=pace.seconds if pace else 0.0)
 
 
-def _later(found: Forecast, waves: int) -> tuple[tuple[Later, ...], tuple[Check, ...]]:
+def _later(found: Forecast, waves: int) -> tuple[tuple[Later, ...], tuple[ForecastWarning, ...]]:
     try:
         return later_steps(found, waves), ()
     except CommandError as error:
-        return (), (Check(name="Steps", result=Result.WARNING, text=error.message, hints=error.hints),)
+        return (), (ForecastWarning(name="Steps", result=Result.WARNING, text=error.message, hints=error.hints),)
 
 
-def _answered(answer: Answer | None) -> tuple[Check, ...]:
+def _answered(answer: DryRunAnswer | None) -> tuple[ForecastWarning, ...]:
     if answer is None:
         return ()
     text = {
         Result.OK: "server dry-run of the pod template",
         Result.FAILED: f"the server refuses pods of this template: {answer.text}",
     }.get(answer.result, f"server dry-run of the pod template: {answer.text}")
-    return (Check(name="TemplateDryRun", result=answer.result, text=text),)
+    return (ForecastWarning(name="TemplateDryRun", result=answer.result, text=text),)
 
 
-def _stated(answer: Answer | None, refusal: str) -> tuple[Check, ...]:
+def _stated(answer: DryRunAnswer | None, refusal: str) -> tuple[ForecastWarning, ...]:
     """What the controller was told, where the dry run does not say it."""
     if not refusal or answer is None or answer.result is Result.FAILED:
         return ()
-    return (Check(name="WritesFail", result=Result.FAILED, text=f"the controller is refused its pods: {refusal}"),)
+    return (
+        ForecastWarning(
+            name="WritesFail", result=Result.FAILED, text=f"the controller is refused its pods: {refusal}"
+        ),
+    )
 
 
-def _missing(snapshot: Snapshot) -> tuple[Check, ...]:
+def _missing(snapshot: Snapshot) -> tuple[ForecastWarning, ...]:
     what = {"nodes": "nodes without a pod are not seen, selector and placement are not judged"}
     rights = [one.partition(":")[0] for one in snapshot.missing_rights]
     return tuple(
-        Check(
+        ForecastWarning(
             name="MissingRights",
             result=Result.WARNING,
             text=f"no right to list {right}: {what.get(right, 'the plan is made without them')}",

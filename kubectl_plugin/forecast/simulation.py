@@ -101,7 +101,7 @@ def come_to_pass(world: World, never_ready: NeverReady, pace: float) -> tuple[Wo
             gone[pod.node] = Predecessor(uid=pod.uid, hash=pod.hash, created=pod.created)
         elif pod.bound and pod.node not in known:
             continue  # the cluster's garbage collector takes it
-        elif hook is not None and pod.held and hooked(pod, hook):
+        elif hook is not None and pod.held_by_hook and hooked(pod, hook):
             pods.append(_let_go(pod, hook))
             released = True
         elif pod.node in hearing and _may_get_ready(pod, never_ready):

@@ -11,7 +11,7 @@ from controller.api.meta import rfc3339
 from controller.api.number import IntOrPercent
 from controller.api.wellknown import RESIZE_GATE
 from controller.planner.eligibility import Fit
-from controller.planner.in_place.change import Change, NotPossible, changes_to
+from controller.planner.in_place.change import InPlaceChange, NotPossible, changes_to
 from controller.planner.stops import handlers, hooked, waits_for_hook
 from kubectl_plugin.edits.edit import Caution
 from kubectl_plugin.forecast.forecast import Forecast
@@ -33,7 +33,7 @@ class Result(StrEnum):
     SKIPPED = "skipped"
 
 
-class Check(Value):
+class ForecastWarning(Value):
     """`name` is for programs and never changes; the words may."""
 
     name: str
@@ -46,10 +46,10 @@ Question: TypeAlias = Callable[[Snapshot, Forecast], Iterator[Caution]]
 """Looks at one thing; yields nothing where all is well."""
 
 
-def warnings_of(snapshot: Snapshot, found: Forecast) -> tuple[Check, ...]:
+def warnings_of(snapshot: Snapshot, found: Forecast) -> tuple[ForecastWarning, ...]:
     """`snapshot` has the DaemonSet that was planned for, as it is or as it would be."""
     return tuple(
-        Check(name=name, result=Result.WARNING, text=caution.text, hints=caution.hints)
+        ForecastWarning(name=name, result=Result.WARNING, text=caution.text, hints=caution.hints)
         for name, ask in QUESTIONS.items()
         for caution in ask(snapshot, found)
     )
@@ -144,7 +144,7 @@ def _in_place(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
         for slot in start.outdated
         if slot.node in moving
         and slot.old is not None
-        and isinstance(could.get(slot.old.hash), Change)
+        and isinstance(could.get(slot.old.hash), InPlaceChange)
         and isinstance(start.world.changes.get(slot.old.hash), NotPossible)
     ]
     if nodes:

@@ -19,7 +19,7 @@ from kubectl_plugin.report.snapshot import Snapshot
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-class Wish(Value):
+class TriedSettings(Value):
     """Settings to try out; None: as it is."""
 
     partition: IntOrPercent | None = None
@@ -32,7 +32,7 @@ class Wish(Value):
         return self.partition is None and self.max_unavailable is None and not self.images
 
 
-def as_wished(snapshot: Snapshot, wish: Wish) -> JSONObject:
+def as_wished(snapshot: Snapshot, wish: TriedSettings) -> JSONObject:
     """The document with these settings. Raises CommandError for OnDelete, and for a container that there is not."""
     draft = Draft(snapshot.document)
     if wish.partition is not None:

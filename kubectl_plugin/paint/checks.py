@@ -11,7 +11,7 @@ from typing import Final
 from rich.text import Text
 
 from kubectl_plugin.paint.table import clean
-from kubectl_plugin.report.installation.checkup import Check, Level
+from kubectl_plugin.report.installation.checkup import DoctorCheck, Level
 
 INDENT: Final = 6
 """Columns of the level."""
@@ -20,17 +20,17 @@ BETWEEN: Final = 3
 STYLES: Final = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"}
 
 
-def checks_text(checks: Sequence[Check], *, width: int | None, only_ascii: bool = False) -> Text:
+def checks_text(checks: Sequence[DoctorCheck], *, width: int | None, only_ascii: bool = False) -> Text:
     """All of them, in their order; no line is wider than `width`, where there is one."""
     lines = [line for check in checks for line in _whole(check)] if width is None else _fitted(checks, width)
     return Text("\n").join(clean(line, only_ascii) for line in lines)
 
 
-def _whole(check: Check) -> list[Text]:
+def _whole(check: DoctorCheck) -> list[Text]:
     return [_level(check).append(check.message, style=""), *(Text(f"{' ' * INDENT}hint: {it}") for it in check.hints)]
 
 
-def _fitted(checks: Sequence[Check], width: int) -> list[Text]:
+def _fitted(checks: Sequence[DoctorCheck], width: int) -> list[Text]:
     rows = _rows(checks, width)
     column = max((len(row[0].message) for row in rows if len(row) == 2), default=0)
     lines: list[Text] = []
@@ -43,9 +43,9 @@ def _fitted(checks: Sequence[Check], width: int) -> list[Text]:
     return lines
 
 
-def _rows(checks: Sequence[Check], width: int) -> list[tuple[Check, ...]]:
+def _rows(checks: Sequence[DoctorCheck], width: int) -> list[tuple[DoctorCheck, ...]]:
     """Neighbours that are both well and fit into one line, and the others alone."""
-    rows: list[tuple[Check, ...]] = []
+    rows: list[tuple[DoctorCheck, ...]] = []
     for check in checks:
         alone = rows[-1] if rows and len(rows[-1]) == 1 else None
         if alone and _well(alone[0]) and _well(check) and _together(len(alone[0].message), check) <= width:
@@ -55,24 +55,24 @@ def _rows(checks: Sequence[Check], width: int) -> list[tuple[Check, ...]]:
     return rows
 
 
-def _well(check: Check) -> bool:
+def _well(check: DoctorCheck) -> bool:
     return check.level is Level.OK and not check.hints
 
 
-def _together(left: int, right: Check) -> int:
+def _together(left: int, right: DoctorCheck) -> int:
     return INDENT + left + BETWEEN + INDENT + len(right.message)
 
 
-def _level(check: Check) -> Text:
+def _level(check: DoctorCheck) -> Text:
     return Text(check.level.ljust(INDENT), style=STYLES[check.level])
 
 
-def _pair(left: Check, right: Check, column: int) -> Text:
+def _pair(left: DoctorCheck, right: DoctorCheck, column: int) -> Text:
     line = _level(left).append(left.message.ljust(column + BETWEEN), style="")
     return line.append_text(_level(right).append(right.message, style=""))
 
 
-def _wrapped(check: Check, width: int) -> list[Text]:
+def _wrapped(check: DoctorCheck, width: int) -> list[Text]:
     first, *rest = textwrap.wrap(check.message, width - INDENT, break_on_hyphens=False)
     lines = [_level(check).append(first, style="")]
     lines += [Text(" " * INDENT + line) for line in rest]

@@ -12,9 +12,9 @@ from controller.api.base import JSON
 from kubectl_plugin.durations import short
 from kubectl_plugin.paint.table import clean
 from kubectl_plugin.paint.yaml_lines import yaml_lines
-from kubectl_plugin.report.revisions.comparison import Comparison, Side
-from kubectl_plugin.report.revisions.differences import Change, Difference
-from kubectl_plugin.report.revisions.places import Kind, holder_of, text_of
+from kubectl_plugin.report.revisions.comparison import ComparedSide, Comparison
+from kubectl_plugin.report.revisions.differences import ChangeKind, Difference
+from kubectl_plugin.report.revisions.places import PlaceKind, holder_of, text_of
 from kubectl_plugin.report.values import counted
 
 OLD: Final = "red"
@@ -42,7 +42,7 @@ def _no_difference(comparison: Comparison) -> str:
     return f"{comparison.name}: no difference between {old} and {new}"
 
 
-def side_words(name: str, side: Side, now: float) -> str:
+def side_words(name: str, side: ComparedSide, now: float) -> str:
     """`node-agent revision 7 (6d9c8b7f4d) 6m12s ago, 6 nodes, live`."""
     if side.file:
         return f"{name} {side.file}"
@@ -55,7 +55,7 @@ def side_words(name: str, side: Side, now: float) -> str:
     return ", ".join([*words, "live"] if side.live else words)
 
 
-def _header(sign: str, name: str, side: Side, now: float, only_ascii: bool) -> Text:
+def _header(sign: str, name: str, side: ComparedSide, now: float, only_ascii: bool) -> Text:
     return clean(Text(f"{sign} {side_words(name, side, now)}", style="bold"), only_ascii)
 
 
@@ -63,22 +63,22 @@ def _changes(changes: tuple[Difference, ...], only_ascii: bool) -> Iterator[Text
     for place, together in groupby(changes, key=_place):
         yield clean(Text(f" {place}", style=PLACE), only_ascii)
         for one in together:
-            if one.change is not Change.ADDED:
+            if one.change is not ChangeKind.ADDED:
                 yield from _lines("-", one, one.old, OLD, only_ascii)
-            if one.change is not Change.REMOVED:
+            if one.change is not ChangeKind.REMOVED:
                 yield from _lines("+", one, one.new, NEW, only_ascii)
 
 
 def _place(one: Difference) -> str:
-    return text_of(one.path) if one.change is Change.ORDER else holder_of(one.path)
+    return text_of(one.path) if one.change is ChangeKind.ORDER else holder_of(one.path)
 
 
 def _lines(sign: str, one: Difference, value: JSON, style: str, only_ascii: bool) -> Iterator[Text]:
-    if one.change is Change.ORDER and isinstance(value, list):
+    if one.change is ChangeKind.ORDER and isinstance(value, list):
         yield clean(Text(f"{sign}  order: {', '.join(map(str, value))}", style=style), only_ascii)
         return
     last = one.path[-1]
-    in_list = last.kind in (Kind.MEMBER, Kind.POSITION)
-    whole: JSON = [value] if in_list else {last.key if last.kind is Kind.ENTRY else last.field: value}
+    in_list = last.kind in (PlaceKind.MEMBER, PlaceKind.POSITION)
+    whole: JSON = [value] if in_list else {last.key if last.kind is PlaceKind.ENTRY else last.field: value}
     for line in yaml_lines(whole, only_ascii=only_ascii):
         yield Text(f"{sign}  {line}", style=style)

@@ -8,12 +8,12 @@ from typing import Final
 from rich.text import Text
 
 from controller.api.meta import rfc3339
-from controller.planner.in_place.change import Change
+from controller.planner.in_place.change import InPlaceChange
 from kubectl_plugin.durations import short
 from kubectl_plugin.paint.table import Cell, Column, clean, table
 from kubectl_plugin.paint.yaml_lines import yaml_lines
 from kubectl_plugin.report.in_place import IN_PLACE, RECREATE, in_words
-from kubectl_plugin.report.revisions.history import Row
+from kubectl_plugin.report.revisions.history import RevisionRow
 from kubectl_plugin.report.revisions.images import short as short_image
 from kubectl_plugin.report.revisions.masking import masked
 
@@ -30,7 +30,9 @@ _COLUMNS: Final = (
 )
 
 
-def history_table(rows: Sequence[Row], *, now: float, width: int | None, only_ascii: bool, wide: bool) -> Text:
+def history_table(
+    rows: Sequence[RevisionRow], *, now: float, width: int | None, only_ascii: bool, wide: bool
+) -> Text:
     """`wide`: every image with its full name, and the hash; else those that differ, by their short names. Whether
     pods get it in place is told where that is asked for."""
     hash_ = (Column("HASH"),) if wide else ()
@@ -40,7 +42,7 @@ def history_table(rows: Sequence[Row], *, now: float, width: int | None, only_as
     return table(columns, cells, width=width, only_ascii=only_ascii)
 
 
-def revision_text(name: str, row: Row, *, now: float, only_ascii: bool, show_values: bool) -> Text:
+def revision_text(name: str, row: RevisionRow, *, now: float, only_ascii: bool, show_values: bool) -> Text:
     """Everything about one revision; kubectl's own first line."""
     template = row.revision.template if show_values else masked(row.revision.template)
     facts = {
@@ -61,7 +63,7 @@ def revision_text(name: str, row: Row, *, now: float, only_ascii: bool, show_val
     )
 
 
-def _row(row: Row, now: float, *, only_ascii: bool, wide: bool, way: bool) -> list[Cell]:
+def _row(row: RevisionRow, now: float, *, only_ascii: bool, wide: bool, way: bool) -> list[Cell]:
     names = row.images if wide else row.differing
     images = ",".join(row.images[name] if wide else short_image(row.images[name]) for name in names)
     cells: list[Cell] = [str(row.revision.number), _age(row, now), UNKNOWN if row.nodes is None else str(row.nodes)]
@@ -71,9 +73,9 @@ def _row(row: Row, now: float, *, only_ascii: bool, wide: bool, way: bool) -> li
     return [*cells, row.cause or NONE]
 
 
-def _way(row: Row) -> str:
-    return NONE if row.way is None else IN_PLACE if isinstance(row.way, Change) else RECREATE
+def _way(row: RevisionRow) -> str:
+    return NONE if row.way is None else IN_PLACE if isinstance(row.way, InPlaceChange) else RECREATE
 
 
-def _age(row: Row, now: float) -> str:
+def _age(row: RevisionRow, now: float) -> str:
     return short(now - row.created)

@@ -12,7 +12,7 @@ from rich.text import Text
 from kubectl_plugin.forecast.forecast import Wave
 from kubectl_plugin.forecast.later import Later
 from kubectl_plugin.forecast.report import RolloutPlan
-from kubectl_plugin.forecast.warnings import Check, Result
+from kubectl_plugin.forecast.warnings import ForecastWarning, Result
 from kubectl_plugin.forecast.words import ASCII_SIGNS, PlanWords, Signs
 from kubectl_plugin.paint.style import BAD, DIM, LABEL
 from kubectl_plugin.paint.table import clean, cut
@@ -137,7 +137,7 @@ class PlanBlock:
         for place, check in enumerate(self._plan.checks):
             yield from self._check("Checks" if place == 0 else "", check)
 
-    def _check(self, label: str, check: Check) -> Iterable[Text]:
+    def _check(self, label: str, check: ForecastWarning) -> Iterable[Text]:
         mark, colour = _MARKS[check.result]
         line = self._bottom(label, "").append(f"{mark:<4}", style=colour).append(check.text)
         yield from self._wrapped(line, LABELS + 4)

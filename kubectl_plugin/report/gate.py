@@ -20,7 +20,7 @@ _NAMED: Final = 3
 """Failing nodes that are told by name."""
 
 
-class Why(StrEnum):
+class ClosedReason(StrEnum):
     """What keeps a gate closed."""
 
     BLIND = "blind"
@@ -36,7 +36,7 @@ class Why(StrEnum):
 class Closed(Value):
     """The first thing that is not as it should be."""
 
-    why: Why
+    why: ClosedReason
     text: str
 
 
@@ -49,25 +49,31 @@ def closed(seen: Survey, steps: Steps | None, *, soak: float) -> Closed | None:
     step = f"step {steps.index}" if steps is not None and steps.index else "the update"
     failing = _failing(seen)
     if seen.snapshot.missing_rights:
-        return Closed(why=Why.BLIND, text=f"cannot see whether {step} is finished: {_missing(seen)}")
+        return Closed(why=ClosedReason.BLIND, text=f"cannot see whether {step} is finished: {_missing(seen)}")
     nodes = f"{done} of {counts.target} nodes updated"
     refused = (seen.standing.refused,) if seen.standing.refused else ()
     unfinished = f"{step} is not finished: {', '.join((nodes, *failing, *refused))}"
     if not seen.standing.observed:
-        return Closed(why=Why.UNSEEN, text=f"the controller has not acted on the newest change of {name} yet")
+        return Closed(
+            why=ClosedReason.UNSEEN, text=f"the controller has not acted on the newest change of {name} yet"
+        )
     if seen.phase is Phase.STALLED and (seen.standing.refused or is_certain(seen)):
-        return Closed(why=Why.STALLED, text=unfinished)
+        return Closed(why=ClosedReason.STALLED, text=unfinished)
     if seen.daemonset.paused:
-        return Closed(why=Why.PAUSED, text=f"{name} is paused: {nodes}")
+        return Closed(why=ClosedReason.PAUSED, text=f"{name} is paused: {nodes}")
     if done < counts.target or seen.standing.outdated:
-        return Closed(why=Why.UNFINISHED, text=unfinished)
+        return Closed(why=ClosedReason.UNFINISHED, text=unfinished)
     if failing:
-        return Closed(why=Why.FAILING, text=f"{step} is finished, but not well: {', '.join(failing)}")
+        return Closed(why=ClosedReason.FAILING, text=f"{step} is finished, but not well: {', '.join(failing)}")
     if not seen.agreed:
-        return Closed(why=Why.UNFINISHED, text=f"{step} looks finished, but the controller does not say so yet")
+        return Closed(
+            why=ClosedReason.UNFINISHED, text=f"{step} looks finished, but the controller does not say so yet"
+        )
     quiet = seen.snapshot.now - quiet_since(seen)
     if quiet < soak:
-        return Closed(why=Why.SOAKING, text=f"{step} is finished, and quiet for {short(quiet)} of {short(soak)}")
+        return Closed(
+            why=ClosedReason.SOAKING, text=f"{step} is finished, and quiet for {short(quiet)} of {short(soak)}"
+        )
     return None
 
 

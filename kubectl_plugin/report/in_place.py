@@ -9,7 +9,7 @@ from controller.api.base import JSONObject, Value
 from controller.api.daemonset import DaemonSet
 from controller.api.wellknown import ENV_GATE, RESIZE_GATE
 from controller.planner.board import Board
-from controller.planner.in_place.change import Change, NotPossible, change_between
+from controller.planner.in_place.change import InPlaceChange, NotPossible, change_between
 from controller.planner.slot import Slot
 from controller.planner.stops import change_of
 
@@ -50,7 +50,7 @@ def ways_of(board: Board, concerns: Callable[[Slot], bool] = bool) -> Ways:
     return Ways(details=details, hindrances=hindrances)
 
 
-def what_it_restarts(change: Change) -> str:
+def what_it_restarts(change: InPlaceChange) -> str:
     """Who restarts a container that only reads other metadata, and whether the controller relies on that, nobody can
     see from here."""
     if not change.restarts:
@@ -59,7 +59,7 @@ def what_it_restarts(change: Change) -> str:
     return f"restarts {', '.join(change.restarts)}{by_agent}"
 
 
-def going(daemonset: DaemonSet, old: JSONObject, new: JSONObject) -> Change | NotPossible | None:
+def going(daemonset: DaemonSet, old: JSONObject, new: JSONObject) -> InPlaceChange | NotPossible | None:
     """How pods of one template get another one; None where updates in place are not asked for.
 
     Whether the controller may change cpu and memory in place nobody can see from here: it may.
@@ -67,7 +67,7 @@ def going(daemonset: DaemonSet, old: JSONObject, new: JSONObject) -> Change | No
     return change_between(old, new, resizable=True) if daemonset.in_place else None
 
 
-def in_words(found: Change | NotPossible) -> str:
+def in_words(found: InPlaceChange | NotPossible) -> str:
     if isinstance(found, NotPossible):
         return f"{RECREATE}: {found.why}"
     gate = f" (cpu and memory: with the feature gate {RESIZE_GATE})" if found.resources else ""

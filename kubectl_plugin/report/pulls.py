@@ -38,7 +38,7 @@ class NodePull(Value):
 THERE: Final = NodePull(stage=Stage.THERE)
 
 
-class Pull(Value, gc=True):
+class PullProgress(Value, gc=True):
     """One job, and what was seen of it."""
 
     job: ImagePullJob
@@ -98,7 +98,7 @@ class Pull(Value, gc=True):
         return NodePull(stage=Stage.FAILED, why=heard or told or f"see ImagePullJob {self.job.name}")
 
 
-def of_all(pulls: Iterable[Pull]) -> Mapping[str, NodePull]:
+def of_all(pulls: Iterable[PullProgress]) -> Mapping[str, NodePull]:
     """Of several images each node needs all: the worst counts."""
     worst: dict[str, NodePull] = {}
     order = list(Stage)

@@ -8,7 +8,7 @@ from controller.api.meta import Key, OwnerReference, rfc3339
 from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
-from kubectl_plugin.report.pulls import Pull
+from kubectl_plugin.report.pulls import PullProgress
 
 
 class Container(Value):
@@ -99,7 +99,7 @@ class Snapshot(Value):
     """All nodes, by name; None without the right to list them."""
     now: float
     """Seconds since 1970: when it was read."""
-    pulls: tuple[Pull, ...] = ()
+    pulls: tuple[PullProgress, ...] = ()
     """The images that go ahead of the newest revision, as far as anybody may see it."""
     missing_rights: tuple[str, ...] = ()
     """What could not be read, in words: `nodes: forbidden`."""

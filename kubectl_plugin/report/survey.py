@@ -18,7 +18,7 @@ from controller.planner.board import Board, lay_out
 from controller.planner.eligibility import Rules
 from controller.planner.explanation import Explainer
 from controller.planner.fallback import placements_of
-from controller.planner.in_place.change import Change, NotPossible, changes_to
+from controller.planner.in_place.change import InPlaceChange, NotPossible, changes_to
 from controller.planner.phase import Phase, Standing
 from controller.planner.progress import advance, standing_of
 from controller.planner.states import NodeState
@@ -218,7 +218,7 @@ def world_of(snapshot: Snapshot, daemonset: DaemonSet | None = None) -> World:
 
 def _changes(
     snapshot: Snapshot, daemonset: DaemonSet, revisions: tuple[Revision, ...]
-) -> Mapping[str, Change | NotPossible]:
+) -> Mapping[str, InPlaceChange | NotPossible]:
     found = changes_to(daemonset, revisions, resizable=_resizes(snapshot))
     return found if snapshot.revisions_readable else dict.fromkeys(found, _NOT_KNOWN)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controller.api.ailment import stuck
 from controller.api.base import Value
+from controller.api.pod_problem import stuck
 from kubectl_plugin.report.snapshot import Container, PodDetail
 
 

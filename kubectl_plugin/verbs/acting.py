@@ -1,6 +1,7 @@
 """What all acting verbs share: which objects, the question, and one guarded write each.
 
-A verb reads snapshots (`choose`), makes a `Change` of each, which is pure, and has them carried out (`carrying_out`).
+A verb reads snapshots (`choose`), makes an `EditOfOne` of each, which is pure, and has them carried out
+(`carrying_out`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from kubectl_plugin.report import gitops
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.values import counted
 from kubectl_plugin.verbs import waiting
-from kubectl_plugin.verbs.carrying_out import Change, ChangeWriter, legible, question, writes
+from kubectl_plugin.verbs.carrying_out import ChangeWriter, EditOfOne, legible, question, writes
 from kubectl_plugin.verbs.consent import HINT, consented
 from kubectl_plugin.verbs.deadline import Deadline
 
@@ -63,7 +64,7 @@ def will_ask(invocation: Invocation, acting: Acting) -> bool:
 async def carry_out(
     invocation: Invocation,
     snapshots: Sequence[Snapshot],
-    plan: Callable[[Snapshot], Change],
+    plan: Callable[[Snapshot], EditOfOne],
     acting: Acting,
     *,
     verb: str,
@@ -103,8 +104,8 @@ async def carry_out(
 
 
 def _planned(
-    invocation: Invocation, snapshots: Sequence[Snapshot], plan: Callable[[Snapshot], Change]
-) -> tuple[int, list[Change]]:
+    invocation: Invocation, snapshots: Sequence[Snapshot], plan: Callable[[Snapshot], EditOfOne]
+) -> tuple[int, list[EditOfOne]]:
     code, changes = 0, []
     for snapshot in snapshots:
         try:
@@ -120,7 +121,7 @@ def _failed(invocation: Invocation, error: CommandError | ApiError) -> int:
     return failure.exit_code
 
 
-def _caution(invocation: Invocation, change: Change) -> None:
+def _caution(invocation: Invocation, change: EditOfOne) -> None:
     """What to know before; also without a question, since it may still be stopped or taken back."""
     snapshot, cautions = change.snapshot, change.edit.warnings
     if change.edit.operations:
@@ -140,7 +141,7 @@ async def agree(invocation: Invocation, what: str, question: str, acting: Acting
     return True
 
 
-async def _agreed_to_all(invocation: Invocation, changes: Sequence[Change], acting: Acting) -> list[Change]:
+async def _agreed_to_all(invocation: Invocation, changes: Sequence[EditOfOne], acting: Acting) -> list[EditOfOne]:
     """The changes that are to be carried out: what was told in the question is not told again."""
     terminal = invocation.terminal
     if not any(change.edit.operations for change in changes):
@@ -152,7 +153,7 @@ async def _agreed_to_all(invocation: Invocation, changes: Sequence[Change], acti
     return [with_fields(change, edit=replace(change.edit, details=())) for change in changes]
 
 
-def _outlook(change: Change, *, quiet: bool) -> Iterator[str]:
+def _outlook(change: EditOfOne, *, quiet: bool) -> Iterator[str]:
     """What a question for several says of one: its result, and what its own question would tell before it asks."""
     yield f"{change.snapshot.key}  {change.edit.result}"
     if change.edit.operations:

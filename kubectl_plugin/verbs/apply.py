@@ -23,7 +23,7 @@ from kubectl_plugin.forecast.wish import as_applied
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.acting import carry_out, will_ask
-from kubectl_plugin.verbs.carrying_out import Change, asking
+from kubectl_plugin.verbs.carrying_out import EditOfOne, asking
 from kubectl_plugin.verbs.lifting import lifting
 from kubectl_plugin.verbs.targets import Target, targets_of, tell_unchecked
 from kubectl_plugin.verbs.waiting import deadline_of
@@ -47,7 +47,7 @@ async def apply(invocation: Invocation, asked: Asked, acting: Acting, namespace:
         invocation, acting, live, told=asked.lift_pause, what="the manifest", instead="paused: true in it"
     )
 
-    def change(snapshot: Snapshot) -> Change:
+    def change(snapshot: Snapshot) -> EditOfOne:
         made = lifted.checked(changes[snapshot.key])
         return asking(made, f"Apply to {snapshot.key.name}?") if asks else made
 
@@ -65,7 +65,7 @@ def _refuse_contradictions(manifest: Manifest, asked: str | None, hold_at: IntOr
         raise UsageError(words)
 
 
-async def _change(invocation: Invocation, target: Target, acting: Acting, hold_at: IntOrPercent | None) -> Change:
+async def _change(invocation: Invocation, target: Target, acting: Acting, hold_at: IntOrPercent | None) -> EditOfOne:
     """What it comes to is what the server says in a dry run. Raises CommandError and ApiError."""
     assert target.manifest is not None
     live, key = target.snapshot, target.snapshot.key
@@ -90,7 +90,7 @@ async def _change(invocation: Invocation, target: Target, acting: Acting, hold_a
     else:
         expected = wanted
     edit = edits.apply(live, wanted, expected or wanted, hold_at, is_new=not target.exists)
-    return Change(live, edit, ask="Continue?")
+    return EditOfOne(live, edit, ask="Continue?")
 
 
 def _refuse_older(manifest: Manifest, live: JSONObject) -> None:

@@ -32,7 +32,7 @@ _SUFFIX: Final = {DryRun.NONE: "", DryRun.CLIENT: " (dry run)", DryRun.SERVER: "
 
 
 @dataclass(frozen=True)
-class Change:
+class EditOfOne:
     """An edit of one object, and whether a person at a terminal is asked before."""
 
     snapshot: Snapshot
@@ -43,7 +43,7 @@ class Change:
     """Asked after the answer, and before a write is tried again."""
 
 
-def asking(change: Change, headline: str) -> Change:
+def asking(change: EditOfOne, headline: str) -> EditOfOne:
     """The look ahead stands in the question, and not again under the result."""
     edit = change.edit
     if not edit.operations:
@@ -72,7 +72,7 @@ class ChangeWriter:
         self.changed: list[Snapshot] = []
         """As they are after the change, also those that were so already."""
 
-    async def carry_out(self, change: Change) -> None:
+    async def carry_out(self, change: EditOfOne) -> None:
         """Raises CommandError and ApiError for a change that was not made, never for one that was."""
         snapshot, edit, acting = change.snapshot, change.edit, self._acting
         if not edit.operations:
@@ -97,7 +97,7 @@ class ChangeWriter:
             return ExitCode.FAILED
         return ExitCode.DONE
 
-    async def _write(self, change: Change, *, dry_run: bool) -> None:
+    async def _write(self, change: EditOfOne, *, dry_run: bool) -> None:
         invocation, done = self._invocation, await self._action()
         async with self._deadline.kept():
             document = await writing.write(
@@ -136,14 +136,14 @@ class ChangeWriter:
             client=session.user_agent,
         )
 
-    def _tell_of_nothing(self, change: Change) -> None:
+    def _tell_of_nothing(self, change: EditOfOne) -> None:
         self.changed.append(change.snapshot)
         if self._acting.print_patch:  # stdout is for a shell
             self._invocation.terminal.note(f"{_name(change)} {change.edit.result}: no patch")
         else:
             self._print(change, change.snapshot.document, suffix="")
 
-    def _print(self, change: Change, document: JSONObject, suffix: str | None = None) -> None:
+    def _print(self, change: EditOfOne, document: JSONObject, suffix: str | None = None) -> None:
         terminal, output = self._invocation.terminal, self._invocation.output
         if output is Output.NAME:
             terminal.say(_name(change))
@@ -192,11 +192,11 @@ async def who_am_i(session: Session) -> str:
         return ""
 
 
-def _name(change: Change) -> str:
+def _name(change: EditOfOne) -> str:
     return f"daemonset.apps.kruise.io/{change.snapshot.key.name}"
 
 
-def _kubectl_patch(change: Change, reason: str) -> str:
+def _kubectl_patch(change: EditOfOne, reason: str) -> str:
     """To be pasted later: without the version that it was made for, and without our note of who did it and when.
 
     Where it brings a map that is not there yet, such as the annotations, it is refused if one was made meanwhile.

@@ -12,24 +12,24 @@ from kubectl_plugin.failures import UsageError
 from kubectl_plugin.flags import Acting
 from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.acting import carry_out, choose, will_ask
-from kubectl_plugin.verbs.carrying_out import Change, asking
+from kubectl_plugin.verbs.carrying_out import EditOfOne, asking
 
 
 async def pause(invocation: Invocation, chosen: Chosen, acting: Acting) -> int:
     """Without a question: it is what one types in a hurry, and `resume` takes it back."""
     found = await choose(invocation, chosen, acting, within=HURRY)
-    return await carry_out(invocation, found, lambda one: Change(one, pausing.pause(one)), acting, verb="pause")
+    return await carry_out(invocation, found, lambda one: EditOfOne(one, pausing.pause(one)), acting, verb="pause")
 
 
 async def resume(invocation: Invocation, chosen: Chosen, acting: Acting) -> int:
     found = await choose(invocation, chosen, acting, within=HURRY)
-    return await carry_out(invocation, found, lambda one: Change(one, pausing.resume(one)), acting, verb="resume")
+    return await carry_out(invocation, found, lambda one: EditOfOne(one, pausing.resume(one)), acting, verb="resume")
 
 
 async def restart(invocation: Invocation, chosen: Chosen, acting: Acting) -> int:
     """The look ahead stands in the question, or where nobody is asked, under the result."""
     found = await choose(invocation, chosen, acting)
-    changes = {one.key: Change(one, edits.restart(one), ask="Continue?") for one in found}
+    changes = {one.key: EditOfOne(one, edits.restart(one), ask="Continue?") for one in found}
     if will_ask(invocation, acting) and len(found) == 1:
         changes = {key: asking(change, f"Restart {key.name}?") for key, change in changes.items()}
     return await carry_out(invocation, found, lambda one: changes[one.key], acting, verb="restart")
@@ -42,5 +42,5 @@ async def set_image(invocation: Invocation, asked: Image, acting: Acting) -> int
     hold_at = int_or_percent(asked.hold_at, "--hold-at") if asked.hold_at is not None else None
     found = await choose(invocation, asked.with_names(tuple(word for word in asked.words if "=" not in word)), acting)
     return await carry_out(
-        invocation, found, lambda one: Change(one, set_images(one, images, hold_at)), acting, verb="set-image"
+        invocation, found, lambda one: EditOfOne(one, set_images(one, images, hold_at)), acting, verb="set-image"
     )

@@ -13,7 +13,7 @@ from kubectl_plugin.cluster.manifests import objects_in, text_of
 from kubectl_plugin.edits.rollback import target_of
 from kubectl_plugin.failures import ExitCode, UsageError
 from kubectl_plugin.paint.differences import comparison_text
-from kubectl_plugin.report.revisions.comparison import Side, called, compare, live_side, revision_side
+from kubectl_plugin.report.revisions.comparison import ComparedSide, called, compare, live_side, revision_side
 from kubectl_plugin.report.revisions.documents import comparison_document
 from kubectl_plugin.report.revisions.manifest import template_among
 from kubectl_plugin.report.snapshot import Snapshot
@@ -43,13 +43,15 @@ def _read(path: Path) -> list[JSONObject]:
     return objects_in(text_of(path, sys.stdin), called(path))
 
 
-def _from_file(snapshot: Snapshot, asked: Asked, path: Path, objects: list[JSONObject]) -> tuple[Side, Side]:
+def _from_file(
+    snapshot: Snapshot, asked: Asked, path: Path, objects: list[JSONObject]
+) -> tuple[ComparedSide, ComparedSide]:
     template = template_among(objects, snapshot.key, called(path))
     old = _revision(snapshot, asked.revisions[0]) if asked.revisions else live_side(snapshot)
-    return old, Side(template=template, file=called(path))
+    return old, ComparedSide(template=template, file=called(path))
 
 
-def _from_history(snapshot: Snapshot, asked: Asked) -> tuple[Side, Side]:
+def _from_history(snapshot: Snapshot, asked: Asked) -> tuple[ComparedSide, ComparedSide]:
     need_revisions(snapshot)
     match asked.revisions:
         case (old, new):
@@ -59,7 +61,7 @@ def _from_history(snapshot: Snapshot, asked: Asked) -> tuple[Side, Side]:
     return _revision(snapshot, None), live_side(snapshot)
 
 
-def _revision(snapshot: Snapshot, number: int | None) -> Side:
+def _revision(snapshot: Snapshot, number: int | None) -> ComparedSide:
     """None: the newest that differs from the live template."""
     need_revisions(snapshot)
     return revision_side(snapshot, target_of(snapshot, number))

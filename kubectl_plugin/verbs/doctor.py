@@ -13,8 +13,8 @@ from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.paint.checks import checks_text
 from kubectl_plugin.releases import own_version
 from kubectl_plugin.report.documents import document
-from kubectl_plugin.report.installation.checkup import Check, Level, checkup, problems
-from kubectl_plugin.report.installation.facts import Facts, Right, Unknown
+from kubectl_plugin.report.installation.checkup import DoctorCheck, Level, checkup, problems
+from kubectl_plugin.report.installation.facts import Facts, Right, Unanswered
 
 WANTED = (
     *((verb, GROUP, "daemonsets") for verb in ("get", "list", "watch", "patch")),
@@ -50,7 +50,7 @@ async def _facts(invocation: Invocation) -> Facts:
         known(installation.controller_pods(session)),
         known(installation.rival(session)),
     )
-    ready = not isinstance(pods, Unknown) and any(pod.ready for pod in pods)
+    ready = not isinstance(pods, Unanswered) and any(pod.ready for pod in pods)
     leader = await known(installation.coming_leader(session) if ready else controller.leader(session))
     return Facts(
         now=invocation.terminal.now(),
@@ -76,7 +76,7 @@ async def _rights(invocation: Invocation) -> tuple[Right, ...]:
     return tuple(await asyncio.gather(*asked))
 
 
-def _document(checks: tuple[Check, ...], count: int) -> JSONObject:
+def _document(checks: tuple[DoctorCheck, ...], count: int) -> JSONObject:
     return document(
         "Checkup",
         problems=count,

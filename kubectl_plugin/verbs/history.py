@@ -10,7 +10,7 @@ from kubectl_plugin.failures import CommandError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.history import history_table, revision_text
 from kubectl_plugin.report.revisions.documents import history_document, revision_document
-from kubectl_plugin.report.revisions.history import Row
+from kubectl_plugin.report.revisions.history import RevisionRow
 from kubectl_plugin.report.revisions.history import history as rows_of
 from kubectl_plugin.report.snapshot import Snapshot
 
@@ -38,7 +38,7 @@ def need_revisions(snapshot: Snapshot) -> None:
         raise CommandError(f"cannot read the revisions of {key.name}: forbidden", hints=(needed,))
 
 
-def _print_all(invocation: Invocation, snapshot: Snapshot, rows: tuple[Row, ...]) -> None:
+def _print_all(invocation: Invocation, snapshot: Snapshot, rows: tuple[RevisionRow, ...]) -> None:
     terminal, output = invocation.terminal, invocation.output
     if output is Output.NAME:
         terminal.say(*(_resource(row) for row in rows))
@@ -53,7 +53,7 @@ def _print_all(invocation: Invocation, snapshot: Snapshot, rows: tuple[Row, ...]
         terminal.show(shown, whole=wide)
 
 
-def _print_one(invocation: Invocation, snapshot: Snapshot, row: Row, show_values: bool) -> None:
+def _print_one(invocation: Invocation, snapshot: Snapshot, row: RevisionRow, show_values: bool) -> None:
     terminal, output = invocation.terminal, invocation.output
     if output is Output.NAME:
         terminal.say(_resource(row))
@@ -66,5 +66,5 @@ def _print_one(invocation: Invocation, snapshot: Snapshot, row: Row, show_values
         terminal.show(text, whole=True)
 
 
-def _resource(row: Row) -> str:
+def _resource(row: RevisionRow) -> str:
     return f"controllerrevision.apps/{row.revision.name}"

@@ -12,7 +12,7 @@ from kubectl_plugin.flags import Acting
 from kubectl_plugin.report.last_action import pause_of, paused_words
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.verbs.acting import will_ask
-from kubectl_plugin.verbs.carrying_out import Change, who_am_i, writes
+from kubectl_plugin.verbs.carrying_out import EditOfOne, who_am_i, writes
 
 
 class Lifting:
@@ -21,7 +21,7 @@ class Lifting:
     def __init__(self, *, allowed: bool, me: str, what: str, instead: str) -> None:
         self._allowed, self._me, self._what, self._instead = allowed, me, what, instead
 
-    def checked(self, change: Change) -> Change:
+    def checked(self, change: EditOfOne) -> EditOfOne:
         """`change`. Raises CommandError (6) where it may not be made."""
         snapshot = change.snapshot
         words, pause = paused_words(snapshot), pause_of(snapshot)
@@ -45,5 +45,5 @@ async def lifting(
     return Lifting(allowed=allowed, me=me, what=what, instead=instead)
 
 
-def _stays(change: Change) -> bool:
+def _stays(change: EditOfOne) -> bool:
     return found(applied(change.snapshot.document, change.edit.operations), *ROLLING, "paused") is True

@@ -16,15 +16,15 @@ from kubectl_plugin.cluster.installation import right
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.migrating import NATIVE, sight_of, tried
 from kubectl_plugin.edits.migration import forms, manifest
+from kubectl_plugin.edits.migration.observed import Side
 from kubectl_plugin.edits.migration.outlook import Outlook, outlook
-from kubectl_plugin.edits.migration.sight import Side
 from kubectl_plugin.edits.migration.step import absent
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
 from kubectl_plugin.report import gitops
 from kubectl_plugin.report.values import counted
 from kubectl_plugin.verbs.consent import consented
-from kubectl_plugin.verbs.migration_course import Course
+from kubectl_plugin.verbs.migration_course import MigrationCourse
 
 _TO_OURS = (
     *((verb, GROUP, "daemonsets") for verb in ("create", "patch", "delete")),
@@ -68,7 +68,7 @@ async def migrate(invocation: Invocation, asked: Migration) -> int:
     terminal.outlive_the_reader()
     for number, one in enumerate(plans):
         try:
-            await Course(invocation, one.key, native=asked.to_native).run()
+            await MigrationCourse(invocation, one.key, native=asked.to_native).run()
         except (CommandError, ApiError):
             if left := len(plans) - number - 1:
                 terminal.note(f"{left} more: not begun")
@@ -124,17 +124,17 @@ async def _planned(invocation: Invocation, asked: Migration, keys: list[Key]) ->
 
 async def _looked_at(invocation: Invocation, asked: Migration, key: Key) -> Outlook:
     """Raises CommandError and ApiError where it may not begin."""
-    sight = await sight_of(invocation, key, as_native=asked.to_native)
-    found = outlook(sight, native=asked.to_native)
+    observed = await sight_of(invocation, key, as_native=asked.to_native)
+    found = outlook(observed, native=asked.to_native)
     if found.over:
         return found
     await _may(invocation, asked, key)
     await _attended(invocation, asked)
-    for side in (sight.native, sight.ours):
+    for side in (observed.native, observed.ours):
         if side is not None:
             _unmanaged(invocation, asked, key, side)
-    if not asked.to_native and sight.native is not None and sight.ours is None:
-        await tried(invocation.session, DAEMONSETS, key, forms.as_ours(sight.native.document))
+    if not asked.to_native and observed.native is not None and observed.ours is None:
+        await tried(invocation.session, DAEMONSETS, key, forms.as_ours(observed.native.document))
     for caution in found.cautions:
         invocation.terminal.warn(caution.text, *caution.hints)
     return found
@@ -180,10 +180,10 @@ def _told(plans: list[_Plan], asked: Migration) -> list[str]:
 async def _print(invocation: Invocation, asked: Migration, keys: list[Key]) -> int:
     terminal = invocation.terminal
     for number, key in enumerate(keys):
-        sight = await sight_of(invocation, key, as_native=False)
-        start = sight.ours if asked.to_native else sight.native
+        observed = await sight_of(invocation, key, as_native=False)
+        start = observed.ours if asked.to_native else observed.native
         if start is None:
-            raise absent(sight)
+            raise absent(observed)
         steps = manifest.steps(key.name, key.namespace, native=asked.to_native)
         terminal.say(*(["---"] if number else []), *(f"# {line}" for line in steps))
         document = manifest.written(start.document, native=asked.to_native)

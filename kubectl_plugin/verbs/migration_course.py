@@ -9,9 +9,9 @@ from controller.api.meta import Key
 from controller.kube.errors import ApiError, Unknown
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.migrating import carry_out, sight_of
+from kubectl_plugin.edits.migration.observed import Observed
 from kubectl_plugin.edits.migration.outlook import next_step
-from kubectl_plugin.edits.migration.sight import Sight
-from kubectl_plugin.edits.migration.step import Change, Create, Delete, Done, Wait
+from kubectl_plugin.edits.migration.step import ChangeObject, CreateObject, Delete, HandedOver, WaitForPods
 from kubectl_plugin.failures import CommandError, ExitCode
 
 TICK: Final = 0.3
@@ -24,12 +24,12 @@ PATIENCE: Final = 60.0
 """Seconds in which something has to happen that is waited for."""
 
 
-class Course:
+class MigrationCourse:
     """In one direction."""
 
     def __init__(self, invocation: Invocation, key: Key, *, native: bool) -> None:
         self._invocation, self._key, self._native = invocation, key, native
-        self._waiting: Wait | None = None
+        self._waiting: WaitForPods | None = None
         self._since = 0.0
         self._told = ""
         self._writes = 0
@@ -53,12 +53,12 @@ class Course:
         terminal, loop = self._invocation.terminal, asyncio.get_running_loop()
         while True:
             began = loop.time()
-            sight = await sight_of(self._invocation, self._key, as_native=self._native)
-            step = next_step(sight, native=self._native)
-            if isinstance(step, Done):
+            observed = await sight_of(self._invocation, self._key, as_native=self._native)
+            step = next_step(observed, native=self._native)
+            if isinstance(step, HandedOver):
                 terminal.say(f"{self._key.name} {step.says}")
                 return
-            if isinstance(step, Wait):
+            if isinstance(step, WaitForPods):
                 if (at_last := self._outwaited(step)) is None:
                     await asyncio.sleep(max(TICK, loop.time() - began))
                     continue
@@ -73,7 +73,7 @@ class Course:
             else:
                 await asyncio.sleep(TICK)
 
-    def _attempts(self, step: Create | Change | Delete) -> None:
+    def _attempts(self, step: CreateObject | ChangeObject | Delete) -> None:
         """Raises CommandError (4) where somebody undoes each time what is done."""
         self._waiting = None
         self._writes += 1
@@ -81,7 +81,7 @@ class Course:
             words = f"{self._key.name}: {step.kind}/{step.name} does not stay as it was written"
             raise CommandError(words, exit_code=ExitCode.STUCK)
 
-    def _outwaited(self, step: Wait) -> Delete | None:
+    def _outwaited(self, step: WaitForPods) -> Delete | None:
         """What is done though it never came; None while it may. Raises CommandError (3) where there is nothing."""
         now, before = asyncio.get_running_loop().time(), self._waiting
         if before is None or before.what != step.what or step.left < before.left:
@@ -98,24 +98,24 @@ class Course:
     async def _back(self, error: CommandError | ApiError) -> None:
         terminal = self._invocation.terminal
         try:
-            sight = await sight_of(self._invocation, self._key, as_native=False)
-            if not self._is_begun(sight):
+            observed = await sight_of(self._invocation, self._key, as_native=False)
+            if not self._is_begun(observed):
                 return
-            if self._may_go_back(sight):
+            if self._may_go_back(observed):
                 terminal.note(f"{error}; taking back what was done")
-                await Course(self._invocation, self._key, native=not self._native)._forth()
+                await MigrationCourse(self._invocation, self._key, native=not self._native)._forth()
                 return
         except (CommandError, ApiError) as another:
             terminal.note(f"could not be taken back: {another}")
         terminal.warn(f"{self._key.name} is half-way, its pods run on", *self._ways())
 
     @staticmethod
-    def _is_begun(sight: Sight) -> bool:
-        return any(side is not None and side.mark is not None for side in (sight.native, sight.ours))
+    def _is_begun(observed: Observed) -> bool:
+        return any(side is not None and side.mark is not None for side in (observed.native, observed.ours))
 
-    def _may_go_back(self, sight: Sight) -> bool:
+    def _may_go_back(self, observed: Observed) -> bool:
         """Whether the former one is still there, and not deleted."""
-        former = sight.ours if self._native else sight.native
+        former = observed.ours if self._native else observed.native
         return former is not None and not former.dying
 
     def _ways(self) -> tuple[str, str]:

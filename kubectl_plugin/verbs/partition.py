@@ -16,7 +16,7 @@ from kubectl_plugin.flags import Acting
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.acting import carry_out, choose
-from kubectl_plugin.verbs.carrying_out import Change
+from kubectl_plugin.verbs.carrying_out import EditOfOne
 
 Value = Callable[[Snapshot], IntOrPercent]
 _VALUE = re.compile(r"[0-9]+%?")
@@ -52,15 +52,15 @@ def _parsed(asked: Asked) -> tuple[tuple[str, ...], Value]:
     return words[:-1], lambda snapshot: pods
 
 
-def _change(snapshot: Snapshot, value: IntOrPercent, *, by_nodes: bool) -> Change:
+def _change(snapshot: Snapshot, value: IntOrPercent, *, by_nodes: bool) -> EditOfOne:
     """Asked is where the number may mean something else than was meant, or goes further than was planned."""
     edit = edits.set_partition(snapshot, value)
     if not edit.operations:
-        return Change(snapshot, edit)
+        return EditOfOne(snapshot, edit)
     misread = None if by_nodes else edits.misread(snapshot, value)
     if misread is not None:
-        return Change(snapshot, replace(edit, warnings=(misread, *edit.warnings)), ask="Set it all the same?")
+        return EditOfOne(snapshot, replace(edit, warnings=(misread, *edit.warnings)), ask="Set it all the same?")
     if skipped := edits.skipped_steps(snapshot, value):
         steps = f"step{'s' if len(skipped) > 1 else ''} {', '.join(map(str, skipped))}"
-        return Change(snapshot, edit, ask=f"This leaves out the {steps}: all nodes are updated.\nContinue?")
-    return Change(snapshot, edit)
+        return EditOfOne(snapshot, edit, ask=f"This leaves out the {steps}: all nodes are updated.\nContinue?")
+    return EditOfOne(snapshot, edit)

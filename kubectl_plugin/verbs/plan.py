@@ -19,9 +19,9 @@ from kubectl_plugin.edits.image import parse
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.forecast.document import KIND, document_of
-from kubectl_plugin.forecast.report import Answer, RolloutPlan, probe_of, rollout_plan, with_answer
+from kubectl_plugin.forecast.report import DryRunAnswer, RolloutPlan, probe_of, rollout_plan, with_answer
 from kubectl_plugin.forecast.warnings import Result
-from kubectl_plugin.forecast.wish import Wish, as_applied, as_wished, differences
+from kubectl_plugin.forecast.wish import TriedSettings, as_applied, as_wished, differences
 from kubectl_plugin.paint.plan import PlanBlock
 from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.snapshot import Snapshot
@@ -40,10 +40,10 @@ async def plan(invocation: Invocation, asked: Asked) -> int:
     return ExitCode.DIFFERENT if asked.exit_code and changes else 0
 
 
-def _wish(asked: Asked) -> Wish:
+def _wish(asked: Asked) -> TriedSettings:
     """Raises CommandError (2) for what is no number, no percentage, no image."""
     unavailable = asked.max_unavailable
-    return Wish(
+    return TriedSettings(
         partition=None if asked.partition is None else int_or_percent(asked.partition, "partition"),
         max_unavailable=None if unavailable is None else int_or_percent(unavailable, "maxUnavailable"),
         images=parse(asked.images),
@@ -64,7 +64,7 @@ async def _targets(invocation: Invocation, asked: Asked) -> Sequence[Target]:
     return await targets_of(invocation, found)
 
 
-async def _planned(invocation: Invocation, target: Target, asked: Asked, wish: Wish) -> RolloutPlan:
+async def _planned(invocation: Invocation, target: Target, asked: Asked, wish: TriedSettings) -> RolloutPlan:
     live = target.snapshot
     for kind, readable in (("pods", live.pods_readable), ("controllerrevisions", live.revisions_readable)):
         if not readable:
@@ -86,17 +86,17 @@ async def _planned(invocation: Invocation, target: Target, asked: Asked, wish: W
     return with_answer(made, await _answer(invocation, made), waves=asked.waves)
 
 
-async def _answer(invocation: Invocation, made: RolloutPlan) -> Answer:
+async def _answer(invocation: Invocation, made: RolloutPlan) -> DryRunAnswer:
     """What the server says of the next new pod; of one without an owner it could only say no."""
     daemonset, probe = made.survey.daemonset, probe_of(made.forecast.start)
     if probe is None:
-        return Answer(result=Result.SKIPPED, text="no node should run a pod")
+        return DryRunAnswer(result=Result.SKIPPED, text="no node should run a pod")
     if not daemonset.uid:
-        return Answer(result=Result.SKIPPED, text="not before the DaemonSet exists")
+        return DryRunAnswer(result=Result.SKIPPED, text="not before the DaemonSet exists")
     return await dry_runs.accepted(invocation.session, daemonset, probe)
 
 
-async def _as_it_would_be(invocation: Invocation, target: Target, wish: Wish) -> Snapshot:
+async def _as_it_would_be(invocation: Invocation, target: Target, wish: TriedSettings) -> Snapshot:
     """The snapshot with the DaemonSet that is asked about, as the server would have it."""
     live = target.snapshot
     wanted = live

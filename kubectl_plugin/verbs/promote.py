@@ -16,11 +16,11 @@ from kubectl_plugin.edits.partition import desired_of
 from kubectl_plugin.edits.promote import Goal, course_of, goal_of
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Acting, Waiting
-from kubectl_plugin.report.gate import Closed, Why, closed
+from kubectl_plugin.report.gate import Closed, ClosedReason, closed
 from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.acting import agree, carry_out, will_ask
-from kubectl_plugin.verbs.carrying_out import Change, question
+from kubectl_plugin.verbs.carrying_out import EditOfOne, question
 from kubectl_plugin.verbs.deadline import Deadline
 from kubectl_plugin.verbs.promotion_wait import promotion_wait
 from kubectl_plugin.verbs.waiting import check
@@ -45,7 +45,7 @@ async def promote(invocation: Invocation, asked: Asked, waiting: Waiting) -> int
     if not waiting.wait:
         if not asked.force:
             _refuse_if_closed(seen, soak)
-        change = Change(seen.snapshot, _edit(seen, asked), _question(seen, asked), judge)
+        change = EditOfOne(seen.snapshot, _edit(seen, asked), _question(seen, asked), judge)
         return await _carry_out(invocation, change, acting, deadline)
     question = _question(seen, asked)
     if question is not None and await agree(invocation, seen.snapshot.key.name, question, acting):
@@ -53,7 +53,7 @@ async def promote(invocation: Invocation, asked: Asked, waiting: Waiting) -> int
     async with promotion_wait(invocation, seen, deadline) as gate:
         if not asked.force:
             seen = await gate.until_open(soak)
-        change = Change(seen.snapshot, _edit(seen, asked), judge=judge)
+        change = EditOfOne(seen.snapshot, _edit(seen, asked), judge=judge)
         code = await _carry_out(invocation, change, acting, deadline)
         if change.edit.operations:
             gate.expect_a_change()
@@ -96,17 +96,17 @@ def _otherwise(seen: Survey, shut: Closed) -> str:
     """What may be done instead of going on; empty where there is nothing."""
     where = f"{seen.snapshot.key.name} -n {seen.snapshot.key.namespace}"
     match shut.why:
-        case Why.BLIND:
+        case ClosedReason.BLIND:
             binding = "" if seen.snapshot.nodes_readable else " by a ClusterRoleBinding: nodes are in no namespace"
             return f"ask for ClusterRole kruise-ds-operator{binding}"
-        case Why.PAUSED:
+        case ClosedReason.PAUSED:
             return f"kubectl kruise-ds resume {where} lets it go on"
-        case Why.SOAKING:
+        case ClosedReason.SOAKING:
             return "--wait waits until then"
     return f"kubectl kruise-ds rollback {where} goes back" if seen.former is not None else ""
 
 
-async def _carry_out(invocation: Invocation, change: Change, acting: Acting, deadline: Deadline) -> int:
+async def _carry_out(invocation: Invocation, change: EditOfOne, acting: Acting, deadline: Deadline) -> int:
     if change.ask is not None and will_ask(invocation, acting):
         change = with_fields(change, edit=replace(change.edit, details=()))
     return await carry_out(

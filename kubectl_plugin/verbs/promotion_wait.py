@@ -10,7 +10,7 @@ from kubectl_plugin.cluster.follow import Following, following
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits.promote import course_of
 from kubectl_plugin.failures import CommandError, ExitCode
-from kubectl_plugin.report.gate import Closed, Why, closed
+from kubectl_plugin.report.gate import Closed, ClosedReason, closed
 from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.verbs.deadline import Deadline
 from kubectl_plugin.verbs.status_watch import UNATTENDED, ControllerPresence
@@ -74,16 +74,16 @@ class PromotionWait:
 
     def _closed(self, seen: Survey, soak: float) -> Closed | None:
         if seen.daemonset.generation < self._generation:
-            return Closed(why=Why.UNSEEN, text="the change is on its way")
+            return Closed(why=ClosedReason.UNSEEN, text="the change is on its way")
         return closed(seen, course_of(seen.snapshot, seen.board.budget.desired), soak=soak)
 
     def _give_up_if_over(self, seen: Survey, shut: Closed) -> None:
-        if shut.why is Why.BLIND:
+        if shut.why is ClosedReason.BLIND:
             raise CommandError(shut.text, exit_code=ExitCode.REFUSED)
-        if shut.why is Why.STALLED:
+        if shut.why is ClosedReason.STALLED:
             hints = (f"kubectl kruise-ds rollback {self._where} goes back",) if seen.former is not None else ()
             raise CommandError(f"stalled: {shut.text}", hints=hints, exit_code=ExitCode.STUCK)
-        if shut.why is Why.PAUSED:
+        if shut.why is ClosedReason.PAUSED:
             hint = f"kubectl kruise-ds resume {self._where} lets it go on"
             raise CommandError(shut.text, hints=(hint,), exit_code=ExitCode.WAITING)
         if self._deadline.left <= 0:
@@ -99,7 +99,7 @@ class PromotionWait:
     def _tell(self, shut: Closed) -> None:
         """Once for each thing that is waited for; the time that passes is none."""
         trouble = self._follow.trouble
-        told = trouble or (shut.why if shut.why in (Why.SOAKING, Why.UNSEEN) else shut.text)
+        told = trouble or (shut.why if shut.why in (ClosedReason.SOAKING, ClosedReason.UNSEEN) else shut.text)
         if told != self._told:
             self._told = told
             self._invocation.terminal.note(f"waiting: {trouble or shut.text}")

@@ -20,7 +20,7 @@ from kubectl_plugin.edits.pull_job import pull_job
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import DryRun, Output
 from kubectl_plugin.paint.nodes import pull_table
-from kubectl_plugin.report.pulls import NodePull, Pull, Stage, failures, stated_tally, tally
+from kubectl_plugin.report.pulls import NodePull, PullProgress, Stage, failures, stated_tally, tally
 from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.carrying_out import dry_run_suffix
 from kubectl_plugin.verbs.deadline import Deadline
@@ -124,7 +124,7 @@ class _Watch:
         self._invocation.terminal.say(*(f"  {line}" for line in failures(ended.by_node())))
         return self._told(ended)
 
-    async def _until_over(self, screen: TableScreen | None) -> Pull:
+    async def _until_over(self, screen: TableScreen | None) -> PullProgress:
         """Raises CommandError where it does not come to an end."""
         while True:
             found = self._follow.pull()
@@ -141,7 +141,7 @@ class _Watch:
             await self._attended(found)
             await self._follow.changed(min(TICK, max(self._deadline.left, 0.0)))
 
-    async def _attended(self, found: Pull) -> None:
+    async def _attended(self, found: PullProgress) -> None:
         """Raises CommandError (4) where nobody carries it out."""
         if found.job.status is not None or asyncio.get_running_loop().time() < self._silent_until:
             return
@@ -150,14 +150,14 @@ class _Watch:
         hints = ("kubectl kruise-ds doctor", _way_out(self._job))
         raise CommandError(f"nothing happens to {_name(self._job)}: {why}", hints=hints, exit_code=ExitCode.STUCK)
 
-    def _told(self, found: Pull) -> int:
+    def _told(self, found: PullProgress) -> int:
         status = found.status
         if not status.failed:
             return ExitCode.DONE
         words = f"{self._asked.image} could not be pulled on {status.failed} of {status.desired} nodes"
         raise CommandError(words, exit_code=ExitCode.STUCK)
 
-    def _picture(self, found: Pull) -> Picture:
+    def _picture(self, found: PullProgress) -> Picture:
         """On whom something happens; the others are counted."""
         nodes, only_ascii = found.by_node(), self._invocation.terminal.ascii
         rows = [(node, one) for node, one in nodes.items() if one.why or one.stage is Stage.PULLING]
@@ -175,7 +175,7 @@ def _said(one: NodePull) -> tuple[str, str]:
     return one.stage, one.why.partition(":")[0]
 
 
-def _tally(found: Pull) -> str:
+def _tally(found: PullProgress) -> str:
     return tally(found.by_node().values()) if found.nodes else stated_tally(found.status)
 
 

@@ -8,19 +8,19 @@ from kubectl_plugin.asked import Rollback as Asked
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.reads import HURRY, PREVIEW, revisions_of
 from kubectl_plugin.edits.edit import Edit
-from kubectl_plugin.edits.rollback import Wish, already_back, roll_back, target_of
+from kubectl_plugin.edits.rollback import RollbackWish, already_back, roll_back, target_of
 from kubectl_plugin.edits.rollback_preview import headline, preview, still_kept
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.flags import Acting
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 from kubectl_plugin.verbs.acting import carry_out, choose, will_ask
-from kubectl_plugin.verbs.carrying_out import Change, question
+from kubectl_plugin.verbs.carrying_out import EditOfOne, question
 from kubectl_plugin.verbs.lifting import lifting
 from kubectl_plugin.verbs.waiting import deadline_of
 
 
 async def rollback(invocation: Invocation, asked: Asked, acting: Acting) -> int:
-    wish = Wish(
+    wish = RollbackWish(
         to_revision=asked.to_revision or None,
         keep_partition=asked.keep_partition,
         keep_paused=asked.keep_paused,
@@ -51,22 +51,22 @@ async def _with_revisions(invocation: Invocation, snapshot: Snapshot) -> Snapsho
     return replace(snapshot, revisions=revisions, missing_rights=lacking)
 
 
-def _change(invocation: Invocation, snapshot: Snapshot, wish: Wish, acting: Acting) -> Change:
+def _change(invocation: Invocation, snapshot: Snapshot, wish: RollbackWish, acting: Acting) -> EditOfOne:
     """The look ahead stands in the question, or where nobody is asked, under the result."""
     if wish.to_revision is None and (back := already_back(snapshot)) is not None:
         return _nothing_more(invocation, snapshot, back)
     target = target_of(snapshot, wish.to_revision)
     edit = roll_back(snapshot, target, wish)
     if not edit.operations:
-        return Change(snapshot, replace(edit, warnings=still_kept(snapshot, target)))
+        return EditOfOne(snapshot, replace(edit, warnings=still_kept(snapshot, target)))
     lines = preview(snapshot, target, wish, edit, width=invocation.terminal.width - 2)
     asks = will_ask(invocation, acting)
-    return Change(
+    return EditOfOne(
         snapshot, edit if asks else replace(edit, details=lines), ask=question(headline(snapshot, target), lines)
     )
 
 
-def _nothing_more(invocation: Invocation, snapshot: Snapshot, back: RevisionDetail) -> Change:
+def _nothing_more(invocation: Invocation, snapshot: Snapshot, back: RevisionDetail) -> EditOfOne:
     """A double press, a retry: the revision that was abandoned must not come back by that."""
     try:
         number = target_of(snapshot, None).revision.number
@@ -74,4 +74,4 @@ def _nothing_more(invocation: Invocation, snapshot: Snapshot, back: RevisionDeta
     except CommandError:
         pass  # there is no other one
     result = f"already rolled back to revision {back.revision.number}"
-    return Change(snapshot, Edit(result=result, operations=(), warnings=still_kept(snapshot, back)))
+    return EditOfOne(snapshot, Edit(result=result, operations=(), warnings=still_kept(snapshot, back)))

@@ -18,7 +18,7 @@ from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.status_view import StatusView
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.status.document import RolloutStatus
-from kubectl_plugin.report.status.endings import Wanted
+from kubectl_plugin.report.status.endings import Awaited
 from kubectl_plugin.report.status.reading import rollout_status, stated_status
 from kubectl_plugin.report.status.telling import Telling, stated_telling, telling_of
 from kubectl_plugin.report.status.words import runs_without_words, with_words
@@ -53,7 +53,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class StatusTarget:
     """What the command line means."""
 
     snapshots: tuple[Snapshot, ...]
@@ -61,9 +61,9 @@ class Chosen:
     """What to say of the objects that it names and that do not exist."""
 
 
-def wanted_of(asked: Asked) -> Wanted:
+def wanted_of(asked: Asked) -> Awaited:
     """What is waited for."""
-    return Wanted(
+    return Awaited(
         revision=asked.revision,
         generation=asked.generation,
         image=asked.image,
@@ -72,21 +72,21 @@ def wanted_of(asked: Asked) -> Wanted:
     )
 
 
-async def chosen(invocation: Invocation, asked: Asked, *, everything: bool = True) -> Chosen:
+async def chosen(invocation: Invocation, asked: Asked, *, everything: bool = True) -> StatusTarget:
     """The objects of the command line, or all of the namespace. `everything`: with their pods and nodes."""
     if not asked.given:
         if not asked.names or asked.selector or asked.all_namespaces:
             found = await reads.snapshots(invocation, asked.names, asked, nodes=everything, pods=everything)
-            return Chosen(found)
+            return StatusTarget(found)
         keys = [reads.key_of(invocation, name) for name in asked.names]
-        return Chosen(*await reads.existing(invocation, keys, nodes=everything, pods=everything))
+        return StatusTarget(*await reads.existing(invocation, keys, nodes=everything, pods=everything))
     if asked.names or asked.selector or asked.all_namespaces:
         raise UsageError("give names, -l and -A, or -f and -k, not both")
     from kubectl_plugin.cluster import manifests
 
     read, _ = await manifests.read(asked, stdin=sys.stdin)
     keys = [Key(one.namespace or invocation.session.namespace, one.name) for one in read]
-    return Chosen(*await reads.existing(invocation, keys, nodes=everything, pods=everything))
+    return StatusTarget(*await reads.existing(invocation, keys, nodes=everything, pods=everything))
 
 
 async def look(

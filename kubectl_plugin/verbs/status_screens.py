@@ -49,7 +49,7 @@ class _Obstacles:
                 self._terminal.note(look.obstacle)
 
 
-class Lines:
+class MilestoneLines:
     """One line for each milestone, and now and then one that says that nothing has changed."""
 
     def __init__(self, invocation: Invocation, *, several: bool) -> None:
@@ -108,7 +108,7 @@ class Documents:
         self.show(looks, "")
 
 
-class Block:
+class LiveScreen:
     """Blocks one below the other, in place."""
 
     def __init__(self, invocation: Invocation, scope: ExitStack) -> None:
@@ -152,8 +152,8 @@ def screen(invocation: Invocation, *, plain: bool, several: bool, scope: ExitSta
     if invocation.output is Output.JSON:
         return Documents(invocation)
     if plain or terminal.quiet or not terminal.on_screen:
-        return Lines(invocation, several=several)
-    return Block(invocation, scope)
+        return MilestoneLines(invocation, several=several)
+    return LiveScreen(invocation, scope)
 
 
 def clock(now: float) -> str:

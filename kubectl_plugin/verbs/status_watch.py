@@ -23,8 +23,8 @@ from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.status.endings import (
+    Awaited,
     Ending,
-    Wanted,
     ending_of,
     gone,
     has_image,
@@ -145,7 +145,7 @@ class _Watch:
         assert one is not None, "what is gone has an ending"
         return unfinished(one.told, self._asked.timeout if late else "")
 
-    def _ending(self, name: str, one: Look | None, wanted: Wanted) -> Ending | None:
+    def _ending(self, name: str, one: Look | None, wanted: Awaited) -> Ending | None:
         if one is None:
             return gone(name)
         pending = self._presence.pending_for(one)
@@ -154,7 +154,7 @@ class _Watch:
         if has_image(one.told, wanted):
             self._met.add(one.told.daemonset.key)
         elif one.told.daemonset.key in self._met:
-            return overtaken(one.told, Wanted())
+            return overtaken(one.told, Awaited())
         return ending_of(one.told, wanted)
 
 

@@ -14,7 +14,7 @@ from controller.api.meta import rfc3339
 from controller.api.pod import Pod, PodView, project
 from controller.api.pod_document import PodDocument
 from controller.api.wellknown import HASH_LABEL, IN_PLACE_STATE_ANNOTATION, IN_PLACE_UPDATE_READY
-from controller.planner.in_place.change import Change, change_between
+from controller.planner.in_place.change import InPlaceChange, change_between
 from controller.planner.in_place.patches import continuing, counting, draining, resizing, updating
 from tests.beds.simulator.patching import json_patch
 from tests.beds.worlds import NOW, OURS, ago, revision
@@ -76,10 +76,10 @@ class ChangingPod:
 
     # what the controller does
 
-    def edit(self, hash_: str, new: JSONObject, *, at: float = NOW, read: bool = True) -> Change:
+    def edit(self, hash_: str, new: JSONObject, *, at: float = NOW, read: bool = True) -> InPlaceChange:
         """The template is another one, of which the pod gets what can be changed in place."""
         change = change_between(self.template, new, resizable=True)
-        assert isinstance(change, Change), change
+        assert isinstance(change, InPlaceChange), change
         self._patch(updating(self.document, revision(hash_, 2, of=new), change, at))
         self.template, self.hash = new, hash_
         return change

@@ -12,13 +12,13 @@ from controller.api.gates import Gate
 from controller.api.in_place import Resize, Underway
 from controller.api.pod import Pod
 from controller.api.wellknown import IN_PLACE_GRACE_ANNOTATION, IN_PLACE_IF_POSSIBLE, IN_PLACE_UPDATE_READY
-from controller.planner.in_place.change import Change
+from controller.planner.in_place.change import InPlaceChange
 from controller.planner.world import World
 from tests.beds.worlds import ds, world
 
-BY_IMAGE = Change(images={"main": "demo:v2"})
-BY_LABEL = Change(labels={"team": "x"})
-BY_RESIZE = Change(resources={"main": {"requests": {"cpu": "1"}}})
+BY_IMAGE = InPlaceChange(images={"main": "demo:v2"})
+BY_LABEL = InPlaceChange(labels={"team": "x"})
+BY_RESIZE = InPlaceChange(resources={"main": {"requests": {"cpu": "1"}}})
 
 RESTARTING = Underway(until=inf, restarting=("main",), unseen=True)
 CONTINUES = Underway(until=inf, continues=True)

@@ -15,7 +15,7 @@ from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.api.wellknown import IN_PLACE_GRACE_ANNOTATION, IN_PLACE_IF_POSSIBLE, RESIZE_FALLBACK_ANNOTATION
 from controller.planner.fallback import placements_of
-from controller.planner.in_place.change import Change, NotPossible
+from controller.planner.in_place.change import InPlaceChange, NotPossible
 from controller.planner.validation import compiled
 from controller.planner.world import Predecessor, World
 from tests.beds.in_place_worlds import (
@@ -168,11 +168,11 @@ def cared_for(draw: st.DrawFn, one: Pod, *, healthy: bool) -> Pod:
 @st.composite
 def changes(
     draw: st.DrawFn, daemonset: DaemonSet, revisions: Iterable[Revision]
-) -> Mapping[str, Change | NotPossible]:
+) -> Mapping[str, InPlaceChange | NotPossible]:
     """Whatever two templates may differ in."""
     if not daemonset.in_place:
         return {}
-    rereads = Change(labels={"a": "b"}, rereads=("main",))
+    rereads = InPlaceChange(labels={"a": "b"}, rereads=("main",))
     some = often(BY_IMAGE, BY_LABEL, BY_RESIZE, rereads, NotPossible(why="spec.x changed"))
     return {one.hash: draw(some) for one in revisions if one.identity != daemonset.identity}
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from controller.api.ailment import KIND_OF, Ailment
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.pod import Pod
+from controller.api.pod_problem import KIND_OF, PodProblem
 from controller.planner.world import World
 from kubectl_plugin.report.snapshot import Container, PodDetail, RevisionDetail, Snapshot
 from kubectl_plugin.report.trouble import trouble_of
@@ -43,10 +43,10 @@ def detail(pod: Pod, *containers: Container, **fields: Any) -> PodDetail:
     """What ails it is told by its containers, and by the pod itself as the controller reads it."""
     made = PodDetail(pod=pod, containers=containers or (container(ready=pod.ready),), **fields)
     trouble = trouble_of(made)
-    if trouble is None or pod.ready or pod.ailment is not None:
+    if trouble is None or pod.ready or pod.problem is not None:
         return made
     return msgspec.structs.replace(
-        made, pod=msgspec.structs.replace(pod, ailment=KIND_OF.get(trouble.reason, Ailment.OTHER))
+        made, pod=msgspec.structs.replace(pod, problem=KIND_OF.get(trouble.reason, PodProblem.OTHER))
     )
 
 

@@ -14,11 +14,11 @@ from controller.planner.actions import (
     CancelDelete,
     CreatePod,
     DeletePod,
+    DeleteReason,
     DrainPod,
     PrepareDelete,
     ProbeTemplate,
     UpdateInPlace,
-    Why,
 )
 from controller.planner.board import Board, lay_out
 from controller.planner.care import take_care
@@ -64,13 +64,13 @@ def acted_on(board: Board) -> set[str]:
     steps = (place(board), roll_out(board), take_care(board, ())) if board.world.fresh else ()
     for action in (action for step in steps for action in step.actions):
         match action:
-            case CreatePod(node=node) | DeletePod(node=node, why=Why.OUTDATED | Why.SURGED):
+            case CreatePod(node=node) | DeletePod(node=node, why=DeleteReason.OUTDATED | DeleteReason.SURGED):
                 found.add(node)
-            case PrepareDelete(node=node, why=Why.OUTDATED | Why.SURGED):
+            case PrepareDelete(node=node, why=DeleteReason.OUTDATED | DeleteReason.SURGED):
                 found.add(node)
             case UpdateInPlace(node=node) | DrainPod(node=node):
                 found.add(node)
-            case DeletePod(why=Why.NOT_RESIZED) | PrepareDelete(why=Why.NOT_RESIZED):
+            case DeletePod(why=DeleteReason.NOT_RESIZED) | PrepareDelete(why=DeleteReason.NOT_RESIZED):
                 pass  # the obstacle is what ends so
             case DeletePod(node=node, pod=pod) | PrepareDelete(node=node, pod=pod):
                 slot = slots[node]
@@ -185,7 +185,7 @@ def _ready(world: World, node: str) -> World:
             ready_since=world.now - 3600,
             restarted_at=None,
             phase="Running",
-            ailment=None,
+            problem=None,
             underway=None,
             gates=tuple(replace(gate, open=True, draining=False) for gate in one.gates),
         )

@@ -22,6 +22,7 @@ from controller.planner.actions import (
     ContinueInPlace,
     CreatePod,
     DeletePod,
+    DeleteReason,
     DrainPod,
     OpenGates,
     Plan,
@@ -31,11 +32,10 @@ from controller.planner.actions import (
     ReleasePod,
     ResizePod,
     UpdateInPlace,
-    Why,
 )
 from controller.planner.board import current_revision
 from controller.planner.eligibility import Fit, Rules
-from controller.planner.in_place.change import Change
+from controller.planner.in_place.change import InPlaceChange
 from controller.planner.slot import PROVEN_SECONDS
 from controller.planner.stops import hooked, is_prepared
 from controller.planner.world import World
@@ -58,7 +58,7 @@ def live(world: World, node: str) -> list[Pod]:
 
 def is_available(world: World, pod: Pod) -> bool:
     wait = world.daemonset.spec.min_ready_seconds
-    if pod.dying or pod.ended or not pod.ready or pod.held:
+    if pod.dying or pod.ended or not pod.ready or pod.held_by_hook:
         return False
     if pod.underway is not None and pod.underway.lasts(world.now):
         return False
@@ -143,7 +143,7 @@ def creates(plan: Plan) -> list[CreatePod]:
     return [one for one in plan.actions if isinstance(one, CreatePod)]
 
 
-def deletes(plan: Plan, why: Why | None = None) -> list[DeletePod | PrepareDelete]:
+def deletes(plan: Plan, why: DeleteReason | None = None) -> list[DeletePod | PrepareDelete]:
     """And what is prepared for that, which takes the pod away as well."""
     ends = [one for one in plan.actions if isinstance(one, DeletePod | PrepareDelete)]
     return [one for one in ends if why in (None, one.why)]
@@ -160,7 +160,7 @@ def outgoing(plan: Plan) -> list[str]:
         one.node
         for one in plan.actions
         if isinstance(one, UpdateInPlace | DrainPod)
-        or (isinstance(one, DeletePod | PrepareDelete) and one.why is Why.OUTDATED)
+        or (isinstance(one, DeletePod | PrepareDelete) and one.why is DeleteReason.OUTDATED)
     ]
 
 
@@ -185,8 +185,8 @@ def no_more_than_the_burst(world: World, plan: Plan) -> None:
     burst = world.daemonset.spec.burst_replicas
     most = max(limit(world, 250 if burst is None else burst, round_up=False), 1)
     assert len(creates(plan)) <= most
-    assert len([one for one in deletes(plan) if one.why is not Why.NOT_RESIZED]) <= most
-    assert len(deletes(plan, Why.NOT_RESIZED)) <= most
+    assert len([one for one in deletes(plan) if one.why is not DeleteReason.NOT_RESIZED]) <= most
+    assert len(deletes(plan, DeleteReason.NOT_RESIZED)) <= most
     assert len(begun(plan)) <= most
     cared = [one.pod.uid in released(world) for one in plan.actions if isinstance(one, CARE)]
     assert cared.count(True) <= most
@@ -211,7 +211,7 @@ def a_hooked_pod_is_never_deleted(world: World, plan: Plan) -> None:
 def what_is_prepared_goes_or_stays_and_never_both(world: World, plan: Plan) -> None:
     cancelled = {one.pod.uid for one in plan.actions if isinstance(one, CancelDelete)}
     assert not cancelled & {one.pod.uid for one in deletes(plan)}
-    assert all(one.held or one.marked for one in world.pods if one.uid in cancelled)
+    assert all(one.held_by_hook or one.marked for one in world.pods if one.uid in cancelled)
 
 
 def a_node_gets_a_pod_only_where_one_should_run_and_one_at_a_time(world: World, plan: Plan) -> None:
@@ -269,13 +269,13 @@ def update_moves(world: World, plan: Plan) -> set[str]:
 def paused_or_on_delete_nothing_is_updated(world: World, plan: Plan) -> None:
     if rolling(world).paused or world.daemonset.rolling_update is None:
         assert not update_moves(world, plan)
-        assert not deletes(plan, Why.SURPLUS)
+        assert not deletes(plan, DeleteReason.SURPLUS)
 
 
 def what_may_only_stay_goes_when_others_serve(world: World, plan: Plan) -> None:
     """Old pods on nodes that may only keep one, while surging: as many as are available beyond the desired number."""
     by_name = {one.name: one for one in world.nodes}
-    uids = {one.pod.uid for one in deletes(plan, Why.SURPLUS)}
+    uids = {one.pod.uid for one in deletes(plan, DeleteReason.SURPLUS)}
     going = [one for one in world.pods if one.uid in uids]
     if not going:
         return
@@ -351,17 +351,19 @@ def what_is_updated_in_place_lives_and_can_be(world: World, plan: Plan) -> None:
         pod = pods[one.pod.uid]
         assert pod in live(world, one.node)
         change = world.changes[pod.hash]
-        assert isinstance(change, Change)
+        assert isinstance(change, InPlaceChange)
         assert pod.gates or not change.restarts, "its traffic could not leave"
         assert not isinstance(one, DrainPod) or pod.ready, "nothing is there to be drained"
 
 
 def what_can_be_updated_in_place_is_not_recreated(world: World, plan: Plan) -> None:
     pods = {one.uid: one for one in world.pods}
-    for one in deletes(plan, Why.OUTDATED) if rolling(world).rolling_update_type == IN_PLACE_IF_POSSIBLE else ():
+    for one in (
+        deletes(plan, DeleteReason.OUTDATED) if rolling(world).rolling_update_type == IN_PLACE_IF_POSSIBLE else ()
+    ):
         pod = pods[one.pod.uid]
         change = world.changes.get(pod.hash)
-        possible = isinstance(change, Change) and pod.bound and not change.rereads
+        possible = isinstance(change, InPlaceChange) and pod.bound and not change.rereads
         assert not possible or (change is not None and change.restarts and not pod.gates), pod.name  # type: ignore[union-attr]
 
 
@@ -420,7 +422,9 @@ def the_generation_is_seen_only_when_nothing_is_outstanding(world: World, plan: 
         before_update = [one for one in plan.actions if not isinstance(one, update)]
         placing = [one for one in creates(plan) if not live(world, one.node)]
         placing_deletes = [
-            one for one in deletes(plan) if one.why not in (Why.OUTDATED, Why.SURPLUS, Why.NOT_RESIZED)
+            one
+            for one in deletes(plan)
+            if one.why not in (DeleteReason.OUTDATED, DeleteReason.SURPLUS, DeleteReason.NOT_RESIZED)
         ]
         names = {type(one).__name__ for one in before_update}
         assert world.fresh

@@ -10,7 +10,7 @@ import pytest
 
 from controller.api.image_pull_job import ImagePullJobView, project
 from controller.api.puller import PULLER_LABEL
-from controller.imagepull.news import LOST
+from controller.imagepull.job_events import LOST
 from controller.imagepull.pod import pod_name
 from tests.beds.api import IMAGE_PULL_JOBS, PODS, Object, Refusal
 from tests.beds.controller.bed import Bed

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from controller.api.base import JSON, JSONObject, Value, fields_of, items_of
 from controller.api.canonical import canonical, default_pull_policy
 from controller.api.daemonset import DaemonSet
-from controller.api.hindrance import Hindrance
+from controller.api.in_place_refusal import InPlaceRefusal
 from controller.api.meta import epoch
 from controller.api.revision import Revision
 from controller.api.wellknown import RESTARTED_AT
@@ -26,7 +26,7 @@ Patch: TypeAlias = Mapping[str, str | None]
 _NOTHING: Final[Patch] = {}
 
 
-class Change(Value):
+class InPlaceChange(Value):
     """Containers by name."""
 
     images: Mapping[str, str] = {}
@@ -49,10 +49,10 @@ class Change(Value):
 class NotPossible(Value):
     why: str
     """The field that stands in the way, as a path below the pod template."""
-    hindrance: Hindrance = Hindrance.TEMPLATE
+    refusal: InPlaceRefusal = InPlaceRefusal.TEMPLATE
 
 
-_NONE_KNOWN: Final[Mapping[str, Change | NotPossible]] = {}
+_NONE_KNOWN: Final[Mapping[str, InPlaceChange | NotPossible]] = {}
 
 
 def changes_to(
@@ -60,8 +60,8 @@ def changes_to(
     revisions: Iterable[Revision],
     *,
     resizable: bool,
-    known: Mapping[str, Change | NotPossible] = _NONE_KNOWN,
-) -> Mapping[str, Change | NotPossible]:
+    known: Mapping[str, InPlaceChange | NotPossible] = _NONE_KNOWN,
+) -> Mapping[str, InPlaceChange | NotPossible]:
     """Hash of each other revision to what an update in place of its pods changes; empty where nobody asked for that.
     `known`: worked out before for the same template and the same `resizable`."""
     if not daemonset.in_place:
@@ -74,7 +74,7 @@ def changes_to(
     }
 
 
-def change_between(old: JSONObject, new: JSONObject, *, resizable: bool) -> Change | NotPossible:
+def change_between(old: JSONObject, new: JSONObject, *, resizable: bool) -> InPlaceChange | NotPossible:
     """From the template that a pod was made of to another one. `resizable`: whether resources may change in place.
 
     Fields are compared by what they mean, so that a default that is written out is no difference.
@@ -101,10 +101,10 @@ def change_between(old: JSONObject, new: JSONObject, *, resizable: bool) -> Chan
             return NotPossible(why=_difference(*policies, named) or f"{named} changed, which the image implies")
     resizing = resizing_of(was, will)
     if isinstance(resizing, str):
-        return NotPossible(why=resizing, hindrance=Hindrance.RESOURCES)
+        return NotPossible(why=resizing, refusal=InPlaceRefusal.RESOURCES)
     if resizing.resources and not resizable:
         why = f"spec.containers[{next(iter(resizing.resources))}].resources changed"
-        return NotPossible(why=why, hindrance=Hindrance.RESOURCES)
+        return NotPossible(why=why, refusal=InPlaceRefusal.RESOURCES)
     resizing = replace(resizing, resources=as_written(resizing.resources, fields_of(new.get("spec"))))
     change = _change(fields_of(before.get("metadata")), fields_of(after.get("metadata")), olds, news, resizing)
     return change if isinstance(change, NotPossible) else _unless_unseen(change, items_of(will.get("initContainers")))
@@ -112,14 +112,14 @@ def change_between(old: JSONObject, new: JSONObject, *, resizable: bool) -> Chan
 
 def _change(
     was: JSONObject, will: JSONObject, olds: Sequence[JSONObject], news: Sequence[JSONObject], resizing: Resizing
-) -> Change | NotPossible:
+) -> InPlaceChange | NotPossible:
     for field in sorted((was.keys() | will.keys()) - {"labels", "annotations", "finalizers"}):
         if (found := _difference(was.get(field), will.get(field), f"metadata.{field}")) is not None:
             return NotPossible(why=found)
     noted, notes = _texts(was.get("annotations")), _texts(will.get("annotations"))
     if _asks_for_restart(noted.get(RESTARTED_AT), notes.get(RESTARTED_AT)):
         return NotPossible(
-            why=f"metadata.annotations[{RESTARTED_AT}] asks for a restart", hindrance=Hindrance.RESTART
+            why=f"metadata.annotations[{RESTARTED_AT}] asks for a restart", refusal=InPlaceRefusal.RESTART
         )
     labels = _patch(_texts(was.get("labels")), _texts(will.get("labels")))
     annotations = _patch(noted, notes)
@@ -130,7 +130,7 @@ def _change(
         if one.get("image") != other.get("image")
     }
     readers = [_name(one) for one in news if _reads(one, labels, annotations)]
-    return Change(
+    return InPlaceChange(
         images=images,
         resources=resizing.resources,
         labels=labels,
@@ -158,12 +158,12 @@ def _asks_for_restart(was: str | None, will: str | None) -> bool:
     return before is None or after is None or after > before
 
 
-def _unless_unseen(change: Change, init_containers: Iterable[JSONObject]) -> Change | NotPossible:
+def _unless_unseen(change: InPlaceChange, init_containers: Iterable[JSONObject]) -> InPlaceChange | NotPossible:
     """A sidecar, which is an init container that runs on, sees other metadata no sooner than it restarts."""
     for one in init_containers:
         if one.get("restartPolicy") == "Always" and _reads(one, change.labels, change.annotations):
             why = f"spec.initContainers[{_name(one)}] reads a changed label or annotation from its environment, "
-            return NotPossible(why=why + "and no sidecar is restarted in place", hindrance=Hindrance.NODE_AGENT)
+            return NotPossible(why=why + "and no sidecar is restarted in place", refusal=InPlaceRefusal.NODE_AGENT)
     return change
 
 

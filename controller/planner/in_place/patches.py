@@ -22,7 +22,7 @@ from controller.api.wellknown import (
     IN_PLACE_UPDATE_READY,
     START_IN_PLACE_UPDATE,
 )
-from controller.planner.in_place.change import Change
+from controller.planner.in_place.change import InPlaceChange
 from controller.planner.in_place.priority import batches_of
 
 _MOST_UNFINISHED = 5
@@ -37,7 +37,7 @@ def draining(pod: PodDocument, now: float) -> tuple[JSONObject, ...]:
     return closed(pod.status.conditions, IN_PLACE_UPDATE_READY, START_IN_PLACE_UPDATE, rfc3339(now))
 
 
-def updating(pod: PodDocument, revision: Revision, change: Change, now: float) -> tuple[JSONObject, ...]:
+def updating(pod: PodDocument, revision: Revision, change: InPlaceChange, now: float) -> tuple[JSONObject, ...]:
     """Labels, annotations, finalizers and the images of the first batch, and the state that tells of all that."""
     before = state_of(pod.metadata.annotations) or InPlaceState()
     images = {**_left_over(before, revision), **change.images}
@@ -276,7 +276,7 @@ def _encoded(state: Mapping[str, JSON]) -> str:
     return msgspec.json.encode({key: one for key, one in state.items() if one or key in always}).decode()
 
 
-def _finalizers(pod: PodDocument, change: Change) -> Iterable[JSONObject]:
+def _finalizers(pod: PodDocument, change: InPlaceChange) -> Iterable[JSONObject]:
     have = pod.metadata.finalizers or ()
     kept = [one for one in have if one not in change.removed_finalizers]
     wanted = [*kept, *(one for one in change.added_finalizers if one not in kept)]

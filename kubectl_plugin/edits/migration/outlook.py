@@ -8,8 +8,8 @@ from typing import Final
 from controller.api.base import JSONObject, Value, fields_of, items_of
 from kubectl_plugin.edits.applying import found
 from kubectl_plugin.edits.edit import Caution
-from kubectl_plugin.edits.migration.sight import Side, Sight
-from kubectl_plugin.edits.migration.step import Done, Step
+from kubectl_plugin.edits.migration.observed import Observed, Side
+from kubectl_plugin.edits.migration.step import HandedOver, Step
 from kubectl_plugin.edits.migration.to_native import to_native
 from kubectl_plugin.edits.migration.to_ours import to_ours
 from kubectl_plugin.failures import CommandError, ExitCode
@@ -31,24 +31,26 @@ class Outlook(Value):
     cautions: tuple[Caution, ...] = ()
 
 
-def next_step(sight: Sight, *, native: bool) -> Step:
+def next_step(observed: Observed, *, native: bool) -> Step:
     """Raises CommandError where there is nothing to start from, or not what it takes."""
-    return to_native(sight) if native else to_ours(sight)
+    return to_native(observed) if native else to_ours(observed)
 
 
-def outlook(sight: Sight, *, native: bool) -> Outlook:
+def outlook(observed: Observed, *, native: bool) -> Outlook:
     """Raises CommandError where it may not begin."""
-    step = next_step(sight, native=native)
-    if isinstance(step, Done):
+    step = next_step(observed, native=native)
+    if isinstance(step, HandedOver):
         return Outlook(over=True, summary=step.says)
-    start = sight.ours if native else sight.native
-    if start is None or start.mark is not None or (sight.native and sight.ours):
+    start = observed.ours if native else observed.native
+    if start is None or start.mark is not None or (observed.native and observed.ours):
         return Outlook(over=False, summary="was begun and goes on")
-    if twice := sight.doubled(start):
-        words = f"{sight.name} has two pods on {', '.join(twice[:3])}, as in a surge: let that come to its end first"
+    if twice := observed.doubled(start):
+        words = (
+            f"{observed.name} has two pods on {', '.join(twice[:3])}, as in a surge: let that come to its end first"
+        )
         raise CommandError(words, exit_code=ExitCode.REFUSED)
-    pods, history = sight.pods_of(start.uid), sight.revisions_of(start.uid)
-    old = sight.old_nodes(start)
+    pods, history = observed.pods_of(start.uid), observed.revisions_of(start.uid)
+    old = observed.old_nodes(start)
     summary = f"{_count(len(pods), 'pod')} {'runs' if len(pods) == 1 else 'run'} on, none is restarted"
     lines = [f"history   {_count(len(history), 'revision')} {'goes' if len(history) == 1 else 'go'} along"]
     if old:
@@ -56,7 +58,9 @@ def outlook(sight: Sight, *, native: bool) -> Outlook:
     lost = tuple(_lost(start)) if native else ()
     if lost:
         lines.append(f"lost      a native DaemonSet has no {', '.join(lost)}")
-    return Outlook(over=False, summary=summary, lines=tuple(lines), cautions=tuple(_cautions(sight, start, native)))
+    return Outlook(
+        over=False, summary=summary, lines=tuple(lines), cautions=tuple(_cautions(observed, start, native))
+    )
 
 
 def _count(number: int, what: str) -> str:
@@ -83,10 +87,10 @@ def _lost(ours: Side) -> Iterator[str]:
     yield from (f"annotation {key}" for key in sorted(annotations) if key.startswith(_PREFIXES))
 
 
-def _cautions(sight: Sight, start: Side, native: bool) -> Iterator[Caution]:
+def _cautions(observed: Observed, start: Side, native: bool) -> Iterator[Caution]:
     paths = [str(found(one, "hostPath", "path") or "") for one in items_of(found(start.template, "spec", "volumes"))]
     if not native and any(path.startswith(_NETWORK) for path in paths):
         yield Caution(
-            text=f"{sight.name} looks like a network plugin: our controller's own pods may need it to start",
+            text=f"{observed.name} looks like a network plugin: our controller's own pods may need it to start",
             hints=("leave it native, unless the controller runs with hostNetwork",),
         )

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from controller.api.base import JSONObject, Value
-from kubectl_plugin.edits.migration.sight import Side, Sight
+from kubectl_plugin.edits.migration.observed import Observed, Side
 from kubectl_plugin.failures import CommandError, ExitCode
 
 
@@ -19,14 +19,14 @@ class Kind(StrEnum):
     POD = "pod"
 
 
-class Create(Value):
+class CreateObject(Value):
     kind: Kind
     name: str
     body: JSONObject
     says: str
 
 
-class Change(Value):
+class ChangeObject(Value):
     kind: Kind
     name: str
     version: str
@@ -45,7 +45,7 @@ class Delete(Value):
     says: str
 
 
-class Wait(Value):
+class WaitForPods(Value):
     """For somebody else. `left`: how many are still missing; as long as they get fewer it goes on."""
 
     what: str
@@ -55,25 +55,25 @@ class Wait(Value):
     """What is done where it never comes to that; None: it failed."""
 
 
-class Done(Value):
+class HandedOver(Value):
     says: str
     changed: bool = True
 
 
-Step: TypeAlias = Create | Change | Delete | Wait | Done
+Step: TypeAlias = CreateObject | ChangeObject | Delete | WaitForPods | HandedOver
 
 
-def changed(kind: Kind, side: Side, name: str, operations: tuple[JSONObject, ...], says: str) -> Change:
-    return Change(kind=kind, name=name, version=side.version, operations=operations, says=says)
+def changed(kind: Kind, side: Side, name: str, operations: tuple[JSONObject, ...], says: str) -> ChangeObject:
+    return ChangeObject(kind=kind, name=name, version=side.version, operations=operations, says=says)
 
 
-def absent(sight: Sight) -> CommandError:
-    words = f'no DaemonSet "{sight.name}" in namespace "{sight.namespace}", neither of apps/v1 nor of apps.kruise.io'
-    return CommandError(words)
+def absent(observed: Observed) -> CommandError:
+    whose = f'no DaemonSet "{observed.name}" in namespace "{observed.namespace}"'
+    return CommandError(f"{whose}, neither of apps/v1 nor of apps.kruise.io")
 
 
-def both(sight: Sight) -> CommandError:
-    name, namespace = sight.name, sight.namespace
+def both(observed: Observed) -> CommandError:
+    name, namespace = observed.name, observed.namespace
     return CommandError(
         f"{name} is there twice, as a native DaemonSet and as one of ours: nodes may have two pods",
         hints=(
@@ -84,6 +84,6 @@ def both(sight: Sight) -> CommandError:
     )
 
 
-def deleted(sight: Sight, kind: Kind) -> CommandError:
-    words = f"{kind}/{sight.name} is being deleted by somebody else"
+def deleted(observed: Observed, kind: Kind) -> CommandError:
+    words = f"{kind}/{observed.name} is being deleted by somebody else"
     return CommandError(words, exit_code=ExitCode.REFUSED)

@@ -13,15 +13,15 @@ from controller.api import patch, revision
 from controller.api.base import JSONObject
 from kubectl_plugin.edits.applying import found
 from kubectl_plugin.edits.migration import forms
-from kubectl_plugin.edits.migration.sight import QUIET, Record, Side, Sight
+from kubectl_plugin.edits.migration.observed import QUIET, Observed, RevisionRecord, Side
 from kubectl_plugin.edits.migration.step import (
-    Change,
-    Create,
+    ChangeObject,
+    CreateObject,
     Delete,
-    Done,
+    HandedOver,
     Kind,
     Step,
-    Wait,
+    WaitForPods,
     absent,
     both,
     changed,
@@ -33,82 +33,86 @@ COLLECTOR = ("kube-controller-manager does that: does it run?",)
 CONTROLLER = ("kubectl kruise-ds doctor",)
 
 
-def to_native(sight: Sight) -> Step:
+def to_native(observed: Observed) -> Step:
     """Raises CommandError where there is nothing to start from, or not what it takes."""
-    native, ours = sight.native, sight.ours
+    native, ours = observed.native, observed.ours
     if ours is None:
-        return _alone(sight, native)
+        return _alone(observed, native)
     if ours.dying:
-        return _taking_over(sight, native, ours)
+        return _taking_over(observed, native, ours)
     if native is not None:
-        return _back(sight, native, ours)
-    return _leaving(sight, ours)
+        return _back(observed, native, ours)
+    return _leaving(observed, ours)
 
 
-def _alone(sight: Sight, native: Side | None) -> Step:
+def _alone(observed: Observed, native: Side | None) -> Step:
     if native is None:
-        raise absent(sight)
+        raise absent(observed)
     if native.mark is None:
-        return Done(says="is a native one", changed=False)
-    return _thawed(sight, native)
+        return HandedOver(says="is a native one", changed=False)
+    return _thawed(observed, native)
 
 
-def _back(sight: Sight, native: Side, ours: Side) -> Step:
+def _back(observed: Observed, native: Side, ours: Side) -> Step:
     """Ours owns nothing yet, or the native one is on its way out and everything goes on from there."""
     if ours.mark is None or ours.mark.uid != native.uid:
-        raise both(sight)
+        raise both(observed)
     if native.dying:
-        left = len(sight.pods_of(native.uid)) + len(sight.revisions_of(native.uid))
-        return Wait(what="the garbage collector to let go of the pods", left=left, hints=COLLECTOR)
-    if sight.pods_of(ours.uid):
-        raise both(sight)
+        left = len(observed.pods_of(native.uid)) + len(observed.revisions_of(native.uid))
+        return WaitForPods(what="the garbage collector to let go of the pods", left=left, hints=COLLECTOR)
+    if observed.pods_of(ours.uid):
+        raise both(observed)
     return Delete(
-        kind=Kind.OURS, name=sight.name, uid=ours.uid, version=ours.version, orphan=False, says="is taken back"
+        kind=Kind.OURS, name=observed.name, uid=ours.uid, version=ours.version, orphan=False, says="is taken back"
     )
 
 
-def _leaving(sight: Sight, ours: Side) -> Step:
+def _leaving(observed: Observed, ours: Side) -> Step:
     mark = ours.mark
-    current = sight.current(ours)
-    left = len(sight.pods_of("", mark.uid)) + len(sight.revisions_of("", mark.uid)) if mark is not None else 0
+    current = observed.current(ours)
+    left = len(observed.pods_of("", mark.uid)) + len(observed.revisions_of("", mark.uid)) if mark is not None else 0
     if left:
-        return Wait(what="our controller to take over pods and history", left=left, hints=CONTROLLER)
+        return WaitForPods(what="our controller to take over pods and history", left=left, hints=CONTROLLER)
     if not ours.observed or current is None:
-        return Wait(what="our controller to look at it", hints=CONTROLLER)
-    if (twin := _twin(sight, ours, current)) is not None:
+        return WaitForPods(what="our controller to look at it", hints=CONTROLLER)
+    if (twin := _twin(observed, ours, current)) is not None:
         return twin
     if not ours.kept:
-        return changed(Kind.OURS, ours, sight.name, forms.leaving(ours.document), "makes and updates no pod any more")
-    busy = [one for one in sight.pods_of(ours.uid) if one.busy]
+        return changed(
+            Kind.OURS, ours, observed.name, forms.leaving(ours.document), "makes and updates no pod any more"
+        )
+    busy = [one for one in observed.pods_of(ours.uid) if one.busy]
     if busy:
-        return Wait(what=f"{busy[0].name}: {busy[0].busy}", left=len(busy))
-    if twice := sight.doubled(ours):
-        return Wait(what=f"one pod on {', '.join(twice)}, where there are two", left=len(twice))
+        return WaitForPods(what=f"{busy[0].name}: {busy[0].busy}", left=len(busy))
+    if twice := observed.doubled(ours):
+        return WaitForPods(what=f"one pod on {', '.join(twice)}, where there are two", left=len(twice))
     deletion = Delete(
         kind=Kind.OURS,
-        name=sight.name,
+        name=observed.name,
         uid=ours.uid,
         version=ours.version,
         orphan=True,
         says="deleted, its pods run on",
     )
-    if sight.youngest(ours) < QUIET:
-        return Wait(what=f"no new pod for {QUIET:g} s", otherwise=deletion)
+    if observed.youngest(ours) < QUIET:
+        return WaitForPods(what=f"no new pod for {QUIET:g} s", otherwise=deletion)
     return deletion
 
 
-def _twin(sight: Sight, ours: Side, current: Record) -> Step | None:
+def _twin(observed: Observed, ours: Side, current: RevisionRecord) -> Step | None:
     """The native controller takes a revision for the current one if its bytes are those that it would write itself:
     so one is stored that has them, and the hash that the pods carry. Our controller keeps it for its own."""
-    wanted = _bytes(sight.as_native or {})
+    wanted = _bytes(observed.as_native or {})
     if _bytes(current.template) == wanted:
         return None
-    if any(_bytes(one.template) == wanted and one.hash == current.hash for one in sight.revisions_of("", ours.uid)):
-        return Wait(what="our controller to take over the revision", hints=CONTROLLER)
-    return Create(
+    if any(
+        _bytes(one.template) == wanted and one.hash == current.hash for one in observed.revisions_of("", ours.uid)
+    ):
+        return WaitForPods(what="our controller to take over the revision", hints=CONTROLLER)
+    return CreateObject(
         kind=Kind.REVISION,
-        name=f"{sight.name}-{revision.short_hash(wanted.decode(), current.name, length=10)}",
-        body=_revision(sight, current),
+        name=f"{observed.name}-{revision.short_hash(wanted.decode(), current.name, length=10)}",
+        body=_revision(observed, current),
         says="is the same in the native spelling",
     )
 
@@ -117,10 +121,10 @@ def _bytes(template: JSONObject) -> bytes:
     return revision.encode(revision.payload(template))
 
 
-def _revision(sight: Sight, current: Record) -> JSONObject:
-    wanted = sight.as_native or {}
-    name = f"{sight.name}-{revision.short_hash(_bytes(wanted).decode(), current.name, length=10)}"
-    meta: dict[str, Any] = {"name": name, "namespace": sight.namespace}
+def _revision(observed: Observed, current: RevisionRecord) -> JSONObject:
+    wanted = observed.as_native or {}
+    name = f"{observed.name}-{revision.short_hash(_bytes(wanted).decode(), current.name, length=10)}"
+    meta: dict[str, Any] = {"name": name, "namespace": observed.namespace}
     return {
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",
@@ -130,44 +134,44 @@ def _revision(sight: Sight, current: Record) -> JSONObject:
     }
 
 
-def _taking_over(sight: Sight, native: Side | None, ours: Side) -> Step:
+def _taking_over(observed: Observed, native: Side | None, ours: Side) -> Step:
     if not ours.kept or ours.mark is None:
         if native is None:
-            raise deleted(sight, Kind.OURS)
-        return Wait(what="the one of ours to be gone", hints=COLLECTOR)
+            raise deleted(observed, Kind.OURS)
+        return WaitForPods(what="the one of ours to be gone", hints=COLLECTOR)
     if set(ours.finalizers) != {forms.FINALIZER}:
-        left = len(sight.pods_of(ours.uid)) + len(sight.revisions_of(ours.uid))
-        return Wait(what="the garbage collector to let go of the pods", left=left, hints=COLLECTOR)
-    if late := sight.pods_of(ours.uid):
+        left = len(observed.pods_of(ours.uid)) + len(observed.revisions_of(ours.uid))
+        return WaitForPods(what="the garbage collector to let go of the pods", left=left, hints=COLLECTOR)
+    if late := observed.pods_of(ours.uid):
         return _freed(late[0].name, late[0].uid)
     if native is None:
         body = forms.as_native(ours.document)
         strategy: Any = found(body, "spec", "updateStrategy")
-        return Create(
+        return CreateObject(
             kind=Kind.NATIVE,
-            name=sight.name,
+            name=observed.name,
             body=forms.frozen(body, strategy),
             says="created; it updates nothing yet",
         )
-    left = len(sight.pods_of("")) + len(sight.revisions_of(""))
+    left = len(observed.pods_of("")) + len(observed.revisions_of(""))
     if left or not native.observed:
-        return Wait(what="the native controller to take over pods and history", left=left, hints=COLLECTOR)
+        return WaitForPods(what="the native controller to take over pods and history", left=left, hints=COLLECTOR)
     if native.mark is not None:
-        newest = next(iter(sight.revisions_of(native.uid)), None)
+        newest = next(iter(observed.revisions_of(native.uid)), None)
         if newest is None or newest.hash != found(ours.document, "status", "updateRevision"):
             raise CommandError(
-                f"the native controller takes the pods of {sight.name} for old ones; it updates nothing as it is",
-                hints=(f"back: kubectl kruise-ds migrate {sight.name} -n {sight.namespace}",),
+                f"the native controller takes the pods of {observed.name} for old ones; it updates nothing as it is",
+                hints=(f"back: kubectl kruise-ds migrate {observed.name} -n {observed.namespace}",),
                 exit_code=ExitCode.STUCK,
             )
-        return _thawed(sight, native)
-    return changed(Kind.OURS, ours, sight.name, forms.let_go(ours.document), "is let go")
+        return _thawed(observed, native)
+    return changed(Kind.OURS, ours, observed.name, forms.let_go(ours.document), "is let go")
 
 
-def _freed(name: str, uid: str) -> Change:
+def _freed(name: str, uid: str) -> ChangeObject:
     """The garbage collector had not seen it when it made orphans of the others, and would delete it with ours."""
     drop = patch.remove("metadata", "ownerReferences")
-    return Change(
+    return ChangeObject(
         kind=Kind.POD,
         name=name,
         version="",
@@ -176,11 +180,11 @@ def _freed(name: str, uid: str) -> Change:
     )
 
 
-def _thawed(sight: Sight, native: Side) -> Step:
+def _thawed(observed: Observed, native: Side) -> Step:
     mark = native.mark
     assert mark is not None
     if not native.observed or native.dying:
-        return Wait(what="the native controller to look at it", hints=COLLECTOR)
-    old = sight.old_nodes(native)
+        return WaitForPods(what="the native controller to look at it", hints=COLLECTOR)
+    old = observed.old_nodes(native)
     held = "; it stays OnDelete, which keeps what is old" if mark.holds(old) else ""
-    return changed(Kind.NATIVE, native, sight.name, forms.thaw(native.document, mark, old), f"is in charge{held}")
+    return changed(Kind.NATIVE, native, observed.name, forms.thaw(native.document, mark, old), f"is in charge{held}")

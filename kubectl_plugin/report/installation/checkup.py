@@ -13,7 +13,7 @@ from typing import Final
 
 from kubectl_plugin.durations import short
 from kubectl_plugin.releases import minor_of, too_far_apart
-from kubectl_plugin.report.installation.facts import NAMESPACE, Facts, Right, Unknown, silence_of
+from kubectl_plugin.report.installation.facts import NAMESPACE, Facts, Right, Unanswered, silence_of
 
 OLDEST_CLUSTER: Final = (1, 25)
 DAEMONSETS: Final = "daemonsets.apps.kruise.io"
@@ -28,7 +28,7 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True)
-class Check:
+class DoctorCheck:
     """`about`: one word for programs."""
 
     level: Level
@@ -37,92 +37,92 @@ class Check:
     hints: tuple[str, ...] = ()
 
 
-def checkup(facts: Facts) -> tuple[Check, ...]:
+def checkup(facts: Facts) -> tuple[DoctorCheck, ...]:
     """All checks, always in the same order."""
     return tuple(check for examine in _EXAMINATIONS for check in examine(facts))
 
 
-def problems(checks: tuple[Check, ...]) -> int:
+def problems(checks: tuple[DoctorCheck, ...]) -> int:
     return sum(check.level is Level.FAIL for check in checks)
 
 
-def _cluster(facts: Facts) -> Iterator[Check]:
+def _cluster(facts: Facts) -> Iterator[DoctorCheck]:
     kubectl = facts.machine.kubectl
     named = f"kubectl {kubectl.removeprefix('v')}" if isinstance(kubectl, str) else "no kubectl"
     needs = ".".join(map(str, OLDEST_CLUSTER))
-    if isinstance(facts.server, Unknown):
-        yield Check(Level.WARN, "cluster", f"{named}, cluster of unknown version: {facts.server.why}")
+    if isinstance(facts.server, Unanswered):
+        yield DoctorCheck(Level.WARN, "cluster", f"{named}, cluster of unknown version: {facts.server.why}")
         return
     text = f"{named}, cluster {facts.server} (needs {needs}+)"
     minor = minor_of(facts.server)
     if minor is not None and minor < OLDEST_CLUSTER:
-        yield Check(Level.FAIL, "cluster", text, (f"rules of the CRD are not checked before {needs}; upgrade",))
-    elif isinstance(kubectl, Unknown):
-        yield Check(Level.WARN, "cluster", f"{text}: {kubectl.why}")
+        yield DoctorCheck(Level.FAIL, "cluster", text, (f"rules of the CRD are not checked before {needs}; upgrade",))
+    elif isinstance(kubectl, Unanswered):
+        yield DoctorCheck(Level.WARN, "cluster", f"{text}: {kubectl.why}")
     else:
-        yield Check(Level.OK, "cluster", text)
+        yield DoctorCheck(Level.OK, "cluster", text)
 
 
-def _versions(facts: Facts) -> Iterator[Check]:
+def _versions(facts: Facts) -> Iterator[DoctorCheck]:
     client, controller = facts.client, facts.controller
-    if isinstance(controller, Unknown):
+    if isinstance(controller, Unanswered):
         text = f"kruise-ds {client} client, controller of unknown version: {controller.why}"
-        yield Check(Level.WARN, "versions", text)
+        yield DoctorCheck(Level.WARN, "versions", text)
     elif client == controller:
-        yield Check(Level.OK, "versions", f"kruise-ds {client} client = controller")
+        yield DoctorCheck(Level.OK, "versions", f"kruise-ds {client} client = controller")
     elif too_far_apart(client, controller):
         text = f"kruise-ds {client} client, {controller} controller: more than one minor version apart"
-        yield Check(Level.WARN, "versions", text, ("use the plugin of the controller's version",))
+        yield DoctorCheck(Level.WARN, "versions", text, ("use the plugin of the controller's version",))
     else:
-        yield Check(Level.OK, "versions", f"kruise-ds {client} client, {controller} controller")
+        yield DoctorCheck(Level.OK, "versions", f"kruise-ds {client} client, {controller} controller")
 
 
-def _crd(facts: Facts) -> Iterator[Check]:
+def _crd(facts: Facts) -> Iterator[DoctorCheck]:
     kind = f"CRD {DAEMONSETS}"
-    if isinstance(facts.served, Unknown):
-        yield Check(Level.WARN, "crd", f"{kind}: {facts.served.why}")
+    if isinstance(facts.served, Unanswered):
+        yield DoctorCheck(Level.WARN, "crd", f"{kind}: {facts.served.why}")
     elif not facts.served:
-        yield Check(Level.FAIL, "crd", f"{kind} is not installed", (APPLY,))
+        yield DoctorCheck(Level.FAIL, "crd", f"{kind} is not installed", (APPLY,))
     elif "v1beta1" not in facts.served:
         text = f"{kind} {', '.join(facts.served)}: v1beta1 is not served"
         hint = "OpenKruise's CRD before 1.8 has only v1alpha1: kubectl apply --server-side -k manifests/crds"
-        yield Check(Level.FAIL, "crd", text, (hint,))
+        yield DoctorCheck(Level.FAIL, "crd", text, (hint,))
     else:
-        yield Check(Level.OK, "crd", f"{kind} {', '.join(facts.served)}")
+        yield DoctorCheck(Level.OK, "crd", f"{kind} {', '.join(facts.served)}")
 
 
-def _leader(facts: Facts) -> Iterator[Check]:
+def _leader(facts: Facts) -> Iterator[DoctorCheck]:
     about, found, leader = "controller", _pods(facts), facts.leader
-    if isinstance(leader, Unknown):
-        yield Check(Level.WARN, about, f"{found}leader unknown: {leader.why}")
+    if isinstance(leader, Unanswered):
+        yield DoctorCheck(Level.WARN, about, f"{found}leader unknown: {leader.why}")
     elif silence := silence_of(leader, facts.now):
         where = f"{APPLY}; kubectl -n {NAMESPACE} get pods"
         ahead = ("or the clock of this machine is ahead",) if leader is not None and leader.holder else ()
-        yield Check(Level.FAIL, about, f"{found}no controller is active: {silence}", (where, *ahead))
+        yield DoctorCheck(Level.FAIL, about, f"{found}no controller is active: {silence}", (where, *ahead))
     elif leader is not None:
-        yield Check(Level.OK, about, f"{found}leader renewed {short(facts.now - leader.renewed)} ago")
+        yield DoctorCheck(Level.OK, about, f"{found}leader renewed {short(facts.now - leader.renewed)} ago")
 
 
 def _pods(facts: Facts) -> str:
-    if isinstance(facts.pods, Unknown) or not facts.pods:
+    if isinstance(facts.pods, Unanswered) or not facts.pods:
         return ""
     count, ready = len(facts.pods), sum(pod.ready for pod in facts.pods)
     pods = f"{count} controller {'pod' if count == 1 else 'pods'}"
     return f"{pods}, " if ready == count else f"{pods}, {ready} ready, "
 
 
-def _rights(facts: Facts) -> Iterator[Check]:
+def _rights(facts: Facts) -> Iterator[DoctorCheck]:
     have = [right for right in facts.rights if right.allowed is True]
     lack = [right for right in facts.rights if right.allowed is False]
-    unknown = [right for right in facts.rights if isinstance(right.allowed, Unknown)]
+    unknown = [right for right in facts.rights if isinstance(right.allowed, Unanswered)]
     if have:
-        yield Check(Level.OK, "rights", f"you may: {_listed(have)}")
+        yield DoctorCheck(Level.OK, "rights", f"you may: {_listed(have)}")
     if lack:
         text = f"you may not, in namespace {facts.namespace}: {_listed(lack)}"
         blind = any(right.verb == "get" and right.resource == DAEMONSETS for right in lack)
-        yield Check(Level.FAIL if blind else Level.WARN, "rights", text, _ways(lack))
-    if unknown and isinstance(why := unknown[0].allowed, Unknown):
-        yield Check(Level.WARN, "rights", f"your rights are unknown: {why.why}")
+        yield DoctorCheck(Level.FAIL if blind else Level.WARN, "rights", text, _ways(lack))
+    if unknown and isinstance(why := unknown[0].allowed, Unanswered):
+        yield DoctorCheck(Level.WARN, "rights", f"your rights are unknown: {why.why}")
 
 
 def _ways(lack: list[Right]) -> tuple[str, ...]:
@@ -146,38 +146,40 @@ def _listed(rights: list[Right]) -> str:
     )
 
 
-def _rival(facts: Facts) -> Iterator[Check]:
+def _rival(facts: Facts) -> Iterator[DoctorCheck]:
     rival = facts.rival
-    if isinstance(rival, Unknown):
+    if isinstance(rival, Unanswered):
         text = f"cannot see whether OpenKruise's kruise-controller-manager also runs here: {rival.why}"
-        yield Check(Level.WARN, "rival", text)
+        yield DoctorCheck(Level.WARN, "rival", text)
         return
     if rival.replicas or (rival.leader is not None and rival.leader.leads(facts.now)):
         text = (
             "OpenKruise's kruise-controller-manager also runs here (kruise-system): "
             "two controllers would fight over the same objects"
         )
-        yield Check(Level.FAIL, "rival", text, ("run only one of them: each undoes what the other one does",))
+        yield DoctorCheck(Level.FAIL, "rival", text, ("run only one of them: each undoes what the other one does",))
     else:
-        yield Check(Level.OK, "rival", "no other controller of the kind")
+        yield DoctorCheck(Level.OK, "rival", "no other controller of the kind")
 
 
-def _files(facts: Facts) -> Iterator[Check]:
+def _files(facts: Facts) -> Iterator[DoctorCheck]:
     machine = facts.machine
     if machine.plugin and machine.completion:
-        yield Check(Level.OK, "completion", "kubectl kruise-ds <TAB> works where kubectl's own completion does")
+        yield DoctorCheck(Level.OK, "completion", "kubectl kruise-ds <TAB> works where kubectl's own completion does")
     elif not machine.plugin:
         text = "kubectl-kruise_ds is not on the PATH: kubectl does not find it"
-        yield Check(Level.WARN, "completion", text, ("pipx ensurepath, or put it into a folder of the PATH",))
+        yield DoctorCheck(Level.WARN, "completion", text, ("pipx ensurepath, or put it into a folder of the PATH",))
     else:
         text = "kubectl_complete-kruise_ds is not on the PATH: no completion"
-        yield Check(Level.WARN, "completion", text, ("kubectl kruise-ds completion install",))
+        yield DoctorCheck(Level.WARN, "completion", text, ("kubectl kruise-ds completion install",))
     if machine.shadow:
         text = f"{machine.shadow} answers `kubectl kruise ds` and hides a plugin `kubectl kruise`"
-        yield Check(Level.WARN, "shadow", text, ("remove it, unless it is yours: our file is kubectl-kruise_ds",))
+        yield DoctorCheck(
+            Level.WARN, "shadow", text, ("remove it, unless it is yours: our file is kubectl-kruise_ds",)
+        )
 
 
-_EXAMINATIONS: tuple[Callable[[Facts], Iterator[Check]], ...] = (
+_EXAMINATIONS: tuple[Callable[[Facts], Iterator[DoctorCheck]], ...] = (
     _cluster,
     _versions,
     _crd,

@@ -15,7 +15,7 @@ SILENCE: Final = 60.0
 
 
 @dataclass(frozen=True)
-class Unknown:
+class Unanswered:
     """What stands in the place of an answer."""
 
     why: str
@@ -25,7 +25,7 @@ class Unknown:
 class ControllerPod:
     name: str
     ready: bool
-    version: str | Unknown
+    version: str | Unanswered
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Right:
 
     verb: str
     resource: str
-    allowed: bool | Unknown
+    allowed: bool | Unanswered
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Rival:
 class Machine:
     """Files on the PATH, by what they are for; empty where there is none."""
 
-    kubectl: str | Unknown
+    kubectl: str | Unanswered
     """Its version."""
     plugin: str
     completion: str
@@ -88,12 +88,12 @@ class Facts:
     namespace: str
     machine: Machine
     client: str
-    server: str | Unknown
-    served: tuple[str, ...] | Unknown
-    leader: Leader | Unknown | None
+    server: str | Unanswered
+    served: tuple[str, ...] | Unanswered
+    leader: Leader | Unanswered | None
     """None: there is no lease."""
-    pods: tuple[ControllerPod, ...] | Unknown
-    controller: str | Unknown
+    pods: tuple[ControllerPod, ...] | Unanswered
+    controller: str | Unanswered
     """The version of the controller."""
     rights: tuple[Right, ...]
-    rival: Rival | Unknown
+    rival: Rival | Unanswered

@@ -11,7 +11,7 @@ from kubectl_plugin.report.revisions.history import live_revision, nodes_with
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 
 
-class Side(Value):
+class ComparedSide(Value):
     """One of the two."""
 
     template: JSONObject
@@ -33,14 +33,14 @@ class Side(Value):
 
 class Comparison(Value):
     name: str
-    old: Side
-    new: Side
+    old: ComparedSide
+    new: ComparedSide
     changes: tuple[Difference, ...]
     verdict: str
     """What the changes mean for running pods."""
 
 
-def compare(snapshot: Snapshot, old: Side, new: Side, *, show_values: bool) -> Comparison:
+def compare(snapshot: Snapshot, old: ComparedSide, new: ComparedSide, *, show_values: bool) -> Comparison:
     found = differences(old.template, new.template, show_values=show_values)
     rolling = snapshot.daemonset.rolling_update
     way = going(snapshot.daemonset, old.template, new.template)
@@ -54,17 +54,19 @@ def compare(snapshot: Snapshot, old: Side, new: Side, *, show_values: bool) -> C
     )
 
 
-def live_side(snapshot: Snapshot) -> Side:
+def live_side(snapshot: Snapshot) -> ComparedSide:
     """What the DaemonSet asks for now, and the revision that it is stored as, if it is."""
     revision = live_revision(snapshot)
     if revision is None:
-        return Side(template=snapshot.daemonset.spec.template, live=True, unstored=snapshot.revisions_readable)
+        return ComparedSide(
+            template=snapshot.daemonset.spec.template, live=True, unstored=snapshot.revisions_readable
+        )
     return revision_side(snapshot, revision)
 
 
-def revision_side(snapshot: Snapshot, detail: RevisionDetail) -> Side:
+def revision_side(snapshot: Snapshot, detail: RevisionDetail) -> ComparedSide:
     revision = detail.revision
-    return Side(
+    return ComparedSide(
         template=revision.template,
         live=revision.identity == snapshot.daemonset.identity,
         revision=detail,

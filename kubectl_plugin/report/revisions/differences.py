@@ -16,7 +16,7 @@ import msgspec
 from controller.api.base import JSON, JSONObject, Value
 from controller.api.canonical import canonical
 from kubectl_plugin.report.revisions.masking import masked
-from kubectl_plugin.report.revisions.places import Kind, Path, into, is_map, member, names_of, text_of
+from kubectl_plugin.report.revisions.places import Path, PlaceKind, into, is_map, member, names_of, text_of
 
 _OPENED: Final = frozenset({"metadata", "resources", "limits", "requests"})
 """Objects that are told field by field even where one side has none at all."""
@@ -26,7 +26,7 @@ _SHOWN_EMPTY: Final = frozenset({"emptyDir"})
 """A volume without any source is one of these, but nobody wants to see it so."""
 
 
-class Change(StrEnum):
+class ChangeKind(StrEnum):
     ADDED = "added"
     REMOVED = "removed"
     CHANGED = "changed"
@@ -37,7 +37,7 @@ class Change(StrEnum):
 class Difference(Value):
     """One of them. `old` and `new` are as they were written, without what is default, and masked."""
 
-    change: Change
+    change: ChangeKind
     path: Path
     old: JSON = None
     """None where it was added."""
@@ -92,7 +92,7 @@ def _only(found: Sequence[Difference]) -> str:
 
 def _is_image(one: Difference) -> bool:
     fields = tuple(step.field for step in one.path)
-    return one.change is Change.CHANGED and fields == ("spec", "containers", "image")
+    return one.change is ChangeKind.CHANGED and fields == ("spec", "containers", "image")
 
 
 def _side(template: JSONObject, show_values: bool) -> _Side:
@@ -103,13 +103,13 @@ def _walk(path: Path, old: _Side | None, new: _Side | None) -> Iterator[Differen
     """At least one difference, unless both mean the same."""
     old, new = _opened(path, old, new), _opened(path, new, old)
     if old is None or new is None:
-        change = Change.ADDED if old is None else Change.REMOVED
+        change = ChangeKind.ADDED if old is None else ChangeKind.REMOVED
         yield Difference(change=change, path=path, old=old and _shown(old), new=new and _shown(new))
     elif _same(old.meaning, new.meaning):
         return
     elif isinstance(old.meaning, dict) and isinstance(new.meaning, dict):
         yield from _objects(path, old, new)
-    elif isinstance(old.meaning, list) and isinstance(new.meaning, list) and path[-1].kind is Kind.FIELD:
+    elif isinstance(old.meaning, list) and isinstance(new.meaning, list) and path[-1].kind is PlaceKind.FIELD:
         yield from _lists(path, old, new)
     else:
         yield _changed(path, old, new)
@@ -117,7 +117,7 @@ def _walk(path: Path, old: _Side | None, new: _Side | None) -> Iterator[Differen
 
 def _opened(path: Path, side: _Side | None, other: _Side | None) -> _Side | None:
     """An empty one for none, where the other's content is told piece by piece."""
-    if side is not None or other is None or path[-1].kind is not Kind.FIELD:
+    if side is not None or other is None or path[-1].kind is not PlaceKind.FIELD:
         return side
     if isinstance(other.meaning, list) and other.meaning:
         return _Side([], [])
@@ -149,9 +149,9 @@ def _lists(path: Path, old: _Side, new: _Side) -> Iterator[Difference]:
         return
     olds, news = dict(zip(names, before, strict=True)), dict(zip(other_names, after, strict=True))
     for name in dict.fromkeys((*names, *other_names)):
-        yield from _walk(member(path, name, Kind.MEMBER), olds.get(name), news.get(name))
+        yield from _walk(member(path, name, PlaceKind.MEMBER), olds.get(name), news.get(name))
     if [name for name in names if name in news] != [name for name in other_names if name in olds]:
-        yield Difference(change=Change.ORDER, path=path, old=[*names], new=[*other_names])
+        yield Difference(change=ChangeKind.ORDER, path=path, old=[*names], new=[*other_names])
 
 
 def _sequences(path: Path, old: Sequence[_Side], new: Sequence[_Side]) -> Iterator[Difference]:
@@ -164,14 +164,14 @@ def _sequences(path: Path, old: Sequence[_Side], new: Sequence[_Side]) -> Iterat
             before = old[begin + offset] if begin + offset < end else None
             after = new[other_begin + offset] if other_begin + offset < other_end else None
             position = other_begin + offset if after is not None else begin + offset
-            yield from _walk(member(path, str(position), Kind.POSITION), before, after)
+            yield from _walk(member(path, str(position), PlaceKind.POSITION), before, after)
 
 
 def _changed(path: Path, old: _Side, new: _Side) -> Difference:
     before, after = _shown(old), _shown(new)
     if _same(before, after):  # only the mask is to be seen
         after = f"{after} (changed)"
-    return Difference(change=Change.CHANGED, path=path, old=before, new=after)
+    return Difference(change=ChangeKind.CHANGED, path=path, old=before, new=after)
 
 
 def _shown(side: _Side) -> JSON:

@@ -6,21 +6,21 @@ from collections.abc import Iterable
 
 from controller.api.base import JSON, JSONObject
 from controller.api.meta import rfc3339
-from controller.planner.in_place.change import Change
+from controller.planner.in_place.change import InPlaceChange
 from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.in_place import in_words
-from kubectl_plugin.report.revisions.comparison import Comparison, Side
+from kubectl_plugin.report.revisions.comparison import ComparedSide, Comparison
 from kubectl_plugin.report.revisions.differences import image_only
-from kubectl_plugin.report.revisions.history import Row
+from kubectl_plugin.report.revisions.history import RevisionRow
 from kubectl_plugin.report.revisions.masking import masked
 
 
-def history_document(namespace: str, name: str, rows: Iterable[Row]) -> JSONObject:
+def history_document(namespace: str, name: str, rows: Iterable[RevisionRow]) -> JSONObject:
     """What `history -o json` prints."""
     return document("RevisionList", namespace=namespace, name=name, items=[_row(row) for row in rows])
 
 
-def revision_document(namespace: str, name: str, row: Row, *, show_values: bool) -> JSONObject:
+def revision_document(namespace: str, name: str, row: RevisionRow, *, show_values: bool) -> JSONObject:
     """What `history --revision N -o json` prints: the same, and the whole template."""
     template = row.revision.template if show_values else masked(row.revision.template)
     return document("Revision", namespace=namespace, name=name, **_row(row), template=template)
@@ -40,7 +40,7 @@ def comparison_document(namespace: str, comparison: Comparison) -> JSONObject:
     )
 
 
-def _row(row: Row) -> JSONObject:
+def _row(row: RevisionRow) -> JSONObject:
     changes: list[JSON] = [one.document for one in row.changes]
     return {
         "revision": row.revision.number,
@@ -52,7 +52,7 @@ def _row(row: Row) -> JSONObject:
         "images": {**row.images},
         "change": row.change(),
         "changes": changes,
-        "inPlace": None if row.way is None else isinstance(row.way, Change),
+        "inPlace": None if row.way is None else isinstance(row.way, InPlaceChange),
         "way": None if row.way is None else in_words(row.way),
         "oldest": row.oldest,
         "revisionHistoryLimit": row.limit,
@@ -60,7 +60,7 @@ def _row(row: Row) -> JSONObject:
     }
 
 
-def _side(side: Side) -> JSONObject:
+def _side(side: ComparedSide) -> JSONObject:
     detail = side.revision
     return {
         "live": side.live,

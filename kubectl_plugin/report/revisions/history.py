@@ -9,7 +9,7 @@ from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
 from controller.api.revision import Revision
 from controller.planner.history import DEFAULT_HISTORY_LIMIT
-from controller.planner.in_place.change import Change, NotPossible
+from controller.planner.in_place.change import InPlaceChange, NotPossible
 from kubectl_plugin.report.in_place import going
 from kubectl_plugin.report.revisions.differences import Difference, differences
 from kubectl_plugin.report.revisions.images import images_of
@@ -19,7 +19,7 @@ from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
 
 
-class Row(Value):
+class RevisionRow(Value):
     """One revision."""
 
     revision: Revision
@@ -35,7 +35,7 @@ class Row(Value):
     """Containers that have not had the same image in all kept revisions; all where there are none such."""
     changes: tuple[Difference, ...]
     """Against the next older one; empty for the oldest."""
-    way: Change | NotPossible | None
+    way: InPlaceChange | NotPossible | None
     """How pods of the live template get it; None for the live one, and where updates in place are not asked for."""
     oldest: bool
     limit: int
@@ -50,7 +50,7 @@ class Row(Value):
         return summary(self.changes, only_ascii=only_ascii) or "no difference"
 
 
-def history(snapshot: Snapshot, *, show_values: bool = False) -> tuple[Row, ...]:
+def history(snapshot: Snapshot, *, show_values: bool = False) -> tuple[RevisionRow, ...]:
     """The newest first. Revisions that are being deleted are none any more."""
     kept = kept_revisions(snapshot)
     older_ones = [*kept[1:], None][: len(kept)]
@@ -60,7 +60,7 @@ def history(snapshot: Snapshot, *, show_values: bool = False) -> tuple[Row, ...]
     daemonset = snapshot.daemonset
     own_cause = snapshot.daemonset.annotations.get(CHANGE_CAUSE, "")  # perhaps written after the revision was stored
     return tuple(
-        Row(
+        RevisionRow(
             revision=one.revision,
             created=one.created,
             live=one is current,

@@ -8,9 +8,9 @@ from typing import Final
 from controller.api.base import JSON
 from controller.api.wellknown import RESTARTED_AT
 from kubectl_plugin.report.revisions import images
-from kubectl_plugin.report.revisions.differences import Change, Difference
+from kubectl_plugin.report.revisions.differences import ChangeKind, Difference
 from kubectl_plugin.report.revisions.masking import MASK
-from kubectl_plugin.report.revisions.places import CONTAINERS, Kind, Path, Step
+from kubectl_plugin.report.revisions.places import CONTAINERS, Path, PathStep, PlaceKind
 
 _NOUNS: Final[Mapping[str, str]] = {
     "containers": "container",
@@ -45,22 +45,22 @@ def phrases(found: Sequence[Difference], *, only_ascii: bool) -> tuple[str, ...]
 
 def _is_implied(one: Difference, found: Sequence[Difference]) -> bool:
     """Whether it is the mount of a volume that came or went together with it."""
-    mount = one.new if one.change is Change.ADDED else one.old
+    mount = one.new if one.change is ChangeKind.ADDED else one.old
     if one.path[-1].field != "volumeMounts" or not isinstance(mount, dict):
         return False
-    volume = Step(field="volumes", key=str(mount.get("name")), kind=Kind.MEMBER)
+    volume = PathStep(field="volumes", key=str(mount.get("name")), kind=PlaceKind.MEMBER)
     return any(other.change is one.change and other.path[-1] == volume for other in found)
 
 
 def _phrase(one: Difference, arrow: str) -> str:
     container, rest = _split(one.path)
-    if rest[-1].key == RESTARTED_AT and one.change is not Change.REMOVED:
+    if rest[-1].key == RESTARTED_AT and one.change is not ChangeKind.REMOVED:
         return "restart"
-    if one.change is Change.ORDER:
+    if one.change is ChangeKind.ORDER:
         return f"{_joined(rest[-1].field, container)} reordered"
-    if rest[-1].kind is Kind.POSITION or any(step.kind is Kind.POSITION for step in rest):
+    if rest[-1].kind is PlaceKind.POSITION or any(step.kind is PlaceKind.POSITION for step in rest):
         return f"{_subject(container, _up_to_position(rest))} changed"
-    if rest[-1].field == "image" and one.change is Change.CHANGED:
+    if rest[-1].field == "image" and one.change is ChangeKind.CHANGED:
         old, new = images.change(str(one.old), str(one.new))
         return f"image {container} {old} {arrow} {new}"
     if rest[0].field == "env" and len(rest) > 1:
@@ -70,16 +70,16 @@ def _phrase(one: Difference, arrow: str) -> str:
 
 def _variable(one: Difference, subject: str, arrow: str) -> str:
     """Another value, or one that comes from somewhere else now."""
-    literal = one.change is Change.CHANGED and one.path[-1].field == "value"
+    literal = one.change is ChangeKind.CHANGED and one.path[-1].field == "value"
     return _told(one, subject, arrow) if literal else f"{subject} changed"
 
 
 def _told(one: Difference, subject: str, arrow: str) -> str:
     old, new = _word(one.old), _word(one.new)
     match one.change:
-        case Change.ADDED:
+        case ChangeKind.ADDED:
             return f"+ {_joined(subject, new)}"
-        case Change.REMOVED:
+        case ChangeKind.REMOVED:
             return f"- {_joined(subject, old)}"
     return f"{subject} {old} {arrow} {new}" if old and new else f"{subject} changed"
 
@@ -87,7 +87,7 @@ def _told(one: Difference, subject: str, arrow: str) -> str:
 def _split(path: Path) -> tuple[str, Path]:
     """Name of the container that it is in, and the way from there; a container itself is in none."""
     inner = path[1:] if path[0].field in ("spec", "metadata") and len(path) > 1 else path
-    if len(inner) > 1 and inner[0].field in CONTAINERS and inner[0].kind is Kind.MEMBER:
+    if len(inner) > 1 and inner[0].field in CONTAINERS and inner[0].kind is PlaceKind.MEMBER:
         return inner[0].key, inner[1:]
     return "", inner
 
@@ -99,8 +99,8 @@ def _subject(container: str, rest: Path) -> str:
 
 
 def _up_to_position(rest: Path) -> Path:
-    index = next(index for index, step in enumerate(rest) if step.kind is Kind.POSITION)
-    return (*rest[:index], Step(field=rest[index].field))
+    index = next(index for index, step in enumerate(rest) if step.kind is PlaceKind.POSITION)
+    return (*rest[:index], PathStep(field=rest[index].field))
 
 
 def _word(value: JSON) -> str:

@@ -31,7 +31,7 @@ _MAPS: Final = frozenset({"labels", "annotations", "nodeSelector", "matchLabels"
 _WORD: Final = re.compile(r"\w+")
 
 
-class Kind(StrEnum):
+class PlaceKind(StrEnum):
     """What one step into a template goes to."""
 
     FIELD = "field"
@@ -43,19 +43,19 @@ class Kind(StrEnum):
     """Of a list whose members have no names."""
 
 
-class Step(Value):
+class PathStep(Value):
     """From an object to what it holds; `key`: which of them, where `field` holds many."""
 
     field: str
     key: str = ""
-    kind: Kind = Kind.FIELD
+    kind: PlaceKind = PlaceKind.FIELD
 
     @property
     def text(self) -> str:
-        return self.field if self.kind is Kind.FIELD else f"{self.field}[{self.key}]"
+        return self.field if self.kind is PlaceKind.FIELD else f"{self.field}[{self.key}]"
 
 
-Path: TypeAlias = tuple[Step, ...]
+Path: TypeAlias = tuple[PathStep, ...]
 
 
 def text_of(path: Path) -> str:
@@ -66,20 +66,20 @@ def text_of(path: Path) -> str:
 def holder_of(path: Path) -> str:
     """The text of what holds the last step: a list or a map for one of its members."""
     last = path[-1]
-    return text_of(path[:-1] if last.kind is Kind.FIELD else (*path[:-1], Step(field=last.field)))
+    return text_of(path[:-1] if last.kind is PlaceKind.FIELD else (*path[:-1], PathStep(field=last.field)))
 
 
 def into(path: Path, key: str) -> Path:
     """`path`, and one step down by the key of a map."""
     last = path[-1] if path else None
-    if last is not None and last.kind is Kind.FIELD and (last.field in _MAPS or not _WORD.fullmatch(key)):
-        return (*path[:-1], Step(field=last.field, key=key, kind=Kind.ENTRY))
-    return (*path, Step(field=key))
+    if last is not None and last.kind is PlaceKind.FIELD and (last.field in _MAPS or not _WORD.fullmatch(key)):
+        return (*path[:-1], PathStep(field=last.field, key=key, kind=PlaceKind.ENTRY))
+    return (*path, PathStep(field=key))
 
 
-def member(path: Path, key: str, kind: Kind) -> Path:
+def member(path: Path, key: str, kind: PlaceKind) -> Path:
     """`path` of a list, and one step down to a member of it."""
-    return (*path[:-1], Step(field=path[-1].field, key=key, kind=kind))
+    return (*path[:-1], PathStep(field=path[-1].field, key=key, kind=kind))
 
 
 def is_map(field: str) -> bool:

@@ -11,7 +11,7 @@ from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.status.telling import Telling
 
 
-class Wanted(Value):
+class Awaited(Value):
     """What is waited for."""
 
     revision: int | None = None
@@ -31,7 +31,7 @@ class Ending(Value):
     warning: str = ""
 
 
-def ending_of(told: Telling, wanted: Wanted) -> Ending | None:
+def ending_of(told: Telling, wanted: Awaited) -> Ending | None:
     """None while it may still come about by itself."""
     if wanted.generation not in (None, told.daemonset.generation):
         return overtaken(told, wanted)
@@ -40,7 +40,7 @@ def ending_of(told: Telling, wanted: Wanted) -> Ending | None:
     return _other_revision(told, wanted) or _by_phase(told, wanted)
 
 
-def has_image(told: Telling, wanted: Wanted) -> bool:
+def has_image(told: Telling, wanted: Awaited) -> bool:
     """Whether it is the one that is asked for, where one is: it may still come, or be gone again."""
     images = images_of(told.daemonset.spec.template).values()
     return wanted.image is None or any(wanted.image in (image, short(image)) for image in images)
@@ -77,7 +77,7 @@ def _in_namespace(ending: Ending, namespace: str) -> Ending:
     return _failed(ending.code, f"namespace {namespace}: {error.message}", *error.hints)
 
 
-def _by_phase(told: Telling, wanted: Wanted) -> Ending | None:
+def _by_phase(told: Telling, wanted: Awaited) -> Ending | None:
     match told.phase:
         case Phase.HEALTHY | Phase.HELD | Phase.PAUSED | Phase.MANUAL if not told.agreed:
             return None
@@ -109,7 +109,7 @@ def _by_phase(told: Telling, wanted: Wanted) -> Ending | None:
     return None
 
 
-def overtaken(told: Telling, wanted: Wanted) -> Ending | None:
+def overtaken(told: Telling, wanted: Awaited) -> Ending | None:
     """Somebody has changed the spec since; None where the one that is waited for is still to come."""
     name, generation = told.daemonset.name, told.daemonset.generation
     if generation < (wanted.generation or 0):
@@ -118,7 +118,7 @@ def overtaken(told: Telling, wanted: Wanted) -> Ending | None:
     return _failed(ExitCode.REFUSED, words)
 
 
-def _other_revision(told: Telling, wanted: Wanted) -> Ending | None:
+def _other_revision(told: Telling, wanted: Awaited) -> Ending | None:
     """None where it may be this one. Without the right to read the numbers there is nothing to wait for."""
     name = told.daemonset.name
     unknown = told.snapshot.revisions_readable and told.phase in (Phase.PENDING, Phase.TERMINATING)

@@ -69,7 +69,7 @@ class Controller:
         if self._parts is None or not self._parts.fence.is_open:
             return self._elected  # a standby keeps what it would have to do
         queue, now = self._parts.queue, asyncio.get_running_loop().time()
-        busy = queue.depth or queue.held_seconds()
+        busy = queue.depth or queue.processing_seconds()
         return not busy and all(due > now + seconds for due, _ in queue._due.values())
 
     def scrape(self) -> str:

@@ -11,7 +11,7 @@ from controller.kube.request import Response
 from controller.planner.actions import ProbeTemplate
 from kubectl_plugin.cluster import dry_runs
 from kubectl_plugin.cluster.session import session_over
-from kubectl_plugin.forecast.report import Answer
+from kubectl_plugin.forecast.report import DryRunAnswer
 from kubectl_plugin.forecast.warnings import Result
 from tests.beds.scripted import Script, ok
 from tests.beds.worlds import ds, revision
@@ -25,12 +25,12 @@ def says(status: int, reason: str, message: str) -> Response:
     return Response(status=status, body=msgspec.json.encode(body))
 
 
-YES = Answer(result=Result.OK)
-NO_RIGHT = Answer(result=Result.SKIPPED, text="no right to create pods")
+YES = DryRunAnswer(result=Result.OK)
+NO_RIGHT = DryRunAnswer(result=Result.SKIPPED, text="no right to create pods")
 
 
-def no(words: str) -> Answer:
-    return Answer(result=Result.FAILED, text=words)
+def no(words: str) -> DryRunAnswer:
+    return DryRunAnswer(result=Result.FAILED, text=words)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def no(words: str) -> Answer:
     ],
 )
 async def test_of_those_that_say_no_only_a_quota_means_yes(
-    status: int, reason: str, words: str, answer: Answer | None
+    status: int, reason: str, words: str, answer: DryRunAnswer | None
 ) -> None:
     """The pod that goes makes room in it."""
     script = Script(says(status, reason, words))

@@ -179,6 +179,6 @@ def _table(costs: dict[str, list[Cost]]) -> str:
     lines = [f"{NODES} nodes, median of {ROUNDS}", f"{'':32}{'s':>8}{'/ kubectl get':>16}{'MiB':>8}"]
     for words, found in costs.items():
         seconds = median(cost.seconds for cost in found)
-        memory = max(cost.mebibytes for cost in found)
-        lines.append(f"kubectl {words:24}{seconds:8.2f}{seconds / base:16.2f}{memory:8.0f}")
+        state = max(cost.mebibytes for cost in found)
+        lines.append(f"kubectl {words:24}{seconds:8.2f}{seconds / base:16.2f}{state:8.0f}")
     return "\n".join(lines)

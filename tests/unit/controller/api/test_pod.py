@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from controller.api import pod as pods
-from controller.api.ailment import Ailment
 from controller.api.meta import Key
 from controller.api.pod import Pod, PodView, target_node
+from controller.api.pod_problem import PodProblem
 from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
 from tests.beds.worlds import pod as built
 
@@ -168,8 +168,8 @@ def test_the_pool_of_label_sets_does_not_grow_for_ever() -> None:
 
 
 def test_a_pod_is_held_while_a_hook_was_asked() -> None:
-    assert built("a", labels={LIFECYCLE_STATE_LABEL: PREPARING_DELETE}).held
-    assert not built("a", labels={LIFECYCLE_STATE_LABEL: "Normal"}).held
+    assert built("a", labels={LIFECYCLE_STATE_LABEL: PREPARING_DELETE}).held_by_hook
+    assert not built("a", labels={LIFECYCLE_STATE_LABEL: "Normal"}).held_by_hook
 
 
 def waiting(reason: str) -> dict[str, Any]:
@@ -185,39 +185,39 @@ UP = {"type": "Ready", "status": "True"}
 
 
 @pytest.mark.parametrize(
-    ("status", "ailment"),
+    ("status", "problem"),
     [
         ({"phase": "Pending"}, None),
         ({"phase": "Pending", "containerStatuses": [waiting("ContainerCreating")]}, None),
         ({"phase": "Running", "containerStatuses": [{"ready": False, "state": {"running": {}}}]}, None),
-        ({"phase": "Running", "containerStatuses": [waiting("CrashLoopBackOff")]}, Ailment.CRASH_LOOP),
-        ({"phase": "Running", "containerStatuses": [ended(137)]}, Ailment.CRASH_LOOP),
-        ({"phase": "Running", "containerStatuses": [ended(1, field="state")]}, Ailment.CRASH_LOOP),
+        ({"phase": "Running", "containerStatuses": [waiting("CrashLoopBackOff")]}, PodProblem.CRASH_LOOP),
+        ({"phase": "Running", "containerStatuses": [ended(137)]}, PodProblem.CRASH_LOOP),
+        ({"phase": "Running", "containerStatuses": [ended(1, field="state")]}, PodProblem.CRASH_LOOP),
         ({"phase": "Running", "containerStatuses": [ended(0)]}, None),
         ({"phase": "Running", "containerStatuses": [ended(1, ready=True)]}, None),
         ({"phase": "Running", "conditions": [UP], "containerStatuses": [ended(1)]}, None),
-        ({"phase": "Pending", "containerStatuses": [waiting("ErrImagePull")]}, Ailment.IMAGE_PULL),
-        ({"phase": "Pending", "containerStatuses": [waiting("InvalidImageName")]}, Ailment.IMAGE_PULL),
-        ({"phase": "Pending", "containerStatuses": [waiting("CreateContainerConfigError")]}, Ailment.CONFIG),
-        ({"phase": "Running", "containerStatuses": [waiting("RunContainerError")]}, Ailment.CONFIG),
+        ({"phase": "Pending", "containerStatuses": [waiting("ErrImagePull")]}, PodProblem.IMAGE_PULL),
+        ({"phase": "Pending", "containerStatuses": [waiting("InvalidImageName")]}, PodProblem.IMAGE_PULL),
+        ({"phase": "Pending", "containerStatuses": [waiting("CreateContainerConfigError")]}, PodProblem.CONFIG),
+        ({"phase": "Running", "containerStatuses": [waiting("RunContainerError")]}, PodProblem.CONFIG),
         (
             {
                 "phase": "Pending",
                 "initContainerStatuses": [waiting("CrashLoopBackOff")],
                 "containerStatuses": [waiting("PodInitializing")],
             },
-            Ailment.CRASH_LOOP,
+            PodProblem.CRASH_LOOP,
         ),
         (
             {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False"}]},
-            Ailment.UNSCHEDULABLE,
+            PodProblem.UNSCHEDULABLE,
         ),
-        ({"phase": "Failed", "reason": "Evicted", "conditions": [UP]}, Ailment.EVICTED),
-        ({"phase": "Failed", "reason": "OutOfcpu"}, Ailment.OTHER),
-        ({"phase": "Succeeded"}, Ailment.OTHER),
+        ({"phase": "Failed", "reason": "Evicted", "conditions": [UP]}, PodProblem.EVICTED),
+        ({"phase": "Failed", "reason": "OutOfcpu"}, PodProblem.OTHER),
+        ({"phase": "Succeeded"}, PodProblem.OTHER),
         ({"phase": "Running", "containerStatuses": None, "initContainerStatuses": None}, None),
         ({"phase": "Running", "containerStatuses": [{"state": None, "lastState": None}]}, None),
     ],
 )
-def test_why_a_pod_will_not_get_ready_by_waiting(status: dict[str, Any], ailment: Ailment | None) -> None:
-    assert record(status=status).ailment is ailment
+def test_why_a_pod_will_not_get_ready_by_waiting(status: dict[str, Any], problem: PodProblem | None) -> None:
+    assert record(status=status).problem is problem

@@ -10,10 +10,18 @@ from controller.api import revision as revisions
 from controller.api.daemonset import DaemonSetStatus
 from controller.kube.errors import AlreadyExists, Conflict, NotFound
 from controller.kube.request import NotConnected, Response
-from controller.planner.actions import Action, AdoptPod, AdoptRevision, CreatePod, CreateRevision, DeletePod, Why
+from controller.planner.actions import (
+    Action,
+    AdoptPod,
+    AdoptRevision,
+    CreatePod,
+    CreateRevision,
+    DeletePod,
+    DeleteReason,
+)
 from controller.planner.world import Predecessor
 from controller.runtime.freshness import PODS, Reach
-from tests.beds.hands import Acting, refusal, stored
+from tests.beds.dependencies import Acting, refusal, stored
 from tests.beds.scripted import Answer, ok
 from tests.beds.worlds import LABELS, NOW, OURS, ds, pod, revision, template
 
@@ -22,7 +30,7 @@ ADOPTIONS: tuple[Action, ...] = (
     AdoptRevision(revision=revision("v1", owner_uid="").ref, owners=0),
 )
 CREATE = CreatePod(node="node-0", name="demo-0", revision=revision("v1"))
-DELETE = DeletePod(pod=pod("node-0").ref, node="node-0", why=Why.OUTDATED)
+DELETE = DeletePod(pod=pod("node-0").ref, node="node-0", why=DeleteReason.OUTDATED)
 TAKEN = refusal(409, "AlreadyExists")
 NOTHING = refusal(404, "NotFound")
 LOST = ConnectionResetError("lost")
@@ -56,7 +64,7 @@ def test_one_look_is_enough_for_all_adoptions_of_a_pass() -> None:
 
 def waits(acting: Acting, *, pods_at: int, live: bool = True) -> bool:
     """Whether a pass would have to wait, with the cache of pods at that version and the pod in it or not."""
-    return acting.hands.ledger.check(OURS, {PODS: Reach(version=pods_at)}, lambda uid: live, NOW) is not None
+    return acting.dependencies.ledger.check(OURS, {PODS: Reach(version=pods_at)}, lambda uid: live, NOW) is not None
 
 
 def test_a_name_that_our_own_pod_has_is_waited_for() -> None:
@@ -66,23 +74,23 @@ def test_a_name_that_our_own_pod_has_is_waited_for() -> None:
     assert isinstance(failure.error, AlreadyExists)
     assert waits(acting, pods_at=49)
     assert not waits(acting, pods_at=50)
-    assert acting.memory.predecessors == {}
+    assert acting.state.predecessors == {}
 
 
 @pytest.mark.parametrize("known", [None, "v1"])
 def test_a_name_that_somebody_elses_pod_has_is_not_used_again(known: str | None) -> None:
     acting = Acting()
     if known is not None:
-        acting.memory.predecessors["node-0"] = Predecessor(uid="uid-before", hash=known)
+        acting.state.predecessors["node-0"] = Predecessor(uid="uid-before", hash=known)
     acting.carry_out([CREATE], TAKEN, stored("demo-0", owner="uid-of-another"))
-    assert acting.memory.predecessors == {"node-0": Predecessor(uid="not demo-0", hash=known)}
+    assert acting.state.predecessors == {"node-0": Predecessor(uid="not demo-0", hash=known)}
     assert not waits(acting, pods_at=0)
 
 
 def test_a_name_that_is_free_again_is_tried_again() -> None:
     acting = Acting()
     acting.carry_out([CREATE], TAKEN, NOTHING)
-    assert acting.memory.predecessors == {}
+    assert acting.state.predecessors == {}
     assert not waits(acting, pods_at=0)
 
 
@@ -118,7 +126,7 @@ def test_a_pod_whose_deletion_may_have_come_through_is_not_passed_over(found: An
     acting = Acting()
     for _ in range(2):
         acting.carry_out([DELETE], refusal(403, "Forbidden"), found)
-    assert bool(acting.memory.places.held_back(NOW)) is held_back
+    assert bool(acting.state.places.held_back(NOW)) is held_back
 
 
 @pytest.mark.parametrize(("owner", "held_back"), [(OURS, False), ("uid-of-another", True), ("", True)])
@@ -126,7 +134,7 @@ def test_a_node_is_passed_over_though_a_stranger_has_the_name_of_its_pod(owner: 
     acting = Acting()
     for _ in range(2):
         acting.carry_out([CREATE], refusal(403, "Forbidden"), stored("demo-0", owner=owner))
-    assert bool(acting.memory.places.held_back(NOW)) is held_back
+    assert bool(acting.state.places.held_back(NOW)) is held_back
 
 
 NEW = CreateRevision(name="demo-v1", hash="v1", number=1)
@@ -157,14 +165,14 @@ def test_a_revisions_name_that_is_taken_is_a_collision_unless_it_is_what_we_want
     acting = Acting(daemonset=ds("v1"))
     (failure,) = acting.carry_out([NEW], TAKEN, found)
     assert isinstance(failure.error, AlreadyExists)
-    assert acting.memory.collisions == collisions
-    behind = acting.hands.ledger.check(OURS, {}, lambda uid: False, NOW)
+    assert acting.state.collisions == collisions
+    behind = acting.dependencies.ledger.check(OURS, {}, lambda uid: False, NOW)
     assert (behind is None) is bool(collisions)
 
 
 def test_collisions_go_on_from_those_in_the_status() -> None:
     acting = Acting(daemonset=replace(ds("v1"), status=DaemonSetStatus(collision_count=4)))
     acting.carry_out([NEW], TAKEN, kept("v2"))
-    assert acting.memory.collisions == 5
+    assert acting.state.collisions == 5
     acting.carry_out([NEW], TAKEN, kept("v2"))
-    assert acting.memory.collisions == 6
+    assert acting.state.collisions == 6

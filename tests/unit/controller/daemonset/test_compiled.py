@@ -14,8 +14,8 @@ def test_a_generation_is_compiled_once_and_the_next_one_anew() -> None:
     assert compilations.of(replace(ds(generation=1), version="99")) is first
     second = compilations.of(ds(generation=2))
     assert second is not first
-    assert second.mold(ds(), revision("v1")) is not first.mold(ds(), revision("v1"))
-    assert second.mold(ds(), revision("v1")) is second.mold(ds(), revision("v1"))
+    assert second.renderer(ds(), revision("v1")) is not first.renderer(ds(), revision("v1"))
+    assert second.renderer(ds(), revision("v1")) is second.renderer(ds(), revision("v1"))
 
 
 def test_a_spec_with_which_nothing_can_be_done_is_compiled_to_its_problems() -> None:

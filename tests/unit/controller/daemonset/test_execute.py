@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from controller.api.wellknown import FAILED_CREATE, FAILED_DELETE, SUCCESSFUL_CREATE, SUCCESSFUL_DELETE
-from controller.daemonset.memory import ENDING_SECONDS, PROOF
 from controller.daemonset.places import FAILING_FIRST
+from controller.daemonset.state import ENDING_SECONDS, PROOF
 from controller.kube.errors import ApiError, Busy, Conflict, Forbidden, Invalid, ServerError, Unknown, Unreachable
 from controller.kube.request import NotConnected, Request, Response
 from controller.kube.throttle import CEILING
@@ -18,15 +18,15 @@ from controller.planner.actions import (
     CreatePod,
     CreateRevision,
     DeletePod,
+    DeleteReason,
     DeleteRevision,
     ProbeTemplate,
     RelabelPod,
     RenumberRevision,
-    Why,
     place_of,
 )
 from controller.runtime.freshness import PODS, Reach
-from tests.beds.hands import Acting, refusal, stored
+from tests.beds.dependencies import Acting, refusal, stored
 from tests.beds.scripted import Answer, Script, ok
 from tests.beds.worlds import NOW, OURS, ds, pod, revision
 
@@ -47,7 +47,7 @@ def create(number: int) -> CreatePod:
     return CreatePod(node=f"node-{number}", name=f"demo-{number}", revision=revision("v1"))
 
 
-def delete(why: Why = Why.OUTDATED) -> DeletePod:
+def delete(why: DeleteReason = DeleteReason.OUTDATED) -> DeletePod:
     return DeletePod(pod=pod("node-0").ref, node="node-0", why=why)
 
 
@@ -74,17 +74,17 @@ def test_a_node_is_left_alone_after_two_failures_that_are_its_own(case: str) -> 
         (failure,) = acting.carry_out([create(0)], answer, *looks)
         assert type(failure.error) is error
         assert failure.action == create(0)
-    assert acting.memory.places.held_back(NOW) == ({"node-0": NOW + seconds} if seconds else {})
+    assert acting.state.places.held_back(NOW) == ({"node-0": NOW + seconds} if seconds else {})
 
 
 def test_a_full_quota_is_told_and_is_a_matter_of_all_pods_once_a_pass() -> None:
     """Many creates that are refused at once are one failure: else the next try would be minutes away."""
     acting = Acting()
     for _ in range(2):
-        acting.memory.accepted, acting.memory.accepted_of = PROOF, "v1"
+        acting.state.accepted, acting.state.accepted_of = PROOF, "v1"
         failures = acting.carry_out([create(0), create(1)], QUOTA, QUOTA)
         assert [failure.action for failure in failures] == [create(0), create(1)]
-    assert acting.memory.places.held_back(NOW) == {ROOM: NOW + HELD}
+    assert acting.state.places.held_back(NOW) == {ROOM: NOW + HELD}
     assert {note.reason for note in acting.notes} == {FAILED_CREATE}
     assert "exceeded quota" in acting.notes[0].message
 
@@ -93,7 +93,7 @@ def test_a_pod_that_was_created_shows_that_there_is_room() -> None:
     acting = Acting()
     acting.carry_out([create(0)], QUOTA)
     acting.carry_out([create(0)], ok())
-    assert acting.memory.places.failing == {}
+    assert acting.state.places.failing == {}
 
 
 OLDER = revision("v0")
@@ -114,9 +114,9 @@ def test_a_write_of_any_kind_that_fails_again_is_left_alone_at_its_place(action:
     acting = Acting()
     for _ in range(2):
         assert len(acting.carry_out([action], BROKEN)) == 1
-    assert acting.memory.places.held_back(NOW) == {place_of(action): NOW + HELD}
+    assert acting.state.places.held_back(NOW) == {place_of(action): NOW + HELD}
     acting.carry_out([action], ok())
-    assert acting.memory.places.failing == {}
+    assert acting.state.places.failing == {}
 
 
 def test_a_pod_that_cannot_be_deleted_is_left_alone_by_its_uid() -> None:
@@ -124,14 +124,14 @@ def test_a_pod_that_cannot_be_deleted_is_left_alone_by_its_uid() -> None:
     for _ in range(2):
         (failure,) = acting.carry_out([delete()], DENIED, stored("node-0-v1"))
         assert isinstance(failure.error, Forbidden)
-    assert acting.memory.places.held_back(NOW) == {pod("node-0").uid: NOW + HELD}
+    assert acting.state.places.held_back(NOW) == {pod("node-0").uid: NOW + HELD}
     assert [note.reason for note in acting.notes] == [FAILED_DELETE] * 2
 
 
 def test_in_a_namespace_that_ends_a_node_is_left_alone_at_once_and_nothing_is_told() -> None:
     acting = Acting()
     assert acting.carry_out([create(0)], ENDING) == ()
-    assert acting.memory.places.held_back(NOW) == {"node-0": NOW + ENDING_SECONDS}
+    assert acting.state.places.held_back(NOW) == {"node-0": NOW + ENDING_SECONDS}
     assert ENDING_SECONDS >= 10, "it may end for minutes, and every pass would ask again"
     assert acting.notes == []
 
@@ -141,7 +141,7 @@ def test_a_write_that_goes_through_ends_what_was_before() -> None:
     for _ in range(3):
         acting.carry_out([create(0)], DENIED, NOTHING)
     acting.carry_out([create(0)], ok())
-    assert acting.memory.places.failing == {}
+    assert acting.state.places.failing == {}
     assert [note.reason for note in acting.notes][-1] == SUCCESSFUL_CREATE
 
 
@@ -176,14 +176,14 @@ def test_one_pod_proves_nothing_yet() -> None:
 
 def test_only_the_deletion_of_a_failed_pod_is_a_strike_of_its_node_and_generation() -> None:
     acting = Acting(daemonset=ds(generation=4))
-    for why in Why:
-        if why is not Why.FAILED:
+    for why in DeleteReason:
+        if why is not DeleteReason.FAILED:
             acting.carry_out([delete(why)], ok())
-    assert len(acting.hands.failed_pods) == 0
-    acting.carry_out([delete(Why.FAILED)], ok())
-    waits = acting.hands.failed_pods.remaining((OURS, 4, "node-0"), NOW)
-    assert (len(acting.hands.failed_pods), waits) == (1, 1.0)
-    assert [note.reason for note in acting.notes] == [SUCCESSFUL_DELETE] * len(Why)
+    assert len(acting.dependencies.failed_pods) == 0
+    acting.carry_out([delete(DeleteReason.FAILED)], ok())
+    waits = acting.dependencies.failed_pods.remaining((OURS, 4, "node-0"), NOW)
+    assert (len(acting.dependencies.failed_pods), waits) == (1, 1.0)
+    assert [note.reason for note in acting.notes] == [SUCCESSFUL_DELETE] * len(DeleteReason)
 
 
 PROBE = ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v1"))
@@ -211,22 +211,22 @@ PROBE = ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v1"))
 def test_what_a_dry_run_says_of_the_template(answer: Answer, verdict: str | None, failures: int) -> None:
     acting = Acting()
     assert len(acting.carry_out([PROBE], answer)) == failures
-    assert acting.memory.verdicts.get("v1") == verdict
+    assert acting.state.verdicts.get("v1") == verdict
 
 
 def test_a_name_that_is_taken_is_no_matter_of_the_template() -> None:
     """A server looks for it when everything else has passed."""
     acting = Acting()
     assert acting.carry_out([PROBE], refusal(409, "AlreadyExists")) == ()
-    assert acting.memory.verdicts == {"v1": ""}
+    assert acting.state.verdicts == {"v1": ""}
 
 
 def test_a_template_counts_as_refused_when_two_nodes_may_not_have_it() -> None:
     acting = Acting()
     acting.carry_out([PROBE], DENIED)
     acting.carry_out([PROBE], DENIED)
-    assert acting.memory.verdicts == {"v1": "not on this node"}
-    assert acting.memory.ask_at == NOW + 60
+    assert acting.state.verdicts == {"v1": "not on this node"}
+    assert acting.state.ask_at == NOW + 60
 
 
 def test_a_template_that_is_accepted_after_all_begins_anew() -> None:
@@ -236,7 +236,7 @@ def test_a_template_that_is_accepted_after_all_begins_anew() -> None:
     acting.carry_out([PROBE], ok())
     for _ in range(2):
         acting.carry_out([PROBE], DENIED)
-    assert acting.memory.ask_at == NOW + 60
+    assert acting.state.ask_at == NOW + 60
 
 
 @pytest.mark.parametrize("answer", [refusal(409, "Conflict"), refusal(404, "NotFound"), LOST], ids=str)
@@ -247,9 +247,9 @@ def test_an_answer_that_says_nothing_of_the_place_does_when_it_comes_again_and_a
         (failure,) = acting.carry_out([create(0)], answer, *looks)
         told.append(failure.repeated)
     assert told == [False, False, True, True]
-    assert acting.memory.places.held_back(NOW) == {"node-0": NOW + HELD}
+    assert acting.state.places.held_back(NOW) == {"node-0": NOW + HELD}
     acting.carry_out([create(0)], ok())
-    assert (acting.memory.places.failing, acting.memory.places.doubts) == ({}, {})
+    assert (acting.state.places.failing, acting.state.places.doubts) == ({}, {})
 
 
 def test_not_found_for_a_pod_that_is_there_is_a_failure() -> None:
@@ -282,22 +282,22 @@ def test_a_conflict_is_tried_again_and_not_told_to_anybody() -> None:
     (failure,) = acting.carry_out([delete()], refusal(409, "Conflict"))
     assert isinstance(failure.error, Conflict)
     assert acting.notes == []
-    assert acting.memory.places.failing == {}
+    assert acting.state.places.failing == {}
 
 
 def test_nothing_is_planned_before_the_caches_show_what_was_written() -> None:
     acting = Acting()
     acting.carry_out([create(0), delete()], ok(), ok())
-    behind = acting.hands.ledger.check(OURS, {PODS: Reach(version=6)}, lambda uid: False, NOW)
+    behind = acting.dependencies.ledger.check(OURS, {PODS: Reach(version=6)}, lambda uid: False, NOW)
     assert behind is not None
     assert behind.resource == PODS
-    assert acting.hands.ledger.check(OURS, {PODS: Reach(version=7)}, lambda uid: False, NOW) is None
+    assert acting.dependencies.ledger.check(OURS, {PODS: Reach(version=7)}, lambda uid: False, NOW) is None
 
 
 def test_of_very_many_actions_only_so_many_are_under_way_as_there_are_places() -> None:
     """What waits costs memory, and there may be a pass of every DaemonSet that waits."""
     acting = Acting()
-    acting.memory.accepted, acting.memory.accepted_of = PROOF, "v1"
+    acting.state.accepted, acting.state.accepted_of = PROOF, "v1"
     most = 0
     creates = [create(number) for number in range(3 * CEILING)]
 

@@ -16,10 +16,10 @@ from controller.api.revision import Revision
 from controller.daemonset.caches import Caches
 from controller.daemonset.compiled import Compilations
 from controller.daemonset.gather import gather
-from controller.daemonset.memory import Memories, Memory
 from controller.daemonset.show import show
+from controller.daemonset.state import DaemonSetState, DaemonSetStates
 from controller.kube.decode import Malformed, Seen
-from controller.planner.actions import Action, DeletePod, Plan, PrepareDelete, Why
+from controller.planner.actions import Action, DeletePod, DeleteReason, Plan, PrepareDelete
 from controller.planner.plan import plan
 from controller.planner.world import World
 from controller.runtime.backoff import failed_pod_backoff
@@ -38,13 +38,13 @@ def caches_with(pods: Iterable[Pod] = (), *, malformed: Key | None = None) -> Ca
 
 
 def gathered(
-    daemonset: DaemonSet, caches: Caches, memory: Memory | None = None, awaited: Collection[Action] = ()
+    daemonset: DaemonSet, caches: Caches, state: DaemonSetState | None = None, awaited: Collection[Action] = ()
 ) -> World:
     backoff = failed_pod_backoff()
     for _ in range(3):
         backoff.strike((OURS, 4, "node-0"), NOW - 1)
     compiled = Compilations().of(daemonset)
-    return gather(daemonset, compiled, caches, memory or Memory(), backoff, awaited, NOW, NOW, fresh=True)
+    return gather(daemonset, compiled, caches, state or DaemonSetState(), backoff, awaited, NOW, NOW, fresh=True)
 
 
 @pytest.mark.parametrize(("generation", "moment"), [(4, NOW + 3), (5, NOW)], ids=["its own", "another"])
@@ -58,7 +58,7 @@ def test_a_failed_pod_waits_for_the_rest_of_its_back_off_in_its_generation(gener
 def test_collisions_are_counted_on_from_the_higher_number(remembered: int, written: int | None) -> None:
     """A restart forgets them, and the cache may lag."""
     status = DaemonSetStatus(collision_count=written)
-    found = gathered(replace(ds(), status=status), caches_with(), Memory(collisions=remembered))
+    found = gathered(replace(ds(), status=status), caches_with(), DaemonSetState(collisions=remembered))
     assert found.collisions == 3
 
 
@@ -77,7 +77,7 @@ def test_a_pod_that_cannot_be_read_is_told_where_it_seems_to_belong(key: Key, to
 
 def test_what_the_server_has_not_answered_is_awaited_and_left_alone_wherever_it_is() -> None:
     leaving = pod("node-0")
-    asked = DeletePod(pod=leaving.ref, node="node-0", why=Why.OUTDATED)
+    asked = DeletePod(pod=leaving.ref, node="node-0", why=DeleteReason.OUTDATED)
     found = gathered(ds(), caches_with([leaving]), awaited=[asked])
     assert found.awaited == frozenset({leaving.uid})
     assert found.held_back == {leaving.uid: inf}
@@ -86,7 +86,7 @@ def test_what_the_server_has_not_answered_is_awaited_and_left_alone_wherever_it_
 
 def test_a_pod_that_may_have_been_prepared_is_unavailable_until_it_is_seen_to_be() -> None:
     leaving = pod("node-0")
-    asked = PrepareDelete(pod=leaving.ref, node="node-0", why=Why.OUTDATED, mark=False, held_by="label a=b")
+    asked = PrepareDelete(pod=leaving.ref, node="node-0", why=DeleteReason.OUTDATED, mark=False, held_by="label a=b")
     found = gathered(ds(), caches_with([leaving]), awaited=[asked])
     assert [one.ready for one in found.pods] == [False]
 
@@ -97,12 +97,12 @@ def test_a_pod_that_is_dying_is_not_waited_for_any_more() -> None:
 
 
 def test_metrics_show_what_the_last_pass_saw_but_not_of_what_is_on_its_way_out() -> None:
-    memories = Memories()
-    memories.of(OURS).decided(ds(), Plan(sight=plan(world()).sight), NOW)
+    states = DaemonSetStates()
+    states.of(OURS).decided(ds(), Plan(summary=plan(world()).summary), NOW)
     (daemonsets, ours) = open_store(DaemonSet)
     caches = Caches(ours, open_store(Pod)[1], open_store(Node)[1], open_store(Revision)[1])
     for version, dying in (("1", False), ("2", True)):
         one = replace(ds(dying=dying), version=version)
         daemonsets.feed(Seen(key=one.key, version=version, obj=one))
-        (found,) = show(caches, memories, NOW)
-        assert (found.sight is None) is dying
+        (found,) = show(caches, states, NOW)
+        assert (found.summary is None) is dying

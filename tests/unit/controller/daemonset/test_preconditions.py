@@ -20,6 +20,7 @@ from controller.planner.actions import (
     CreatePod,
     CreateRevision,
     DeletePod,
+    DeleteReason,
     DeleteRevision,
     DrainPod,
     OpenGates,
@@ -30,12 +31,11 @@ from controller.planner.actions import (
     RenumberRevision,
     ResizePod,
     UpdateInPlace,
-    Why,
 )
-from controller.planner.in_place.change import Change
+from controller.planner.in_place.change import InPlaceChange
 from controller.planner.plan import plan
 from controller.planner.status import Status
-from tests.beds.hands import Acting, stored
+from tests.beds.dependencies import Acting, stored
 from tests.beds.scripted import ok
 from tests.beds.virtual_time import virtually
 from tests.beds.worlds import NOW, OURS, ds, everywhere, pod, revision, world
@@ -53,9 +53,9 @@ GUARDS: list[tuple[Action, dict[str, str]]] = [
     (AdoptRevision(revision=REVISION, owners=0), {"version": "42"}),
     (RenumberRevision(revision=REVISION, number=9), {"version": "42"}),
     (RelabelPod(pod=POD, hash="v2"), {"uid": POD.uid}),
-    (DeletePod(pod=POD, node="node-0", why=Why.OUTDATED), {"uid": POD.uid}),
+    (DeletePod(pod=POD, node="node-0", why=DeleteReason.OUTDATED), {"uid": POD.uid}),
     (
-        DeletePod(pod=POD, node="node-0", why=Why.OUTDATED, as_seen=True),
+        DeletePod(pod=POD, node="node-0", why=DeleteReason.OUTDATED, as_seen=True),
         {"uid": POD.uid, "resourceVersion": "41"},
     ),
     (DeleteRevision(revision=REVISION), {"uid": REVISION.uid}),
@@ -64,13 +64,18 @@ GUARDS: list[tuple[Action, dict[str, str]]] = [
     (ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v1")), {"dry run": "All"}),
     (DrainPod(pod=POD, node="node-0"), {"version": "43"}),
     (
-        UpdateInPlace(pod=POD, node="node-0", before="v1", revision=revision("v2"), change=Change(labels={"a": "b"})),
+        UpdateInPlace(
+            pod=POD, node="node-0", before="v1", revision=revision("v2"), change=InPlaceChange(labels={"a": "b"})
+        ),
         {"version": "43"},
     ),
     (ContinueInPlace(pod=POD, node="node-0", revision=revision("v2")), {"version": "43"}),
     (ResizePod(pod=POD, node="node-0"), {"uid": POD.uid}),
     (OpenGates(pod=POD, gates=(GATE,)), {"version": "41"}),
-    (PrepareDelete(pod=POD, node="node-0", why=Why.OUTDATED, mark=True, held_by="label a=b"), {"version": "43"}),
+    (
+        PrepareDelete(pod=POD, node="node-0", why=DeleteReason.OUTDATED, mark=True, held_by="label a=b"),
+        {"version": "43"},
+    ),
     (CancelDelete(pod=POD), {"version": "43"}),
 ]
 STATE = {"nextContainerImages": {"main": "demo:v2"}, "containerResources": {"main": {"limits": {"cpu": "1"}}}}
@@ -129,11 +134,11 @@ def wanted() -> Status:
 
 
 def status_guard(acting: Acting, status: Status) -> dict[str, str]:
-    change = status_writer.change_of(acting.daemonset, status, acting.memory.latest_status(acting.daemonset), NOW)
+    change = status_writer.change_of(acting.daemonset, status, acting.state.latest_status(acting.daemonset), NOW)
     assert change is not None
     acting.script.answers[:] = [ok()]
-    version = virtually(status_writer.write(acting.hands.client, acting.daemonset, change))
-    acting.memory.wrote_status(change.result, version, NOW)
+    version = virtually(status_writer.write(acting.dependencies.client, acting.daemonset, change))
+    acting.state.wrote_status(change.result, version, NOW)
     request = acting.script.requests[-1]
     assert request.path.endswith("/daemonsets/demo/status")
     return guard_of(request)
@@ -143,8 +148,8 @@ def written(version: str, *, cached: str) -> Acting:
     """Our last status came out at `version`, and the cache shows the object as it was at `cached`."""
     acting = Acting(daemonset=replace(ds(), version=version))
     status_guard(acting, wanted())
-    acting.memory.status_version = int(version)
-    acting.daemonset = replace(acting.daemonset, version=cached, status=acting.memory.status)
+    acting.state.status_version = int(version)
+    acting.daemonset = replace(acting.daemonset, version=cached, status=acting.state.status)
     return acting
 
 

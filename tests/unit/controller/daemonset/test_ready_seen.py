@@ -14,24 +14,24 @@ BEGAN = NOW - 500.0
 """When our machine began to count `elapsed`."""
 
 
-def seen(memory: ReadySeen, *pods: Pod, at: float = NOW, ahead: float = 0.0) -> dict[str, float]:
+def seen(state: ReadySeen, *pods: Pod, at: float = NOW, ahead: float = 0.0) -> dict[str, float]:
     """Since when they are ready, in true time, where v2 is current; by so many seconds our clock is ahead of that."""
-    memory.look(pods, {"v2"}, at + ahead, at - BEGAN)
-    return {uid: since - ahead for uid, since in memory.since(at + ahead, at - BEGAN).items()}
+    state.look(pods, {"v2"}, at + ahead, at - BEGAN)
+    return {uid: since - ahead for uid, since in state.since(at + ahead, at - BEGAN).items()}
 
 
 def looked() -> ReadySeen:
     """Nobody was ready yet at the first look."""
-    memory = ReadySeen()
-    seen(memory, at=NOW - 1)
-    return memory
+    state = ReadySeen()
+    seen(state, at=NOW - 1)
+    return state
 
 
 def test_a_ready_pod_of_a_node_whose_clock_is_ahead_counts_from_when_it_was_first_seen() -> None:
-    memory = looked()
+    state = looked()
     ahead, right = pod("node-0", ready=NOW + 90), pod("node-1", ready=NOW - 1)
-    assert seen(memory, ahead, right) == {ahead.uid: NOW}
-    assert seen(memory, ahead, right, at=NOW + 100) == {ahead.uid: NOW}, "also once our clock has caught up"
+    assert seen(state, ahead, right) == {ahead.uid: NOW}
+    assert seen(state, ahead, right, at=NOW + 100) == {ahead.uid: NOW}, "also once our clock has caught up"
 
 
 def test_at_the_first_look_such_a_pod_counts_from_its_creation() -> None:
@@ -46,19 +46,19 @@ def test_at_the_first_look_with_a_clock_that_is_behind_old_pods_were_always_read
 
 
 def test_a_clock_that_is_set_makes_no_pod_ready_later_or_sooner() -> None:
-    memory = looked()
+    state = looked()
     old, new = pod("node-0", ready=NOW - 90), pod("node-1", ready=NOW + 7)
-    assert seen(memory, old) == {}, "its own word counts"
-    assert seen(memory, old, at=NOW + 5, ahead=-3600) == {old.uid: NOW - 90}
-    assert seen(memory, old, new, at=NOW + 8, ahead=-3600) == {old.uid: NOW - 90, new.uid: NOW + 8}
-    assert seen(memory, old, new, at=NOW + 9) == {old.uid: NOW - 90, new.uid: NOW + 8}
+    assert seen(state, old) == {}, "its own word counts"
+    assert seen(state, old, at=NOW + 5, ahead=-3600) == {old.uid: NOW - 90}
+    assert seen(state, old, new, at=NOW + 8, ahead=-3600) == {old.uid: NOW - 90, new.uid: NOW + 8}
+    assert seen(state, old, new, at=NOW + 9) == {old.uid: NOW - 90, new.uid: NOW + 8}
 
 
 def test_a_pod_that_becomes_ready_again_or_goes_is_seen_anew() -> None:
-    memory = looked()
+    state = looked()
     ahead = pod("node-0", ready=NOW + 90)
-    seen(memory, ahead)
+    seen(state, ahead)
     again = replace(ahead, ready_since=NOW + 95)
-    assert seen(memory, again, at=NOW + 5) == {ahead.uid: NOW + 5}
-    assert seen(memory, replace(ahead, ready=False, ready_since=None), at=NOW + 6) == {}
-    assert memory.known == {}, "nothing is kept of a pod that is not ready any more"
+    assert seen(state, again, at=NOW + 5) == {ahead.uid: NOW + 5}
+    assert seen(state, replace(ahead, ready=False, ready_since=None), at=NOW + 6) == {}
+    assert state.known == {}, "nothing is kept of a pod that is not ready any more"

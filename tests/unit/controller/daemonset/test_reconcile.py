@@ -16,8 +16,8 @@ from controller.api.revision import Revision
 from controller.api.wellknown import ROLLOUT_COMPLETE
 from controller.daemonset.caches import Caches
 from controller.daemonset.compiled import Compilations
-from controller.daemonset.memory import Memories
 from controller.daemonset.reconcile import LOOK_AGAIN_SECONDS, PATIENCE, Reconciler, Watchers
+from controller.daemonset.state import DaemonSetStates
 from controller.daemonset.statuses import StatusWatchers
 from controller.kube.decode import Bookmark, Seen
 from controller.kube.request import Request, Response
@@ -28,7 +28,7 @@ from controller.runtime.store import open_store
 from controller.runtime.watch import Init
 from controller.runtime.workers import ComeBack, Done, Outcome, Retry, Work
 from controller.runtime.workqueue import Taken
-from tests.beds.hands import Acting, refusal
+from tests.beds.dependencies import Acting, refusal
 from tests.beds.scripted import Answer, ok
 from tests.beds.virtual_time import now, virtual_time
 from tests.beds.worlds import NOW, OURS, ago, ds, node, pod, revision, template
@@ -60,15 +60,15 @@ class Passes:
         for stored in revisions:
             history.feed(Seen(key=stored.key, version="1", obj=stored))
         self.acting = Acting(daemonset=self.daemonset)
-        self.memories = Memories()
-        self.memories.of(OURS).verdicts = {one.hash: "" for one in revisions}
+        self.states = DaemonSetStates()
+        self.states.of(OURS).verdicts = {one.hash: "" for one in revisions}
         self.woken: list[str] = []
         self.planned = 0
         self.stale, self.overdue, self.statuses, self.written = 0, 0, list[str](), 0
         self.reconciler = Reconciler(
-            hands=replace(self.acting.hands, clock=lambda: NOW + now()),
+            dependencies=replace(self.acting.dependencies, clock=lambda: NOW + now()),
             caches=Caches(ours, stored_pods, stored_nodes, stored_revisions),
-            memories=self.memories,
+            states=self.states,
             compilations=Compilations(),
             pacer=Pacer(),
             watchers=Watchers(
@@ -196,7 +196,7 @@ async def test_a_daemonset_that_changes_while_a_pass_waits_is_looked_at_anew() -
 @virtual_time
 async def test_own_writes_that_are_not_seen_are_waited_for_and_after_a_second_looked_past_but_not_acted_on() -> None:
     passes = Passes()
-    passes.acting.hands.ledger.wrote(OURS, PODS, "50", now())
+    passes.acting.dependencies.ledger.wrote(OURS, PODS, "50", now())
     assert await passes() == ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
     assert passes.asked == []
     await asyncio.sleep(LOOK_AGAIN_SECONDS)
@@ -214,7 +214,7 @@ async def test_own_writes_that_are_not_seen_are_waited_for_and_after_a_second_lo
 async def test_a_cache_that_stays_behind_is_listed_again_once_each_time() -> None:
     passes = Passes()
     for time, version in enumerate((50, 60), start=1):
-        passes.acting.hands.ledger.wrote(OURS, PODS, str(version), now())
+        passes.acting.dependencies.ledger.wrote(OURS, PODS, str(version), now())
         await passes.freely()
         await asyncio.sleep(STALE_WARNING)
         await passes.freely()
@@ -326,9 +326,9 @@ async def test_a_pod_that_is_gone_is_remembered_as_long_as_its_node_is_there() -
     passes.reconciler.pod_gone(running)
     passes.reconciler.pod_gone(elsewhere)
     before = Predecessor(uid=running.uid, hash="v1", created=running.created)
-    assert passes.memories.of(OURS).predecessors == {"node-0": before}, "of the other nobody would ever forget it"
+    assert passes.states.of(OURS).predecessors == {"node-0": before}, "of the other nobody would ever forget it"
     passes.reconciler.node_gone("node-0")
-    assert passes.memories.of(OURS).predecessors == {}
+    assert passes.states.of(OURS).predecessors == {}
 
 
 @virtual_time

@@ -34,7 +34,7 @@ def test_our_own_status_coming_back_wakes_nobody() -> None:
     woken = Woken()
     (shown,) = woken.caches.daemonsets.values()
     written = replace(shown, version="99999")
-    woken.memories.of(OURS).status_version = 99999
+    woken.states.of(OURS).status_version = 99999
     woken.triggers.on_daemonset(Change(key=shown.key, old=shown, new=written))
     assert woken.told() == []
     edited = replace(written, generation=2)
@@ -105,7 +105,7 @@ def test_a_pod_whose_kubelet_has_done_its_part_gets_its_traffic_back_at_once(
     underway: Underway | None, urgency: Urgency
 ) -> None:
     woken = Woken()
-    woken.memories.of(OURS).eager = True
+    woken.states.of(OURS).eager = True
     woken.pod(replace(RUNNING, underway=RESTARTING))
     woken.told()
     woken.pod(replace(RUNNING, underway=underway, version="2"))
@@ -114,7 +114,7 @@ def test_a_pod_whose_kubelet_has_done_its_part_gets_its_traffic_back_at_once(
 
 def test_a_rollout_that_waits_for_pods_looks_soon() -> None:
     woken = Woken()
-    woken.memories.of(OURS).eager = True
+    woken.states.of(OURS).eager = True
     woken.pod(RUNNING)
     woken.pod(replace(RUNNING, ready=False))
     assert woken.told() == [("demo", "soon")] * 2

@@ -14,7 +14,7 @@ from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.daemonset.caches import Caches
 from controller.daemonset.compiled import Compilations
-from controller.daemonset.memory import Memories
+from controller.daemonset.state import DaemonSetStates
 from controller.daemonset.triggers import Listeners, Triggers
 from controller.kube.decode import Seen
 from controller.runtime.pacing import Urgency
@@ -36,7 +36,7 @@ class Woken:
         (self.daemonsets, ours), (self.pods, pods) = open_store(DaemonSet), open_store(Pod)
         (self.nodes, nodes), (self.revisions, revisions) = open_store(Node), open_store(Revision)
         self.caches = Caches(ours, pods, nodes, revisions)
-        self.memories = Memories()
+        self.states = DaemonSetStates()
         self.forgotten: list[str] = []
         self.foreign: list[tuple[str, str]] = []
         self.seen: list[str] = []
@@ -44,7 +44,7 @@ class Woken:
         self._told: list[tuple[str, Urgency]] = []
         self.triggers = Triggers(
             self.caches,
-            self.memories,
+            self.states,
             Compilations(),
             self._enqueue,
             Listeners(

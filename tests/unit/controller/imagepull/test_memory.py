@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from controller.api.pull_targets import Targets
-from controller.imagepull.memory import Memory, begin
+from controller.imagepull.state import JobState, begin
 from controller.imagepull.world import Try
 from tests.unit.controller.imagepull.worlds import job
 
 AGAIN = Try(failures=1, due=0.0, why="ErrImagePull", puller="p")
 
 
-def chosen(*nodes: str, having: frozenset[str] = frozenset()) -> Memory:
+def chosen(*nodes: str, having: frozenset[str] = frozenset()) -> JobState:
     memory = begin(job())
     memory.choose(Targets(nodes=nodes, having=having), (1,))
     return memory

@@ -8,13 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet
-from controller.imagepull.wanted import Wanted, body, images_of, notes_on, wanted
+from controller.imagepull.wanted import WantedImages, body, images_of, notes_on, wanted
 from tests.beds.worlds import ds, pod, revision
 
 NODES = tuple(f"node-{number}" for number in range(4))
 
 
-def asked(daemonset: DaemonSet, *old: str, known: tuple[str, ...] = ("v1", "v2")) -> Wanted | None:
+def asked(daemonset: DaemonSet, *old: str, known: tuple[str, ...] = ("v1", "v2")) -> WantedImages | None:
     revisions = [revision(name, number=number) for number, name in enumerate(known)]
     updated = [pod(node, "v2") for node in NODES if node not in old]
     return wanted(daemonset, revisions, [*(pod(node, "v1") for node in old), *updated])
@@ -25,7 +25,7 @@ def annotated(**values: str) -> DaemonSet:
     return replace(ds(rev="v2"), annotations=names)
 
 
-def images(found: Wanted | None) -> list[str]:
+def images(found: WantedImages | None) -> list[str]:
     assert found is not None
     return [job.image for job in found.jobs]
 

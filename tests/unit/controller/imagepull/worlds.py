@@ -11,7 +11,7 @@ import msgspec
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus
 from controller.api.meta import rfc3339
 from controller.api.puller import Puller, Pulling
-from controller.imagepull.world import PULLED, Plan, StartPuller, World
+from controller.imagepull.world import PULLED, JobPlan, JobWorld, StartPuller
 from controller.kube.decode import Decoder
 from controller.kube.kinds import IMAGE_PULL_JOBS
 
@@ -44,7 +44,7 @@ def puller(node: str, state: Pulling = Pulling.UNDERWAY, why: str = "", **fields
     return Puller(**(known | fields))
 
 
-def world(job: ImagePullJob, *nodes: str, **fields: Any) -> World:
+def world(job: ImagePullJob, *nodes: str, **fields: Any) -> JobWorld:
     settled: Mapping[str, str | None] = fields.pop("settled", {})
     known: dict[str, Any] = {
         "job": job,
@@ -67,10 +67,10 @@ def world(job: ImagePullJob, *nodes: str, **fields: Any) -> World:
         "now": NOW,
         "moment": MOMENT,
     }
-    return World(**(known | fields))
+    return JobWorld(**(known | fields))
 
 
-def started(plan: Plan) -> list[str]:
+def started(plan: JobPlan) -> list[str]:
     return [action.node for action in plan.actions if isinstance(action, StartPuller)]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from controller.kube.access import Access
 from controller.kube.errors import ConfigError
-from controller.kube.kubeconfig import Chosen, choose
+from controller.kube.kubeconfig import ClusterAndUser, choose
 
 TWO = {
     "current-context": "dev",
@@ -38,7 +38,7 @@ TWO = {
 NO_FLAGS = Access()
 
 
-def chosen(access: Access = NO_FLAGS, **files: dict[str, Any]) -> Chosen:
+def chosen(access: Access = NO_FLAGS, **files: dict[str, Any]) -> ClusterAndUser:
     return choose({f"/{folder}/config": file for folder, file in (files or {"home": TWO}).items()}, access)
 
 

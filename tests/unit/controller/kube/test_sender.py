@@ -14,7 +14,7 @@ from controller.kube import errors
 from controller.kube.client import Client
 from controller.kube.errors import ConfigError
 from controller.kube.request import NotConnected, Request, Response
-from controller.kube.sender import Answer, Sender
+from controller.kube.sender import Exchange, Sender
 from controller.kube.throttle import Throttle
 from tests.beds.scripted import Script, Slow, Watch, ok
 from tests.beds.things import THINGS, bookmark
@@ -104,7 +104,7 @@ def test_credentials_that_cannot_be_renewed_are_named_in_the_error() -> None:
 
 
 def test_every_exchange_is_reported_also_the_ones_that_are_retried() -> None:
-    seen: list[Answer] = []
+    seen: list[Exchange] = []
 
     async def main() -> None:
         client = Client(Sender(Script(BUSY, ok(), ConnectionResetError()), on_response=seen.append))

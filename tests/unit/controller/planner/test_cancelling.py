@@ -12,7 +12,7 @@ from controller.api.gates import Gate
 from controller.api.pod import Pod
 from controller.api.wellknown import KRUISE_POD_READY
 from controller.planner.actions import OpenGates, PrepareDelete
-from controller.planner.in_place.change import Change
+from controller.planner.in_place.change import InPlaceChange
 from controller.planner.retries import place_of_keeping
 from tests.beds.picture import check
 from tests.beds.worlds import NOW, ds, everywhere, failed, node, pod, prepared, revision, taint, world
@@ -127,7 +127,7 @@ def test_a_mark_without_the_state_is_taken_back_too() -> None:
 def test_an_update_in_place_is_no_deletion() -> None:
     """The hook does not hold it, and what was prepared for a deletion stays."""
     in_place = hooked(rolling_update_type="InPlaceIfPossible")
-    changes = {"v1": Change(labels={"a": "b"})}
+    changes = {"v1": InPlaceChange(labels={"a": "b"})}
     check(world(in_place, nodes=2, pods=[PODS[0], pod("node-1", labels=HELD)], changes=changes), "*node-1 v2")
     check(world(in_place, nodes=2, pods=PODS, changes=changes), "*node-1 v2")
     after = prepared(pod("node-1", "v2", labels=HELD))

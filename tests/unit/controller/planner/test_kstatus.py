@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.wellknown import CONDITION_TYPES, TAINT_UNREACHABLE
-from controller.daemonset.memory import Memory
+from controller.daemonset.state import DaemonSetState
 from controller.daemonset.status_writer import change_of
 from controller.planner.phase import Phase
 from controller.planner.plan import plan
@@ -141,4 +141,6 @@ def test_time_alone_writes_none_of_them(phase: Phase) -> None:
     later = replace(found, now=found.now + (599 if phase is Phase.PROGRESSING else 30 * 86400))
     decided = plan(later)
     assert decided.status is not None
-    assert change_of(later.daemonset, decided.status, Memory().latest_status(later.daemonset), later.now) is None
+    assert (
+        change_of(later.daemonset, decided.status, DaemonSetState().latest_status(later.daemonset), later.now) is None
+    )

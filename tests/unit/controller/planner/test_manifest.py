@@ -11,14 +11,14 @@ from msgspec.structs import replace
 from controller.api import pod as pods
 from controller.api.base import JSONObject
 from controller.planner.eligibility import daemon_tolerations
-from controller.planner.manifest import Mold, pod_name
+from controller.planner.manifest import PodRenderer, pod_name
 from controller.planner.world import Predecessor
 from tests.beds.worlds import OURS, ds, revision, template
 
 
 def made(pod_template: JSONObject | None = None, *, name: str = "demo-x", on: str = "node-0", rev: str = "v1") -> Any:
     stored = revision(rev, of=pod_template or template(rev))
-    return msgspec.json.decode(Mold(ds(), stored).body(name, on))
+    return msgspec.json.decode(PodRenderer(ds(), stored).body(name, on))
 
 
 AUTOMATIC = [
@@ -35,7 +35,7 @@ def test_u2_a_pod_is_aimed_by_exactly_one_term_with_one_field_and_left_to_the_sc
 
 
 def test_u2_the_projection_reads_the_aim_back() -> None:
-    view = msgspec.json.decode(Mold(ds(), revision("v1")).body("demo-x", "node-3"), type=pods.PodView)
+    view = msgspec.json.decode(PodRenderer(ds(), revision("v1")).body("demo-x", "node-3"), type=pods.PodView)
     record = pods.project(view)
     assert record is not None
     assert (record.node, record.bound, record.owner_uid, record.hash) == ("node-3", False, OURS, "v1")
@@ -109,9 +109,9 @@ def test_automatic_tolerations_are_added_once() -> None:
 
 
 def test_one_mold_stamps_every_pod_and_odd_names_are_escaped() -> None:
-    mold = Mold(ds(), revision("v1"))
+    renderer = PodRenderer(ds(), revision("v1"))
     for name, node in (("demo-a", "node-a"), ("demo-b", 'no"de')):
-        body: Any = msgspec.json.decode(mold.body(name, node))
+        body: Any = msgspec.json.decode(renderer.body(name, node))
         required = body["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
         assert body["metadata"]["name"] == name
         assert required["nodeSelectorTerms"][0]["matchFields"][0]["values"] == [node]
@@ -127,7 +127,7 @@ def test_whatever_a_template_says_its_pods_are_made(text: str) -> None:
 
 @pytest.mark.parametrize("pod_template", [{}, {"metadata": [], "spec": "x"}, {"spec": {"affinity": None}}])
 def test_a_template_that_is_none_still_makes_a_body_for_the_server_to_refuse(pod_template: JSONObject) -> None:
-    body: Any = msgspec.json.decode(Mold(ds(), replace(revision("v1"), template=pod_template)).body("a", "b"))
+    body: Any = msgspec.json.decode(PodRenderer(ds(), replace(revision("v1"), template=pod_template)).body("a", "b"))
     assert body["kind"] == "Pod"
     assert body["metadata"]["labels"] == {"controller-revision-hash": "v1"}
 

@@ -135,9 +135,9 @@ def test_paused_with_nobody_but_empty_nodes_left_it_is_paused() -> None:
     decided = plan(of)
     assert decided.status is not None
     assert decided.status.rollout.phase == Phase.PAUSED
-    assert decided.sight is not None
-    assert decided.sight.blocks["Paused"]
-    assert decided.sight.updating == 0
+    assert decided.summary is not None
+    assert decided.summary.blocks["Paused"]
+    assert decided.summary.updating == 0
 
 
 def test_a_pass_in_which_no_node_is_empty_asks_no_placement() -> None:

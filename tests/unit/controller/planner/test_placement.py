@@ -9,7 +9,7 @@ import pytest
 from controller.api.pod import Pod
 from controller.api.selector import LabelSelector
 from controller.api.wellknown import FAILED_DAEMON_POD, SELECTING_ALL, SUCCEEDED_DAEMON_POD
-from controller.planner.actions import CreatePod, DeletePod, Why
+from controller.planner.actions import CreatePod, DeletePod, DeleteReason
 from controller.planner.plan import plan
 from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
@@ -174,7 +174,7 @@ def test_a10_defect_b4_a_succeeded_pod_is_replaced_at_once() -> None:
     decided = check(world(nodes=1, pods=[done], not_before={"node-0": NOW + 60}), "-node-0 v1")
     assert [(note.reason, note.warning) for note in decided.notes] == [(SUCCEEDED_DAEMON_POD, False)]
     assert "Found succeeded daemon pod" in decided.notes[0].message
-    assert [action.why for action in decided.actions if isinstance(action, DeletePod)] == [Why.SUCCEEDED]
+    assert [action.why for action in decided.actions if isinstance(action, DeletePod)] == [DeleteReason.SUCCEEDED]
 
 
 def test_u24_a_new_no_schedule_taint_leaves_the_running_pod_alone_and_no_execute_removes_it() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from controller.api.daemonset import LifecycleHook
 from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
-from controller.planner.actions import DeletePod, Why
+from controller.planner.actions import DeletePod, DeleteReason
 from controller.planner.phase import Phase
 from tests.beds.picture import check
 from tests.beds.toy_cluster import PREPARED, ToyCluster
@@ -112,7 +112,7 @@ def test_u30_a_ready_old_pod_stays_while_its_partner_is_not_ready_and_an_unready
     check(world(ds("v2", max_surge=2), nodes=2, pods=pods))
     pods[0] = pod("node-0", ready=None)
     decided = check(world(ds("v2", max_surge=2), nodes=2, pods=pods), "-node-0 v1")
-    assert [action.why for action in decided.actions if isinstance(action, DeletePod)] == [Why.SURGED]
+    assert [action.why for action in decided.actions if isinstance(action, DeletePod)] == [DeleteReason.SURGED]
 
 
 def test_u30_at_the_limit_an_old_pod_that_is_lost_leaves_room_for_one_more() -> None:

@@ -9,14 +9,14 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import LifecycleHook
 from controller.planner.actions import UpdateInPlace
-from controller.planner.in_place.change import Change, NotPossible
+from controller.planner.in_place.change import InPlaceChange, NotPossible
 from controller.planner.plan import plan
 from tests.beds.in_place_worlds import BY_IMAGE, BY_LABEL, BY_RESIZE, RESTARTING, changing, gate, gated, in_place
 from tests.beds.picture import check
 from tests.beds.worlds import LABELS, NOW, ago, ds, everywhere, node, pending, pod, taint, world
 
 UNREACHABLE = taint("node.kubernetes.io/unreachable", "NoExecute")
-REREADS = Change(labels={"a": "b"}, rereads=("main",))
+REREADS = InPlaceChange(labels={"a": "b"}, rereads=("main",))
 
 
 def old(number: int = 0, **how: Any) -> Any:
@@ -62,7 +62,7 @@ def test_e2_recreated_it_says_why(change: Any, pods: Any, why: str) -> None:
 
 
 @pytest.mark.parametrize("change", [BY_LABEL, BY_RESIZE], ids=["labels", "resources"])
-def test_without_a_restart_no_gate_is_needed(change: Change) -> None:
+def test_without_a_restart_no_gate_is_needed(change: InPlaceChange) -> None:
     check(changing(pods=[pod("node-0", "v1")], nodes=1, change=change), "*node-0 v2")
 
 

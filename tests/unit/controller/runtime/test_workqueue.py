@@ -114,7 +114,7 @@ def test_queued_seconds_count_from_being_ready() -> None:
             assert (second.key, second.queued_seconds) == ("a", 3.0)
             queue.add("a")
             await asyncio.sleep(1)
-            assert queue.held_seconds() == (1.0, 1.0)
+            assert queue.processing_seconds() == (1.0, 1.0)
         async with queue.take() as again:
             assert (again.key, again.queued_seconds) == ("a", 0.0), "it was not ready while in a hand"
 
@@ -169,7 +169,7 @@ def test_close_sends_the_waiting_away_and_lets_the_taken_finish() -> None:
             assert taken.key == "a"
         with pytest.raises(QueueClosed):
             await next_key(queue)
-        assert (queue.depth, queue.later, queue.held_seconds()) == (0, 0, ())
+        assert (queue.depth, queue.later, queue.processing_seconds()) == (0, 0, ())
 
     virtually(main())
 

@@ -18,7 +18,7 @@ from controller.kube.reviews import Reviewed
 from controller.runtime.clock import system_clock
 from controller.serve.address import Address
 from controller.serve.guard import REMEMBERED, REMEMBERED_SECONDS, BearerGuard
-from controller.serve.server import Page, serving, text
+from controller.serve.server import ServedPage, serving, text
 from controller.settings import Settings
 from tests.beds.scripted import ok
 from tests.beds.virtual_time import now, virtual_time
@@ -65,7 +65,7 @@ class Api:
         raise AssertionError(f"nobody watches here: {request.path}")
 
 
-def told(page: Page | None) -> tuple[int, str]:
+def told(page: ServedPage | None) -> tuple[int, str]:
     return (200, "") if page is None else (page.status, page.body.decode().strip())
 
 
@@ -130,7 +130,7 @@ async def test_a_flood_of_made_up_tokens_is_turned_away_and_holds_up_no_known_sc
     async with asyncio.TaskGroup() as group:
         parts = assemble(Settings(), Api(), server="", identity="one", refresh=None, clock=system_clock)
         assert await parts.guard(f"Bearer {READER}", "/metrics") is None
-        answers = list[asyncio.Task[Page | None]]()
+        answers = list[asyncio.Task[ServedPage | None]]()
 
         async def flood() -> None:
             for number in range(30_000):

@@ -15,7 +15,7 @@ from controller.serve.connections import IDLE_SECONDS, MOST_IDLE
 from controller.serve.heartbeat import heartbeat
 from controller.serve.probes import probe
 from controller.serve.scrape import MOST_WAITING, scrape
-from controller.serve.server import Asked, CannotListen, Page, Route, serving
+from controller.serve.server import Asked, CannotListen, Route, ServedPage, serving
 from controller.telemetry.exposition import Exposition
 from controller.telemetry.metrics import Metrics
 from tests.beds.control_plane.ports import free_port
@@ -108,7 +108,7 @@ async def test_more_scrapes_than_can_wait_are_told_so() -> None:
     asked = itertools.count(1)
     page = scrape(slowly)
 
-    def counted(request: Asked) -> Page | Awaitable[Page]:
+    def counted(request: Asked) -> ServedPage | Awaitable[ServedPage]:
         if next(asked) > MOST_WAITING:
             go_on.set()
         return page(request)
@@ -164,7 +164,7 @@ def test_the_heart_beats_on_time_and_tells_how_late_it_was() -> None:
 
 
 async def test_a_long_page_is_compressed_for_those_who_ask() -> None:
-    page = Page(body=b"kruise " * 10_000)
+    page = ServedPage(body=b"kruise " * 10_000)
     async with serving(ANYWHERE, {"/metrics": lambda asked: page}, option=OPTION) as port:
         for accepted, coding in (
             ("gzip", "gzip"),

@@ -15,7 +15,7 @@ class Queue:
     retries: int = 4
     depth: int = 2
 
-    def held_seconds(self) -> tuple[float, ...]:
+    def processing_seconds(self) -> tuple[float, ...]:
         return (1.0, 5.0)
 
 

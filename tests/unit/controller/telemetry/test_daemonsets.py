@@ -15,12 +15,12 @@ from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.daemonset.caches import Caches
-from controller.daemonset.memory import Memories, Memory
 from controller.daemonset.show import paused_since, show
+from controller.daemonset.state import DaemonSetState, DaemonSetStates
 from controller.kube.decode import Seen
 from controller.planner.actions import Plan
 from controller.planner.plan import plan
-from controller.planner.sight import Sight
+from controller.planner.summary import Summary
 from controller.runtime.store import open_store
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.shown import Shown
@@ -110,8 +110,8 @@ def shown(daemonset: DaemonSet | None = None, **fields: Any) -> Shown:
     daemonset = daemonset or replace(ds("v2", partition="60%", hook=HOOK), status=STATUS, created=30.0, generation=3)
     nodes = [node(f"node-{number}", labels={"topology.kubernetes.io/zone": "east"}) for number in range(5)]
     pods = [*everywhere(4), pod("node-4", "v2", ready=None, created=ago(9))]
-    seen = plan(world(daemonset, nodes=nodes, pods=pods)).sight
-    return Shown(**{"daemonset": daemonset, "sight": seen, **fields})
+    seen = plan(world(daemonset, nodes=nodes, pods=pods)).summary
+    return Shown(**{"daemonset": daemonset, "summary": seen, **fields})
 
 
 def exposed(*current: Shown, zones: bool = True) -> dict[str, Metric]:
@@ -166,8 +166,8 @@ def test_what_the_object_and_its_status_say() -> None:
 
 def test_pods_that_a_hook_holds_are_told_only_where_there_is_a_hook() -> None:
     held = [prepared(pod("node-0", labels={"hold": "yes"}), since=ago(3600)), pod("node-1")]
-    seen = plan(world(ds("v2", hook=HOOK), nodes=2, pods=held)).sight
-    found = exposed(Shown(daemonset=ds("v2", hook=HOOK), sight=seen))
+    seen = plan(world(ds("v2", hook=HOOK), nodes=2, pods=held)).summary
+    found = exposed(Shown(daemonset=ds("v2", hook=HOOK), summary=seen))
     assert value(found, "preparing_delete_pods") == 1
     assert value(found, "preparing_delete_overdue_pods") == 1
     assert exposed(shown(ds("v2")))["preparing_delete_pods"].samples == []
@@ -208,7 +208,7 @@ def test_what_is_being_deleted_is_terminating_whatever_was_written_last() -> Non
 
 
 def test_nodes_without_a_zone_have_one_of_their_own() -> None:
-    found = exposed(Shown(daemonset=ds(), sight=plan(world(pods=everywhere(5))).sight))
+    found = exposed(Shown(daemonset=ds(), summary=plan(world(pods=everywhere(5))).summary))
     assert value(found, "rollout_zone_nodes", zone="none", state="updated") == 5
 
 
@@ -226,22 +226,22 @@ def of_phase(phase: Phase, since: float) -> DaemonSetStatus:
 
 
 def test_since_when_it_is_paused() -> None:
-    memory, paused = Memory(), ds("v2", paused=True)
-    assert paused_since(paused, memory) == 0, "no pass has seen it, and there is no record"
-    memory.decided(paused, Plan(), NOW + 100)
-    memory.decided(paused, Plan(), NOW + 200)
-    assert paused_since(paused, memory) == NOW + 100
+    state, paused = DaemonSetState(), ds("v2", paused=True)
+    assert paused_since(paused, state) == 0, "no pass has seen it, and there is no record"
+    state.decided(paused, Plan(), NOW + 100)
+    state.decided(paused, Plan(), NOW + 200)
+    assert paused_since(paused, state) == NOW + 100
     recorded = replace(paused, status=of_phase(Phase.PAUSED, 50))
-    assert paused_since(recorded, memory) == NOW + 50, "the record is older than this process"
-    assert paused_since(recorded, Memory()) == NOW + 50
+    assert paused_since(recorded, state) == NOW + 50, "the record is older than this process"
+    assert paused_since(recorded, DaemonSetState()) == NOW + 50
     late = replace(paused, status=of_phase(Phase.PAUSED, 150))
-    assert paused_since(late, memory) == NOW + 100, "it was paused before there was anything to hold up"
+    assert paused_since(late, state) == NOW + 100, "it was paused before there was anything to hold up"
     healthy = replace(paused, status=of_phase(Phase.HEALTHY, 50))
-    assert paused_since(healthy, memory) == NOW + 100, "that record is of something else"
-    assert paused_since(ds("v2"), memory) == 0
-    memory.decided(ds("v2"), Plan(), NOW + 300)
-    memory.decided(paused, Plan(), NOW + 400)
-    assert paused_since(paused, memory) == NOW + 400, "paused anew"
+    assert paused_since(healthy, state) == NOW + 100, "that record is of something else"
+    assert paused_since(ds("v2"), state) == 0
+    state.decided(ds("v2"), Plan(), NOW + 300)
+    state.decided(paused, Plan(), NOW + 400)
+    assert paused_since(paused, state) == NOW + 400, "paused anew"
 
 
 def caches_of(*daemonsets: DaemonSet) -> Caches:
@@ -252,17 +252,17 @@ def caches_of(*daemonsets: DaemonSet) -> Caches:
 
 
 def test_of_what_goes_only_what_the_object_says_is_shown() -> None:
-    memories, seen = Memories(), shown().sight
-    assert isinstance(seen, Sight)
-    memories.of("uid-ads").decided(ds(), Plan(sight=seen), NOW)
-    (there,) = show(caches_of(ds()), memories, NOW)
-    assert there.sight == seen
-    (late,) = show(caches_of(ds()), memories, NOW + 3600)
-    assert late.sight is not None
-    assert late.sight.failed["NotReady"] == 1, "nobody has looked again, but patience has ended"
-    (going,) = show(caches_of(ds(dying=True)), memories, NOW)
-    assert going.sight is None
-    memories.of("uid-ads").decided(ds(), Plan(sight=None), NOW)
-    (unusable,) = show(caches_of(ds()), memories, NOW)
-    assert unusable.sight is None, "a spec without a meaning: the numbers of the former one would mislead"
-    assert list(show(caches_of(), memories, NOW)) == []
+    states, seen = DaemonSetStates(), shown().summary
+    assert isinstance(seen, Summary)
+    states.of("uid-ads").decided(ds(), Plan(summary=seen), NOW)
+    (there,) = show(caches_of(ds()), states, NOW)
+    assert there.summary == seen
+    (late,) = show(caches_of(ds()), states, NOW + 3600)
+    assert late.summary is not None
+    assert late.summary.failed["NotReady"] == 1, "nobody has looked again, but patience has ended"
+    (going,) = show(caches_of(ds(dying=True)), states, NOW)
+    assert going.summary is None
+    states.of("uid-ads").decided(ds(), Plan(summary=None), NOW)
+    (unusable,) = show(caches_of(ds()), states, NOW)
+    assert unusable.summary is None, "a spec without a meaning: the numbers of the former one would mislead"
+    assert list(show(caches_of(), states, NOW)) == []

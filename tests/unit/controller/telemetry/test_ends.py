@@ -4,7 +4,7 @@ import pytest
 
 from controller.api.daemonset import DaemonSetStatus, Rollout
 from controller.api.meta import rfc3339
-from controller.telemetry.ends import Course, follow
+from controller.telemetry.ends import RolloutCourse, follow
 
 
 def status(
@@ -58,7 +58,7 @@ AGAIN = status("a", "Progressing", 500)
 def test_how_a_rollout_ends(
     before: DaemonSetStatus | None, after: DaemonSetStatus, is_new: bool, told: tuple[str, float] | None
 ) -> None:
-    _, end, _ = follow(Course(), before, after, is_new=is_new, now=500)
+    _, end, _ = follow(RolloutCourse(), before, after, is_new=is_new, now=500)
     assert (end and (end.result, end.seconds)) == told
 
 
@@ -73,7 +73,7 @@ def test_rest_counts_and_each_end_is_told_once() -> None:
         (status("b", "Degraded", 100, since=450, completed=400), 450.0),
         (status("b", "Healthy", 100, since=460, completed=400), 460.0),
     ]
-    course, before, told = Course(), None, []
+    course, before, told = RolloutCourse(), None, []
     for after, now in steps:
         course, end, rest = follow(course, before, after, is_new=True, now=now)
         before = after
@@ -83,7 +83,7 @@ def test_rest_counts_and_each_end_is_told_once() -> None:
 
 
 def test_a_pause_is_counted_once_when_it_ends_and_told_with_the_end() -> None:
-    paused, course, rests = status("b", "Paused", 100, since=200), Course(), []
+    paused, course, rests = status("b", "Paused", 100, since=200), RolloutCourse(), []
     for after, now in ((paused, 250.0), (paused, 280.0), (status("b", "Progressing", 100, since=300), 300.0)):
         course, end, rest = follow(course, paused, after, is_new=False, now=now)
         rests.append(rest)

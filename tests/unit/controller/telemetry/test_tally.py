@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Rollout
-from controller.api.hindrance import Hindrance
+from controller.api.in_place_refusal import InPlaceRefusal
 from controller.api.meta import rfc3339
 from controller.telemetry.tally import Tally
 from tests.beds.worlds import ds
@@ -126,10 +126,10 @@ def test_what_is_counted_of_updates_in_place_is_there_where_they_are_asked_for_o
         return {sample.labels["reason"] for family in families for sample in family.samples}
 
     assert reasons() == set()
-    counting.tally.fell_back(counting.daemonset.uid, Hindrance.RESTART)
+    counting.tally.fell_back(counting.daemonset.uid, InPlaceRefusal.RESTART)
     assert reasons() == {"Restart"}
     counting.daemonset = ds(rolling_update_type="InPlaceIfPossible")
-    assert reasons() == {one.value for one in Hindrance}
+    assert reasons() == {one.value for one in InPlaceRefusal}
 
 
 def test_of_a_daemonset_that_is_gone_nothing_is_kept() -> None:

@@ -13,7 +13,7 @@ from kubectl_plugin.edits.partition import set_partition
 from kubectl_plugin.edits.pausing import pause, resume
 from kubectl_plugin.edits.promote import Goal, promote
 from kubectl_plugin.edits.restart import restart
-from kubectl_plugin.edits.rollback import Wish, roll_back, target_of
+from kubectl_plugin.edits.rollback import RollbackWish, roll_back, target_of
 from kubectl_plugin.report.snapshot import Snapshot
 from tests.beds.worlds import served
 from tests.unit.kubectl_plugin.edits.documents import live, rolling, seen
@@ -27,7 +27,7 @@ EDITS: dict[str, Callable[[Snapshot], Edit]] = {
     "restart": restart,
     "set-image": lambda snapshot: set_images(snapshot, {"*": "demo:v3"}, None),
     "resume": lambda snapshot: resume(seen(_document(paused=True), pods=PODS, **_rights(snapshot))),
-    "rollback": lambda snapshot: roll_back(snapshot, target_of(snapshot, None), Wish()),
+    "rollback": lambda snapshot: roll_back(snapshot, target_of(snapshot, None), RollbackWish()),
 }
 
 

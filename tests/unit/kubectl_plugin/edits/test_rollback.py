@@ -12,7 +12,7 @@ from controller.api.daemonset import DaemonSetView, project
 from controller.api.node import Node
 from controller.api.revision import Revision
 from kubectl_plugin.edits.applying import applied
-from kubectl_plugin.edits.rollback import Wish, choice_explained, roll_back, target_of
+from kubectl_plugin.edits.rollback import RollbackWish, choice_explained, roll_back, target_of
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 from tests.beds.worlds import NOW, OURS, node, pod, revision, taint, template
@@ -54,9 +54,9 @@ def target(seen: Snapshot, to_revision: int | None = None) -> int:
     return target_of(seen, to_revision).revision.number
 
 
-def written(seen: Snapshot, wish: Wish | None = None) -> JSONObject:
+def written(seen: Snapshot, wish: RollbackWish | None = None) -> JSONObject:
     """The object after the write."""
-    wish = wish or Wish()
+    wish = wish or RollbackWish()
     return applied(seen.document, roll_back(seen, target_of(seen, wish.to_revision), wish).operations)
 
 
@@ -188,7 +188,7 @@ def test_the_template_is_replaced_as_a_whole() -> None:
 
 def test_partition_and_pause_are_lifted_in_the_same_write() -> None:
     seen = snapshot(live(partition=16, paused=True))
-    edit = roll_back(seen, target_of(seen, None), Wish())
+    edit = roll_back(seen, target_of(seen, None), RollbackWish())
     assert edit.operations == (
         {"op": "add", "path": "/spec/template", "value": template("v6")},
         {"op": "add", "path": "/spec/updateStrategy/rollingUpdate/partition", "value": 0},
@@ -204,7 +204,7 @@ def test_every_partition_but_none_becomes_0(partition: int | str) -> None:
 @pytest.mark.parametrize("rolling", [{}, {"partition": 0}, {"paused": False}, {"partition": 0, "paused": False}])
 def test_what_holds_nobody_is_left_as_it_is(rolling: dict[str, Any]) -> None:
     seen = snapshot(live(**rolling))
-    assert len(roll_back(seen, target_of(seen, None), Wish()).operations) == 1
+    assert len(roll_back(seen, target_of(seen, None), RollbackWish()).operations) == 1
 
 
 def test_what_is_to_be_kept_is_kept() -> None:
@@ -214,27 +214,27 @@ def test_what_is_to_be_kept_is_kept() -> None:
         "paused": True,
         "selector": {"matchLabels": {"track": "canary"}},
     }
-    kept = written(snapshot(live(**held)), Wish(keep_partition=True, keep_paused=True))
+    kept = written(snapshot(live(**held)), RollbackWish(keep_partition=True, keep_paused=True))
     assert rolling_of(kept) == held
 
 
 def test_the_selector_goes_only_when_asked() -> None:
     held: dict[str, Any] = {"selector": {"matchLabels": {"track": "canary"}}}
     assert "selector" in rolling_of(written(snapshot(live(**held))))
-    assert "selector" not in rolling_of(written(snapshot(live(**held)), Wish(drop_selector=True)))
-    assert rolling_of(written(snapshot(live()), Wish(drop_selector=True))) == {"maxUnavailable": 2}
+    assert "selector" not in rolling_of(written(snapshot(live(**held)), RollbackWish(drop_selector=True)))
+    assert rolling_of(written(snapshot(live()), RollbackWish(drop_selector=True))) == {"maxUnavailable": 2}
 
 
 def test_where_the_live_template_means_the_same_nothing_is_written_the_partition_neither() -> None:
     same = revision("v6", 6, of=template("v7", restartPolicy="Always"))
     seen = snapshot(live(partition=16, paused=True), "v7", same)
-    edit = roll_back(seen, target_of(seen, 6), Wish(drop_selector=True))
+    edit = roll_back(seen, target_of(seen, 6), RollbackWish(drop_selector=True))
     assert (edit.result, edit.operations) == ("skipped (template already equals revision 6)", ())
 
 
 def test_with_on_delete_only_the_template_is_written_and_a_caution_says_what_that_does() -> None:
     seen = snapshot(live(on_delete=True))
-    edit = roll_back(seen, target_of(seen, None), Wish())
+    edit = roll_back(seen, target_of(seen, None), RollbackWish())
     assert [one["path"] for one in edit.operations] == ["/spec/template"]
     (caution,) = edit.warnings
     assert caution.text == "updateStrategy of demo is OnDelete: pods change only when you delete them"
@@ -250,4 +250,4 @@ def test_with_on_delete_only_the_template_is_written_and_a_caution_says_what_tha
     ],
 )
 def test_the_number_that_the_controller_will_give_it(seen: Snapshot, to_revision: int | None, result: str) -> None:
-    assert roll_back(seen, target_of(seen, to_revision), Wish()).result == result
+    assert roll_back(seen, target_of(seen, to_revision), RollbackWish()).result == result

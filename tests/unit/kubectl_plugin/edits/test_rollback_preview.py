@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from controller.api.pod import Pod
 from kubectl_plugin.edits.edit import Caution
-from kubectl_plugin.edits.rollback import Wish, roll_back, target_of
+from kubectl_plugin.edits.rollback import RollbackWish, roll_back, target_of
 from kubectl_plugin.edits.rollback_preview import headline, preview, still_kept
 from kubectl_plugin.report.snapshot import Snapshot
 from tests.beds.worlds import pod, served
@@ -20,7 +20,7 @@ LEFT = served("node-1", "node-0")
 
 
 def lines(snapshot: Snapshot, *, width: int = 200, **wish: Any) -> list[str]:
-    wanted = Wish(**wish)
+    wanted = RollbackWish(**wish)
     target = target_of(snapshot, wanted.to_revision)
     return list(preview(snapshot, target, wanted, roll_back(snapshot, target, wanted), width=width))
 

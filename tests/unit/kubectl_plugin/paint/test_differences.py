@@ -6,7 +6,7 @@ import pytest
 
 from controller.api.base import JSON, JSONObject
 from kubectl_plugin.paint.differences import comparison_text
-from kubectl_plugin.report.revisions.comparison import Comparison, Side
+from kubectl_plugin.report.revisions.comparison import ComparedSide, Comparison
 from kubectl_plugin.report.revisions.differences import differences
 
 
@@ -14,7 +14,7 @@ def drawn(old: JSONObject, new: JSONObject, *, only_ascii: bool = False) -> list
     """Without the two lines above and the one below."""
     before: JSONObject = {"spec": old}
     after: JSONObject = {"spec": new}
-    sides = Side(template=before, live=True), Side(template=after, file="new.yaml")
+    sides = ComparedSide(template=before, live=True), ComparedSide(template=after, file="new.yaml")
     found = differences(before, after)
     comparison = Comparison(name="agent", old=sides[0], new=sides[1], changes=found, verdict="")
     return comparison_text(comparison, now=0.0, only_ascii=only_ascii).plain.split("\n")[2:-1]

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from kubectl_plugin.report.installation.checkup import Check, Level, checkup, problems
-from kubectl_plugin.report.installation.facts import ControllerPod, Facts, Leader, Machine, Right, Rival, Unknown
+from kubectl_plugin.report.installation.checkup import DoctorCheck, Level, checkup, problems
+from kubectl_plugin.report.installation.facts import ControllerPod, Facts, Leader, Machine, Right, Rival, Unanswered
 
 NOW = 1_763_640_250.0
 RIGHTS = (
@@ -34,10 +34,10 @@ WELL = Facts(
     rights=RIGHTS,
     rival=Rival(leader=None, replicas=None),
 )
-NO_RIGHT = Unknown("no right to look")
+NO_RIGHT = Unanswered("no right to look")
 
 
-def about(facts: Facts, subject: str) -> list[Check]:
+def about(facts: Facts, subject: str) -> list[DoctorCheck]:
     return [check for check in checkup(facts) if check.about == subject]
 
 
@@ -88,7 +88,7 @@ def test_what_stops_rollouts_fails(change: dict[str, object], subject: str, says
     ("change", "subject", "says"),
     [
         ({"server": NO_RIGHT}, "cluster", "cluster of unknown version: no right to look"),
-        ({"machine": replace(HERE, kubectl=Unknown("it is not on the PATH"))}, "cluster", "no kubectl"),
+        ({"machine": replace(HERE, kubectl=Unanswered("it is not on the PATH"))}, "cluster", "no kubectl"),
         ({"controller": NO_RIGHT}, "versions", "controller of unknown version: no right to look"),
         ({"controller": "0.3.0"}, "versions", "more than one minor version apart"),
         ({"served": NO_RIGHT}, "crd", "no right to look"),
@@ -157,6 +157,6 @@ def test_a_dry_run_needs_another_right_than_the_operators() -> None:
 
 
 def test_rights_that_the_server_does_not_tell() -> None:
-    rights = tuple(replace(right, allowed=Unknown("not served")) for right in RIGHTS)
+    rights = tuple(replace(right, allowed=Unanswered("not served")) for right in RIGHTS)
     (check,) = about(replace(WELL, rights=rights), "rights")
     assert (check.level, check.message) == (Level.WARN, "your rights are unknown: not served")

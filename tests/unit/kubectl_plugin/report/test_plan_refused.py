@@ -13,12 +13,12 @@ from controller.planner.board import lay_out
 from controller.planner.phase import Phase
 from kubectl_plugin.forecast.forecast import forecast
 from kubectl_plugin.forecast.ports import portless_in
-from kubectl_plugin.forecast.report import Answer, refusal_in
+from kubectl_plugin.forecast.report import DryRunAnswer, refusal_in
 from kubectl_plugin.forecast.warnings import Result
 from tests.beds.worlds import ds, everywhere, pod, revision, served, template, world
 
-YES = Answer(result=Result.OK)
-NOT_ASKED = Answer(result=Result.SKIPPED, text="no right to create pods")
+YES = DryRunAnswer(result=Result.OK)
+NOT_ASKED = DryRunAnswer(result=Result.SKIPPED, text="no right to create pods")
 
 
 def degraded(reason: str, message: str, *, generation: int = 3) -> DaemonSet:
@@ -34,7 +34,7 @@ QUOTA = "create pods default/demo-x: exceeded quota: pods"
 @pytest.mark.parametrize(
     ("daemonset", "answer", "refusal"),
     [
-        (ds(), Answer(result=Result.FAILED, text="no"), "no"),
+        (ds(), DryRunAnswer(result=Result.FAILED, text="no"), "no"),
         (ds(), YES, ""),
         (degraded("TemplateRefused", "no such field"), None, ""),
         (degraded("TemplateRefused", "no such field"), YES, ""),
@@ -47,7 +47,7 @@ QUOTA = "create pods default/demo-x: exceeded quota: pods"
         (degraded("AsExpected", ""), NOT_ASKED, ""),
     ],
 )
-def test_whose_word_counts(daemonset: DaemonSet, answer: Answer | None, refusal: str) -> None:
+def test_whose_word_counts(daemonset: DaemonSet, answer: DryRunAnswer | None, refusal: str) -> None:
     assert refusal_in(daemonset, answer) == refusal
 
 

@@ -9,16 +9,16 @@ from msgspec.structs import replace
 
 from controller.api.image_pull_job import ImagePullJobStatus
 from controller.api.puller import Pulling
-from kubectl_plugin.report.pulls import NodePull, Pull, Stage, failures, of_all, stated_tally, tally
+from kubectl_plugin.report.pulls import NodePull, PullProgress, Stage, failures, of_all, stated_tally, tally
 from tests.unit.controller.imagepull.worlds import job, puller
 
 NODES = ("d", "c", "b", "a")
 SAID = "ErrImagePull: not found"
 
 
-def seen(*pullers: Any, nodes: tuple[str, ...] = NODES, having: tuple[str, ...] = (), **status: Any) -> Pull:
+def seen(*pullers: Any, nodes: tuple[str, ...] = NODES, having: tuple[str, ...] = (), **status: Any) -> PullProgress:
     known = {"desired": 4, **status}
-    return Pull(
+    return PullProgress(
         job=replace(job(), status=ImagePullJobStatus(**known)),
         nodes=nodes,
         pullers=pullers,
@@ -27,7 +27,7 @@ def seen(*pullers: Any, nodes: tuple[str, ...] = NODES, having: tuple[str, ...] 
     )
 
 
-def stages(pull: Pull) -> str:
+def stages(pull: PullProgress) -> str:
     """One letter a node, in the order of their turn."""
     return "".join(one.stage.value[0] for one in pull.by_node().values())
 
@@ -52,7 +52,7 @@ def stages(pull: Pull) -> str:
         "one had it before", "one failed", "two have left", "two have left, one has it", "over",
     ],
 )  # fmt: skip
-def test_each_node_is_told(pull: Pull, wanted: str) -> None:
+def test_each_node_is_told(pull: PullProgress, wanted: str) -> None:
     assert stages(pull) == wanted
 
 

@@ -12,7 +12,7 @@ from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
 from controller.api.meta import rfc3339
 from controller.api.wellknown import DEGRADED, PROGRESS_DEADLINE_ANNOTATION, TEMPLATE_REFUSED
 from kubectl_plugin.report.snapshot import Snapshot
-from kubectl_plugin.report.status.endings import Ending, Wanted, ending_of, unfinished
+from kubectl_plugin.report.status.endings import Awaited, Ending, ending_of, unfinished
 from kubectl_plugin.report.status.reasons import WRITES_FAIL
 from kubectl_plugin.report.status.telling import stated_telling, telling_of
 from kubectl_plugin.report.survey import survey
@@ -85,18 +85,18 @@ CASES = {
 @pytest.mark.parametrize(
     "wanted",
     [
-        Wanted(),
-        Wanted(require_full=True),
-        Wanted(revision=2),
-        Wanted(revision=1),
-        Wanted(generation=1),
-        Wanted(generation=0),
-        Wanted(generation=2),
+        Awaited(),
+        Awaited(require_full=True),
+        Awaited(revision=2),
+        Awaited(revision=1),
+        Awaited(generation=1),
+        Awaited(generation=0),
+        Awaited(generation=2),
     ],
     ids=repr,
 )
 @pytest.mark.parametrize("missing", [(), ("controllerrevisions: forbidden",)])
-def test_both_end_alike(case: str, wanted: Wanted, missing: tuple[str, ...]) -> None:
+def test_both_end_alike(case: str, wanted: Awaited, missing: tuple[str, ...]) -> None:
     snapshot = replace(CASES[case], missing_rights=missing)
     if missing:
         snapshot = replace(snapshot, revisions=())
@@ -109,7 +109,7 @@ def test_both_end_alike(case: str, wanted: Wanted, missing: tuple[str, ...]) -> 
 
 
 def test_what_the_server_refuses_is_told_without_the_pod_that_was_tried() -> None:
-    ending = ending_of(stated_telling(CASES["refused"]), Wanted())
+    ending = ending_of(stated_telling(CASES["refused"]), Awaited())
     assert ending is not None
     assert ending.error is not None
     assert ending.error.message.endswith("is refused: privileged")

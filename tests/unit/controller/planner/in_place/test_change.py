@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from controller.api.base import fields_of
-from controller.planner.in_place.change import Change, NotPossible, change_between
+from controller.planner.in_place.change import InPlaceChange, NotPossible, change_between
 from tests.beds.changing_pod import Json, asks, container, template
 
 V1 = template(container("v1"))
 
 
-def between(old: Any, new: Any, *, resizable: bool = True) -> Change:
+def between(old: Any, new: Any, *, resizable: bool = True) -> InPlaceChange:
     found = change_between(old, new, resizable=resizable)
-    assert isinstance(found, Change), found
+    assert isinstance(found, InPlaceChange), found
     return found
 
 
@@ -33,7 +33,7 @@ def reader(path: str, tag: str = "v1", name: str = "main") -> Json:
 def test_an_image_is_taken_and_restarts_its_container_alone() -> None:
     two = (container("v1"), container("v1", "side"))
     found = between(template(*two), template(two[0], container("v2", "side")))
-    assert found == Change(images={"side": "registry.example/agent:v2"})
+    assert found == InPlaceChange(images={"side": "registry.example/agent:v2"})
     assert found.restarts == ("side",)
 
 
@@ -91,7 +91,7 @@ def test_a_default_that_is_written_out_is_no_difference() -> None:
     written_out = template(
         container("v1", imagePullPolicy="IfNotPresent", terminationMessagePath="/dev/termination-log")
     )
-    assert between(V1, written_out) == Change()
+    assert between(V1, written_out) == InPlaceChange()
 
 
 def test_metadata_that_come_change_and_go_restart_nothing() -> None:
@@ -162,17 +162,19 @@ def test_a_path_that_is_no_text_reads_nothing(path: Any) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "found"),
     [
-        (asks(cpu="1000m"), asks(cpu="1"), Change()),
-        (asks(cpu="1000m"), asks(cpu="2"), Change(resources={"main": {"requests": {"cpu": "2"}}})),
+        (asks(cpu="1000m"), asks(cpu="1"), InPlaceChange()),
+        (asks(cpu="1000m"), asks(cpu="2"), InPlaceChange(resources={"main": {"requests": {"cpu": "2"}}})),
         (
             {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "100m"}},
             {"limits": {"cpu": "1", "memory": "2Gi"}, "requests": {"cpu": "200m"}},
-            Change(resources={"main": {"limits": {"memory": "2Gi"}, "requests": {"cpu": "200m", "memory": "2Gi"}}}),
+            InPlaceChange(
+                resources={"main": {"limits": {"memory": "2Gi"}, "requests": {"cpu": "200m", "memory": "2Gi"}}}
+            ),
         ),
     ],
     ids=["another spelling", "only what differs", "a request that follows its limit"],
 )
-def test_e7_cpu_and_memory(old: Json, new: Json, found: Change) -> None:
+def test_e7_cpu_and_memory(old: Json, new: Json, found: InPlaceChange) -> None:
     assert between(template(container(resources=old)), template(container(resources=new))) == found
 
 
@@ -198,7 +200,7 @@ def test_e7_what_of_resources_takes_a_new_pod(old: Json, new: Json, why: str) ->
 def test_e7_without_the_gate_no_amount_changes_in_place_but_a_spelling_does() -> None:
     old, new, same = (template(container("v2", resources=asks(cpu=cpu))) for cpu in ("100m", "200m", "0.1"))
     assert why_not(old, new, resizable=False) == "spec.containers[main].resources changed"
-    assert between(old, same, resizable=False) == Change()
+    assert between(old, same, resizable=False) == InPlaceChange()
 
 
 @pytest.mark.parametrize("odd", ["x", 7, [], {}, None, [{"cpu": 1}], {"cpu": [1]}, {"cpu": {"a": "b"}}])

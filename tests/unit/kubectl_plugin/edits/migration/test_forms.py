@@ -14,16 +14,16 @@ from kubectl_plugin.edits.migration import forms
 from kubectl_plugin.edits.migration.forms import Mark
 from kubectl_plugin.edits.migration.outlook import outlook
 from kubectl_plugin.failures import CommandError
-from tests.unit.kubectl_plugin.edits.migration.sights import (
+from tests.unit.kubectl_plugin.edits.migration.observations import (
     NATIVE,
     OURS,
     ROLLING,
     TEMPLATES,
     history,
     native,
+    observed,
     ours,
     pods,
-    sight,
 )
 
 STRATEGY = ("spec", "updateStrategy")
@@ -140,7 +140,7 @@ def test_what_a_native_one_has_no_field_for_is_told() -> None:
         lifecycle={"preDelete": {}},
         annotations={"kruise-ds/steps": "2,0", "team": "infra"},
     )
-    told = outlook(sight(None, mine, pods(OURS, old=2), history(OURS)), native=True)
+    told = outlook(observed(None, mine, pods(OURS, old=2), history(OURS)), native=True)
     assert told.summary == "3 pods run on, none is restarted"
     assert told.lines == (
         "history   2 revisions go along",
@@ -154,7 +154,7 @@ def test_a_network_plugin_is_warned_of() -> None:
     volumes: Any = {"name": "cni", "hostPath": {"path": "/etc/cni/net.d"}}
     spec: Any = plugin.document["spec"]
     spec["template"] = {"spec": {**TEMPLATES["v2"]["spec"], "volumes": [volumes]}}  # type: ignore[dict-item]
-    (caution,) = outlook(sight(plugin, None, pods(NATIVE), history(NATIVE)), native=False).cautions
+    (caution,) = outlook(observed(plugin, None, pods(NATIVE), history(NATIVE)), native=False).cautions
     assert caution.text.startswith("agent looks like a network plugin")
 
 
@@ -162,7 +162,7 @@ def test_a_network_plugin_is_warned_of() -> None:
 def test_it_does_not_begin_in_mid_surge(back: bool) -> None:
     uid = OURS if back else NATIVE
     twice = (*pods(uid), *pods(uid, nodes=1))
-    there = sight(None, ours(), twice, history(uid)) if back else sight(native(), None, twice, history(uid))
+    there = observed(None, ours(), twice, history(uid)) if back else observed(native(), None, twice, history(uid))
     with pytest.raises(CommandError) as refused:
         outlook(there, native=back)
     assert refused.value.message == "agent has two pods on node-0, as in a surge: let that come to its end first"
@@ -170,5 +170,7 @@ def test_it_does_not_begin_in_mid_surge(back: bool) -> None:
 
 
 def test_what_was_begun_is_not_judged_again() -> None:
-    begun = sight(native(), ours(forms.Mark(strategy=ROLLING, uid=NATIVE, hold=True)), pods(NATIVE), history(NATIVE))
+    begun = observed(
+        native(), ours(forms.Mark(strategy=ROLLING, uid=NATIVE, hold=True)), pods(NATIVE), history(NATIVE)
+    )
     assert outlook(begun, native=False).summary == "was begun and goes on"

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from kubectl_plugin.edits.migration.observed import Observed
 from kubectl_plugin.edits.migration.outlook import next_step
-from kubectl_plugin.edits.migration.sight import Sight
-from kubectl_plugin.edits.migration.step import Change, Create, Delete, Done, Kind, Step, Wait
+from kubectl_plugin.edits.migration.step import (
+    ChangeObject,
+    CreateObject,
+    Delete,
+    HandedOver,
+    Kind,
+    Step,
+    WaitForPods,
+)
 from kubectl_plugin.failures import CommandError
-from tests.unit.kubectl_plugin.edits.migration.sights import (
+from tests.unit.kubectl_plugin.edits.migration.observations import (
     COMING,
     FROZEN,
     GOING,
@@ -18,9 +26,9 @@ from tests.unit.kubectl_plugin.edits.migration.sights import (
     OURS,
     history,
     native,
+    observed,
     ours,
     pods,
-    sight,
 )
 
 ALL, PAST = pods(NATIVE), history(NATIVE)
@@ -31,154 +39,154 @@ ADOPTS = "to take over pods and history"
 BOTH = "refused: agent is there twice, as a native DaemonSet and as one of ours: nodes may have two pods"
 
 
-def told(found: Sight, *, to: str) -> str:
+def told(found: Observed, *, to: str) -> str:
     """The step in a line."""
     try:
         step: Step = next_step(found, native=to == "native")
     except CommandError as error:
         return f"refused: {error.message}"
     match step:
-        case Create():
+        case CreateObject():
             return f"create {step.kind}"
-        case Change():
+        case ChangeObject():
             return f"change {step.kind}: {step.says}"
         case Delete():
             return f"delete {step.kind}{' without its pods' if step.orphan else ''}"
-        case Wait():
+        case WaitForPods():
             return f"waits: {step.what}"
-        case Done():
+        case HandedOver():
             return f"done: {step.says}"
 
 
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        (sight(), 'refused: no DaemonSet "agent" in namespace "agents", neither of apps/v1 nor of apps.kruise.io'),
-        (sight(None, ours()), "done: is one of ours"),
-        (sight(None, ours(seen=False)), "waits: our controller to go on"),
+        (observed(), 'refused: no DaemonSet "agent" in namespace "agents", neither of apps/v1 nor of apps.kruise.io'),
+        (observed(None, ours()), "done: is one of ours"),
+        (observed(None, ours(seen=False)), "waits: our controller to go on"),
         (
-            sight(native(dying=True), None, ALL, PAST),
+            observed(native(dying=True), None, ALL, PAST),
             "refused: daemonset.apps/agent is being deleted by somebody else",
         ),
-        (sight(native(), None, ALL, PAST), "create daemonset.apps.kruise.io"),
-        (sight(native(), None, (*ALL, *FREE), PAST), f"waits: the native controller {ADOPTS}"),
-        (sight(native(), None, ALL, FREE_PAST), f"waits: the native controller {ADOPTS}"),
-        (sight(native(), ours(), ALL, PAST), BOTH),
-        (sight(native(), ours(GOING), ALL, PAST), BOTH),
+        (observed(native(), None, ALL, PAST), "create daemonset.apps.kruise.io"),
+        (observed(native(), None, (*ALL, *FREE), PAST), f"waits: the native controller {ADOPTS}"),
+        (observed(native(), None, ALL, FREE_PAST), f"waits: the native controller {ADOPTS}"),
+        (observed(native(), ours(), ALL, PAST), BOTH),
+        (observed(native(), ours(GOING), ALL, PAST), BOTH),
         (
-            sight(native(image="v1"), ours(COMING), ALL, PAST),
+            observed(native(image="v1"), ours(COMING), ALL, PAST),
             "change daemonset.apps.kruise.io: follows the native one",
         ),
-        (sight(native(), ours(COMING, seen=False), ALL, PAST), "waits: our controller to look at it"),
-        (sight(native(), ours(COMING), ALL, PAST), "change daemonset.apps: updates nothing from now on"),
-        (sight(native(FROZEN, seen=False), ours(COMING), ALL, PAST), "waits: the native controller to look at it"),
-        (sight(native(FROZEN), ours(COMING), ALL, PAST[:1]), "waits: the native controller to look at it"),
-        (sight(native(FROZEN), ours(COMING), ALL, PAST), "delete daemonset.apps without its pods"),
+        (observed(native(), ours(COMING, seen=False), ALL, PAST), "waits: our controller to look at it"),
+        (observed(native(), ours(COMING), ALL, PAST), "change daemonset.apps: updates nothing from now on"),
+        (observed(native(FROZEN, seen=False), ours(COMING), ALL, PAST), "waits: the native controller to look at it"),
+        (observed(native(FROZEN), ours(COMING), ALL, PAST[:1]), "waits: the native controller to look at it"),
+        (observed(native(FROZEN), ours(COMING), ALL, PAST), "delete daemonset.apps without its pods"),
         (
-            sight(native(FROZEN), ours(COMING), ALL, history(NATIVE, first=0)),
+            observed(native(FROZEN), ours(COMING), ALL, history(NATIVE, first=0)),
             "change controllerrevision.apps: is number 2",
         ),
-        (sight(native(FROZEN), ours(COMING), pods(NATIVE, age=1.0), PAST), "waits: no new pod for 3 s"),
+        (observed(native(FROZEN), ours(COMING), pods(NATIVE, age=1.0), PAST), "waits: no new pod for 3 s"),
         (
-            sight(native(FROZEN), ours(COMING), (*ALL, *pods(NATIVE, nodes=1)), PAST),
+            observed(native(FROZEN), ours(COMING), (*ALL, *pods(NATIVE, nodes=1)), PAST),
             "waits: one pod on node-0, where there are two",
         ),
-        (sight(native(FROZEN, dying=True), ours(COMING), FREE, PAST), COLLECTOR),
-        (sight(None, ours(COMING), (*MINE, *FREE), MY_PAST), f"waits: our controller {ADOPTS}"),
-        (sight(None, ours(COMING), (*MINE, *ALL), MY_PAST), f"waits: our controller {ADOPTS}"),
-        (sight(None, ours(COMING), MINE, FREE_PAST), f"waits: our controller {ADOPTS}"),
-        (sight(None, ours(COMING, revision="own"), MINE, MY_PAST), "waits: our controller to look at it"),
-        (sight(None, ours(COMING, seen=False), MINE, MY_PAST), "waits: our controller to look at it"),
-        (sight(None, ours(COMING), MINE, MY_PAST), "change daemonset.apps.kruise.io: is in charge"),
+        (observed(native(FROZEN, dying=True), ours(COMING), FREE, PAST), COLLECTOR),
+        (observed(None, ours(COMING), (*MINE, *FREE), MY_PAST), f"waits: our controller {ADOPTS}"),
+        (observed(None, ours(COMING), (*MINE, *ALL), MY_PAST), f"waits: our controller {ADOPTS}"),
+        (observed(None, ours(COMING), MINE, FREE_PAST), f"waits: our controller {ADOPTS}"),
+        (observed(None, ours(COMING, revision="own"), MINE, MY_PAST), "waits: our controller to look at it"),
+        (observed(None, ours(COMING, seen=False), MINE, MY_PAST), "waits: our controller to look at it"),
+        (observed(None, ours(COMING), MINE, MY_PAST), "change daemonset.apps.kruise.io: is in charge"),
         (
-            sight(None, ours(COMING), pods(OURS, old=2), MY_PAST),
+            observed(None, ours(COMING), pods(OURS, old=2), MY_PAST),
             "change daemonset.apps.kruise.io: is in charge; partition 2 keeps what is old",
         ),
-        (sight(None, ours(GOING, kept=KEPT), MINE, MY_PAST), "change daemonset.apps.kruise.io: is in charge"),
-        (sight(None, ours(GOING, dying=True, kept=KEPT), FREE, FREE_PAST), "create daemonset.apps"),
+        (observed(None, ours(GOING, kept=KEPT), MINE, MY_PAST), "change daemonset.apps.kruise.io: is in charge"),
+        (observed(None, ours(GOING, dying=True, kept=KEPT), FREE, FREE_PAST), "create daemonset.apps"),
         (
-            sight(native(FROZEN), ours(GOING, dying=True, kept=KEPT), ALL, PAST),
+            observed(native(FROZEN), ours(GOING, dying=True, kept=KEPT), ALL, PAST),
             "change daemonset.apps.kruise.io: is let go",
         ),
-        (sight(native(), ours(dying=True), ALL, PAST), "waits: the one of ours that was deleted to be gone"),
+        (observed(native(), ours(dying=True), ALL, PAST), "waits: the one of ours that was deleted to be gone"),
     ],
 )
-def test_to_ours(found: Sight, expected: str) -> None:
+def test_to_ours(found: Observed, expected: str) -> None:
     assert told(found, to="ours") == expected
 
 
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        (sight(), 'refused: no DaemonSet "agent" in namespace "agents", neither of apps/v1 nor of apps.kruise.io'),
-        (sight(native(), None, ALL, PAST), "done: is a native one"),
-        (sight(native(FROZEN), None, ALL, PAST), "change daemonset.apps: is in charge"),
-        (sight(native(FROZEN, seen=False), None, ALL, PAST), "waits: the native controller to look at it"),
-        (sight(native(), ours(), ALL, PAST), BOTH),
-        (sight(native(), ours(COMING), (*ALL, *MINE), PAST), BOTH),
-        (sight(native(FROZEN), ours(COMING), ALL, PAST), "delete daemonset.apps.kruise.io"),
-        (sight(native(FROZEN, dying=True), ours(COMING), FREE, PAST), COLLECTOR),
-        (sight(None, ours(COMING), (*MINE, *FREE), MY_PAST), f"waits: our controller {ADOPTS}"),
-        (sight(None, ours(seen=False), MINE, MY_PAST), "waits: our controller to look at it"),
-        (sight(None, ours(), MINE, MY_PAST), "change daemonset.apps.kruise.io: makes and updates no pod any more"),
-        (sight(None, ours(GOING, kept=KEPT, seen=False), MINE, MY_PAST), "waits: our controller to look at it"),
+        (observed(), 'refused: no DaemonSet "agent" in namespace "agents", neither of apps/v1 nor of apps.kruise.io'),
+        (observed(native(), None, ALL, PAST), "done: is a native one"),
+        (observed(native(FROZEN), None, ALL, PAST), "change daemonset.apps: is in charge"),
+        (observed(native(FROZEN, seen=False), None, ALL, PAST), "waits: the native controller to look at it"),
+        (observed(native(), ours(), ALL, PAST), BOTH),
+        (observed(native(), ours(COMING), (*ALL, *MINE), PAST), BOTH),
+        (observed(native(FROZEN), ours(COMING), ALL, PAST), "delete daemonset.apps.kruise.io"),
+        (observed(native(FROZEN, dying=True), ours(COMING), FREE, PAST), COLLECTOR),
+        (observed(None, ours(COMING), (*MINE, *FREE), MY_PAST), f"waits: our controller {ADOPTS}"),
+        (observed(None, ours(seen=False), MINE, MY_PAST), "waits: our controller to look at it"),
+        (observed(None, ours(), MINE, MY_PAST), "change daemonset.apps.kruise.io: makes and updates no pod any more"),
+        (observed(None, ours(GOING, kept=KEPT, seen=False), MINE, MY_PAST), "waits: our controller to look at it"),
         (
-            sight(None, ours(GOING, kept=KEPT), pods(OURS, busy="a hook holds it"), MY_PAST),
+            observed(None, ours(GOING, kept=KEPT), pods(OURS, busy="a hook holds it"), MY_PAST),
             "waits: agent-0: a hook holds it",
         ),
         (
-            sight(None, ours(GOING, kept=KEPT), (*MINE, *pods(OURS, nodes=1)), MY_PAST),
+            observed(None, ours(GOING, kept=KEPT), (*MINE, *pods(OURS, nodes=1)), MY_PAST),
             "waits: one pod on node-0, where there are two",
         ),
-        (sight(None, ours(GOING, kept=KEPT), pods(OURS, age=2.0), MY_PAST), "waits: no new pod for 3 s"),
-        (sight(None, ours(GOING, kept=KEPT), MINE, MY_PAST), "delete daemonset.apps.kruise.io without its pods"),
-        (sight(None, ours(GOING, dying=True, kept=ORPHANING), MINE, MY_PAST), COLLECTOR),
-        (sight(None, ours(GOING, dying=True, kept=KEPT), MINE[:1] + FREE[1:], FREE_PAST), "change pod: is let go"),
-        (sight(None, ours(GOING, dying=True, kept=KEPT), FREE, FREE_PAST), "create daemonset.apps"),
+        (observed(None, ours(GOING, kept=KEPT), pods(OURS, age=2.0), MY_PAST), "waits: no new pod for 3 s"),
+        (observed(None, ours(GOING, kept=KEPT), MINE, MY_PAST), "delete daemonset.apps.kruise.io without its pods"),
+        (observed(None, ours(GOING, dying=True, kept=ORPHANING), MINE, MY_PAST), COLLECTOR),
+        (observed(None, ours(GOING, dying=True, kept=KEPT), MINE[:1] + FREE[1:], FREE_PAST), "change pod: is let go"),
+        (observed(None, ours(GOING, dying=True, kept=KEPT), FREE, FREE_PAST), "create daemonset.apps"),
         (
-            sight(None, ours(dying=True), FREE),
+            observed(None, ours(dying=True), FREE),
             "refused: daemonset.apps.kruise.io/agent is being deleted by somebody else",
         ),
         (
-            sight(native(FROZEN), ours(GOING, dying=True, kept=KEPT), FREE, FREE_PAST),
+            observed(native(FROZEN), ours(GOING, dying=True, kept=KEPT), FREE, FREE_PAST),
             f"waits: the native controller {ADOPTS}",
         ),
         (
-            sight(native(FROZEN), ours(GOING, dying=True, kept=KEPT), ALL, PAST),
+            observed(native(FROZEN), ours(GOING, dying=True, kept=KEPT), ALL, PAST),
             "change daemonset.apps: is in charge",
         ),
         (
-            sight(native(FROZEN), ours(GOING, dying=True, kept=KEPT, revision="other"), ALL, PAST),
+            observed(native(FROZEN), ours(GOING, dying=True, kept=KEPT, revision="other"), ALL, PAST),
             "refused: the native controller takes the pods of agent for old ones; it updates nothing as it is",
         ),
         (
-            sight(native(), ours(GOING, dying=True, kept=KEPT), ALL, PAST),
+            observed(native(), ours(GOING, dying=True, kept=KEPT), ALL, PAST),
             "change daemonset.apps.kruise.io: is let go",
         ),
-        (sight(native(), ours(dying=True), ALL, PAST), "waits: the one of ours to be gone"),
+        (observed(native(), ours(dying=True), ALL, PAST), "waits: the one of ours to be gone"),
     ],
 )
-def test_to_native(found: Sight, expected: str) -> None:
+def test_to_native(found: Observed, expected: str) -> None:
     assert told(found, to="native") == expected
 
 
 def test_every_write_demands_what_was_seen() -> None:
-    frozen = next_step(sight(native(), ours(COMING), ALL, PAST), native=False)
-    assert isinstance(frozen, Change)
+    frozen = next_step(observed(native(), ours(COMING), ALL, PAST), native=False)
+    assert isinstance(frozen, ChangeObject)
     assert frozen.version == "7"
-    deleted = next_step(sight(native(FROZEN), ours(COMING), ALL, PAST), native=False)
+    deleted = next_step(observed(native(FROZEN), ours(COMING), ALL, PAST), native=False)
     assert isinstance(deleted, Delete)
     assert (deleted.uid, deleted.version) == (NATIVE, "7")
-    freed = next_step(sight(None, ours(GOING, dying=True, kept=KEPT), MINE[:1], FREE_PAST), native=True)
-    assert isinstance(freed, Change)
+    freed = next_step(observed(None, ours(GOING, dying=True, kept=KEPT), MINE[:1], FREE_PAST), native=True)
+    assert isinstance(freed, ChangeObject)
     assert (freed.kind, freed.operations[0]["value"]) == (Kind.POD, "pod-0")
 
 
 def test_where_new_pods_never_end_it_is_deleted_all_the_same() -> None:
     """In a large fleet a node comes every other second."""
-    coming = next_step(sight(native(FROZEN), ours(COMING), pods(NATIVE, age=1.0), PAST), native=False)
-    going = next_step(sight(None, ours(GOING, kept=KEPT), pods(OURS, age=1.0), MY_PAST), native=True)
+    coming = next_step(observed(native(FROZEN), ours(COMING), pods(NATIVE, age=1.0), PAST), native=False)
+    going = next_step(observed(None, ours(GOING, kept=KEPT), pods(OURS, age=1.0), MY_PAST), native=True)
     for step, uid in ((coming, NATIVE), (going, OURS)):
-        assert isinstance(step, Wait)
+        assert isinstance(step, WaitForPods)
         assert step.otherwise is not None
         assert (step.otherwise.uid, step.otherwise.version, step.otherwise.orphan) == (uid, "7", True)

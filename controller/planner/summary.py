@@ -13,17 +13,17 @@ from math import inf
 
 from msgspec.structs import replace
 
-from controller.api.ailment import Ailment
 from controller.api.base import Value
 from controller.api.pod import Pod
+from controller.api.pod_problem import PodProblem
 from controller.planner.budget import Budget
 from controller.planner.conditions import keeper_of
 from controller.planner.eligibility import Fit
 from controller.planner.explanation import Explainer
-from controller.planner.obstacles import Block, Obstacle
+from controller.planner.obstacles import BlockReason, Obstacle
 
 
-class State(StrEnum):
+class ZoneState(StrEnum):
     """How one node stands; every node that should run a pod is in exactly one."""
 
     UPDATED = "updated"
@@ -36,7 +36,7 @@ class State(StrEnum):
     """A pod of an older revision, or a node that waits for one, or for its turn."""
 
 
-class Hope(Value):
+class StartingPod(Value):
     """A pod that is not ready yet and may become so."""
 
     zone: str
@@ -44,19 +44,19 @@ class Hope(Value):
     """Seconds since 1970: from then on its node has failed."""
 
 
-class Sight(Value):
+class Summary(Value):
     budget: Budget
     """The limits as numbers of nodes."""
     zones: Mapping[str, Mapping[str, int]]
-    """Zone to the number of nodes in each `State`."""
+    """Zone to the number of nodes in each `ZoneState`."""
     failed: Mapping[str, int]
-    """Nodes by `Ailment`, all of them."""
+    """Nodes by `PodProblem`, all of them."""
     blocks: Mapping[str, bool]
-    """Whether each `Block` is in the way."""
+    """Whether each `BlockReason` is in the way."""
     unplanned: int
     """Updated nodes beyond what partition and selector allow: the partition was raised, nodes went away, or the
     selector turned to others."""
-    hopes: tuple[Hope, ...] = ()
+    starting: tuple[StartingPod, ...] = ()
     """Each is counted as updating; see `at`."""
     leaving: int = 0
     """Nodes whose pod has to go. Where a NoSchedule taint lets one stay, it is misscheduled too, but not this."""
@@ -69,27 +69,27 @@ class Sight(Value):
 
     @property
     def updating(self) -> int:
-        return sum(zone[State.UPDATING] for zone in self.zones.values())
+        return sum(zone[ZoneState.UPDATING] for zone in self.zones.values())
 
-    def at(self, now: float) -> Sight:
+    def at(self, now: float) -> Summary:
         """The same `now` (seconds since 1970), if no pass came in between: patience with pods may have ended."""
         overdue = sum(1 for moment in self.deadlines if moment <= now)
         if overdue:
             left = tuple(moment for moment in self.deadlines if moment > now)
             return replace(self, overdue=self.overdue + overdue, deadlines=left).at(now)
-        late = [hope for hope in self.hopes if hope.until <= now]
+        late = [hope for hope in self.starting if hope.until <= now]
         if not late:
             return self
         zones = {zone: dict(numbers) for zone, numbers in self.zones.items()}
         for hope in late:
-            zones[hope.zone][State.UPDATING] -= 1
-            zones[hope.zone][State.FAILED] += 1
-        failed = {**self.failed, Ailment.NOT_READY: self.failed[Ailment.NOT_READY] + len(late)}
-        hopes = tuple(hope for hope in self.hopes if hope.until > now)
-        return replace(self, zones=zones, failed=failed, hopes=hopes)
+            zones[hope.zone][ZoneState.UPDATING] -= 1
+            zones[hope.zone][ZoneState.FAILED] += 1
+        failed = {**self.failed, PodProblem.NOT_READY: self.failed[PodProblem.NOT_READY] + len(late)}
+        starting = tuple(hope for hope in self.starting if hope.until > now)
+        return replace(self, zones=zones, failed=failed, starting=starting)
 
 
-def see(explainer: Explainer, *, settled: bool, misscheduled: int) -> Sight:
+def see(explainer: Explainer, *, settled: bool, misscheduled: int) -> Summary:
     """`settled`: every node has an available pod of the current revision, so that none has to be looked at; nor for
     `leaving` where no pod is misscheduled."""
     walk = _Walk(explainer)
@@ -97,14 +97,14 @@ def see(explainer: Explainer, *, settled: bool, misscheduled: int) -> Sight:
         walk.along()
     deadlines = _deadlines(explainer)
     hook = explainer.board.world.daemonset.pre_delete
-    seen = Sight(
+    seen = Summary(
         budget=explainer.board.budget,
         zones=walk.zones(),
-        failed={ailment.value: walk.ailments.count(ailment) for ailment in Ailment},
-        blocks={block.value: block in walk.blocks for block in Block},
+        failed={problem.value: walk.problems.count(problem) for problem in PodProblem},
+        blocks={block.value: block in walk.blocks for block in BlockReason},
         unplanned=walk.unplanned(settled=settled),
         leaving=misscheduled and sum(slot.fit is Fit.LEAVE for slot in explainer.board.slots if slot.pods),
-        hopes=tuple(walk.hopes),
+        starting=tuple(walk.starting),
         preparing=len(deadlines) if hook is not None else None,
         deadlines=deadlines,
     )
@@ -114,7 +114,7 @@ def see(explainer: Explainer, *, settled: bool, misscheduled: int) -> Sight:
 def _deadlines(explainer: Explainer) -> tuple[float, ...]:
     """Of the pods that the hook holds. One of which nobody knows since when is never late."""
     patience = explainer.board.world.daemonset.pre_delete_deadline
-    return tuple([pod.held_since + patience if pod.held_since is not None else inf for pod in explainer.held])
+    return tuple([pod.held_since + patience if pod.held_since is not None else inf for pod in explainer.held_by_hook])
 
 
 class _Walk:
@@ -122,17 +122,17 @@ class _Walk:
 
     def __init__(self, explainer: Explainer) -> None:
         self._explainer, self._board = explainer, explainer.board
-        self._zones: dict[State, list[str]] = {state: [] for state in State}
+        self._zones: dict[ZoneState, list[str]] = {state: [] for state in ZoneState}
         """One entry for each node that is not updated."""
-        self.ailments: list[Ailment] = []
-        self.hopes: list[Hope] = []
-        self.blocks = set() if self._board.world.fresh else {Block.EXPECTATIONS}
+        self.problems: list[PodProblem] = []
+        self.starting: list[StartingPod] = []
+        self.blocks = set() if self._board.world.fresh else {BlockReason.EXPECTATIONS}
 
     def along(self) -> None:
         explainer, board = self._explainer, self._board
         rules, nodes = board.world.rules, board.world.nodes
         run, placement = Fit.RUN, Obstacle.PLACEMENT
-        old, updating = self._zones[State.OLD], self._zones[State.UPDATING]
+        old, updating = self._zones[ZoneState.OLD], self._zones[ZoneState.UPDATING]
         keepers, plain = explainer.keeping, explainer.fills_all
         gets_older = board.fallback.replaces_current
         obstacles: set[Obstacle | None] = {*keepers, *explainer.waiting}
@@ -152,7 +152,7 @@ class _Walk:
                 obstacle = explainer.obstacle(slot)
                 obstacles.add(obstacle)
                 if slot.ended:
-                    self._fail(slot.ended[0].ailment or Ailment.OTHER, zone)
+                    self._fail(slot.ended[0].problem or PodProblem.OTHER, zone)
                 elif gets_older or obstacle is placement or slot.node not in explainer.target:
                     old.append(zone)  # what comes is a pod of an older revision
                 else:
@@ -172,18 +172,20 @@ class _Walk:
         found = {}
         counted = {state: Counter(zones) for state, zones in self._zones.items()}
         for zone, number in self._board.world.rules.eligible(self._board.world.nodes).items():
-            numbers = {state.value: counted[state][zone] for state in State}
-            found[zone] = {**numbers, State.UPDATED.value: number - sum(numbers.values())}
+            numbers = {state.value: counted[state][zone] for state in ZoneState}
+            found[zone] = {**numbers, ZoneState.UPDATED.value: number - sum(numbers.values())}
         return found
 
     def _see_current(self, pod: Pod, zone: str) -> None:
-        if pod.ailment is not None:
-            self._fail(pod.ailment, zone)
+        if pod.problem is not None:
+            self._fail(pod.problem, zone)
             return
-        self._zones[State.UPDATING].append(zone)
+        self._zones[ZoneState.UPDATING].append(zone)
         if not pod.ready:
-            self.hopes.append(Hope(zone=zone, until=pod.created + self._board.world.daemonset.progress_deadline))
+            self.starting.append(
+                StartingPod(zone=zone, until=pod.created + self._board.world.daemonset.progress_deadline)
+            )
 
-    def _fail(self, ailment: Ailment, zone: str) -> None:
-        self.ailments.append(ailment)
-        self._zones[State.FAILED].append(zone)
+    def _fail(self, problem: PodProblem, zone: str) -> None:
+        self.problems.append(problem)
+        self._zones[ZoneState.FAILED].append(zone)

@@ -14,11 +14,11 @@ from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.pod import Pod
 from controller.daemonset.answers import Answer, is_refusal, says_nothing_of_the_place
-from controller.daemonset.lately import Lately
 from controller.daemonset.places import FAILING_AT_MOST, Places
 from controller.daemonset.ready_seen import ReadySeen
-from controller.daemonset.rivalry import Rivalry, rivalry_after, rivalry_found
-from controller.daemonset.trouble import Trouble, trouble_after
+from controller.daemonset.status_conflict import StatusConflict, conflict_after, conflict_found
+from controller.daemonset.taken_back import TakenBack
+from controller.daemonset.write_failure import WriteFailure, failure_after
 from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound, Unknown
 from controller.planner.actions import (
     ROOM,
@@ -33,7 +33,7 @@ from controller.planner.actions import (
     ResizePod,
     UpdateInPlace,
 )
-from controller.planner.sight import Sight
+from controller.planner.summary import Summary
 from controller.planner.world import Predecessor
 from controller.runtime.freshness import Reach
 
@@ -64,7 +64,7 @@ class Unsure(Value):
     until: float
 
 
-class Memory(msgspec.Struct):
+class DaemonSetState(msgspec.Struct):
     """Of one DaemonSet uid."""
 
     generation: int = -1
@@ -84,7 +84,7 @@ class Memory(msgspec.Struct):
     """How often in a row it did not go well, for whatever reason: each time it is about the pod of another node."""
     places: Places = msgspec.field(default_factory=Places)
     """Where writes failed."""
-    lately: Lately = msgspec.field(default_factory=Lately)
+    taken_back: TakenBack = msgspec.field(default_factory=TakenBack)
     """Writes to pods that somebody may take back."""
     accepted: int = 0
     """How many creates the server has accepted since it last refused all that a pass tried …"""
@@ -99,11 +99,11 @@ class Memory(msgspec.Struct):
     collisions: int = 0
     eager: bool = False
     """The last pass left more to do, now or once pods are available: what it waits for is looked at soon."""
-    trouble: Trouble | None = None
+    trouble: WriteFailure | None = None
     """What a failed write was told by the server, until it is over; another generation begins without any."""
-    rivalry: Rivalry | None = None
+    status_conflict: StatusConflict | None = None
     """Another controller wrote the status after us."""
-    sight: Sight | None = None
+    summary: Summary | None = None
     """What the last pass saw."""
     paused_since: float = 0.0
     """Seconds since 1970: the first pass that found it paused, as all since did; 0 = the last one did not."""
@@ -125,7 +125,7 @@ class Memory(msgspec.Struct):
             self.generation = generation
             self.ask_at, self.refusals, self.asked = 0.0, 0, 0
             self.places.clear()
-            self.lately.forget()
+            self.taken_back.forget()
             self.refused_resizes.clear()
             self.no_resize = False
             self.trouble = None
@@ -133,7 +133,7 @@ class Memory(msgspec.Struct):
     def decided(self, daemonset: DaemonSet, decided: Plan, now: float) -> None:
         """`now` in seconds since 1970."""
         rolling = daemonset.rolling_update
-        self.sight, self.eager = decided.sight, decided.more
+        self.summary, self.eager = decided.summary, decided.more
         self.paused_since = (self.paused_since or now) if rolling is not None and rolling.paused else 0.0
 
     @property
@@ -169,7 +169,7 @@ class Memory(msgspec.Struct):
         if self.unsure:
             self.unsure = {place: one for place, one in self.unsure.items() if one.until > moment}
         for answer in answers:
-            self.lately.learn(answer, self.places.failing, moment)
+            self.taken_back.learn(answer, self.places.failing, moment)
             if not answer.is_full_quota:
                 self._learn_of_place(answer, moment)
             self._learn_of_names(answer, daemonset)
@@ -180,7 +180,7 @@ class Memory(msgspec.Struct):
 
     def concluded(self, decided: Plan, answers: Sequence[Answer]) -> None:
         """What there is to tell, once these were learnt."""
-        self.trouble = trouble_after(self.trouble, decided, answers, self.places.failing)
+        self.trouble = failure_after(self.trouble, decided, answers, self.places.failing)
 
     def wrote_status(self, status: DaemonSetStatus, version: str, moment: float) -> None:
         if version.isdigit():
@@ -208,7 +208,7 @@ class Memory(msgspec.Struct):
 
     def stand_back(self, moment: float) -> None:
         """Another controller has written the status."""
-        self.rivalry = rivalry_after(self.rivalry, moment)
+        self.status_conflict = conflict_after(self.status_conflict, moment)
 
     def stands_back(self, daemonset: DaemonSet, now: float, moment: float) -> float:
         """The seconds for which the DaemonSet is still left to another controller; 0: it is ours.
@@ -216,9 +216,9 @@ class Memory(msgspec.Struct):
         Its last write may be older than this process, which has not written anything yet then: only that is told by
         the API, in seconds since 1970 as `now` is. `moment` is `elapsed` now.
         """
-        if self.rivalry is None and not self.status_version:
-            self.rivalry = rivalry_found(now - daemonset.status_writers.rival_wrote, moment)
-        return 0.0 if self.rivalry is None else max(self.rivalry.until - moment, 0.0)
+        if self.status_conflict is None and not self.status_version:
+            self.status_conflict = conflict_found(now - daemonset.status_writers.rival_wrote, moment)
+        return 0.0 if self.status_conflict is None else max(self.status_conflict.until - moment, 0.0)
 
     def _failed_before(self, answer: Answer) -> bool:
         return answer.place in self.places.failing and not answer.is_full_quota
@@ -283,22 +283,22 @@ class Memory(msgspec.Struct):
             self.refusals = self.asked = 0
 
 
-class Memories:
+class DaemonSetStates:
     """The memory of every DaemonSet, by uid: a successor of the same name starts with a clean one."""
 
     def __init__(self) -> None:
-        self._by_uid: dict[str, Memory] = {}
+        self._by_uid: dict[str, DaemonSetState] = {}
 
-    def of(self, uid: str) -> Memory:
-        memory = self._by_uid.get(uid)
-        if memory is None:
-            memory = self._by_uid[uid] = Memory()
-        return memory
+    def of(self, uid: str) -> DaemonSetState:
+        state = self._by_uid.get(uid)
+        if state is None:
+            state = self._by_uid[uid] = DaemonSetState()
+        return state
 
     def forget_node(self, name: str) -> None:
         """The node is gone."""
-        for memory in self._by_uid.values():
-            memory.forget_node(name)
+        for state in self._by_uid.values():
+            state.forget_node(name)
 
     def forget(self, uid: str) -> None:
         self._by_uid.pop(uid, None)

@@ -12,7 +12,7 @@ from controller.api.pull_targets import Targets
 from controller.api.puller import Puller
 from controller.api.selector import LabelSelector
 from controller.daemonset.places import Places
-from controller.imagepull.world import PULLED, Plan, Try
+from controller.imagepull.world import PULLED, JobPlan, Try
 from controller.kube.errors import ApiError
 from controller.kube.throttle import CEILING
 from controller.runtime.backoff import Backoff
@@ -24,13 +24,13 @@ STATUS = "status"
 """The place of the job's own writes."""
 
 
-class Memory(msgspec.Struct):
+class JobState(msgspec.Struct):
     uid: str
     left: dict[str, None] = msgspec.field(default_factory=dict)
     pulled: set[str] = msgspec.field(default_factory=set)
     failed: dict[str, str] = msgspec.field(default_factory=dict)
     again: dict[str, float] = msgspec.field(default_factory=dict)
-    """As in `World`."""
+    """As in `JobWorld`."""
     tries: dict[str, Try] = msgspec.field(default_factory=dict)
     since: dict[str, float] = msgspec.field(default_factory=dict)
     lost: dict[str, str] = msgspec.field(default_factory=dict)
@@ -52,7 +52,7 @@ class Memory(msgspec.Struct):
     """Of the pass that goes on."""
     crash: Exception | None = None
     trouble: str = ""
-    """As in `World`."""
+    """As in `JobWorld`."""
     trouble_since: float = inf
     stuck: str = ""
     """Why no node will have the image until somebody does something; empty: they will."""
@@ -103,7 +103,7 @@ class Memory(msgspec.Struct):
         self.here = here
         self.ended &= here.keys()
 
-    def learn(self, decided: Plan, moment: float) -> None:
+    def learn(self, decided: JobPlan, moment: float) -> None:
         self.tries |= decided.tries
         for node, why in decided.settled.items():
             self.left.pop(node, None)
@@ -141,7 +141,7 @@ class Memory(msgspec.Struct):
         return self.stuck != before
 
 
-def begin(job: ImagePullJob) -> Memory:
+def begin(job: ImagePullJob) -> JobState:
     """For a job that this process has not looked at before."""
     known = job.status.failed_nodes if job.status is not None else None
-    return Memory(uid=job.uid, failed=dict.fromkeys(known or (), FAILED_BEFORE))
+    return JobState(uid=job.uid, failed=dict.fromkeys(known or (), FAILED_BEFORE))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Hindrance(StrEnum):
+class InPlaceRefusal(StrEnum):
     """Why a pod is recreated although an update in place was asked for, as metrics name it."""
 
     TEMPLATE = "Template"

@@ -19,20 +19,20 @@ from controller.daemonset.caches import Caches
 from controller.kube.decode import Malformed
 from controller.kube.errors import AlreadyExists, ApiError
 from controller.kube.kinds import DAEMONSETS, IMAGE_PULL_JOBS
-from controller.kube.sender import Answer
+from controller.kube.sender import Exchange
 from controller.planner.actions import (
     Action,
     AdoptPod,
     CreatePod,
     CreateRevision,
     DeletePod,
+    DeleteReason,
     Note,
     Plan,
     ProbeTemplate,
     ReleasePod,
     ResizePod,
     UpdateInPlace,
-    Why,
 )
 from controller.runtime.clock import Clock
 from controller.runtime.freshness import Stale
@@ -67,7 +67,7 @@ class _Line:
         self.stale = False
 
 
-class Report:
+class Instrumentation:
     """Log and metrics of one process."""
 
     def __init__(self, metrics: Metrics) -> None:
@@ -77,9 +77,9 @@ class Report:
         self._contact = ""
         self._passes = 0
         self._lines: dict[Key, _Line] = {}
-        """By what is in hand now, until `passed`; a key is in one hand at a time."""
+        """By what is worked on now, until `passed`; a key is with one worker at a time."""
 
-    def answered(self, answer: Answer) -> None:
+    def answered(self, answer: Exchange) -> None:
         self._metrics.answered(answer.call.verb, answer.status, answer.seconds)
 
     def contact(self, resource: str, contact: Contact) -> None:
@@ -131,7 +131,7 @@ class Report:
         fields: dict[str, object] = {"outcome": "stale" if line.stale else _WORDS[type(outcome)]}
         match outcome:
             case ComeBack(after=after):
-                fields["again_in"] = round(after, 3)
+                fields["requeue_after"] = round(after, 3)
             case Retry(error=error):
                 fields["why"] = str(error) or type(error).__name__
         say = self._log.debug if quiet else self._log.info
@@ -247,12 +247,12 @@ class Report:
                 tally.updates.created(uid, action.node, action.pod.name, action.revision.hash)
                 self._saw_made(daemonset, action.pod.name, caches, now)
             case DeletePod():
-                if action.why is Why.OUTDATED:
+                if action.why is DeleteReason.OUTDATED:
                     self._began(uid, action.node, "recreate", caches, now)
-                elif action.why in (Why.VANISHED, Why.UNWANTED):
+                elif action.why in (DeleteReason.VANISHED, DeleteReason.UNWANTED):
                     tally.updates.drop(uid, action.node)
-                if action.hindrance is not None:
-                    tally.fell_back(uid, action.hindrance)
+                if action.refusal is not None:
+                    tally.fell_back(uid, action.refusal)
 
     def _did(self, daemonset: DaemonSet, what: str) -> None:
         line = self._lines.get(daemonset.key)

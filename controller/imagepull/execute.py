@@ -14,7 +14,7 @@ from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus
 from controller.api.meta import Key, Ref
 from controller.api.wellknown import FAILED_CREATE
 from controller.imagepull import pod
-from controller.imagepull.memory import STATUS, Memory
+from controller.imagepull.state import STATUS, JobState
 from controller.imagepull.world import Action, DeleteJob, EndPuller, StartPuller
 from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
@@ -25,9 +25,11 @@ from controller.runtime.freshness import Ledger
 from controller.runtime.workers import Work
 
 
-class CarryingOut:
-    def __init__(self, client: Client, ledger: Ledger, key: Key, memory: Memory, say: Callable[[Note], None]) -> None:
-        self._client, self._ledger, self._key, self._memory, self._say = client, ledger, key, memory, say
+class JobExecution:
+    def __init__(
+        self, client: Client, ledger: Ledger, key: Key, state: JobState, say: Callable[[Note], None]
+    ) -> None:
+        self._client, self._ledger, self._key, self._state, self._say = client, ledger, key, state, say
 
     def begin(self, action: Action, job: ImagePullJob | None = None) -> Work:
         """`job` is needed for what is made for it."""
@@ -36,7 +38,7 @@ class CarryingOut:
                 assert job is not None
                 return self._in_place(node, partial(self._start, job, node))
             case EndPuller(pod=ref):
-                self._memory.ended.add(ref.uid)
+                self._state.ended.add(ref.uid)
                 return self._in_place(ref.uid, partial(self._end, ref))
             case DeleteJob(job=ref):
                 return self._in_place(ref.uid, partial(self._delete_job, ref))
@@ -47,19 +49,19 @@ class CarryingOut:
         return self._in_place(STATUS, partial(self._write_status, job, before, wanted))
 
     def _in_place(self, place: str, write: Work) -> Work:
-        memory = self._memory
-        memory.awaited.add(place)
+        state = self._state
+        state.awaited.add(place)
 
         async def work() -> None:
             try:
                 await write()
             except ApiError as error:
-                memory.places.failed(place, elapsed())
-                memory.errors.append(error)
+                state.places.failed(place, elapsed())
+                state.errors.append(error)
             else:
-                memory.places.went_well(place)
+                state.places.went_well(place)
             finally:
-                memory.awaited.discard(place)
+                state.awaited.discard(place)
 
         return work
 
@@ -69,16 +71,16 @@ class CarryingOut:
             written = await self._client.create(PULLERS, job.namespace, pod.body(job, node), name=name)
         except ApiError as error:
             if not self._is_ours(error, node) and not error.is_terminating_namespace:
-                self._memory.refused(str(error), elapsed())
+                self._state.refused(str(error), elapsed())
                 self._say(Note(warning=True, reason=FAILED_CREATE, message=f"Error creating: {error.message}"))
             raise
-        self._memory.accepted()
-        self._memory.here[written.uid] = node
+        self._state.accepted()
+        self._state.here[written.uid] = node
         self._ledger.wrote(str(self._key), PULLERS.name, written.version, elapsed())
 
     def _is_ours(self, error: ApiError, node: str) -> bool:
         """Whether what is in the way may be our own puller, which the cache does not show yet."""
-        before = self._memory.places.failing.get(node)
+        before = self._state.places.failing.get(node)
         return isinstance(error, AlreadyExists) and (before is None or not before.delay)
 
     async def _end(self, ref: Ref) -> None:
@@ -103,7 +105,7 @@ class CarryingOut:
             written = await self._client.apart().patch(IMAGE_PULL_JOBS, job.ref, operations, sub="status")
         except (NotFound, Conflict):
             return  # it is gone
-        self._memory.wrote = (written.version, wanted)
+        self._state.wrote = (written.version, wanted)
 
 
 def _changes(before: ImagePullJobStatus | None, wanted: ImagePullJobStatus) -> list[JSONObject]:

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.api.ailment import Ailment
 from controller.api.daemonset import LifecycleHook
 from controller.api.node import Node
 from controller.api.pod import Pod
+from controller.api.pod_problem import PodProblem
 from controller.planner.actions import place_of
 from controller.planner.plan import plan
-from controller.planner.sight import Sight
+from controller.planner.summary import Summary
 from controller.planner.world import World
 from tests.beds.worlds import (
     NOW,
@@ -37,13 +37,13 @@ DEADLINE = {"kruise-ds/progress-deadline-seconds": "60"}
 HOOK = LifecycleHook(labels_handler={"hook": "yes"})
 
 
-def sight(of: World) -> Sight:
-    seen = plan(of).sight
+def summary(of: World) -> Summary:
+    seen = plan(of).summary
     assert seen is not None
     return seen
 
 
-def states(seen: Sight) -> str:
+def states(seen: Summary) -> str:
     """`a: 2 updated, 1 old; b: 1 failed`, without the zeros."""
     return "; ".join(
         f"{zone}: " + ", ".join(f"{number} {state}" for state, number in numbers.items() if number)
@@ -51,15 +51,15 @@ def states(seen: Sight) -> str:
     )
 
 
-def told(seen: Sight) -> str:
+def told(seen: Summary) -> str:
     """The states, the failures and the blocks of a fleet without zones, in one line."""
-    failures = ", ".join(f"{number} {ailment}" for ailment, number in seen.failed.items() if number)
+    failures = ", ".join(f"{number} {problem}" for problem, number in seen.failed.items() if number)
     blocks = ", ".join(block for block, there in seen.blocks.items() if there)
     return " | ".join((states(seen).removeprefix(": "), failures, blocks))
 
 
-def ailing(on: str, ailment: Ailment, rev: str = "v2") -> Pod:
-    return replace(pod(on, rev, ready=None), ailment=ailment)
+def ailing(on: str, problem: PodProblem, rev: str = "v2") -> Pod:
+    return replace(pod(on, rev, ready=None), problem=problem)
 
 
 def unanswered(*places: str) -> World:
@@ -202,18 +202,18 @@ TABLE: list[tuple[str, World, str]] = [
         world(
             ds("v2", max_unavailable=5),
             pods=[
-                ailing("node-0", Ailment.CRASH_LOOP),
-                ailing("node-1", Ailment.IMAGE_PULL),
-                ailing("node-2", Ailment.CONFIG),
-                ailing("node-3", Ailment.UNSCHEDULABLE),
-                ailing("node-4", Ailment.CRASH_LOOP),
+                ailing("node-0", PodProblem.CRASH_LOOP),
+                ailing("node-1", PodProblem.IMAGE_PULL),
+                ailing("node-2", PodProblem.CONFIG),
+                ailing("node-3", PodProblem.UNSCHEDULABLE),
+                ailing("node-4", PodProblem.CRASH_LOOP),
             ],
         ),
         "5 failed | 2 CrashLoopBackOff, 1 ImagePull, 1 Config, 1 Unschedulable | ",
     ),
     (
         "an old pod that ails is old: it is replaced anyway",
-        world(ds("v2"), nodes=1, pods=[ailing("node-0", Ailment.CRASH_LOOP, rev="v1")]),
+        world(ds("v2"), nodes=1, pods=[ailing("node-0", PodProblem.CRASH_LOOP, rev="v1")]),
         "1 old |  | ",
     ),
     (
@@ -222,7 +222,7 @@ TABLE: list[tuple[str, World, str]] = [
             nodes=3,
             pods=[
                 failed("node-0"),
-                replace(failed("node-1"), ailment=Ailment.EVICTED),
+                replace(failed("node-1"), problem=PodProblem.EVICTED),
                 pod("node-2", phase="Succeeded"),
             ],
             not_before={"node-0": NOW + 9},
@@ -259,15 +259,15 @@ TABLE: list[tuple[str, World, str]] = [
 
 @pytest.mark.parametrize(("of", "expected"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
 def test_where_the_nodes_stand_why_they_fail_and_what_is_in_the_way(of: World, expected: str) -> None:
-    seen = sight(of)
+    seen = summary(of)
     assert told(seen.at(NOW)) == expected
     assert sum(sum(zone.values()) for zone in seen.zones.values()) == seen.budget.desired, "each node once"
-    assert set(seen.failed) == {ailment.value for ailment in Ailment}, "also those of which there are none"
+    assert set(seen.failed) == {problem.value for problem in PodProblem}, "also those of which there are none"
 
 
 def test_a_pod_that_does_not_get_ready_fails_when_patience_ends_and_not_before() -> None:
     slow = pod("node-0", "v1", ready=None, created=ago(50))
-    seen = sight(world(ds(annotations=DEADLINE), nodes=2, pods=[slow, pod("node-1")]))
+    seen = summary(world(ds(annotations=DEADLINE), nodes=2, pods=[slow, pod("node-1")]))
     assert told(seen.at(NOW + 9.9)) == "1 updated, 1 updating |  | "
     late = seen.at(NOW + 10)
     assert told(late) == "1 updated, 1 failed | 1 NotReady | "
@@ -276,13 +276,13 @@ def test_a_pod_that_does_not_get_ready_fails_when_patience_ends_and_not_before()
 
 
 def test_a_pod_that_was_ready_for_long_and_is_not_any_more_has_failed_at_once() -> None:
-    seen = sight(world(nodes=1, pods=[pod("node-0", ready=None, created=ago(3600))]))
+    seen = summary(world(nodes=1, pods=[pod("node-0", ready=None, created=ago(3600))]))
     assert told(seen.at(NOW)) == "1 failed | 1 NotReady | "
 
 
 def test_patience_includes_min_ready_seconds_as_the_deadline_of_the_rollout_does() -> None:
     starting = pod("node-0", ready=None, created=ago(70))
-    seen = sight(world(ds(annotations=DEADLINE, min_ready=30), nodes=1, pods=[starting]))
+    seen = summary(world(ds(annotations=DEADLINE, min_ready=30), nodes=1, pods=[starting]))
     assert (seen.at(NOW + 19).updating, seen.at(NOW + 20).updating) == (1, 0)
 
 
@@ -300,8 +300,13 @@ def test_zones() -> None:
         node("d-0", labels={"failure-domain.beta.kubernetes.io/zone": "west"}),
         zoned("e-0", "nobody's", taint("x", "NoExecute")),
     ]
-    pods = [pod("a-0"), ailing("a-1", Ailment.CONFIG), pod("b-0", "v2"), pod("b-1", "v2", ready=None, created=ago(9))]
-    seen = sight(world(ds("v2"), nodes=nodes, pods=[*pods, pod("c-0"), pod("d-0")]))
+    pods = [
+        pod("a-0"),
+        ailing("a-1", PodProblem.CONFIG),
+        pod("b-0", "v2"),
+        pod("b-1", "v2", ready=None, created=ago(9)),
+    ]
+    seen = summary(world(ds("v2"), nodes=nodes, pods=[*pods, pod("c-0"), pod("d-0")]))
     assert states(seen) == ": 1 old; east: 1 failed, 1 old; west: 1 updated, 1 updating, 1 old"
     assert states(seen.at(NOW + 3600)) == ": 1 old; east: 1 failed, 1 old; west: 1 updated, 1 failed, 1 old"
 
@@ -348,19 +353,19 @@ def turned(**fields: Any) -> World:
     ],
 )
 def test_updated_nodes_beyond_what_the_partition_allows(of: World, unplanned: int) -> None:
-    assert sight(of).unplanned == unplanned
+    assert summary(of).unplanned == unplanned
 
 
 def test_limits_are_numbers_of_nodes() -> None:
-    budget = sight(world(ds(max_unavailable="30%", partition="50%"), nodes=7, pods=everywhere(7))).budget
+    budget = summary(world(ds(max_unavailable="30%", partition="50%"), nodes=7, pods=everywhere(7))).budget
     assert (budget.max_unavailable, budget.max_surge, budget.partition) == (3, 0, 3)
-    surging = sight(world(ds(max_surge="10%"), nodes=7, pods=everywhere(7))).budget
+    surging = summary(world(ds(max_surge="10%"), nodes=7, pods=everywhere(7))).budget
     assert (surging.max_unavailable, surging.max_surge) == (0, 1)
 
 
 def test_nothing_is_seen_of_a_spec_without_a_meaning_and_of_one_that_goes() -> None:
-    assert plan(world(ds(max_unavailable="many"), pods=everywhere(5))).sight is None
-    assert plan(world(ds(dying=True), pods=everywhere(5))).sight is None
+    assert plan(world(ds(max_unavailable="many"), pods=everywhere(5))).summary is None
+    assert plan(world(ds(dying=True), pods=everywhere(5))).summary is None
 
 
 def test_how_many_pods_a_hook_holds_and_since_when_too_long() -> None:
@@ -373,12 +378,12 @@ def test_how_many_pods_a_hook_holds_and_since_when_too_long() -> None:
         prepared(pod("node-4"), since=ago(9999)),
         pod("node-5", labels=held),
     ]
-    seen = sight(world(ds("v2", hook=HOOK, max_unavailable=6), nodes=6, pods=pods))
+    seen = summary(world(ds("v2", hook=HOOK, max_unavailable=6), nodes=6, pods=pods))
     assert (seen.preparing, seen.overdue) == (3, 1)
     later = seen.at(NOW + 2)
     assert (later.preparing, later.overdue) == (3, 2)
     patient = {"kruise-ds/pre-delete-deadline-seconds": "7200"}
-    seen = sight(world(ds("v2", hook=HOOK, max_unavailable=6, annotations=patient), nodes=6, pods=pods))
+    seen = summary(world(ds("v2", hook=HOOK, max_unavailable=6, annotations=patient), nodes=6, pods=pods))
     assert (seen.overdue, seen.at(NOW + 3602).overdue) == (0, 2)
 
 
@@ -391,6 +396,6 @@ def test_a_pod_that_a_taint_lets_stay_has_not_to_leave() -> None:
     found = plan(world(nodes=nodes, pods=everywhere(3)))
     assert found.status is not None
     assert found.status.counts is not None
-    assert found.sight is not None
-    assert (found.status.counts.number_misscheduled, found.sight.leaving) == (2, 1)
-    assert sight(world(nodes=nodes[:2], pods=everywhere(2))).leaving == 0
+    assert found.summary is not None
+    assert (found.status.counts.number_misscheduled, found.summary.leaving) == (2, 1)
+    assert summary(world(nodes=nodes[:2], pods=everywhere(2))).leaving == 0

@@ -25,7 +25,7 @@ UNDER_WAY: Final = (Phase.PENDING, Phase.PROGRESSING, Phase.PAUSED, Phase.STALLE
 """From here a rollout comes to its end. From Degraded pods only come back."""
 
 
-def news_of(daemonset: DaemonSet, status: Status) -> tuple[Note, ...]:
+def rollout_events(daemonset: DaemonSet, status: Status) -> tuple[Note, ...]:
     """`daemonset` has the newest status known, `status` is the one that is to be written."""
     was = daemonset.status.rollout.phase if daemonset.status and daemonset.status.rollout else ""
     now = status.rollout.phase

@@ -63,18 +63,18 @@ class Undone(Conflict):
     """It was done, and is not so."""
 
 
-class Done(Value):
+class RecentWrite(Value):
     what: str
     """What of its kind: two that differ in that do not repeat each other."""
     at: float
     """By `elapsed`."""
 
 
-class Lately(msgspec.Struct):
+class TakenBack(msgspec.Struct):
     """Of one DaemonSet: what was done to pods, and is not due again unless somebody takes it back. All moments by
     `elapsed`."""
 
-    done: dict[Which, Done] = msgspec.field(default_factory=dict)
+    done: dict[Which, RecentWrite] = msgspec.field(default_factory=dict)
     fought: set[str] = msgspec.field(default_factory=set)
     """Places where the last time was not the first."""
 
@@ -114,7 +114,7 @@ class Lately(msgspec.Struct):
             return
         if len(self.done) > KEPT:
             self.forget()
-        self.done[uid, type(action)] = Done(what=_what(action), at=moment)
+        self.done[uid, type(action)] = RecentWrite(what=_what(action), at=moment)
         (self.fought.discard if answer.error is None else self.fought.add)(answer.place)
 
 

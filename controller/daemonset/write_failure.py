@@ -36,7 +36,7 @@ PASSING = (Conflict, AlreadyExists, Unknown)
 and again in one place."""
 
 
-class Trouble(Value):
+class WriteFailure(Value):
     words: str
     """The server's."""
     gist: str
@@ -44,9 +44,9 @@ class Trouble(Value):
     kind: type[Action]
 
 
-def trouble_after(
-    before: Trouble | None, decided: Plan, answers: Sequence[Answer], failing: Container[str]
-) -> Trouble | None:
+def failure_after(
+    before: WriteFailure | None, decided: Plan, answers: Sequence[Answer], failing: Container[str]
+) -> WriteFailure | None:
     """What there is to tell after a pass: the first failure, else what was told before and is not over. `failing` are
     the places where writes have failed.
 
@@ -58,7 +58,7 @@ def trouble_after(
         (action, error) for action, error in failures if not isinstance(error, PASSING) or place_of(action) in failing
     ]
     if lasting:
-        told = _trouble(*lasting[0])
+        told = _failure(*lasting[0])
         same = before is not None and (before.kind, before.gist) == (told.kind, told.gist)
         return before if same else told
     if before is None or decided.untroubled:
@@ -67,9 +67,9 @@ def trouble_after(
     return None if before.kind in went_through and not decided.withheld else before
 
 
-def _trouble(action: Action, error: ApiError) -> Trouble:
+def _failure(action: Action, error: ApiError) -> WriteFailure:
     words = str(error)
-    return Trouble(words=words, gist=words.replace(_name_of(action), ""), kind=type(action))
+    return WriteFailure(words=words, gist=words.replace(_name_of(action), ""), kind=type(action))
 
 
 def _name_of(action: Action) -> str:

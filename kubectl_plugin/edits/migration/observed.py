@@ -30,7 +30,7 @@ class Daemon(Value):
     """Why nobody else can take it over now, such as an update in place; empty where somebody can."""
 
 
-class Record(Value):
+class RevisionRecord(Value):
     """A ControllerRevision that the selector matches."""
 
     name: str
@@ -94,7 +94,7 @@ class Side(Value):
         return canonical.identity(self.template)
 
 
-class Sight(Value):
+class Observed(Value):
     """At one moment."""
 
     name: str
@@ -102,7 +102,7 @@ class Sight(Value):
     native: Side | None
     ours: Side | None
     pods: tuple[Daemon, ...]
-    revisions: tuple[Record, ...]
+    revisions: tuple[RevisionRecord, ...]
     now: float
     """Seconds since 1970, by the server."""
     as_native: JSONObject | None = None
@@ -111,12 +111,12 @@ class Sight(Value):
     def pods_of(self, *owners: str) -> tuple[Daemon, ...]:
         return tuple(one for one in self.pods if one.owner in owners)
 
-    def revisions_of(self, *owners: str) -> tuple[Record, ...]:
+    def revisions_of(self, *owners: str) -> tuple[RevisionRecord, ...]:
         """The newest number first."""
         its = [one for one in self.revisions if one.owner in owners and not one.dying]
         return tuple(sorted(its, key=lambda one: (one.number, one.name), reverse=True))
 
-    def current(self, side: Side) -> Record | None:
+    def current(self, side: Side) -> RevisionRecord | None:
         """The stored revision that means the same as its template."""
         return next((one for one in self.revisions_of(side.uid) if _means(one, side)), None)
 
@@ -137,5 +137,5 @@ class Sight(Value):
         return self.now - max((one.created for one in self.pods_of(side.uid)), default=0.0)
 
 
-def _means(record: Record, side: Side) -> bool:
+def _means(record: RevisionRecord, side: Side) -> bool:
     return canonical.identity(record.template) == side.identity

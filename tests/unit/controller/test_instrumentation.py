@@ -16,16 +16,16 @@ import structlog
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Rollout
-from controller.api.hindrance import Hindrance
 from controller.api.in_place import Underway
+from controller.api.in_place_refusal import InPlaceRefusal
 from controller.api.meta import Key, Ref, rfc3339
 from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.assembly import Parts, assemble
+from controller.instrumentation import Instrumentation
 from controller.kube.decode import Seen
-from controller.planner.actions import CreatePod, DeletePod, ResizePod, UpdateInPlace, Why
-from controller.planner.in_place.change import Change
-from controller.report import Report
+from controller.planner.actions import CreatePod, DeletePod, DeleteReason, ResizePod, UpdateInPlace
+from controller.planner.in_place.change import InPlaceChange
 from controller.runtime.store import StoreWriter
 from controller.runtime.workers import Done, Outcome, Pass, Turn, workers
 from controller.runtime.workqueue import Taken, WorkQueue
@@ -36,7 +36,7 @@ from tests.beds.scripted import Script
 from tests.beds.worlds import NOW, ago, ds, everywhere, node, pod, revision
 
 DELETE = DeletePod(
-    pod=Ref(namespace="default", name="node-0-v1", uid="uid-node-0-v1"), node="node-0", why=Why.OUTDATED
+    pod=Ref(namespace="default", name="node-0-v1", uid="uid-node-0-v1"), node="node-0", why=DeleteReason.OUTDATED
 )
 CREATE = CreatePod(node="node-0", name="node-0-v2", revision=revision("v2"))
 SURGING = ds("v2", max_surge=1)
@@ -60,7 +60,9 @@ class Office:
 
     def acted(self, daemonset: DaemonSet, *actions: Any) -> None:
         for action in actions:
-            self.parts.report.acted(daemonset, action, None, caches=self.parts.informers.caches, clock=lambda: NOW)
+            self.parts.instrumentation.acted(
+                daemonset, action, None, caches=self.parts.informers.caches, clock=lambda: NOW
+            )
 
     def lose(self, machine: Node) -> None:
         for change in self.nodes.feed(Seen(key=Key("", machine.name), version="9", obj=None)):
@@ -80,7 +82,7 @@ class Office:
 
     def updated(self, daemonset: DaemonSet) -> float:
         """How many updates of nodes were timed once a new, available pod was seen on node-0."""
-        self.parts.report.saw(daemonset, pod("node-0", "v2", ready=ago(1)), NOW)
+        self.parts.instrumentation.saw(daemonset, pod("node-0", "v2", ready=ago(1)), NOW)
         return self.count("kruise_ds_node_update_duration_seconds_count")
 
 
@@ -119,7 +121,7 @@ async def test_a_pass_that_ends_after_its_daemonset_went_leaves_nothing_behind()
     office.lose_daemonset(daemonset)
     office.acted(daemonset, DELETE, CREATE)
     healthy = DaemonSetStatus(rollout=Rollout(phase="Healthy", start_time=rfc3339(ago(60))))
-    office.parts.report.status_changed(daemonset, None, healthy, caches=office.parts.informers.caches)
+    office.parts.instrumentation.status_changed(daemonset, None, healthy, caches=office.parts.informers.caches)
     office.put_back(daemonset)
     assert office.count("kruise_daemonset_pod_operations_total") == 0
     assert office.count("kruise_daemonset_rollouts_total") == 0
@@ -137,7 +139,7 @@ def out() -> Iterator[io.BytesIO]:
 
 
 async def test_a_crashed_pass_has_one_line_that_carries_the_id_of_the_pass(out: io.BytesIO) -> None:
-    report, queue, over = Report(Metrics(version="0")), WorkQueue[Key](), asyncio.Event()
+    instrumentation, queue, over = Instrumentation(Metrics(version="0")), WorkQueue[Key](), asyncio.Event()
     tries: list[Key] = []
 
     async def handle(taken: Taken[Key], turn: Turn) -> Outcome:
@@ -148,11 +150,11 @@ async def test_a_crashed_pass_has_one_line_that_carries_the_id_of_the_pass(out: 
         return Done()
 
     def passed(done: Pass[Key]) -> None:
-        report.passed(done)
+        instrumentation.passed(done)
         if len(tries) == 2:
             over.set()
 
-    async with workers(1, queue, partial(report.in_context, handle), on_outcome=passed):
+    async with workers(1, queue, partial(instrumentation.in_context, handle), on_outcome=passed):
         queue.add(Key("shop", "agent"), "pod changed")
         await asyncio.wait_for(over.wait(), 60)
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
@@ -174,7 +176,7 @@ CHANGED = UpdateInPlace(
     node="node-0",
     before="v1",
     revision=revision("v2"),
-    change=Change(images={"main": "demo:v2"}),
+    change=InPlaceChange(images={"main": "demo:v2"}),
 )
 IN_PLACE = ds("v2", rolling_update_type="InPlaceIfPossible", min_ready=30)
 
@@ -188,7 +190,7 @@ def timed(office: Office) -> tuple[float, float]:
 async def test_an_update_in_place_ends_when_the_same_pod_is_available_as_it_was_updated() -> None:
     office = Office(IN_PLACE, nodes=(node("node-0"),))
     office.acted(IN_PLACE, CHANGED)
-    saw, settle = office.parts.report.saw, office.parts.metrics.tally.updates.settle
+    saw, settle = office.parts.instrumentation.saw, office.parts.metrics.tally.updates.settle
     saw(IN_PLACE, pod("node-0", "v1", name="agent-x"), NOW)
     settle(NOW + 300)
     assert timed(office) == (0, 0), "as it was before"
@@ -207,7 +209,7 @@ async def test_an_update_that_nothing_proves_ends_when_it_counts_as_finished() -
     office = Office(IN_PLACE, nodes=(node("node-0"),))
     office.acted(IN_PLACE, CHANGED)
     changed = replace(pod("node-0", "v2", name="agent-x"), underway=Underway(until=NOW + 10, restarting=("main",)))
-    office.parts.report.saw(IN_PLACE, changed, NOW + 1)
+    office.parts.instrumentation.saw(IN_PLACE, changed, NOW + 1)
     office.parts.metrics.tally.updates.settle(NOW + 60)
     assert timed(office) == (1, 10)
 
@@ -224,9 +226,9 @@ async def test_a_change_that_restarts_nothing_is_through_at_once() -> None:
 async def test_writes_in_place_and_what_speaks_against_them_are_counted() -> None:
     office = Office(IN_PLACE, nodes=(node("node-0"),))
     office.acted(IN_PLACE, CHANGED, ResizePod(pod=CHANGED.pod, node="node-0"))
-    office.acted(IN_PLACE, replace(DELETE, hindrance=Hindrance.TEMPLATE), DELETE)
-    office.acted(IN_PLACE, replace(DELETE, why=Why.NOT_RESIZED, hindrance=Hindrance.RESIZE_REFUSED))
+    office.acted(IN_PLACE, replace(DELETE, refusal=InPlaceRefusal.TEMPLATE), DELETE)
+    office.acted(IN_PLACE, replace(DELETE, why=DeleteReason.NOT_RESIZED, refusal=InPlaceRefusal.RESIZE_REFUSED))
     operations, fallbacks = "kruise_daemonset_pod_operations_total", "kruise_daemonset_in_place_fallbacks_total"
     assert [office.count(operations, operation=one, result="success") for one in ("update", "resize")] == [1, 1]
-    counted = {one.value: office.count(fallbacks, reason=one.value) for one in Hindrance}
+    counted = {one.value: office.count(fallbacks, reason=one.value) for one in InPlaceRefusal}
     assert {reason: count for reason, count in counted.items() if count} == {"Template": 1, "ResizeRefused": 1}

@@ -7,8 +7,8 @@ import pytest
 from controller.api.gates import Gate
 from controller.api.wellknown import IN_PLACE_UPDATE_READY, KRUISE_POD_READY
 from controller.daemonset.answers import Answer
-from controller.daemonset.lately import SECONDS, Lately
 from controller.daemonset.places import Failing
+from controller.daemonset.taken_back import SECONDS, TakenBack
 from controller.kube.errors import Forbidden
 from controller.planner.actions import (
     Action,
@@ -16,6 +16,7 @@ from controller.planner.actions import (
     CancelDelete,
     ContinueInPlace,
     DeletePod,
+    DeleteReason,
     DrainPod,
     OpenGates,
     PrepareDelete,
@@ -23,23 +24,22 @@ from controller.planner.actions import (
     ReleasePod,
     ResizePod,
     UpdateInPlace,
-    Why,
     place_of,
 )
-from controller.planner.in_place.change import Change
+from controller.planner.in_place.change import InPlaceChange
 from tests.beds.worlds import pod, revision
 
 REF = pod("node-0").ref
-PREPARE = PrepareDelete(pod=REF, node="node-0", why=Why.OUTDATED, mark=True, held_by="label a=b")
+PREPARE = PrepareDelete(pod=REF, node="node-0", why=DeleteReason.OUTDATED, mark=True, held_by="label a=b")
 CANCEL = CancelDelete(pod=REF)
-DELETE = DeletePod(pod=REF, node="node-0", why=Why.OUTDATED)
+DELETE = DeletePod(pod=REF, node="node-0", why=DeleteReason.OUTDATED)
 ADOPT = AdoptPod(pod=REF, owners=0)
 DRAIN = DrainPod(pod=REF, node="node-0")
 RESIZE = ResizePod(pod=REF, node="node-0")
 
 
 def updating(to: str) -> UpdateInPlace:
-    return UpdateInPlace(pod=REF, node="node-0", before="v1", revision=revision(to), change=Change())
+    return UpdateInPlace(pod=REF, node="node-0", before="v1", revision=revision(to), change=InPlaceChange())
 
 
 def going_on(*waiting: str) -> ContinueInPlace:
@@ -50,11 +50,11 @@ def opening(*types: str) -> OpenGates:
     return OpenGates(pod=REF, gates=tuple(Gate(type=one, open=False, present=True, index=0) for one in types))
 
 
-def done(*actions: Action, failing: tuple[str, ...] = (), delay: float = 0.0) -> Lately:
-    lately = Lately()
+def done(*actions: Action, failing: tuple[str, ...] = (), delay: float = 0.0) -> TakenBack:
+    taken_back = TakenBack()
     for action in actions:
-        lately.learn(Answer(action=action), dict.fromkeys(failing, Failing(until=0.0, delay=delay)), 0.0)
-    return lately
+        taken_back.learn(Answer(action=action), dict.fromkeys(failing, Failing(until=0.0, delay=delay)), 0.0)
+    return taken_back
 
 
 @pytest.mark.parametrize(
@@ -93,36 +93,36 @@ def test_the_same_twice_in_a_row_is_taken_back(before: tuple[Action, ...], actio
 
 
 def test_what_only_makes_up_for_a_failure_ends_nothing() -> None:
-    lately = done(PREPARE, CANCEL, failing=(REF.uid,))
-    assert lately.undone(PREPARE, {}, 1.0) is not None
-    assert lately.undone(CANCEL, {}, 1.0) is None
+    taken_back = done(PREPARE, CANCEL, failing=(REF.uid,))
+    assert taken_back.undone(PREPARE, {}, 1.0) is not None
+    assert taken_back.undone(CANCEL, {}, 1.0) is None
 
 
 @pytest.mark.parametrize("closing", [DRAIN, updating("v2")])
 def test_an_update_that_failed_may_have_closed_the_gate(closing: Action) -> None:
-    lately = done(opening(IN_PLACE_UPDATE_READY))
-    lately.learn(Answer(action=closing, error=Forbidden("patch", "pods demo", "no")), {}, 0.0)
-    assert lately.undone(opening(IN_PLACE_UPDATE_READY), {}, 1.0) is None
+    taken_back = done(opening(IN_PLACE_UPDATE_READY))
+    taken_back.learn(Answer(action=closing, error=Forbidden("patch", "pods demo", "no")), {}, 0.0)
+    assert taken_back.undone(opening(IN_PLACE_UPDATE_READY), {}, 1.0) is None
 
 
 def test_what_was_refused_was_not_done() -> None:
-    lately = Lately()
-    lately.learn(Answer(action=PREPARE, error=Forbidden("patch", "pods demo", "no")), {}, 0.0)
-    assert lately.undone(PREPARE, {}, 1.0) is None
+    taken_back = TakenBack()
+    taken_back.learn(Answer(action=PREPARE, error=Forbidden("patch", "pods demo", "no")), {}, 0.0)
+    assert taken_back.undone(PREPARE, {}, 1.0) is None
 
 
 def test_long_ago_is_not_lately_unless_its_place_was_left_alone_for_so_long() -> None:
-    lately = done(PREPARE)
-    assert lately.undone(PREPARE, {}, SECONDS) is not None
-    assert lately.undone(PREPARE, {}, SECONDS + 1) is None
-    assert lately.undone(PREPARE, {place_of(PREPARE): Failing(until=0.0, delay=SECONDS)}, SECONDS + 1) is not None
+    taken_back = done(PREPARE)
+    assert taken_back.undone(PREPARE, {}, SECONDS) is not None
+    assert taken_back.undone(PREPARE, {}, SECONDS + 1) is None
+    assert taken_back.undone(PREPARE, {place_of(PREPARE): Failing(until=0.0, delay=SECONDS)}, SECONDS + 1) is not None
 
 
 def test_it_is_fought_as_long_as_the_last_time_was_not_the_first() -> None:
-    lately = done(PREPARE)
-    assert lately.fought == set()
-    error = lately.undone(PREPARE, {}, 1.0)
-    lately.learn(Answer(action=PREPARE, error=error, left=error), {}, 1.0)
-    assert lately.fought == {place_of(PREPARE)}
-    lately.learn(Answer(action=PREPARE), {}, 200.0)
-    assert lately.fought == set()
+    taken_back = done(PREPARE)
+    assert taken_back.fought == set()
+    error = taken_back.undone(PREPARE, {}, 1.0)
+    taken_back.learn(Answer(action=PREPARE, error=error, left=error), {}, 1.0)
+    assert taken_back.fought == {place_of(PREPARE)}
+    taken_back.learn(Answer(action=PREPARE), {}, 200.0)
+    assert taken_back.fought == set()

@@ -25,7 +25,7 @@ FailedPods: TypeAlias = BackoffTable[tuple[str, int, str]]
 """Back-off of replacing failed pods, by DaemonSet uid, its generation and the node."""
 
 
-class Hands(msgspec.Struct, frozen=True):
+class Dependencies(msgspec.Struct, frozen=True):
     client: Client
     ledger: Ledger
     failed_pods: FailedPods

@@ -7,7 +7,7 @@ from typing import Any
 from controller.api.base import JSONObject
 from kubectl_plugin.edits.migration import forms
 from kubectl_plugin.edits.migration.forms import FINALIZER, Mark
-from kubectl_plugin.edits.migration.sight import Daemon, Record, Side, Sight
+from kubectl_plugin.edits.migration.observed import Daemon, Observed, RevisionRecord, Side
 
 NOW = 1_000_000.0
 NATIVE, OURS = "native-uid", "our-uid"
@@ -64,10 +64,10 @@ def pods(owner: str, *, old: int = 0, age: float = 60.0, busy: str = "", nodes: 
     )
 
 
-def history(owner: str, *, first: int = 1) -> tuple[Record, ...]:
+def history(owner: str, *, first: int = 1) -> tuple[RevisionRecord, ...]:
     """Revisions of v1 and v2, numbered from `first`."""
     return tuple(
-        Record(
+        RevisionRecord(
             name=f"agent-h{number}",
             uid=f"revision-{number}",
             version="5",
@@ -81,13 +81,13 @@ def history(owner: str, *, first: int = 1) -> tuple[Record, ...]:
     )
 
 
-def sight(
+def observed(
     native: Side | None = None,
     ours: Side | None = None,
     pods: tuple[Daemon, ...] = (),
-    revisions: tuple[Record, ...] = (),
-) -> Sight:
-    return Sight(
+    revisions: tuple[RevisionRecord, ...] = (),
+) -> Observed:
+    return Observed(
         name="agent",
         namespace="agents",
         native=native,

@@ -11,8 +11,8 @@ import pytest
 
 from controller.api.base import JSONObject
 from controller.api.meta import Ref
-from controller.daemonset.discretion import discreet, discreet_error, secrets_of
 from controller.daemonset.known_secrets import TURN, KnownSecrets
+from controller.daemonset.redaction import redacted, redacted_error, secrets_of
 from controller.kube.client import Client
 from controller.kube.errors import Forbidden, Invalid
 from controller.kube.request import Response
@@ -60,7 +60,7 @@ TEMPLATE: JSONObject = {
     ],
 )
 def test_values_that_may_be_secrets_are_masked(words: str, told: str) -> None:
-    assert discreet(words, secrets_of(TEMPLATE)) == told
+    assert redacted(words, secrets_of(TEMPLATE)) == told
 
 
 @pytest.mark.parametrize(
@@ -75,17 +75,17 @@ def test_values_that_may_be_secrets_are_masked(words: str, told: str) -> None:
     ids=["command", "args", "env", "a probe's command", "a header"],
 )
 def test_wherever_a_template_may_hold_a_secret_it_is_masked(container: JSONObject) -> None:
-    assert discreet("not hunter2", secrets_of({"spec": {"containers": [container]}})) == "not (hidden)"
+    assert redacted("not hunter2", secrets_of({"spec": {"containers": [container]}})) == "not (hidden)"
 
 
 def test_of_a_value_that_holds_another_nothing_is_left() -> None:
-    words = discreet("not open sesame now", secrets_of({"spec": {"args": ["open", "open sesame now"]}}))
+    words = redacted("not open sesame now", secrets_of({"spec": {"args": ["open", "open sesame now"]}}))
     assert words == "not (hidden)"
 
 
 def test_an_error_stays_what_it_is() -> None:
     error = Invalid("create", "pods a/b", "not --password=hunter2", status=422, reason="Invalid", name="b")
-    told = discreet_error(error, secrets_of(TEMPLATE))
+    told = redacted_error(error, secrets_of(TEMPLATE))
     assert (type(told), told.status, told.reason, told.name) == (Invalid, 422, "Invalid", "b")
     assert str(told) == "create pods a/b: not (hidden)"
 
@@ -95,7 +95,7 @@ async def test_a_client_that_retells_does_so_for_every_verb_and_leaves_no_trace(
     refusal = {"kind": "Status", "message": "not --password=hunter2"}
     answer = Response(status=403, body=json.dumps(refusal).encode())
     client = Client(Sender(Script(*[answer] * 5, Watch([json.dumps(refusal).encode()], status=403))))
-    discreetly = client.retelling(lambda error: discreet_error(error, secrets_of(TEMPLATE)))
+    discreetly = client.retelling(lambda error: redacted_error(error, secrets_of(TEMPLATE)))
     asked: tuple[Awaitable[Any], ...] = (
         discreetly.get(THINGS, ref),
         discreetly.page(THINGS),
@@ -112,7 +112,7 @@ async def test_a_client_that_retells_does_so_for_every_verb_and_leaves_no_trace(
 
 def test_where_secrets_overlap_nothing_of_either_is_left() -> None:
     template: JSONObject = {"spec": {"args": ["alpha beta", "beta gamma delta", "beta"]}}
-    assert discreet("no alpha beta gamma delta, alpha beta", secrets_of(template)) == "no (hidden), (hidden)"
+    assert redacted("no alpha beta gamma delta, alpha beta", secrets_of(template)) == "no (hidden), (hidden)"
 
 
 def calls_of(work: Callable[[], object]) -> int:
@@ -134,17 +134,17 @@ def calls_of(work: Callable[[], object]) -> int:
 def test_words_cost_the_same_however_many_secrets_there_are() -> None:
     words = f"denied: {'value-17-of-many ' * 25}value-29…"
     few, many = (secrets_of({"args": [f"value-{n}-of-many" for n in range(number)]}) for number in (30, 3000))
-    assert discreet(words, few) == discreet(words, many) == f"denied: {'(hidden) ' * 25}(hidden)…"
-    assert calls_of(lambda: discreet(words, many)) <= 2 * calls_of(lambda: discreet(words, few))
+    assert redacted(words, few) == redacted(words, many) == f"denied: {'(hidden) ' * 25}(hidden)…"
+    assert calls_of(lambda: redacted(words, many)) <= 2 * calls_of(lambda: redacted(words, few))
 
 
 async def test_secrets_are_read_once_per_template_and_forgotten_with_it() -> None:
     known = KnownSecrets()
     first = await known.of("u", {"a": TEMPLATE})
     assert await known.of("u", {"a": TEMPLATE, "b": {"spec": {"args": ["other-secret"]}}}) is first
-    assert discreet("--password=hunter2 other-secret", first) == "(hidden) (hidden)"
+    assert redacted("--password=hunter2 other-secret", first) == "(hidden) (hidden)"
     rest = await known.of("u", {"b": {"spec": {"args": ["other-secret"]}}})
-    assert discreet("--password=hunter2 other-secret", rest) == "--password=hunter2 (hidden)"
+    assert redacted("--password=hunter2 other-secret", rest) == "--password=hunter2 (hidden)"
 
 
 async def test_others_get_their_turn_while_a_long_template_is_read() -> None:

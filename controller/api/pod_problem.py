@@ -10,7 +10,7 @@ from controller.api.container import ContainerStatusView, TerminatedView
 from controller.api.text import LONGEST_ITEM, shortened
 
 
-class Ailment(StrEnum):
+class PodProblem(StrEnum):
     """Kinds of trouble, few enough to be a label of metrics."""
 
     CRASH_LOOP = "CrashLoopBackOff"
@@ -22,7 +22,7 @@ class Ailment(StrEnum):
     UNSCHEDULABLE = "Unschedulable"
     """The scheduler finds no place on the node."""
     NOT_READY = "NotReady"
-    """It should be ready by now. Only who knows the time can tell; see `planner.sight`."""
+    """It should be ready by now. Only who knows the time can tell; see `planner.summary`."""
     EVICTED = "Evicted"
     """The kubelet has ended it because the node ran out of something."""
     OTHER = "Other"
@@ -30,14 +30,14 @@ class Ailment(StrEnum):
 
 
 KIND_OF: Final = {
-    "CrashLoopBackOff": Ailment.CRASH_LOOP,
-    "ImagePullBackOff": Ailment.IMAGE_PULL,
-    "ErrImagePull": Ailment.IMAGE_PULL,
-    "ErrImageNeverPull": Ailment.IMAGE_PULL,
-    "InvalidImageName": Ailment.IMAGE_PULL,
-    "CreateContainerConfigError": Ailment.CONFIG,
-    "CreateContainerError": Ailment.CONFIG,
-    "RunContainerError": Ailment.CONFIG,
+    "CrashLoopBackOff": PodProblem.CRASH_LOOP,
+    "ImagePullBackOff": PodProblem.IMAGE_PULL,
+    "ErrImagePull": PodProblem.IMAGE_PULL,
+    "ErrImageNeverPull": PodProblem.IMAGE_PULL,
+    "InvalidImageName": PodProblem.IMAGE_PULL,
+    "CreateContainerConfigError": PodProblem.CONFIG,
+    "CreateContainerError": PodProblem.CONFIG,
+    "RunContainerError": PodProblem.CONFIG,
 }
 """What the kubelet says of a container that waits and that it tries again and again."""
 _BACK_OFF: Final = ("CrashLoopBackOff", "ImagePullBackOff")
@@ -56,17 +56,17 @@ def stuck(*, waiting: str, ready: bool, exit_code: int | None, ended: str) -> st
     return ended or "Error"
 
 
-def ailment_of_container(status: ContainerStatusView, replaced: Collection[str] = ()) -> Ailment | None:
+def problem_of_container(status: ContainerStatusView, replaced: Collection[str] = ()) -> PodProblem | None:
     """`replaced`: ids of containers that an update in place ended. How they ended says nothing of what comes after
     them; and the kubelet's back-off after one of them is over an image that it cannot get."""
     state, last = status.state, status.last_state
     waiting = state.waiting.reason if state is not None and state.waiting is not None else ""
     ended = (state and state.terminated) or (last and last.terminated) or TerminatedView()
     if waiting == "CrashLoopBackOff" and status.container_id in replaced:
-        return Ailment.IMAGE_PULL
+        return PodProblem.IMAGE_PULL
     code = None if ended.container_id in replaced else ended.exit_code
     word = stuck(waiting=waiting, ready=status.ready, exit_code=code, ended=ended.reason)
-    return KIND_OF.get(word, Ailment.CRASH_LOOP) if word else None
+    return KIND_OF.get(word, PodProblem.CRASH_LOOP) if word else None
 
 
 def complaint_of(statuses: Iterable[ContainerStatusView]) -> str:
@@ -81,6 +81,8 @@ def complaint_of(statuses: Iterable[ContainerStatusView]) -> str:
     return ""
 
 
-def ailment_of_containers(statuses: Iterable[ContainerStatusView], replaced: Collection[str] = ()) -> Ailment | None:
+def problem_of_containers(
+    statuses: Iterable[ContainerStatusView], replaced: Collection[str] = ()
+) -> PodProblem | None:
     """Of the first that ails, in the order of the pod: whatever comes after an init container waits for it."""
-    return next(filter(None, (ailment_of_container(one, replaced) for one in statuses)), None)
+    return next(filter(None, (problem_of_container(one, replaced) for one in statuses)), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from controller.api.puller import Puller, Pulling
-from controller.imagepull.world import PULLED, EndPuller, Try, World, may_end
+from controller.imagepull.world import PULLED, EndPuller, JobWorld, Try, may_end
 from controller.planner.actions import Note
 
 FIRST_WAIT = 1.0
@@ -28,7 +28,7 @@ def failed(nodes: Mapping[str, str]) -> tuple[Note, ...]:
 class News:
     """What the pullers tell."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: JobWorld) -> None:
         self.settled: dict[str, str | None] = {}
         self.tries: dict[str, Try] = {}
         self.active: set[str] = set()

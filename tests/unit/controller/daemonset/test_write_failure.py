@@ -6,19 +6,19 @@ from msgspec.structs import replace
 
 from controller.api.meta import Ref
 from controller.daemonset.answers import Answer
-from controller.daemonset.trouble import Trouble, trouble_after
+from controller.daemonset.write_failure import WriteFailure, failure_after
 from controller.kube.errors import ApiError, Conflict, Forbidden
-from controller.planner.actions import Action, CreatePod, DeletePod, Plan, Why
+from controller.planner.actions import Action, CreatePod, DeletePod, DeleteReason, Plan
 from tests.beds.worlds import revision
 
-BEFORE = Trouble(words="no pods here", gist="no pods here", kind=CreatePod)
+BEFORE = WriteFailure(words="no pods here", gist="no pods here", kind=CreatePod)
 
 
 def create(node: str) -> CreatePod:
     return CreatePod(node=node, name=f"demo-of-{node}", revision=revision("v1"))
 
 
-DELETE = DeletePod(pod=Ref(namespace="default", name="demo-old", uid="u"), node="node-9", why=Why.UNWANTED)
+DELETE = DeletePod(pod=Ref(namespace="default", name="demo-old", uid="u"), node="node-9", why=DeleteReason.UNWANTED)
 
 
 def refused(action: Action, words: str, error: type[ApiError] = Forbidden) -> Answer:
@@ -33,24 +33,24 @@ def done(action: Action) -> Answer:
 def test_the_first_failure_that_is_no_passing_one_is_told() -> None:
     first, second = create("a"), create("b")
     failures = [refused(first, "changed meanwhile", Conflict), refused(second, "not on b")]
-    told = trouble_after(None, Plan(actions=(first, second)), failures, ())
+    told = failure_after(None, Plan(actions=(first, second)), failures, ())
     assert told is not None
     assert (told.words, told.kind) == (str(failures[1].left), CreatePod)
 
 
 def test_the_words_stay_while_only_the_name_in_them_differs() -> None:
     first, second = create("a"), create("b")
-    told = trouble_after(None, Plan(actions=(first,)), [refused(first, f"pods {first.name} is forbidden")], ())
-    again = trouble_after(told, Plan(actions=(second,)), [refused(second, f"pods {second.name} is forbidden")], ())
+    told = failure_after(None, Plan(actions=(first,)), [refused(first, f"pods {first.name} is forbidden")], ())
+    again = failure_after(told, Plan(actions=(second,)), [refused(second, f"pods {second.name} is forbidden")], ())
     assert again == told
-    other = trouble_after(told, Plan(actions=(second,)), [refused(second, f"pods {second.name} exceeds quota")], ())
+    other = failure_after(told, Plan(actions=(second,)), [refused(second, f"pods {second.name} exceeds quota")], ())
     assert other is not None
     assert "exceeds quota" in other.words
 
 
 def test_it_is_over_once_such_a_write_goes_through_or_nothing_is_left_to_write() -> None:
-    assert trouble_after(BEFORE, Plan(actions=(create("a"),)), [done(create("a"))], ()) is None
-    assert trouble_after(BEFORE, Plan(untroubled=True), [], ()) is None
+    assert failure_after(BEFORE, Plan(actions=(create("a"),)), [done(create("a"))], ()) is None
+    assert failure_after(BEFORE, Plan(untroubled=True), [], ()) is None
 
 
 def test_it_stays_while_nothing_of_the_kind_was_tried_or_some_of_it_waits() -> None:
@@ -61,13 +61,13 @@ def test_it_stays_while_nothing_of_the_kind_was_tried_or_some_of_it_waits() -> N
         "other nodes get their pods": Plan(actions=(create("a"),), withheld=True),
     }
     for what, decided in plans.items():
-        assert trouble_after(BEFORE, decided, [done(action) for action in decided.actions], ()) == BEFORE, what
+        assert failure_after(BEFORE, decided, [done(action) for action in decided.actions], ()) == BEFORE, what
     conflict = [refused(create("a"), "changed meanwhile", Conflict)]
-    assert trouble_after(BEFORE, Plan(actions=(create("a"),)), conflict, ()) == BEFORE
+    assert failure_after(BEFORE, Plan(actions=(create("a"),)), conflict, ()) == BEFORE
 
 
 def test_trouble_of_another_kind_takes_its_place() -> None:
-    told = trouble_after(BEFORE, Plan(actions=(DELETE,)), [refused(DELETE, "not yours")], ())
+    told = failure_after(BEFORE, Plan(actions=(DELETE,)), [refused(DELETE, "not yours")], ())
     assert told is not None
     assert told.kind is DeletePod
     assert told != replace(BEFORE, words=told.words)
@@ -75,6 +75,6 @@ def test_trouble_of_another_kind_takes_its_place() -> None:
 
 def test_an_error_that_passes_is_told_where_it_comes_again_and_again() -> None:
     conflict = refused(create("a"), "changed meanwhile", Conflict)
-    told = trouble_after(None, Plan(actions=(create("a"),)), [conflict], {"a"})
+    told = failure_after(None, Plan(actions=(create("a"),)), [conflict], {"a"})
     assert told is not None
     assert "changed meanwhile" in told.words

@@ -11,9 +11,9 @@ from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet
 from controller.daemonset.answers import Briefing
 from controller.daemonset.compiled import Compilations
+from controller.daemonset.dependencies import Dependencies
 from controller.daemonset.execute import CarryingOut
-from controller.daemonset.hands import Hands
-from controller.daemonset.memory import Memory
+from controller.daemonset.state import DaemonSetState
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.kube.request import Response
@@ -44,7 +44,7 @@ class Acting:
     """
 
     daemonset: DaemonSet = field(default_factory=ds)
-    memory: Memory = field(default_factory=Memory)
+    state: DaemonSetState = field(default_factory=DaemonSetState)
     now: float = NOW
     compilations: Compilations = field(default_factory=Compilations)
     script: Script = field(default_factory=Script)
@@ -52,7 +52,7 @@ class Acting:
     did: list[tuple[Action, ApiError | None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.hands = Hands(
+        self.dependencies = Dependencies(
             client=Client(Sender(self.script)),
             ledger=Ledger(),
             failed_pods=failed_pod_backoff(),
@@ -65,19 +65,19 @@ class Acting:
         """The server answers like this, and is asked no more and no less often."""
         self.script.answers[:] = answers
         self.script.requests.clear()
-        places = self.memory.places
+        places = self.state.places
         briefing = Briefing(
             daemonset=self.daemonset,
             compiled=self.compilations.of(self.daemonset),
             failing=frozenset(places.failing),
             is_suspect=places.is_suspect,
-            proven=self.memory.proven,
+            proven=self.state.proven,
         )
-        work = CarryingOut(actions, briefing, self.hands)
+        work = CarryingOut(actions, briefing, self.dependencies)
         run(work.run(), start=self.now)
         left = [str(answer) for answer in self.script.answers]
         assert not left, f"nobody asked for {left}"
-        self.memory.learn(work.answers, self.daemonset, self.now)
+        self.state.learn(work.answers, self.daemonset, self.now)
         return tuple(
             Failure(answer.action, answer.left, answer.place in places.failing)
             for answer in work.answers

@@ -76,7 +76,7 @@ def secrets_of(template: JSONObject) -> Secrets:
     return secrets
 
 
-def discreet(words: str, *secrets: Secrets) -> str:
+def redacted(words: str, *secrets: Secrets) -> str:
     """`words` without what these secrets hold, and without any value that is quoted for such a field."""
     words = _FIELD.sub(rf"\1{MASK}", words)
     told, end = [], 0
@@ -87,9 +87,9 @@ def discreet(words: str, *secrets: Secrets) -> str:
     return "".join([*told, words[end:]])
 
 
-def discreet_error(error: ApiError, *secrets: Secrets) -> ApiError:
+def redacted_error(error: ApiError, *secrets: Secrets) -> ApiError:
     """The same error, in words that may be repeated."""
-    message = discreet(error.message, *secrets)
+    message = redacted(error.message, *secrets)
     if message == error.message:
         return error
     return type(error)(

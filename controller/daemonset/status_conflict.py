@@ -13,7 +13,7 @@ STAND_BACK_FIRST = 60.0
 STAND_BACK_AT_MOST = 900.0
 
 
-class Rivalry(Value):
+class StatusConflict(Value):
     """Both in seconds; `until` by `runtime.clock.elapsed`."""
 
     until: float
@@ -30,7 +30,7 @@ def foreign_note(manager: str) -> Note:
     return Note(warning=True, reason=FOREIGN_STATUS, message=text)
 
 
-def rivalry_after(known: Rivalry | None, now: float) -> Rivalry:
+def conflict_after(known: StatusConflict | None, now: float) -> StatusConflict:
     """What follows from the other's write at `now`.
 
     While we stand back each one only begins the pause anew. Who writes again as soon as we act is left alone for
@@ -42,13 +42,13 @@ def rivalry_after(known: Rivalry | None, now: float) -> Rivalry:
         pause = known.pause
     else:
         pause = min(known.pause * 2, STAND_BACK_AT_MOST)
-    return Rivalry(until=now + pause, pause=pause)
+    return StatusConflict(until=now + pause, pause=pause)
 
 
-def rivalry_found(ago: float, now: float) -> Rivalry | None:
+def conflict_found(ago: float, now: float) -> StatusConflict | None:
     """For a process that has just begun and finds the other's write of so many seconds ago; None: it was long ago.
 
     By the clock of whoever wrote it that may be yet to come.
     """
     left = STAND_BACK_FIRST - max(ago, 0.0)
-    return Rivalry(until=now + left, pause=STAND_BACK_FIRST) if left > 0 else None
+    return StatusConflict(until=now + left, pause=STAND_BACK_FIRST) if left > 0 else None
