@@ -26,6 +26,8 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
     UNREAD = 141
     """Whoever reads the result went away before all was said, such as `head`."""
+    TERMINATED = 143
+    """By SIGTERM: as a shell tells it of those that die of it."""
 
 
 class CommandError(Exception):

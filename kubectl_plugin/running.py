@@ -36,7 +36,10 @@ def run(
 
         if check is not None:
             check()
-        return asyncio.run(_in_session(flags, terminal, body))
+        try:
+            return asyncio.run(_in_session(flags, terminal, body))
+        except asyncio.CancelledError:  # while something was written; Ctrl-C is KeyboardInterrupt
+            return ExitCode.TERMINATED
 
     run_offline(flags, checked, outputs=outputs)
 

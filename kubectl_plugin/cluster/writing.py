@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, TypeAlias
 
 from controller.api import patch
@@ -14,6 +15,7 @@ from controller.kube.errors import AlreadyExists, ApiError, Conflict
 from controller.kube.kinds import DAEMONSETS
 from controller.planner.board import current_revision
 from kubectl_plugin.cluster import documents, reads
+from kubectl_plugin.cluster.interruption import telling_of_an_interruption
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits.annotations import recorded
 from kubectl_plugin.edits.applying import applied
@@ -55,19 +57,13 @@ async def write(
         guarded = patch.guarded_by_version(reads.meta_of(document).resource_version, *changes)
         how: Any = {"dry_run": dry_run, "field_manager": field_manager}
         try:
-            if not reads.meta_of(document).uid:
-                body = applied(document, changes)
-                return await documents.create(session, DAEMONSETS, snapshot.key.namespace, body, **how)
-            return await documents.patch(session, DAEMONSETS, snapshot.key, guarded, **how)
+            with nullcontext() if dry_run else _telling_of_an_interruption(invocation, snapshot):
+                if not reads.meta_of(document).uid:
+                    body = applied(document, changes)
+                    return await documents.create(session, DAEMONSETS, snapshot.key.namespace, body, **how)
+                return await documents.patch(session, DAEMONSETS, snapshot.key, guarded, **how)
         except (AlreadyExists, Conflict) as error:
             last = error
-        except asyncio.CancelledError:  # Ctrl-C, or --timeout
-            if not dry_run:
-                invocation.terminal.warn(
-                    f"interrupted while {snapshot.key.name} was written: it may have been done",
-                    f"kubectl kruise-ds status {snapshot.key.name} -n {snapshot.key.namespace}",
-                )
-            raise
         document = await documents.get(session, DAEMONSETS, snapshot.key)
         if _identity(document) != _identity(snapshot.document) or _marked(document, snapshot.document, edit):
             raise await _changed(invocation, snapshot, document)
@@ -75,6 +71,14 @@ async def write(
             await judge()
     assert last is not None
     raise last
+
+
+def _telling_of_an_interruption(invocation: Invocation, snapshot: Snapshot) -> AbstractContextManager[None]:
+    key = snapshot.key
+    words = f" while {key.name} was written: it may have been done"
+    return telling_of_an_interruption(
+        invocation.terminal, words, f"kubectl kruise-ds status {key.name} -n {key.namespace}"
+    )
 
 
 def _marked(document: JSONObject, before: JSONObject, edit: Edit) -> bool:

@@ -7,6 +7,7 @@ from typing import Final
 
 from controller.api.meta import Key
 from controller.kube.errors import ApiError, Unknown
+from kubectl_plugin.cluster.interruption import telling_of_an_interruption
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.migrating import carry_out, sight_of
 from kubectl_plugin.edits.migration.observed import Observed
@@ -38,16 +39,13 @@ class MigrationCourse:
         """Until there is nothing left to do. Where it fails while the former one is still in charge it is taken
         back; later the way on and the way back are told. Raises CommandError and ApiError.
         """
-        try:
-            await self._forth()
-        except (CommandError, ApiError) as error:
-            await self._back(error)
-            raise
-        except asyncio.CancelledError:  # Ctrl-C
-            self._invocation.terminal.warn(
-                f"interrupted: {self._key.name} is half-way, its pods run on", *self._ways()
-            )
-            raise
+        words = f": {self._key.name} is half-way, its pods run on"
+        with telling_of_an_interruption(self._invocation.terminal, words, *self._ways()):
+            try:
+                await self._forth()
+            except (CommandError, ApiError) as error:
+                await self._back(error)
+                raise
 
     async def _forth(self) -> None:
         terminal, loop = self._invocation.terminal, asyncio.get_running_loop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +15,7 @@ from controller.kube.kinds import IMAGE_PULL_JOBS
 from kubectl_plugin.asked import Pull as Asked
 from kubectl_plugin.cluster import controller, documents
 from kubectl_plugin.cluster.image_pulls import nodes_with_images
+from kubectl_plugin.cluster.interruption import telling_of_an_interruption
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.pulling import PullFollowing, following_pull
 from kubectl_plugin.edits.pull_job import pull_job
@@ -57,12 +59,9 @@ async def pull(invocation: Invocation, asked: Asked) -> int:
     if asked.dry_run is not DryRun.NONE or asked.no_wait:
         return ExitCode.DONE
     job = _record(document)
-    try:
+    with telling_of_an_interruption(terminal, f": {_name(job)} goes on", _way_out(job)):
         async with deadline.kept(), following_pull(invocation, job, nodes or ()) as follow:
             return await _Watch(invocation, asked, job, follow, deadline).run()
-    except asyncio.CancelledError:  # Ctrl-C
-        terminal.warn(f"interrupted: {_name(job)} goes on", _way_out(job))
-        raise
 
 
 def _record(document: JSONObject) -> ImagePullJob:
@@ -72,21 +71,18 @@ def _record(document: JSONObject) -> ImagePullJob:
 async def _made(invocation: Invocation, asked: Asked, body: JSONObject) -> JSONObject:
     if asked.dry_run is DryRun.CLIENT:
         return body
-    namespace, meta = invocation.session.namespace, _meta(body)
-    try:
+    namespace, name = invocation.session.namespace, _meta(body)["name"]
+    words = f" while ImagePullJob {name} was made: it may have been done"
+    way, dry_run = f"kubectl get imagepulljobs {name} -n {namespace}", asked.dry_run is DryRun.SERVER
+    with nullcontext() if dry_run else telling_of_an_interruption(invocation.terminal, words, way):
         return await documents.create(
             invocation.session,
             IMAGE_PULL_JOBS,
             namespace,
             body,
-            dry_run=asked.dry_run is DryRun.SERVER,
+            dry_run=dry_run,
             field_manager=asked.field_manager,
         )
-    except asyncio.CancelledError:  # Ctrl-C
-        if asked.dry_run is DryRun.NONE:
-            words = f"interrupted while ImagePullJob {meta['name']} was made: it may have been done"
-            invocation.terminal.warn(words, f"kubectl get imagepulljobs {meta['name']} -n {namespace}")
-        raise
 
 
 def _meta(document: JSONObject) -> dict[str, Any]:

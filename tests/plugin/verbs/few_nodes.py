@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
+import pytest
 
 from controller.kube.request import JSON_PATCH, Request, Response, Stream
 from tests.beds.api import DAEMONSETS, Object
 from tests.beds.simulator.route import route
 from tests.plugin.door import Door
 from tests.plugin.kept import story
-from tests.plugin.playing import Ran, Scene
+from tests.plugin.playing import Meanwhile, Ran, Scene
 from tests.plugin.scene import daemonset_named, join
 
 NODES = ("a-01", "a-02", "a-03", "a-04")
 HOME = ("-n", "observability")
 KIND = "daemonsets.apps.kruise.io"
+
+ends_it = pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+"""The test gets the signal, and the code that the verb ends with."""
 
 
 @story
@@ -93,3 +99,14 @@ def before_request(scene: Scene, asked: str, number: int, step: Callable[[], Awa
 def acted(scene: Scene, *words: str, **options: Any) -> Ran:
     """Run a verb on `node-agent`."""
     return scene.run(words[0], "node-agent", *words[1:], *HOME, **options)
+
+
+def signalled(number: signal.Signals, after: float) -> Meanwhile:
+    """The verb gets the signal after so many seconds."""
+
+    async def send(_: Scene) -> None:
+        await asyncio.sleep(after)
+        assert callable(signal.getsignal(number)), "this process would die of it"
+        signal.raise_signal(number)
+
+    return send

@@ -16,11 +16,13 @@ from tests.plugin.scene import abandoned
 from tests.plugin.verbs.few_nodes import (
     KIND,
     acted,
+    ends_it,
     few_nodes,
     get_between,
     patches,
     paused_ones,
     rolling_of,
+    signalled,
     stored,
 )
 
@@ -200,15 +202,21 @@ def test_who_may_not_read_the_lease_is_not_bothered(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("done", [True, False])
-@pytest.mark.parametrize("more", [(), ("--dry-run=server",)])
-def test_ctrl_c_during_the_write_says_that_it_may_have_been_done(done: bool, more: tuple[str, ...]) -> None:
-    async def interrupts(_: Scene) -> None:
-        await asyncio.sleep(1.0)
-        signal.raise_signal(signal.SIGINT)
-
+@ends_it
+def test_who_ends_a_write_is_told_that_it_may_have_been_done(done: bool, number: signal.Signals, code: int) -> None:
     with few_nodes() as scene:
         scene.door.link.faults.add(Rule(Hang(done=done), verb="patch"))
-        ran = acted(scene, "pause", *more, meanwhile=interrupts)
-        assert rolling_of(stored(scene)).get("paused", False) is (done and not more)
-    told = "warning: interrupted while node-agent was written: it may have been done\n" in ran.err
-    assert (ran.code, ran.out, told) == (130, "", not more)
+        ran = acted(scene, "pause", meanwhile=signalled(number, 1.0))
+        assert rolling_of(stored(scene)).get("paused", False) is done
+    assert (ran.code, ran.out) == (code, "")
+    assert "warning: interrupted while node-agent was written: it may have been done\n" in ran.err
+
+
+def test_who_ends_a_dry_run_is_told_nothing(scene: Scene) -> None:
+    async def interrupts(_: Scene) -> None:
+        await asyncio.sleep(1.0)
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, "it ends the process at once"
+        signal.raise_signal(signal.SIGINT)
+
+    scene.door.link.faults.add(Rule(Hang(), verb="patch"))
+    assert acted(scene, "pause", "--dry-run=server", meanwhile=interrupts) == Ran(130, "", "")

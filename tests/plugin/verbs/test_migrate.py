@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 
 import pytest
 
@@ -16,7 +17,7 @@ from tests.beds.simulator.route import route
 from tests.plugin.door import Door
 from tests.plugin.playing import Ran, Scene
 from tests.plugin.scene import daemonset
-from tests.plugin.verbs.few_nodes import HOME, NODES, few_nodes
+from tests.plugin.verbs.few_nodes import HOME, NODES, acted, ends_it, few_nodes, signalled
 from tests.plugin.verbs.natives import NAME, STRATEGY, acts, native_nodes, ours, owners, pods, theirs
 
 OURS, THEIRS = "apps.kruise.io/v1beta1", "apps/v1"
@@ -99,6 +100,18 @@ def test_without_a_native_controller_the_ways_on_and_back_are_told() -> None:
         ran = migrated(scene, NAME, "-y")
         assert ran.code == 0, ran
         assert (pods(scene), owners(scene), theirs(scene)) == (before, {OURS}, {})
+
+
+@ends_it
+def test_who_ends_it_is_told_the_ways_on_and_back(number: signal.Signals, code: int) -> None:
+    with few_nodes() as scene:
+        ran = acted(scene, "migrate", "--to-native", "-y", meanwhile=signalled(number, 10.0))
+    assert ran.code == code
+    assert ran.err.endswith(
+        "warning: interrupted: node-agent is half-way, its pods run on\n"
+        "  hint: on: kubectl kruise-ds migrate node-agent -n observability --to-native\n"
+        "  hint: back: kubectl kruise-ds migrate node-agent -n observability\n"
+    )
 
 
 def test_it_is_there_twice() -> None:

@@ -19,6 +19,7 @@ from tests.beds.simulator.faults import Answer, Hang, Rule
 from tests.beds.simulator.refusal import Refused
 from tests.plugin.kept import story
 from tests.plugin.scene import NAMESPACE, Ran, Scene, join
+from tests.plugin.verbs.few_nodes import ends_it, signalled
 
 KIND = "imagepulljobs.apps.kruise.io"
 NODES = ("a-01", "a-02", "b-01", "b-02")
@@ -131,15 +132,11 @@ def test_what_keeps_pullers_from_being_made_is_told(terminal: bool) -> None:
     assert ("(create pods in" in ran.out) if terminal else ("exceeded quota: pods; trying on" in ran.err)
 
 
-async def interrupts(_: Scene) -> None:
-    await asyncio.sleep(10.0)
-    signal.raise_signal(signal.SIGINT)
-
-
-def test_ctrl_c_leaves_the_job_and_says_how_to_end_it() -> None:
+@ends_it
+def test_who_ends_it_leaves_the_job_and_is_told_how_to_end_that(number: signal.Signals, code: int) -> None:
     with ready() as scene:
-        ran = pull(scene, meanwhile=interrupts)
-        assert ran.code == 130
+        ran = pull(scene, meanwhile=signalled(number, 10.0))
+        assert ran.code == code
         (job,) = jobs(scene)
     name = job["metadata"]["name"]
     assert f"warning: interrupted: imagepulljob.apps.kruise.io/{name} goes on\n" in ran.err
@@ -147,11 +144,14 @@ def test_ctrl_c_leaves_the_job_and_says_how_to_end_it() -> None:
 
 
 @pytest.mark.parametrize("done", [True, False])
-def test_ctrl_c_while_it_is_made_says_that_it_may_be_there(done: bool) -> None:
+@ends_it
+def test_who_ends_it_while_it_is_made_is_told_that_it_may_be_there(
+    done: bool, number: signal.Signals, code: int
+) -> None:
     with ready() as scene:
         scene.door.link.faults.add(Rule(Hang(done=done), verb="create", resource=KIND))
-        ran = pull(scene, meanwhile=interrupts)
-        assert (ran.code, len(jobs(scene))) == (130, int(done))
+        ran = pull(scene, meanwhile=signalled(number, 10.0))
+        assert (ran.code, len(jobs(scene))) == (code, int(done))
     assert "was made: it may have been done\n" in ran.err
 
 

@@ -1,0 +1,31 @@
+"""Who ends the plugin in the middle of a change is told what may have been done."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kubectl_plugin.terminal import Terminal
+
+
+@contextmanager
+def telling_of_an_interruption(terminal: Terminal, what: str, *hints: str) -> Iterator[None]:
+    """By Ctrl-C, `--timeout` or SIGTERM, which elsewhere ends the process at once and here the task.
+
+    Nobody may be asked anything inside: a question blocks the event loop, and SIGTERM would wait for its answer.
+    """
+    task = asyncio.current_task()
+    assert task is not None
+    loop, unheeded = task.get_loop(), signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if unheeded:
+        loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        yield
+    except asyncio.CancelledError:
+        terminal.warn(f"interrupted{what}", *hints)
+        raise
+    finally:
+        if unheeded:
+            loop.remove_signal_handler(signal.SIGTERM)
