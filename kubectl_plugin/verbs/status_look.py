@@ -73,7 +73,19 @@ def wanted_of(asked: Asked) -> Awaited:
 
 
 async def chosen(invocation: Invocation, asked: Asked, *, everything: bool = True) -> StatusTarget:
-    """The objects of the command line, or all of the namespace. `everything`: with their pods and nodes."""
+    """The objects of the command line, or all of the namespace. `everything`: with their pods and nodes.
+
+    Raises CommandError (2) where several are asked for something that is the number of one.
+    """
+    meant = await _meant(invocation, asked, everything=everything)
+    numbers = {"--revision": asked.revision, "--generation": asked.generation}
+    several = len(meant.snapshots) + len(meant.absent)
+    for flag in (flag for flag, number in numbers.items() if number is not None and several > 1):
+        raise UsageError(f"{flag} counts the changes of one DaemonSet, and these are {several}: name one")
+    return meant
+
+
+async def _meant(invocation: Invocation, asked: Asked, *, everything: bool) -> StatusTarget:
     if not asked.given:
         if not asked.names or asked.selector or asked.all_namespaces:
             found = await reads.snapshots(invocation, asked.names, asked, nodes=everything, pods=everything)

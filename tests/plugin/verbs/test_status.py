@@ -13,6 +13,7 @@ import pytest
 from tests.beds.api import DAEMONSETS, NODES, PODS
 from tests.plugin import scene as scenes
 from tests.plugin.scene import LAST_WORDS, NAME, NAMESPACE, Scene, canary, held, settled
+from tests.plugin.verbs.few_nodes import few_nodes
 
 Opened = Callable[[], AbstractContextManager[Scene]]
 
@@ -318,6 +319,18 @@ def test_a_flag_that_means_nothing_without_waiting_is_refused(flags: tuple[str, 
 def test_flags_of_the_ending_mean_something_with_exit_code(flags: tuple[str, ...], code: int) -> None:
     with held() as scene:
         assert scene.run(*STATUS, *flags, "--exit-code").code == code
+
+
+@pytest.mark.parametrize("which", [(NAME, "log-agent"), (NAME, "gone"), ("-A",)], ids=" ".join)
+@pytest.mark.parametrize("flag", ["--revision", "--generation"])
+@pytest.mark.parametrize("mode", ["-w", "--exit-code"])
+def test_the_number_of_one_is_not_asked_of_several(which: tuple[str, ...], flag: str, mode: str) -> None:
+    """Each counts its own: one of them would end it with 6, or with 0 too early."""
+    with few_nodes("log-agent") as scene:
+        ran = scene.run("status", *which, "-n", NAMESPACE, flag, "1", mode)
+        assert (ran.code, ran.out) == (2, "")
+        assert ran.err == f"error: {flag} counts the changes of one DaemonSet, and these are 2: name one\n"
+        assert scene.run("status", NAME, f"ads/{NAME}", "-n", NAMESPACE, flag, "1", mode).code == 0, "it is one"
 
 
 def test_one_object_in_two_spellings_is_told_once() -> None:
