@@ -23,7 +23,7 @@ from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.upkeep import POLL, Upkeep, Watched, at_last, going_on, right_is_missing
 from kubectl_plugin.cluster.watched import WatchedObject, WatchedPods, watched_pods
 from kubectl_plugin.report.pulls import PullProgress
-from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.snapshot import Snapshot, Unread
 
 APART: Final = 0.25
 """Seconds between two looks at the least."""
@@ -146,16 +146,16 @@ class Following:
         self._news.set()
 
     def _snapshot(self, watched: WatchedObject, pods: WatchedPods) -> Snapshot:
-        lacking = [("nodes", self._nodes is None), ("controllerrevisions", watched.revisions is None)]
-        lacking.append(("pods", pods.forbidden))
+        nodes = (Unread(what="nodes"),) if self._nodes is None else ()
+        of_pods = (Unread(what="pods"),) if pods.forbidden else ()
         return replace(
             watched.snapshot,
-            revisions=watched.revisions or (),
+            revisions=watched.revisions,
             pods=tuple(pods.found.values()),
             nodes=self._nodes,
             now=self._invocation.terminal.now(),
             pulls=self._pulls.get(watched.snapshot.key, ()),
-            missing_rights=tuple(f"{what}: forbidden" for what, is_missing in lacking if is_missing),
+            unread=(*nodes, *watched.unread, *of_pods),
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -24,7 +25,7 @@ from kubectl_plugin.cluster.kinds import PODS, REVISIONS
 from kubectl_plugin.cluster.not_found import absence
 from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.flags import Many
-from kubectl_plugin.report.snapshot import PodDetail, RevisionDetail, Snapshot
+from kubectl_plugin.report.snapshot import PodDetail, RevisionDetail, Snapshot, Unread
 
 T = TypeVar("T")
 
@@ -32,6 +33,15 @@ HURRY: Final = 1.0
 """Seconds for whatever is not needed by a write that cannot wait."""
 PREVIEW: Final = 5.0
 """The same where a person looks at it first and may still say no."""
+
+
+@dataclass(frozen=True)
+class _Failed:
+    """A read that a report can do without."""
+
+    why: str = ""
+    """As of `Unread`."""
+
 
 PREFIXES = {"ads", "ds", "daemon", "daemonset", "daemonsets", "daemonset.apps.kruise.io", DAEMONSETS.name}
 """What may stand before `/NAME`."""
@@ -61,7 +71,7 @@ async def snapshot(
     """One DaemonSet and what surrounds it. `name` in any spelling.
 
     Raises CommandError where it does not exist (with what may have been meant), ApiError otherwise. Without the right
-    to list nodes or revisions these are left out, and `Snapshot.missing_rights` says so.
+    to list nodes or revisions these are left out, and `Snapshot.unread` says so.
     """
     key = Key(namespace or invocation.session.namespace, name_of(name))
     (completed,) = await _completed(invocation, [await _document(invocation, key)], nodes=nodes, pods=pods)
@@ -132,9 +142,9 @@ async def _completed(
     views = [_view(document) for document in found]
     daemonsets = [api.project(view) for view in views]
     fleet, *rest = await _together(
-        _or_words(nodes_of(invocation) if nodes and found else _nothing(), within),
-        *(_or_words(revisions_of(invocation, one), within) for one in daemonsets),
-        *(_or_words(pods_of(invocation, one) if pods else _nothing(), within) for one in daemonsets),
+        _or_why(nodes_of(invocation) if nodes and found else _nothing(), within),
+        *(_or_why(revisions_of(invocation, one), within) for one in daemonsets),
+        *(_or_why(pods_of(invocation, one) if pods else _nothing(), within) for one in daemonsets),
     )
     histories, owned = rest[: len(daemonsets)], rest[len(daemonsets) :]
     now = invocation.terminal.now()
@@ -149,7 +159,7 @@ async def _completed(
             pods=_read(its_pods) or (),
             nodes=_read(fleet) if nodes else None,
             now=now,
-            missing_rights=_refused(nodes=fleet, controllerrevisions=revisions, pods=its_pods),
+            unread=_unread(nodes=fleet, controllerrevisions=revisions, pods=its_pods),
         )
         for document, view, daemonset, revisions, its_pods in zip(
             found, views, daemonsets, histories, owned, strict=True
@@ -174,29 +184,31 @@ async def _together(*reads: Coroutine[Any, Any, Any]) -> list[Any]:
     return [task.result() for task in tasks]
 
 
-async def _or_words(read: Coroutine[Any, Any, T], within: float | None) -> T | str:
+async def _or_why(read: Coroutine[Any, Any, T], within: float | None) -> T | _Failed:
     """Why not, without the right to read it: a report can do without. With a limit also whatever else fails."""
     try:
         async with asyncio.timeout(within):
             return await read
     except Forbidden:
-        return "forbidden"
+        return _Failed()
     except (ApiError, TimeoutError) as error:
         if within is None:
             raise
-        return error.message if isinstance(error, ApiError) else f"no answer within {within:g}s"
+        return _Failed(
+            error.message or str(error) if isinstance(error, ApiError) else f"no answer within {within:g}s"
+        )
 
 
-def _read(answer: T | str) -> T | None:
-    return None if isinstance(answer, str) else answer
+def _read(answer: T | _Failed) -> T | None:
+    return None if isinstance(answer, _Failed) else answer
 
 
 async def _nothing() -> tuple[()]:
     return ()
 
 
-def _refused(**read: object) -> tuple[str, ...]:
-    return tuple(f"{what}: {answer}" for what, answer in read.items() if isinstance(answer, str))
+def _unread(**read: object) -> tuple[Unread, ...]:
+    return tuple(Unread(what=what, why=answer.why) for what, answer in read.items() if isinstance(answer, _Failed))
 
 
 async def nodes_of(invocation: Invocation) -> tuple[Node, ...]:

@@ -23,7 +23,7 @@ from kubectl_plugin.cluster import documents, reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import PODS, PodDetailView
 from kubectl_plugin.cluster.upkeep import right_is_missing
-from kubectl_plugin.report.snapshot import PodDetail, RevisionDetail, Snapshot
+from kubectl_plugin.report.snapshot import PodDetail, Snapshot, Unread
 
 W = TypeVar("W", bound=Wire)
 T = TypeVar("T")
@@ -41,10 +41,13 @@ class WatchedObject:
     def __init__(self, invocation: Invocation, first: Snapshot, on_news: Callable[[], None]) -> None:
         self.name = f"daemonset {first.key}"
         self.snapshot, self.gone = first, False
-        self.revisions: tuple[RevisionDetail, ...] | None = first.revisions if first.revisions_readable else None
+        self.revisions = first.revisions
+        self.unread = tuple(one for one in first.unread if one.what == "controllerrevisions")
+        """Of the revisions, at most one."""
         self._invocation, self._on_news = invocation, on_news
         self._version = reads.meta_of(first.document).resource_version
-        self._revised = _revised(first.daemonset)
+        failed = any(not one.is_forbidden for one in self.unread)
+        self._revised = None if failed else _revised(first.daemonset)
 
     @property
     def over(self) -> bool:
@@ -64,6 +67,7 @@ class WatchedObject:
         raise error
 
     async def watch(self) -> None:
+        await self._read_revisions()
         key = self.snapshot.key
         selector = ("fieldSelector", f"metadata.name={key.name}")
         query = (("watch", "1"), selector, ("resourceVersion", self._version), *LASTING)
@@ -88,16 +92,22 @@ class WatchedObject:
         self._version = reads.meta_of(document).resource_version
         self.snapshot = made
         self._on_news()
-        revised = _revised(made.daemonset)
-        if revised != self._revised:
-            try:
-                self.revisions = await reads.revisions_of(self._invocation, made.daemonset)
-            except Forbidden as error:
-                if not right_is_missing(error):
-                    raise
-                self.revisions = None
-            self._revised = revised
-            self._on_news()
+        await self._read_revisions()
+
+    async def _read_revisions(self) -> None:
+        """Where there may be others than those that are known. Raises ApiError."""
+        daemonset = self.snapshot.daemonset
+        revised = _revised(daemonset)
+        if revised == self._revised:
+            return
+        try:
+            self.revisions, self.unread = await reads.revisions_of(self._invocation, daemonset), ()
+        except Forbidden as error:
+            if not right_is_missing(error):
+                raise
+            self.revisions, self.unread = (), (Unread(what="controllerrevisions"),)
+        self._revised = revised
+        self._on_news()
 
     def _went(self) -> None:
         self.gone = True

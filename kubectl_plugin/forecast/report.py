@@ -247,12 +247,11 @@ def _stated(answer: DryRunAnswer | None, refusal: str) -> tuple[ForecastWarning,
 
 def _missing(snapshot: Snapshot) -> tuple[ForecastWarning, ...]:
     what = {"nodes": "nodes without a pod are not seen, selector and placement are not judged"}
-    rights = [one.partition(":")[0] for one in snapshot.missing_rights]
     return tuple(
         ForecastWarning(
             name="MissingRights",
             result=Result.WARNING,
-            text=f"no right to list {right}: {what.get(right, 'the plan is made without them')}",
+            text=f"no right to list {one.what}: {what.get(one.what, 'the plan is made without them')}",
         )
-        for right in rights
+        for one in snapshot.unread
     )

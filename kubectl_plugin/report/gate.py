@@ -48,7 +48,7 @@ def closed(seen: Survey, steps: Steps | None, *, soak: float) -> Closed | None:
     name, counts, done = seen.snapshot.key.name, seen.counts, seen.standing.done
     step = f"step {steps.index}" if steps is not None and steps.index else "the update"
     failing = _failing(seen)
-    if seen.snapshot.missing_rights:
+    if seen.snapshot.unread:
         return Closed(why=ClosedReason.BLIND, text=f"cannot see whether {step} is finished: {_missing(seen)}")
     nodes = f"{done} of {counts.target} nodes updated"
     refused = (seen.standing.refused,) if seen.standing.refused else ()
@@ -79,7 +79,7 @@ def closed(seen: Survey, steps: Steps | None, *, soak: float) -> Closed | None:
 
 def _missing(seen: Survey) -> str:
     """`no right to list nodes and pods`."""
-    *others, last = (right.partition(":")[0] for right in seen.snapshot.missing_rights)
+    *others, last = (one.what for one in seen.snapshot.unread)
     return "no right to list " + " and ".join((*([", ".join(others)] if others else []), last))
 
 

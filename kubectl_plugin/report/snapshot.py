@@ -80,6 +80,24 @@ class RevisionDetail(Value):
     """Annotation kubernetes.io/change-cause; empty without."""
 
 
+class Unread(Value):
+    """A kind of object that could not be listed."""
+
+    what: str
+    """Its plural."""
+    why: str = ""
+    """What went wrong; empty where the right to it is missing."""
+
+    @property
+    def is_forbidden(self) -> bool:
+        return not self.why
+
+    @property
+    def words(self) -> str:
+        """Such as `nodes: forbidden`."""
+        return f"{self.what}: {self.why or 'forbidden'}"
+
+
 class Snapshot(Value):
     """Everything a report is made from."""
 
@@ -96,31 +114,35 @@ class Snapshot(Value):
     pods: tuple[PodDetail, ...]
     """Those that it controls."""
     nodes: tuple[Node, ...] | None
-    """All nodes, by name; None without the right to list them."""
+    """All nodes, by name; None where they could not be read."""
     now: float
     """Seconds since 1970: when it was read."""
     pulls: tuple[PullProgress, ...] = ()
     """The images that go ahead of the newest revision, as far as anybody may see it."""
-    missing_rights: tuple[str, ...] = ()
-    """What could not be read, in words: `nodes: forbidden`."""
+    unread: tuple[Unread, ...] = ()
+    """What could not be read, and why."""
 
     @property
     def pods_readable(self) -> bool:
         """Whether `pods` are all that there are; if not, they are empty and say nothing."""
-        return not self._lacks("pods")
+        return self.unread_of("pods") is None
 
     @property
     def revisions_readable(self) -> bool:
         """Whether `revisions` are all that there are; if not, they are empty and say nothing."""
-        return not self._lacks("controllerrevisions")
+        return self.unread_of("controllerrevisions") is None
 
     @property
     def nodes_readable(self) -> bool:
         """Whether `nodes` are all that there are."""
-        return not self._lacks("nodes")
+        return self.unread_of("nodes") is None
 
-    def _lacks(self, right: str) -> bool:
-        return any(one.startswith(f"{right}:") for one in self.missing_rights)
+    @property
+    def unread_words(self) -> tuple[str, ...]:
+        return tuple(one.words for one in self.unread)
+
+    def unread_of(self, what: str) -> Unread | None:
+        return next((one for one in self.unread if one.what == what), None)
 
     @property
     def key(self) -> Key:

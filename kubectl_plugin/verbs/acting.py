@@ -39,9 +39,7 @@ async def choose(
     chosen.check()
     async with waiting.deadline_of(invocation, acting).kept():
         found = await reads.snapshots(invocation, chosen.names, chosen, everything=chosen.everything, within=within)
-    missing = dict.fromkeys(
-        words for one in found for words in one.missing_rights if not words.endswith(": forbidden")
-    )
+    missing = dict.fromkeys(unread.words for one in found for unread in one.unread if not unread.is_forbidden)
     for words in missing:
         invocation.terminal.note(f"less can be said: {words}")
     if not found:

@@ -26,7 +26,7 @@ async def history(invocation: Invocation, asked: History) -> int:
         wanted = target_of(snapshot, revision).revision
         row = next(row for row in rows if row.revision == wanted)
         _print_one(invocation, snapshot, row, show_values)
-    invocation.tell_missing(snapshot.missing_rights)
+    invocation.tell_missing(snapshot.unread_words)
     return 0
 
 

@@ -18,7 +18,7 @@ from kubectl_plugin.flags import Many, Output
 from kubectl_plugin.paint.overview import overview
 from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.overview import TROUBLED, Line, line_of, phases_named, tally
-from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.snapshot import Snapshot, Unread
 from kubectl_plugin.verbs.table_watch import Picture, table_screen
 
 EVERY: Final = 2.0
@@ -70,7 +70,7 @@ async def _look(invocation: Invocation, many: Many, wanted: frozenset[str]) -> _
     return _Found(
         lines=tuple(map(line_of, whole)),
         wanted=wanted,
-        unreadable=frozenset(missing for one in whole for missing in one.missing_rights),
+        unreadable=frozenset(missing for one in whole for missing in one.unread_words),
     )
 
 
@@ -81,7 +81,7 @@ async def _with_pods(invocation: Invocation, snapshot: Snapshot) -> Snapshot:
     try:
         return replace(snapshot, pods=await reads.pods_of(invocation, snapshot.daemonset))
     except Forbidden:
-        return replace(snapshot, missing_rights=(*snapshot.missing_rights, "pods: forbidden"))
+        return replace(snapshot, unread=(*snapshot.unread, Unread(what="pods")))
 
 
 def _picture(invocation: Invocation, many: Many, found: _Found) -> Picture:

@@ -93,4 +93,4 @@ def _print(invocation: Invocation, snapshot: Snapshot, wanted: Choice, by: str) 
     if picture.rows:
         terminal.show(picture.table(None if whole else terminal.width), whole=whole)
     terminal.detail(picture.footer)
-    invocation.tell_missing(snapshot.missing_rights)
+    invocation.tell_missing(snapshot.unread_words)

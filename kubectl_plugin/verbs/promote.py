@@ -40,7 +40,7 @@ async def promote(invocation: Invocation, asked: Asked, waiting: Waiting) -> int
         if not asked.force:
             _refuse_if_closed(survey(await reads.snapshot(invocation, asked.name)), soak)
 
-    if waiting.wait and seen.snapshot.missing_rights:
+    if waiting.wait and seen.snapshot.unread:
         _refuse_if_closed(seen, soak)  # with --force neither: nobody could tell when to stop waiting
     if not waiting.wait:
         if not asked.force:

@@ -46,9 +46,9 @@ async def _with_revisions(invocation: Invocation, snapshot: Snapshot) -> Snapsho
     """What other verbs can do without is all of this one. Raises Forbidden, with the server's own words."""
     if snapshot.revisions_readable:
         return snapshot
-    lacking = tuple(one for one in snapshot.missing_rights if not one.startswith("controllerrevisions:"))
+    others = tuple(one for one in snapshot.unread if one.what != "controllerrevisions")
     revisions = await revisions_of(invocation, snapshot.daemonset)
-    return replace(snapshot, revisions=revisions, missing_rights=lacking)
+    return replace(snapshot, revisions=revisions, unread=others)
 
 
 def _change(invocation: Invocation, snapshot: Snapshot, wish: RollbackWish, acting: Acting) -> EditOfOne:

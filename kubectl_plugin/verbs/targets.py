@@ -18,7 +18,7 @@ from kubectl_plugin.cluster import documents, dry_runs, reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import Manifest
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.snapshot import Snapshot, Unread
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ async def _new(invocation: Invocation, key: Key, manifest: Manifest) -> Target:
         pods=(),
         nodes=nodes,
         now=invocation.terminal.now(),
-        missing_rights=() if nodes is not None else ("nodes: forbidden",),
+        unread=() if nodes is not None else (Unread(what="nodes"),),
     )
     return Target(snapshot, manifest, exists=False)
 

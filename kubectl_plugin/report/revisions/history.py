@@ -90,7 +90,7 @@ def live_revision(snapshot: Snapshot) -> RevisionDetail | None:
 
 def nodes_with(snapshot: Snapshot, revision: Revision) -> int | None:
     """How many nodes have a pod of `revision` that stays; None where pods could not be read."""
-    if any(right.startswith("pods:") for right in snapshot.missing_rights):
+    if not snapshot.pods_readable:
         return None
     staying = (one.pod for one in snapshot.pods if not one.pod.dying and not one.pod.ended)
     return len({pod.node for pod in staying if pod.hash == revision.hash})

@@ -93,7 +93,7 @@ def _document(
         completed_at=rollout.completion_time,
         paused=_paused(snapshot, rollout),
         images_ahead=None,
-        unreadable=snapshot.missing_rights,
+        unreadable=snapshot.unread_words,
     )
 
 

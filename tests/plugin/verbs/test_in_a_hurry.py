@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.beds.simulator.faults import Answer, Hang, Rule
+from tests.beds.simulator.faults import Answer, Effect, Hang, Rule
 from tests.plugin.scene import Scene, canary, paused, settled
 from tests.plugin.verbs.few_nodes import KIND, acted, rolling_of, stored
 from tests.plugin.verbs.test_rollback import selected
@@ -66,6 +66,18 @@ def test_pause_does_not_wait_for_the_revisions_either() -> None:
         until_written, _, err = written_after(scene, "pause")
     assert until_written <= SECONDS
     assert "controllerrevisions: no answer within 1s" in err
+
+
+@pytest.mark.parametrize("effect", [Hang(3.0), Answer(500)], ids=["hang", "fail"])
+def test_a_wait_makes_up_for_what_there_was_no_time_to_read(effect: Effect) -> None:
+    """It is no right that is missing, and nothing happens to the object that would have it read anew."""
+    with canary() as scene:
+        scene.door.link.faults.add(Rule(effect, verb="list", resource="controllerrevisions*", nth=(1, 2)))
+        ran = acted(scene, "resume", "--wait", "--timeout", "20s", terminal=True)
+    assert ran.code == 3
+    assert "note: less can be said: controllerrevisions: " in ran.err
+    last = ran.out.rpartition("Revision ")[2]
+    assert ("6 → 7" in last, "rollback node-agent" in last) == (True, True), last
 
 
 def test_a_rollback_that_is_not_told_where_to_go_takes_the_one_before_where_no_pods_are_seen() -> None:

@@ -10,7 +10,7 @@ import msgspec
 from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSetView, project
 from controller.api.pod import Pod
-from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
+from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot, Unread
 from tests.beds.snapshots import detail
 from tests.beds.worlds import LABELS, NOW, OURS, numbered, revision, template
 
@@ -72,7 +72,7 @@ def seen(
     nodes: int | None = 4,
     pods: Iterable[Pod] = (),
     revisions: Iterable[str] = ("v2", "v1"),
-    missing_rights: tuple[str, ...] = (),
+    unread: tuple[Unread, ...] = (),
 ) -> Snapshot:
     """With node-0 to node-3 unless told; `nodes=None` is without the right to list them."""
     document = live() if document is None else document
@@ -86,5 +86,5 @@ def seen(
         pods=tuple(detail(pod) for pod in pods),
         nodes=None if nodes is None else numbered(nodes),
         now=NOW,
-        missing_rights=missing_rights,
+        unread=unread,
     )

@@ -14,7 +14,7 @@ from kubectl_plugin.edits.pausing import pause, resume
 from kubectl_plugin.edits.promote import Goal, promote
 from kubectl_plugin.edits.restart import restart
 from kubectl_plugin.edits.rollback import RollbackWish, roll_back, target_of
-from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.snapshot import Snapshot, Unread
 from tests.beds.worlds import served
 from tests.unit.kubectl_plugin.edits.documents import live, rolling, seen
 
@@ -39,7 +39,7 @@ def _document(*, dying: bool = False, **settings: Any) -> Any:
 
 
 def _rights(snapshot: Snapshot) -> dict[str, Any]:
-    return {"missing_rights": snapshot.missing_rights, "revisions": () if snapshot.missing_rights else ("v2", "v1")}
+    return {"unread": snapshot.unread, "revisions": () if snapshot.unread else ("v2", "v1")}
 
 
 @pytest.mark.parametrize("verb", sorted(EDITS.keys() - {"resume"}))
@@ -52,9 +52,7 @@ def test_of_an_object_that_is_being_deleted_it_is_said(verb: str) -> None:
 @pytest.mark.parametrize("verb", sorted(EDITS.keys() - {"rollback"}))
 def test_without_the_right_to_list_revisions_no_number_is_made_up(verb: str) -> None:
     numbered = EDITS[verb](seen(_document(), pods=PODS))
-    blind = EDITS[verb](
-        seen(_document(), pods=PODS, revisions=(), missing_rights=("controllerrevisions: forbidden",))
-    )
+    blind = EDITS[verb](seen(_document(), pods=PODS, revisions=(), unread=(Unread(what="controllerrevisions"),)))
     said, unsaid = (" ".join((*one.details, *(each.text for each in one.warnings))) for one in (numbered, blind))
     assert "revision 2" in said or "revision 3" in said
     assert "the newest revision" in unsaid

@@ -9,7 +9,7 @@ import pytest
 
 from controller.api.base import JSONObject
 from kubectl_plugin.edits.outlook import board_after, course, named, number_of
-from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.snapshot import Snapshot, Unread
 from tests.beds.worlds import node, pod, revision, served, taint
 from tests.unit.kubectl_plugin.edits.documents import live, rolling, seen
 
@@ -96,7 +96,7 @@ def test_nodes_that_are_out_of_reach_wait() -> None:
 
 
 def test_there_is_no_board_without_the_pods() -> None:
-    assert board_after(seen(missing_rights=("nodes: forbidden", "pods: forbidden"))) is None
+    assert board_after(seen(unread=(Unread(what="nodes"), Unread(what="pods")))) is None
 
 
 def test_without_the_nodes_those_that_have_a_pod_stand_for_them() -> None:

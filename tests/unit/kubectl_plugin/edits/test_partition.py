@@ -11,7 +11,7 @@ from kubectl_plugin.edits.applying import applied, found
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
 from kubectl_plugin.edits.partition import for_nodes, misread, set_partition, skipped_steps
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.snapshot import Snapshot, Unread
 from tests.beds.snapshots import crashing, detail
 from tests.beds.worlds import pod, served
 from tests.unit.kubectl_plugin.edits.documents import NO_PARENTS, ON_DELETE, live, rolling, seen
@@ -117,7 +117,7 @@ def test_nodes_that_fail_are_worth_a_word() -> None:
 
 
 def test_where_nothing_can_be_told_it_is_done_all_the_same() -> None:
-    edit = set_partition(seen(live(rolling(partition=3)), missing_rights=("pods: forbidden",)), 1)
+    edit = set_partition(seen(live(rolling(partition=3)), unread=(Unread(what="pods"),)), 1)
     assert (edit.result, edit.details) == ("partition 3 -> 1", ())
 
 

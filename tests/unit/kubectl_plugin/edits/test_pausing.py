@@ -9,7 +9,7 @@ from kubectl_plugin.edits.applying import applied, found
 from kubectl_plugin.edits.edit import ROLLING, Edit
 from kubectl_plugin.edits.pausing import pause, resume
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.snapshot import Snapshot, Unread
 from tests.beds.worlds import pending, pod, served
 from tests.unit.kubectl_plugin.edits.documents import NO_PARENTS, ON_DELETE, live, rolling, seen
 
@@ -99,7 +99,7 @@ def test_a_template_that_the_controller_has_not_seen_yet_counts_as_the_next_revi
 
 @pytest.mark.parametrize(
     "snapshot",
-    [seen(missing_rights=("pods: forbidden",)), seen(live(rolling(maxUnavailable="many")))],
+    [seen(unread=(Unread(what="pods"),)), seen(live(rolling(maxUnavailable="many")))],
     ids=["rights", "spec"],
 )
 def test_where_nothing_can_be_told_it_is_done_all_the_same(snapshot: Snapshot) -> None:

@@ -11,7 +11,7 @@ from controller.api.pod import Pod
 from kubectl_plugin.edits.edit import Caution
 from kubectl_plugin.edits.rollback import RollbackWish, roll_back, target_of
 from kubectl_plugin.edits.rollback_preview import headline, preview, still_kept
-from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.snapshot import Snapshot, Unread
 from tests.beds.worlds import pod, served
 from tests.unit.kubectl_plugin.edits.documents import ON_DELETE, live, rolling, seen
 
@@ -125,7 +125,7 @@ def test_with_on_delete_each_is_told_to_be_deleted() -> None:
 
 def test_without_the_right_to_read_pods_only_what_is_written_is_told() -> None:
     settings = rolling(partition=3, paused=True, selector={"matchLabels": {"track": "canary"}})
-    snapshot = seen(live(settings), missing_rights=("pods: forbidden",))
+    snapshot = seen(live(settings), unread=(Unread(what="pods"),))
     assert lines(snapshot, drop_selector=True) == [
         "who moves   cannot be told: the pods could not be read",
         "also set    partition 3 -> 0",

@@ -10,7 +10,7 @@ from controller.api.base import JSON, JSONObject
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from kubectl_plugin.report.revisions.history import history, live_revision
-from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.snapshot import Snapshot, Unread
 from tests.beds.snapshots import of_world
 from tests.beds.worlds import ds, failed, pod, revision, served, template, world
 
@@ -68,7 +68,7 @@ def test_two_pods_of_a_revision_on_a_node_are_one_node() -> None:
 
 
 def test_without_the_right_to_list_pods_the_nodes_are_unknown() -> None:
-    seen = replace(snapshot(), missing_rights=("pods: forbidden",))
+    seen = replace(snapshot(), unread=(Unread(what="pods"),))
     assert {row.nodes for row in history(seen)} == {None}
 
 

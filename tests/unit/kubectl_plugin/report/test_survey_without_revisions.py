@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSetStatus, Phase
-from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.snapshot import Snapshot, Unread
 from kubectl_plugin.report.survey import survey
 from tests.beds.snapshots import of_world
 from tests.beds.worlds import ds, served, world
@@ -17,7 +17,7 @@ def blinded(partition: int) -> tuple[Snapshot, Snapshot]:
     pods = (*served("node-0", "node-1", "node-2"), *served("node-3", "node-4", rev="v2"))
     seen = DaemonSetStatus(observed_generation=1, update_revision="v2")
     whole = of_world(world(replace(ds("v2", partition=partition), status=seen), pods=pods))
-    blind = replace(whole, revisions=(), missing_rights=("controllerrevisions: forbidden",))
+    blind = replace(whole, revisions=(), unread=(Unread(what="controllerrevisions"),))
     return whole, blind
 
 

@@ -11,7 +11,7 @@ from controller.api.base import JSON
 from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
 from controller.api.meta import rfc3339
 from controller.api.wellknown import DEGRADED, PROGRESS_DEADLINE_ANNOTATION, TEMPLATE_REFUSED
-from kubectl_plugin.report.snapshot import Snapshot
+from kubectl_plugin.report.snapshot import Snapshot, Unread
 from kubectl_plugin.report.status.endings import Awaited, Ending, ending_of, unfinished
 from kubectl_plugin.report.status.reasons import WRITES_FAIL
 from kubectl_plugin.report.status.telling import stated_telling, telling_of
@@ -95,9 +95,9 @@ CASES = {
     ],
     ids=repr,
 )
-@pytest.mark.parametrize("missing", [(), ("controllerrevisions: forbidden",)])
+@pytest.mark.parametrize("missing", [(), (Unread(what="controllerrevisions"),)])
 def test_both_end_alike(case: str, wanted: Awaited, missing: tuple[str, ...]) -> None:
-    snapshot = replace(CASES[case], missing_rights=missing)
+    snapshot = replace(CASES[case], unread=missing)
     if missing:
         snapshot = replace(snapshot, revisions=())
     off_the_nodes, by_its_word = telling_of(survey(snapshot)), stated_telling(snapshot)
