@@ -66,15 +66,22 @@ def key_of(invocation: Invocation, name: str) -> Key:
 
 
 async def snapshot(
-    invocation: Invocation, name: str, *, namespace: str | None = None, nodes: bool = True, pods: bool = True
+    invocation: Invocation,
+    name: str,
+    *,
+    namespace: str | None = None,
+    nodes: bool = True,
+    pods: bool = True,
+    within: float | None = None,
 ) -> Snapshot:
-    """One DaemonSet and what surrounds it. `name` in any spelling.
+    """One DaemonSet and what surrounds it, or with a limit what of that is read `within` it. `name` in any spelling.
 
     Raises CommandError where it does not exist (with what may have been meant), ApiError otherwise. Without the right
     to list nodes or revisions these are left out, and `Snapshot.unread` says so.
     """
     key = Key(namespace or invocation.session.namespace, name_of(name))
-    (completed,) = await _completed(invocation, [await _document(invocation, key)], nodes=nodes, pods=pods)
+    found = [await _document(invocation, key)]
+    (completed,) = await _completed(invocation, found, nodes=nodes, pods=pods, within=within)
     return completed
 
 

@@ -39,9 +39,7 @@ async def choose(
     chosen.check()
     async with waiting.deadline_of(invocation, acting).kept():
         found = await reads.snapshots(invocation, chosen.names, chosen, everything=chosen.everything, within=within)
-    missing = dict.fromkeys(unread.words for one in found for unread in one.unread if not unread.is_forbidden)
-    for words in missing:
-        invocation.terminal.note(f"less can be said: {words}")
+    tell_failures(invocation, found)
     if not found:
         where = "" if chosen.all_namespaces else f" in namespace {invocation.session.namespace}"
         raise CommandError(f"no Advanced DaemonSet was found{where}")
@@ -52,6 +50,12 @@ async def choose(
             exit_code=ExitCode.REFUSED,
         )
     return found
+
+
+def tell_failures(invocation: Invocation, found: Sequence[Snapshot]) -> None:
+    """What could not be read though one may: less can be said without it."""
+    for words in dict.fromkeys(unread.words for one in found for unread in one.unread if not unread.is_forbidden):
+        invocation.terminal.note(f"less can be said: {words}")
 
 
 def will_ask(invocation: Invocation, acting: Acting) -> bool:

@@ -19,7 +19,7 @@ from kubectl_plugin.flags import Acting, Waiting
 from kubectl_plugin.report.gate import Closed, ClosedReason, closed
 from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.report.values import int_or_percent
-from kubectl_plugin.verbs.acting import agree, carry_out, will_ask
+from kubectl_plugin.verbs.acting import agree, carry_out, tell_failures, will_ask
 from kubectl_plugin.verbs.carrying_out import EditOfOne, question
 from kubectl_plugin.verbs.deadline import Deadline
 from kubectl_plugin.verbs.promotion_wait import promotion_wait
@@ -33,7 +33,8 @@ async def promote(invocation: Invocation, asked: Asked, waiting: Waiting) -> int
     acting = with_fields(waiting, wait=False, timeout="0")
     soak, deadline = seconds_of(asked.soak, "--soak"), Deadline(invocation, waiting.timeout)
     async with deadline.kept():
-        seen = survey(await reads.snapshot(invocation, asked.name))
+        seen = survey(await reads.snapshot(invocation, asked.name, within=_within(invocation, asked, waiting)))
+    tell_failures(invocation, (seen.snapshot,))
 
     async def judge() -> None:
         """Canaries may have crashed since."""
@@ -59,6 +60,14 @@ async def promote(invocation: Invocation, asked: Asked, waiting: Waiting) -> int
             gate.expect_a_change()
             gate.tell_the_end(await gate.until_open(0.0))
     return code
+
+
+def _within(invocation: Invocation, asked: Asked, waiting: Waiting) -> float | None:
+    """What nothing is made to depend on need not be waited for."""
+    if not asked.force or waiting.wait:
+        return None
+    may_ask = will_ask(invocation, waiting) and (asked.full or asked.to is not None)
+    return reads.PREVIEW if may_ask else reads.HURRY
 
 
 def _goal(seen: Survey, asked: Asked) -> Goal | None:

@@ -1,4 +1,4 @@
-"""pause, resume and rollback write at once, whatever else of the server hangs or fails; what is not shown is said."""
+"""Verbs for an emergency write at once, whatever else of the server hangs or fails; what is not shown is said."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.plugin.verbs.test_rollback import selected
 
 SECONDS = 2.5
 """Until the write at the most."""
-VERBS = (("pause",), ("resume",), ("rollback", "-y", "--to-revision=6"))
+VERBS = (("pause",), ("resume",), ("rollback", "-y", "--to-revision=6"), ("promote", "--force"))
 NODES_HANG = Rule(Hang(), verb="list", resource="nodes")
 
 
