@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from controller.api.base import Value
 from controller.api.daemonset import Phase
 from kubectl_plugin.failures import CommandError, ExitCode
@@ -71,10 +73,10 @@ def named_apart(endings: Sequence[Ending], namespaces: Sequence[str]) -> list[En
 
 
 def _in_namespace(ending: Ending, namespace: str) -> Ending:
-    error = ending.error
-    if error is None:
-        return ending
-    return _failed(ending.code, f"namespace {namespace}: {error.message}", *error.hints)
+    error, where = ending.error, f"namespace {namespace}: "
+    if error is not None:
+        error = CommandError(f"{where}{error.message}", hints=error.hints, exit_code=error.exit_code)
+    return replace(ending, error=error, warning=ending.warning and f"{where}{ending.warning}")
 
 
 def _by_phase(told: Telling, wanted: Awaited) -> Ending | None:

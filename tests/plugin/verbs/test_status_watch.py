@@ -444,6 +444,20 @@ def test_a_rollout_to_no_node_at_all_is_warned_of(how: tuple[str, ...], blind: b
     assert (ran.code, words in ran.err) == (0, True), ran.err
 
 
+@pytest.mark.parametrize("how", [("-w",), ("--exit-code",)])
+def test_the_warning_names_the_namespace_where_there_are_several(how: tuple[str, ...]) -> None:
+    with scenes.opened() as scene:
+        scene.do(scene.api.create(NAMESPACES, {"metadata": {"name": "shop"}}))
+        for namespace in (NAMESPACE, "shop"):
+            same = {**scenes.daemonset(), "metadata": {"name": NAME, "namespace": namespace}}
+            scene.do(scene.api.create(DAEMONSETS, same))
+        scene.pass_time(5.0)
+        ran = scene.run("status", "-A", *how)
+    nowhere = f"no node is eligible for daemonset.apps.kruise.io/{NAME}: it runs nowhere"
+    warnings = [f"warning: namespace {namespace}: {nowhere}" for namespace in (NAMESPACE, "shop")]
+    assert (ran.code, ran.err.splitlines()) == (0, warnings)
+
+
 @pytest.mark.parametrize("words", [WATCH, ("nodes", NAME, "-n", NAMESPACE, "-w")], ids=["status", "nodes"])
 @pytest.mark.parametrize("columns", [10, 30])
 def test_a_narrow_window_cuts_what_is_drawn_in_place(words: tuple[str, ...], columns: int) -> None:
