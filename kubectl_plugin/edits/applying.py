@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from controller.api import patch
-from controller.api.base import JSON, JSONObject
+from controller.api.base import JSON, JSONObject, is_same
 
 
 class Draft:
@@ -35,7 +35,7 @@ class Draft:
         return found(self._document, *path)
 
     def set(self, value: JSON, *path: str) -> None:
-        if self.get(*path) == value:
+        if is_same(self.get(*path), value):
             return
         while not isinstance(self.get(*path[:-1]), dict | list):
             value, path = {path[-1]: value}, path[:-1]

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, cast
 
 import msgspec
 
-from controller.api.base import JSON, JSONObject, Value
+from controller.api.base import JSON, JSONObject, Value, is_same
 from controller.api.canonical import canonical
 from kubectl_plugin.report.revisions.masking import masked
 from kubectl_plugin.report.revisions.places import Path, PlaceKind, into, is_map, member, names_of, text_of
@@ -105,7 +105,7 @@ def _walk(path: Path, old: _Side | None, new: _Side | None) -> Iterator[Differen
     if old is None or new is None:
         change = ChangeKind.ADDED if old is None else ChangeKind.REMOVED
         yield Difference(change=change, path=path, old=old and _shown(old), new=new and _shown(new))
-    elif _same(old.meaning, new.meaning):
+    elif is_same(old.meaning, new.meaning):
         return
     elif isinstance(old.meaning, dict) and isinstance(new.meaning, dict):
         yield from _objects(path, old, new)
@@ -138,7 +138,7 @@ def _is_default_beside_another(key: str, old: _Side, new: _Side) -> bool:
     if (key in _fields(old)) == (key in _fields(new)):
         return False
     before, after = _record(old.written), _record(new.written)
-    return key in before and key in after and _same(before[key], after[key])
+    return key in before and key in after and is_same(before[key], after[key])
 
 
 def _lists(path: Path, old: _Side, new: _Side) -> Iterator[Difference]:
@@ -169,7 +169,7 @@ def _sequences(path: Path, old: Sequence[_Side], new: Sequence[_Side]) -> Iterat
 
 def _changed(path: Path, old: _Side, new: _Side) -> Difference:
     before, after = _shown(old), _shown(new)
-    if _same(before, after):  # only the mask is to be seen
+    if is_same(before, after):  # only the mask is to be seen
         after = f"{after} (changed)"
     return Difference(change=ChangeKind.CHANGED, path=path, old=before, new=after)
 
@@ -202,8 +202,3 @@ def _record(value: JSON) -> JSONObject:
 
 def _key(side: _Side) -> bytes:
     return msgspec.json.encode(side.meaning, order="sorted")
-
-
-def _same(one: JSON, other: JSON) -> bool:
-    """Equal as JSON: in Python 1 is True, too."""
-    return msgspec.json.encode(one, order="sorted") == msgspec.json.encode(other, order="sorted")

@@ -56,6 +56,13 @@ def test_what_is_as_wanted_makes_no_operation() -> None:
     assert draft.operations == ()
 
 
+@pytest.mark.parametrize(("there", "wanted"), [(1, True), (False, 0), ({"a": [1]}, {"a": [True]})])
+def test_a_number_is_no_truth(there: Any, wanted: Any) -> None:
+    draft = Draft({"a": there})
+    draft.set(wanted, "a")
+    assert draft.operations == ({"op": "add", "path": "/a", "value": wanted},)
+
+
 def test_an_entry_of_a_list_is_replaced_and_nothing_moves() -> None:
     document: JSONObject = {"list": [1, 2, 3], "containers": [{"image": "a"}, {"image": "b"}]}
     draft = Draft(document)
