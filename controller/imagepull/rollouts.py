@@ -17,7 +17,7 @@ from controller.api.wellknown import CREATED_IMAGE_PULL_JOB, FAILED_CREATE_IMAGE
 from controller.daemonset.caches import Caches
 from controller.imagepull.wanted import WantedImages, WantedJob, body, first_go_without, notes_on, old_pods, wanted
 from controller.kube.client import Client
-from controller.kube.errors import AlreadyExists, ApiError, NotFound
+from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
 from controller.kube.kinds import IMAGE_PULL_JOBS
 from controller.planner.actions import Note
 from controller.runtime.store import Store
@@ -56,7 +56,7 @@ class Rollouts:
         self._known: dict[str, _Known] = {}
         """By the DaemonSet's uid."""
         self._removed: set[str] = set()
-        """uids of jobs that we have deleted and the cache may still show."""
+        """uids of jobs that we have deleted, or may have, and the cache still shows."""
 
     async def __call__(self, taken: Taken[Key], turn: Turn) -> Outcome:
         daemonset = self._caches.daemonsets.get(taken.key)
@@ -66,7 +66,9 @@ class Rollouts:
         if asked is None:
             return Done()
         turn.only_waits()
-        client, known, errors = self._client.apart(), self._known[daemonset.uid], list[ApiError]()
+        client, errors = self._client.apart(), list[ApiError]()
+        known = self._known[daemonset.uid] = self._knows(daemonset, asked)
+        known.seen.update(job.image for job in asked.jobs if self._ours(daemonset, job) is not None)
         try:
             for job in list(self._by_owner.get(daemonset.uid).values()):
                 if not job.dying and (not asked.jobs or job.hash != asked.revision.hash):
@@ -83,7 +85,7 @@ class Rollouts:
         asked = self._asked(daemonset)
         if asked is None:
             return {}
-        known, found = self._known[daemonset.uid], dict[str, str]()
+        known, found = self._knows(daemonset, asked), dict[str, str]()
         nodes = set(old_pods(self._caches.pods_of(daemonset), asked.revision.hash))
         for job in asked.jobs:
             there = self._ours(daemonset, job)
@@ -108,13 +110,11 @@ class Rollouts:
         self._known.pop(uid, None)
 
     def _asked(self, daemonset: DaemonSet) -> WantedImages | None:
-        asked = wanted(daemonset, self._caches.revisions_of(daemonset), self._caches.pods_of(daemonset))
-        if asked is not None:
-            known = self._known.get(daemonset.uid)
-            if known is None or known.hash != asked.revision.hash:
-                known = self._known[daemonset.uid] = _Known(asked.revision.hash)
-            known.seen.update(job.image for job in asked.jobs if self._ours(daemonset, job) is not None)
-        return asked
+        return wanted(daemonset, self._caches.revisions_of(daemonset), self._caches.pods_of(daemonset))
+
+    def _knows(self, daemonset: DaemonSet, asked: WantedImages) -> _Known:
+        known = self._known.get(daemonset.uid)
+        return known if known is not None and known.hash == asked.revision.hash else _Known(asked.revision.hash)
 
     def _ours(self, daemonset: DaemonSet, job: WantedJob) -> ImagePullJob | None:
         """One that is being deleted pulls nothing more."""
@@ -122,6 +122,11 @@ class Rollouts:
         if found is None or found.dying or found.uid in self._removed:
             return None
         return found if found.owner_uid == daemonset.uid else None
+
+    def _in_doubt(self, daemonset: DaemonSet, job: WantedJob) -> ImagePullJob | None:
+        """One that we have deleted and the cache shows all the same: it may go at any moment, or stay."""
+        found = self._jobs.get(Key(daemonset.namespace, job.name))
+        return found if found is not None and found.uid in self._removed else None
 
     async def _make(
         self, client: Client, daemonset: DaemonSet, asked: WantedImages, known: _Known, errors: list[ApiError]
@@ -136,6 +141,9 @@ class Rollouts:
             for note in notes_on(daemonset):
                 self._say(daemonset, note)
         for job in missing:
+            former = self._in_doubt(daemonset, job)
+            if former is not None and not await _collected(self._remove(client, former), errors):
+                continue  # nodes wait until that is known
             if await _collected(self._create(client, daemonset, asked, job), errors):
                 known.refused.discard(job.image)
             else:
@@ -147,8 +155,6 @@ class Rollouts:
             await client.create(IMAGE_PULL_JOBS, daemonset.namespace, document, name=job.name)
         except ApiError as error:
             there = self._jobs.get(Key(daemonset.namespace, job.name))
-            if isinstance(error, AlreadyExists) and there is not None:
-                self._removed.discard(there.uid)  # it could not be deleted
             if isinstance(error, AlreadyExists) and (there is None or self._ours(daemonset, job) is not None):
                 return  # our own, not seen yet
             if not error.is_terminating_namespace:
@@ -159,11 +165,14 @@ class Rollouts:
         self._say(daemonset, Note(warning=False, reason=CREATED_IMAGE_PULL_JOB, message=words))
 
     async def _remove(self, client: Client, job: ImagePullJob) -> None:
-        self._removed.add(job.uid)  # from now on it may be gone, whatever the answer is
+        self._removed.add(job.uid)  # from now on it may be gone
         try:
             await client.delete(IMAGE_PULL_JOBS, job.ref, propagation="Background")
-        except NotFound:
+        except (NotFound, Conflict):
             return
+        except (Forbidden, Invalid):
+            self._removed.discard(job.uid)
+            raise
 
 
 async def _collected(write: Awaitable[None], errors: list[ApiError]) -> bool:

@@ -13,7 +13,7 @@ from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, V3, V4, daemonset
 from tests.beds.pods import image_of, is_ready, stays
 from tests.beds.simulator.cluster import Attempt
-from tests.beds.simulator.faults import LateWatch, Rule
+from tests.beds.simulator.faults import Answer, LateRequest, LateWatch, Rule
 from tests.beds.simulator.refusal import Refused
 from tests.system.pulls import pulling
 
@@ -159,6 +159,38 @@ async def test_a_job_that_was_removed_and_is_wanted_again_is_made_again() -> Non
         bed.nodes.behave("*", Behaviour())
         await bed.set_image(V4)
         await bed.runs_on(*nodes, image=V4)
+
+
+async def test_a_job_whose_deletion_comes_late_is_not_relied_on_when_it_is_wanted_again() -> None:
+    """No deletion is answered, and each done when the template is the former one again."""
+    late = Rule(verb="delete", resource="imagepulljobs.apps.kruise.io", effect=LateRequest(seconds=20.0))
+    async with pulling(late) as bed:
+        await deployed(bed, {})
+        bed.nodes.behave("*", Behaviour(missing_images=(V2, V3)))
+        await bed.set_image(V2)
+        (former,) = await bed.until(IMAGE_PULL_JOBS, job_for(V2), "a job")
+        await bed.set_image(V3)
+        await bed.event("CreatedImagePullJob", V3)
+        await bed.set_image(V2)
+        await asyncio.sleep(60)  # of virtual time
+        (again,) = await bed.until(IMAGE_PULL_JOBS, job_for(V2), "the first one again")
+        assert again["metadata"]["uid"] != former["metadata"]["uid"]
+        await serving(bed, V1)
+
+
+async def test_a_job_that_may_not_be_deleted_serves_when_it_is_wanted_again() -> None:
+    never = Rule(verb="delete", resource="imagepulljobs.apps.kruise.io", effect=Answer(403, "Forbidden"))
+    async with pulling(never) as bed:
+        nodes = await deployed(bed, {})
+        bed.nodes.behave("*", Behaviour(pull=30.0))
+        await bed.set_image(V2)
+        (former,) = await bed.until(IMAGE_PULL_JOBS, job_for(V2), "a job")
+        await bed.set_image(V3)
+        await bed.event("CreatedImagePullJob", V3)
+        await bed.set_image(V2)
+        await bed.runs_on(*nodes, image=V2)
+        there = {one["spec"]["image"]: one["metadata"]["uid"] for one in await bed.api.list(IMAGE_PULL_JOBS)}
+        assert there[V2] == former["metadata"]["uid"]
 
 
 def job_for(image: str) -> Check:
