@@ -104,8 +104,10 @@ class Pod(Named):
     underway: Underway | None = None
     """What an update in place waits for; None: nothing."""
     restarted_at: float | None = None
-    """Seconds since 1970, by its node's clock, of a pod that was updated in place: when the last container without a
-    readiness probe was started again. None: there is none."""
+    """Seconds since 1970, by its node's clock: when the last container without a readiness probe was started again.
+    None: none was."""
+    updated_in_place: bool = False
+    """At some time, or it is just now."""
     tended: bool = False
     """Whether OpenKruise's node agent takes care of its containers."""
     drained: bool = False
@@ -213,7 +215,8 @@ def project(view: PodView) -> Pod | None:
         complaint=complaint_of(statuses) if underway is not None else "",
         gates=gates,
         underway=underway,
-        restarted_at=_restarted_at(view) if state is not None else None,
+        restarted_at=_restarted_at(view),
+        updated_in_place=state is not None,
         tended=NODE_AGENT_ANNOTATION in (meta.annotations or ()),
         drained=marked and not unseen and _would_be_ready(gates, conditions),
         held_since=noted((meta.annotations or {}).get(LIFECYCLE_TIMESTAMP_ANNOTATION)) if held else None,
@@ -247,10 +250,12 @@ def _latest(since: str | None, statuses: Sequence[ContainerStatusView]) -> float
 
 
 def _restarted_at(view: PodView) -> float | None:
-    """Whatever restarted it: an update, a resize, or its own end after either."""
+    """Whatever restarted it: an update, a resize, or its own end."""
+    restarted = [one for one in view.status.container_statuses or () if one.restart_count]
+    if not restarted:
+        return None
     unprobed = {one.name for one in view.spec.containers or () if one.readiness_probe is None}
-    statuses = view.status.container_statuses or ()
-    starts = [_start_of(one) for one in statuses if one.restart_count and one.name in unprobed]
+    starts = [_start_of(one) for one in restarted if one.name in unprobed]
     return max((one for one in starts if one is not None), default=None)
 
 

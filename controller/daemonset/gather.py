@@ -90,6 +90,7 @@ def gather(
         leaving=frozenset(action.node for action in deletes),
         awaited=frozenset(map(place_of, awaited)),
         ready_seen=state.ready_seen.since(now, moment),
+        restarts_seen=state.restarts_seen.since(now, moment),
         verdicts=state.verdicts,
         asked=state.asked,
         ask_at=now + state.ask_at - moment,

@@ -215,6 +215,7 @@ class Reconciler:
         state.begin(daemonset.generation, caches.daemonsets.reach_in(daemonset.namespace))
         current = {one.hash for one in caches.revisions_of(daemonset) if one.identity == daemonset.identity}
         state.ready_seen.look(caches.pods_of(daemonset), current, now, moment)
+        state.restarts_seen.look(caches.pods_of(daemonset), moment)
         _, status = state.latest_status(daemonset)
         world = gather(
             msgspec.structs.replace(daemonset, status=status),  # the cache may not show our last one yet

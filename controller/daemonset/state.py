@@ -16,6 +16,7 @@ from controller.api.pod import Pod
 from controller.daemonset.answers import Answer, is_refusal, says_nothing_of_the_place
 from controller.daemonset.places import FAILING_AT_MOST, Places
 from controller.daemonset.ready_seen import ReadySeen
+from controller.daemonset.restarts_seen import RestartsSeen
 from controller.daemonset.status_conflict import StatusConflict, conflict_after, conflict_found
 from controller.daemonset.taken_back import TakenBack
 from controller.daemonset.write_failure import WriteFailure, failure_after
@@ -74,6 +75,7 @@ class DaemonSetState(msgspec.Struct):
     """Node to the name of a pod whose create got no answer. Until one has, the next is called the same, whatever has
     happened on the node: two pods would come otherwise, if the first one comes through late."""
     ready_seen: ReadySeen = msgspec.field(default_factory=ReadySeen)
+    restarts_seen: RestartsSeen = msgspec.field(default_factory=RestartsSeen)
     verdicts: dict[str, str] = msgspec.field(default_factory=dict)
     """Revision hash to what the server's dry run said; "" is yes. After a while a "no" is asked again."""
     ask_at: float = 0.0

@@ -91,7 +91,7 @@ class SlotReader:
         self._hash = current_hash
         self._now = world.now
         self._min_ready = world.daemonset.spec.min_ready_seconds
-        self._ready_seen = world.ready_seen
+        self._ready_seen, self._restarts_seen = world.ready_seen, world.restarts_seen
         self._gone = {node: gone for node, gone in world.predecessors.items() if gone.hash is not None}
         self.next_available: float | None = None
         """Seconds since 1970: when the next pod that is ready now will have been so for minReadySeconds."""
@@ -154,9 +154,10 @@ class SlotReader:
             return False
         if live.underway is not None and live.underway.lasts(self._now):
             return self._awaits(live.underway.until)
-        if not self._min_ready and live.restarted_at is None:
+        restarted_at = live.restarted_at if live.updated_in_place else None
+        if not self._min_ready and restarted_at is None:
             return True
-        moment = -inf if live.restarted_at is None else self._seen(live, live.restarted_at) + PROVEN_SECONDS
+        moment = -inf if restarted_at is None else self._restarted(live, restarted_at) + PROVEN_SECONDS
         if self._min_ready:
             if live.ready_since is None:
                 return False
@@ -166,6 +167,11 @@ class SlotReader:
     def _seen(self, live: Pod, said: float) -> float:
         """Not later than we saw it: the node's clock may be ahead."""
         return min(said, self._ready_seen.get(live.uid, said)) if self._ready_seen else said
+
+    def _restarted(self, live: Pod, said: float) -> float:
+        """Nor more than a second, by which it is rounded, before we saw it: the node's clock may be behind."""
+        seen = self._restarts_seen.get(live.uid)
+        return self._seen(live, said) if seen is None else max(min(said, seen), seen - 1)
 
     def _awaits(self, moment: float) -> bool:
         if moment < inf and (self.next_available is None or moment < self.next_available):

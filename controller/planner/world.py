@@ -72,6 +72,9 @@ class World(Value):
     ready_seen: Mapping[str, float] = {}
     """Uid to the moment (seconds since 1970) at which a pod was first seen ready that by its own account became so
     later than that: its node's clock is ahead of ours."""
+    restarts_seen: Mapping[str, float] = {}
+    """Uid to the moment (seconds since 1970) at which the last restart of a container was first seen, where that was
+    seen: not of those that were older than this process."""
     verdicts: Mapping[str, str] = {}
     """Revision hash to what the server's dry run said of it: "" accepted, else the server's words."""
     asked: int = 0

@@ -62,7 +62,7 @@ def is_available(world: World, pod: Pod) -> bool:
         return False
     if pod.underway is not None and pod.underway.lasts(world.now):
         return False
-    if pod.restarted_at is not None and pod.restarted_at + PROVEN_SECONDS >= world.now:
+    if pod.updated_in_place and pod.restarted_at is not None and pod.restarted_at + PROVEN_SECONDS >= world.now:
         return False
     return not wait or (pod.ready_since is not None and pod.ready_since + wait < world.now)
 

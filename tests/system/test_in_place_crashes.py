@@ -44,6 +44,19 @@ async def test_an_image_that_crashes_stops_the_rollout_at_one_node_and_going_bac
     assert bed.journal.deleted == []
 
 
+async def test_an_image_that_crashes_stops_the_rollout_also_where_clocks_of_nodes_are_behind(bed: Bed) -> None:
+    await bed.add_nodes(4)
+    await bed.deploy(in_place())
+    bed.controller.ahead = 20.0
+    bed.nodes.behave("*", Behaviour(notice=0.1, gate=0.1, crashing_images=("*:v2",), crash_after=0.5))
+    async with monitoring(bed, most_unavailable=1):
+        await bed.set_image(V2)
+        await asyncio.sleep(900)
+        assert [node for node, pod in (await bed.pods()).items() if image_of(pod) == V2] == ["node-3"]
+        await bed.set_image(V1)
+        await bed.settled()
+
+
 def waits(pod: Object) -> bool:
     """Whether its kubelet says that it does not start the container now."""
     waiting = (container_of(pod).get("state") or {}).get("waiting") or {}

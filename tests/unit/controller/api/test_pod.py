@@ -110,12 +110,10 @@ def test_readiness_is_a_condition_and_its_time() -> None:
     assert (untold.ready, untold.ready_since) == (True, None)
 
 
-def restarted(*containers: dict[str, Any], annotated: bool = True, **probes: Any) -> float | None:
-    """Of a pod that was updated in place, if `annotated`; `probes` by container."""
-    state = '{"revision":"v2","lastContainerStatuses":{"a":{"imageID":"x"}}}'
+def restarted(*containers: dict[str, Any], **probes: Any) -> float | None:
+    """`probes` by container."""
     spec = [{"name": one["name"], **probes.get(one["name"], {})} for one in containers]
-    annotations = {"apps.kruise.io/inplace-update-state": state} if annotated else {}
-    return record({"annotations": annotations}, {"containers": spec}, {"containerStatuses": containers}).restarted_at
+    return record({}, {"containers": spec}, {"containerStatuses": containers}).restarted_at
 
 
 def started(name: str, second: int, restarts: int = 1) -> dict[str, Any]:
@@ -123,12 +121,17 @@ def started(name: str, second: int, restarts: int = 1) -> dict[str, Any]:
     return {"name": name, "containerID": f"{name}-{second}", "restartCount": restarts, "state": {"running": running}}
 
 
-def test_of_a_pod_that_was_updated_in_place_the_last_restart_that_no_probe_vouches_for() -> None:
+def test_the_last_restart_that_no_probe_vouches_for() -> None:
     a, b = started("a", 5), started("b", 30)
     assert restarted(a, b) == 1795255230.0, "whatever the last update restarted"
     assert restarted(a, b, b={"readinessProbe": {"exec": {}}}) == 1795255205.0
     assert restarted(a, started("b", 30, restarts=0)) == 1795255205.0
-    assert restarted(a, b, annotated=False) is None
+
+
+def test_whether_a_pod_was_updated_in_place_is_told_by_its_state() -> None:
+    state = '{"revision":"v2","lastContainerStatuses":{"a":{"imageID":"x"}}}'
+    assert record({"annotations": {"apps.kruise.io/inplace-update-state": state}}).updated_in_place
+    assert not record({}).updated_in_place
 
 
 def test_what_else_is_kept() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from controller.api.pod import Pod
 from controller.planner.board import lay_out
@@ -51,6 +52,28 @@ def test_a_node_clock_ahead_of_ours_is_not_waited_for() -> None:
     assert next_available(hasty, min_ready=30, ready_seen={hasty.uid: ago(10)}) == NOW + 20
     assert slot(hasty, min_ready=30, ready_seen={hasty.uid: ago(31)}).current_available
     assert next_available(hasty, min_ready=30) == NOW + 3630
+
+
+@pytest.mark.parametrize(
+    ("said", "seen", "moment"),
+    [
+        (ago(2), None, NOW + 1),
+        (ago(2), ago(1.5), NOW + 1),
+        (ago(20), ago(1), NOW + 1),
+        (ago(20), ago(2.5), None),
+        (NOW + 20, ago(1), NOW + 2),
+        (ago(20), None, None),
+    ],
+    ids=["by its word", "in good time", "behind", "behind, and proven", "ahead", "older than this process"],
+)
+def test_a_container_that_was_started_again_has_to_run_whatever_its_node_s_clock_says(
+    said: float, seen: float | None, moment: float | None
+) -> None:
+    new = replace(pod("n", "v2"), restarted_at=said, updated_in_place=True)
+    fields: dict[str, Any] = {"restarts_seen": {} if seen is None else {new.uid: seen}}
+    assert next_available(new, min_ready=0, **fields) == moment
+    assert slot(new, **fields).current_available is (moment is None)
+    assert slot(replace(new, updated_in_place=False), **fields).current_available, "as any pod"
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
