@@ -13,20 +13,7 @@ from controller.daemonset.answers import Answer
 from controller.daemonset.places import Failing
 from controller.kube.errors import ApiError, Conflict
 from controller.kube.kinds import PODS
-from controller.planner.actions import (
-    Action,
-    AdoptPod,
-    CancelDelete,
-    ContinueInPlace,
-    DrainPod,
-    OpenGates,
-    PrepareDelete,
-    RelabelPod,
-    ReleasePod,
-    ResizePod,
-    UpdateInPlace,
-    place_of,
-)
+from controller.planner import actions
 
 SECONDS = 60.0
 """The same that was done before and is to be done again within so many was taken back. While its place is left alone
@@ -35,27 +22,27 @@ KEPT = 10_000
 """Writes that are remembered."""
 
 Lasting: TypeAlias = (
-    PrepareDelete
-    | CancelDelete
-    | DrainPod
-    | UpdateInPlace
-    | ContinueInPlace
-    | ResizePod
-    | OpenGates
-    | RelabelPod
-    | AdoptPod
+    actions.PrepareDelete
+    | actions.CancelDelete
+    | actions.DrainPod
+    | actions.UpdateInPlace
+    | actions.ContinueInPlace
+    | actions.ResizePod
+    | actions.OpenGates
+    | actions.RelabelPod
+    | actions.AdoptPod
 )
 """What stays done unless somebody takes it back …"""
-_ENDS: Final[Mapping[type[Action], type[Action]]] = {
-    PrepareDelete: CancelDelete,
-    CancelDelete: PrepareDelete,
-    OpenGates: DrainPod,
-    UpdateInPlace: RelabelPod,
-    ReleasePod: AdoptPod,
+_ENDS: Final[Mapping[type[actions.Action], type[actions.Action]]] = {
+    actions.PrepareDelete: actions.CancelDelete,
+    actions.CancelDelete: actions.PrepareDelete,
+    actions.OpenGates: actions.DrainPod,
+    actions.UpdateInPlace: actions.RelabelPod,
+    actions.ReleasePod: actions.AdoptPod,
 }
 """… or we do, by another write to the same pod."""
 
-Which: TypeAlias = tuple[str, type[Action]]
+Which: TypeAlias = tuple[str, type[actions.Action]]
 """Uid of a pod, and what was done to it."""
 
 
@@ -82,11 +69,11 @@ class TakenBack(msgspec.Struct):
         self.done.clear()
         self.fought.clear()
 
-    def undone(self, action: Action, failing: Mapping[str, Failing], moment: float) -> ApiError | None:
+    def undone(self, action: actions.Action, failing: Mapping[str, Failing], moment: float) -> ApiError | None:
         """What there is to say of an action that went through again."""
         if not isinstance(action, Lasting):
             return None
-        place = place_of(action)
+        place = actions.place_of(action)
         known = self.done.get((action.pod.uid, type(action)))
         if known is None or known.what != _what(action):
             return None
@@ -99,18 +86,20 @@ class TakenBack(msgspec.Struct):
     def learn(self, answer: Answer, failing: Mapping[str, Failing], moment: float) -> None:
         """What takes another one back ends it, except where that only makes up for a failure."""
         action = answer.action
-        if isinstance(action, DrainPod | UpdateInPlace):  # it may have closed the gate, however it ended
-            self.done.pop((action.pod.uid, OpenGates), None)
+        if isinstance(
+            action, actions.DrainPod | actions.UpdateInPlace
+        ):  # it may have closed the gate, however it ended
+            self.done.pop((action.pod.uid, actions.OpenGates), None)
         if answer.error is not None and not isinstance(answer.error, Undone):
             return
-        if not isinstance(action, Lasting | ReleasePod):
+        if not isinstance(action, Lasting | actions.ReleasePod):
             return
         uid = action.pod.uid
-        if isinstance(action, CancelDelete) and uid in failing:
+        if isinstance(action, actions.CancelDelete) and uid in failing:
             return
         if (ended := _ENDS.get(type(action))) is not None:
             self.done.pop((uid, ended), None)
-        if isinstance(action, ReleasePod):
+        if isinstance(action, actions.ReleasePod):
             return
         if len(self.done) > KEPT:
             self.forget()
@@ -121,13 +110,13 @@ class TakenBack(msgspec.Struct):
 def _what(action: Lasting) -> str:
     """A pod may be changed to one revision, back, and to the first again; its containers take turns."""
     match action:
-        case UpdateInPlace(revision=revision):
+        case actions.UpdateInPlace(revision=revision):
             return revision.hash
-        case RelabelPod(hash=hash_):
+        case actions.RelabelPod(hash=hash_):
             return hash_
-        case ContinueInPlace(waiting=names):
+        case actions.ContinueInPlace(waiting=names):
             return " ".join(names)
-        case OpenGates(gates=gates):
+        case actions.OpenGates(gates=gates):
             return " ".join(gate.type for gate in gates)
         case _:
             return ""

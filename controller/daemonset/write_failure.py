@@ -8,28 +8,7 @@ from typing import assert_never
 from controller.api.base import Value
 from controller.daemonset.answers import Answer
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, Unknown
-from controller.planner.actions import (
-    Action,
-    AdoptPod,
-    AdoptRevision,
-    CancelDelete,
-    ContinueInPlace,
-    CreatePod,
-    CreateRevision,
-    DeletePod,
-    DeleteRevision,
-    DrainPod,
-    OpenGates,
-    Plan,
-    PrepareDelete,
-    ProbeTemplate,
-    RelabelPod,
-    ReleasePod,
-    RenumberRevision,
-    ResizePod,
-    UpdateInPlace,
-    place_of,
-)
+from controller.planner import actions
 
 PASSING = (Conflict, AlreadyExists, Unknown)
 """Errors that the next pass settles by itself, nearly always; they are no trouble to be told before they come again
@@ -41,11 +20,11 @@ class WriteFailure(Value):
     """The server's."""
     gist: str
     """The same without the name of the object: every node's pod fails with a name of its own."""
-    kind: type[Action]
+    kind: type[actions.Action]
 
 
 def failure_after(
-    before: WriteFailure | None, decided: Plan, answers: Sequence[Answer], failing: Container[str]
+    before: WriteFailure | None, decided: actions.Plan, answers: Sequence[Answer], failing: Container[str]
 ) -> WriteFailure | None:
     """What there is to tell after a pass: the first failure, else what was told before and is not over. `failing` are
     the places where writes have failed.
@@ -55,7 +34,9 @@ def failure_after(
     """
     failures = [(one.action, one.left) for one in answers if one.left is not None]
     lasting = [
-        (action, error) for action, error in failures if not isinstance(error, PASSING) or place_of(action) in failing
+        (action, error)
+        for action, error in failures
+        if not isinstance(error, PASSING) or actions.place_of(action) in failing
     ]
     if lasting:
         told = _failure(*lasting[0])
@@ -67,22 +48,28 @@ def failure_after(
     return None if before.kind in went_through and not decided.withheld else before
 
 
-def _failure(action: Action, error: ApiError) -> WriteFailure:
+def _failure(action: actions.Action, error: ApiError) -> WriteFailure:
     words = str(error)
     return WriteFailure(words=words, gist=words.replace(_name_of(action), ""), kind=type(action))
 
 
-def _name_of(action: Action) -> str:
+def _name_of(action: actions.Action) -> str:
     match action:
-        case CreatePod() | CreateRevision() | ProbeTemplate():
+        case actions.CreatePod() | actions.CreateRevision() | actions.ProbeTemplate():
             return action.name
-        case DeletePod() | AdoptPod() | ReleasePod() | RelabelPod() | OpenGates():
+        case (
+            actions.DeletePod()
+            | actions.AdoptPod()
+            | actions.ReleasePod()
+            | actions.RelabelPod()
+            | actions.OpenGates()
+        ):
             return action.pod.name
-        case PrepareDelete() | CancelDelete():
+        case actions.PrepareDelete() | actions.CancelDelete():
             return action.pod.name
-        case DrainPod() | UpdateInPlace() | ContinueInPlace() | ResizePod():
+        case actions.DrainPod() | actions.UpdateInPlace() | actions.ContinueInPlace() | actions.ResizePod():
             return action.pod.name
-        case AdoptRevision() | RenumberRevision() | DeleteRevision():
+        case actions.AdoptRevision() | actions.RenumberRevision() | actions.DeleteRevision():
             return action.revision.name
         case _:
             assert_never(action)

@@ -17,27 +17,7 @@ from controller.api.in_place import Resize
 from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.wellknown import HASH_LABEL, LIFECYCLE_STATE_LABEL, TAINT_NOT_READY, TAINT_UNREACHABLE
-from controller.planner.actions import (
-    Action,
-    AdoptPod,
-    AdoptRevision,
-    CancelDelete,
-    ContinueInPlace,
-    CreatePod,
-    CreateRevision,
-    DeletePod,
-    DeleteRevision,
-    DrainPod,
-    OpenGates,
-    Plan,
-    PrepareDelete,
-    ProbeTemplate,
-    RelabelPod,
-    ReleasePod,
-    RenumberRevision,
-    ResizePod,
-    UpdateInPlace,
-)
+from controller.planner import actions
 from controller.planner.board import current_revision
 from controller.planner.fallback import placements_of
 from controller.planner.status import Status
@@ -67,7 +47,7 @@ def _drained(pod: Pod, grace: float, now: float) -> Pod:
     return replace(pod, gates=gates, ready=False, ready_since=None, created=min(since, now) + grace)
 
 
-def carried_out(world: World, decided: Plan) -> World:
+def carried_out(world: World, decided: actions.Plan) -> World:
     """The world as it is once the server has done everything that was planned for it, and has the new status."""
     if decided.status is not None:
         daemonset = world.daemonset
@@ -172,42 +152,55 @@ class _WorldAfter:
             verdicts=self._verdicts,
         )
 
-    def carry_out(self, action: Action) -> None:
+    def carry_out(self, action: actions.Action) -> None:
         match action:
-            case CreatePod():
+            case actions.CreatePod():
                 pod = _created(action, self._world)
                 self._pods[pod.uid] = pod
-            case DeletePod() | PrepareDelete():  # who is asked by the hook lets it go
+            case actions.DeletePod() | actions.PrepareDelete():  # who is asked by the hook lets it go
                 pod = self._pods.pop(action.pod.uid)
                 if action.node in self._silent:
                     self._pods[pod.uid] = replace(pod, dying=True)
                 else:
                     self._predecessors[action.node] = Predecessor(uid=pod.uid, hash=pod.hash, created=pod.created)
-            case ProbeTemplate():
+            case actions.ProbeTemplate():
                 self._verdicts[action.revision.hash] = ""
-            case AdoptPod():
+            case actions.AdoptPod():
                 pod = self._orphans.pop(action.pod.uid)
                 self._pods[pod.uid] = replace(pod, owner_uid=self._world.daemonset.uid)
-            case ReleasePod():
+            case actions.ReleasePod():
                 pod = self._pods.pop(action.pod.uid)
                 self._orphans[pod.uid] = replace(pod, owner_uid="")
-            case RelabelPod():
+            case actions.RelabelPod():
                 pod = self._pods[action.pod.uid]
                 self._pods[pod.uid] = replace(pod, labels={**pod.labels, HASH_LABEL: action.hash})
-            case CancelDelete():
+            case actions.CancelDelete():
                 self._pods[action.pod.uid] = _staying(self._pods[action.pod.uid])
-            case UpdateInPlace() | DrainPod() | ContinueInPlace() | ResizePod() | OpenGates():
+            case (
+                actions.UpdateInPlace()
+                | actions.DrainPod()
+                | actions.ContinueInPlace()
+                | actions.ResizePod()
+                | actions.OpenGates()
+            ):
                 self._carry_out_in_place(action)
             case _:
                 self._carry_out_on_history(action)
 
-    def _carry_out_in_place(self, action: UpdateInPlace | DrainPod | ContinueInPlace | ResizePod | OpenGates) -> None:
+    def _carry_out_in_place(
+        self,
+        action: actions.UpdateInPlace
+        | actions.DrainPod
+        | actions.ContinueInPlace
+        | actions.ResizePod
+        | actions.OpenGates,
+    ) -> None:
         pod = self._pods[action.pod.uid]
-        if isinstance(action, DrainPod):
+        if isinstance(action, actions.DrainPod):
             self._pods[pod.uid] = _drained(pod, self._world.daemonset.in_place_grace, self._world.now)
             return
         pod = _settled(pod)
-        if isinstance(action, UpdateInPlace):
+        if isinstance(action, actions.UpdateInPlace):
             labels = {key: value for key, value in action.change.labels.items() if value is not None}
             pod = replace(pod, labels={**pod.labels, **labels, HASH_LABEL: action.revision.hash})
             if action.change.restarts:
@@ -215,24 +208,25 @@ class _WorldAfter:
         self._pods[pod.uid] = pod
 
     def _carry_out_on_history(
-        self, action: AdoptRevision | CreateRevision | RenumberRevision | DeleteRevision
+        self,
+        action: actions.AdoptRevision | actions.CreateRevision | actions.RenumberRevision | actions.DeleteRevision,
     ) -> None:
         match action:
-            case AdoptRevision():
+            case actions.AdoptRevision():
                 found = self._orphan_revisions.pop(action.revision.uid)
                 self._revisions[found.uid] = replace(found, owner_uid=self._world.daemonset.uid)
-            case CreateRevision():
+            case actions.CreateRevision():
                 future, _ = current_revision(self._world)
                 stored = replace(future, uid=f"planned-{future.name}")
                 self._revisions[stored.uid] = stored
-            case RenumberRevision():
+            case actions.RenumberRevision():
                 found = self._revisions[action.revision.uid]
                 self._revisions[found.uid] = replace(found, number=action.number)
-            case DeleteRevision():
+            case actions.DeleteRevision():
                 del self._revisions[action.revision.uid]
 
 
-def _created(action: CreatePod, world: World) -> Pod:
+def _created(action: actions.CreatePod, world: World) -> Pod:
     """Names are never used twice, so they serve as uids as well."""
     meta = fields_of(action.revision.template.get("metadata"))
     finalizers = meta.get("finalizers")

@@ -6,86 +6,72 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from controller.api.pod import Pod
-from controller.planner.actions import (
-    Action,
-    AdoptPod,
-    AdoptRevision,
-    CancelDelete,
-    ContinueInPlace,
-    CreatePod,
-    CreateRevision,
-    DeletePod,
-    DeleteRevision,
-    DrainPod,
-    OpenGates,
-    Plan,
-    PrepareDelete,
-    ProbeTemplate,
-    RelabelPod,
-    ReleasePod,
-    RenumberRevision,
-    ResizePod,
-    UpdateInPlace,
-)
+from controller.planner import actions
 from controller.planner.plan import plan
 from controller.planner.world import World
 from tests.beds.worlds import tag_of
 
 
-def words(world: World, actions: Iterable[Action]) -> list[str]:
+def words(world: World, chosen: Iterable[actions.Action]) -> list[str]:
     """`+node-4 v2` creates, `-node-4 v1` deletes, `~node-4 v1` prepares for that (with the pod's name where two there
     are of one revision)."""
-    return [_word(world, action) for action in actions]
+    return [_word(world, action) for action in chosen]
 
 
-def _word(world: World, action: Action) -> str:
+def _word(world: World, action: actions.Action) -> str:
     match action:
-        case CreatePod():
+        case actions.CreatePod():
             return f"+{action.node} {tag_of(action.revision.template)}"
-        case DeletePod() | PrepareDelete() | CancelDelete():
+        case actions.DeletePod() | actions.PrepareDelete() | actions.CancelDelete():
             return _word_of_end(world, action)
-        case ProbeTemplate():
+        case actions.ProbeTemplate():
             return f"probe {tag_of(action.revision.template)} on {action.node}"
-        case AdoptPod():
+        case actions.AdoptPod():
             return f"adopt {action.pod.name}"
-        case ReleasePod():
+        case actions.ReleasePod():
             return f"release {action.pod.name}"
-        case RelabelPod():
+        case actions.RelabelPod():
             return f"relabel {action.pod.name} {action.hash}"
-        case AdoptRevision():
+        case actions.AdoptRevision():
             return f"adopt {action.revision.name}"
-        case CreateRevision():
+        case actions.CreateRevision():
             return f"store {tag_of(world.daemonset.spec.template)} as {action.number}"
-        case RenumberRevision():
+        case actions.RenumberRevision():
             return f"renumber {action.revision.name} {action.number}"
-        case DeleteRevision():
+        case actions.DeleteRevision():
             return f"forget {action.revision.name}"
         case _:
             return _word_in_place(action)
 
 
-def _word_in_place(action: UpdateInPlace | DrainPod | ContinueInPlace | ResizePod | OpenGates) -> str:
+def _word_in_place(
+    action: actions.UpdateInPlace
+    | actions.DrainPod
+    | actions.ContinueInPlace
+    | actions.ResizePod
+    | actions.OpenGates,
+) -> str:
     match action:
-        case UpdateInPlace():
+        case actions.UpdateInPlace():
             return f"*{action.node} {tag_of(action.revision.template)}"
-        case DrainPod() | ContinueInPlace() | ResizePod():
+        case actions.DrainPod() | actions.ContinueInPlace() | actions.ResizePod():
             return f"{type(action).__name__} {action.node}"
-        case OpenGates():
+        case actions.OpenGates():
             return f"open {action.pod.name}"
     assert_never(action)
 
 
-def _word_of_end(world: World, action: DeletePod | PrepareDelete | CancelDelete) -> str:
+def _word_of_end(world: World, action: actions.DeletePod | actions.PrepareDelete | actions.CancelDelete) -> str:
     match action:
-        case DeletePod():
+        case actions.DeletePod():
             return f"-{_pod_of(world, action)}"
-        case PrepareDelete():
+        case actions.PrepareDelete():
             return f"~{_pod_of(world, action)}"
-        case CancelDelete():
+        case actions.CancelDelete():
             return f"keep {action.pod.name}"
 
 
-def _pod_of(world: World, action: DeletePod | PrepareDelete) -> str:
+def _pod_of(world: World, action: actions.DeletePod | actions.PrepareDelete) -> str:
     hashes = {one.uid: one.hash for one in world.pods}
     tags = {one.hash: tag_of(one.template) for one in world.revisions}
     hash_ = hashes[action.pod.uid]
@@ -94,7 +80,7 @@ def _pod_of(world: World, action: DeletePod | PrepareDelete) -> str:
     return word if len(twins) == 1 else f"{word} {action.pod.name}"
 
 
-def picture(world: World, decided: Plan) -> str:
+def picture(world: World, decided: actions.Plan) -> str:
     """World and plan as two small tables."""
     daemonset = world.daemonset
     rolling = daemonset.rolling_update
@@ -131,7 +117,7 @@ def _pod(pod: Pod, now: float) -> str:
     return "(" + " ".join(traits) + ")"
 
 
-def check(world: World, *expected: str) -> Plan:
+def check(world: World, *expected: str) -> actions.Plan:
     """Plan, and compare with `expected`: every action in words, in order."""
     decided = plan(world)
     said = words(world, decided.actions)

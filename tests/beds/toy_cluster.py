@@ -16,27 +16,7 @@ from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.api.wellknown import HASH_LABEL, LIFECYCLE_STATE_LABEL, PREPARING_DELETE
-from controller.planner.actions import (
-    Action,
-    AdoptPod,
-    AdoptRevision,
-    CancelDelete,
-    ContinueInPlace,
-    CreatePod,
-    CreateRevision,
-    DeletePod,
-    DeleteRevision,
-    DrainPod,
-    OpenGates,
-    Plan,
-    PrepareDelete,
-    ProbeTemplate,
-    RelabelPod,
-    ReleasePod,
-    RenumberRevision,
-    ResizePod,
-    UpdateInPlace,
-)
+from controller.planner import actions
 from controller.planner.fallback import placements_of
 from controller.planner.plan import plan
 from controller.planner.validation import compiled
@@ -51,7 +31,7 @@ PREPARED = {LIFECYCLE_STATE_LABEL: PREPARING_DELETE}
 class ToyCluster:
     def __init__(self, world: World, *, dead: Iterable[str] = ()) -> None:
         self.world = world
-        self.plan = Plan()
+        self.plan = actions.Plan()
         self.dead = set(dead)
         """Nodes on which a deleted pod stays terminating, and from which nothing is heard."""
 
@@ -85,85 +65,98 @@ class ToyCluster:
             done += said
         raise AssertionError(f"not quiet after {rounds} passes\n{picture(self.world, self.plan)}")
 
-    def _apply(self, action: Action) -> None:
+    def _apply(self, action: actions.Action) -> None:
         world = self.world
         match action:
-            case CreatePod():
+            case actions.CreatePod():
                 self._create(action)
-            case DeletePod():
+            case actions.DeletePod():
                 if action.node in self.dead:
                     self.change(action.pod.uid, dying=True)
                 else:
                     self.lose(action.pod.name)
-            case PrepareDelete():
+            case actions.PrepareDelete():
                 self.change(action.pod.uid, labels={**self.pod(action.pod.name).labels, **PREPARED})
-            case CancelDelete():
+            case actions.CancelDelete():
                 pod = self.pod(action.pod.name)
                 labels = {key: pod.labels[key] for key in pod.labels if key not in PREPARED}
                 unmarked = tuple(replace(one, open=not one.kept, marked=False) for one in pod.gates)
                 self.change(pod.uid, labels=labels, gates=unmarked, ready=pod.able, drained=False)
-            case ProbeTemplate():
+            case actions.ProbeTemplate():
                 self.world = replace(world, verdicts={**world.verdicts, action.revision.hash: ""})
-            case AdoptPod():
+            case actions.AdoptPod():
                 orphan = next(one for one in world.orphans if one.uid == action.pod.uid)
                 rest = tuple(one for one in world.orphans if one is not orphan)
                 self.world = replace(world, orphans=rest, pods=(*world.pods, replace(orphan, owner_uid=OURS)))
-            case ReleasePod():
+            case actions.ReleasePod():
                 stranger = self.pod(action.pod.name)
                 rest = tuple(one for one in world.pods if one is not stranger)
                 self.world = replace(world, pods=rest, orphans=(*world.orphans, replace(stranger, owner_uid="")))
-            case RelabelPod():
+            case actions.RelabelPod():
                 labels = {**self.pod(action.pod.name).labels, HASH_LABEL: action.hash}
                 self.change(action.pod.uid, labels=labels)
-            case UpdateInPlace() | DrainPod() | ContinueInPlace() | ResizePod() | OpenGates():
+            case (
+                actions.UpdateInPlace()
+                | actions.DrainPod()
+                | actions.ContinueInPlace()
+                | actions.ResizePod()
+                | actions.OpenGates()
+            ):
                 self._apply_in_place(action)
             case _:
                 self._apply_to_history(action)
 
-    def _apply_in_place(self, action: UpdateInPlace | DrainPod | ContinueInPlace | ResizePod | OpenGates) -> None:
+    def _apply_in_place(
+        self,
+        action: actions.UpdateInPlace
+        | actions.DrainPod
+        | actions.ContinueInPlace
+        | actions.ResizePod
+        | actions.OpenGates,
+    ) -> None:
         pod, uid = self.pod(action.pod.name), action.pod.uid
         closed = tuple(replace(one, open=False, draining=True, since=self.world.now) for one in pod.gates)
         match action:
-            case UpdateInPlace(change=change):
+            case actions.UpdateInPlace(change=change):
                 assert pod.hash == action.before, f"{pod.name} is of {pod.hash}\n{picture(self.world, self.plan)}"
                 self.change(uid, labels={**pod.labels, HASH_LABEL: action.revision.hash}, underway=None)
                 if change.resources:
                     self.change(uid, underway=WANTED)
                 if change.restarts:
                     self.change(uid, gates=closed, underway=RESTARTING, ready=False, ready_since=None)
-            case DrainPod():
+            case actions.DrainPod():
                 self.change(uid, gates=closed, ready=False, ready_since=None)
-            case ContinueInPlace():
+            case actions.ContinueInPlace():
                 self.change(uid, underway=RESTARTING, ready=False, ready_since=None)
-            case ResizePod():
+            case actions.ResizePod():
                 self.change(uid, underway=RESIZING)
-            case OpenGates():
+            case actions.OpenGates():
                 opened = (replace(one, open=True, draining=False, present=True) for one in pod.gates)
                 self.change(uid, gates=tuple(opened))
 
-    def _apply_to_history(self, action: Action) -> None:
+    def _apply_to_history(self, action: actions.Action) -> None:
         world = self.world
         match action:
-            case AdoptRevision():
+            case actions.AdoptRevision():
                 found = next(one for one in world.orphan_revisions if one.uid == action.revision.uid)
                 rest = tuple(one for one in world.orphan_revisions if one is not found)
                 self.world = replace(world, orphan_revisions=rest)
                 self._store(replace(found, owner_uid=OURS))
-            case CreateRevision():
+            case actions.CreateRevision():
                 assert action.name not in {one.name for one in world.revisions}, f"{action.name} is taken"
                 pod_template = world.daemonset.spec.template
                 stored = revision(tag_of(pod_template), action.number, of=pod_template)
                 labels = {**stored.labels, HASH_LABEL: action.hash}
                 self._store(replace(stored, name=action.name, uid=f"uid-{action.name}", labels=labels))
-            case RenumberRevision():
+            case actions.RenumberRevision():
                 found = next(one for one in world.revisions if one.uid == action.revision.uid)
                 rest = tuple(one for one in world.revisions if one is not found)
                 self.world = replace(world, revisions=(*rest, replace(found, number=action.number)))
-            case DeleteRevision():
+            case actions.DeleteRevision():
                 rest = tuple(one for one in world.revisions if one.uid != action.revision.uid)
                 self.world = replace(world, revisions=rest)
 
-    def _create(self, action: CreatePod) -> None:
+    def _create(self, action: actions.CreatePod) -> None:
         names = {one.name for one in (*self.world.pods, *self.world.orphans)}
         assert action.name not in names, f"{action.name} is taken\n{picture(self.world, self.plan)}"
         uid = f"uid-created-{action.name}"

@@ -17,22 +17,7 @@ from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.api.selector import parse
 from controller.api.wellknown import IN_PLACE_IF_POSSIBLE
-from controller.planner.actions import (
-    CancelDelete,
-    ContinueInPlace,
-    CreatePod,
-    DeletePod,
-    DeleteReason,
-    DrainPod,
-    OpenGates,
-    Plan,
-    PrepareDelete,
-    ProbeTemplate,
-    RelabelPod,
-    ReleasePod,
-    ResizePod,
-    UpdateInPlace,
-)
+from controller.planner import actions
 from controller.planner.board import current_revision
 from controller.planner.eligibility import Fit, Rules
 from controller.planner.in_place.change import InPlaceChange
@@ -40,7 +25,7 @@ from controller.planner.slot import PROVEN_SECONDS
 from controller.planner.stops import hooked, is_prepared
 from controller.planner.world import World
 
-Law: TypeAlias = Callable[[World, Plan], None]
+Law: TypeAlias = Callable[[World, actions.Plan], None]
 
 
 def eligible(world: World) -> set[str]:
@@ -139,28 +124,30 @@ def updated(world: World) -> set[str]:
     return {node for node in eligible(world) if any(of_current(world, one) for one in live(world, node))}
 
 
-def creates(plan: Plan) -> list[CreatePod]:
-    return [one for one in plan.actions if isinstance(one, CreatePod)]
+def creates(plan: actions.Plan) -> list[actions.CreatePod]:
+    return [one for one in plan.actions if isinstance(one, actions.CreatePod)]
 
 
-def deletes(plan: Plan, why: DeleteReason | None = None) -> list[DeletePod | PrepareDelete]:
+def deletes(
+    plan: actions.Plan, why: actions.DeleteReason | None = None
+) -> list[actions.DeletePod | actions.PrepareDelete]:
     """And what is prepared for that, which takes the pod away as well."""
-    ends = [one for one in plan.actions if isinstance(one, DeletePod | PrepareDelete)]
+    ends = [one for one in plan.actions if isinstance(one, actions.DeletePod | actions.PrepareDelete)]
     return [one for one in ends if why in (None, one.why)]
 
 
-def begun(plan: Plan) -> list[UpdateInPlace | DrainPod]:
+def begun(plan: actions.Plan) -> list[actions.UpdateInPlace | actions.DrainPod]:
     """Updates in place."""
-    return [one for one in plan.actions if isinstance(one, UpdateInPlace | DrainPod)]
+    return [one for one in plan.actions if isinstance(one, actions.UpdateInPlace | actions.DrainPod)]
 
 
-def outgoing(plan: Plan) -> list[str]:
+def outgoing(plan: actions.Plan) -> list[str]:
     """Nodes whose old pod goes or begins to change, in order."""
     return [
         one.node
         for one in plan.actions
-        if isinstance(one, UpdateInPlace | DrainPod)
-        or (isinstance(one, DeletePod | PrepareDelete) and one.why is DeleteReason.OUTDATED)
+        if isinstance(one, actions.UpdateInPlace | actions.DrainPod)
+        or (isinstance(one, actions.DeletePod | actions.PrepareDelete) and one.why is actions.DeleteReason.OUTDATED)
     ]
 
 
@@ -177,44 +164,44 @@ def limit(world: World, value: int | str | None, *, round_up: bool) -> int:
     return scaled(value, len(eligible(world)), round_up=round_up)
 
 
-def nothing_is_touched_while_the_caches_are_behind(world: World, plan: Plan) -> None:
+def nothing_is_touched_while_the_caches_are_behind(world: World, plan: actions.Plan) -> None:
     assert world.fresh or not plan.actions
 
 
-def no_more_than_the_burst(world: World, plan: Plan) -> None:
+def no_more_than_the_burst(world: World, plan: actions.Plan) -> None:
     burst = world.daemonset.spec.burst_replicas
     most = max(limit(world, 250 if burst is None else burst, round_up=False), 1)
     assert len(creates(plan)) <= most
-    assert len([one for one in deletes(plan) if one.why is not DeleteReason.NOT_RESIZED]) <= most
-    assert len(deletes(plan, DeleteReason.NOT_RESIZED)) <= most
+    assert len([one for one in deletes(plan) if one.why is not actions.DeleteReason.NOT_RESIZED]) <= most
+    assert len(deletes(plan, actions.DeleteReason.NOT_RESIZED)) <= most
     assert len(begun(plan)) <= most
     cared = [one.pod.uid in released(world) for one in plan.actions if isinstance(one, CARE)]
     assert cared.count(True) <= most
     assert cared.count(False) <= most
 
 
-def a_pod_is_deleted_once_and_only_if_it_is_ours_and_lives(world: World, plan: Plan) -> None:
+def a_pod_is_deleted_once_and_only_if_it_is_ours_and_lives(world: World, plan: actions.Plan) -> None:
     uids = [one.pod.uid for one in deletes(plan)]
     assert len(uids) == len(set(uids))
     assert set(uids) <= {one.uid for one in ours(world) if not one.dying}
 
 
-def a_hooked_pod_is_never_deleted(world: World, plan: Plan) -> None:
+def a_hooked_pod_is_never_deleted(world: World, plan: actions.Plan) -> None:
     """But prepared for it, once."""
     hook = world.daemonset.pre_delete
-    uids = {one.pod.uid for one in plan.actions if isinstance(one, DeletePod)}
+    uids = {one.pod.uid for one in plan.actions if isinstance(one, actions.DeletePod)}
     assert not [one.name for one in world.pods if one.uid in uids and hooked(one, hook)]
-    uids = {one.pod.uid for one in plan.actions if isinstance(one, PrepareDelete)}
+    uids = {one.pod.uid for one in plan.actions if isinstance(one, actions.PrepareDelete)}
     assert all(hooked(one, hook) and not (hook and is_prepared(one, hook)) for one in world.pods if one.uid in uids)
 
 
-def what_is_prepared_goes_or_stays_and_never_both(world: World, plan: Plan) -> None:
-    cancelled = {one.pod.uid for one in plan.actions if isinstance(one, CancelDelete)}
+def what_is_prepared_goes_or_stays_and_never_both(world: World, plan: actions.Plan) -> None:
+    cancelled = {one.pod.uid for one in plan.actions if isinstance(one, actions.CancelDelete)}
     assert not cancelled & {one.pod.uid for one in deletes(plan)}
     assert all(one.held_by_hook or one.marked for one in world.pods if one.uid in cancelled)
 
 
-def a_node_gets_a_pod_only_where_one_should_run_and_one_at_a_time(world: World, plan: Plan) -> None:
+def a_node_gets_a_pod_only_where_one_should_run_and_one_at_a_time(world: World, plan: actions.Plan) -> None:
     nodes = [one.node for one in creates(plan)]
     assert len(nodes) == len(set(nodes))
     assert set(nodes) <= eligible(world)
@@ -228,7 +215,7 @@ def a_node_gets_a_pod_only_where_one_should_run_and_one_at_a_time(world: World, 
             assert not [one for one in ours(world) if one.node == node and not one.ended], f"{node} is not free yet"
 
 
-def the_node_of_a_failed_pod_waits_out_its_back_off(world: World, plan: Plan) -> None:
+def the_node_of_a_failed_pod_waits_out_its_back_off(world: World, plan: actions.Plan) -> None:
     """The failed pod stays so long, and no other is made: neither there nor, while surging, beside an old one.
     Beside a failed pod of an older revision the successor comes all the same."""
     for node, moment in world.not_before.items():
@@ -240,42 +227,42 @@ def the_node_of_a_failed_pod_waits_out_its_back_off(world: World, plan: Plan) ->
             assert node not in {one.node for one in creates(plan)}, f"{node} waits"
 
 
-def the_name_of_a_new_pod_is_free(world: World, plan: Plan) -> None:
+def the_name_of_a_new_pod_is_free(world: World, plan: actions.Plan) -> None:
     names = [one.name for one in creates(plan)]
     assert len(names) == len(set(names))
     assert not {one.name for one in (*world.pods, *world.orphans)} & set(names)
 
 
-def the_update_takes_down_no_more_than_max_unavailable(world: World, plan: Plan) -> None:
+def the_update_takes_down_no_more_than_max_unavailable(world: World, plan: actions.Plan) -> None:
     taken = {*outgoing(plan)} & served(world)
     most = limit(world, rolling(world).max_unavailable, round_up=True) or 1
     gone_already = len(eligible(world) - served(world) - unfit(world))
     assert len(taken) <= max(most - gone_already, 0)
 
 
-def surging_keeps_its_limit(world: World, plan: Plan) -> None:
+def surging_keeps_its_limit(world: World, plan: actions.Plan) -> None:
     both = {node for node in eligible(world) if node in updated(world) and len(live(world, node)) > 1}
     beside = {one.node for one in creates(plan) if live(world, one.node)}
     most = limit(world, rolling(world).max_surge, round_up=True)
     assert len(beside & served(world)) <= max(most - len(both), 0)
 
 
-def update_moves(world: World, plan: Plan) -> set[str]:
+def update_moves(world: World, plan: actions.Plan) -> set[str]:
     """Nodes that the update step moves to the current revision."""
     beside = {one.node for one in creates(plan) if live(world, one.node)}
     return beside | {*outgoing(plan)}
 
 
-def paused_or_on_delete_nothing_is_updated(world: World, plan: Plan) -> None:
+def paused_or_on_delete_nothing_is_updated(world: World, plan: actions.Plan) -> None:
     if rolling(world).paused or world.daemonset.rolling_update is None:
         assert not update_moves(world, plan)
-        assert not deletes(plan, DeleteReason.SURPLUS)
+        assert not deletes(plan, actions.DeleteReason.SURPLUS)
 
 
-def what_may_only_stay_goes_when_others_serve(world: World, plan: Plan) -> None:
+def what_may_only_stay_goes_when_others_serve(world: World, plan: actions.Plan) -> None:
     """Old pods on nodes that may only keep one, while surging: as many as are available beyond the desired number."""
     by_name = {one.name: one for one in world.nodes}
-    uids = {one.pod.uid for one in deletes(plan, DeleteReason.SURPLUS)}
+    uids = {one.pod.uid for one in deletes(plan, actions.DeleteReason.SURPLUS)}
     going = [one for one in world.pods if one.uid in uids]
     if not going:
         return
@@ -292,7 +279,7 @@ def what_may_only_stay_goes_when_others_serve(world: World, plan: Plan) -> None:
     assert sum(is_available(world, one) for one in going) <= spare
 
 
-def with_partitioned_scaling_a_new_node_waits_for_room(world: World, plan: Plan) -> None:
+def with_partitioned_scaling_a_new_node_waits_for_room(world: World, plan: actions.Plan) -> None:
     if not is_progressive(world):
         return
     current, _ = current_revision(world)
@@ -304,7 +291,7 @@ def with_partitioned_scaling_a_new_node_waits_for_room(world: World, plan: Plan)
     assert not new or room > 0
 
 
-def only_selected_and_reachable_nodes_are_updated(world: World, plan: Plan) -> None:
+def only_selected_and_reachable_nodes_are_updated(world: World, plan: actions.Plan) -> None:
     by_name = {one.name: one for one in world.nodes}
     for node in update_moves(world, plan):
         assert world.rules.selects(by_name[node]), f"{node} is not selected"
@@ -312,7 +299,7 @@ def only_selected_and_reachable_nodes_are_updated(world: World, plan: Plan) -> N
         assert node in eligible(world)
 
 
-def the_partition_is_kept(world: World, plan: Plan) -> None:
+def the_partition_is_kept(world: World, plan: actions.Plan) -> None:
     if world.daemonset.rolling_update is None:
         return
     current, older = current_revision(world)
@@ -324,7 +311,7 @@ def the_partition_is_kept(world: World, plan: Plan) -> None:
     assert not moved or len(moved | back | updated(world)) <= quota(world)
 
 
-def a_pod_of_an_older_revision_is_the_one_that_was_promised_and_runs_there(world: World, plan: Plan) -> None:
+def a_pod_of_an_older_revision_is_the_one_that_was_promised_and_runs_there(world: World, plan: actions.Plan) -> None:
     current, _ = current_revision(world)
     for one in creates(plan):
         if one.revision.hash != current.hash:
@@ -332,7 +319,7 @@ def a_pod_of_an_older_revision_is_the_one_that_was_promised_and_runs_there(world
             assert runs_on(world, one.revision, one.node), f"{one.revision.hash} does not run on {one.node}"
 
 
-def an_unavailable_pod_is_not_waited_for(world: World, plan: Plan) -> None:
+def an_unavailable_pod_is_not_waited_for(world: World, plan: actions.Plan) -> None:
     """What the update replaces comes in update order, and nodes that serve nobody come first."""
     nodes = outgoing(plan)
     at_once = [node for node in nodes if node not in served(world)]
@@ -340,12 +327,12 @@ def an_unavailable_pod_is_not_waited_for(world: World, plan: Plan) -> None:
     assert nodes == sorted(at_once, reverse=True) + sorted(within, reverse=True)
 
 
-def one_pod_one_write(world: World, plan: Plan) -> None:
+def one_pod_one_write(world: World, plan: actions.Plan) -> None:
     touched = [one.pod.uid for one in plan.actions if isinstance(one, TOUCHING)]
     assert len(touched) == len(set(touched))
 
 
-def what_is_updated_in_place_lives_and_can_be(world: World, plan: Plan) -> None:
+def what_is_updated_in_place_lives_and_can_be(world: World, plan: actions.Plan) -> None:
     pods = {one.uid: one for one in world.pods}
     for one in begun(plan):
         pod = pods[one.pod.uid]
@@ -353,13 +340,15 @@ def what_is_updated_in_place_lives_and_can_be(world: World, plan: Plan) -> None:
         change = world.changes[pod.hash]
         assert isinstance(change, InPlaceChange)
         assert pod.gates or not change.restarts, "its traffic could not leave"
-        assert not isinstance(one, DrainPod) or pod.ready, "nothing is there to be drained"
+        assert not isinstance(one, actions.DrainPod) or pod.ready, "nothing is there to be drained"
 
 
-def what_can_be_updated_in_place_is_not_recreated(world: World, plan: Plan) -> None:
+def what_can_be_updated_in_place_is_not_recreated(world: World, plan: actions.Plan) -> None:
     pods = {one.uid: one for one in world.pods}
     for one in (
-        deletes(plan, DeleteReason.OUTDATED) if rolling(world).rolling_update_type == IN_PLACE_IF_POSSIBLE else ()
+        deletes(plan, actions.DeleteReason.OUTDATED)
+        if rolling(world).rolling_update_type == IN_PLACE_IF_POSSIBLE
+        else ()
     ):
         pod = pods[one.pod.uid]
         change = world.changes.get(pod.hash)
@@ -367,7 +356,7 @@ def what_can_be_updated_in_place_is_not_recreated(world: World, plan: Plan) -> N
         assert not possible or (change is not None and change.restarts and not pod.gates), pod.name  # type: ignore[union-attr]
 
 
-def care_is_taken_of_what_needs_it(world: World, plan: Plan) -> None:
+def care_is_taken_of_what_needs_it(world: World, plan: actions.Plan) -> None:
     pods = {one.uid: one for one in world.pods}
     for one in plan.actions:
         if not isinstance(one, CARE):
@@ -377,32 +366,32 @@ def care_is_taken_of_what_needs_it(world: World, plan: Plan) -> None:
         assert not pod.dying
         assert not pod.ended
         match one:
-            case OpenGates():
+            case actions.OpenGates():
                 runs = busy is None or busy.only_resizes
                 assert runs or pod.uid in released(world), "its container does not run yet"
                 assert not all(gate.open for gate in pod.gates)
-            case ResizePod():
+            case actions.ResizePod():
                 assert busy is not None
                 assert busy.resize is Resize.WANTED
-            case ContinueInPlace():
+            case actions.ContinueInPlace():
                 assert busy is not None
                 assert busy.continues
                 assert one.revision.hash in {pod.hash, current_revision(world)[0].hash}
 
 
-def creation_goes_up_the_nodes(world: World, plan: Plan) -> None:
+def creation_goes_up_the_nodes(world: World, plan: actions.Plan) -> None:
     missing = [one.node for one in creates(plan) if not live(world, one.node)]
     assert missing == sorted(missing)
 
 
-def the_alarm_is_not_set_for_the_past(world: World, plan: Plan) -> None:
+def the_alarm_is_not_set_for_the_past(world: World, plan: actions.Plan) -> None:
     """For now only after a dry run: it stores nothing, so no event brings the next pass."""
     if plan.wake_at is not None:
         assert plan.wake_at >= world.now
-        assert plan.wake_at > world.now or any(isinstance(one, ProbeTemplate) for one in plan.actions)
+        assert plan.wake_at > world.now or any(isinstance(one, actions.ProbeTemplate) for one in plan.actions)
 
 
-def the_status_adds_up(world: World, plan: Plan) -> None:
+def the_status_adds_up(world: World, plan: actions.Plan) -> None:
     assert plan.status is not None
     counts = plan.status.counts
     assert counts is not None
@@ -413,18 +402,27 @@ def the_status_adds_up(world: World, plan: Plan) -> None:
     assert counts.number_available <= len(served(world))
 
 
-def the_generation_is_seen_only_when_nothing_is_outstanding(world: World, plan: Plan) -> None:
+def the_generation_is_seen_only_when_nothing_is_outstanding(world: World, plan: actions.Plan) -> None:
     assert plan.status is not None
     seen = plan.status.observed_generation
     assert seen in (None, world.daemonset.generation)
     if seen is not None:
-        update = (CreatePod, DeletePod, PrepareDelete, CancelDelete, UpdateInPlace, DrainPod, *CARE)
+        update = (
+            actions.CreatePod,
+            actions.DeletePod,
+            actions.PrepareDelete,
+            actions.CancelDelete,
+            actions.UpdateInPlace,
+            actions.DrainPod,
+            *CARE,
+        )
         before_update = [one for one in plan.actions if not isinstance(one, update)]
         placing = [one for one in creates(plan) if not live(world, one.node)]
         placing_deletes = [
             one
             for one in deletes(plan)
-            if one.why not in (DeleteReason.OUTDATED, DeleteReason.SURPLUS, DeleteReason.NOT_RESIZED)
+            if one.why
+            not in (actions.DeleteReason.OUTDATED, actions.DeleteReason.SURPLUS, actions.DeleteReason.NOT_RESIZED)
         ]
         names = {type(one).__name__ for one in before_update}
         assert world.fresh
@@ -433,8 +431,8 @@ def the_generation_is_seen_only_when_nothing_is_outstanding(world: World, plan: 
         assert not placing_deletes
 
 
-CARE = (OpenGates, ResizePod, ContinueInPlace)
-TOUCHING = (UpdateInPlace, DrainPod, DeletePod, ReleasePod, RelabelPod, *CARE)
+CARE = (actions.OpenGates, actions.ResizePod, actions.ContinueInPlace)
+TOUCHING = (actions.UpdateInPlace, actions.DrainPod, actions.DeletePod, actions.ReleasePod, actions.RelabelPod, *CARE)
 
 LAWS: tuple[Law, ...] = (
     one_pod_one_write,

@@ -11,27 +11,7 @@ from msgspec.structs import replace
 from controller.api.gates import Gate
 from controller.daemonset import status_writer
 from controller.kube.request import Request
-from controller.planner.actions import (
-    Action,
-    AdoptPod,
-    AdoptRevision,
-    CancelDelete,
-    ContinueInPlace,
-    CreatePod,
-    CreateRevision,
-    DeletePod,
-    DeleteReason,
-    DeleteRevision,
-    DrainPod,
-    OpenGates,
-    PrepareDelete,
-    ProbeTemplate,
-    RelabelPod,
-    ReleasePod,
-    RenumberRevision,
-    ResizePod,
-    UpdateInPlace,
-)
+from controller.planner import actions
 from controller.planner.in_place.change import InPlaceChange
 from controller.planner.plan import plan
 from controller.planner.status import Status
@@ -46,37 +26,39 @@ REVISION = revision("v1", version="42").ref
 LIVE = stored("demo", uid=OURS, owner="")
 """What is looked at before an adoption."""
 
-GUARDS: list[tuple[Action, dict[str, str]]] = [
-    (AdoptPod(pod=POD, owners=0), {"version": "41"}),
-    (AdoptPod(pod=POD, owners=2), {"version": "41"}),
-    (ReleasePod(pod=POD, owner_index=1), {"version": "41"}),
-    (AdoptRevision(revision=REVISION, owners=0), {"version": "42"}),
-    (RenumberRevision(revision=REVISION, number=9), {"version": "42"}),
-    (RelabelPod(pod=POD, hash="v2"), {"uid": POD.uid}),
-    (DeletePod(pod=POD, node="node-0", why=DeleteReason.OUTDATED), {"uid": POD.uid}),
+GUARDS: list[tuple[actions.Action, dict[str, str]]] = [
+    (actions.AdoptPod(pod=POD, owners=0), {"version": "41"}),
+    (actions.AdoptPod(pod=POD, owners=2), {"version": "41"}),
+    (actions.ReleasePod(pod=POD, owner_index=1), {"version": "41"}),
+    (actions.AdoptRevision(revision=REVISION, owners=0), {"version": "42"}),
+    (actions.RenumberRevision(revision=REVISION, number=9), {"version": "42"}),
+    (actions.RelabelPod(pod=POD, hash="v2"), {"uid": POD.uid}),
+    (actions.DeletePod(pod=POD, node="node-0", why=actions.DeleteReason.OUTDATED), {"uid": POD.uid}),
     (
-        DeletePod(pod=POD, node="node-0", why=DeleteReason.OUTDATED, as_seen=True),
+        actions.DeletePod(pod=POD, node="node-0", why=actions.DeleteReason.OUTDATED, as_seen=True),
         {"uid": POD.uid, "resourceVersion": "41"},
     ),
-    (DeleteRevision(revision=REVISION), {"uid": REVISION.uid}),
-    (CreatePod(node="node-0", name="demo-derived", revision=revision("v1")), {"name": "demo-derived"}),
-    (CreateRevision(name="demo-v2", hash="v2", number=2), {"name": "demo-v2"}),
-    (ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v1")), {"dry run": "All"}),
-    (DrainPod(pod=POD, node="node-0"), {"version": "43"}),
+    (actions.DeleteRevision(revision=REVISION), {"uid": REVISION.uid}),
+    (actions.CreatePod(node="node-0", name="demo-derived", revision=revision("v1")), {"name": "demo-derived"}),
+    (actions.CreateRevision(name="demo-v2", hash="v2", number=2), {"name": "demo-v2"}),
+    (actions.ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v1")), {"dry run": "All"}),
+    (actions.DrainPod(pod=POD, node="node-0"), {"version": "43"}),
     (
-        UpdateInPlace(
+        actions.UpdateInPlace(
             pod=POD, node="node-0", before="v1", revision=revision("v2"), change=InPlaceChange(labels={"a": "b"})
         ),
         {"version": "43"},
     ),
-    (ContinueInPlace(pod=POD, node="node-0", revision=revision("v2")), {"version": "43"}),
-    (ResizePod(pod=POD, node="node-0"), {"uid": POD.uid}),
-    (OpenGates(pod=POD, gates=(GATE,)), {"version": "41"}),
+    (actions.ContinueInPlace(pod=POD, node="node-0", revision=revision("v2")), {"version": "43"}),
+    (actions.ResizePod(pod=POD, node="node-0"), {"uid": POD.uid}),
+    (actions.OpenGates(pod=POD, gates=(GATE,)), {"version": "41"}),
     (
-        PrepareDelete(pod=POD, node="node-0", why=DeleteReason.OUTDATED, mark=True, held_by="label a=b"),
+        actions.PrepareDelete(
+            pod=POD, node="node-0", why=actions.DeleteReason.OUTDATED, mark=True, held_by="label a=b"
+        ),
         {"version": "43"},
     ),
-    (CancelDelete(pod=POD), {"version": "43"}),
+    (actions.CancelDelete(pod=POD), {"version": "43"}),
 ]
 STATE = {"nextContainerImages": {"main": "demo:v2"}, "containerResources": {"main": {"limits": {"cpu": "1"}}}}
 FRESH = stored(
@@ -113,18 +95,22 @@ def guard_of(request: Request) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("action", "guard"), GUARDS, ids=lambda one: type(one).__name__)
-def test_every_write_carries_its_precondition(action: Action, guard: dict[str, str]) -> None:
+def test_every_write_carries_its_precondition(action: actions.Action, guard: dict[str, str]) -> None:
     acting = Acting()
-    looks = [LIVE] if isinstance(action, AdoptPod | AdoptRevision) else []
-    looks = [FRESH] if isinstance(action, DrainPod | UpdateInPlace | ContinueInPlace | ResizePod) else looks
-    looks = [FRESH] if isinstance(action, PrepareDelete) else looks
-    looks = [HELD] if isinstance(action, CancelDelete) else looks
+    looks = [LIVE] if isinstance(action, actions.AdoptPod | actions.AdoptRevision) else []
+    looks = (
+        [FRESH]
+        if isinstance(action, actions.DrainPod | actions.UpdateInPlace | actions.ContinueInPlace | actions.ResizePod)
+        else looks
+    )
+    looks = [FRESH] if isinstance(action, actions.PrepareDelete) else looks
+    looks = [HELD] if isinstance(action, actions.CancelDelete) else looks
     assert acting.carry_out([action], *looks, ok()) == ()
     assert guard_of(acting.script.requests[-1]) == guard
 
 
 def test_no_kind_of_write_is_missing_here() -> None:
-    assert {type(action) for action, _ in GUARDS} == set(get_args(Action))
+    assert {type(action) for action, _ in GUARDS} == set(get_args(actions.Action))
 
 
 def wanted() -> Status:

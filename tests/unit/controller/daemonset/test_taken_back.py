@@ -10,49 +10,36 @@ from controller.daemonset.answers import Answer
 from controller.daemonset.places import Failing
 from controller.daemonset.taken_back import SECONDS, TakenBack
 from controller.kube.errors import Forbidden
-from controller.planner.actions import (
-    Action,
-    AdoptPod,
-    CancelDelete,
-    ContinueInPlace,
-    DeletePod,
-    DeleteReason,
-    DrainPod,
-    OpenGates,
-    PrepareDelete,
-    RelabelPod,
-    ReleasePod,
-    ResizePod,
-    UpdateInPlace,
-    place_of,
-)
+from controller.planner import actions
 from controller.planner.in_place.change import InPlaceChange
 from tests.beds.worlds import pod, revision
 
 REF = pod("node-0").ref
-PREPARE = PrepareDelete(pod=REF, node="node-0", why=DeleteReason.OUTDATED, mark=True, held_by="label a=b")
-CANCEL = CancelDelete(pod=REF)
-DELETE = DeletePod(pod=REF, node="node-0", why=DeleteReason.OUTDATED)
-ADOPT = AdoptPod(pod=REF, owners=0)
-DRAIN = DrainPod(pod=REF, node="node-0")
-RESIZE = ResizePod(pod=REF, node="node-0")
+PREPARE = actions.PrepareDelete(
+    pod=REF, node="node-0", why=actions.DeleteReason.OUTDATED, mark=True, held_by="label a=b"
+)
+CANCEL = actions.CancelDelete(pod=REF)
+DELETE = actions.DeletePod(pod=REF, node="node-0", why=actions.DeleteReason.OUTDATED)
+ADOPT = actions.AdoptPod(pod=REF, owners=0)
+DRAIN = actions.DrainPod(pod=REF, node="node-0")
+RESIZE = actions.ResizePod(pod=REF, node="node-0")
 
 
-def updating(to: str) -> UpdateInPlace:
-    return UpdateInPlace(pod=REF, node="node-0", before="v1", revision=revision(to), change=InPlaceChange())
+def updating(to: str) -> actions.UpdateInPlace:
+    return actions.UpdateInPlace(pod=REF, node="node-0", before="v1", revision=revision(to), change=InPlaceChange())
 
 
-def going_on(*waiting: str) -> ContinueInPlace:
-    return ContinueInPlace(pod=REF, node="node-0", revision=revision("v2"), waiting=waiting)
+def going_on(*waiting: str) -> actions.ContinueInPlace:
+    return actions.ContinueInPlace(pod=REF, node="node-0", revision=revision("v2"), waiting=waiting)
 
 
-def opening(*types: str) -> OpenGates:
-    return OpenGates(pod=REF, gates=tuple(Gate(type=one, open=False, present=True, index=0) for one in types))
+def opening(*types: str) -> actions.OpenGates:
+    return actions.OpenGates(pod=REF, gates=tuple(Gate(type=one, open=False, present=True, index=0) for one in types))
 
 
-def done(*actions: Action, failing: tuple[str, ...] = (), delay: float = 0.0) -> TakenBack:
+def done(*carried_out: actions.Action, failing: tuple[str, ...] = (), delay: float = 0.0) -> TakenBack:
     taken_back = TakenBack()
-    for action in actions:
+    for action in carried_out:
         taken_back.learn(Answer(action=action), dict.fromkeys(failing, Failing(until=0.0, delay=delay)), 0.0)
     return taken_back
 
@@ -74,21 +61,23 @@ def done(*actions: Action, failing: tuple[str, ...] = (), delay: float = 0.0) ->
         ((DRAIN, opening(IN_PLACE_UPDATE_READY)), DRAIN, False),
         ((RESIZE,), RESIZE, True),
         ((updating("v2"), RESIZE), updating("v2"), True),
-        ((updating("v2"), RelabelPod(pod=REF, hash="v1")), updating("v2"), True),
-        ((RelabelPod(pod=REF, hash="v1"), updating("v2")), RelabelPod(pod=REF, hash="v1"), False),
+        ((updating("v2"), actions.RelabelPod(pod=REF, hash="v1")), updating("v2"), True),
+        ((actions.RelabelPod(pod=REF, hash="v1"), updating("v2")), actions.RelabelPod(pod=REF, hash="v1"), False),
         ((going_on("b", "c"),), going_on("b", "c"), True),
         ((going_on("b", "c"),), going_on("c"), False),
         ((PREPARE,), opening(KRUISE_POD_READY), False),
         ((DELETE,), DELETE, False),
         ((updating("v2"),), updating("v2"), True),
         ((updating("v2"), updating("v1")), updating("v2"), False),
-        ((RelabelPod(pod=REF, hash="v1"),), RelabelPod(pod=REF, hash="v1"), True),
-        ((RelabelPod(pod=REF, hash="v1"),), RelabelPod(pod=REF, hash="v2"), False),
+        ((actions.RelabelPod(pod=REF, hash="v1"),), actions.RelabelPod(pod=REF, hash="v1"), True),
+        ((actions.RelabelPod(pod=REF, hash="v1"),), actions.RelabelPod(pod=REF, hash="v2"), False),
         ((ADOPT,), ADOPT, True),
-        ((ADOPT, ReleasePod(pod=REF, owner_index=0)), ADOPT, False),
+        ((ADOPT, actions.ReleasePod(pod=REF, owner_index=0)), ADOPT, False),
     ],
 )
-def test_the_same_twice_in_a_row_is_taken_back(before: tuple[Action, ...], action: Action, taken_back: bool) -> None:
+def test_the_same_twice_in_a_row_is_taken_back(
+    before: tuple[actions.Action, ...], action: actions.Action, taken_back: bool
+) -> None:
     assert (done(*before).undone(action, {}, 1.0) is not None) is taken_back
 
 
@@ -99,7 +88,7 @@ def test_what_only_makes_up_for_a_failure_ends_nothing() -> None:
 
 
 @pytest.mark.parametrize("closing", [DRAIN, updating("v2")])
-def test_an_update_that_failed_may_have_closed_the_gate(closing: Action) -> None:
+def test_an_update_that_failed_may_have_closed_the_gate(closing: actions.Action) -> None:
     taken_back = done(opening(IN_PLACE_UPDATE_READY))
     taken_back.learn(Answer(action=closing, error=Forbidden("patch", "pods demo", "no")), {}, 0.0)
     assert taken_back.undone(opening(IN_PLACE_UPDATE_READY), {}, 1.0) is None
@@ -115,7 +104,10 @@ def test_long_ago_is_not_lately_unless_its_place_was_left_alone_for_so_long() ->
     taken_back = done(PREPARE)
     assert taken_back.undone(PREPARE, {}, SECONDS) is not None
     assert taken_back.undone(PREPARE, {}, SECONDS + 1) is None
-    assert taken_back.undone(PREPARE, {place_of(PREPARE): Failing(until=0.0, delay=SECONDS)}, SECONDS + 1) is not None
+    assert (
+        taken_back.undone(PREPARE, {actions.place_of(PREPARE): Failing(until=0.0, delay=SECONDS)}, SECONDS + 1)
+        is not None
+    )
 
 
 def test_it_is_fought_as_long_as_the_last_time_was_not_the_first() -> None:
@@ -123,6 +115,6 @@ def test_it_is_fought_as_long_as_the_last_time_was_not_the_first() -> None:
     assert taken_back.fought == set()
     error = taken_back.undone(PREPARE, {}, 1.0)
     taken_back.learn(Answer(action=PREPARE, error=error, left=error), {}, 1.0)
-    assert taken_back.fought == {place_of(PREPARE)}
+    assert taken_back.fought == {actions.place_of(PREPARE)}
     taken_back.learn(Answer(action=PREPARE), {}, 200.0)
     assert taken_back.fought == set()
