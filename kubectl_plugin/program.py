@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from kubectl_plugin.flags import GLOBAL_NAMES, Global, with_flags, without_values
 from kubectl_plugin.tree import act, look, setup
@@ -92,8 +92,8 @@ class Verb(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         for parameter in self.params:
-            if parameter.name in GLOBAL_NAMES:
-                parameter.hidden = True  # type: ignore[attr-defined]  # of options only
+            if isinstance(parameter, TyperOption) and parameter.name in GLOBAL_NAMES:
+                parameter.hidden = True
         super().format_help(ctx, formatter)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:

@@ -12,6 +12,9 @@ KIND: Final = "DaemonSet"
 LEASE_NAME: Final = "kruise-ds-controller"
 """The Lease that the leader holds; manifests/base/leader-election.yaml grants it by this name."""
 
+EXCEEDED_QUOTA: Final = "exceeded quota"
+"""In the message of the ResourceQuota admission, a 403 that has no reason of its own."""
+
 HASH_LABEL: Final = "controller-revision-hash"
 LIFECYCLE_STATE_LABEL: Final = "lifecycle.apps.kruise.io/state"
 PREPARING_DELETE: Final = "PreparingDelete"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
+from controller.api.wellknown import EXCEEDED_QUOTA
 from controller.daemonset.compiled import Compiled
 from controller.kube.errors import (
     AlreadyExists,
@@ -19,9 +20,6 @@ from controller.kube.errors import (
     Unreachable,
 )
 from controller.planner.actions import ROOM, Action, CreatePod, place_of
-
-EXCEEDED_QUOTA = "exceeded quota"
-"""In the message of the ResourceQuota admission; it has no reason of its own."""
 
 
 class Answer(Value, gc=True):

@@ -51,23 +51,10 @@ def gather(
     seconds since 1970; `moment` is `elapsed` now, by which everything that lasts was remembered. The world gets both
     in seconds since 1970, worked out anew in each pass: a clock that is set changes no duration.
     """
-    pods, revisions = caches.pods_of(daemonset), caches.revisions_of(daemonset)
+    orphans, revisions = caches.orphans_in(daemonset.namespace), caches.revisions_of(daemonset)
+    pods = _with_adopted(caches.pods_of(daemonset), orphans, awaited, daemonset.uid)
     resizable = compiled.gates.resize and not state.no_resize
-    collisions = (daemonset.status.collision_count or 0) if daemonset.status is not None else 0
-    held_back = {what: now + until - moment for what, until in state.held_back(moment).items()}
-    predecessors: Mapping[str, Predecessor] = state.predecessors
-    possible = [*awaited, *state.possible(moment)]
-    creates = [action for action in possible if isinstance(action, CreatePod)]
-    deletes = [action for action in possible if isinstance(action, DeletePod)]
-    orphans = caches.orphans_in(daemonset.namespace)
-    if possible:
-        held_back |= {place_of(action): inf for action in awaited}
-        adopted = {action.pod.uid for action in awaited if isinstance(action, AdoptPod)}
-        pods = (*pods, *(replace(one, owner_uid=daemonset.uid) for one in orphans if one.uid in adopted))
-        pods = _going(pods, {action.pod.uid for action in deletes})
-        pods = _changing(pods, [one for one in possible if isinstance(one, UNREADY)])
-        predecessors = _coming(predecessors, creates, now)
-    return World(
+    seen = World(
         daemonset=daemonset,
         rules=compiled.rules,
         nodes=caches.fleet.nodes,
@@ -78,17 +65,27 @@ def gather(
         changes=compiled.changes(daemonset, revisions, resizable=resizable),
         reads_env=compiled.gates.env_from_metadata,
         resizable=resizable,
-        refused_resizes=state.refused_resizes,
         unpulled=unpulled,
         orphan_revisions=caches.orphan_revisions_in(daemonset.namespace),
         now=now,
         fresh=fresh,
         not_before=_not_before(daemonset, pods, failed_pods, now, moment),
+        unreadable=_unreadable(daemonset, caches),
+    )
+    known = _with_memories(seen, state, moment, held_back={place_of(action): inf for action in awaited})
+    possible = [*awaited, *state.possible(moment)]
+    return _as_if_done(known, possible, awaited) if possible else known
+
+
+def _with_memories(world: World, state: DaemonSetState, moment: float, held_back: dict[str, float]) -> World:
+    """What no object tells, or has told in time."""
+    now, status = world.now, world.daemonset.status
+    held_back = {what: now + until - moment for what, until in state.held_back(moment).items()} | held_back
+    return replace(
+        world,
+        refused_resizes=state.refused_resizes,
         doubtful=state.doubtful,
-        predecessors=predecessors,
-        coming={action.node: action.revision.hash for action in creates},
-        leaving=frozenset(action.node for action in deletes),
-        awaited=frozenset(map(place_of, awaited)),
+        predecessors=state.predecessors,
         ready_seen=state.ready_seen.since(now, moment),
         restarts_seen=state.restarts_seen.since(now, moment),
         verdicts=state.verdicts,
@@ -98,8 +95,28 @@ def gather(
         due_again={what: now + since - moment for what, since in state.places.due_again(moment).items()},
         trouble=state.trouble.words if state.trouble is not None else "",
         fought=not state.taken_back.fought.isdisjoint(held_back),
-        unreadable=_unreadable(daemonset, caches),
-        collisions=max(state.collisions, collisions),
+        collisions=max(state.collisions, (status.collision_count or 0) if status is not None else 0),
+    )
+
+
+def _with_adopted(
+    pods: tuple[Pod, ...], orphans: Collection[Pod], awaited: Collection[Action], owner: str
+) -> tuple[Pod, ...]:
+    adopted = {action.pod.uid for action in awaited if isinstance(action, AdoptPod)}
+    return (*pods, *(replace(one, owner_uid=owner) for one in orphans if one.uid in adopted)) if adopted else pods
+
+
+def _as_if_done(world: World, possible: Collection[Action], awaited: Collection[Action]) -> World:
+    creates = [action for action in possible if isinstance(action, CreatePod)]
+    deletes = [action for action in possible if isinstance(action, DeletePod)]
+    pods = _going(world.pods, {action.pod.uid for action in deletes})
+    return replace(
+        world,
+        pods=_changing(pods, [one for one in possible if isinstance(one, UNREADY)]),
+        predecessors=_coming(world.predecessors, creates, world.now),
+        coming={action.node: action.revision.hash for action in creates},
+        leaving=frozenset(action.node for action in deletes),
+        awaited=frozenset(map(place_of, awaited)),
     )
 
 

@@ -65,23 +65,16 @@ class Statuses:
             return rest
         if decided.status is None or uid in self._unanswered:
             return None
-        change = status_writer.change_of(daemonset, decided.status, latest, dependencies.clock())
-        if change is None:
+        due = status_writer.change_of(daemonset, decided.status, latest, dependencies.clock())
+        if due is None:
             return None
-        if (delay := self._pacer.delay(uid, now, urgent=change.urgent)) > 0:
+        if (delay := self._pacer.delay(uid, now, urgent=due.urgent)) > 0:
             return delay
 
         async def write() -> None:
-            try:
-                version = await status_writer.write(dependencies.client.apart(), daemonset, change)
-            except ApiError as error:
-                self._watchers.on_status("conflict" if isinstance(error, Conflict) else "error")
-                raise
-            wrote(change.result, version, elapsed())
-            self._rests.forget(uid)
-            self._watchers.on_status("success")
-            self._watchers.on_written(daemonset, latest[1], change.result)
-            self._pacer.wrote(uid, asyncio.get_running_loop().time())
+            version = await self._write(daemonset, due, dependencies)
+            wrote(due.result, version, elapsed())
+            self._watchers.on_written(daemonset, latest[1], due.result)
             for note in decided.news:
                 dependencies.say(daemonset, note)
 
@@ -94,6 +87,18 @@ class Statuses:
             self._unanswered.add(uid)
             task.add_done_callback(partial(self._answered, uid, turn))
         return None
+
+    async def _write(self, daemonset: DaemonSet, due: status_writer.DueStatus, dependencies: Dependencies) -> str:
+        """Returns the version that carries it."""
+        try:
+            version = await status_writer.write(dependencies.client.apart(), daemonset, due)
+        except ApiError as error:
+            self._watchers.on_status("conflict" if isinstance(error, Conflict) else "error")
+            raise
+        self._rests.forget(daemonset.uid)
+        self._watchers.on_status("success")
+        self._pacer.wrote(daemonset.uid, asyncio.get_running_loop().time())
+        return version
 
     def forget(self, uid: str) -> None:
         """The DaemonSet is gone."""

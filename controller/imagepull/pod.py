@@ -37,13 +37,6 @@ def pod_name(job: ImagePullJob, node: str) -> str:
 def body(job: ImagePullJob, node: str) -> JSONObject:
     config = job.spec.sandbox_config
     secrets: list[JSON] = [{"name": name} for name in job.spec.pull_secrets or ()]
-    owner: JSONObject = {
-        "apiVersion": API_VERSION,
-        "kind": JOB_KIND,
-        "name": job.name,
-        "uid": job.uid,
-        "controller": True,
-    }
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -52,7 +45,7 @@ def body(job: ImagePullJob, node: str) -> JSONObject:
             "namespace": job.namespace,
             "labels": {**(config.labels or {}), **_LABELS, PULLER_LABEL: job.uid},
             "annotations": {**(config.annotations or {}), **_ANNOTATIONS},
-            "ownerReferences": [owner],
+            "ownerReferences": [_owner(job)],
         },
         "spec": {
             "affinity": _only(node),
@@ -68,23 +61,29 @@ def body(job: ImagePullJob, node: str) -> JSONObject:
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             **({"imagePullSecrets": secrets} if secrets else {}),
-            "containers": [
-                {
-                    "name": CONTAINER,
-                    "image": job.spec.image,
-                    "imagePullPolicy": ALWAYS if job.spec.asks_registry else "IfNotPresent",
-                    "command": [NO_COMMAND],
-                    "resources": {
-                        "requests": {"cpu": "1m", "memory": "1Mi"},
-                        "limits": {"cpu": "100m", "memory": "32Mi"},  # some namespaces take no pod without
-                    },
-                    "securityContext": {
-                        "allowPrivilegeEscalation": False,
-                        "readOnlyRootFilesystem": True,
-                        "capabilities": {"drop": ["ALL"]},
-                    },
-                }
-            ],
+            "containers": [_container(job)],
+        },
+    }
+
+
+def _owner(job: ImagePullJob) -> JSONObject:
+    return {"apiVersion": API_VERSION, "kind": JOB_KIND, "name": job.name, "uid": job.uid, "controller": True}
+
+
+def _container(job: ImagePullJob) -> JSONObject:
+    return {
+        "name": CONTAINER,
+        "image": job.spec.image,
+        "imagePullPolicy": ALWAYS if job.spec.asks_registry else "IfNotPresent",
+        "command": [NO_COMMAND],
+        "resources": {
+            "requests": {"cpu": "1m", "memory": "1Mi"},
+            "limits": {"cpu": "100m", "memory": "32Mi"},  # some namespaces take no pod without
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
         },
     }
 

@@ -8,6 +8,7 @@ from controller.api import patch
 from controller.api.base import JSONObject, fields_of
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key, Ref
+from controller.api.wellknown import EXCEEDED_QUOTA
 from controller.kube.errors import Forbidden, Invalid
 from controller.kube.kinds import DAEMONSETS, PODS
 from controller.planner.actions import ProbeTemplate
@@ -17,8 +18,6 @@ from kubectl_plugin.cluster.session import PROGRAM, Session
 from kubectl_plugin.forecast.report import DryRunAnswer
 from kubectl_plugin.forecast.warnings import Result
 
-EXCEEDED_QUOTA: Final = "exceeded quota"
-"""The pod that goes makes room for the one that comes, so the controller takes this for a yes."""
 NO_RIGHT: Final = ("cannot create resource", "cannot set blockOwnerDeletion")
 """How access control says no; what policies say is about the pod."""
 
@@ -57,7 +56,7 @@ async def accepted(session: Session, daemonset: DaemonSet, probe: ProbeTemplate)
     try:
         await session.client.create(PODS, daemonset.namespace, body, name=probe.name, dry_run=True)
     except (Forbidden, Invalid) as error:
-        if EXCEEDED_QUOTA in error.message:
+        if EXCEEDED_QUOTA in error.message:  # the pod that goes makes room
             return DryRunAnswer(result=Result.OK)
         if any(words in error.message for words in NO_RIGHT):
             return DryRunAnswer(result=Result.SKIPPED, text="no right to create pods")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from typing import Any
 
 from controller.api import patch
-from controller.api.base import JSON, JSONObject, is_same
+from controller.api.base import JSON, JSONObject, fields_of, is_same
 
 
 class Draft:
@@ -18,7 +17,7 @@ class Draft:
     """
 
     def __init__(self, document: JSONObject) -> None:
-        self._document: Any = copy.deepcopy(document)
+        self._document = copy.deepcopy(document)
         self._operations: list[JSONObject] = []
 
     @property
@@ -72,10 +71,10 @@ def applied(document: JSONObject, operations: Iterable[JSONObject]) -> JSONObjec
 
     Raises LookupError where the server would refuse: a parent that is missing, nothing to replace or remove.
     """
-    whole: Any = {"": copy.deepcopy(document)}
+    whole: JSONObject = {"": copy.deepcopy(document)}
     for operation in operations:
         _apply(whole, operation)
-    return dict(whole[""])
+    return fields_of(whole[""])
 
 
 def segments(operation: JSONObject) -> tuple[str, ...]:
@@ -83,24 +82,26 @@ def segments(operation: JSONObject) -> tuple[str, ...]:
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in str(operation["path"]).split("/")[1:])
 
 
-def _apply(whole: Any, operation: JSONObject) -> None:
+def _apply(whole: JSONObject, operation: JSONObject) -> None:
     *above, last = "", *segments(operation)
-    parent = whole
+    parent: JSON = whole
     for segment in above:
-        parent = parent[int(segment)] if isinstance(parent, list) else parent[segment]
-    name: Any = last
-    if isinstance(parent, list):
-        name = len(parent) if last == "-" else int(last)
-    match operation["op"]:
-        case "add" if isinstance(parent, list):
-            parent.insert(name, copy.deepcopy(operation["value"]))
-        case "add":
-            parent[name] = copy.deepcopy(operation["value"])
-        case "replace":
-            if isinstance(parent, dict) and name not in parent:
-                raise KeyError(name)
-            parent[name] = copy.deepcopy(operation["value"])
-        case "remove":
-            del parent[name]
-        case other:
+        parent = parent[int(segment)] if isinstance(parent, list) else fields_of(parent)[segment]
+    value = copy.deepcopy(operation.get("value"))
+    match operation["op"], parent:
+        case "add", list():
+            parent.insert(len(parent) if last == "-" else int(last), value)
+        case "replace", list():
+            parent[int(last)] = value
+        case "remove", list():
+            del parent[int(last)]
+        case "add", dict():
+            parent[last] = value
+        case "replace", dict() if last in parent:
+            parent[last] = value
+        case "remove", dict():
+            del parent[last]
+        case "replace", _:
+            raise KeyError(last)
+        case other, _:
             raise ValueError(f"{other} is not in our dialect of JSON Patch")

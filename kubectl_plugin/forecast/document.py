@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from controller.api.base import JSONObject
 from kubectl_plugin.forecast.forecast import Wave
@@ -22,7 +22,7 @@ def document_of(plan: RolloutPlan) -> JSONObject:
     what keeps it from them.
     """
     found, daemonset = plan.forecast, plan.survey.daemonset
-    fields: dict[str, Any] = {
+    fields: dict[str, object] = {
         "metadata": {"name": daemonset.name, "namespace": daemonset.namespace},
         "asked": list(plan.asked),
         "wouldChange": found.changes,
@@ -58,7 +58,7 @@ def document_of(plan: RolloutPlan) -> JSONObject:
     return document(KIND, **fields)
 
 
-def _limits(plan: RolloutPlan) -> dict[str, Any]:
+def _limits(plan: RolloutPlan) -> dict[str, object]:
     daemonset, budget = plan.survey.daemonset, plan.forecast.start.budget
     rolling = daemonset.rolling_update
     return {
@@ -73,7 +73,7 @@ def _limits(plan: RolloutPlan) -> dict[str, Any]:
     }
 
 
-def _wave(number: int, wave: Wave) -> dict[str, Any]:
+def _wave(number: int, wave: Wave) -> dict[str, object]:
     return {
         "number": number,
         "begins": round(wave.begins),
@@ -93,7 +93,7 @@ def _wave(number: int, wave: Wave) -> dict[str, Any]:
     }
 
 
-def _step(step: Later) -> dict[str, Any]:
+def _step(step: Later) -> dict[str, object]:
     return {
         "step": step.step,
         "partition": step.partition,
@@ -102,7 +102,7 @@ def _step(step: Later) -> dict[str, Any]:
     }
 
 
-def _estimate(plan: RolloutPlan) -> dict[str, Any] | None:
+def _estimate(plan: RolloutPlan) -> dict[str, object] | None:
     if plan.pace is None or plan.seconds is None:
         return None
     return {

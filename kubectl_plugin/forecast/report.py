@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
-from controller.api.wellknown import DEGRADED, TEMPLATE_REFUSED
+from controller.api.wellknown import DEGRADED, EXCEEDED_QUOTA, TEMPLATE_REFUSED
 from controller.planner.actions import ProbeTemplate
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
@@ -30,7 +30,6 @@ from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import Survey, survey, world_of
 from kubectl_plugin.report.trouble import trouble_of
 
-EXCEEDED_QUOTA: Final = "exceeded quota"
 _CREATING: Final = "create pods"
 """How the controller's account of a create that failed begins."""
 NEVER_AGAIN = math.inf

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from controller.api.base import Value
 from controller.planner.states import PREPARING, NodeState
@@ -14,11 +14,11 @@ from kubectl_plugin.report.survey import Survey
 
 ALL: Final = "all"
 _STATES: Final = tuple(NodeState)
-_KEYS: Final[dict[str, Callable[[NodeRow], Any]]] = {
-    "name": lambda row: row.node,
+_KEYS: Final[dict[str, Callable[[NodeRow], tuple[float, str]]]] = {
+    "name": lambda row: (0, row.node),
     "state": lambda row: (_STATES.index(row.state), row.node),
-    "restarts": lambda row: -(row.pod.restarts if row.pod else 0),
-    "age": lambda row: row.pod.pod.created if row.pod else float("inf"),
+    "restarts": lambda row: (-(row.pod.restarts if row.pod else 0), ""),
+    "age": lambda row: (row.pod.pod.created if row.pod else float("inf"), ""),
 }
 
 

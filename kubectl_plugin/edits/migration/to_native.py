@@ -7,10 +7,8 @@ sure that it takes their revision for the current one.
 
 from __future__ import annotations
 
-from typing import Any
-
 from controller.api import patch, revision
-from controller.api.base import JSONObject
+from controller.api.base import JSONObject, fields_of
 from kubectl_plugin.edits.applying import found
 from kubectl_plugin.edits.migration import forms
 from kubectl_plugin.edits.migration.observed import QUIET, Observed, RevisionRecord, Side
@@ -124,11 +122,15 @@ def _bytes(template: JSONObject) -> bytes:
 def _revision(observed: Observed, current: RevisionRecord) -> JSONObject:
     wanted = observed.as_native or {}
     name = f"{observed.name}-{revision.short_hash(_bytes(wanted).decode(), current.name, length=10)}"
-    meta: dict[str, Any] = {"name": name, "namespace": observed.namespace}
     return {
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",
-        "metadata": {**meta, "labels": {**current.labels}, "annotations": {**current.annotations}},
+        "metadata": {
+            "name": name,
+            "namespace": observed.namespace,
+            "labels": {**current.labels},
+            "annotations": {**current.annotations},
+        },
         "data": revision.payload(wanted),
         "revision": current.number + 1,
     }
@@ -146,11 +148,11 @@ def _taking_over(observed: Observed, native: Side | None, ours: Side) -> Step:
         return _freed(late[0].name, late[0].uid)
     if native is None:
         body = forms.as_native(ours.document)
-        strategy: Any = found(body, "spec", "updateStrategy")
+        strategy = found(body, "spec", "updateStrategy")
         return CreateObject(
             kind=Kind.NATIVE,
             name=observed.name,
-            body=forms.frozen(body, strategy),
+            body=forms.frozen(body, fields_of(strategy)),
             says="created; it updates nothing yet",
         )
     left = len(observed.pods_of("")) + len(observed.revisions_of(""))
