@@ -38,6 +38,7 @@ WINDOWS_DEVICES = {
     "nul",
     *(f"{port}{number}" for port in ("com", "lpt") for number in range(1, 10)),
 }
+RANGE = f"3.{MINORS[0]} to 3.{MINORS[-1]}"
 VERSION: str = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
 
@@ -86,8 +87,13 @@ def test_its_texts_fit_a_terminal(field: str) -> None:
 
 
 def test_its_caveats_say_what_krew_does_not_bring() -> None:
-    assert f"Python 3.{MINORS[0]} to 3.{MINORS[-1]}" in SPEC["caveats"]
+    assert f"Python {RANGE}" in SPEC["caveats"]
     assert "kubectl kruise-ds completion install" in SPEC["caveats"]
+
+
+@pytest.mark.parametrize("page", ["docs/plugin.md", "CONTRIBUTING.md"])
+def test_the_pages_name_the_same_pythons(page: str) -> None:
+    assert RANGE in (ROOT / page).read_text()
 
 
 def test_its_homepage_is_an_address() -> None:
@@ -162,7 +168,7 @@ def installed(packed: bytes, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 OWN = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
 """The one that runs the tests."""
-TOO_OLD = "import runpy, sys; sys.version_info = (3, 9, 1); sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0])"
+ANOTHER = "import runpy, sys; sys.version_info = {}; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0])"
 
 
 def run(program: Path, *words: str, python: Path = OWN, **env: str) -> subprocess.CompletedProcess[str]:
@@ -238,13 +244,17 @@ def test_it_holds_what_every_python_needs_and_nothing_that_is_for_one_alone(cont
         assert len([name for name in found if f"cpython-3{minor}-" in name]) == len(NATIVE), found
 
 
-def test_a_python_that_is_too_old_looks_for_another(installed: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [(3, 9, 1), (3, MINORS[-1] + 1, 0)], ids=["too old", "too new"])
+def test_a_python_that_it_is_not_for_looks_for_another(
+    installed: Path, tmp_path: Path, version: tuple[int, int, int]
+) -> None:
     """And passes over a script that would know where one is, if there were one."""
-    on_path(tmp_path, "python3", f"exec {OWN} -Ic '{TOO_OLD}' \"$@\"")
+    on_path(tmp_path, "python3", f"exec {OWN} -Ic '{ANOTHER.format(version)}' \"$@\"")
     on_path(tmp_path, f"python3.{MINORS[-1]}", "echo not installed >&2; exit 127")
     done = run_on(tmp_path, installed, "version", "--client")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "error: kubectl kruise-ds needs Python 3.11 to 3.14 on the PATH; python3 is 3.9\n"
+    present = ".".join(map(str, version[:2]))
+    assert done.stderr == f"error: kubectl kruise-ds needs Python {RANGE} on the PATH; python3 is {present}\n"
     on_path(tmp_path, OWN.name, f'exec {OWN} -I "$@"')
     done = run_on(tmp_path, installed, "version", "--client")
     assert (done.returncode, done.stdout, done.stderr) == (0, f"Client:      {VERSION}\n", "")
