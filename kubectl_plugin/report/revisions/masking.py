@@ -9,28 +9,62 @@ from controller.api.base import JSON, JSONObject
 
 MASK: Final = "***"
 
-_SECRET: Final = re.compile(
-    r"passw|passphrase|pwd|secret|token|key|credential|auth(?!ors?(?![a-z]))|private|dsn|cookie|(?:^|[_.-])pass(?:$|[_.-])",
-    re.IGNORECASE,
+_SECRET: Final = (
+    r"passw|passphrase|pwd|secret|token|key|credential|auth(?!ors?(?![a-z]))|private|dsn|cookie|signature"
+    r"|(?<![a-z])(?:pass|sig)(?![a-z])"
 )
-_WHERE: Final = re.compile(r"(?:file|path|dir)$", re.IGNORECASE)
-"""Names of places: a path is no secret, and it is what people look for."""
-_FLAG: Final = re.compile(r"(--?[\w.-]+)(?:=(.*))?", re.DOTALL)
-_PASSWORD_IN_URL: Final = re.compile(r"(://[^/\s:@]*:)[^/\s]+@")
-"""Up to the last @: a password may have some of its own."""
-_PAIR: Final = re.compile(r"""(?P<name>[\w.-]+)=[^\s;&,"']+|"(?P<key>[\w.-]+)"(?P<colon>\s*:\s*)"(?:[^"\\]|\\.)+\"""")
-"""In connection strings, queries and scripts; in JSON."""
+_NO_PLACE: Final = r"(?<!file)(?<!path)(?<!dir)"
+"""At the end of a name: a path is no secret, and it is what people look for."""
+_LOOKS_SECRET: Final = re.compile(rf"(?=.*?(?:{_SECRET})).*{_NO_PLACE}", re.IGNORECASE | re.DOTALL)
+_NAME: Final = rf"(?<![\w.-])(?=[\w.-]*?(?:{_SECRET}))[\w.-]++{_NO_PLACE}"
+_FLAG: Final = re.compile(r"--?[\w.-]+")
+
+
+def _rule(name: str, separator: str, plain: str) -> re.Pattern[str]:
+    """Where a secret is in a text. One in quotes goes to that quote, if something ends there, and what opens more (a
+    bracket, a block or list of YAML, a PEM) to the end of the text: rather too much than too little. All else is
+    `plain`.
+    """
+    closes = r"(?<!\\)(?P=quote)(?=[\s,;&)}\]]|\Z)"
+    return re.compile(
+        rf"""(?P<before>{name}(?:{separator})(?P<quote>\\*["'])?+)"""
+        rf"(?(quote)(?!{closes}).*?(?:{closes}|\Z)|(?:(?:[\[{{|>\n]|-----).*|{plain}))",
+        re.IGNORECASE | re.DOTALL,
+    )
+
+
+_OF_FLAG: Final = _rule(rf"(?=-){_NAME}", r"\s+(?!--)", r"\S+")
+_OF_USER: Final = _rule(r"(?<![\w-])(?:-u|--user)", r"""[\s=]+(?=["']?(?!\d+:\d+\b)[^\s:"']+:)""", r"\S+")
+_RULES: Final = (
+    re.compile(r"(?P<before>-----BEGIN [A-Z ]*PRIVATE KEY-----)(?P<quote>).*?(?:(?=-----END)|\Z)", re.DOTALL),
+    # In URLs and connection strings up to the last @, since a password may have some of its own. Bounded, or it would
+    # be looked for anew from each of many colons.
+    re.compile(
+        r"""(?P<before>(?:://|(?<![^\s"'=,;(]))[^\s/:@"'=]*+:(?!//))(?P<quote>)"""
+        r"""(?:(?!://)[^\s"']){1,400}(?=@(?!sha256:))"""
+    ),
+    re.compile(r"""(?P<before>://)(?P<quote>)[^\s/:@?#"']++(?=@)"""),
+    # Connection strings, queries, scripts.
+    _rule(_NAME, r"\s*=[ \t]*", r"[^\s;&]+"),
+    # JSON, also within JSON.
+    _rule(_NAME, r"""\\*["']\s*:\s*""", r"[^\s,}\]]+"),
+    # YAML and headers; a port and a tag of an image are none.
+    _rule(_NAME, r"""\s*:[ \t]+|:(?=\\*["'\[{\n])""", r"[^\n]+"),
+    _rule(rf"""(?<![^\s"'=]){_NAME}""", r":(?!//|\d{1,5}(?!\w)|\s)", r"[^\n]+"),
+    _OF_FLAG,
+    _OF_USER,
+)
 
 
 def looks_secret(name: str) -> bool:
     """Whether what goes by this name is probably not for everybody's eyes. Rather once too often than too seldom."""
-    return bool(_SECRET.search(name)) and not _WHERE.search(name)
+    return _LOOKS_SECRET.fullmatch(name) is not None
 
 
 def masked(template: JSONObject) -> JSONObject:
     """A copy that has *** for literal values with a secret-looking name (of `env`, HTTP headers and the like), for
-    such flags in `args` and `command`, such annotations, and within texts for passwords in URLs and for what goes by
-    such a name in connection strings, queries, scripts and JSON. References to Secrets stay: they are names.
+    such flags in `args` and `command`, such annotations, and within texts for private keys, passwords in URLs and
+    what goes by such a name. References to Secrets stay: they are names.
 
     Trap: two templates with different secrets may look the same afterwards. Compare before, show after.
     """
@@ -46,9 +80,8 @@ def _value(value: JSON, field: str) -> JSON:
             return {key: _hidden(one) if looks_secret(key.rpartition("/")[2]) else one for key, one in whole.items()}
         return {**whole, "value": _hidden(whole["value"])} if hidden else whole
     if isinstance(value, list):
-        items = [_value(one, field) for one in value]
-        return _arguments(items) if field in ("args", "command") else items
-    return _PAIR.sub(_pair, _PASSWORD_IN_URL.sub(rf"\1{MASK}@", value)) if isinstance(value, str) else value
+        return _arguments(value) if field in ("args", "command") else [_value(one, field) for one in value]
+    return _text(value) if isinstance(value, str) else value
 
 
 def _hidden(value: JSON) -> JSON:
@@ -60,24 +93,29 @@ def _hidden(value: JSON) -> JSON:
     return value if value in (None, "") else MASK
 
 
-def _pair(found: re.Match[str]) -> str:
-    name, key = found["name"], found["key"]
-    if not looks_secret(name or key):
-        return found[0]
-    return f"{name}={MASK}" if name else f'"{key}"{found["colon"]}"{MASK}"'
+def _text(text: str) -> str:
+    for rule in _RULES:
+        text = rule.sub(rf"\g<before>{MASK}\g<quote>", text)
+    return text
 
 
 def _arguments(words: list[JSON]) -> list[JSON]:
-    """`--token=x` and `--token x`."""
+    """What belongs to a flag is the next word: all of it is the secret, also with spaces."""
     result: list[JSON] = []
-    follows = False
+    flag = ""
     for word in words:
-        flag = _FLAG.fullmatch(word) if isinstance(word, str) else None
-        if flag is None:
-            result.append(MASK if follows and isinstance(word, str) else word)
-            follows = False
+        if not isinstance(word, str):
+            result.append(_value(word, ""))
+            flag = ""
             continue
-        secret = looks_secret(flag[1])
-        follows = secret and flag[2] is None
-        result.append(f"{flag[1]}={MASK}" if secret and flag[2] else word)
+        name, _, value = word.partition("=")
+        if flag and (_OF_FLAG.match(f"{flag} {word}") or _OF_USER.match(f"{flag} {word}")):
+            result.append(MASK)
+            flag = ""
+        elif value and _FLAG.fullmatch(name) and looks_secret(name):
+            result.append(f"{name}={MASK}")
+            flag = ""
+        else:
+            result.append(_text(word))
+            flag = word if _FLAG.fullmatch(word) else ""
     return result
