@@ -1,11 +1,12 @@
 """What is pulled ahead of a rollout: its ImagePullJobs, their pullers, and what was heard of nodes where it failed.
 
-Less is told where the kind is not installed, or something may not be read: nothing else depends on it.
+Less is told where the kind is not installed, or something may not or cannot be read: nothing else depends on it.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from math import inf
 from typing import Final
@@ -18,16 +19,20 @@ from controller.api.meta import ObjectMeta
 from controller.api.node import Node
 from controller.api.pull_targets import targets
 from controller.api.puller import PULLER_LABEL, Puller, PullerView
-from controller.kube.errors import Forbidden, NotFound
+from controller.kube.errors import ApiError, Forbidden, NotFound
 from controller.kube.kinds import IMAGE_PULL_JOBS, NODES_WITH_IMAGES, PULLERS
 from controller.kube.resource import Resource
 from kubectl_plugin.cluster.documents import listed
+from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.report.pulls import PullProgress
 from kubectl_plugin.report.snapshot import Snapshot
 
 NODES_EVERY: Final = 30.0
 """Seconds until nodes are asked again which images they have: kubelets do not tell more often."""
+
+WITHIN: Final = 5.0
+"""Seconds after which a single look does without them."""
 
 
 class _EventView(View):
@@ -99,6 +104,18 @@ class ImagePulls:
                     if colon and node in pull.nodes:
                         known[node] = words
         return dict(known)
+
+
+async def with_pulls(invocation: Invocation, seen: Sequence[Snapshot]) -> tuple[Snapshot, ...]:
+    """The same with the images that go ahead; where these cannot be read a note says so."""
+    ahead = ImagePulls(invocation.session)
+    try:
+        async with asyncio.timeout(WITHIN):
+            return tuple([replace(one, pulls=await ahead.of(one)) for one in seen])
+    except (ApiError, TimeoutError) as error:
+        words = str(error) if isinstance(error, ApiError) else f"no answer within {WITHIN:g}s"
+        invocation.terminal.note(f"which images go ahead cannot be told: {words}")
+        return tuple(seen)
 
 
 def _rolls_out(snapshot: Snapshot) -> bool:

@@ -19,7 +19,6 @@ from controller.kube.errors import ApiError, Forbidden, NotFound, Unreadable
 from controller.kube.kinds import DAEMONSETS, NODES
 from kubectl_plugin.cluster import documents
 from kubectl_plugin.cluster.documents import listed
-from kubectl_plugin.cluster.image_pulls import ImagePulls
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import PODS, REVISIONS
 from kubectl_plugin.cluster.not_found import absence
@@ -155,7 +154,7 @@ async def _completed(
     )
     histories, owned = rest[: len(daemonsets)], rest[len(daemonsets) :]
     now = invocation.terminal.now()
-    seen = tuple(
+    return tuple(
         Snapshot(
             daemonset=daemonset,
             document=document,
@@ -172,13 +171,6 @@ async def _completed(
             found, views, daemonsets, histories, owned, strict=True
         )
     )
-    return await with_pulls(invocation, seen) if pods and within is None else seen
-
-
-async def with_pulls(invocation: Invocation, seen: Iterable[Snapshot]) -> tuple[Snapshot, ...]:
-    """The same with the images that go ahead. Raises ApiError."""
-    ahead = ImagePulls(invocation.session)
-    return tuple([msgspec.structs.replace(one, pulls=await ahead.of(one)) for one in seen])
 
 
 async def _together(*reads: Coroutine[Any, Any, Any]) -> list[Any]:

@@ -8,6 +8,7 @@ from typing import Final
 from kubectl_plugin.asked import Nodes as Asked
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.follow import following
+from kubectl_plugin.cluster.image_pulls import with_pulls
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.flags import Output
@@ -31,6 +32,7 @@ async def nodes(invocation: Invocation, asked: Asked) -> int:
     snapshot = await reads.snapshot(invocation, asked.name, nodes=not asked.watch, pods=not asked.watch)
     if asked.watch:
         return await _watch(invocation, snapshot, wanted, asked.by)
+    (snapshot,) = await with_pulls(invocation, [snapshot])
     _print(invocation, snapshot, wanted, asked.by)
     return 0
 

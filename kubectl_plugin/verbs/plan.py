@@ -13,6 +13,7 @@ from controller.api.daemonset import DaemonSet
 from controller.planner.validation import problems
 from kubectl_plugin.asked import Plan as Asked
 from kubectl_plugin.cluster import dry_runs, reads
+from kubectl_plugin.cluster.image_pulls import with_pulls
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import STDIN, read
 from kubectl_plugin.edits.image import parse
@@ -34,7 +35,12 @@ async def plan(invocation: Invocation, asked: Asked) -> int:
     wish = _wish(asked)
     if asked.waves < 0:
         raise UsageError(f"invalid --waves {asked.waves}: use a number, or 0 for all")
-    made = [await _planned(invocation, live, asked, wish) for live in await _targets(invocation, asked)]
+    targets = await _targets(invocation, asked)
+    seen = await with_pulls(invocation, [one.snapshot for one in targets])
+    made = [
+        await _planned(invocation, Target(live, target.manifest, target.exists), asked, wish)
+        for target, live in zip(targets, seen, strict=True)
+    ]
     _show(invocation, made)
     changes = any(one.forecast.changes for one in made)
     return ExitCode.DIFFERENT if asked.exit_code and changes else 0

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from kubectl_plugin.asked import Promotion as Asked
 from kubectl_plugin.cluster import reads
+from kubectl_plugin.cluster.image_pulls import with_pulls
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.edits import promote as edits
@@ -33,8 +34,12 @@ async def promote(invocation: Invocation, asked: Asked, waiting: Waiting) -> int
     acting = with_fields(waiting, wait=False, timeout="0")
     soak, deadline = seconds_of(asked.soak, "--soak"), Deadline(invocation, waiting.timeout)
     async with deadline.kept():
-        seen = survey(await reads.snapshot(invocation, asked.name, within=_within(invocation, asked, waiting)))
-    tell_failures(invocation, (seen.snapshot,))
+        within = _within(invocation, asked, waiting)
+        snapshot = await reads.snapshot(invocation, asked.name, within=within)
+        if within is None:
+            (snapshot,) = await with_pulls(invocation, [snapshot])
+    seen = survey(snapshot)
+    tell_failures(invocation, (snapshot,))
 
     async def judge() -> None:
         """Canaries may have crashed since."""

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from controller.api.base import JSONObject
 from kubectl_plugin.asked import Status as Asked
+from kubectl_plugin.cluster.image_pulls import with_pulls
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.failures import ExitCode, UsageError
@@ -24,7 +25,8 @@ async def status(invocation: Invocation, asked: Asked) -> int:
         return await watch(invocation, asked)
     _refuse_flags_of_watching(asked)
     meant = await chosen(invocation, asked)
-    looks = [await look(invocation, asked, snapshot) for snapshot in meant.snapshots]
+    seen = await with_pulls(invocation, meant.snapshots)
+    looks = [await look(invocation, asked, snapshot) for snapshot in seen]
     if looks or not meant.absent:
         show(invocation, looks, single=bool(asked.names) and len(looks) + len(meant.absent) == 1)
     for absent in meant.absent:

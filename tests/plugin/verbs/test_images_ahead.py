@@ -12,6 +12,7 @@ from controller.settings import Gates
 from tests.beds.api import DAEMONSETS, Object
 from tests.beds.api import NODES as KUBERNETES_NODES
 from tests.beds.nodes.behaviour import INSTANT
+from tests.beds.simulator.faults import Answer, Hang, Rule
 from tests.plugin.kept import story
 from tests.plugin.scene import NAME, Scene, rolling, template
 from tests.plugin.verbs.few_nodes import HOME, NODES, few_nodes
@@ -140,6 +141,39 @@ def test_with_fewer_rights_less_is_told(right: str) -> None:
         ran = scene.run("status", NAME, *HOME, columns=200)
     assert ran.code == 0
     assert ("failed on a-02" in ran.out) is (resource not in (KIND, "pods"))
+
+
+@pytest.mark.parametrize("does", [Answer(500, message="etcd is away"), Hang()], ids=["fails", "hangs"])
+@pytest.mark.parametrize(("verb", "said"), [("status", "1 of 4"), ("nodes", "a-03"), ("plan", "a-03")])
+def test_where_they_cannot_be_read_all_else_is_told(verb: str, said: str, does: Answer | Hang) -> None:
+    words = "list imagepulljobs.apps.kruise.io in observability: etcd is away"
+    with ahead() as scene:
+        scene.door.link.faults.add(Rule(does, resource=KIND))
+        ran = scene.run(verb, NAME, *HOME)
+    assert ran.code == 0
+    assert said in ran.out
+    told = words if isinstance(does, Answer) else "no answer within 5s"
+    assert ran.err == f"note: which images go ahead cannot be told: {told}\n"
+
+
+def test_they_keep_no_promote_waiting() -> None:
+    """Nor do they open or shut it: the gate says what it says without."""
+    with few_nodes() as scene:
+        scene.do(scene.edit({"spec": {"template": template("1.9.0"), **rolling(partition=3)}}))
+        scene.pass_time(600.0)
+        scene.door.link.faults.add(Rule(Hang(), resource=KIND))
+        ran = scene.run("promote", NAME, *HOME, "--to", "2", "-y")
+    assert ran.code == 0, ran.err
+
+
+@pytest.mark.parametrize(
+    "words", [("diff", NAME), ("history", NAME), ("set-image", NAME, "agent=registry.example.com/agent:2.0.0")]
+)
+def test_who_shows_none_asks_for_none(words: tuple[str, ...]) -> None:
+    with ahead() as scene:
+        scene.door.link.faults.add(Rule(Answer(500), resource=KIND))
+        ran = scene.run(*words, *HOME)
+    assert (ran.code, ran.err) == (0, "")
 
 
 def test_plan_takes_an_image_that_is_pulled_for_one_that_comes() -> None:
