@@ -98,7 +98,8 @@ class Pod(Named):
     problem: PodProblem | None = None
     """Why it will not get ready by waiting, as far as its status tells; never of a pod that is ready."""
     complaint: str = ""
-    """What the kubelet says of a container that it cannot start, of a pod that is updated in place."""
+    """What the kubelet says of a container that it cannot start or that ends by itself, of a pod that is updated in
+    place."""
     gates: tuple[Gate, ...] = ()
     """Readiness gates that are ours to answer."""
     underway: Underway | None = None
@@ -212,7 +213,7 @@ def project(view: PodView) -> Pod | None:
         ready=ready,
         ready_since=ready_since,
         problem=_ailment(status, state.replaced if state is not None else (), ready=ready),
-        complaint=complaint_of(statuses) if underway is not None else "",
+        complaint=complaint_of(statuses, state.replaced) if state is not None and underway is not None else "",
         gates=gates,
         underway=underway,
         restarted_at=_restarted_at(view),

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from enum import StrEnum
 from typing import Final
 
-from controller.api.container import ContainerStatusView, TerminatedView
+from controller.api.container import ContainerStateView, ContainerStatusView, TerminatedView, WaitingView
 from controller.api.text import LONGEST_ITEM, shortened
 
 
@@ -69,16 +69,28 @@ def problem_of_container(status: ContainerStatusView, replaced: Collection[str] 
     return KIND_OF.get(word, PodProblem.CRASH_LOOP) if word else None
 
 
-def complaint_of(statuses: Iterable[ContainerStatusView]) -> str:
-    """Which container the kubelet cannot start, and its words about that; empty where it does not say so just now.
+def complaint_of(statuses: Iterable[ContainerStatusView], replaced: Collection[str] = ()) -> str:
+    """Which container the kubelet cannot start, and its words about that, or how one ended; empty where it does not
+    say so just now. `replaced` as above.
 
     While it waits to try again it says something else, which is no news.
     """
     for one in statuses:
-        waiting = one.state.waiting if one.state is not None else None
-        if waiting is not None and waiting.reason in KIND_OF and waiting.reason not in _BACK_OFF:
-            return shortened(f"container {one.name}: {waiting.reason}: {waiting.message}", LONGEST_ITEM)
+        if words := _complaint(one, replaced):
+            return shortened(f"container {one.name}: {words}", LONGEST_ITEM)
     return ""
+
+
+def _complaint(status: ContainerStatusView, replaced: Collection[str]) -> str:
+    state, last = status.state or ContainerStateView(), status.last_state or ContainerStateView()
+    waiting = state.waiting or WaitingView()
+    if waiting.reason in KIND_OF and waiting.reason not in _BACK_OFF:
+        return f"{waiting.reason}: {waiting.message}"
+    again = waiting.reason == "CrashLoopBackOff"
+    ended = last.terminated if again else state.terminated
+    if ended is None or ended.container_id in replaced or not (again or ended.exit_code):
+        return ""
+    return f"ended, exit {ended.exit_code} ({ended.reason})"
 
 
 def problem_of_containers(

@@ -32,6 +32,9 @@ async def test_an_image_that_crashes_stops_the_rollout_at_one_node_and_going_bac
         pods = await bed.pods()
         assert [node for node, pod in pods.items() if image_of(pod) == V2] == ["node-3"]
         assert restarts(pods["node-3"]) > 3, "it is tried again and again"
+        await bed.event("FailedUpdatePodInPlace", "on node node-3 does not start again: container agent: ")
+        told = {one["message"] for one in await bed.api.list(EVENTS) if one["reason"] == "FailedUpdatePodInPlace"}
+        assert [words.endswith("container agent: ended, exit 1 (Error)") for words in told] == [True]
         stuck = await bed.condition("Progressing", "ProgressDeadlineExceeded")
         assert "containers do not start again on node-3: CrashLoopBackOff" in stuck["message"]
         began = bed.clock()

@@ -224,3 +224,32 @@ UP = {"type": "Ready", "status": "True"}
 )
 def test_why_a_pod_will_not_get_ready_by_waiting(status: dict[str, Any], problem: PodProblem | None) -> None:
     assert record(status=status).problem is problem
+
+
+def dead(code: int, id_: str = "new") -> dict[str, Any]:
+    return {"terminated": {"exitCode": code, "reason": "Error" if code else "Completed", "containerID": id_}}
+
+
+BACK_OFF = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ({"state": {"waiting": {"reason": "ErrImagePull", "message": "no such tag"}}}, "ErrImagePull: no such tag"),
+        ({"state": {"waiting": {"reason": "ImagePullBackOff", "message": "again"}}}, ""),
+        ({"state": dead(1)}, "ended, exit 1 (Error)"),
+        ({"state": BACK_OFF, "lastState": dead(1)}, "ended, exit 1 (Error)"),
+        ({"state": BACK_OFF, "lastState": dead(0)}, "ended, exit 0 (Completed)"),
+        ({"state": dead(0)}, ""),
+        ({"state": dead(137, "old")}, ""),
+        ({"state": BACK_OFF, "lastState": dead(137, "old")}, ""),
+        ({"state": {"waiting": {"reason": "ContainerCreating"}}, "lastState": dead(1)}, ""),
+    ],
+)
+def test_what_is_told_of_a_container_that_does_not_start_again(status: dict[str, Any], words: str) -> None:
+    """How the one ended that the update has replaced is no news."""
+    state = '{"revision":"v2","lastContainerStatuses":{"a":{"imageID":"x","containerID":"old"}}}'
+    annotations, spec = {"apps.kruise.io/inplace-update-state": state}, {"containers": [{"name": "a", "image": "x"}]}
+    found = record({"annotations": annotations}, spec, {"containerStatuses": [{"name": "a", **status}]})
+    assert found.complaint == (f"container a: {words}" if words else "")
