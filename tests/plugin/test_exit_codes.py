@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -15,13 +15,16 @@ from controller.kube.client import DRY_RUN
 from controller.kube.request import Request, Response
 from kubectl_plugin.failures import ExitCode
 from kubectl_plugin.program import ENTRIES
-from tests.beds.api import DAEMONSETS
+from tests.beds.api import DAEMONSETS, MERGE_PATCH
+from tests.beds.native import NATIVE
 from tests.beds.simulator.faults import Answer, Rule
 from tests.plugin import scene as scenes
 from tests.plugin.door import Door
 from tests.plugin.kept import story
 from tests.plugin.scene import NAME, NAMESPACE, PACE, Scene, rolling
+from tests.plugin.verbs import natives
 from tests.plugin.verbs.few_nodes import KIND, Between, few_nodes
+from tests.plugin.verbs.test_doctor import Rights, answering
 from tests.plugin.verbs.test_plan import manifest
 
 ROOT = Path(__file__).parents[2]
@@ -30,8 +33,11 @@ ROW = re.compile(r"^\| ([0-9, ]+) \| \S", re.MULTILINE)
 IMAGE = "agent=registry.example.com/agent:2.0.0"
 OURS = "*.apps.kruise.io"
 WAIT = ("--wait", "--timeout", "90s")
+OLD = "old-agent"
+"""A native DaemonSet."""
 
 VERBS: Mapping[str, tuple[str, ...]] = {
+    "list": ("list",),
     "status": ("status", NAME),
     "status -w": ("status", NAME, "-w", "--timeout", "90s"),
     "status --exit-code": ("status", NAME, "--exit-code"),
@@ -42,21 +48,29 @@ VERBS: Mapping[str, tuple[str, ...]] = {
     "diff": ("diff", NAME),
     "pause": ("pause", NAME),
     "resume": ("resume", NAME),
+    "resume --wait": ("resume", NAME, *WAIT),
     "set-partition": ("set-partition", NAME, "1"),
+    "set-partition --wait": ("set-partition", NAME, "1", *WAIT),
     "promote": ("promote", NAME, "--to", "1"),
     "promote --wait": ("promote", NAME, "--to", "1", *WAIT),
+    "promote --full": ("promote", NAME, "--full"),
+    "promote --full -y": ("promote", NAME, "--full", "-y"),
     "rollback": ("rollback", NAME),
     "rollback -y": ("rollback", NAME, "-y"),
+    "rollback -y --wait": ("rollback", NAME, "-y", *WAIT),
     "restart": ("restart", NAME),
     "restart -y --wait": ("restart", NAME, "-y", *WAIT),
     "set-image": ("set-image", NAME, IMAGE),
     "set-image --wait": ("set-image", NAME, IMAGE, *WAIT),
     "apply": ("apply", "-f", "MANIFEST"),
     "apply -y --wait": ("apply", "-f", "MANIFEST", "-y", "--hold-at", "2", *WAIT),
-    "pull": ("pull", IMAGE.partition("=")[2], "--timeout", "90s"),
-    "migrate": ("migrate", NAME),
+    "migrate": ("migrate", OLD),
+    "migrate -y": ("migrate", OLD, "-y"),
     "migrate --to-native": ("migrate", NAME, "--to-native"),
+    "migrate --to-native -y": ("migrate", NAME, "--to-native", "-y"),
+    "pull": ("pull", IMAGE.partition("=")[2], "--timeout", "90s"),
     "pull --no-wait": ("pull", IMAGE.partition("=")[2], "--no-wait"),
+    "doctor": ("doctor",),
 }
 
 
@@ -80,7 +94,7 @@ def stuck(scene: Scene) -> None:
     """New pods never get ready, since a moment."""
     held.play(scene)
     scene.nodes.behave("*", replace(PACE, ready=None))
-    scene.do(scene.edit({"spec": rolling(partition=0)}))
+    scene.do(scene.edit({"spec": {"template": scenes.template("1.9.1")}}))
     scene.pass_time(60.0)
 
 
@@ -100,8 +114,10 @@ def broken() -> Iterator[Scene]:
 @contextmanager
 def forbidden() -> Iterator[Scene]:
     with held() as scene:
+        scene.door = Rights(scene)
         for verb in ("get", "list", "watch", "patch", "create"):
             scene.door.forbid(verb, OURS)
+            scene.door.missing.add((verb, "daemonsets"))
         yield scene
 
 
@@ -114,14 +130,20 @@ def gone() -> Iterator[Scene]:
 
 
 @contextmanager
-def overtaken() -> Iterator[Scene]:
-    """Somebody changes the spec before the write."""
-    with held() as scene:
+def overtaken(verb: str) -> Iterator[Scene]:
+    """Somebody changes the spec before the write. What is to be resumed is paused."""
+    first = "create" if verb == "migrate -y" else "patch"
+    with paused() if verb.startswith("resume") else held() as scene:
 
         async def change() -> None:
-            await scene.edit({"spec": {"minReadySeconds": 7}})
+            spec = {"spec": {"minReadySeconds": 7}}
+            await (
+                scene.api.patch(NATIVE, OLD, spec, content_type=MERGE_PATCH)
+                if first == "create"
+                else scene.edit(spec)
+            )
 
-        scene.door = Overtaking(scene.door, change, f"patch {KIND}", (1,))
+        scene.door = Overtaking(scene.door, change, f"{first} {KIND}", (1,))
         yield scene
 
 
@@ -130,6 +152,11 @@ class Overtaking(Between):
 
     async def exchange(self, request: Request) -> Response:
         return await (Door.exchange(self, request) if DRY_RUN in request.query else super().exchange(request))
+
+    @property
+    def met(self) -> bool:
+        """Whether there was such a write."""
+        return self._met > 0
 
 
 SITUATIONS: Mapping[str, Callable[[], AbstractContextManager[Scene]]] = {
@@ -140,30 +167,57 @@ SITUATIONS: Mapping[str, Callable[[], AbstractContextManager[Scene]]] = {
     "broken": broken,
     "forbidden": forbidden,
     "gone": gone,
-    "overtaken": overtaken,
 }
 TABLES = re.compile(r"^\| (.+) \|$", re.MULTILINE)
 
 
-def expected() -> dict[str, dict[str, int]]:
+@dataclass(frozen=True)
+class Cell:
+    """How it ends."""
+
+    code: int
+    changed: bool
+    """Whether it has written a DaemonSet, or made a job."""
+
+
+def cell(text: str) -> Cell:
+    return Cell(int(text.strip("*")), "*" in text)
+
+
+def expected() -> dict[str, dict[str, Cell]]:
     """The table of the manual, by verb and situation."""
     table, _, legend = MANUAL.read_text().partition("| situation |")
     head, *rows = (row.split(" | ") for row in TABLES.findall(table))
     assert head[1:] == [row.split(" | ")[0] for row in TABLES.findall(legend)], "each is told what it is"
-    return {row[0].strip("`"): dict(zip(head[1:], map(int, row[1:]), strict=True)) for row in rows}
+    return {row[0].strip("`"): dict(zip(head[1:], map(cell, row[1:]), strict=True)) for row in rows}
 
 
 EXPECTED = expected()
 
 
+def has_changed(scene: Scene) -> bool:
+    accepted = (seen for seen in scene.door.link.writes() if seen.status < 300 and DRY_RUN not in seen.request.query)
+    return any(seen.route.plural in ("daemonsets", "imagepulljobs") for seen in accepted)
+
+
 @pytest.mark.parametrize(("verb", "situation"), [(verb, one) for verb, row in EXPECTED.items() for one in row])
-def test_a_verb_in_a_situation_ends_with(verb: str, situation: str, tmp_path: Path) -> None:
+def test_a_verb_in_a_situation_ends_with(
+    verb: str, situation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "manifest.yaml"
     path.write_text(yaml.safe_dump(manifest("2.0.0")))
-    with SITUATIONS[situation]() as scene:
+    monkeypatch.setattr("kubectl_plugin.machine._kubectl", answering)
+    with overtaken(verb) if situation == "overtaken" else SITUATIONS[situation]() as scene:
+        if OLD in VERBS[verb] and situation != "gone":
+            scene.do(natives.deploy(scene, OLD))
+        if verb == "doctor" and not isinstance(scene.door, Rights):
+            scene.door = Rights(scene)
         words = (str(path) if word == "MANIFEST" else word for word in VERBS[verb])
-        ran = scene.run(*words, "-n", NAMESPACE)
-    assert ran.code == EXPECTED[verb][situation], ran
+        ran = scene.run(*words, "-n", NAMESPACE, meanwhile=natives.acts if verb.startswith("migrate") else None)
+        assert Cell(ran.code, has_changed(scene)) == EXPECTED[verb][situation], ran
+        if isinstance(scene.door, Overtaking):
+            otherwise = EXPECTED[verb]["paused" if verb.startswith("resume") else "held"].changed
+            assert scene.door.met == (otherwise and not verb.startswith("pull")), "who would write is overtaken"
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -175,8 +229,8 @@ def test_a_flag_that_there_is_not_is_wrong_usage(verb: str) -> None:
 def test_the_table_is_of_all_verbs_and_its_codes_are_those_of_the_readme() -> None:
     told = {int(code) for row in ROW.findall(README.read_text()) for code in row.split(", ")}
     assert told == {*map(int, ExitCode)}
-    assert {code for row in EXPECTED.values() for code in row.values()} | {2} == set(range(8))
+    assert {cell.code for row in EXPECTED.values() for cell in row.values()} | {2} == set(range(8))
     assert EXPECTED.keys() == VERBS.keys()
-    assert {situation for row in EXPECTED.values() for situation in row} == SITUATIONS.keys()
-    without = {"list", "doctor", "completion", "version", "undo"}  # of no single object, or another's name
+    assert {situation for row in EXPECTED.values() for situation in row} == {*SITUATIONS, "overtaken"}
+    without = {"completion", "version", "undo"}  # of no cluster, or another's name
     assert {words[0] for words in VERBS.values()} | without == {entry.name for entry in ENTRIES}

@@ -23,11 +23,12 @@ def native_nodes(scene: Scene, /, *names: str, old: int = 0, **metadata: object)
     """Native DaemonSets on four nodes, of which `old` have still the first revision."""
     scene.do(join(scene, NODES))
     for name in names or (NAME,):
-        scene.do(_deploy(scene, name, old, metadata))
+        scene.do(deploy(scene, name, old, **metadata))
     scene.pass_time(120.0)
 
 
-async def _deploy(scene: Scene, name: str, old: int, metadata: Object) -> None:
+async def deploy(scene: Scene, name: str, old: int = 0, **metadata: object) -> None:
+    """On the four nodes, and its controller has seen it."""
     document = daemonset_named(name)
     document["metadata"] |= metadata
     document["spec"]["updateStrategy"] = STRATEGY

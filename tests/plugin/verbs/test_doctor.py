@@ -27,6 +27,7 @@ class Rights(Door):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene.cluster)
+        self.link = scene.door.link
         self.missing: set[tuple[str, str]] = set()
         self.asked: list[tuple[str, str, str]] = []
         """Verb, resource and namespace."""
@@ -50,7 +51,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
         path.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("kubectl_plugin.verbs.doctor.own_version", lambda: "0.1.0")
-    monkeypatch.setattr("kubectl_plugin.machine._kubectl", _answering)
+    monkeypatch.setattr("kubectl_plugin.machine._kubectl", answering)
     with opened() as one:
         one.door = Rights(one)
         for number in range(2):
@@ -64,7 +65,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
         yield one
 
 
-async def _answering(program: str) -> str:
+async def answering(program: str) -> str:
     """The real one starts a process, for which virtual time does not wait."""
     return "v1.32.4"
 
