@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
-from tests.beds.api import PODS, STRATEGIC_MERGE_PATCH, Api, Object, closing
+from tests.beds.api import EVENTS, PODS, STRATEGIC_MERGE_PATCH, Api, Object, closing
 from tests.beds.pods import condition, is_ready
+
+Environment: TypeAlias = Callable[[Object], Awaitable[Mapping[str, str]]]
+"""What the program in the pod's container has in its environment."""
 
 
 class WatchedPod:
     """Its watch is that of `watching`. `seen`: all states since the last change by the test, the first included."""
 
-    def __init__(self, api: Api, name: str, patience: float) -> None:
-        self._api, self._name, self._patience = api, name, patience
+    def __init__(self, api: Api, name: str, patience: float, environment: Environment) -> None:
+        self.api, self._name, self._patience = api, name, patience
+        self._environment = environment
         self.seen: list[Object] = []
         self._news = asyncio.Event()
 
     async def change(self, patch: Object, *, sub: str = "") -> Object:
         """A strategic merge patch. What was seen before it is forgotten; returns the pod as it was."""
-        before = await self._api.get(PODS, self._name)
+        before = await self.api.get(PODS, self._name)
         self.seen[:] = [before]
-        await self._api.patch(PODS, self._name, patch, sub=sub, content_type=STRATEGIC_MERGE_PATCH)
+        await self.api.patch(PODS, self._name, patch, sub=sub, content_type=STRATEGIC_MERGE_PATCH)
         return before
 
     async def image(self, image: str, name: str = "agent", field: str = "containers") -> Object:
@@ -34,6 +38,32 @@ class WatchedPod:
 
     async def gate(self, value: str) -> Object:
         return await self.change({"status": {"conditions": [{"type": "gate", "status": value}]}}, sub="status")
+
+    async def environment(self) -> Mapping[str, str]:
+        return await self._environment(self.seen[-1])
+
+    async def told(self, reason: str, words: str) -> Object:
+        """Wait for an event about the pod whose message begins with these words; returns it."""
+
+        def is_it(event: Object) -> bool:
+            about = (event["involvedObject"]["name"], event["reason"])
+            return about == (self._name, reason) and event["message"].startswith(words)
+
+        what, seconds = f"{reason}: {words}", self._patience
+        found = await self.api.wait_for(EVENTS, lambda told: any(map(is_it, told)), what, seconds=seconds)
+        return next(filter(is_it, found))
+
+    @asynccontextmanager
+    async def beside(self, resources: Object) -> AsyncIterator[None]:
+        """Another pod of the same image runs on the node with these resources, and is gone after the block."""
+        ours = self.seen[-1]["spec"]
+        container = {"name": "agent", "image": ours["containers"][0]["image"], "resources": resources}
+        spec = {"nodeName": ours["nodeName"], "terminationGracePeriodSeconds": 1, "containers": [container]}
+        await self.api.create(PODS, {"metadata": {"name": "beside"}, "spec": spec})
+        what, seconds = "both pods run", self._patience
+        await self.api.wait_for(PODS, lambda pods: [*map(is_ready, pods)] == [True, True], what, seconds=seconds)
+        yield
+        await self.api.delete(PODS, "beside")
 
     async def until(self, holds: Callable[[Object], bool], what: str) -> Object:
         """Wait until a state since the last change is like that; returns the first of them."""
@@ -65,10 +95,10 @@ class WatchedPod:
     async def follow(self) -> None:
         """Until cancelled."""
         query = {"fieldSelector": f"metadata.name={self._name}"}
-        page = await self._api.page(PODS, **query)
+        page = await self.api.page(PODS, **query)
         self._see(*page["items"])
         version = page["metadata"]["resourceVersion"]
-        events = self._api.watch(PODS, silence=1e6, resourceVersion=version, **query)
+        events = self.api.watch(PODS, silence=1e6, resourceVersion=version, **query)
         async with aclosing(closing(events)) as stream:
             async for event in stream:
                 self._see(event.object)
@@ -81,10 +111,12 @@ class WatchedPod:
 
 
 @asynccontextmanager
-async def watching(api: Api, manifest: Object, patience: float) -> AsyncIterator[WatchedPod]:
+async def watching(
+    api: Api, manifest: Object, patience: float, environment: Environment
+) -> AsyncIterator[WatchedPod]:
     """Create a pod and wait until its containers run; `patience` is for each thing that is waited for, in seconds."""
     await api.create(PODS, manifest)
-    pod = WatchedPod(api, manifest["metadata"]["name"], patience)
+    pod = WatchedPod(api, manifest["metadata"]["name"], patience, environment)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(pod.follow())
         await pod.until(lambda found: condition(found, "ContainersReady").get("status") == "True", "running")

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import pytest
 
-from tests.beds.kubelet_cases import ALIAS, CASES, CRASHING, SAME
+from tests.beds.api import Object
+from tests.beds.kubelet_cases import ALIAS, CASES, CRASHING, SAME, SLOW, Case
+from tests.beds.real_node import Manners
 from tests.beds.real_node.patience import LONG
+from tests.beds.real_node.workloads import environment_of
 from tests.beds.watched_pod import watching
 from tests.real_node.place import Place
 
@@ -22,10 +28,25 @@ def images(place: Place) -> None:
         registry.put(f"kubelet:{tag}", made.agent(tag))
     registry.put(f"kubelet:{ALIAS}", made.agent(SAME))
     registry.put(f"kubelet:{CRASHING}", made.agent(CRASHING, CRASH="1"))
+    registry.put(f"kubelet:{SLOW}", made.agent(SLOW), Manners(delay=2.0))
+
+
+@asynccontextmanager
+async def as_asked(place: Place, case: Case) -> AsyncIterator[None]:
+    """The kubelet is the one that the case needs."""
+    if not case.own_cpus:
+        yield
+        return
+    with place.nodes[NODE].with_kubelet(cpuManagerPolicy="static", reservedSystemCPUs="0"):
+        yield
 
 
 @pytest.mark.usefixtures("images")
 @pytest.mark.parametrize("case", CASES)
 async def test_the_real_kubelet_does_it(place: Place, case: str) -> None:
-    async with watching(place.api, CASES[case].pod(NODE), LONG) as pod:
+    async def environment(pod: Object) -> dict[str, str]:
+        return await environment_of(place.cluster, pod)
+
+    one = CASES[case].pod(NODE)
+    async with as_asked(place, CASES[case]), watching(place.api, one, LONG, environment) as pod:
         await CASES[case].play(pod)

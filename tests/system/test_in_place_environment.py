@@ -40,6 +40,7 @@ async def test_a_label_and_an_image_in_one_edit_are_one_write_and_one_restart(be
     assert identities(after) == before
     for pod in after.values():
         assert (pod["metadata"]["labels"]["track"], restarts(pod), runs(pod, V2)) == ("b", 1, True)
+        assert bed.nodes.environment_of(pod) == {"TRACK": "b"}, "the container has started after the label"
     await bed.idle()
     writes = ("pods/status", "pods", "pods/status")
     assert told(bed)[1:] == [f"node-{number} {what}" for number in (1, 0) for what in writes]

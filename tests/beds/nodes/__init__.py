@@ -4,7 +4,8 @@
     play         `Nodes`, which a test holds in its hand: behave, lose, power_off, preload, move a pod by hand
     kubelet      one task a pod; what a pod does by itself is in `stages`, a table without memory
     pod_worker   a pod that has changed while it ran, or whose containers have ended: kill, pull, start, one after the
-                 other. Its parts: `runtime` what runs, `puller` images, `back_off` waits, `resizes` resources
+                 other. Its parts: `runtime` what runs, `puller` images, `back_off` waits, `resizes` resources, `room`
+                 what a node has of them
     containers, statuses   what is told of a container and of a pod
     writer, events         how it is told
     scheduler, placement, pod_garbage   what other programs of a cluster do

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -101,9 +101,37 @@ def initialized(pod: Object, container: Object, now: str) -> Object:
     return terminated(started(pod, container, {}, now, ready=True), 0, now) | {"ready": True}
 
 
+def environment(pod: Object, container: Object) -> dict[str, str]:
+    """What a container that is started now reads in its environment: values, and labels and annotations."""
+    found = {}
+    for one in container.get("env") or []:
+        path = ((one.get("valueFrom") or {}).get("fieldRef") or {}).get("fieldPath", "")
+        field, _, key = path.removeprefix("metadata.").removesuffix("']").partition("['")
+        metadata = pod["metadata"].get(field) if path.startswith("metadata.") else None
+        value = (metadata or {}).get(key, "") if key else metadata
+        found[one["name"]] = str(one.get("value", "") if value is None else value)
+    return found
+
+
 def image_id(image: str) -> str:
     """The same for the same image, different for another: what tells that a container has really changed."""
-    return f"{image.partition('@')[0].rpartition(':')[0] or image}@sha256:{zlib.crc32(image.encode()):064x}"
+    name, _, digest = image.partition("@")
+    path, colon, tag = name.rpartition(":")
+    repository = path if colon and "/" not in tag else name
+    return f"{repository}@{digest or f'sha256:{zlib.crc32(image.encode()):064x}'}"
+
+
+def is_there(image: str, there: Collection[str]) -> bool:
+    """Whether a node with these images has it, by its name or by its digest."""
+    return image in there or ("@" in image and image_id(image) in map(image_id, there))
+
+
+def bits(pod: Object, aliases: Mapping[str, str], there: Iterable[str]) -> dict[str, str]:
+    """The images of the pod that the status calls by another name: a digest by a tag, an alias by the other tag."""
+    tags = {image_id(one): one for one in (aliases.get(image, image) for image in sorted(there)) if "@" not in one}
+    wanted = {container["image"] for container in lasting(pod)}
+    digests = {image: tags[image_id(image)] for image in wanted if "@" in image and image_id(image) in tags}
+    return {**aliases, **digests}
 
 
 def _container_id(pod: Object, container: Object, restarts: int) -> str:

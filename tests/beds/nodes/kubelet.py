@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -12,9 +12,10 @@ from controller.api.meta import rfc3339
 from controller.runtime.clock import Clock
 from tests.beds.api import Api, Object, Refusal
 from tests.beds.nodes.behaviour import INSTANT, Behaviour
-from tests.beds.nodes.containers import lasting
+from tests.beds.nodes.containers import entries, environment, lasting
 from tests.beds.nodes.events import Events
 from tests.beds.nodes.pod_worker import PodWorker
+from tests.beds.nodes.room import Room, requests
 from tests.beds.nodes.stages import Step, next_step, stage_of
 from tests.beds.nodes.surroundings import Interrupted, Surroundings
 from tests.beds.nodes.writer import RETRY_SECONDS, Gone, Writer
@@ -34,6 +35,17 @@ class _Life:
     unsent: Object | None = None
     """A status that comes late."""
     sender: asyncio.Task[None] | None = None
+    environments: dict[str, dict[str, str]] = field(default_factory=dict)
+    """What each container read when it was started."""
+
+    def began(self, pod: Object, container: Object) -> None:
+        self.environments[container["name"]] = environment(pod, container)
+
+    @property
+    def requests(self) -> Counter[str]:
+        if stage_of(self.pod) == "ended":
+            return Counter()
+        return requests(lasting(self.pod)) if self.worker is None else self.worker.requests(self.pod)
 
 
 class Kubelet:
@@ -49,6 +61,8 @@ class Kubelet:
         self._lives: dict[str, _Life] = {}
         self._cuts: Counter[str] = Counter()
         self._images: defaultdict[str, set[str]] = defaultdict(set)
+        self.allocatable: dict[str, Mapping[str, str]] = {}
+        """By node."""
         self.writer = Writer(api)
 
     def pod_seen(self, pod: Object) -> None:
@@ -69,14 +83,27 @@ class Kubelet:
         for task in (life.task, life.sender) if life is not None else ():
             if task is not None:
                 task.cancel()
+        if life is not None and requests(lasting(pod)):
+            self.poke(life.pod["spec"]["nodeName"])  # there may be room for what has waited
 
     def poke(self, node: str) -> None:
-        """The behaviour of `node` has changed: think again about all its pods."""
+        """Something has changed on `node`: think again about all its pods."""
         for life in self._on(node):
             life.poked.set()
 
     def _on(self, node: str) -> list[_Life]:
         return [life for life in self._lives.values() if life.pod["spec"]["nodeName"] == node]
+
+    def environment_of(self, pod: Object, container: str) -> dict[str, str]:
+        return self._lives[pod["metadata"]["uid"]].environments[container]
+
+    def _room_for(self, life: _Life) -> Room:
+        node = life.pod["spec"]["nodeName"]
+        used: Counter[str] = Counter()
+        for other in self._on(node):
+            if other is not life:
+                used += other.requests
+        return Room(used, self.allocatable.get(node, {}))
 
     def images_of(self, node: str) -> set[str]:
         """What has been pulled there, to be added to."""
@@ -176,6 +203,8 @@ class Kubelet:
             news=life.poked,
             behaviour=lambda: self._behaviour_of(node),
             images=self._images[node],
+            began=life.began,
+            room=lambda: self._room_for(life),
             write=lambda status: self._report(life, status),
             tell=self._events.tell,
             clock=self._clock,
@@ -219,6 +248,8 @@ class Kubelet:
                     if status["phase"] == "Running":
                         images = {container["image"] for container in lasting(pod)}
                         self._images[pod["spec"]["nodeName"]] |= images
+                        for container in _begun(pod, status):
+                            life.began(pod, container)
             except Refusal as refusal:
                 if refusal.status in (404, 409, 422):  # not there any more, or another one of that name
                     return False
@@ -232,6 +263,16 @@ class Kubelet:
         if _version(after) > _version(life.pod):
             life.pod = after
         return step.status is not None or bool(after["metadata"].get("finalizers"))
+
+
+def _begun(pod: Object, status: Object) -> list[Object]:
+    """The containers that run by this status and did not before."""
+    before, after = entries(pod), entries({"status": status})
+
+    def identity(told: Mapping[str, Object], name: str) -> str:
+        return str(told.get(name, {}).get("containerID", ""))
+
+    return [one for one in lasting(pod) if identity(before, one["name"]) != identity(after, one["name"])]
 
 
 def _version(pod: Object) -> int:

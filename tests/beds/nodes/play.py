@@ -121,6 +121,7 @@ class Nodes:
         """A new node, ready; or one that exists already, from now on played here. Returns it."""
         manifest = node_manifest(name, labels or {}, taints, allocatable or {}, rfc3339(self._clock()))
         self._behaviours[name] = behaviour
+        self._kubelet.allocatable[name] = manifest["status"]["allocatable"]
         try:
             node = await self._api.create(NODES, manifest)
         except Refusal as refusal:
@@ -171,6 +172,10 @@ class Nodes:
     def images_of(self, name: str) -> frozenset[str]:
         """What the node has."""
         return frozenset(self._kubelet.images_of(name))
+
+    def environment_of(self, pod: Object, container: str = "agent") -> dict[str, str]:
+        """What the container read there when it was started."""
+        return self._kubelet.environment_of(pod, container)
 
     async def ready(self, pod: Object, *, value: bool = True) -> Object:
         """The containers run and are ready, or with `value=False` not ready. Returns the pod."""

@@ -8,6 +8,7 @@ started is told at the beginning of the next turn.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from contextlib import suppress
 from typing import Any, TypeAlias
 
@@ -15,7 +16,7 @@ from controller.api.meta import rfc3339
 from tests.beds.nodes import statuses
 from tests.beds.nodes.back_off import BackOff
 from tests.beds.nodes.behaviour import Behaviour
-from tests.beds.nodes.containers import is_as_asked, lasting, started, terminated, waiting
+from tests.beds.nodes.containers import bits, is_as_asked, lasting, started, terminated, waiting
 from tests.beds.nodes.puller import Puller
 from tests.beds.nodes.resizes import Resizes, needs_restart
 from tests.beds.nodes.runtime import Runtime
@@ -53,11 +54,15 @@ class PodWorker:
 
     def wants(self, pod: Object, behaviour: Behaviour, now: float) -> bool:
         """Whether there is something to do at once."""
-        if self._observed != pod["metadata"].get("generation", 0) or (
-            self._resizes.deferred and not behaviour.resizes
-        ):
+        if self._observed != pod["metadata"].get("generation", 0):
+            return True
+        if self._resizes.deferred and not self._resizes.waits(pod, behaviour, self._around.room()):
             return True
         return self.due is not None and self.due <= now
+
+    def requests(self, pod: Object) -> Counter[str]:
+        """What the node keeps for the pod."""
+        return self._resizes.requests(pod)
 
     @property
     def holds(self) -> bool:
@@ -106,7 +111,7 @@ class PodWorker:
             self.due = self._relist = _now() + RELIST
             return False
         exited = dict(runtime.ended)
-        if reason := self._resizes.ask(pod, behaviour):
+        if reason := self._resizes.ask(pod, behaviour, self._around.room()):
             await self._tell_resize(reason)
         victims = self._victims(pod)
         if not victims:
@@ -238,10 +243,12 @@ class PodWorker:
         has_probe = "readinessProbe" in container
         ready = not has_probe or (behaviour.ready == 0.0 and behaviour.gets_ready([container["image"]]))
         last = self._runtime.last(name, moment)
-        told = started(self._pod, sized, last, moment, ready=ready, aliases=behaviour.aliases)
+        names = bits(self._pod, behaviour.aliases, self._around.images)
+        told = started(self._pod, sized, last, moment, ready=ready, aliases=names)
         if not needs_restart(container, before, sized["resources"]):
             told["resources"] = before  # what it has is told after what is reserved for it
         self._runtime.start(name, told)
+        self._around.began(self._pod, container)
         self._flipped = self._flipped or (has_probe and ready)
         self._expect_exit(container, behaviour)
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from tests.beds.nodes.back_off import BackOff
 from tests.beds.nodes.behaviour import Behaviour
+from tests.beds.nodes.containers import is_there
 
 Object: TypeAlias = dict[str, Any]
 Tell: TypeAlias = Callable[[Object, str, str, str, str], Awaitable[None]]
@@ -31,7 +32,7 @@ class Puller:
     ) -> tuple[str, str] | None:
         """Reason and message, when the image cannot be had."""
         name, image = container["name"], container["image"]
-        if image in self._images:
+        if is_there(image, self._images):
             words = f'Container image "{image}" already present on machine and can be accessed by the pod'
             await self._tell(pod, name, "Normal", "Pulled", words)
             return None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from decimal import Decimal
 from typing import Any, TypeAlias
 
 from tests.beds.nodes.behaviour import Behaviour
 from tests.beds.nodes.containers import lasting, told_resources
+from tests.beds.nodes.room import Room, requests
 from tests.beds.nodes.runtime import Runtime
 from tests.beds.pods import condition
 from tests.beds.quantities import quantity
@@ -49,15 +51,29 @@ class Resizes:
         """The container with that."""
         return {**container, "resources": self.reserved(container)}
 
-    def ask(self, pod: Object, behaviour: Behaviour) -> str:
+    def requests(self, pod: Object) -> Counter[str]:
+        """What is reserved for all of it."""
+        return requests(map(self.sized, lasting(pod)))
+
+    def waits(self, pod: Object, behaviour: Behaviour, room: Room) -> bool:
+        """Whether a deferred one would be so again."""
+        return bool(self._refusal(pod, behaviour, room)[0])
+
+    def _refusal(self, pod: Object, behaviour: Behaviour, room: Room) -> tuple[str, str]:
+        """Reason and message; empty when what the spec asks for can be reserved."""
+        if behaviour.resizes:
+            return behaviour.resizes, DEFERRED if behaviour.resizes == "Deferred" else INFEASIBLE
+        words = room.lacks(requests(lasting(pod)))
+        return ("Deferred", words) if words else ("", "")
+
+    def ask(self, pod: Object, behaviour: Behaviour, room: Room) -> str:
         """Reserve what the spec asks for, or say why not. Returns the reason of an event, if there is one."""
         asked = {one["name"]: one.get("resources") or {} for one in lasting(pod)}
         if all(asked[one["name"]] == self.reserved(one) for one in lasting(pod)):
             self._conditions.pop(PENDING, None)
             return ""  # what was under way goes on
-        reason = behaviour.resizes
+        reason, words = self._refusal(pod, behaviour, room)
         if reason:
-            words = DEFERRED if reason == "Deferred" else INFEASIBLE
             self._conditions[PENDING] = {"type": PENDING, "status": "True", "reason": reason, "message": words}
             return f"Resize{reason}"
         self._reserved, self._low_since = asked, None

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from tests.beds import pods
 from tests.beds.nodes import statuses
 from tests.beds.nodes.behaviour import Behaviour
-from tests.beds.nodes.containers import is_running, lasting
+from tests.beds.nodes.containers import bits, is_running, is_there, lasting
 
 Object: TypeAlias = dict[str, Any]
 
@@ -54,9 +54,9 @@ def next_step(pod: Object, stage: str, behaviour: Behaviour, there: frozenset[st
     if stage == "dying":
         return _farewell(pod, behaviour)
     if stage in ("running", "gated", "ready"):
-        return _earliest(_running_steps(pod, stage, behaviour))
+        return _earliest(_running_steps(pod, stage, behaviour, there))
     if stage == "crashed":
-        return _starting(pod, behaviour, behaviour.back_off)
+        return _starting(pod, behaviour, there, behaviour.back_off)
     return _arrival(pod, stage, behaviour, there)
 
 
@@ -66,11 +66,11 @@ def _arrival(pod: Object, stage: str, behaviour: Behaviour, there: frozenset[str
         return Step(0.0, lambda pod, now: statuses.ended(pod, "Failed", behaviour.reject, words, now))
     pulling = 0.0
     for image in _images(pod):
-        seconds = 0.0 if image in there else behaviour.pull_seconds(image)
+        seconds = 0.0 if is_there(image, there) else behaviour.pull_seconds(image)
         if seconds is None:
             return None if stage.startswith("waiting") else _no_image(image, behaviour)
         pulling += seconds
-    return _starting(pod, behaviour, pulling)
+    return _starting(pod, behaviour, there, pulling)
 
 
 def _no_image(image: str, behaviour: Behaviour) -> Step:
@@ -78,23 +78,23 @@ def _no_image(image: str, behaviour: Behaviour) -> Step:
     return Step(behaviour.pull, lambda pod, now: statuses.not_started(pod, "ErrImagePull", words, now))
 
 
-def _starting(pod: Object, behaviour: Behaviour, after: float) -> Step | None:
+def _starting(pod: Object, behaviour: Behaviour, there: frozenset[str], after: float) -> Step | None:
     if behaviour.start is None:
         return None
     ready = behaviour.ready == 0.0 and behaviour.gets_ready(_images(pod))
-    return Step(after + behaviour.start, _running(behaviour, ready=ready))
+    return Step(after + behaviour.start, _running(behaviour, there, ready=ready))
 
 
-def _running(behaviour: Behaviour, *, ready: bool = True) -> Callable[[Object, str], Object]:
-    return lambda pod, now: statuses.running(pod, now, ready=ready, aliases=behaviour.aliases)
+def _running(behaviour: Behaviour, there: frozenset[str], *, ready: bool = True) -> Callable[[Object, str], Object]:
+    return lambda pod, now: statuses.running(pod, now, ready=ready, aliases=bits(pod, behaviour.aliases, there))
 
 
-def _running_steps(pod: Object, stage: str, behaviour: Behaviour) -> list[Step]:
+def _running_steps(pod: Object, stage: str, behaviour: Behaviour, there: frozenset[str]) -> list[Step]:
     steps = []
     if stage == "running" and behaviour.ready is not None and behaviour.gets_ready(_images(pod)):
-        steps.append(Step(behaviour.ready, _running(behaviour)))
+        steps.append(Step(behaviour.ready, _running(behaviour, there)))
     if stage == "gated":
-        steps.append(Step(behaviour.gate, _running(behaviour)))
+        steps.append(Step(behaviour.gate, _running(behaviour, there)))
     if behaviour.crash is not None:
         steps.append(Step(behaviour.crash, statuses.crashed))
     if behaviour.fail is not None:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from controller.runtime.clock import Clock
 from tests.beds.nodes.behaviour import Behaviour
 from tests.beds.nodes.puller import Tell
+from tests.beds.nodes.room import Room
 
 Object: TypeAlias = dict[str, Any]
 
@@ -29,6 +30,10 @@ class Surroundings:
     behaviour: Callable[[], Behaviour | None]
     images: set[str]
     """Those that the node has."""
+    began: Callable[[Object, Object], None]
+    """A container of the pod was started: the pod as it was then, and the container."""
+    room: Callable[[], Room]
+    """What other pods leave on the node."""
     write: Callable[[Object], Awaitable[None]]
     """A status of the pod."""
     tell: Tell

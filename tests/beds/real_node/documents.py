@@ -88,6 +88,7 @@ def registries(address: str) -> str:
     return f'server = "http://{address}"\n'
 
 
+KUBELET = "kubelet.json"
 REGISTRIES = "registries/_default/hosts.toml"
 """Where containerd looks for the registry, at each pull anew."""
 
@@ -95,7 +96,7 @@ REGISTRIES = "registries/_default/hosts.toml"
 def write(folder: Path, *, cgroup: str, pods: str, programs: Path, registry: str) -> None:
     """All of them, into the folder that the node sees as SETTINGS."""
     files = {
-        "kubelet.json": json.dumps(kubelet(cgroup=cgroup)),
+        KUBELET: json.dumps(kubelet(cgroup=cgroup)),
         "containerd.toml": containerd(programs=programs),
         "network/pods.conflist": json.dumps(network(pods=pods)),
         REGISTRIES: registries(registry),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -92,7 +93,7 @@ class RealNode:
             await self.power_on()
 
     def start_kubelet(self) -> None:
-        flags = [f"--kubeconfig={self._around.kubeconfig}", f"--config={documents.SETTINGS}/kubelet.json"]
+        flags = [f"--kubeconfig={self._around.kubeconfig}", f"--config={documents.SETTINGS}/{documents.KUBELET}"]
         names = [f"--hostname-override={self.name}", f"--node-ip={self.address}"]
         self._start("kubelet", self._inside("kubelet", *flags, *names))
 
@@ -104,6 +105,24 @@ class RealNode:
             yield
         finally:
             self.start_kubelet()
+
+    @contextmanager
+    def with_kubelet(self, **settings: str) -> Iterator[None]:
+        """Its kubelet has other settings while the block runs; the containers run on."""
+        file = self._folder / "var" / "node" / documents.KUBELET
+        before = file.read_text()
+        with self.without_kubelet():
+            self._configure(file, json.dumps({**json.loads(before), **settings}))
+        try:
+            yield
+        finally:
+            with self.without_kubelet():
+                self._configure(file, before)
+
+    def _configure(self, file: Path, settings: str) -> None:
+        """It refuses to start where another CPU manager has left its notes."""
+        file.write_text(settings)
+        (self._folder / "var" / "lib" / "kubelet" / "cpu_manager_state").unlink(missing_ok=True)
 
     @contextmanager
     def frozen(self) -> Iterator[None]:

@@ -74,6 +74,13 @@ async def version_of(cluster: Asked, pod: Object) -> str:
     return str(msgspec.json.decode(body)["version"]) if status == 200 else ""
 
 
+async def environment_of(cluster: Asked, pod: Object) -> dict[str, str]:
+    """What the program in the pod has in its environment."""
+    status, body = await cluster.ask(pod)
+    assert status == 200, f"{pod['metadata']['name']} does not answer"
+    return dict(one.split("=", 1) for one in msgspec.json.decode(body)["environment"])
+
+
 def cannot_pull(pod: Object) -> bool:
     """Whether a container of it waits for an image that cannot be had. The two reasons take turns."""
     states = [one.get("state") or {} for one in pod["status"].get("containerStatuses") or []]
