@@ -18,11 +18,12 @@ from tests.beds.control_plane import ControlPlane, service_account
 from tests.beds.control_plane.sources import SourceError
 from tests.beds.installed.process import Controller, running
 from tests.beds.installed.workspace import built
+from tests.beds.manifests import MANIFESTS
 from tests.beds.real_node import RealCluster, real_cluster
 from tests.beds.real_node.patience import LONG
 from tests.beds.real_node.workloads import ACCOUNTS
 from tests.real_node.elsewhere import elsewhere
-from tests.real_node.place import Cluster, Place
+from tests.real_node.place import Cluster, Place, ours
 from tests.tools.image.archive import NoImage, write
 
 ACCOUNT = service_account("kruise-ds-system", "kruise-ds-controller")
@@ -63,6 +64,20 @@ async def controller(cluster: Cluster) -> AsyncIterator[Controller]:
     plane = cluster.plane
     kubeconfig = plane.kubeconfig_for(ACCOUNT) if isinstance(plane, ControlPlane) else plane.kubeconfig
     async with running(plane.folder, kubeconfig, secrets=(ACCOUNT.token,)) as started:
+        yield started
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def puller(cluster: Cluster) -> AsyncIterator[Controller]:
+    """A controller with the gate, and with the rights of the component."""
+    plane = ours(cluster).plane
+    component = MANIFESTS / "components" / "image-pull"
+    for name in ("imagepulljobs.apps.kruise.io", "clusterrole", "clusterrolebinding"):
+        done = await plane.run_kubectl("apply", "--server-side", "-f", str(component / f"{name}.yaml"))
+        assert done.returncode == 0, done.stderr
+    await plane.run_kubectl("wait", "--for=condition=Established", "crd/imagepulljobs.apps.kruise.io")
+    gate = "--feature-gates=PreDownloadImageForDaemonSetUpdate=true"
+    async with running(plane.folder, plane.kubeconfig_for(ACCOUNT), gate, secrets=(ACCOUNT.token,)) as started:
         yield started
 
 

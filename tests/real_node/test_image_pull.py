@@ -2,47 +2,24 @@
 
 from __future__ import annotations
 
-import base64
-import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
-from tests.beds.api import IMAGE_PULL_JOBS, NAMESPACES, PODS, Object, Resource
+from tests.beds.api import IMAGE_PULL_JOBS, NAMESPACES, PODS, Object
 from tests.beds.installed.plugin import Plugin
-from tests.beds.installed.process import Controller, running
-from tests.beds.manifests import MANIFESTS
 from tests.beds.oci import image, layer
 from tests.beds.real_node import Manners
 from tests.beds.real_node.clients import asking
 from tests.beds.real_node.neighbours import asking_pods
 from tests.beds.real_node.patience import LONG
 from tests.beds.real_node.workloads import agent_pod
-from tests.real_node.conftest import ACCOUNT
-from tests.real_node.place import Cluster, Place, ours
-from tests.real_node.rollouts import deployed, settled, update
+from tests.real_node.place import Place
+from tests.real_node.rollouts import LOGIN, deployed, opens, settled, update
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("puller")]
 
-SECRETS = Resource("/api/v1", "secrets", "Secret")
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
-LOGIN = "reader:sesame"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def puller(cluster: Cluster) -> AsyncIterator[Controller]:
-    """A controller with the gate, and with the rights of the component."""
-    plane = ours(cluster).plane
-    component = MANIFESTS / "components" / "image-pull"
-    for name in ("imagepulljobs.apps.kruise.io", "clusterrole", "clusterrolebinding"):
-        done = await plane.run_kubectl("apply", "--server-side", "-f", str(component / f"{name}.yaml"))
-        assert done.returncode == 0, done.stderr
-    await plane.run_kubectl("wait", "--for=condition=Established", "crd/imagepulljobs.apps.kruise.io")
-    gate = "--feature-gates=PreDownloadImageForDaemonSetUpdate=true"
-    async with running(plane.folder, plane.kubeconfig_for(ACCOUNT), gate, secrets=(ACCOUNT.token,)) as started:
-        yield started
 
 
 async def pulled(place: Place, name: str, **spec: Any) -> Object:
@@ -124,11 +101,7 @@ async def test_a_secret_opens_the_registry(place: Place) -> None:
     here = {"names": ["node-3"]}
     status = await pulled(place, "private:v1", selector=here, pullPolicy={"backoffLimit": 0})
     assert status["failed"] == 1
-    name, password = LOGIN.split(":")
-    login = {"auths": {"registry.test": {"username": name, "password": password}}}
-    data = {".dockerconfigjson": base64.b64encode(json.dumps(login).encode()).decode()}
-    secret = {"metadata": {"name": "key"}, "type": "kubernetes.io/dockerconfigjson", "data": data}
-    await place.api.create(SECRETS, secret)
+    await opens(place, LOGIN, "key")
     status = await pulled(place, "private:v1", selector=here, pullSecrets=["key"])
     assert (status["succeeded"], status["failed"]) == (1, 0), status
 
