@@ -21,6 +21,13 @@ def in_place(*, most: int | str = 1, **options: Any) -> Object:
     return daemonset(rolling={**ONE_BY_ONE, "maxUnavailable": most}, **options)
 
 
+def with_grace(seconds: int, **options: Any) -> Object:
+    """The same; each node has so many seconds between its traffic and its update."""
+    new = in_place(**options)
+    new["metadata"]["annotations"] = {"kruise-ds/in-place-grace-seconds": str(seconds)}
+    return new
+
+
 def by_priority(image: str, **keys: str) -> list[Object]:
     """Containers by name, each with the key of its launch priority."""
     sources = {name: {"configMapKeyRef": {"name": "barrier", "key": key}} for name, key in keys.items()}

@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from tests.beds.api import PODS, Object
+from tests.beds.api import PODS
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated
 from tests.beds.controller.waves import layout
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, V3, daemonset
-from tests.beds.pods import condition, image_of
+from tests.beds.pods import image_of
 from tests.beds.simulator.faults import LateWatch, Rule
 from tests.system.both import both_beds
 from tests.system.in_place import ONE_BY_ONE, identities, in_place, is_open, restarts, runs, serving, told
@@ -193,54 +193,6 @@ async def test_an_image_that_cannot_be_pulled_stops_the_rollout_and_going_back_h
         await asyncio.sleep(2)
         await bed.settled()
     assert identities(await bed.runs_on(*nodes, image=V1)) == before
-
-
-async def test_a_grace_period_lets_traffic_leave_before_the_restart(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    new = in_place()
-    new["metadata"]["annotations"] = {"kruise-ds/in-place-grace-seconds": "30"}
-    await bed.deploy(new)
-    began = bed.clock()
-    async with monitoring(bed, most_unavailable=1):
-        await bed.set_image(V2)
-        await bed.status(available=1)
-        await asyncio.sleep(20)
-        pod = (await bed.pods())["node-1"]
-        assert (restarts(pod), condition(pod, "Ready")["status"]) == (0, "False")
-        await bed.settled()
-    assert 60 <= bed.clock() - began < 75
-
-
-async def test_a_pod_that_is_ready_and_not_available_yet_has_its_grace_period_too(bed: Bed) -> None:
-    bed.patience = 120.0
-    await bed.add_nodes(1)
-    new = in_place(minReadySeconds=60)
-    new["metadata"]["annotations"] = {"kruise-ds/in-place-grace-seconds": "30"}
-    await bed.deploy(new)
-    await bed.set_image(V2)
-
-    def is_young(pods: list[Object]) -> str:
-        ready = any(runs(pod, V2) and condition(pod, "Ready")["status"] == "True" for pod in pods)
-        return "" if ready else "not ready"
-
-    await bed.until(PODS, is_young, "V2 is ready")
-    began = bed.clock()
-    await bed.set_image(V3)
-    await bed.until(PODS, lambda pods: "" if all(runs(pod, V3) for pod in pods) else "not yet", "V3 runs")
-    assert bed.clock() - began >= 30
-
-
-async def test_a_pause_in_the_grace_period_gives_the_pod_its_traffic_back(bed: Bed) -> None:
-    await bed.add_nodes(2)
-    new = in_place()
-    new["metadata"]["annotations"] = {"kruise-ds/in-place-grace-seconds": "30"}
-    await bed.deploy(new)
-    await bed.set_image(V2)
-    await bed.status(available=1)
-    await bed.edit({"updateStrategy": {"rollingUpdate": {"paused": True}}})
-    await bed.status(available=2)
-    await asyncio.sleep(60)
-    assert [restarts(pod) for pod in (await bed.pods()).values()] == [0, 0]
 
 
 async def test_min_ready_seconds_count_from_the_start_of_the_new_container(bed: Bed) -> None:

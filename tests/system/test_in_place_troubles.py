@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -27,6 +26,7 @@ from tests.system.in_place import (
     runs,
     serving,
     told,
+    with_grace,
 )
 from tests.system.monitor import monitoring
 from tests.system.webhook import judged
@@ -34,12 +34,6 @@ from tests.system.webhook import judged
 DENIED = Answer(403, reason="Forbidden", message="the webhook says no")
 HOUR = 3600.0
 LABEL = "controller-revision-hash"
-
-
-def with_grace(seconds: int, **options: Any) -> Object:
-    new = in_place(**options)
-    new["metadata"]["annotations"] = {"kruise-ds/in-place-grace-seconds": str(seconds)}
-    return new
 
 
 def writes(bed: Bed) -> int:
