@@ -1,0 +1,125 @@
+"""What comes before what in an update in place on a real kubelet: traffic and restart, container and container, label
+and start."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.beds.api import DAEMONSETS, PODS, Object
+from tests.beds.pods import condition, node_of
+from tests.beds.real_node.clients import asking
+from tests.beds.real_node.patience import LONG
+from tests.beds.real_node.workloads import PORT, agent_set, container, environment_of
+from tests.real_node.place import Place
+from tests.real_node.rollouts import deployed_as, settled, update
+from tests.real_node.test_in_place import identities
+from tests.system.in_place import GATE, by_priority, container_of, restarts
+
+pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("controller")]
+
+GRACE, READY = 20, 3
+"""Seconds: enough for a client to hear of it, and until a container is ready."""
+KEYS = {"agent": "p_0", "first": "p_20", "second": "p_10"}
+
+
+def in_place(image: str, most: int | str, **spec: Any) -> Object:
+    new = agent_set(image, rollingUpdateType="InPlaceIfPossible", maxUnavailable=most)
+    new["spec"]["template"]["spec"] |= spec
+    return new
+
+
+def moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+async def test_e10_with_a_grace_period_nobody_asks_a_pod_that_is_restarted(place: Place) -> None:
+    """A client hears late that a pod is not ready any more; until then it gets its answers."""
+    new = in_place("agent:v1", "100%")
+    new["metadata"]["annotations"] = {"kruise-ds/in-place-grace-seconds": str(GRACE)}
+    closed: dict[str, datetime] = {}
+
+    def all_closed(pods: list[Object]) -> bool:
+        for pod in pods:
+            gate = condition(pod, GATE)
+            if gate.get("status") == "False":
+                closed[node_of(pod)] = moment(gate["lastTransitionTime"])
+        return closed.keys() == {*place.workers}
+
+    async with (
+        deployed_as(place, new),
+        asking(place.ours, place.api, "agent") as clients,
+        asyncio.TaskGroup() as group,
+    ):
+        before = await identities(place)
+        group.create_task(place.api.wait_for(PODS, all_closed, "every gate was closed", seconds=LONG))
+        await update(place, "agent:v2")
+        await settled(place)
+        await clients.all_hear("v2")
+        assert dict(clients.errors) == {}
+        assert await identities(place) == before
+        ended = {node_of(pod): container_of(pod)["lastState"]["terminated"] for pod in await place.pods()}
+        waited = {node: moment(ended[node]["finishedAt"]) - closed[node] for node in closed}
+        assert min(waited.values()) >= timedelta(seconds=GRACE), waited
+
+
+def by_turns(image: str) -> list[Object]:
+    """Three agents, of which the second and the third wait for the one before to be ready."""
+    found = []
+    for number, waits in enumerate(by_priority(image, **KEYS)):
+        port = PORT + number
+        one = container(image, PORT=str(port), READY_SECONDS=str(READY))
+        one["readinessProbe"]["httpGet"]["port"] = port
+        found.append({**one, "name": waits["name"], "env": [*one["env"], *waits["env"]]})
+    return found
+
+
+async def test_e6_launch_priorities_are_restarted_one_after_the_other(place: Place) -> None:
+    data = dict.fromkeys(KEYS.values(), "true")
+    await place.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "barrier"}, "data": data})
+    async with deployed_as(place, in_place("agent:v1", 1, containers=by_turns("agent:v1"))) as witness:
+        witness.floor = len(place.workers) - 1
+        before = await identities(place)
+        template = {"spec": {"containers": by_turns("agent:v2")}}
+        await place.api.patch(DAEMONSETS, "agent", {"spec": {"template": template}})
+        await settled(place)
+        pods = await place.pods()
+        assert await identities(place) == before
+        assert [[restarts(pod, name) for name in KEYS] for pod in pods] == [[1, 1, 1]] * len(pods)
+        for pod in pods:
+            first, second, agent = (
+                moment(container_of(pod, name)["state"]["running"]["startedAt"])
+                for name in ("first", "second", "agent")
+            )
+            assert second - first >= timedelta(seconds=READY), node_of(pod)
+            assert agent - second >= timedelta(seconds=READY), node_of(pod)
+        assert await place.versions() == place.everywhere("v2")
+
+
+async def test_a_label_that_the_environment_reads_is_there_when_the_new_image_starts(place: Place) -> None:
+    reads = {"name": "TRACK", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['track']"}}}
+
+    def template(track: str, image: str) -> Object:
+        one = container(image)
+        spec = {"containers": [{**one, "env": [*one["env"], reads]}]}
+        return {"metadata": {"labels": {"app": "agent", "track": track}}, "spec": spec}
+
+    new = in_place("agent:v1", 1)
+    new["spec"]["template"] = template("a", "agent:v1")
+    async with deployed_as(place, new) as witness:
+        witness.floor = len(place.workers) - 1
+        before = await identities(place)
+        await place.api.patch(DAEMONSETS, "agent", {"spec": {"template": template("b", "agent:v2")}})
+        await settled(place)
+        assert await identities(place) == before
+        pods = await place.pods()
+        assert [restarts(pod) for pod in pods] == [1] * len(pods)
+        assert [(await environment_of(place.cluster, pod))["TRACK"] for pod in pods] == ["b"] * len(pods)
+        await place.api.patch(DAEMONSETS, "agent", {"spec": {"template": template("c", "agent:v2")}})
+        await settled(place)
+        pods = [pod for pod in await place.pods() if pod["metadata"].get("deletionTimestamp") is None]
+        assert not {pod["metadata"]["uid"] for pod in pods} & {one[1] for one in before.values()}, "new ones read it"
+        assert [(await environment_of(place.cluster, pod))["TRACK"] for pod in pods] == ["c"] * len(pods)
