@@ -121,8 +121,9 @@ class Rollout(View):
     """The same for nodes that have a pod of the current revision, available or not."""
 
 
-class DaemonSetStatus(View):
-    observed_generation: int = 0
+class Counts(View):
+    """The numbers of the status. They are of nodes, not of pods."""
+
     desired_number_scheduled: int = 0
     current_number_scheduled: int = 0
     number_misscheduled: int = 0
@@ -130,6 +131,10 @@ class DaemonSetStatus(View):
     updated_number_scheduled: int = 0
     number_available: int = 0
     number_unavailable: int = 0
+
+
+class DaemonSetStatus(Counts):
+    observed_generation: int = 0
     collision_count: int | None = None
     update_revision: str = ""
     daemon_set_hash: str = ""

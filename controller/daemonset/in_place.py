@@ -23,6 +23,7 @@ from controller.planner.actions import (
     CancelDelete,
     ContinueInPlace,
     DrainPod,
+    InPlaceAction,
     OpenGates,
     PrepareDelete,
     ResizePod,
@@ -49,10 +50,7 @@ class InPlaceWrites:
     def __init__(self, client: Client, clock: Clock, wrote: Callable[[Written], None]) -> None:
         self._client, self._clock, self._wrote = client, clock, wrote
 
-    async def carry_out(
-        self,
-        action: UpdateInPlace | DrainPod | ContinueInPlace | ResizePod | OpenGates | PrepareDelete | CancelDelete,
-    ) -> Written:
+    async def carry_out(self, action: InPlaceAction | PrepareDelete | CancelDelete) -> Written:
         """Returns the pod as the last write has left it."""
         match action:
             case UpdateInPlace():

@@ -22,15 +22,7 @@ KEPT = 10_000
 """Writes that are remembered."""
 
 Lasting: TypeAlias = (
-    actions.PrepareDelete
-    | actions.CancelDelete
-    | actions.DrainPod
-    | actions.UpdateInPlace
-    | actions.ContinueInPlace
-    | actions.ResizePod
-    | actions.OpenGates
-    | actions.RelabelPod
-    | actions.AdoptPod
+    actions.PrepareDelete | actions.CancelDelete | actions.InPlaceAction | actions.RelabelPod | actions.AdoptPod
 )
 """What stays done unless somebody takes it back …"""
 _ENDS: Final[Mapping[type[actions.Action], type[actions.Action]]] = {

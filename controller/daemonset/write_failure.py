@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import assert_never
 
 from controller.api.base import Value
 from controller.daemonset.answers import Answer
@@ -57,19 +56,7 @@ def _name_of(action: actions.Action) -> str:
     match action:
         case actions.CreatePod() | actions.CreateRevision() | actions.ProbeTemplate():
             return action.name
-        case (
-            actions.DeletePod()
-            | actions.AdoptPod()
-            | actions.ReleasePod()
-            | actions.RelabelPod()
-            | actions.OpenGates()
-        ):
-            return action.pod.name
-        case actions.PrepareDelete() | actions.CancelDelete():
-            return action.pod.name
-        case actions.DrainPod() | actions.UpdateInPlace() | actions.ContinueInPlace() | actions.ResizePod():
-            return action.pod.name
         case actions.AdoptRevision() | actions.RenumberRevision() | actions.DeleteRevision():
             return action.revision.name
         case _:
-            assert_never(action)
+            return action.pod.name

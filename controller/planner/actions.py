@@ -165,24 +165,19 @@ class OpenGates(Value):
     gates: tuple[Gate, ...]
 
 
+InPlaceAction: TypeAlias = DrainPod | UpdateInPlace | ContinueInPlace | ResizePod | OpenGates
+RevisionAction: TypeAlias = AdoptRevision | CreateRevision | RenumberRevision | DeleteRevision
 Action: TypeAlias = (
     AdoptPod
     | ReleasePod
     | RelabelPod
-    | AdoptRevision
-    | CreateRevision
-    | RenumberRevision
-    | DeleteRevision
     | ProbeTemplate
     | CreatePod
     | DeletePod
     | PrepareDelete
     | CancelDelete
-    | DrainPod
-    | UpdateInPlace
-    | ContinueInPlace
-    | ResizePod
-    | OpenGates
+    | InPlaceAction
+    | RevisionAction
 )
 
 

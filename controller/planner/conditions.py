@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.api.base import Value
-from controller.api.daemonset import DaemonSet
+from controller.api.daemonset import Counts, DaemonSet
 from controller.api.wellknown import (
     AVAILABLE,
     DEGRADED,
@@ -22,7 +22,6 @@ from controller.api.wellknown import (
     TEMPLATE_REFUSED,
 )
 from controller.planner.board import Board
-from controller.planner.counts import Counts
 from controller.planner.explanation import Explainer
 from controller.planner.hook_words import holding, some, unmatched_hook
 from controller.planner.obstacles import Obstacle

@@ -1,20 +1,10 @@
-"""The numbers of the status. They are of nodes, not of pods."""
+"""What the nodes come to in the status."""
 
 from __future__ import annotations
 
-from controller.api.base import Value
+from controller.api.daemonset import Counts
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
-
-
-class Counts(Value):
-    desired_number_scheduled: int = 0
-    current_number_scheduled: int = 0
-    number_misscheduled: int = 0
-    number_ready: int = 0
-    updated_number_scheduled: int = 0
-    number_available: int = 0
-    number_unavailable: int = 0
 
 
 def count(board: Board) -> Counts:

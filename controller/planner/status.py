@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from controller.api import selector
 from controller.api.base import JSON, Value
-from controller.api.daemonset import Columns, DaemonSet, Rollout
+from controller.api.daemonset import Columns, Counts, DaemonSet, Rollout
 from controller.api.text import shortened
 from controller.planner.conditions import conditions_of, refused_conditions
-from controller.planner.counts import Counts, count
+from controller.planner.counts import count
 from controller.planner.explanation import Explainer
 from controller.planner.phase import Phase
 from controller.planner.progress import advance, halted, standing_of

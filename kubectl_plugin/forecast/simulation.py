@@ -176,25 +176,12 @@ class _WorldAfter:
                 self._pods[pod.uid] = replace(pod, labels={**pod.labels, HASH_LABEL: action.hash})
             case actions.CancelDelete():
                 self._pods[action.pod.uid] = _staying(self._pods[action.pod.uid])
-            case (
-                actions.UpdateInPlace()
-                | actions.DrainPod()
-                | actions.ContinueInPlace()
-                | actions.ResizePod()
-                | actions.OpenGates()
-            ):
+            case _ if isinstance(action, actions.InPlaceAction):
                 self._carry_out_in_place(action)
             case _:
                 self._carry_out_on_history(action)
 
-    def _carry_out_in_place(
-        self,
-        action: actions.UpdateInPlace
-        | actions.DrainPod
-        | actions.ContinueInPlace
-        | actions.ResizePod
-        | actions.OpenGates,
-    ) -> None:
+    def _carry_out_in_place(self, action: actions.InPlaceAction) -> None:
         pod = self._pods[action.pod.uid]
         if isinstance(action, actions.DrainPod):
             self._pods[pod.uid] = _drained(pod, self._world.daemonset.in_place_grace, self._world.now)
@@ -207,10 +194,7 @@ class _WorldAfter:
                 pod = replace(pod, ready=False, ready_since=None, created=max(pod.created, self._world.now))
         self._pods[pod.uid] = pod
 
-    def _carry_out_on_history(
-        self,
-        action: actions.AdoptRevision | actions.CreateRevision | actions.RenumberRevision | actions.DeleteRevision,
-    ) -> None:
+    def _carry_out_on_history(self, action: actions.RevisionAction) -> None:
         match action:
             case actions.AdoptRevision():
                 found = self._orphan_revisions.pop(action.revision.uid)

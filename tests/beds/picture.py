@@ -44,13 +44,7 @@ def _word(world: World, action: actions.Action) -> str:
             return _word_in_place(action)
 
 
-def _word_in_place(
-    action: actions.UpdateInPlace
-    | actions.DrainPod
-    | actions.ContinueInPlace
-    | actions.ResizePod
-    | actions.OpenGates,
-) -> str:
+def _word_in_place(action: actions.InPlaceAction) -> str:
     match action:
         case actions.UpdateInPlace():
             return f"*{action.node} {tag_of(action.revision.template)}"

@@ -95,25 +95,12 @@ class ToyCluster:
             case actions.RelabelPod():
                 labels = {**self.pod(action.pod.name).labels, HASH_LABEL: action.hash}
                 self.change(action.pod.uid, labels=labels)
-            case (
-                actions.UpdateInPlace()
-                | actions.DrainPod()
-                | actions.ContinueInPlace()
-                | actions.ResizePod()
-                | actions.OpenGates()
-            ):
+            case _ if isinstance(action, actions.InPlaceAction):
                 self._apply_in_place(action)
             case _:
                 self._apply_to_history(action)
 
-    def _apply_in_place(
-        self,
-        action: actions.UpdateInPlace
-        | actions.DrainPod
-        | actions.ContinueInPlace
-        | actions.ResizePod
-        | actions.OpenGates,
-    ) -> None:
+    def _apply_in_place(self, action: actions.InPlaceAction) -> None:
         pod, uid = self.pod(action.pod.name), action.pod.uid
         closed = tuple(replace(one, open=False, draining=True, since=self.world.now) for one in pod.gates)
         match action:
@@ -134,7 +121,7 @@ class ToyCluster:
                 opened = (replace(one, open=True, draining=False, present=True) for one in pod.gates)
                 self.change(uid, gates=tuple(opened))
 
-    def _apply_to_history(self, action: actions.Action) -> None:
+    def _apply_to_history(self, action: actions.RevisionAction) -> None:
         world = self.world
         match action:
             case actions.AdoptRevision():

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from controller.api.daemonset import Columns, LifecycleHook
+from controller.api.daemonset import Columns, Counts, LifecycleHook
 from controller.api.meta import rfc3339
 from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
 from controller.planner.actions import Plan
-from controller.planner.counts import Counts
 from controller.planner.plan import plan
 from controller.planner.status import Status, columns_of
 from controller.planner.world import World
