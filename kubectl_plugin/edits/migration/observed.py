@@ -116,6 +116,10 @@ class Observed(Value):
         its = [one for one in self.revisions if one.owner in owners and not one.dying]
         return tuple(sorted(its, key=lambda one: (one.number, one.name), reverse=True))
 
+    def owned_by(self, *owners: str) -> int:
+        """Pods and revisions."""
+        return len(self.pods_of(*owners)) + len(self.revisions_of(*owners))
+
     def current(self, side: Side) -> RevisionRecord | None:
         """The stored revision that means the same as its template."""
         return next((one for one in self.revisions_of(side.uid) if _means(one, side)), None)

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from controller.api.base import JSONObject, Value
-from kubectl_plugin.edits.migration.observed import Observed, Side
+from kubectl_plugin.edits.migration.observed import QUIET, Observed, Side
 from kubectl_plugin.failures import CommandError, ExitCode
 
 
@@ -61,6 +61,29 @@ class HandedOver(Value):
 
 
 Step: TypeAlias = CreateObject | ChangeObject | Delete | WaitForPods | HandedOver
+
+
+def wait_for_native(what: str, left: int = 0) -> WaitForPods:
+    return WaitForPods(what=what, left=left, hints=("kube-controller-manager does that: does it run?",))
+
+
+def wait_for_ours(what: str, left: int = 0) -> WaitForPods:
+    return WaitForPods(what=what, left=left, hints=("kubectl kruise-ds doctor",))
+
+
+def orphaning(observed: Observed, kind: Kind, side: Side) -> Step:
+    """Delete it without its pods: once the garbage collector has seen all of them, as it deletes the others."""
+    deletion = Delete(
+        kind=kind,
+        name=observed.name,
+        uid=side.uid,
+        version=side.version,
+        orphan=True,
+        says="deleted, its pods run on",
+    )
+    if observed.youngest(side) < QUIET:
+        return WaitForPods(what=f"no new pod for {QUIET:g} s", otherwise=deletion)
+    return deletion
 
 
 def changed(kind: Kind, side: Side, name: str, operations: tuple[JSONObject, ...], says: str) -> ChangeObject:

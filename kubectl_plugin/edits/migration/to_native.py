@@ -10,28 +10,12 @@ from __future__ import annotations
 from controller.api import patch, revision
 from controller.api.base import JSONObject, fields_of
 from kubectl_plugin.edits.applying import found
-from kubectl_plugin.edits.migration import forms
-from kubectl_plugin.edits.migration.observed import QUIET, Observed, RevisionRecord, Side
-from kubectl_plugin.edits.migration.step import (
-    ChangeObject,
-    CreateObject,
-    Delete,
-    HandedOver,
-    Kind,
-    Step,
-    WaitForPods,
-    absent,
-    both,
-    changed,
-    deleted,
-)
+from kubectl_plugin.edits.migration import forms, step
+from kubectl_plugin.edits.migration.observed import Observed, RevisionRecord, Side
 from kubectl_plugin.failures import CommandError, ExitCode
 
-COLLECTOR = ("kube-controller-manager does that: does it run?",)
-CONTROLLER = ("kubectl kruise-ds doctor",)
 
-
-def to_native(observed: Observed) -> Step:
+def to_native(observed: Observed) -> step.Step:
     """Raises CommandError where there is nothing to start from, or not what it takes."""
     native, ours = observed.native, observed.ours
     if ours is None:
@@ -43,61 +27,54 @@ def to_native(observed: Observed) -> Step:
     return _leaving(observed, ours)
 
 
-def _alone(observed: Observed, native: Side | None) -> Step:
+def _alone(observed: Observed, native: Side | None) -> step.Step:
     if native is None:
-        raise absent(observed)
+        raise step.absent(observed)
     if native.mark is None:
-        return HandedOver(says="is a native one", changed=False)
+        return step.HandedOver(says="is a native one", changed=False)
     return _thawed(observed, native)
 
 
-def _back(observed: Observed, native: Side, ours: Side) -> Step:
+def _back(observed: Observed, native: Side, ours: Side) -> step.Step:
     """Ours owns nothing yet, or the native one is on its way out and everything goes on from there."""
     if ours.mark is None or ours.mark.uid != native.uid:
-        raise both(observed)
+        raise step.both(observed)
     if native.dying:
-        left = len(observed.pods_of(native.uid)) + len(observed.revisions_of(native.uid))
-        return WaitForPods(what="the garbage collector to let go of the pods", left=left, hints=COLLECTOR)
+        return step.wait_for_native("the garbage collector to let go of the pods", observed.owned_by(native.uid))
     if observed.pods_of(ours.uid):
-        raise both(observed)
-    return Delete(
-        kind=Kind.OURS, name=observed.name, uid=ours.uid, version=ours.version, orphan=False, says="is taken back"
-    )
-
-
-def _leaving(observed: Observed, ours: Side) -> Step:
-    mark = ours.mark
-    current = observed.current(ours)
-    left = len(observed.pods_of("", mark.uid)) + len(observed.revisions_of("", mark.uid)) if mark is not None else 0
-    if left:
-        return WaitForPods(what="our controller to take over pods and history", left=left, hints=CONTROLLER)
-    if not ours.observed or current is None:
-        return WaitForPods(what="our controller to look at it", hints=CONTROLLER)
-    if (twin := _twin(observed, ours, current)) is not None:
-        return twin
-    if not ours.kept:
-        return changed(
-            Kind.OURS, ours, observed.name, forms.leaving(ours.document), "makes and updates no pod any more"
-        )
-    busy = [one for one in observed.pods_of(ours.uid) if one.busy]
-    if busy:
-        return WaitForPods(what=f"{busy[0].name}: {busy[0].busy}", left=len(busy))
-    if twice := observed.doubled(ours):
-        return WaitForPods(what=f"one pod on {', '.join(twice)}, where there are two", left=len(twice))
-    deletion = Delete(
-        kind=Kind.OURS,
+        raise step.both(observed)
+    return step.Delete(
+        kind=step.Kind.OURS,
         name=observed.name,
         uid=ours.uid,
         version=ours.version,
-        orphan=True,
-        says="deleted, its pods run on",
+        orphan=False,
+        says="is taken back",
     )
-    if observed.youngest(ours) < QUIET:
-        return WaitForPods(what=f"no new pod for {QUIET:g} s", otherwise=deletion)
-    return deletion
 
 
-def _twin(observed: Observed, ours: Side, current: RevisionRecord) -> Step | None:
+def _leaving(observed: Observed, ours: Side) -> step.Step:
+    mark = ours.mark
+    current = observed.current(ours)
+    if mark is not None and (left := observed.owned_by("", mark.uid)):
+        return step.wait_for_ours("our controller to take over pods and history", left)
+    if not ours.observed or current is None:
+        return step.wait_for_ours("our controller to look at it")
+    if (twin := _twin(observed, ours, current)) is not None:
+        return twin
+    if not ours.kept:
+        return step.changed(
+            step.Kind.OURS, ours, observed.name, forms.leaving(ours.document), "makes and updates no pod any more"
+        )
+    busy = [one for one in observed.pods_of(ours.uid) if one.busy]
+    if busy:
+        return step.WaitForPods(what=f"{busy[0].name}: {busy[0].busy}", left=len(busy))
+    if twice := observed.doubled(ours):
+        return step.WaitForPods(what=f"one pod on {', '.join(twice)}, where there are two", left=len(twice))
+    return step.orphaning(observed, step.Kind.OURS, ours)
+
+
+def _twin(observed: Observed, ours: Side, current: RevisionRecord) -> step.Step | None:
     """The native controller takes a revision for the current one if its bytes are those that it would write itself:
     so one is stored that has them, and the hash that the pods carry. Our controller keeps it for its own."""
     wanted = _bytes(observed.as_native or {})
@@ -106,9 +83,9 @@ def _twin(observed: Observed, ours: Side, current: RevisionRecord) -> Step | Non
     if any(
         _bytes(one.template) == wanted and one.hash == current.hash for one in observed.revisions_of("", ours.uid)
     ):
-        return WaitForPods(what="our controller to take over the revision", hints=CONTROLLER)
-    return CreateObject(
-        kind=Kind.REVISION,
+        return step.wait_for_ours("our controller to take over the revision")
+    return step.CreateObject(
+        kind=step.Kind.REVISION,
         name=f"{observed.name}-{revision.short_hash(wanted.decode(), current.name, length=10)}",
         body=_revision(observed, current),
         says="is the same in the native spelling",
@@ -136,28 +113,27 @@ def _revision(observed: Observed, current: RevisionRecord) -> JSONObject:
     }
 
 
-def _taking_over(observed: Observed, native: Side | None, ours: Side) -> Step:
+def _taking_over(observed: Observed, native: Side | None, ours: Side) -> step.Step:
     if not ours.kept or ours.mark is None:
         if native is None:
-            raise deleted(observed, Kind.OURS)
-        return WaitForPods(what="the one of ours to be gone", hints=COLLECTOR)
+            raise step.deleted(observed, step.Kind.OURS)
+        return step.wait_for_native("the one of ours to be gone")
     if set(ours.finalizers) != {forms.FINALIZER}:
-        left = len(observed.pods_of(ours.uid)) + len(observed.revisions_of(ours.uid))
-        return WaitForPods(what="the garbage collector to let go of the pods", left=left, hints=COLLECTOR)
+        return step.wait_for_native("the garbage collector to let go of the pods", observed.owned_by(ours.uid))
     if late := observed.pods_of(ours.uid):
         return _freed(late[0].name, late[0].uid)
     if native is None:
         body = forms.as_native(ours.document)
         strategy = found(body, "spec", "updateStrategy")
-        return CreateObject(
-            kind=Kind.NATIVE,
+        return step.CreateObject(
+            kind=step.Kind.NATIVE,
             name=observed.name,
             body=forms.frozen(body, fields_of(strategy)),
             says="created; it updates nothing yet",
         )
-    left = len(observed.pods_of("")) + len(observed.revisions_of(""))
+    left = observed.owned_by("")
     if left or not native.observed:
-        return WaitForPods(what="the native controller to take over pods and history", left=left, hints=COLLECTOR)
+        return step.wait_for_native("the native controller to take over pods and history", left)
     if native.mark is not None:
         newest = next(iter(observed.revisions_of(native.uid)), None)
         if newest is None or newest.hash != found(ours.document, "status", "updateRevision"):
@@ -167,14 +143,14 @@ def _taking_over(observed: Observed, native: Side | None, ours: Side) -> Step:
                 exit_code=ExitCode.STUCK,
             )
         return _thawed(observed, native)
-    return changed(Kind.OURS, ours, observed.name, forms.let_go(ours.document), "is let go")
+    return step.changed(step.Kind.OURS, ours, observed.name, forms.let_go(ours.document), "is let go")
 
 
-def _freed(name: str, uid: str) -> ChangeObject:
+def _freed(name: str, uid: str) -> step.ChangeObject:
     """The garbage collector had not seen it when it made orphans of the others, and would delete it with ours."""
     drop = patch.remove("metadata", "ownerReferences")
-    return ChangeObject(
-        kind=Kind.POD,
+    return step.ChangeObject(
+        kind=step.Kind.POD,
         name=name,
         version="",
         operations=patch.guarded_by_uid(uid, drop),
@@ -182,11 +158,13 @@ def _freed(name: str, uid: str) -> ChangeObject:
     )
 
 
-def _thawed(observed: Observed, native: Side) -> Step:
+def _thawed(observed: Observed, native: Side) -> step.Step:
     mark = native.mark
     assert mark is not None
     if not native.observed or native.dying:
-        return WaitForPods(what="the native controller to look at it", hints=COLLECTOR)
+        return step.wait_for_native("the native controller to look at it")
     old = observed.old_nodes(native)
     held = "; it stays OnDelete, which keeps what is old" if mark.holds(old) else ""
-    return changed(Kind.NATIVE, native, observed.name, forms.thaw(native.document, mark, old), f"is in charge{held}")
+    return step.changed(
+        step.Kind.NATIVE, native, observed.name, forms.thaw(native.document, mark, old), f"is in charge{held}"
+    )

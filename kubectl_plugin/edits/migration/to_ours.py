@@ -9,28 +9,12 @@ from __future__ import annotations
 
 from controller.api.base import JSONObject
 from kubectl_plugin.edits.applying import Draft, found
-from kubectl_plugin.edits.migration import forms, to_native
+from kubectl_plugin.edits.migration import forms, step, to_native
 from kubectl_plugin.edits.migration.forms import Mark
-from kubectl_plugin.edits.migration.observed import QUIET, Observed, Side
-from kubectl_plugin.edits.migration.step import (
-    ChangeObject,
-    CreateObject,
-    Delete,
-    HandedOver,
-    Kind,
-    Step,
-    WaitForPods,
-    absent,
-    both,
-    changed,
-    deleted,
-)
-
-COLLECTOR = ("kube-controller-manager does that: does it run?",)
-CONTROLLER = ("kubectl kruise-ds doctor",)
+from kubectl_plugin.edits.migration.observed import Observed, Side
 
 
-def to_ours(observed: Observed) -> Step:
+def to_ours(observed: Observed) -> step.Step:
     """Raises CommandError where there is nothing to start from, or not what it takes."""
     native, ours = observed.native, observed.ours
     if ours is not None and ours.dying:
@@ -39,64 +23,55 @@ def to_ours(observed: Observed) -> Step:
         return _taking_over(observed)
     if ours is None:
         if native.dying:
-            raise deleted(observed, Kind.NATIVE)
-        if left := len(observed.pods_of("")) + len(observed.revisions_of("")):
+            raise step.deleted(observed, step.Kind.NATIVE)
+        if left := observed.owned_by(""):
             # Both would adopt them, and the native one makes a pod where it does not get the one that is there.
-            return WaitForPods(what="the native controller to take over pods and history", left=left, hints=COLLECTOR)
+            return step.wait_for_native("the native controller to take over pods and history", left)
         body = forms.waiting(forms.as_ours(native.document), native.uid)
-        return CreateObject(kind=Kind.OURS, name=observed.name, body=body, says="created; it makes no pod yet")
+        return step.CreateObject(
+            kind=step.Kind.OURS, name=observed.name, body=body, says="created; it makes no pod yet"
+        )
     if ours.mark is None or ours.mark.uid != native.uid:
-        raise both(observed)
+        raise step.both(observed)
     return _side_by_side(observed, native, ours)
 
 
-def _after_a_deletion(observed: Observed, ours: Side) -> Step:
+def _after_a_deletion(observed: Observed, ours: Side) -> step.Step:
     """On its way to a native one it is turned round once that is there: nobody else knows how it is to be."""
     if not ours.kept:
-        return WaitForPods(what="the one of ours that was deleted to be gone", hints=COLLECTOR)
+        return step.wait_for_native("the one of ours that was deleted to be gone")
     if observed.native is None or set(ours.finalizers) != {forms.FINALIZER} or observed.pods_of(ours.uid):
         return to_native.to_native(observed)
-    return changed(Kind.OURS, ours, observed.name, forms.let_go(ours.document), "is let go")
+    return step.changed(step.Kind.OURS, ours, observed.name, forms.let_go(ours.document), "is let go")
 
 
-def _side_by_side(observed: Observed, native: Side, ours: Side) -> Step:
+def _side_by_side(observed: Observed, native: Side, ours: Side) -> step.Step:
     if native.dying:
-        left = len(observed.pods_of(native.uid)) + len(observed.revisions_of(native.uid))
-        return WaitForPods(what="the garbage collector to let go of the pods", left=left, hints=COLLECTOR)
+        return step.wait_for_native("the garbage collector to let go of the pods", observed.owned_by(native.uid))
     if edits := _alignment(native, ours):
-        return changed(Kind.OURS, ours, observed.name, edits, "follows the native one")
+        return step.changed(step.Kind.OURS, ours, observed.name, edits, "follows the native one")
     if not ours.observed:
-        return WaitForPods(what="our controller to look at it", hints=CONTROLLER)
+        return step.wait_for_ours("our controller to look at it")
     if native.mark is None:
-        return changed(
-            Kind.NATIVE, native, observed.name, forms.freeze(native.document), "updates nothing from now on"
+        return step.changed(
+            step.Kind.NATIVE, native, observed.name, forms.freeze(native.document), "updates nothing from now on"
         )
     current = observed.current(native)
     if not native.observed or current is None:
-        return WaitForPods(what="the native controller to look at it", hints=COLLECTOR)
+        return step.wait_for_native("the native controller to look at it")
     if twice := observed.doubled(native):
-        return WaitForPods(what=f"one pod on {', '.join(twice)}, where there are two", left=len(twice))
+        return step.WaitForPods(what=f"one pod on {', '.join(twice)}, where there are two", left=len(twice))
     if current.number < 2:
         # Ours has stored one of number 1 itself. Of two that mean the same it keeps the higher one, which is to be
         # the one that the pods have.
-        return ChangeObject(
-            kind=Kind.REVISION,
+        return step.ChangeObject(
+            kind=step.Kind.REVISION,
             name=current.name,
             version=current.version,
             operations=({"op": "replace", "path": "/revision", "value": 2},),
             says="is number 2",
         )
-    deletion = Delete(
-        kind=Kind.NATIVE,
-        name=observed.name,
-        uid=native.uid,
-        version=native.version,
-        orphan=True,
-        says="deleted, its pods run on",
-    )
-    if observed.youngest(native) < QUIET:
-        return WaitForPods(what=f"no new pod for {QUIET:g} s", otherwise=deletion)
-    return deletion
+    return step.orphaning(observed, step.Kind.NATIVE, native)
 
 
 def _alignment(native: Side, ours: Side) -> tuple[JSONObject, ...]:
@@ -110,26 +85,25 @@ def _alignment(native: Side, ours: Side) -> tuple[JSONObject, ...]:
     return draft.operations
 
 
-def _taking_over(observed: Observed) -> Step:
+def _taking_over(observed: Observed) -> step.Step:
     ours = observed.ours
     if ours is None:
-        raise absent(observed)
+        raise step.absent(observed)
     mark = ours.mark
     if mark is None:
         if not ours.observed:
-            return WaitForPods(what="our controller to go on", hints=CONTROLLER)
-        return HandedOver(says="is one of ours", changed=False)
-    left = len(observed.pods_of("", mark.uid)) + len(observed.revisions_of("", mark.uid))
-    if left:
-        return WaitForPods(what="our controller to take over pods and history", left=left, hints=CONTROLLER)
+            return step.wait_for_ours("our controller to go on")
+        return step.HandedOver(says="is one of ours", changed=False)
+    if left := observed.owned_by("", mark.uid):
+        return step.wait_for_ours("our controller to take over pods and history", left)
     current = observed.current(ours)
     if not ours.observed or current is None or found(ours.document, "status", "updateRevision") != current.hash:
-        return WaitForPods(what="our controller to look at it", hints=CONTROLLER)
+        return step.wait_for_ours("our controller to look at it")
     return _released(observed, ours, mark)
 
 
-def _released(observed: Observed, ours: Side, mark: Mark) -> Step:
+def _released(observed: Observed, ours: Side, mark: Mark) -> step.Step:
     old = observed.old_nodes(ours)
     operations = forms.release(ours.document, mark, old)
     held = f"; partition {old} keeps what is old" if mark.holds(old) else ""
-    return changed(Kind.OURS, ours, observed.name, operations, f"is in charge{held}")
+    return step.changed(step.Kind.OURS, ours, observed.name, operations, f"is in charge{held}")
