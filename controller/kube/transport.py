@@ -60,20 +60,9 @@ class AiohttpTransport:
     async def exchange(self, request: Request) -> Response:
         timeout = ClientTimeout(total=request.timeout, sock_connect=CONNECT_SECONDS)
         headers = await self._headers_for(request)
-        body = request.body or None
         guarded = _Guarded(request.body, request.permission) if request.permission is not None else None
         with _translated(guarded):
-            async with self._session.request(
-                request.method,
-                self._url(request),
-                data=body if guarded is None else guarded,
-                headers=headers,
-                timeout=timeout,
-                allow_redirects=False,
-                ssl=self._tls(),
-                server_hostname=self._connection.server_name or None,
-                proxy=self._connection.proxy or None,
-            ) as response:
+            async with await self._send(request, headers, timeout, guarded or request.body) as response:
                 answer = await response.read()
                 return Response(
                     status=response.status,
@@ -87,22 +76,28 @@ class AiohttpTransport:
         timeout = ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=request.timeout)
         headers = await self._headers_for(request)
         with _translated():
-            response = await self._session.request(
-                request.method,
-                self._url(request),
-                headers=headers,
-                timeout=timeout,
-                allow_redirects=False,
-                ssl=self._tls(),
-                server_hostname=self._connection.server_name or None,
-                proxy=self._connection.proxy or None,
-            )
+            response = await self._send(request, headers, timeout)
         try:
             yield _Stream(response)
         finally:
             if response.connection is not None and response.connection.transport is not None:
                 response.connection.transport.abort()  # a TLS farewell would wait for a server that keeps sending
             response.close()
+
+    async def _send(
+        self, request: Request, headers: CIMultiDict[str], timeout: ClientTimeout, body: _Guarded | bytes = b""
+    ) -> ClientResponse:
+        return await self._session.request(
+            request.method,
+            self._url(request),
+            data=body or None,
+            headers=headers,
+            timeout=timeout,
+            allow_redirects=False,
+            ssl=self._tls(),
+            server_hostname=self._connection.server_name or None,
+            proxy=self._connection.proxy or None,
+        )
 
     def _tls(self) -> ssl.SSLContext | bool:
         """True: as the connector has it."""
