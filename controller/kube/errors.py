@@ -10,6 +10,8 @@ ApiError
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from controller.api.base import View
@@ -17,6 +19,9 @@ from controller.kube.request import NotConnected, Response
 
 LONGEST_MESSAGE = 512
 """Characters of the server's words that are kept: enough for a sentence, too little for a leaked object."""
+
+_QUOTED_AT_LENGTH = re.compile(r'"(?:[^"\\]|\\.){128,}+"')
+"""A patch that is refused is told with the whole object, and what is wrong with it stands behind."""
 
 BUSY_WITHOUT_HINT = 1.0
 """Seconds to wait after a 429 that does not say how long."""
@@ -216,4 +221,6 @@ def _read(body: bytes) -> _Status:
 
 def _shorten(words: str) -> str:
     line = " ".join(words.split())
+    if len(line) > LONGEST_MESSAGE:
+        line = _QUOTED_AT_LENGTH.sub('"…"', line)
     return line if len(line) <= LONGEST_MESSAGE else line[: LONGEST_MESSAGE - 1] + "…"

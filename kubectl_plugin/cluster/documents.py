@@ -108,9 +108,18 @@ async def review(session: Session, path: str, what: str, body: JSONObject) -> JS
 
 
 async def patch(
-    session: Session, resource: AnyResource, key: Key, patch: JsonPatch, *, dry_run: bool, field_manager: str
+    session: Session,
+    resource: AnyResource,
+    key: Key,
+    patch: JsonPatch,
+    *,
+    dry_run: bool,
+    field_manager: str,
+    strict: bool = False,
 ) -> JSONObject:
     """What the server has made of the object, or with `dry_run` would make of it. `patch` carries its own guard.
+
+    `strict`: fields that the kind does not have are refused, as for kubectl; else they are left out.
 
     Raises ApiError: Conflict for a stale version or a foreign uid, Unknown when there was no readable answer.
     """
@@ -118,7 +127,7 @@ async def patch(
     request = Request(
         method="PATCH",
         path=resource.path(key),
-        query=_query(dry_run, field_manager),
+        query=_query(dry_run, field_manager, strict),
         body=json_patch.encode(patch),
         content_type=JSON_PATCH,
     )
@@ -133,11 +142,15 @@ async def create(
     *,
     dry_run: bool,
     field_manager: str,
+    strict: bool = False,
 ) -> JSONObject:
-    """The new object as the server has it, defaults and all; with `dry_run` it is checked but not kept."""
+    """The new object as the server has it, defaults and all; with `dry_run` it is checked but not kept.
+
+    `strict` as for `patch`.
+    """
     what = f"{resource.name} in {namespace}" if resource.namespaced else resource.name
     call = Call(verb="create", resource=resource.name, what=what)
-    path, query = resource.collection(namespace), _query(dry_run, field_manager)
+    path, query = resource.collection(namespace), _query(dry_run, field_manager, strict)
     request = Request(method="POST", path=path, query=query, body=_encoder.encode(body))
     return await _document(session, call, request, is_write=True)
 
@@ -153,9 +166,10 @@ async def who_am_i(session: Session) -> str:
     return str(user.get("username") or "")
 
 
-def _query(dry_run: bool, field_manager: str) -> Query:
+def _query(dry_run: bool, field_manager: str, strict: bool) -> Query:
     manager = (("fieldManager", field_manager),) if field_manager else ()
-    return (DRY_RUN, *manager) if dry_run else manager
+    checked = (("fieldValidation", "Strict"),) if strict else ()
+    return (*((DRY_RUN,) if dry_run else ()), *checked, *manager)
 
 
 async def _document(session: Session, call: Call, request: Request, *, is_write: bool = False) -> JSONObject:

@@ -32,10 +32,10 @@ async def changed(session: Session, ref: Ref, live: JSONObject, wanted: JSONObje
         before, after = (fields_of(one.get("metadata")).get(field) for one in (live, wanted))
         if after != before:
             operations.append(patch.add(after or {}, "metadata", field))
-    guarded = patch.guarded_by_uid(ref.uid, *operations)
+    guarded, key = patch.guarded_by_uid(ref.uid, *operations), Key(ref.namespace, ref.name)
     try:
         return await documents.patch(
-            session, DAEMONSETS, Key(ref.namespace, ref.name), guarded, dry_run=True, field_manager=PROGRAM
+            session, DAEMONSETS, key, guarded, dry_run=True, field_manager=PROGRAM, strict=True
         )
     except Forbidden:
         return None
@@ -45,7 +45,9 @@ async def created(session: Session, namespace: str, wanted: JSONObject) -> JSONO
     """A new object as it would be. None without the right to create it. Raises ApiError where the server refuses."""
     body = {**wanted, "metadata": {**fields_of(wanted.get("metadata")), "namespace": namespace}}
     try:
-        return await documents.create(session, DAEMONSETS, namespace, body, dry_run=True, field_manager=PROGRAM)
+        return await documents.create(
+            session, DAEMONSETS, namespace, body, dry_run=True, field_manager=PROGRAM, strict=True
+        )
     except Forbidden:
         return None
 

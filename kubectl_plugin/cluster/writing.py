@@ -55,7 +55,7 @@ async def write(
     for _ in range(ATTEMPTS):
         changes = (*edit.operations, *recorded(document, edit.operations, done))
         guarded = patch.guarded_by_version(reads.meta_of(document).resource_version, *changes)
-        how: Any = {"dry_run": dry_run, "field_manager": field_manager}
+        how: Any = {"dry_run": dry_run, "field_manager": field_manager, "strict": True}
         try:
             with nullcontext() if dry_run else _telling_of_an_interruption(invocation, snapshot):
                 if not reads.meta_of(document).uid:

@@ -26,6 +26,8 @@ from tests.plugin.verbs.few_nodes import (
 
 PAUSED = "daemonset.apps.kruise.io/node-agent paused\n"
 LAST_ACTION = "kruise-ds/last-action"
+STRICT = {"fieldValidation": "Strict"}
+"""What the kind does not have is refused."""
 
 
 @pytest.fixture
@@ -51,13 +53,13 @@ def test_it_is_one_patch_guarded_by_the_version_that_was_read(scene: Scene) -> N
         "/spec/updateStrategy/rollingUpdate/paused",
         "/metadata/annotations",
     ]
-    assert queries(scene) == [{"fieldManager": "kubectl-kruise-ds"}]
+    assert queries(scene) == [{**STRICT, "fieldManager": "kubectl-kruise-ds"}]
     assert rolling_of(stored(scene)) == {**rolling_of(before), "paused": True}
 
 
 def test_another_field_manager_may_be_named(scene: Scene) -> None:
     acted(scene, "pause", "--field-manager", "pipeline")
-    assert queries(scene) == [{"fieldManager": "pipeline"}]
+    assert queries(scene) == [{**STRICT, "fieldManager": "pipeline"}]
 
 
 def test_what_is_so_already_is_told_and_not_written(scene: Scene) -> None:
@@ -117,7 +119,7 @@ def test_a_dry_run_of_the_server_asks_it_and_stores_nothing(scene: Scene) -> Non
     before = stored(scene)
     ran = acted(scene, "pause", "-q", "--dry-run=server")
     assert ran == Ran(0, "daemonset.apps.kruise.io/node-agent paused (server dry run)\n", "")
-    assert queries(scene) == [{"dryRun": "All", "fieldManager": "kubectl-kruise-ds"}]
+    assert queries(scene) == [{**STRICT, "dryRun": "All", "fieldManager": "kubectl-kruise-ds"}]
     assert stored(scene) == before
     assert not [one for one in scene.do(scene.api.list(EVENTS)) if one["reason"] == "Paused"]
 

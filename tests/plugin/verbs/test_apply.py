@@ -125,6 +125,23 @@ def test_one_that_does_not_exist_yet_is_made(tmp_path: Path) -> None:
         assert "partition" not in kept["spec"]["updateStrategy"]["rollingUpdate"], "the file does not have it"
 
 
+def test_the_server_is_asked_to_refuse_what_the_kind_does_not_have(tmp_path: Path) -> None:
+    """As kubectl asks it; else it leaves a misspelt field out, and a rollout goes where a partition was meant."""
+    with few_nodes() as scene:
+        scene.door.link.seen.clear()
+        for wanted in (fresh(), manifest("2.0.0")):
+            ran = scene.run("apply", "-f", written(tmp_path, wanted), "-y", *HOME)
+            assert ran.code == 0, ran.err
+        sent = [one for one in scene.door.link.writes(KIND) if "/status" not in one.request.path]
+        mine = [one for one in sent if any(name == "fieldManager" for name, _ in one.request.query)]
+    assert {(one.route.verb, ("dryRun", "All") in one.request.query) for one in mine} >= {
+        ("patch", True),
+        ("patch", False),
+        ("create", False),
+    }
+    assert all(("fieldValidation", "Strict") in one.request.query for one in mine)
+
+
 @pytest.mark.parametrize("dry", ["client", "server"])
 def test_a_dry_run_makes_none(tmp_path: Path, dry: str) -> None:
     with few_nodes() as scene:

@@ -67,6 +67,12 @@ def test_long_words_are_cut() -> None:
     assert len(mapped("create", 422, status(422, "Invalid", "x" * 9000)).message) == errors.LONGEST_MESSAGE
 
 
+def test_what_is_wrong_with_an_object_is_told_though_the_object_is_not() -> None:
+    echoed = r'patch: Invalid value: "{\"spec\":' + "x" * 9000 + r'}": strict decoding error: unknown field "a"'
+    error = mapped("patch", 422, status(422, "Invalid", echoed))
+    assert error.message == 'patch: Invalid value: "…": strict decoding error: unknown field "a"'
+
+
 def test_a_terminating_namespace_is_told_from_other_refusals() -> None:
     causes = [{"reason": "NamespaceTerminating", "field": "metadata.namespace", "message": "it is"}]
     assert mapped("create", 403, status(403, "Forbidden", causes=causes)).is_terminating_namespace
