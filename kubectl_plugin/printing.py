@@ -1,4 +1,4 @@
-"""Whole objects on stdout, as kubectl prints them."""
+"""JSON and YAML on stdout; whole objects as kubectl prints them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,12 @@ def as_text(document: JSONObject, output: Output, *, only_ascii: bool = False) -
 
         text = dumped(shown, only_ascii=only_ascii)
         return dumped(shown, only_ascii=True) if _UNPRINTABLE.search(text) else text
-    text = msgspec.json.format(msgspec.json.encode(shown), indent=4).decode()
-    return (_BEYOND_ASCII if only_ascii else _UNPRINTABLE).sub(_escaped, text)
+    return as_line(msgspec.json.format(msgspec.json.encode(shown), indent=4), only_ascii=only_ascii)
+
+
+def as_line(encoded: bytes, *, only_ascii: bool) -> str:
+    """JSON for stdout: what a terminal would obey is escaped, so that it is the same document."""
+    return (_BEYOND_ASCII if only_ascii else _UNPRINTABLE).sub(_escaped, encoded.decode())
 
 
 def _without_managed_fields(document: JSONObject) -> dict[str, Any]:

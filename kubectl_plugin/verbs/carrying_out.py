@@ -23,6 +23,7 @@ from kubectl_plugin.edits.applying import applied, found, segments
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Acting, DryRun, Output
+from kubectl_plugin.printing import as_line
 from kubectl_plugin.report.last_action import Action, action
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.terminal import Terminal, one_line
@@ -78,7 +79,8 @@ class ChangeWriter:
         if not edit.operations:
             self._tell_of_nothing(change)
         elif acting.print_patch:
-            self._invocation.terminal.say(_kubectl_patch(change, acting.reason or ""))
+            terminal = self._invocation.terminal
+            terminal.say(_kubectl_patch(change, acting.reason or "", only_ascii=terminal.ascii))
         elif acting.dry_run is DryRun.CLIENT:
             notes = recorded(snapshot.document, edit.operations, await self._action())
             self._print(change, applied(snapshot.document, (*edit.operations, *notes)))
@@ -196,7 +198,7 @@ def _name(change: EditOfOne) -> str:
     return f"daemonset.apps.kruise.io/{change.snapshot.key.name}"
 
 
-def _kubectl_patch(change: EditOfOne, reason: str) -> str:
+def _kubectl_patch(change: EditOfOne, reason: str, *, only_ascii: bool) -> str:
     """To be pasted later: without the version that it was made for, and without our note of who did it and when.
 
     Where it brings a map that is not there yet, such as the annotations, it is refused if one was made meanwhile.
@@ -207,4 +209,4 @@ def _kubectl_patch(change: EditOfOne, reason: str) -> str:
     maps = [one for one in operations if isinstance(one.get("value"), dict)]
     absent = [one["path"] for one in maps if found(document, *segments(one)) is None]
     tests: list[JSONObject] = [{"op": "test", "path": path, "value": None} for path in absent]
-    return shlex.join([*words, patch.encode((*tests, *operations)).decode()])
+    return shlex.join([*words, as_line(patch.encode((*tests, *operations)), only_ascii=only_ascii)])

@@ -18,6 +18,7 @@ from kubectl_plugin.paint.live import LiveBlock
 from kubectl_plugin.paint.status_block import Detail, outline, status_block
 from kubectl_plugin.paint.style import DIM
 from kubectl_plugin.paint.table import clean
+from kubectl_plugin.printing import as_line
 from kubectl_plugin.terminal import Terminal
 from kubectl_plugin.verbs.status_look import Look, view_of
 from kubectl_plugin.verbs.table_watch import Troubles
@@ -100,7 +101,7 @@ class Documents:
             line = msgspec.json.encode(look.status)
             before, last = self._said.get(key, (b"", now))
             if line != before or now - last >= HEARTBEAT:
-                self._terminal.say(line.decode())
+                self._terminal.say(as_line(line, only_ascii=self._terminal.ascii))
                 self._terminal.flush()
                 self._said[key] = (line, now)
 

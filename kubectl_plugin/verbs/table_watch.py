@@ -15,6 +15,7 @@ from controller.api.base import JSONObject
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.flags import Output
 from kubectl_plugin.paint.live import LiveBlock
+from kubectl_plugin.printing import as_line
 from kubectl_plugin.terminal import Terminal
 
 
@@ -94,7 +95,7 @@ class _Documents:
     def show(self, picture: Picture, trouble: str = "") -> None:
         self._troubles.tell(trouble)
         if picture.rows != self._said:
-            self._terminal.say(msgspec.json.encode(picture.document).decode())
+            self._terminal.say(as_line(msgspec.json.encode(picture.document), only_ascii=self._terminal.ascii))
             self._terminal.flush()
         self._said = picture.rows
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import shlex
+from dataclasses import replace
 
 import pytest
 import yaml
 
+from tests.beds.api import DAEMONSETS
 from tests.plugin.playing import Ran, Scene
-from tests.plugin.scene import NAME, NAMESPACE, canary, template
-from tests.plugin.verbs.few_nodes import get_between
+from tests.plugin.scene import NAME, NAMESPACE, PACE, canary, rolling, template
+from tests.plugin.verbs.few_nodes import acted, few_nodes, get_between
 
 HOME = ("-n", NAMESPACE)
 LIE = "error: all is lost"
@@ -80,3 +84,28 @@ def test_in_a_document_it_stands_as_it_is_escaped(form: str, read: object) -> No
     assert TURN not in ran.out
     (container,) = read(ran.out)["spec"]["template"]["spec"]["containers"]
     assert container["image"] == f"registry.example.com/agent:{IMAGE}"
+
+
+async def gone_soon(scene: Scene) -> None:
+    await asyncio.sleep(3.0)
+    await scene.api.delete(DAEMONSETS, NAME)
+
+
+@pytest.mark.parametrize("verb", ["status", "nodes"])
+def test_in_the_lines_of_a_watch_too(verb: str) -> None:
+    said = f"gone{TURN}"
+    with few_nodes() as scene:
+        scene.nodes.behave("a-04", replace(PACE, missing_images=("*:2",), registry=said))
+        scene.do(scene.edit({"spec": {"template": template("2"), **rolling(maxUnavailable=1)}}))
+        scene.pass_time(60.0)
+        ran = scene.run(verb, NAME, *HOME, "-w", "-o", "json", meanwhile=gone_soon)
+    assert TURN not in ran.out
+    assert said in json.dumps(json.loads(ran.out.splitlines()[0]), ensure_ascii=False)
+
+
+def test_a_printed_patch_brings_what_was_asked_for() -> None:
+    with few_nodes() as scene:
+        patch = acted(scene, "restart", "--print-patch", "--reason", f"it's{TURN}").out
+    assert TURN not in patch
+    values = [one["value"] for one in json.loads(shlex.split(patch)[-1])]
+    assert {"kubernetes.io/change-cause": f"it's{TURN}"} in values
