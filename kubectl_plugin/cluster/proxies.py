@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import urllib.request
 from contextlib import suppress
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -31,6 +31,12 @@ def _is_direct(host: str, netloc: str, exempt: str) -> bool:
         return True
     with suppress(ValueError):
         address = ip_address(host)
-        networks = [word.strip() for word in exempt.split(",") if "/" in word]
-        return address.is_loopback or any(address in ip_network(one, strict=False) for one in networks)
+        return address.is_loopback or any(_is_within(address, word.strip()) for word in exempt.split(","))
+    return False
+
+
+def _is_within(address: IPv4Address | IPv6Address, network: str) -> bool:
+    """Not within what is no network: the next one may be it."""
+    with suppress(ValueError):
+        return address in ip_network(network, strict=False)
     return False
