@@ -110,7 +110,7 @@ def _documents(text: str, source: str) -> list[JSON]:
 
 
 def _with_text_keys(value: Any) -> JSON:
-    """JSON has no other keys; YAML's `1:` and `true:` are meant as text."""
+    """JSON has no other keys; YAML's `1:` and `true:` are meant as text. Raises YAMLError."""
     match value:
         case dict():
             return {_key(key): _with_text_keys(one) for key, one in value.items()}
@@ -123,6 +123,9 @@ def _with_text_keys(value: Any) -> JSON:
 
 
 def _key(key: Any) -> str:
+    """Raises YAMLError for what kubectl takes for no key, or for another number."""
+    if key is None or (isinstance(key, float) and f"{key:.7g}" != str(key)):
+        raise yaml.YAMLError(f"the key {'null' if key is None else key} is no text: put it in quotes")
     return str(key).lower() if isinstance(key, bool) else str(key)
 
 

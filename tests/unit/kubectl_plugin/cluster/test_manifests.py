@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
 
 from kubectl_plugin.asked import Manifests
-from kubectl_plugin.cluster.manifests import Manifest, manifests_in, read
+from kubectl_plugin.cluster.manifests import Manifest, manifests_in, objects_in, read
 from kubectl_plugin.failures import CommandError
 
 OURS = """\
@@ -58,6 +59,29 @@ def test_only_our_kind_is_found_in_any_number_of_documents_and_lists(text: str, 
 def test_dates_are_text_and_so_are_all_keys() -> None:
     ((found,), _) = manifests_in(ours("a"), "x.yaml")
     assert found.document["spec"] == {"template": {"metadata": {"annotations": {"day": "2026-01-31", "1": True}}}}
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [("y", "true"), ("n", "false"), ("'y'", "y"), ("010", "8"), ("1.20", "1.2"), ("1e3", "1000"), ("1e30", "1e+30")],
+)
+def test_keys_are_what_kubectl_takes_them_for(key: str, meant: str) -> None:
+    (found,) = objects_in(f"{OTHER}data: {{{key}: x}}\n", "file")
+    assert found["data"] == {meant: "x"}
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("~", "null"),
+        ("null", "null"),
+        ("18446744073709551615", "1.8446744073709552e+19"),
+        ("1.23456789", "1.23456789"),
+    ],
+)
+def test_what_is_no_key_or_another_one_for_kubectl_is_refused(key: str, told: str) -> None:
+    with pytest.raises(CommandError, match=rf"^file: the key {re.escape(told)} is no text: put it in quotes$"):
+        objects_in(f"{OTHER}data: {{{key}: x}}\n", "file")
 
 
 async def test_a_folder_has_yaml_and_json_by_name_and_with_recursive_those_below(tmp_path: Path) -> None:
