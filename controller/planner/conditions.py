@@ -40,6 +40,14 @@ class Blocker(Value):
     text: str
 
 
+_WAITS = {
+    Obstacle.UNPULLED: Blocker(reason="ImagesNotPulled", text="the new image cannot be pulled on"),
+    Obstacle.UNREACHABLE: Blocker(reason="NodesUnreachable", text="it is the turn of unreachable nodes:"),
+    Obstacle.UNANSWERED: Blocker(reason="ServerSilent", text="the server has not answered what was asked for"),
+    Obstacle.PULLING: Blocker(reason="PullingImages", text="the new image is being pulled on"),
+}
+
+
 def conditions_of(explainer: Explainer, counts: Counts, standing: Standing, phase: Phase) -> tuple[Verdict, ...]:
     """`standing` is what is known, also while `phase` says that it is not observed."""
     board, blocker = explainer.board, blocker_of(explainer)
@@ -71,24 +79,24 @@ def refused_conditions(problem: str) -> tuple[Verdict, ...]:
 
 def blocker_of(explainer: Explainer) -> Blocker | None:
     """What ends the wait of nodes that should be updated now, if it is no pod and no budget; None while it moves."""
-    waiting = explainer.waiting
-    if Obstacle.HOOK in waiting or _holds_a_node(explainer):
+    if Obstacle.HOOK in explainer.waiting or _holds_a_node(explainer):
         return Blocker(reason=HELD_BY_HOOK, text=holding(explainer))
     if explainer.board.in_place and (stuck := _stuck_in_place(explainer.board)) is not None:
         return stuck
-    silent = waiting.get(Obstacle.UNREACHABLE, [])
-    if silent and len(silent) == len(explainer.board.outdated):
-        names = some(slot.node for slot in silent)
-        return Blocker(reason="NodesUnreachable", text=f"it is the turn of unreachable nodes: {names}")
-    unpulled = waiting.get(Obstacle.UNPULLED, [])
-    if unpulled and len(unpulled) == len(explainer.board.outdated):
-        names, why = some(slot.node for slot in unpulled), explainer.board.world.unpulled[unpulled[0].node]
-        return Blocker(reason="ImagesNotPulled", text=f"the new image cannot be pulled on {names}: {why}")
-    asked = waiting.get(Obstacle.UNANSWERED, [])
-    if asked and len(asked) == len(explainer.board.outdated):
-        names = some(slot.node for slot in asked)
-        return Blocker(reason="ServerSilent", text=f"the server has not answered what was asked for {names}")
-    return None
+    return _all_wait(explainer)
+
+
+def _all_wait(explainer: Explainer) -> Blocker | None:
+    """No turn comes before somebody else has done something: the reason is the one that is told first."""
+    board, waiting = explainer.board, explainer.waiting
+    found = [(one, slots) for one in _WAITS if (slots := waiting.get(one))]
+    if not found or sum(len(slots) for _, slots in found) < len(board.outdated):
+        return None
+    parts = []
+    for obstacle, slots in found:
+        why = f": {board.world.unpulled[slots[0].node]}" if obstacle is Obstacle.UNPULLED else ""
+        parts.append(f"{_WAITS[obstacle].text} {some(slot.node for slot in slots)}{why}")
+    return Blocker(reason=_WAITS[found[0][0]].reason, text="; ".join(parts))
 
 
 def _holds_a_node(explainer: Explainer) -> bool:

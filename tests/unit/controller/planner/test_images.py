@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
+from controller.api.wellknown import TAINT_UNREACHABLE
 from controller.planner.actions import DeletePod, ProbeTemplate
 from controller.planner.board import lay_out
 from controller.planner.explanation import Explainer
 from controller.planner.obstacles import Obstacle
 from controller.planner.plan import plan
 from controller.planner.world import World
-from tests.beds.worlds import ago, ds, everywhere, pod, world
+from tests.beds.worlds import ago, ds, everywhere, node, pod, taint, world
 from tests.unit.controller.planner.written import looked_at, words
 
 
@@ -54,3 +57,32 @@ def test_when_all_others_are_done_the_images_that_cannot_be_pulled_are_the_reaso
     why = f"{told}the new image cannot be pulled on node-0: ErrImagePull: not found"
     assert words(looked_at(stuck), "Reconciling") == ("True", "ImagesNotPulled", why)
     assert plan(stuck).actions == ()
+
+
+@pytest.mark.parametrize(
+    ("unpulled", "reason", "why"),
+    [
+        ({"node-0": "", "node-1": ""}, "PullingImages", "the new image is being pulled on node-1, node-0"),
+        (
+            {"node-0": "", "node-1": "not found"},
+            "ImagesNotPulled",
+            "the new image cannot be pulled on node-1: not found; the new image is being pulled on node-0",
+        ),
+        ({"node-0": "not found"}, "Updating", ""),
+    ],
+    ids=["all are pulled", "one cannot be", "another one goes on"],
+)
+def test_what_all_the_others_wait_for_is_told(unpulled: dict[str, str], reason: str, why: str) -> None:
+    pods = (pod("node-0"), pod("node-1"), pod("node-2", "v2"))
+    slow = looked_at(world(ds("v2"), nodes=3, pods=pods, unpulled=unpulled))
+    told = "; ".join(filter(None, ["1 of 3 nodes have a pod of revision v2", why]))
+    assert words(slow, "Progressing") == ("True", reason, told)
+
+
+def test_beside_unreachable_nodes_those_whose_image_cannot_be_pulled_are_told() -> None:
+    pods = (pod("node-0"), pod("node-1"), pod("node-2", "v2"))
+    nodes = (node("node-0"), node("node-1", taint(TAINT_UNREACHABLE, "NoExecute")), node("node-2"))
+    stuck = world(ds("v2"), nodes=nodes, pods=pods, unpulled={"node-0": "not found"})
+    status, reason, told = words(looked_at(stuck), "Progressing")
+    assert (status, reason) == ("True", "ImagesNotPulled")
+    assert "the new image cannot be pulled on node-0: not found; it is the turn of unreachable nodes: node-1" in told
