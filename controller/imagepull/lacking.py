@@ -17,7 +17,8 @@ def lacking(
         state = None
     status = state.latest_status(job) if state is not None else job.status
     if status is not None and status.completion_time:
-        return dict.fromkeys(status.failed_nodes or (), f"see ImagePullJob {job.name}")
+        heard = state.failed if state is not None else {}
+        return {node: heard.get(node, f"see ImagePullJob {job.name}") for node in status.failed_nodes or ()}
     if state is None or not state.chosen_at:
         return dict.fromkeys(nodes, "")
     pulled, left, failed = state.pulled, state.left, state.failed

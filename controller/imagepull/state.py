@@ -85,8 +85,9 @@ class JobState(msgspec.Struct):
         self.tries.pop(name, None)
 
     def clear(self) -> None:
-        """The job is over: nobody asks any more."""
-        self.left, self.pulled, self.failed, self.again, self.tries = {}, set(), {}, {}, {}
+        """The job is over: nobody asks any more, but for why it failed."""
+        self.failed = {node: why for node, why in self.failed.items() if why != FAILED_BEFORE}
+        self.left, self.pulled, self.again, self.tries = {}, set(), {}, {}
         self.silent, self.chosen_at = (), ()
 
     def latest_status(self, job: ImagePullJob) -> ImagePullJobStatus | None:
