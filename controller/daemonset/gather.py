@@ -83,6 +83,7 @@ def _with_memories(world: World, state: DaemonSetState, moment: float, held_back
     held_back = {what: now + until - moment for what, until in state.held_back(moment).items()} | held_back
     return replace(
         world,
+        no_resize=state.no_resize,
         refused_resizes=state.refused_resizes,
         doubtful=state.doubtful,
         predecessors=state.predecessors,

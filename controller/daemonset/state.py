@@ -96,8 +96,9 @@ class DaemonSetState(msgspec.Struct):
     """Place to a create or deletion of a pod whose answer was lost."""
     refused_resizes: dict[str, str] = msgspec.field(default_factory=dict)
     """Uid of a pod to what the server said when it refused to resize it; until it does, or the pod is gone."""
-    no_resize: bool = False
-    """The server knows no `pods/resize`, as far as this generation has asked: it may be upgraded before the next."""
+    no_resize: str = ""
+    """That the server knows no `pods/resize`, in words, if it said so to this generation: it may be upgraded before
+    the next."""
     collisions: int = 0
     eager: bool = False
     """The last pass left more to do, now or once pods are available: what it waits for is looked at soon."""
@@ -129,7 +130,7 @@ class DaemonSetState(msgspec.Struct):
             self.places.clear()
             self.taken_back.forget()
             self.refused_resizes.clear()
-            self.no_resize = False
+            self.no_resize = ""
             self.trouble = None
 
     def decided(self, daemonset: DaemonSet, decided: Plan, now: float) -> None:
@@ -263,8 +264,7 @@ class DaemonSetState(msgspec.Struct):
         if answer.error is None:
             self.refused_resizes.pop(uid, None)
         elif isinstance(answer.left, NotFound):
-            self.refused_resizes[uid] = f"{NO_RESIZE}: {answer.left.message}"
-            self.no_resize = True
+            self.no_resize = self.refused_resizes[uid] = f"{NO_RESIZE}: {answer.left.message}"
         elif isinstance(answer.left, Invalid | Forbidden):
             self.refused_resizes[uid] = answer.left.message
 

@@ -168,7 +168,9 @@ def refusal_of(world: World, pod: Pod) -> str:
     if pod.underway.resize is Resize.REFUSED:
         return pod.underway.problem
     known = world.refused_resizes.get(pod.uid, "")
-    return _SWITCHED_OFF if not known and pod.underway.resize is Resize.WANTED and not world.resizable else known
+    if known or pod.underway.resize is not Resize.WANTED or world.resizable:
+        return known
+    return world.no_resize or _SWITCHED_OFF
 
 
 def deferral_of(pod: Pod) -> str:

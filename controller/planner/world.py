@@ -48,6 +48,8 @@ class World(Value):
     """Whether a node agent may be left to restart containers that read a changed label into their environment."""
     resizable: bool = True
     """Whether cpu and memory may change in place: somebody wants it, and the cluster can."""
+    no_resize: str = ""
+    """Why the cluster cannot; empty: it can, as far as is known."""
     refused_resizes: Mapping[str, str] = {}
     """Uid of a pod to what the server said when it refused to resize it."""
     unpulled: Mapping[str, str] = {}

@@ -243,5 +243,13 @@ def test_not_while_it_is_resized_again() -> None:
     check(on(new(WANTED, draining=True), refused_resizes={UID: "no room"}), "ResizePod node-0")
 
 
-def test_where_resources_may_not_change_in_place_any_more_the_pod_is_replaced_and_not_resized() -> None:
-    check(on(new(WANTED), resizable=False), "-node-0 v2")
+@pytest.mark.parametrize(
+    ("no_resize", "words"),
+    [("", "the controller may not change cpu and memory in place any more"), ("it is too old", "it is too old")],
+)
+def test_where_resources_may_not_change_in_place_any_more_the_pod_is_replaced_and_not_resized(
+    no_resize: str, words: str
+) -> None:
+    """Whom the server has not answered itself hears what it said of another pod."""
+    told = check(on(new(WANTED), resizable=False, no_resize=no_resize), "-node-0 v2").notes
+    assert [one.message.partition(" cannot be resized: ")[2] for one in told] == [words]
