@@ -427,6 +427,15 @@ def test_who_resizes_a_pod_later_is_left_alone() -> None:
     assert "containerResources" not in pod.told, "the next update asks for what it changes"
 
 
+def test_where_nobody_numbers_what_is_written_to_a_pod_a_later_resize_is_written_again() -> None:
+    pod = resized(asks(), asks(cpu="200m"))
+    pod.tells(resources=asks(cpu="200m"))
+    pod.write(**{**pod.told, "generation": 0})
+    pod.object["metadata"]["generation"] = 0
+    pod.object["spec"]["containers"][0]["resources"] = asks(cpu="300m")
+    assert resize_of(pod) is Resize.WANTED
+
+
 @pytest.mark.parametrize("tag", ["v1", "v2"], ids=["resources alone", "an image too"])
 def test_another_change_of_the_spec_before_the_resize_is_not_taken_for_it(tag: str) -> None:
     """Such as a container for debugging; the server may refuse the resize for hours."""
