@@ -12,7 +12,7 @@ import secrets
 import signal
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from controller.informers import Informers
 from controller.kube.config import load
 from controller.kube.connection import Connection
 from controller.kube.errors import ConfigError
-from controller.kube.request import Transport
+from controller.kube.request import Refresh, Transport
 from controller.kube.transport import open_transport
 from controller.runtime.clock import Clock, system_clock
 from controller.runtime.leader import LeadershipLost
@@ -85,7 +85,7 @@ async def run(
     stop: asyncio.Event,
     *,
     server: str = "",
-    refresh: Callable[[], Awaitable[None]] | None = None,
+    refresh: Refresh | None = None,
     clock: Clock = system_clock,
     watchdog: Watchdog | None = None,
 ) -> None:
@@ -171,7 +171,7 @@ async def _led(
     identity: str,
     clock: Clock,
     watchdog: Watchdog | None,
-    refresh: Callable[[], Awaitable[None]] | None,
+    refresh: Refresh | None,
 ) -> AsyncIterator[None]:
     """The right to write while the block runs; the lease has a way to the server of its own."""
     metrics = parts.metrics

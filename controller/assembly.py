@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from functools import partial
 from importlib.metadata import version
 
@@ -29,7 +28,7 @@ from controller.informers import Informers
 from controller.instrumentation import Instrumentation
 from controller.kube.client import Client
 from controller.kube.kinds import IMAGE_PULL_JOBS
-from controller.kube.request import Transport
+from controller.kube.request import Refresh, Transport
 from controller.kube.reviews import Reviews
 from controller.kube.sender import Sender
 from controller.kube.throttle import Throttle
@@ -98,7 +97,7 @@ def assemble(
     *,
     server: str,
     identity: str,
-    refresh: Callable[[], Awaitable[None]] | None,
+    refresh: Refresh | None,
     clock: Clock,
 ) -> Parts:
     """Call inside a running event loop."""
@@ -129,12 +128,7 @@ def assemble(
 
 
 def _shared(
-    settings: Settings,
-    transport: Transport,
-    server: str,
-    identity: str,
-    refresh: Callable[[], Awaitable[None]] | None,
-    clock: Clock,
+    settings: Settings, transport: Transport, server: str, identity: str, refresh: Refresh | None, clock: Clock
 ) -> _Shared:
     metrics = Metrics(
         version=version("kruise-ds"),
@@ -250,7 +244,7 @@ def _image_pulls(shared: _Shared) -> ImagePullParts:
     return pulls
 
 
-def _reviews(transport: Transport, refresh: Callable[[], Awaitable[None]] | None) -> Reviews:
+def _reviews(transport: Transport, refresh: Refresh | None) -> Reviews:
     """A way to ask with a rate of its own: who comes on another one never waits behind these."""
     throttle = Throttle(qps=REVIEWS_QPS, burst=REVIEWS_QPS)
     return Reviews(Sender(transport, throttle=throttle, refresh=refresh, call_seconds=REVIEW_SECONDS))

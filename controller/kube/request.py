@@ -6,9 +6,9 @@ Everything above this file builds `Request` values without I/O; everything that 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -44,6 +44,10 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds, from the `Retry-After` header, where the server sent one."""
     date: str = ""
     """The `Date` header."""
+
+
+Refresh: TypeAlias = Callable[[], Awaitable[None]]
+"""Gets new credentials into a transport, or raises ConfigError."""
 
 
 class Stream(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from copy import copy
 
@@ -14,7 +14,7 @@ from controller.api.base import Value
 from controller.kube import errors
 from controller.kube.errors import ApiError, Busy, ConfigError, Unauthorized
 from controller.kube.ndjson import Lines
-from controller.kube.request import Request, Response, Stream, Transport
+from controller.kube.request import Refresh, Request, Response, Stream, Transport
 from controller.kube.throttle import Lane, NoTurn, Throttle
 
 CALL_SECONDS = 30.0
@@ -57,11 +57,11 @@ class Sender:
         *,
         throttle: Throttle | None = None,
         on_response: Callable[[Exchange], None] | None = None,
-        refresh: Callable[[], Awaitable[None]] | None = None,
+        refresh: Refresh | None = None,
         call_seconds: float = CALL_SECONDS,
         request_seconds: float | None = None,
     ) -> None:
-        """`refresh` gets new credentials into `transport`, or raises ConfigError; without it a 401 is final.
+        """Without `refresh` a 401 is final.
 
         `request_seconds` bounds every exchange and the opening of every stream, whatever the request itself says;
         it and `call_seconds` may be `inf`.

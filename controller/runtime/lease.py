@@ -5,7 +5,7 @@ The election must go on while everything else is throttled, so it has no queue a
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from typing import Protocol, TypeVar
 
@@ -26,7 +26,7 @@ from controller.kube.errors import (
     unanswered,
 )
 from controller.kube.ndjson import Lines
-from controller.kube.request import JSON_PATCH, Request, Response, Transport
+from controller.kube.request import JSON_PATCH, Refresh, Request, Response, Transport
 from controller.runtime.leader import Lease, LeaseSpec
 
 T = TypeVar("T")
@@ -82,7 +82,7 @@ class ServerLease:
         name: str,
         timeout: float = 2.0,
         *,
-        refresh: Callable[[], Awaitable[None]] | None = None,
+        refresh: Refresh | None = None,
     ) -> None:
         self._refresh = refresh
         self._transport, self._namespace, self._name, self._timeout = transport, namespace, name, timeout
