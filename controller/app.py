@@ -132,7 +132,7 @@ async def _act(
     caches = informers.filling(
         parts.client, parts.triggers, parts.instrumentation, parts.triggers.on_malformed, pulls
     )
-    async with caches, _spared(), leading, parts.recorder.sending():
+    async with caches, spared(), leading, parts.recorder.sending():
         if settings.leader_elect:
             await parts.informers.caught_up()
         readiness.acting = True
@@ -153,7 +153,7 @@ async def _act(
 
 
 @asynccontextmanager
-async def _spared() -> AsyncIterator[None]:
+async def spared() -> AsyncIterator[None]:
     """What fills the caches now lives as long as the block runs: spare the garbage collector the walk over it."""
     gc.collect()
     gc.freeze()
