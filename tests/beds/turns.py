@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import Context
 from time import thread_time
 from typing import Any
@@ -58,3 +58,10 @@ class TimedLoop(VirtualLoop):
             if taken > self.longest:
                 task = getattr(callback, "__self__", None)
                 self.longest, self.whose = taken, task.get_name() if isinstance(task, asyncio.Task) else str(callback)
+
+
+def aside() -> AbstractContextManager[None]:
+    """`TimedLoop.aside` of the loop that runs."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, TimedLoop)
+    return loop.aside()

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from controller.kube.request import Request, Response
-from tests.beds.turns import TimedLoop
+from tests.beds.turns import aside
 
 CHUNK = 64 * 1024
 END = (
@@ -60,9 +60,7 @@ class HostileServer:
 
     async def exchange(self, request: Request) -> Response:
         await asyncio.sleep(0)
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, TimedLoop)
-        with loop.aside():
+        with aside():
             return self._answer(request)
 
     def _answer(self, request: Request) -> Response:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from controller.kube.request import Request, Response
-from tests.beds.turns import TimedLoop
+from tests.beds.turns import aside
 from tests.tools.bench import manifests, wire
 from tests.tools.bench.api import JSON
 
@@ -31,8 +31,8 @@ class Feed:
     status = 200
     retry_after: float | None = None
 
-    def __init__(self, loop: TimedLoop, initial: Iterator[bytes]) -> None:
-        self._loop, self._initial = loop, initial
+    def __init__(self, initial: Iterator[bytes]) -> None:
+        self._initial = initial
         self._more: asyncio.Queue[bytes] = asyncio.Queue()
 
     def send(self, line: bytes) -> None:
@@ -47,7 +47,7 @@ class Feed:
 
     def _chunk(self) -> bytes:
         lines, size = list[bytes](), 0
-        with self._loop.aside():
+        with aside():
             for line in self._initial:
                 lines.append(line + b"\n")
                 size += len(line)
@@ -105,16 +105,13 @@ class FleetServer:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Feed]:
-        plural, loop = request.path.rpartition("/")[2], asyncio.get_running_loop()
-        assert isinstance(loop, TimedLoop)
-        feed = self._feeds[plural] = Feed(loop, self._initial(plural))
+        plural = request.path.rpartition("/")[2]
+        feed = self._feeds[plural] = Feed(self._initial(plural))
         yield feed
 
     async def exchange(self, request: Request) -> Response:
         await asyncio.sleep(0)
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, TimedLoop)
-        with loop.aside():
+        with aside():
             return self._answer(request)
 
     def _answer(self, request: Request) -> Response:

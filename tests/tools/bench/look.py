@@ -87,18 +87,11 @@ def _daemonset() -> JSON:
 
 
 def _revisions(owner: JSON) -> Iterator[JSON]:
-    reference = {
-        "apiVersion": owner["apiVersion"],
-        "kind": owner["kind"],
-        "name": owner["metadata"]["name"],
-        "uid": owner["metadata"]["uid"],
-        "controller": True,
-    }
     for number, (image, hash_) in enumerate(
         zip((manifests.FIRST_IMAGE, manifests.NEXT_IMAGE), HASHES, strict=True), start=1
     ):
         labels = {**manifests.LABELS, "controller-revision-hash": hash_}
-        metadata = {"name": f"agent-{hash_}", "labels": labels, "ownerReferences": [reference]}
+        metadata = {"name": f"agent-{hash_}", "labels": labels, "ownerReferences": [manifests.reference(owner)]}
         data = {"spec": {"template": {**manifests.template(image), "$patch": "replace"}}}
         yield {
             "apiVersion": "apps/v1",

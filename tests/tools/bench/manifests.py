@@ -41,13 +41,9 @@ def daemonset(api_version: str, namespace: str) -> JSON:
     }
 
 
-def daemon_pods(owner: JSON, count: int) -> Iterator[JSON]:
-    """What a controller would create for `owner` on the nodes 0 … count-1."""
-    spec = template(FIRST_IMAGE)["spec"]
-    tolerations = [
-        {"key": one.key, "operator": one.operator, "effect": one.effect} for one in daemon_tolerations(False)
-    ]
-    reference = {
+def reference(owner: JSON) -> JSON:
+    """Of its controller."""
+    return {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],
         "name": owner["metadata"]["name"],
@@ -55,10 +51,18 @@ def daemon_pods(owner: JSON, count: int) -> Iterator[JSON]:
         "controller": True,
         "blockOwnerDeletion": True,
     }
+
+
+def daemon_pods(owner: JSON, count: int) -> Iterator[JSON]:
+    """What a controller would create for `owner` on the nodes 0 … count-1."""
+    spec = template(FIRST_IMAGE)["spec"]
+    tolerations = [
+        {"key": one.key, "operator": one.operator, "effect": one.effect} for one in daemon_tolerations(False)
+    ]
     metadata = {
         "generateName": f"{NAME}-",
         "labels": {**LABELS, "controller-revision-hash": "0123456789"},
-        "ownerReferences": [reference],
+        "ownerReferences": [reference(owner)],
     }
     for index in range(count):
         fields = [{"key": "metadata.name", "operator": "In", "values": [node(index)["metadata"]["name"]]}]
