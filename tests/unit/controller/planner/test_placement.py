@@ -13,22 +13,7 @@ from controller.planner.actions import CreatePod, DeletePod, DeleteReason
 from controller.planner.plan import plan
 from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import (
-    NOW,
-    ago,
-    before,
-    ds,
-    everywhere,
-    failed,
-    node,
-    numbered,
-    pending,
-    pod,
-    revision,
-    served,
-    taint,
-    world,
-)
+from tests.beds.worlds import NOW, ago, before, ds, everywhere, failed, node, pending, pod, served, taint, world
 
 BLUE = {"color": "blue"}
 
@@ -105,7 +90,7 @@ def test_u20_missing_pods_come_surplus_goes_and_pods_with_foreign_labels_are_rel
 
 
 def test_u21_narrowed_to_blue_nodes_pods_elsewhere_go_and_blue_nodes_get_theirs() -> None:
-    nodes = [*numbered(2), node("node-2", labels=BLUE), node("node-3", labels=BLUE)]
+    nodes = ["node-0", "node-1", node("node-2", labels=BLUE), node("node-3", labels=BLUE)]
     pods = [pod("node-0"), pod("node-1", name="a"), pod("node-1", name="b"), pod("node-2")]
     check(
         world(ds(nodeSelector=BLUE), nodes=nodes, pods=pods),
@@ -277,7 +262,7 @@ def test_pods_that_aim_at_no_node_are_not_ours_to_judge() -> None:
 
 def test_decision_d11_a_repeated_create_has_the_same_name_until_the_first_one_was_seen() -> None:
     def name(**fields: Any) -> str:
-        [created] = plan(world(nodes=1, revisions=[revision("v1")], **fields)).actions
+        [created] = plan(world(nodes=1, **fields)).actions
         assert isinstance(created, CreatePod)
         return created.name
 

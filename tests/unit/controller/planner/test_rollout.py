@@ -12,20 +12,7 @@ from controller.api.wellknown import TEMPLATE_REFUSED
 from controller.planner.plan import plan
 from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import (
-    NOW,
-    ago,
-    ds,
-    everywhere,
-    failed,
-    node,
-    pending,
-    pod,
-    revision,
-    served,
-    taint,
-    world,
-)
+from tests.beds.worlds import NOW, ago, ds, everywhere, failed, node, pending, pod, revision, served, taint, world
 
 
 def rolling(count: int, ready: float | None = ago(3600)) -> ToyCluster:
