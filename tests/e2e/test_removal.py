@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import pytest
 
 from tests.beds.api import DAEMONSETS, NAMESPACES, PODS, REVISIONS, Object
@@ -11,7 +14,7 @@ from tests.beds.installed.witness import witnessing
 from tests.beds.installed.workspace import sample
 from tests.beds.nodes import Behaviour
 from tests.beds.rights import NAMESPACE
-from tests.e2e.site import site_on
+from tests.e2e.site import Site, site_on
 
 pytestmark = pytest.mark.real
 
@@ -20,14 +23,21 @@ HALF_WAY = "left-2"
 """The third in the order of updates."""
 
 
+@asynccontextmanager
+async def demo_on(plane: ControlPlane) -> AsyncIterator[Site]:
+    """A cluster with a controller, and the demo DaemonSet on its nodes."""
+    async with site_on(plane) as site:
+        await site.follow("Install")
+        await site.workers(*NODES)
+        await site.bed.apply_sample("ds.demo.yaml")
+        yield site
+
+
 async def test_uninstalled_in_the_middle_of_a_rollout_and_installed_again_it_goes_on_where_it_stood(
     site_plane: ControlPlane,
 ) -> None:
-    async with site_on(site_plane) as site:
+    async with demo_on(site_plane) as site:
         bed = site.bed
-        await site.follow("Install")
-        await site.workers(*NODES)
-        await bed.apply_sample("ds.demo.yaml")
         await bed.serves(*NODES)
         await bed.settled(len(NODES))
         bed.nodes.behave("*", Behaviour(ready=0.5))
@@ -68,11 +78,8 @@ def another(name: str) -> Object:
 async def test_without_the_crd_only_orphans_are_left_and_the_controller_takes_them_over_when_it_is_back(
     site_plane: ControlPlane,
 ) -> None:
-    async with site_on(site_plane) as site:
+    async with demo_on(site_plane) as site:
         bed = site.bed
-        await site.follow("Install")
-        await site.workers(*NODES)
-        await bed.apply_sample("ds.demo.yaml")
         await bed.apply(another("kept"))
         await bed.api.wait_for(PODS, lambda pods: len(pods) == 2 * len(NODES), "two pods on each node")
         await bed.settled(len(NODES))

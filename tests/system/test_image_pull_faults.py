@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -20,6 +22,17 @@ from tests.beds.simulator.refusal import Refused
 from tests.system.pulls import IMAGE, counts, job, no_pods, over, pulling, reads, restart, tells_of_image
 
 JOBS = "imagepulljobs.apps.kruise.io"
+
+
+@asynccontextmanager
+async def pulling_on(nodes: int, *, seconds: float = 1e6) -> AsyncIterator[Bed]:
+    """A job in the middle of its work: each node pulls, which takes it so many seconds."""
+    async with pulling() as bed:
+        bed.nodes.behave("*", Behaviour(pull=seconds))
+        await bed.add_nodes(nodes)
+        await bed.api.create(IMAGE_PULL_JOBS, job(parallelism=nodes))
+        await reads(bed, nodes, nodes, 0, 0)
+        yield bed
 
 
 async def test_with_the_gate_off_nothing_of_it_runs(bed: Bed) -> None:
@@ -95,11 +108,7 @@ async def test_a_node_that_has_failed_is_not_tried_again_after_a_restart() -> No
 @pytest.mark.parametrize("cut", [True, False], ids=["while the controller is away", "while it runs"])
 async def test_no_puller_outlives_its_job(cut: bool) -> None:
     """Also where no garbage collector runs, as in this bed."""
-    async with pulling() as bed:
-        bed.nodes.behave("*", Behaviour(pull=1e6))
-        await bed.add_nodes(3)
-        await bed.api.create(IMAGE_PULL_JOBS, job(parallelism=3))
-        await reads(bed, 3, 3, 0, 0)
+    async with pulling_on(3) as bed:
         bed.simulator.cluster._collect = False
         if cut:
             await bed.controller.kill()
@@ -110,11 +119,7 @@ async def test_no_puller_outlives_its_job(cut: bool) -> None:
 
 
 async def test_deletions_that_are_refused_back_off_also_when_the_job_is_gone() -> None:
-    async with pulling() as bed:
-        bed.nodes.behave("*", Behaviour(pull=1e6))
-        await bed.add_nodes(3)
-        await bed.api.create(IMAGE_PULL_JOBS, job(parallelism=3))
-        await reads(bed, 3, 3, 0, 0)
+    async with pulling_on(3) as bed:
         bed.simulator.cluster._collect = False
         rule = Rule(verb="delete", resource="pods", effect=Answer(500))
         bed.simulator.link.faults.add(rule)
@@ -126,11 +131,7 @@ async def test_deletions_that_are_refused_back_off_also_when_the_job_is_gone() -
 
 
 async def test_a_successor_of_the_same_name_begins_anew() -> None:
-    async with pulling() as bed:
-        bed.nodes.behave("*", Behaviour(pull=50.0))
-        await bed.add_nodes(2)
-        await bed.api.create(IMAGE_PULL_JOBS, job(parallelism=2))
-        await reads(bed, 2, 2, 0, 0)
+    async with pulling_on(2, seconds=50.0) as bed:
         await bed.controller.kill()
         await bed.api.delete(IMAGE_PULL_JOBS, "pull")
         await bed.api.create(IMAGE_PULL_JOBS, job(image="other:v1"))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from controller.runtime.freshness import Ledger
-from tests.beds.api import DAEMONSETS, PODS
+from tests.beds.api import DAEMONSETS, PODS, Object
+from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V2, bare_pod, daemonset
@@ -17,6 +19,25 @@ from tests.beds.simulator.faults import Hang, LateRequest, Rule
 
 SLOW = Behaviour(start=0.3, ready=0.2, terminate=0.3)
 NODES = 8
+NOT_THE_DRY_RUN = tuple(range(2, 500))
+
+
+async def rolled(bed: Bed, which: Callable[[Object], bool]) -> list[int]:
+    """How many such pods there are in each tenth of a second of a minute of a rollout."""
+    await bed.set_image(V2)
+    found: list[int] = []
+    for _ in range(600):
+        await asyncio.sleep(0.1)  # of virtual time
+        found.append(sum(map(which, await bed.api.list(PODS))))
+    return found
+
+
+def stays_on(pod: Object) -> bool:
+    return stays(pod, "agent")
+
+
+def serves(pod: Object) -> bool:
+    return is_ready(pod) and stays_on(pod)
 
 
 @pytest.mark.parametrize("hang", [Hang(seconds=9.0), Hang()], ids=["slow", "silent"])
@@ -25,17 +46,7 @@ async def test_deletions_that_are_not_answered_keep_max_surge(hang: Hang) -> Non
         await bed.add_nodes(NODES)
         await bed.deploy(daemonset(rolling={"maxSurge": 1, "maxUnavailable": 0}))
         bed.simulator.link.faults.add(Rule(verb="delete", resource="pods", effect=hang))
-        await bed.set_image(V2)
-        most = 0
-        for _ in range(600):
-            await asyncio.sleep(0.1)  # of virtual time
-            most = max(most, sum(stays(pod, "agent") for pod in await bed.api.list(PODS)) - NODES)
-        assert most <= 1
-
-
-SLOW = Behaviour(start=0.3, ready=0.2, terminate=0.3)
-NODES = 8
-NOT_THE_DRY_RUN = tuple(range(2, 500))
+        assert max(await rolled(bed, stays_on)) <= NODES + 1
 
 
 @pytest.mark.parametrize("late", [2.0, 5.0])
@@ -44,12 +55,7 @@ async def test_deletions_that_come_through_late_keep_max_unavailable(late: float
         await bed.add_nodes(NODES)
         await bed.deploy(daemonset(rolling={"maxUnavailable": 1}))
         bed.simulator.link.faults.add(Rule(verb="delete", resource="pods", effect=LateRequest(seconds=late)))
-        await bed.set_image(V2)
-        least = NODES
-        for _ in range(600):
-            await asyncio.sleep(0.1)  # of virtual time
-            least = min(least, sum(is_ready(pod) and stays(pod, "agent") for pod in await bed.api.list(PODS)))
-        assert least >= NODES - 1
+        assert min(await rolled(bed, serves)) >= NODES - 1
 
 
 @pytest.mark.parametrize("late", [2.0, 5.0])
@@ -59,12 +65,7 @@ async def test_second_pods_that_come_late_keep_max_surge(late: float) -> None:
         await bed.deploy(daemonset(rolling={"maxSurge": 1, "maxUnavailable": 0}))
         late_create = Rule(verb="create", resource="pods", nth=NOT_THE_DRY_RUN, effect=LateRequest(seconds=late))
         bed.simulator.link.faults.add(late_create)
-        await bed.set_image(V2)
-        most = 0
-        for _ in range(600):
-            await asyncio.sleep(0.1)  # of virtual time
-            most = max(most, sum(stays(pod, "agent") for pod in await bed.api.list(PODS)) - NODES)
-        assert most <= 1
+        assert max(await rolled(bed, stays_on)) <= NODES + 1
 
 
 async def test_a_slow_adoption_kills_no_running_pod_and_puts_no_second_one_beside_it() -> None:
@@ -83,9 +84,6 @@ async def test_a_slow_adoption_kills_no_running_pod_and_puts_no_second_one_besid
         assert after == before
 
 
-SLOW = Behaviour(start=0.3, ready=0.2, terminate=0.3)
-
-
 async def test_while_surging_a_create_that_comes_late_is_in_the_quota_of_the_partition() -> None:
     async with simulated(latency=0.02, behaviour=SLOW) as bed:
         await bed.add_nodes(3)
@@ -100,7 +98,7 @@ async def test_while_surging_a_create_that_comes_late_is_in_the_quota_of_the_par
         await bed.nodes.add("node-9")  # the quota stays: 2 of 3, 2 of 4
         await asyncio.sleep(60.0)
         pods = await bed.api.list(PODS)
-        updated = [node_of(pod) for pod in pods if stays(pod, "agent") and image_of(pod) == V2]
+        updated = [node_of(pod) for pod in pods if stays_on(pod) and image_of(pod) == V2]
         assert len(updated) <= 2, sorted(updated)
 
 
