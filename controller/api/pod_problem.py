@@ -44,7 +44,7 @@ _BACK_OFF: Final = ("CrashLoopBackOff", "ImagePullBackOff")
 
 
 def stuck(*, waiting: str, ready: bool, exit_code: int | None, ended: str) -> str:
-    """Why a container will not get well by waiting, in the kubelet's word; empty while there is hope.
+    """Why a container will not get well by waiting, in the kubelet's word; empty while it may yet start.
 
     `exit_code` and `ended` (its reason) are of its present or last end. One that ended badly and is not ready was
     started before and will most likely end so again.

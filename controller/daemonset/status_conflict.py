@@ -34,7 +34,7 @@ def conflict_after(known: StatusConflict | None, now: float) -> StatusConflict:
     """What follows from the other's write at `now`.
 
     While we stand back each one only begins the pause anew. Who writes again as soon as we act is left alone for
-    twice as long; once we have acted in peace for as long as we stood back, it begins from the start.
+    twice as long; once we have acted undisturbed for as long as we stood back, it begins from the start.
     """
     if known is None or now > known.until + known.pause:
         pause = STAND_BACK_FIRST

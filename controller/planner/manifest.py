@@ -1,6 +1,6 @@
 """The pod that is created: the template, aimed at one node, owned by its DaemonSet.
 
-A mold is cast once per revision and then stamped per node by splicing two strings into ready bytes: a thousand pods
+The body is encoded once per revision; each node's name and pod name are put between the ready bytes: a thousand pods
 cost a thousand concatenations, not a thousand deep copies.
 """
 

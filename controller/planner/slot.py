@@ -27,7 +27,7 @@ class Slot(Value):
     unreachable: bool
     pods: tuple[Pod, ...]
     """Bound before unbound, then oldest first; without those that are both dying and ended."""
-    ghosts: tuple[Pod, ...]
+    removed: tuple[Pod, ...]
     """Those both dying and ended: they hold nothing up, but their names are still taken."""
     current: Pod | None
     """The live pod of the current revision; of several an available one, else the first. Live is neither dying nor
@@ -75,8 +75,8 @@ class Slot(Value):
 
     @property
     def uids(self) -> tuple[str, ...]:
-        """Of all our pods here, ghosts too: they go into the name of the next one."""
-        return tuple([pod.uid for pod in (*self.pods, *self.ghosts)])
+        """Of all our pods here, the ended ones that are being removed too: they go into the name of the next one."""
+        return tuple([pod.uid for pod in (*self.pods, *self.removed)])
 
 
 def keep_order(pod: Pod) -> tuple[bool, float, str]:
@@ -97,9 +97,9 @@ class SlotReader:
         """Seconds since 1970: when the next pod that is ready now will have been so for minReadySeconds."""
 
     def slot(self, node: str, fit: Fit | None, selected: bool, unreachable: bool, pods: Sequence[Pod]) -> Slot:
-        ghosts: tuple[Pod, ...] = ()
+        removed: tuple[Pod, ...] = ()
         if len(pods) > 1 or (pods and pods[0].dying):
-            ghosts = tuple(pod for pod in pods if pod.dying and pod.ended)
+            removed = tuple(pod for pod in pods if pod.dying and pod.ended)
             pods = sorted((pod for pod in pods if not (pod.dying and pod.ended)), key=keep_order)
         current: Pod | None = None
         old: Pod | None = None
@@ -119,7 +119,7 @@ class SlotReader:
                         old = pod
         last: str | None = None
         if current is None and old is None:
-            last = self._last(node, pods, ghosts)
+            last = self._last(node, pods, removed)
             if not pods and last is not None:
                 had_current = last == self._hash
                 had_old = not had_current
@@ -129,7 +129,7 @@ class SlotReader:
             selected=selected,
             unreachable=unreachable,
             pods=tuple(pods),
-            ghosts=ghosts,
+            removed=removed,
             current=current,
             old=old,
             current_available=current_available,
@@ -139,9 +139,9 @@ class SlotReader:
             last=last,
         )
 
-    def _last(self, node: str, pods: Sequence[Pod], ghosts: Sequence[Pod]) -> str | None:
-        """Of those that are there, or of the one that is gone if it was younger than a ghost."""
-        youngest = max(pods or ghosts, key=lambda pod: (pod.created, pod.name), default=None)
+    def _last(self, node: str, pods: Sequence[Pod], removed: Sequence[Pod]) -> str | None:
+        """Of those that are there, or of the one that is gone if it was younger than an ended one that is being removed."""
+        youngest = max(pods or removed, key=lambda pod: (pod.created, pod.name), default=None)
         gone = None if pods else self._gone.get(node)
         if gone is not None and (youngest is None or gone.created > youngest.created):
             return gone.hash

@@ -77,15 +77,15 @@ class Summary(Value):
         if overdue:
             left = tuple(moment for moment in self.deadlines if moment > now)
             return replace(self, overdue=self.overdue + overdue, deadlines=left).at(now)
-        late = [hope for hope in self.starting if hope.until <= now]
+        late = [one for one in self.starting if one.until <= now]
         if not late:
             return self
         zones = {zone: dict(numbers) for zone, numbers in self.zones.items()}
-        for hope in late:
-            zones[hope.zone][ZoneState.UPDATING] -= 1
-            zones[hope.zone][ZoneState.FAILED] += 1
+        for one in late:
+            zones[one.zone][ZoneState.UPDATING] -= 1
+            zones[one.zone][ZoneState.FAILED] += 1
         failed = {**self.failed, PodProblem.NOT_READY: self.failed[PodProblem.NOT_READY] + len(late)}
-        starting = tuple(hope for hope in self.starting if hope.until > now)
+        starting = tuple(one for one in self.starting if one.until > now)
         return replace(self, zones=zones, failed=failed, starting=starting)
 
 

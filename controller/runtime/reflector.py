@@ -39,7 +39,7 @@ CHANGE = 8
 
 
 RestartReason = Literal["closed", "gone", "error", "timeout"]
-"""Why an open stream ended: by the server in peace, as too old, by an error, or because nothing came for long."""
+"""Why an open stream ended: by the server in order, as too old, by an error, or because nothing came for long."""
 
 
 class Contact(Value):

@@ -105,7 +105,7 @@ async def workers(
     A pass that only waits for answers is carried on beside the workers: so there may be one for every key, and none
     keeps another one waiting. What is sent meanwhile is bounded elsewhere (`controller.kube.throttle`).
 
-    Left in peace, the passes end within `drain` seconds and are then cancelled. Left by an exception or by
+    Left without an exception, the passes end within `drain` seconds and are then cancelled. Left by an exception or by
     cancellation (leadership lost), they are cancelled at once.
 
     An exception from `handle` ends that pass and not the worker: it is told to `on_outcome` and retried.
@@ -114,17 +114,17 @@ async def workers(
     """
     try:
         async with asyncio.TaskGroup() as group:
-            crew = _Crew(group, queue, handle, on_outcome)
+            pool = _Pool(group, queue, handle, on_outcome)
             for number in range(count):
-                crew.hire(f"{name}-{number}")
+                pool.start(f"{name}-{number}")
             yield
             queue.close()
-            await crew.end(drain)
+            await pool.end(drain)
     finally:
         queue.close()
 
 
-class _Crew(Generic[K]):
+class _Pool(Generic[K]):
     """The workers, and the passes that were handed on by one."""
 
     def __init__(
@@ -137,7 +137,7 @@ class _Crew(Generic[K]):
         self._group, self._queue, self._handle, self._on_outcome = group, queue, handle, on_outcome
         self.tasks: set[asyncio.Task[Any]] = set()
 
-    def hire(self, name: str) -> None:
+    def start(self, name: str) -> None:
         self._own(self._group.create_task(self._work(name), name=name))
 
     def begin(self, work: Work) -> asyncio.Task[Exception | None]:
@@ -185,8 +185,8 @@ class _Crew(Generic[K]):
 
 
 class _Turn(Generic[K]):
-    def __init__(self, crew: _Crew[K], worker: str, queue: WorkQueue[K], key: K) -> None:
-        self._crew, self._worker, self._queue, self._key = crew, worker, queue, key
+    def __init__(self, pool: _Pool[K], worker: str, queue: WorkQueue[K], key: K) -> None:
+        self._pool, self._worker, self._queue, self._key = pool, worker, queue, key
         self.relieved = False
 
     def only_waits(self) -> None:
@@ -195,10 +195,10 @@ class _Turn(Generic[K]):
         self.relieved = True
         if (task := asyncio.current_task()) is not None:
             task.set_name("pass")
-        self._crew.hire(self._worker)
+        self._pool.start(self._worker)
 
     def begin(self, work: Work) -> asyncio.Task[Exception | None]:
-        return self._crew.begin(work)
+        return self._pool.begin(work)
 
     def wake(self, reason: str) -> None:
         self._queue.add(self._key, reason)

@@ -27,7 +27,7 @@ class Trouble(Value, rename="camel"):
 
 
 def trouble_of(detail: PodDetail) -> Trouble | None:
-    """None while there is hope: a container that starts, or is not ready yet, is no trouble."""
+    """None for a container that starts, or is not ready yet: it may get well by waiting."""
     pod = detail.pod
     if pod.phase == "Failed":
         container = next((one for one in _all(detail) if one.exit_code), None)

@@ -1,4 +1,4 @@
-"""Any world that a planner may meet, the ugly ones above all: duplicates, strangers, ghosts, twins of revisions."""
+"""Any world that a planner may meet, the ugly ones above all: duplicates, pods of others, ended pods that are being removed, equal revisions."""
 
 from __future__ import annotations
 
