@@ -81,7 +81,7 @@ class AiohttpTransport:
             yield _Stream(response)
         finally:
             if response.connection is not None and response.connection.transport is not None:
-                response.connection.transport.abort()  # closing TLS in order would wait for a server that keeps sending
+                response.connection.transport.abort()  # an orderly end of TLS would wait for a server that sends on
             response.close()
 
     async def _send(

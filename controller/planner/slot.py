@@ -140,7 +140,7 @@ class SlotReader:
         )
 
     def _last(self, node: str, pods: Sequence[Pod], removed: Sequence[Pod]) -> str | None:
-        """Of those that are there, or of the one that is gone if it was younger than an ended one that is being removed."""
+        """Of those that are there, or of the one that is gone if it was younger than those that are being removed."""
         youngest = max(pods or removed, key=lambda pod: (pod.created, pod.name), default=None)
         gone = None if pods else self._gone.get(node)
         if gone is not None and (youngest is None or gone.created > youngest.created):

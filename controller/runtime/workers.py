@@ -105,8 +105,8 @@ async def workers(
     A pass that only waits for answers is carried on beside the workers: so there may be one for every key, and none
     keeps another one waiting. What is sent meanwhile is bounded elsewhere (`controller.kube.throttle`).
 
-    Left without an exception, the passes end within `drain` seconds and are then cancelled. Left by an exception or by
-    cancellation (leadership lost), they are cancelled at once.
+    Left without an exception, the passes end within `drain` seconds and are then cancelled. Left by an exception or
+    by cancellation (leadership lost), they are cancelled at once.
 
     An exception from `handle` ends that pass and not the worker: it is told to `on_outcome` and retried.
     `LeadershipLost` is the exception to that: nobody may go on, so it leaves this block, inside an

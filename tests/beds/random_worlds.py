@@ -1,4 +1,5 @@
-"""Any world that a planner may meet, the ugly ones above all: duplicates, pods of others, ended pods that are being removed, equal revisions."""
+"""Any world that a planner may meet, the ugly ones above all: doubled pods, pods of others, ended pods that are being
+removed, equal revisions."""
 
 from __future__ import annotations
 
