@@ -13,7 +13,7 @@ from tests.beds.real_node import Manners
 from tests.beds.real_node.clients import asking
 from tests.beds.real_node.neighbours import asking_pods
 from tests.beds.real_node.patience import LONG
-from tests.beds.real_node.workloads import agent_pod
+from tests.beds.real_node.workloads import ACCOUNTS, agent_pod
 from tests.real_node.place import Place
 from tests.real_node.rollouts import LOGIN, deployed, opens, settled, update
 
@@ -104,6 +104,9 @@ async def test_a_secret_opens_the_registry(place: Place) -> None:
     await opens(place, LOGIN, "key")
     status = await pulled(place, "private:v1", selector=here, pullSecrets=["key"])
     assert (status["succeeded"], status["failed"]) == (1, 0), status
+    await place.api.patch(ACCOUNTS, "default", {"imagePullSecrets": [{"name": "key"}]})
+    status = await pulled(place, "private:v1", selector={"names": ["node-2"]})
+    assert (status["succeeded"], status["failed"]) == (1, 0), "the account of every puller"
 
 
 @pytest.mark.parametrize("ahead", [True, False], ids=["ahead", "not ahead"])
