@@ -11,11 +11,13 @@ Time passes only while a verb waits, or by `pass_time` and `go_to`.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any, TypeVar
 
+import pytest
 import structlog
 
 from controller.api.meta import rfc3339
@@ -30,7 +32,7 @@ from tests.plugin.door import Door
 from tests.plugin.golden import check
 from tests.plugin.in_process import Ran, call, replaced
 
-__all__ = ["HOME", "LEASE", "NAMESPACE", "NOW", "Meanwhile", "Ran", "Scene", "opened"]
+__all__ = ["HOME", "LEASE", "NAMESPACE", "NOW", "Meanwhile", "Ran", "Scene", "in_every_form", "opened"]
 
 T = TypeVar("T")
 
@@ -44,6 +46,9 @@ BEGIN = NOW - 62 * 86_400
 PATIENCE = 3600.0
 """Seconds of virtual time for whatever is waited for."""
 
+in_every_form = pytest.mark.parametrize(
+    ("form", "columns"), list(itertools.product(("plain", "colour", "ascii"), (80, 200)))
+)
 _SILENT = structlog.make_filtering_bound_logger(logging.CRITICAL)
 
 Meanwhile = Callable[["Scene"], Awaitable[None]]
@@ -118,6 +123,20 @@ class Scene:
         ran = self.run(*arguments, **options)
         err = "".join(f"stderr: {line}\n" for line in ran.err.splitlines())
         check(name, f"{ran.out}{err}exit {ran.code}\n")
+        return ran
+
+    def check_form(self, form: str, columns: int, name: str, *arguments: str) -> Ran:
+        """`check` for `in_every_form`: it succeeds, and no line is wider than the terminal."""
+        ran = self.check(
+            f"{name}-{form}-{columns}",
+            *arguments,
+            columns=columns,
+            colour=form == "colour",
+            ascii=form == "ascii",
+        )
+        assert ran.code == 0
+        assert form == "colour" or all(len(line) <= columns for line in ran.out.splitlines())
+        assert form != "ascii" or ran.out.isascii()
         return ran
 
     def pass_time(self, seconds: float) -> None:

@@ -22,6 +22,9 @@ from tests.plugin.scene import daemonset_named, join
 NODES = ("a-01", "a-02", "a-03", "a-04")
 HOME = ("-n", "observability")
 KIND = "daemonsets.apps.kruise.io"
+PAUSED = "daemonset.apps.kruise.io/node-agent paused\n"
+"""What `pause` prints."""
+LAST_ACTION = "kruise-ds/last-action"
 
 ends_it = pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 """The test gets the signal, and the code that the verb ends with."""

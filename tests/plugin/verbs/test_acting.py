@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -15,8 +14,9 @@ from controller.kube.request import JSON_PATCH
 from tests.beds.api import DAEMONSETS, EVENTS, Object
 from tests.plugin.playing import Ran, Scene
 from tests.plugin.verbs.few_nodes import (
+    LAST_ACTION,
+    PAUSED,
     acted,
-    few_nodes,
     patches,
     paused_ones,
     queries,
@@ -24,16 +24,8 @@ from tests.plugin.verbs.few_nodes import (
     stored,
 )
 
-PAUSED = "daemonset.apps.kruise.io/node-agent paused\n"
-LAST_ACTION = "kruise-ds/last-action"
 STRICT = {"fieldValidation": "Strict"}
 """What the kind does not have is refused."""
-
-
-@pytest.fixture
-def scene() -> Iterator[Scene]:
-    with few_nodes() as opened:
-        yield opened
 
 
 def note(scene: Scene) -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,6 +14,8 @@ from tests.plugin.playing import LEASE, Ran, Scene
 from tests.plugin.scene import abandoned
 from tests.plugin.verbs.few_nodes import (
     KIND,
+    LAST_ACTION,
+    PAUSED,
     acted,
     ends_it,
     few_nodes,
@@ -25,16 +26,6 @@ from tests.plugin.verbs.few_nodes import (
     signalled,
     stored,
 )
-
-PAUSED = "daemonset.apps.kruise.io/node-agent paused\n"
-LAST_ACTION = "kruise-ds/last-action"
-
-
-@pytest.fixture
-def scene() -> Iterator[Scene]:
-    with few_nodes() as opened:
-        yield opened
-
 
 # who else writes
 

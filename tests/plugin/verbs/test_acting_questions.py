@@ -9,20 +9,7 @@ import pytest
 
 from tests.plugin.playing import Ran, Scene
 from tests.plugin.scene import canary
-from tests.plugin.verbs.few_nodes import (
-    HOME,
-    acted,
-    few_nodes,
-    get_between,
-    patches,
-    paused_ones,
-)
-
-
-@pytest.fixture
-def scene() -> Iterator[Scene]:
-    with few_nodes() as opened:
-        yield opened
+from tests.plugin.verbs.few_nodes import HOME, acted, few_nodes, get_between, patches, paused_ones
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from tests.beds.api import DAEMONSETS
+from tests.plugin.playing import in_every_form
 from tests.plugin.scene import Scene, canary, first_deployment, opened
 from tests.plugin.scene import daemonset as sample
 
@@ -22,15 +23,9 @@ def scene() -> Iterator[Scene]:
         yield opened
 
 
-@pytest.mark.parametrize("columns", [80, 200])
-@pytest.mark.parametrize("form", ["plain", "colour", "ascii"])
+@in_every_form
 def test_the_kept_revisions(scene: Scene, columns: int, form: str) -> None:
-    ran = scene.check(
-        f"history/kept-{form}-{columns}", *WORDS, columns=columns, colour=form == "colour", ascii=form == "ascii"
-    )
-    assert ran.code == 0
-    assert all(len(line) <= columns for line in ran.out.splitlines() if form != "colour")
-    assert form != "ascii" or ran.out.isascii()
+    scene.check_form(form, columns, "history/kept", *WORDS)
 
 
 def test_wide_has_full_names_and_is_not_cut(scene: Scene) -> None:

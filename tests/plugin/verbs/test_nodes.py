@@ -11,6 +11,7 @@ import pytest
 
 from tests.beds.api import DAEMONSETS
 from tests.beds.api import NODES as NODE_KIND
+from tests.plugin.playing import in_every_form
 from tests.plugin.scene import PACE, Scene, canary, in_place, preparing, template
 
 HOME = ("-n", "observability")
@@ -22,15 +23,10 @@ def scene() -> Iterator[Scene]:
         yield opened
 
 
-@pytest.mark.parametrize("columns", [80, 200])
-@pytest.mark.parametrize("form", ["plain", "colour", "ascii"])
+@in_every_form
 def test_the_nodes_that_people_ask_for(scene: Scene, columns: int, form: str) -> None:
     words = ("nodes", "node-agent", *HOME, "--only", "failing,updating,next")
-    ran = scene.check(
-        f"nodes/only-{form}-{columns}", *words, columns=columns, colour=form == "colour", ascii=form == "ascii"
-    )
-    assert ran.code == 0
-    assert all(len(line) <= columns for line in ran.out.splitlines() if form != "colour")
+    scene.check_form(form, columns, "nodes/only", *words)
 
 
 def test_all_nodes_in_the_order_of_the_update(scene: Scene) -> None:
