@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from controller.api.base import Value, View
 from controller.api.image import canonical
-from controller.api.meta import Key, ObjectMeta
+from controller.api.meta import Key, ObjectMeta, epoch
 from controller.api.wellknown import TAINT_NOT_READY, TAINT_UNREACHABLE
 
 ZONE_LABELS: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
@@ -58,6 +58,8 @@ class Node(Value):
     images: tuple[str, ...] = ()
     """Canonical names of those that the kubelet tells of, of which there are fifty at most, the largest; empty where
     nobody asks."""
+    created: float = 0.0
+    """Seconds since 1970; not told where nobody asks for images."""
 
     @property
     def key(self) -> Key:
@@ -97,4 +99,5 @@ def project(view: NodeView) -> Node:
 
 def project_with_images(view: NodeWithImagesView) -> Node:
     names = (name for image in view.status.images or () for name in image.names or ())
-    return replace(project(view), images=tuple(map(canonical, names)))
+    created = epoch(view.metadata.creation_timestamp) or 0.0
+    return replace(project(view), images=tuple(map(canonical, names)), created=created)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from controller.api.base import View
 from controller.api.image_pull_job import ImagePullJob
-from controller.api.meta import ObjectMeta
+from controller.api.meta import ObjectMeta, epoch
 from controller.api.node import Node
 from controller.api.pull_targets import targets
 from controller.api.puller import PULLER_LABEL, Puller, PullerView
@@ -76,8 +76,14 @@ class ImagePulls:
     async def _pull(self, snapshot: Snapshot, job: ImagePullJob) -> PullProgress:
         with_pods = {one.pod.node for one in snapshot.pods if one.pod.hash != job.hash and not one.pod.dying}
         rolling = snapshot.daemonset.rolling_update
-        meant = targets(job, await self._nodes_now(), with_pods, rolling.selector if rolling else None)
-        pull = PullProgress(job=job, nodes=meant.nodes or sorted(with_pods, reverse=True), having=meant.having)
+        nodes, began = await self._nodes_now(), epoch(job.status.start_time if job.status is not None else None)
+        meant = targets(job, nodes, with_pods, rolling.selector if rolling else None)
+        pull = PullProgress(
+            job=job,
+            nodes=meant.nodes or sorted(with_pods, reverse=True),
+            having=meant.having,
+            joined={node.name for node in nodes if began is not None and node.created > began},
+        )
         if not pull.over:
             pull = replace(pull, pullers=await self._pullers(job))
         return replace(pull, words=await self._heard(pull))

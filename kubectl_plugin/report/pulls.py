@@ -47,6 +47,8 @@ class PullProgress(Value, gc=True):
     pullers: tuple[Puller, ...] = ()
     having: Collection[str] = ()
     """Of which it is known that the image is there."""
+    joined: Collection[str] = ()
+    """Those of the nodes that are younger than the job: nobody tells whether the status counts them yet."""
     words: Mapping[str, str] = {}
     """What was heard of nodes on which an attempt has failed."""
 
@@ -74,10 +76,11 @@ class PullProgress(Value, gc=True):
         mine = {one.node: one for one in self.pullers if one.job_uid == self.job.uid}
         there = {*self.having, *(node for node, one in mine.items() if one.state is Pulling.DONE)}
         told = {node: self._now(node, failed, mine, there) for node in self.nodes}
-        # whoever has left the job, such as a node that is updated, had its turn
-        left = max(status.desired - len(self.nodes), 0)
+        # whoever has left the job, such as a node that is updated, had its turn; in doubt one more has left
+        left = max(status.desired - sum(node not in self.joined for node in self.nodes), 0)
         unseen = status.succeeded - left - sum(one.stage is Stage.THERE for one in told.values())
-        for node in [node for node, one in told.items() if one.stage is Stage.WAITING][: max(unseen, 0)]:
+        waiting = [node for node, one in told.items() if one.stage is Stage.WAITING and node not in self.joined]
+        for node in waiting[: max(unseen, 0)]:
             told[node] = THERE
         return told
 

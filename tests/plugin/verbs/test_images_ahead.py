@@ -113,6 +113,16 @@ def test_where_nobody_waits_the_image_is_told_beside_what_keeps_the_node() -> No
     assert f"kept by partition 3; its new image cannot be pulled: {WORDS}" in ran.out
 
 
+def test_a_node_that_has_joined_just_now_is_not_said_to_have_it() -> None:
+    """The job does not count it yet, but still the one that is updated now; by its name it would be the first."""
+    with ahead(600.0, canary="a-01") as scene:
+        scene.do(scene.nodes.add("a-09"))
+        scene.pass_time(5.0)
+        found = images(scene)
+    there = stage("image there")
+    assert found == {**dict.fromkeys(NODES, there), "a-01": None, "a-09": stage("waiting")}
+
+
 def test_a_watch_follows_it_until_all_is_done() -> None:
     with ahead(1.0) as scene:
         ran = scene.run("status", NAME, *HOME, "-w", "--timeout", "1h")

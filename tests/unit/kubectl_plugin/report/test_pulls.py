@@ -16,13 +16,20 @@ NODES = ("d", "c", "b", "a")
 SAID = "ErrImagePull: not found"
 
 
-def seen(*pullers: Any, nodes: tuple[str, ...] = NODES, having: tuple[str, ...] = (), **status: Any) -> PullProgress:
+def seen(
+    *pullers: Any,
+    nodes: tuple[str, ...] = NODES,
+    having: tuple[str, ...] = (),
+    joined: tuple[str, ...] = (),
+    **status: Any,
+) -> PullProgress:
     known = {"desired": 4, **status}
     return PullProgress(
         job=replace(job(), status=ImagePullJobStatus(**known)),
         nodes=nodes,
         pullers=pullers,
         having=having,
+        joined=joined,
         words={"b": SAID},
     )
 
@@ -45,11 +52,15 @@ def stages(pull: PullProgress) -> str:
         (seen(puller("a"), succeeded=2, failed=1, failed_nodes=("c",)), "ifip"),
         (seen(puller("b"), nodes=("b", "a"), succeeded=2), "pw"),
         (seen(nodes=("b", "a"), succeeded=3), "iw"),
+        (seen(nodes=("e", "c", "b", "a"), joined=("e",), succeeded=1), "wwww"),
+        (seen(nodes=("e", "c", "b", "a"), joined=("e",), succeeded=2), "wiww"),
+        (seen(puller("e", Pulling.DONE), nodes=("e", *NODES), joined=("e",), desired=5, succeeded=5), "iiiiw"),
         (seen(succeeded=3, failed=1, failed_nodes=("b",), completion_time="2027-01-15T08:00:00Z"), "iifi"),
     ],
     ids=[
         "not begun", "one pulls", "one has told", "of another job", "two had their turn", "the second one's turn",
-        "one had it before", "one failed", "two have left", "two have left, one has it", "over",
+        "one had it before", "one failed", "two have left", "two have left, one has it", "one left, one joined",
+        "and one had its turn", "in doubt one too few", "over",
     ],
 )  # fmt: skip
 def test_each_node_is_told(pull: PullProgress, wanted: str) -> None:
