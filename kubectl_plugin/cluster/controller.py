@@ -41,7 +41,7 @@ async def leader(session: Session, namespace: str = NAMESPACE, name: str = LEASE
 async def absence(session: Session, now: float) -> str | None:
     """Why no controller seems to be active, in words; None when one is, or when we may not or cannot look.
 
-    `now`: seconds since 1970, by this machine's clock, which may differ from the leader's.
+    `now`: seconds since 1970, by the API server's clock, which may differ from the leader's.
     """
     try:
         found = await leader(session)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.api import patch
 from controller.api.base import JSONObject, Value
 from controller.api.daemonset import RollingUpdate
 from kubectl_plugin.failures import CommandError, ExitCode
@@ -30,9 +29,6 @@ class Edit(Value):
     details: tuple[str, ...] = ()
     """Lines under the result."""
     warnings: tuple[Caution, ...] = ()
-
-    def guarded(self, version: str) -> patch.JsonPatch:
-        return patch.guarded_by_version(version, *self.operations)
 
 
 def settings_of(snapshot: Snapshot, doing: str) -> RollingUpdate:

@@ -16,8 +16,6 @@ from kubectl_plugin.report.steps import steps_of
 from kubectl_plugin.report.survey import survey
 from kubectl_plugin.report.values import new_nodes
 
-_UNKNOWN = 1
-
 
 def set_partition(snapshot: Snapshot, value: IntOrPercent) -> Edit:
     """Raises CommandError (6) for OnDelete."""
@@ -55,7 +53,6 @@ def for_nodes(snapshot: Snapshot, updated: IntOrPercent) -> IntOrPercent:
         raise CommandError(
             f"it is not known how many nodes should run {snapshot.key.name}{none}",
             hints=("give the partition itself: the number of pods that stay old",),
-            exit_code=_UNKNOWN,
         )
     return max(desired - updated, 0)
 

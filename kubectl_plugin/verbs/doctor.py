@@ -27,7 +27,7 @@ WANTED = (
 
 
 async def doctor(invocation: Invocation) -> int:
-    """One line for each check; 1 where one of them fails. A right that is missing is a line, no error by itself."""
+    """One line for each check; 1 where one of them fails. Of missing rights only the one to get a DaemonSet does."""
     terminal = invocation.terminal
     checks = checkup(await _facts(invocation))
     count = problems(checks)

@@ -97,8 +97,8 @@ def _leader(facts: Facts) -> Iterator[DoctorCheck]:
         yield DoctorCheck(Level.WARN, about, f"{found}leader unknown: {leader.why}")
     elif silence := silence_of(leader, facts.now):
         where = f"{APPLY}; kubectl -n {NAMESPACE} get pods"
-        ahead = ("or the clock of this machine is ahead",) if leader is not None and leader.holder else ()
-        yield DoctorCheck(Level.FAIL, about, f"{found}no controller is active: {silence}", (where, *ahead))
+        behind = ("or the leader's clock is behind the API server's",) if leader is not None and leader.holder else ()
+        yield DoctorCheck(Level.FAIL, about, f"{found}no controller is active: {silence}", (where, *behind))
     elif leader is not None:
         yield DoctorCheck(Level.OK, about, f"{found}leader renewed {short(facts.now - leader.renewed)} ago")
 

@@ -84,7 +84,7 @@ class Machine:
 @dataclass(frozen=True)
 class Facts:
     now: float
-    """Seconds since 1970, by this machine's clock."""
+    """Seconds since 1970, by the API server's clock."""
     namespace: str
     machine: Machine
     client: str

@@ -115,7 +115,7 @@ def stated_telling(snapshot: Snapshot) -> Telling:
 
 
 def is_certain(survey: Survey) -> bool:
-    """Whether the controller says so too, or would have by now: this machine's clock may be ahead of its own."""
+    """Whether the controller says so too, or would have by now: the API server's clock may be ahead of its own."""
     rollout = survey.recorded
     overdue = survey.snapshot.now - due_at(rollout, survey.daemonset.progress_deadline)
     return rollout.phase == Phase.STALLED or overdue >= GRACE

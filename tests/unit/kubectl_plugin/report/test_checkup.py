@@ -60,6 +60,14 @@ def test_all_is_well() -> None:
     assert problems(checks) == 0
 
 
+def test_whose_clock_may_be_wrong_is_told_where_a_leader_is_silent() -> None:
+    """Ours is put right by the server's answers, so it is not ours."""
+    words = "or the leader's clock is behind the API server's"
+    for leader, told in ((Leader("x", NOW - 840), True), (Leader("", NOW - 30), False), (None, False)):
+        (check,) = about(replace(WELL, leader=leader), "controller")
+        assert (words in check.hints) is told
+
+
 @pytest.mark.parametrize(
     ("change", "subject", "says"),
     [
