@@ -132,6 +132,14 @@ def test_defect_b40_twins_with_one_label_need_no_relabelling() -> None:
     )
 
 
+def test_pods_of_a_twin_that_is_being_deleted_are_relabelled_too() -> None:
+    twin = revision("v9", 1, of=template("v2"), dying=True)
+    check(
+        world(ds("v2"), nodes=1, pods=[pod("node-0", "v9")], revisions=[twin, revision("v2")]),
+        "relabel node-0-v9 v2",
+    )
+
+
 def test_a_dying_revision_is_not_the_current_one() -> None:
     dying = world(nodes=1, revisions=[revision("v1", dying=True)])
     current, older = current_revision(dying)
