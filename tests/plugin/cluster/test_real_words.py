@@ -99,7 +99,7 @@ async def test_a_secret_that_is_stored_is_not_shown(place: Place, tmp_path: Path
 
 
 async def test_a_share_of_the_nodes_is_stored_as_a_share(place: Place) -> None:
-    assert (await run(place, "set-partition", "agent", "--update", "30%")).code == 0
+    await place.act("set-partition", "agent", "--update", "30%")  # as a program: a write listens for SIGTERM
     assert (await place.rolling())["partition"] == "70%"
 
 
