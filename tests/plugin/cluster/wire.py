@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -29,6 +29,8 @@ class Fault:
     """Of the answer; else the present one."""
     done: bool = False
     """The server has done it all the same."""
+    before: Callable[[], Awaitable[object]] | None = None
+    """What somebody does right before; then the server answers as ever."""
     skip: int = 0
     times: int | None = None
     met: int = 0
@@ -62,6 +64,9 @@ class Wire:
         asked = f"{request.method} {request.path_qs}"
         fault = next((one for one in self.faults if one.hits(asked)), None)
         if fault is None:
+            return await self._pass_on(request)
+        if fault.before is not None:
+            await fault.before()
             return await self._pass_on(request)
         if fault.done:
             async with self._answer(request, await request.read()) as answer:

@@ -37,10 +37,10 @@ EVERYTHING_ELSE = (
 
 
 @asynccontextmanager
-async def watching(bed: Bed, plane: ControlPlane) -> AsyncIterator[tuple[Process, StreamReader]]:
+async def watching(bed: Bed, plane: ControlPlane, *more: str) -> AsyncIterator[tuple[Process, StreamReader]]:
     """`status -w`, and what it prints."""
     process = await asyncio.create_subprocess_exec(
-        *(*PROGRAM, "status", "agent", "-w", "--timeout=60s", "-n", bed.api.namespace),
+        *(*PROGRAM, "status", "agent", "-w", "--timeout=60s", *more, "-n", bed.api.namespace),
         env={**os.environ, "KUBECONFIG": str(plane.kubeconfig)},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
