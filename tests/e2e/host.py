@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from controller.api.meta import rfc3339
 from controller.kube.request import Transport
 from controller.runtime.clock import system_clock
-from tests.beds.api import NODES, PODS, STRATEGIC_MERGE_PATCH, Api, Object, Refusal
+from tests.beds.api import NODES, PODS, Api, Object, Refusal
 from tests.beds.control_plane import ControlPlane, Process
 from tests.beds.control_plane.commands import LOOPBACK
 from tests.beds.control_plane.ports import free_port
@@ -26,6 +26,7 @@ from tests.beds.nodes import statuses
 from tests.beds.nodes.containers import containers
 from tests.beds.nodes.machine import node_manifest
 from tests.beds.nodes.mirror import Mirror
+from tests.beds.nodes.writer import write_status
 
 NAME = "control-plane-1"
 TAINT = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
@@ -199,16 +200,7 @@ class Host:
 
     async def _write(self, uid: str, *, ready: bool) -> None:
         pod = self._newest[uid]
-        metadata = pod["metadata"]
-        patch = {"metadata": {"uid": uid}, "status": statuses.running(pod, rfc3339(system_clock()), ready=ready)}
-        await self._api.patch(
-            PODS,
-            metadata["name"],
-            patch,
-            namespace=metadata["namespace"],
-            sub="status",
-            content_type=STRATEGIC_MERGE_PATCH,
-        )
+        await write_status(self._api, pod, statuses.running(pod, rfc3339(system_clock()), ready=ready))
 
 
 def _environment(pod: Object, container: Object, folder: Path) -> dict[str, str]:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 
 from controller.api.meta import rfc3339
 from controller.runtime.clock import Clock
-from tests.beds.api import NODES, PODS, STRATEGIC_MERGE_PATCH, Api, Object, Refusal
+from tests.beds.api import NODES, PODS, Api, Object, Refusal
+from tests.beds.nodes.writer import write_status
 
 QUARANTINE_SECONDS = 40.0
 """For which a node has to be missing before its pods are garbage, as in Kubernetes."""
@@ -51,11 +52,7 @@ class PodGarbage:
             "lastTransitionTime": rfc3339(self._clock()),
         }
         status = {"phase": "Failed", "conditions": [condition]}
-        patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
-        where = {"namespace": metadata["namespace"]}
         if (pod.get("status") or {}).get("phase") not in ("Failed", "Succeeded"):
-            await self._api.patch(
-                PODS, metadata["name"], patch, sub="status", content_type=STRATEGIC_MERGE_PATCH, **where
-            )
+            await write_status(self._api, pod, status)
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": metadata["uid"]}}
-        await self._api.delete(PODS, metadata["name"], options=options, **where)
+        await self._api.delete(PODS, metadata["name"], namespace=metadata["namespace"], options=options)

@@ -8,9 +8,10 @@ from collections import defaultdict
 from controller.api.meta import rfc3339
 from controller.runtime.clock import Clock
 from tests.beds import pods
-from tests.beds.api import NODES, PODS, STRATEGIC_MERGE_PATCH, Api, Object, Refusal
+from tests.beds.api import NODES, PODS, Api, Object, Refusal
 from tests.beds.nodes.mirror import Mirror
 from tests.beds.nodes.placement import place
+from tests.beds.nodes.writer import write_status
 
 AT_ONCE = 16
 RETRY_SECONDS = 0.5
@@ -135,7 +136,7 @@ class Scheduler:
         return found if found and found["metadata"]["uid"] == pod["metadata"]["uid"] else None
 
     async def _refuse(self, gate: asyncio.Semaphore, pod: Object, words: str) -> None:
-        metadata, old = pod["metadata"], pods.condition(pod, "PodScheduled")
+        old = pods.condition(pod, "PodScheduled")
         condition = {
             "type": "PodScheduled",
             "status": "False",
@@ -143,17 +144,9 @@ class Scheduler:
             "message": words,
             "lastTransitionTime": old.get("lastTransitionTime") or rfc3339(self._clock()),
         }
-        patch = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": [condition]}}
         async with gate:
             try:
-                await self._api.patch(
-                    PODS,
-                    metadata["name"],
-                    patch,
-                    namespace=metadata["namespace"],
-                    sub="status",
-                    content_type=STRATEGIC_MERGE_PATCH,
-                )
+                await write_status(self._api, pod, {"conditions": [condition]})
             except (Refusal, OSError, TimeoutError):
                 self._work.set()
                 await asyncio.sleep(RETRY_SECONDS)

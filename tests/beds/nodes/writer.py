@@ -13,6 +13,14 @@ AT_ONCE = 32
 RETRY_SECONDS = 0.5
 
 
+async def write_status(api: Api, pod: Object, status: Object) -> Object:
+    """Of that very pod; returns it as it is then. Conditions that `status` does not have stay."""
+    metadata = pod["metadata"]
+    patch, namespace = {"metadata": {"uid": metadata["uid"]}, "status": status}, metadata["namespace"]
+    kind = STRATEGIC_MERGE_PATCH
+    return await api.patch(PODS, metadata["name"], patch, namespace=namespace, sub="status", content_type=kind)
+
+
 class Gone(Exception):
     """The pod is not there any more, or is another one of that name."""
 
@@ -40,14 +48,7 @@ class Writer:
 
     async def write(self, pod: Object, status: Object) -> Object:
         """Write `status` as the kubelet of the pod's node; returns the pod as it is then. Ask for a `turn` before."""
-        return await self._api.patch(
-            PODS,
-            pod["metadata"]["name"],
-            {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status},
-            namespace=pod["metadata"]["namespace"],
-            sub="status",
-            content_type=STRATEGIC_MERGE_PATCH,
-        )
+        return await write_status(self._api, pod, status)
 
     async def send(self, newest: Callable[[], Object], status: Object) -> Object:
         """The same, in its turn and until the server takes it. Raises Gone."""
