@@ -5,16 +5,18 @@ from __future__ import annotations
 import itertools
 import subprocess
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
 
 from controller.kube.access import Access
 from controller.kube.request import Request, Response, Stream
+from controller.kube.transport import open_transport
 from controller.runtime.clock import system_clock
 from tests.beds.api import DAEMONSETS, NAMESPACES, Api
 from tests.beds.control_plane import ControlPlane
+from tests.beds.controller.opening import connection_to
 from tests.beds.manifests import MANIFESTS
 from tests.beds.objects import demo
 from tests.beds.simulator import Cluster, InProcess, serving
@@ -76,11 +78,12 @@ def plane(control_plane: ControlPlane) -> ControlPlane:
     return control_plane
 
 
-@asynccontextmanager
-async def namespace_of(api: Api) -> AsyncIterator[str]:
-    """A new namespace with the DaemonSet `agent`, gone afterwards."""
-    api.namespace = f"plugin-{next(_numbers)}"
-    await api.create(NAMESPACES, {"metadata": {"name": api.namespace}})
-    await api.create(DAEMONSETS, demo("agent"))
-    yield api.namespace
-    await api.delete(NAMESPACES, api.namespace)
+@pytest.fixture
+async def real_api(plane: ControlPlane) -> AsyncIterator[Api]:
+    """The administrator's way to a new namespace with the DaemonSet `agent`, gone afterwards."""
+    async with open_transport(connection_to(plane, plane.admin)) as transport:
+        api = Api(transport, f"plugin-{next(_numbers)}")
+        await api.create(NAMESPACES, {"metadata": {"name": api.namespace}})
+        await api.create(DAEMONSETS, demo("agent"))
+        yield api
+        await api.delete(NAMESPACES, api.namespace)

@@ -5,19 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from controller.kube.connection import Connection, Fixed, tls_context
-from controller.kube.transport import open_transport
 from tests.beds.api import DAEMONSETS, EVENTS, MERGE_PATCH, Api, Object
 from tests.beds.control_plane import ControlPlane
 from tests.beds.installed.unhurried import PROGRAM
 from tests.beds.objects import demo
-from tests.plugin.cluster.conftest import namespace_of
 
 pytestmark = pytest.mark.real
 
@@ -52,12 +48,8 @@ class Place:
 
 
 @pytest.fixture
-async def place(plane: ControlPlane) -> AsyncIterator[Place]:
-    credentials, tls = Fixed(f"Bearer {plane.token}"), tls_context(str(plane.ca_path))
-    async with open_transport(Connection(server=plane.url, credentials=credentials, tls=tls)) as transport:
-        api = Api(transport)
-        async with namespace_of(api) as namespace:
-            yield Place(plane, namespace, api)
+def place(plane: ControlPlane, real_api: Api) -> Place:
+    return Place(plane, real_api.namespace, real_api)
 
 
 async def test_every_verb_writes_what_it_says(place: Place) -> None:

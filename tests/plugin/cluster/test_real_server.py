@@ -16,12 +16,10 @@ import pytest
 from controller.api import patch as json_patch
 from controller.api.meta import Key
 from controller.kube.access import Access
-from controller.kube.connection import Connection, Fixed, tls_context
 from controller.kube.errors import ApiError, ConfigError
 from controller.kube.kinds import DAEMONSETS
 from controller.kube.request import Request
 from controller.kube.sender import Call
-from controller.kube.transport import open_transport
 from kubectl_plugin.cluster import documents
 from kubectl_plugin.cluster.explain import explained
 from kubectl_plugin.cluster.session import Session, open_session
@@ -30,7 +28,6 @@ from tests.beds.api import Api
 from tests.beds.api import Resource as Kind
 from tests.beds.control_plane import ControlPlane
 from tests.beds.control_plane.ports import free_port
-from tests.plugin.cluster.conftest import namespace_of
 
 pytestmark = pytest.mark.real
 
@@ -58,12 +55,8 @@ class Place:
 
 
 @pytest.fixture
-async def place(plane: ControlPlane) -> AsyncIterator[Place]:
-    credentials, tls = Fixed(f"Bearer {plane.token}"), tls_context(str(plane.ca_path))
-    async with open_transport(Connection(server=plane.url, credentials=credentials, tls=tls)) as transport:
-        api = Api(transport)
-        async with namespace_of(api) as namespace:
-            yield Place(plane, namespace, api)
+def place(plane: ControlPlane, real_api: Api) -> Place:
+    return Place(plane, real_api.namespace, real_api)
 
 
 @asynccontextmanager
