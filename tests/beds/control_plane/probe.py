@@ -24,15 +24,20 @@ async def get(
         async with asyncio.timeout(seconds):
             tls = _tls(certificates) if parts.scheme == "https" else None
             reader, writer = await asyncio.open_connection(parts.hostname, parts.port, ssl=tls)
-            try:
-                writer.write(request.encode())
-                answer = (await reader.read()).decode(errors="replace")
-            finally:
-                writer.close()
-                with contextlib.suppress(OSError):
-                    await writer.wait_closed()
+            return await answer_to(request, reader, writer)
     except (OSError, TimeoutError) as error:
         return 0, str(error) or type(error).__name__
+
+
+async def answer_to(request: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[int, str]:
+    """(status, body), or (0, reason) when that is no HTTP. The connection ends with it."""
+    try:
+        writer.write(request.encode())
+        answer = (await reader.read()).decode(errors="replace")
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
     head, _, body = answer.partition("\r\n\r\n")
     words = head.split(maxsplit=2)
     return (int(words[1]), body) if len(words) > 1 and words[1].isdigit() else (0, "not HTTP")

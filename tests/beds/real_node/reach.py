@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from pathlib import Path
 
+from tests.beds.control_plane.probe import answer_to
 from tests.beds.real_node.patience import LONG
 
 
@@ -17,17 +18,9 @@ async def fetch(
     try:
         async with asyncio.timeout(seconds):
             reader, writer = await asyncio.open_unix_connection(wire)
-            try:
+            with contextlib.closing(writer):
                 writer.write(f"CONNECT {host}:{port} HTTP/1.1\r\n\r\n".encode())
                 await reader.readuntil(b"\r\n\r\n")
-                writer.write(request.encode())
-                answer = (await reader.read()).decode(errors="replace")
-            finally:
-                writer.close()
-                with contextlib.suppress(OSError):
-                    await writer.wait_closed()
+                return await answer_to(request, reader, writer)
     except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
         return 0, str(error) or type(error).__name__
-    head, _, body = answer.partition("\r\n\r\n")
-    words = head.split(maxsplit=2)
-    return (int(words[1]), body) if len(words) > 1 and words[1].isdigit() else (0, "not HTTP")
