@@ -11,6 +11,7 @@ import trustme
 
 from tests.beds.control_plane import Binaries
 from tests.beds.control_plane.kubectl import run_to_end
+from tests.beds.objects import demo
 from tests.e2e.conftest import bare_plane, installed
 
 pytestmark = pytest.mark.real
@@ -30,18 +31,7 @@ async def test_who_comes_with_a_certificate_is_known_by_its_name(complete_binari
     other.private_key_and_cert_chain_pem.write_to_path(str(alien))
     async with bare_plane(complete_binaries, (), f"--client-ca-file={trusted}") as plane:
         await installed(plane, "crds")
-        manifest = {
-            "apiVersion": "apps.kruise.io/v1beta1",
-            "kind": "DaemonSet",
-            "metadata": {"name": "agent"},
-            "spec": {
-                "selector": {"matchLabels": {"app": "agent"}},
-                "template": {
-                    "metadata": {"labels": {"app": "agent"}},
-                    "spec": {"containers": [{"name": "agent", "image": "agent:1"}]},
-                },
-            },
-        }
+        manifest = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", **demo("agent")}
         assert (await plane.run_kubectl("apply", "-f", "-", stdin=json.dumps(manifest))).returncode == 0
 
         async def pause(*flags: str) -> tuple[int, str, str]:
