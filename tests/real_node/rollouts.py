@@ -60,6 +60,16 @@ async def opens(place: Place, login: str, name: str) -> None:
     )
 
 
+async def goes_node_by_node(place: Place) -> None:
+    """A whole rollout, in which never more than one node is without a pod that is ready."""
+    async with deployed(place, maxUnavailable=1) as witness:
+        witness.floor = len(place.workers) - 1
+        await update(place, "agent:v2")
+        await settled(place)
+        assert await place.versions() == place.everywhere("v2")
+    assert await place.warnings() == []
+
+
 def served_by(pods: list[Object], version: str) -> set[str]:
     """The nodes whose pods have this version and are ready."""
     return {node_of(pod) for pod in pods if serves(pod) and image_of(pod).endswith(f":{version}")}

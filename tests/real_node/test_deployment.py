@@ -13,7 +13,7 @@ from tests.beds.pods import node_of
 from tests.beds.real_node.installation import Installation, installed
 from tests.beds.real_node.patience import LONG
 from tests.real_node.place import Cluster, Place, ours
-from tests.real_node.rollouts import deployed, served_by, settled, update
+from tests.real_node.rollouts import deployed, goes_node_by_node, served_by, settled, update
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session")]
 
@@ -68,12 +68,7 @@ async def test_one_leads_and_both_say_so_in_their_logs(site: Installation) -> No
 
 async def test_it_rolls_out_beside_itself(site: Installation, place: Place) -> None:
     await site.replicas()
-    async with deployed(place, maxUnavailable=1) as witness:
-        witness.floor = len(place.workers) - 1
-        await update(place, "agent:v2")
-        await settled(place)
-        assert await place.versions() == place.everywhere("v2")
-    assert await place.warnings() == []
+    await goes_node_by_node(place)
 
 
 async def test_restarted_in_mid_rollout_it_goes_on(site: Installation, place: Place) -> None:

@@ -11,18 +11,13 @@ from tests.beds.real_node.clients import asking
 from tests.beds.real_node.patience import LONG
 from tests.beds.real_node.workloads import cannot_pull
 from tests.real_node.place import Place
-from tests.real_node.rollouts import deployed, served_by, settled, update
+from tests.real_node.rollouts import deployed, goes_node_by_node, served_by, settled, update
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("controller")]
 
 
 async def test_a_rollout_leaves_one_node_at_a_time(place: Place) -> None:
-    async with deployed(place, maxUnavailable=1) as witness:
-        witness.floor = len(place.workers) - 1
-        await update(place, "agent:v2")
-        await settled(place)
-        assert await place.versions() == place.everywhere("v2")
-    assert await place.warnings() == []
+    await goes_node_by_node(place)
 
 
 async def test_with_surge_every_node_is_served_all_the_time(place: Place) -> None:
