@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.beds.controller.bed import Bed
-from tests.beds.controller.waves import UNREADY, all_ready, both, built, layout, lose, roll, unready, wave
+from tests.beds.controller.waves import UNREADY, all_ready, both, built, keeps_two, layout, lose, roll, unready, wave
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V2, daemonset
 from tests.system.both import both_beds
@@ -80,11 +80,7 @@ async def test_d7_a_lost_pod_comes_back_old_and_the_partition_goes_on_where_it_w
     await bed.add_nodes(4)
     await bed.deploy(daemonset(rolling={"maxUnavailable": 4, "partition": 2}))
     async with monitoring(bed):
-        await bed.set_image(V2)
-        await wave(bed, both(3, 2))
-        await lose(bed, 0)
-        await wave(bed, "+0")
-        assert await layout(bed) == "v1 v1 v2 v2"
+        await keeps_two(bed)
         await roll(bed, partition=1)
         await wave(bed, both(1))
         assert await layout(bed) == "v1 v2 v2 v2"

@@ -85,6 +85,15 @@ async def lose(bed: Bed, number: int) -> None:
     await bed.api.delete(PODS, (await bed.pods())[f"node-{number}"]["metadata"]["name"])
 
 
+async def keeps_two(bed: Bed) -> None:
+    """Of four nodes the partition keeps two old, also one whose pod is lost."""
+    await bed.set_image(V2)
+    await wave(bed, both(3, 2))
+    await lose(bed, 0)
+    await wave(bed, "+0")
+    assert await layout(bed) == "v1 v1 v2 v2"
+
+
 async def unready(bed: Bed, *numbers: int) -> None:
     """The pods of these nodes are not ready any more, and the status has told so."""
     pods = await bed.pods()
