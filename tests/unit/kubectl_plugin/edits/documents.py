@@ -10,6 +10,7 @@ import msgspec
 from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSetView, project
 from controller.api.pod import Pod
+from controller.api.revision import Revision
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot, Unread
 from tests.beds.snapshots import detail
 from tests.beds.worlds import LABELS, NOW, OURS, numbered, revision, template
@@ -71,18 +72,20 @@ def seen(
     *,
     nodes: int | None = 4,
     pods: Iterable[Pod] = (),
-    revisions: Iterable[str] = ("v2", "v1"),
+    revisions: Iterable[Revision | str] = ("v2", "v1"),
     unread: tuple[Unread, ...] = (),
 ) -> Snapshot:
     """With node-0 to node-3 unless told; `nodes=None` is without the right to list them."""
     document = live() if document is None else document
+    stored = [revision(one) if isinstance(one, str) else one for one in revisions]
+    ordered = sorted(stored, key=lambda one: one.number, reverse=True)
     return Snapshot(
         daemonset=project(msgspec.convert(document, DaemonSetView)),
         document=document,
         created=NOW,
         labels={},
         owners=(),
-        revisions=tuple(RevisionDetail(revision=revision(one), created=NOW, change_cause="") for one in revisions),
+        revisions=tuple(RevisionDetail(revision=one, created=NOW, change_cause="") for one in ordered),
         pods=tuple(detail(pod) for pod in pods),
         nodes=None if nodes is None else numbered(nodes),
         now=NOW,

@@ -8,14 +8,13 @@ import msgspec
 import pytest
 
 from controller.api.base import JSONObject
-from controller.api.daemonset import DaemonSetView, project
 from controller.api.node import Node
 from controller.api.revision import Revision
 from kubectl_plugin.edits.applying import applied
 from kubectl_plugin.edits.rollback import RollbackWish, choice_explained, roll_back, target_of
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
-from tests.beds.worlds import NOW, OURS, node, pod, revision, taint, template
+from kubectl_plugin.report.snapshot import Snapshot
+from tests.beds.worlds import OURS, node, pod, revision, taint, template
 from tests.unit.kubectl_plugin.edits.documents import seen
 
 
@@ -34,20 +33,7 @@ def live(rev: str = "v7", *, history: int | None = None, on_delete: bool = False
 
 def snapshot(document: JSONObject | None = None, *revisions: Revision | str) -> Snapshot:
     """With revisions 5, 6 and 7 unless told; `v6` is the sixth."""
-    document = document or live()
-    stored = [revision(one) if isinstance(one, str) else one for one in revisions or ("v7", "v6", "v5")]
-    ordered = sorted(stored, key=lambda one: one.number, reverse=True)
-    return Snapshot(
-        daemonset=project(msgspec.convert(document, DaemonSetView)),
-        document=document,
-        created=NOW,
-        labels={},
-        owners=(),
-        revisions=tuple(RevisionDetail(revision=one, created=NOW, change_cause="") for one in ordered),
-        pods=(),
-        nodes=(),
-        now=NOW,
-    )
+    return seen(document or live(), nodes=0, revisions=revisions or ("v7", "v6", "v5"))
 
 
 def target(seen: Snapshot, to_revision: int | None = None) -> int:
