@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import Context
 from time import thread_time
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.beds.virtual_time import VirtualLoop
 
+T = TypeVar("T")
+R = TypeVar("R")
 UNIT = 100_000
 """Rounds of the loop that is one unit: some milliseconds, on any machine."""
 
@@ -65,3 +67,10 @@ def aside() -> AbstractContextManager[None]:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, TimedLoop)
     return loop.aside()
+
+
+async def answered(answer: Callable[[T], R], asked: T) -> R:
+    """By another machine."""
+    await asyncio.sleep(0)
+    with aside():
+        return answer(asked)

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from controller.kube.request import Request, Response
-from tests.beds.turns import aside
+from tests.beds.turns import answered
 
 CHUNK = 64 * 1024
 END = (
@@ -59,9 +59,7 @@ class HostileServer:
         yield feed
 
     async def exchange(self, request: Request) -> Response:
-        await asyncio.sleep(0)
-        with aside():
-            return self._answer(request)
+        return await answered(self._answer, request)
 
     def _answer(self, request: Request) -> Response:
         self._version += 1

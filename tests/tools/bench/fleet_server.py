@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from controller.kube.request import Request, Response
-from tests.beds.turns import aside
+from tests.beds.turns import answered, aside
 from tests.tools.bench import manifests, wire
 from tests.tools.bench.api import JSON
 
@@ -110,9 +110,7 @@ class FleetServer:
         yield feed
 
     async def exchange(self, request: Request) -> Response:
-        await asyncio.sleep(0)
-        with aside():
-            return self._answer(request)
+        return await answered(self._answer, request)
 
     def _answer(self, request: Request) -> Response:
         *_, plural, name = ("", *request.path.removesuffix("/status").split("/"))
