@@ -36,8 +36,7 @@ from controller.runtime.workers import workers
 from controller.serve.address import parse_address
 from controller.serve.certificate import Certificate
 from controller.serve.heartbeat import Heartbeat, heartbeat
-from controller.serve.probes import probe
-from controller.serve.scrape import scrape
+from controller.serve.pages import probe, scrape
 from controller.serve.server import CannotListen, serving
 from controller.settings import Settings
 from controller.telemetry import log

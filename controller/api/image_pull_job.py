@@ -5,9 +5,8 @@ from __future__ import annotations
 from sys import intern
 
 from controller.api.base import Value, View
-from controller.api.meta import Named, ObjectMeta
+from controller.api.meta import Named, ObjectMeta, ownership_of
 from controller.api.number import IntOrPercent, is_well_formed, scaled
-from controller.api.ownership import ownership_of
 from controller.api.selector import LabelSelector, Matcher, parse
 from controller.api.wellknown import GROUP, HASH_LABEL
 

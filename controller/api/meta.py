@@ -1,12 +1,14 @@
-"""Object metadata: what every Kubernetes object carries, and how we point at one."""
+"""Object metadata: what every Kubernetes object carries, how we point at one, and whose it is."""
 
 from __future__ import annotations
 
 import calendar
 from datetime import UTC, datetime
+from sys import intern
 from typing import NamedTuple
 
 from controller.api.base import Value, View
+from controller.api.wellknown import GROUP, KIND
 
 
 class Key(NamedTuple):
@@ -77,6 +79,26 @@ class ObjectMeta(View):
     annotations: dict[str, str] | None = None
     finalizers: tuple[str, ...] | None = None
     owner_references: tuple[OwnerReference, ...] | None = None
+
+
+class Ownership(Value):
+    """Where an object stands between the Advanced DaemonSets."""
+
+    uid: str
+    """uid of the one that controls it; empty when nobody does."""
+    index: int
+    """Place of that owner among `metadata.ownerReferences`, or their number when nobody controls it."""
+
+
+def ownership_of(meta: ObjectMeta) -> Ownership | None:
+    """By group, kind and uid, never by the version of the API and never by the name. None for an object that another
+    kind of controller owns: it is none of our business."""
+    references = meta.owner_references or ()
+    for index, owner in enumerate(references):
+        if owner.controller:
+            ours = owner.group == GROUP and owner.kind == KIND
+            return Ownership(uid=intern(owner.uid), index=index) if ours else None
+    return Ownership(uid="", index=len(references))
 
 
 def epoch(stamp: str | None) -> float | None:

@@ -16,8 +16,7 @@ from controller.api.container import ContainerStatusView, ContainerView
 from controller.api.gates import Gate, PodCondition, ReadinessGateView, gates_of
 from controller.api.in_place import Underway, underway_of
 from controller.api.in_place_state import InPlaceState, state_of
-from controller.api.meta import Named, ObjectMeta, epoch, noted
-from controller.api.ownership import ownership_of
+from controller.api.meta import Named, ObjectMeta, epoch, noted, ownership_of
 from controller.api.pod_problem import PodProblem, complaint_of, problem_of_containers
 from controller.api.selector import Requirement
 from controller.api.wellknown import (

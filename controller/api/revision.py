@@ -12,8 +12,7 @@ import msgspec
 
 from controller.api import canonical
 from controller.api.base import JSON, JSONObject, View
-from controller.api.meta import Named, ObjectMeta
-from controller.api.ownership import ownership_of
+from controller.api.meta import Named, ObjectMeta, ownership_of
 from controller.api.wellknown import HASH_LABEL
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"

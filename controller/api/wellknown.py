@@ -3,6 +3,7 @@ Kubernetes; keys that are ours alone start with `kruise-ds/`."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Final
 
 GROUP: Final = "apps.kruise.io"
@@ -109,3 +110,19 @@ MIN_UPDATED_ANNOTATION: Final = "apps.kruise.io/image-predownload-min-updated-re
 to be ready before."""
 PREDOWNLOAD_WAIT_ANNOTATION: Final = "kruise-ds/image-predownload-wait"
 """Whether the rollout waits on each node for the images that go ahead of it: true or false."""
+
+
+class InPlaceRefusal(StrEnum):
+    """Why a pod is recreated although an update in place was asked for, as metrics name it."""
+
+    TEMPLATE = "Template"
+    """A field differs that no running pod takes."""
+    RESOURCES = "Resources"
+    """Likewise of resources, or cpu and memory are not to be changed in place."""
+    RESIZE_REFUSED = "ResizeRefused"
+    RESTART = "Restart"
+    READINESS_GATE = "ReadinessGate"
+    """The pod was made without."""
+    NODE_AGENT = "NodeAgent"
+    """None restarts a container that reads changed metadata: there is none, or it is not to be relied on."""
+    OTHER = "Other"

@@ -9,7 +9,6 @@ from controller.api.daemonset import DaemonSet
 from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
-from controller.daemonset.fleet import Fleet
 from controller.kube.kinds import PODS, REVISIONS
 from controller.runtime.freshness import Reach
 from controller.runtime.store import Store
@@ -24,7 +23,7 @@ class Caches:
         revisions: Store[Revision],
     ) -> None:
         self.daemonsets, self.pods, self.nodes, self.revisions = daemonsets, pods, nodes, revisions
-        self.fleet = Fleet(nodes.values)
+        self._fleet: tuple[Node, ...] | None = None
         self._by_uid = daemonsets.index(lambda ds: ds.uid)
         self._by_namespace = daemonsets.index(lambda ds: ds.namespace)
         self._pods_by_owner = pods.index(lambda pod: pod.owner_uid or None)
@@ -32,6 +31,18 @@ class Caches:
         self._orphans = pods.index(lambda pod: None if pod.owner_uid else pod.namespace)
         self._revisions_by_owner = revisions.index(lambda revision: revision.owner_uid or None)
         self._orphan_revisions = revisions.index(lambda revision: None if revision.owner_uid else revision.namespace)
+
+    def placement_changed(self) -> None:
+        """A node came, went, or got other labels or taints."""
+        self._fleet = None
+
+    @property
+    def fleet(self) -> tuple[Node, ...]:
+        """All nodes by name, ascending. It stays the same object while no placement changes: compiled rules remember
+        their verdicts by its identity, so a heartbeat costs nothing and a pass asks nothing twice."""
+        if self._fleet is None:
+            self._fleet = tuple(sorted(self.nodes.values(), key=lambda node: node.name))
+        return self._fleet
 
     async def whole(self) -> None:
         """Wait until no list is half taken in: until the next await each store is as the server was at one moment."""

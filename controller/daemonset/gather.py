@@ -57,7 +57,7 @@ def gather(
     seen = World(
         daemonset=daemonset,
         rules=compiled.rules,
-        nodes=caches.fleet.nodes,
+        nodes=caches.fleet,
         pods=pods,
         orphans=orphans,
         revisions=revisions,

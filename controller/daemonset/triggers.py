@@ -106,7 +106,7 @@ class Triggers:
         old, new = change.old, change.new
         if old is not None and new is not None and old.same_placement(new):
             return
-        self._caches.fleet.changed()
+        self._caches.placement_changed()
         owners = self._caches.owners_on(change.key.name)
         for daemonset in self._caches.daemonsets.values():
             rules = self._compilations.of(daemonset).rules

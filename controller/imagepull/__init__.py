@@ -3,12 +3,11 @@
     caches, triggers   what is there, and from a change of it to the key of a job
     reconcile          one pass over one job: what is there, what should be done, do it, say how it stands
     nodes_of_pods      whom a podSelector means
-    world, news, plan  world in, what pullers tell, plan out: the only place with an opinion; pure
-    carrying_out       the writes, and what their answers teach
-    memory             what is known of a job and written down nowhere: how each node did
+    world, plan        world in, plan out: the only place with an opinion, also of `job_events`; pure
+    execute            the writes, and what their answers teach
+    state              what is known of a job and written down nowhere: how each node did, and who lacks the image
     pod                the puller's manifest
     rollouts           makes the jobs that the rollout of a DaemonSet wants (`wanted`, pure)
-    lacking            which nodes do not have the image: for whom a rollout waits
     parts              all of it, made and run; only where the feature gate is on
 
 How a node did is remembered by the process alone. Who leads next asks the nodes: one whose kubelet tells of the image

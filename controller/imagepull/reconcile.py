@@ -17,10 +17,9 @@ from controller.api.pull_targets import keeps_images, targets
 from controller.api.selector import LabelSelector
 from controller.imagepull.caches import JobCaches
 from controller.imagepull.execute import JobExecution
-from controller.imagepull.lacking import lacking
 from controller.imagepull.nodes_of_pods import nodes_of_pods
 from controller.imagepull.plan import plan
-from controller.imagepull.state import STATUS, JobState, begin
+from controller.imagepull.state import STATUS, JobState, begin, lacking
 from controller.imagepull.world import PULLED, EndPuller, JobPlan, JobWorld
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
@@ -103,7 +102,7 @@ class JobReconciler:
             self._pacer.passed(key, cost, asyncio.get_running_loop().time())
 
     def lacking(self, job: ImagePullJob, nodes: Collection[str]) -> Mapping[str, str]:
-        """Of these nodes those without the image, as in `lacking.lacking`."""
+        """Of these nodes those without the image, as in `state.lacking`."""
         return lacking(job, self._states.get(job.key), nodes, self._keeps_images)
 
     def _keeps_images(self, name: str) -> bool:

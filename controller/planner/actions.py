@@ -8,9 +8,9 @@ from typing import TypeAlias, assert_never
 
 from controller.api.base import Value
 from controller.api.gates import Gate
-from controller.api.in_place_refusal import InPlaceRefusal
 from controller.api.meta import Ref
 from controller.api.revision import Revision
+from controller.api.wellknown import InPlaceRefusal
 from controller.planner.in_place.change import InPlaceChange
 from controller.planner.retries import ROOM as ROOM
 from controller.planner.retries import place_of_keeping, place_of_probe

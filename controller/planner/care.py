@@ -8,10 +8,15 @@ from functools import cached_property
 from math import inf
 
 from controller.api.in_place import Resize, Underway
-from controller.api.in_place_refusal import InPlaceRefusal
 from controller.api.pod import Pod
 from controller.api.revision import Revision
-from controller.api.wellknown import FAILED_IN_PLACE, LIFECYCLE_STATE_LABEL, RESIZE_DEFERRED, RESIZE_REFUSED
+from controller.api.wellknown import (
+    FAILED_IN_PLACE,
+    LIFECYCLE_STATE_LABEL,
+    RESIZE_DEFERRED,
+    RESIZE_REFUSED,
+    InPlaceRefusal,
+)
 from controller.planner.actions import (
     Action,
     CancelDelete,

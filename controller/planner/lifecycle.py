@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from controller.api.in_place_refusal import InPlaceRefusal
 from controller.api.pod import Pod
 from controller.api.text import listed
+from controller.api.wellknown import InPlaceRefusal
 from controller.planner.actions import DeletePod, DeleteReason, PrepareDelete
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from controller.api.daemonset import LifecycleHook
 from controller.api.in_place import Resize
-from controller.api.in_place_refusal import InPlaceRefusal
 from controller.api.pod import Pod
-from controller.api.wellknown import ENV_GATE, IN_PLACE_UPDATE_READY, KRUISE_POD_READY
+from controller.api.wellknown import ENV_GATE, IN_PLACE_UPDATE_READY, KRUISE_POD_READY, InPlaceRefusal
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from controller.planner.in_place.change import InPlaceChange, NotPossible

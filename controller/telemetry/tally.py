@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
-from controller.api.in_place_refusal import InPlaceRefusal
+from controller.api.wellknown import InPlaceRefusal
 from controller.telemetry.daemonsets import OF_DAEMONSET
 from controller.telemetry.ends import RESULTS, RolloutCourse, follow
 from controller.telemetry.node_updates import METHODS, NodeUpdates

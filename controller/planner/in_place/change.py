@@ -15,10 +15,9 @@ from msgspec.structs import replace
 from controller.api.base import JSON, JSONObject, Value, fields_of, items_of
 from controller.api.canonical import canonical, default_pull_policy
 from controller.api.daemonset import DaemonSet
-from controller.api.in_place_refusal import InPlaceRefusal
 from controller.api.meta import epoch
 from controller.api.revision import Revision
-from controller.api.wellknown import RESTARTED_AT
+from controller.api.wellknown import RESTARTED_AT, InPlaceRefusal
 from controller.planner.in_place.resizing import Resizing, as_written, resizing_of
 
 Patch: TypeAlias = Mapping[str, str | None]

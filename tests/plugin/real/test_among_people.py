@@ -30,7 +30,7 @@ import time
 from types import SimpleNamespace
 from kubectl_plugin import terminal
 from kubectl_plugin.main import main
-terminal.time = SimpleNamespace(time=lambda: time.time() + 720.0)
+terminal.time = SimpleNamespace(time=lambda: time.time() + 720.0, monotonic=time.monotonic)
 main()
 """
 

@@ -45,8 +45,8 @@ def _ours(nodes: int, pods: int) -> Caches:
     caches = Caches(open_store(DaemonSet)[1], pod_store, node_store, open_store(Revision)[1])
     _fill(node_writer, Decoder(NODES), map(wire.node, range(nodes)))
     _fill(pod_writer, Decoder(PODS), _pods(nodes, pods))
-    if len(caches.fleet.nodes) != nodes or len(pod_store) != pods:
-        raise AssertionError(f"{len(caches.fleet.nodes)} nodes and {len(pod_store)} pods are held")
+    if len(caches.fleet) != nodes or len(pod_store) != pods:
+        raise AssertionError(f"{len(caches.fleet)} nodes and {len(pod_store)} pods are held")
     return caches
 
 

@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Rollout
 from controller.api.in_place import Underway
-from controller.api.in_place_refusal import InPlaceRefusal
 from controller.api.meta import Key, Ref, rfc3339
 from controller.api.node import Node
 from controller.api.pod import Pod
+from controller.api.wellknown import InPlaceRefusal
 from controller.assembly import Parts, assemble
 from controller.instrumentation import Instrumentation
 from controller.kube.decode import Seen

@@ -92,13 +92,13 @@ def test_a_node_that_goes_costs_the_same_however_many_pods_there_are_elsewhere()
 def test_the_sorted_nodes_are_the_same_until_one_changes_its_place() -> None:
     woken = Woken()
     woken.node(node("node-1"))
-    before = woken.caches.fleet.nodes
+    before = woken.caches.fleet
     woken.node(node("node-1"))
-    assert woken.caches.fleet.nodes is before, "a heartbeat"
+    assert woken.caches.fleet is before, "a heartbeat"
     woken.node(node("node-0"))
-    assert [one.name for one in woken.caches.fleet.nodes] == ["node-0", "node-1"]
+    assert [one.name for one in woken.caches.fleet] == ["node-0", "node-1"]
     woken.node(None, Key("", "node-1"))
-    assert [one.name for one in woken.caches.fleet.nodes] == ["node-0"]
+    assert [one.name for one in woken.caches.fleet] == ["node-0"]
 
 
 def test_a_node_that_is_gone_is_told() -> None:

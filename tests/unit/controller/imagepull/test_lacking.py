@@ -5,8 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from controller.api.image_pull_job import ImagePullJobStatus
-from controller.imagepull.lacking import lacking
-from controller.imagepull.state import JobState, begin
+from controller.imagepull.state import JobState, begin, lacking
 from tests.unit.controller.imagepull.worlds import job
 
 COMPLETED = ImagePullJobStatus(failed=2, failed_nodes=("a", "b"), completion_time="2027-01-15T08:00:00Z")

@@ -13,8 +13,7 @@ import pytest
 from controller.serve.address import Address
 from controller.serve.connections import IDLE_SECONDS, MOST_IDLE
 from controller.serve.heartbeat import heartbeat
-from controller.serve.probes import probe
-from controller.serve.scrape import MOST_WAITING, scrape
+from controller.serve.pages import MOST_WAITING, probe, scrape
 from controller.serve.server import Asked, CannotListen, Route, ServedPage, serving
 from controller.telemetry.exposition import Exposition
 from controller.telemetry.metrics import Metrics

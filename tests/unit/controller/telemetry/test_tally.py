@@ -5,8 +5,8 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus, Rollout
-from controller.api.in_place_refusal import InPlaceRefusal
 from controller.api.meta import rfc3339
+from controller.api.wellknown import InPlaceRefusal
 from controller.telemetry.tally import Tally
 from tests.beds.worlds import ds
 

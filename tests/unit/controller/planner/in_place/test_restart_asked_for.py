@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.api.base import JSONObject
-from controller.api.in_place_refusal import InPlaceRefusal
+from controller.api.wellknown import InPlaceRefusal
 from controller.planner.in_place.change import InPlaceChange, NotPossible, change_between
 
 KEY = "kubectl.kubernetes.io/restartedAt"
