@@ -15,6 +15,8 @@ from tests.beds.control_plane import ControlPlane
 from tests.beds.control_plane.commands import LOOPBACK
 
 PASSED_ON = ("Content-Type", "Accept", "Impersonate-User", "Impersonate-Group")
+WRITE = "PATCH */daemonsets/agent[?]field*"
+"""Of `agent`, and no dry run: that is said first."""
 
 
 @dataclass

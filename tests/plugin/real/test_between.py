@@ -13,7 +13,7 @@ from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, V3, V4, daemonset
 from tests.beds.pods import image_of
-from tests.plugin.cluster.wire import Fault, faulty_wire
+from tests.plugin.cluster.wire import WRITE, Fault, faulty_wire
 from tests.plugin.real.test_among_people import ALICE, BOB, held, image, settings
 from tests.plugin.real.test_rollback import Ran, kruise_ds
 from tests.plugin.real.test_under_fire import FOR_EVER, watching
@@ -69,7 +69,7 @@ async def test_canaries_that_crash_right_before_the_write_are_not_promoted(
         await bed.status(available=2)
 
     async with faulty_wire(plane) as wire:
-        write = Fault("PATCH */daemonsets/agent?fieldManager=*", times=1, before=crashes)
+        write = Fault(WRITE, times=1, before=crashes)
         wire.faults += [write]
         ran = await kruise_ds(bed, plane, "promote", "agent", "--full", "-y", f"--server={wire.url}")
     assert (ran.code, write.met, "is not finished" in ran.err) == (6, 1, True), ran

@@ -13,7 +13,7 @@ from tests.beds.control_plane import ControlPlane
 from tests.beds.controller.bed import Bed
 from tests.beds.nodes import Behaviour
 from tests.beds.objects import V2, V3, V4, daemonset
-from tests.plugin.cluster.wire import Fault, faulty_wire
+from tests.plugin.cluster.wire import WRITE, Fault, faulty_wire
 from tests.plugin.real.test_rollback import kruise_ds
 from tests.plugin.test_exit_codes import EXPECTED, IMAGE, VERBS, Cell
 
@@ -121,7 +121,7 @@ async def test_who_is_overtaken_writes_nothing(real_bed: Bed, plane: ControlPlan
             async def changes(seconds: int = seconds) -> None:
                 await bed.edit({"minReadySeconds": seconds})
 
-            overtaking = Fault("PATCH */daemonsets/agent?fieldManager=*", times=1, before=changes)
+            overtaking = Fault(WRITE, times=1, before=changes)
             wire.faults += [overtaking]
             words = words_of(verb, tmp_path, EXPECTED[verb]["overtaken"])
             before = await bed.daemonset()
