@@ -23,10 +23,12 @@ from kubectl_plugin.flags import Acting
 from kubectl_plugin.report import gitops
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.values import counted
+from kubectl_plugin.terminal import Terminal
 from kubectl_plugin.verbs import waiting
 from kubectl_plugin.verbs.carrying_out import ChangeWriter, EditOfOne, legible, question, writes
-from kubectl_plugin.verbs.consent import HINT, consented
 from kubectl_plugin.verbs.deadline import Deadline
+
+HINT = "add --yes if that is what you want"
 
 
 async def choose(
@@ -131,6 +133,21 @@ def _caution(invocation: Invocation, change: EditOfOne) -> None:
         cautions = (*cautions, *([Caution(text=foreign)] if foreign else []))
     for caution in cautions:
         invocation.terminal.warn(legible(invocation.terminal, caution.text), *caution.hints)
+
+
+def consented(terminal: Terminal, what: str, question: str, *, yes: bool, hint: str = HINT) -> bool:
+    """Whether it was asked, and agreed to; it is not asked where `yes`, or the environment, says so beforehand.
+
+    Raises CommandError (6) for a no, and where nobody can be asked about `what`.
+    """
+    if yes or terminal.never_asks:
+        return False
+    if not terminal.may_ask:
+        words = f"{what} would be changed, and there is no terminal to ask"
+        raise CommandError(words, hints=(hint,), exit_code=ExitCode.REFUSED)
+    if not terminal.ask(question):
+        raise CommandError("nothing was changed", exit_code=ExitCode.REFUSED, prefix="")
+    return True
 
 
 async def agree(invocation: Invocation, what: str, question: str, acting: Acting, judge: Judge | None = None) -> bool:

@@ -23,7 +23,7 @@ from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
 from kubectl_plugin.report import gitops
 from kubectl_plugin.report.values import counted
-from kubectl_plugin.verbs.consent import consented
+from kubectl_plugin.verbs.acting import consented
 from kubectl_plugin.verbs.migration_course import MigrationCourse
 
 _TO_OURS = (
