@@ -112,6 +112,8 @@ class Pod(Named):
     """Whether OpenKruise's node agent takes care of its containers."""
     drained: bool = False
     """Whether it would be ready if it were not prepared for its deletion."""
+    drained_for_update: bool = False
+    """Whether it would be ready if it were not to be updated in place, which has not begun."""
     held_since: float | None = None
     """Seconds since 1970: when it was prepared for its deletion, if it is and somebody wrote that down."""
 
@@ -219,6 +221,7 @@ def project(view: PodView) -> Pod | None:
         updated_in_place=state is not None,
         tended=NODE_AGENT_ANNOTATION in (meta.annotations or ()),
         drained=marked and not unseen and _would_be_ready(gates, conditions),
+        drained_for_update=underway is None and _is_drained_for_update(gates, conditions),
         held_since=noted((meta.annotations or {}).get(LIFECYCLE_TIMESTAMP_ANNOTATION)) if held else None,
     )
 
@@ -226,7 +229,16 @@ def project(view: PodView) -> Pod | None:
 def _would_be_ready(gates: Sequence[Gate], conditions: Sequence[PodCondition]) -> bool:
     """With its containers ready, and every other gate of ours open."""
     others = all(gate.open or (gate.marked and not gate.kept) for gate in gates)
-    return others and any(one.type == "ContainersReady" and one.status == "True" for one in conditions)
+    return others and _are_containers_ready(conditions)
+
+
+def _is_drained_for_update(gates: Sequence[Gate], conditions: Sequence[PodCondition]) -> bool:
+    draining = [gate.draining for gate in gates if not gate.open]
+    return any(draining) and all(draining) and _are_containers_ready(conditions)
+
+
+def _are_containers_ready(conditions: Sequence[PodCondition]) -> bool:
+    return any(one.type == "ContainersReady" and one.status == "True" for one in conditions)
 
 
 def _underway(

@@ -33,7 +33,7 @@ from controller.planner.board import Board
 from controller.planner.in_place.change import InPlaceChange
 from controller.planner.lifecycle import is_wanted, leaving_for_good, retire
 from controller.planner.slot import Slot
-from controller.planner.stops import change_of, is_given_up, is_recreated, refusal_of, to_rollout
+from controller.planner.stops import change_of, is_given_up, is_recreated, refusal_of, to_image, to_rollout
 from controller.planner.strangers import taken_away
 
 
@@ -151,14 +151,16 @@ class _Care:
         return self._has_its_turn(pod) and isinstance(change_of(board, pod), InPlaceChange)
 
     def _has_its_turn(self, pod: Pod) -> bool:
-        """Whether the rollout comes to it as soon as it can."""
+        """Whether the rollout comes to it as soon as it can. While its image is missing it does not."""
         if pod.hash == self.board.revision.hash or to_rollout(self.board) is not None or self.board.refusal:
             return False
         return pod.uid in self._waiting
 
     @cached_property
     def _waiting(self) -> frozenset[str]:
-        return frozenset([slot.old.uid for slot in self.board.outdated if slot.old is not None])
+        board = self.board
+        due = [slot for slot in board.outdated if not (board.world.unpulled and to_image(board, slot))]
+        return frozenset([slot.old.uid for slot in due if slot.old is not None])
 
     @cached_property
     def _revisions(self) -> Mapping[str, Revision]:

@@ -89,17 +89,21 @@ def to_update(board: Board, slot: Slot) -> Obstacle | None:
     old = slot.old
     if old is not None and not board.surging and waits_for_hook(board, old) and not in_place_change(board, old):
         return Obstacle.HOOK
-    found = to_write(board.world, slot.node, leaving(board, slot)) or _without_image(board, slot)
+    found = to_write(board.world, slot.node, leaving(board, slot)) or to_image(board, slot)
     if found is None and drained_until(board, slot) is not None:
         return Obstacle.DRAINING
     return found
 
 
-def _without_image(board: Board, slot: Slot) -> Obstacle | None:
-    """An old pod that serves nobody loses nothing while the image is pulled. One that is ready has traffic, long
-    before it may count as available."""
-    why = board.world.unpulled.get(slot.node)
-    if why is None or (not why and not ((slot.old is not None and slot.old.ready) or only_held(slot))):
+def to_image(board: Board, slot: Slot) -> Obstacle | None:
+    """Whether this node's update waits for the image. An old pod that serves nobody loses nothing while that is
+    pulled. One that is ready has traffic, long before it may count as available; one that is not for the sake of an
+    update alone is to have it again meanwhile."""
+    why, old = board.world.unpulled.get(slot.node), slot.old
+    if why is None:
+        return None
+    serves = only_held(slot) or (old is not None and (old.ready or old.drained_for_update))
+    if not why and not serves:
         return None
     return Obstacle.UNPULLED if why else Obstacle.PULLING
 

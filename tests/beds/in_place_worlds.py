@@ -50,7 +50,8 @@ def gated(one: Pod, *, underway: Underway | None = None, **how: Any) -> Pod:
     own = gate(**how)
     ready = one.ready and own.open and not (underway is not None and underway.unseen)
     since = one.ready_since if ready else None
-    return replace(one, gates=(own,), underway=underway, ready=ready, ready_since=since)
+    drained = own.draining and one.ready and underway is None
+    return replace(one, gates=(own,), underway=underway, ready=ready, ready_since=since, drained_for_update=drained)
 
 
 def changing(daemonset: DaemonSet | None = None, *, change: Any = BY_IMAGE, **fields: Any) -> World:

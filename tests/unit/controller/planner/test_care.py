@@ -117,8 +117,18 @@ def test_a_drained_one_stays_closed_until_its_turn() -> None:
         (in_place(grace=30), {"verdicts": {"v2": "refused"}, "ask_at": NOW + 60}),
         (in_place(grace=30), {"held_back": {"uid-node-0-v1": NOW + 30}}),
         (in_place("v1", grace=30), {}),
+        (in_place(grace=30), {"unpulled": {"node-0": "not found"}}),
     ],
-    ids=["a pause", "a partition", "a selector", "OnDelete", "a template that is refused", "a failure", "a revert"],
+    ids=[
+        "a pause",
+        "a partition",
+        "a selector",
+        "OnDelete",
+        "a template that is refused",
+        "a failure",
+        "a revert",
+        "an image that cannot be pulled",
+    ],
 )
 def test_it_gets_its_traffic_back_where_nothing_comes_of_it(daemonset: Any, fields: Any) -> None:
     check(on(closed(), daemonset, **fields), "open node-0-v1")
@@ -155,6 +165,7 @@ def test_of_an_older_revision_too_while_nothing_else_comes() -> None:
     (action,) = found.actions
     assert isinstance(action, ContinueInPlace)
     assert action.revision.hash == "v1"
+    check(on(half, unpulled={"node-0": "not found"}), "ContinueInPlace node-0")
     check(on(half), "*node-0 v2")
 
 

@@ -11,6 +11,8 @@ from controller.planner.explanation import Explainer
 from controller.planner.obstacles import Obstacle
 from controller.planner.plan import plan
 from controller.planner.world import World
+from tests.beds.in_place_worlds import changing, gated, in_place
+from tests.beds.picture import check
 from tests.beds.worlds import ago, ds, everywhere, node, pod, taint, world
 from tests.unit.controller.planner.written import looked_at, words
 
@@ -41,6 +43,13 @@ def test_a_pod_that_is_ready_has_traffic_and_waits_also_where_it_is_not_availabl
     pods = (pod("node-0", ready=ago(1)), pod("node-1", ready=ago(1)))
     young = world(ds("v2", max_unavailable=3, min_ready=60), nodes=2, pods=pods, unpulled={"node-0": ""})
     assert taken(young) == ["node-1"]
+
+
+def test_so_does_one_that_is_not_ready_for_the_sake_of_an_update_alone() -> None:
+    """It gets its traffic back while its image is pulled, and is drained anew after that."""
+    closed = gated(pod("node-0", "v1"), draining=True, since=ago(60))
+    check(changing(in_place(grace=30), pods=[closed], nodes=1, unpulled={"node-0": ""}), "open node-0-v1")
+    check(changing(in_place(grace=30), pods=[closed], nodes=1), "*node-0 v2")
 
 
 def test_why_it_waits_is_told() -> None:
