@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.api.daemonset import LifecycleHook
-from controller.api.in_place import Resize
+from controller.api.in_place import Resize, Underway
 from controller.api.pod import Pod
 from controller.api.wellknown import ENV_GATE, IN_PLACE_UPDATE_READY, KRUISE_POD_READY, InPlaceRefusal
 from controller.planner.board import Board
@@ -112,10 +112,16 @@ def drained_until(board: Board, slot: Slot) -> float | None:
     """The end of the grace period before an update in place, if it is not over; seconds since 1970. Its beginning is
     told in whole seconds; one that lies far ahead was told by a wrong clock."""
     grace, now = board.world.daemonset.in_place_grace, board.world.now
-    if not grace or slot.old is None or slot.old.underway is not None:
+    if not grace or slot.old is None or not _had_traffic(slot.old.underway):
         return None
     ends = [gate.since + 1 + grace for gate in slot.old.gates if gate.draining and gate.since is not None]
     return max((moment for moment in ends if now < moment <= now + 1 + 2 * grace), default=None)
+
+
+def _had_traffic(underway: Underway | None) -> bool:
+    """Whether a pod had some until it was drained: one in the middle of an update has none, unless all that waits is
+    its resize."""
+    return underway is None or underway.only_resizes
 
 
 def to_creation(board: Board, slot: Slot) -> Obstacle | None:

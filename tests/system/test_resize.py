@@ -275,6 +275,19 @@ async def test_while_its_resize_is_deferred_a_pod_with_a_new_image_has_its_traff
     await bed.settled()
 
 
+async def test_a_pod_that_serves_while_its_resize_is_deferred_has_its_grace_period_before_a_restart(bed: Bed) -> None:
+    await deployed(bed, 1, annotations={"kruise-ds/in-place-grace-seconds": "30"})
+    bed.nodes.behave("*", Behaviour(resizes="Deferred"))
+    await edit(bed, resources=small(cpu="200m"))
+    await bed.event("ResizeDeferred", "on node node-0 is not resized yet")
+    bed.journal.clear()
+    await edit(bed, image=V2, resources=small(cpu="200m"))
+    bed.patience = 120.0
+    await bed.until(PODS, lambda pods: "" if all(runs(pod, V2) for pod in pods) else "V1 runs", "V2 runs")
+    closed, (updated,) = bed.journal.of("pods/status")[0], bed.journal.of("pods", "patch")
+    assert updated.began - closed.at >= 30
+
+
 async def test_a_controller_without_the_gate_resizes_nothing_that_another_one_has_left(bed: Bed) -> None:
     await deployed(bed, 2)
     refused = Rule(verb="patch", resource="pods/resize", effect=Answer(status=500))
