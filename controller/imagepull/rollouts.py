@@ -17,9 +17,20 @@ from controller.api.wellknown import CREATED_IMAGE_PULL_JOB, FAILED_CREATE_IMAGE
 from controller.daemonset.caches import Caches
 from controller.imagepull.wanted import WantedImages, WantedJob, body, first_go_without, notes_on, old_pods, wanted
 from controller.kube.client import Client
-from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
+from controller.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Busy,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Unknown,
+    Unreachable,
+)
 from controller.kube.kinds import IMAGE_PULL_JOBS
 from controller.planner.actions import Note
+from controller.runtime.clock import elapsed
 from controller.runtime.store import Store
 from controller.runtime.workers import Done, Outcome, Retry, Turn
 from controller.runtime.workqueue import Taken
@@ -34,6 +45,19 @@ class _Known(msgspec.Struct):
     """Images with a job that was there. One that has gone is not made again: it was done, or somebody deleted it."""
     refused: set[str] = msgspec.field(default_factory=set)
     """Images whose job could not be made."""
+    failing_since: dict[str, float] = msgspec.field(default_factory=dict)
+    """By `elapsed`: since when the job of an image cannot be made."""
+
+    def made(self, image: str) -> None:
+        self.refused.discard(image)
+        self.failing_since.pop(image, None)
+
+    def failed(self, image: str, error: ApiError, patience: float) -> None:
+        """No answer is no refusal: the job may be there, or be made in a moment; no container ends before that."""
+        now = elapsed()
+        is_over = now >= self.failing_since.setdefault(image, now) + patience
+        if is_over or not isinstance(error, Busy | Unreachable | Unknown):
+            self.refused.add(image)
 
 
 class Rollouts:
@@ -80,8 +104,8 @@ class Rollouts:
         return Retry(errors[0], errors[0].retry_after or 0.0) if errors else Done()
 
     def unpulled(self, daemonset: DaemonSet) -> Mapping[str, str]:
-        """The nodes that wait for images of the current revision. None waits for a job that cannot be made, is not
-        due, or was deleted; one that is there is due, whatever became of updated pods since."""
+        """The nodes that wait for images of the current revision. None waits for a job that is refused, is not due,
+        or was deleted; one that is there is due, whatever became of updated pods since."""
         asked = self._asked(daemonset)
         if asked is None:
             return {}
@@ -145,9 +169,9 @@ class Rollouts:
             if former is not None and not await _collected(self._remove(client, former), errors):
                 continue  # nodes wait until that is known
             if await _collected(self._create(client, daemonset, asked, job), errors):
-                known.refused.discard(job.image)
+                known.made(job.image)
             else:
-                known.refused.add(job.image)
+                known.failed(job.image, errors[-1], asked.timeout)
 
     async def _create(self, client: Client, daemonset: DaemonSet, asked: WantedImages, job: WantedJob) -> None:
         try:

@@ -51,6 +51,8 @@ class WantedImages(Value, gc=True):
     jobs: tuple[WantedJob, ...] = ()
     waits: bool = False
     """None is to be made yet: too few updated pods are ready."""
+    timeout: int = TIMEOUT_SECONDS
+    """Seconds for one attempt on one node."""
 
 
 def wanted(daemonset: DaemonSet, revisions: Collection[Revision], pods: Collection[Pod]) -> WantedImages | None:
@@ -71,11 +73,13 @@ def wanted(daemonset: DaemonSet, revisions: Collection[Revision], pods: Collecti
         if not all(image in images for images in there):
             jobs.setdefault(image, WantedJob(name=_name(f"{current.name}-{container}"), image=image))
     ready = sum(pod.ready and pod.hash == current.hash for pod in live)
+    settings = _settings(daemonset)
     return WantedImages(
         revision=current,
         desired=desired,
         jobs=tuple(jobs.values()),
-        waits=ready < _settings(daemonset).updated(desired),
+        waits=ready < settings.updated(desired),
+        timeout=settings.timeout,
     )
 
 

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from controller.api.puller import PULLER_LABEL
 from tests.beds.api import DAEMONSETS, IMAGE_PULL_JOBS, PODS, Object
 from tests.beds.controller.bed import Bed, Check
@@ -13,10 +15,20 @@ from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, V3, V4, daemonset
 from tests.beds.pods import image_of, is_ready, stays
 from tests.beds.simulator.cluster import Attempt
-from tests.beds.simulator.faults import Answer, LateRequest, LateWatch, Rule
+from tests.beds.simulator.faults import (
+    Answer,
+    Effect,
+    LateRequest,
+    LateWatch,
+    LoseAnswer,
+    LoseRequest,
+    NoConnection,
+    Rule,
+)
 from tests.beds.simulator.refusal import Refused
 from tests.system.pulls import pulling
 
+JOBS = "imagepulljobs.apps.kruise.io"
 IN_PLACE = {"rollingUpdateType": "InPlaceIfPossible"}
 WAIT = "kruise-ds/image-predownload-wait"
 PARALLELISM = "apps.kruise.io/image-predownload-parallelism"
@@ -143,7 +155,7 @@ async def test_an_updated_pod_that_is_not_ready_any_more_takes_no_protection_fro
 
 async def test_a_job_that_was_removed_and_is_wanted_again_is_made_again() -> None:
     """Its end is told late: the cache still has it when the template is the former one again."""
-    late = Rule(verb="watch", resource="imagepulljobs.apps.kruise.io", effect=LateWatch(seconds=3.0))
+    late = Rule(verb="watch", resource=JOBS, effect=LateWatch(seconds=3.0))
     async with pulling(late) as bed:
         nodes = await deployed(bed, {})
         bed.nodes.behave("*", Behaviour(missing_images=(V2, V3)))
@@ -163,7 +175,7 @@ async def test_a_job_that_was_removed_and_is_wanted_again_is_made_again() -> Non
 
 async def test_a_job_whose_deletion_comes_late_is_not_relied_on_when_it_is_wanted_again() -> None:
     """No deletion is answered, and each done when the template is the former one again."""
-    late = Rule(verb="delete", resource="imagepulljobs.apps.kruise.io", effect=LateRequest(seconds=20.0))
+    late = Rule(verb="delete", resource=JOBS, effect=LateRequest(seconds=20.0))
     async with pulling(late) as bed:
         await deployed(bed, {})
         bed.nodes.behave("*", Behaviour(missing_images=(V2, V3)))
@@ -179,7 +191,7 @@ async def test_a_job_whose_deletion_comes_late_is_not_relied_on_when_it_is_wante
 
 
 async def test_a_job_that_may_not_be_deleted_serves_when_it_is_wanted_again() -> None:
-    never = Rule(verb="delete", resource="imagepulljobs.apps.kruise.io", effect=Answer(403, "Forbidden"))
+    never = Rule(verb="delete", resource=JOBS, effect=Answer(403, "Forbidden"))
     async with pulling(never) as bed:
         nodes = await deployed(bed, {})
         bed.nodes.behave("*", Behaviour(pull=30.0))
@@ -199,3 +211,32 @@ def job_for(image: str) -> Check:
         return "" if there == [image] else f"jobs for {there}"
 
     return missing
+
+
+@pytest.mark.parametrize(
+    "effect",
+    [Answer(429, retry_after=1), NoConnection(), LoseRequest(), LoseAnswer()],
+    ids=["too busy", "no connection", "the request is lost", "the answer is lost"],
+)
+async def test_no_container_ends_before_its_image_is_there_while_a_job_is_not_answered(
+    pulls: Bed, effect: Effect
+) -> None:
+    """Whether it is made or not: nobody refuses it. After the time of an attempt nobody waits any more."""
+    nodes = await deployed(pulls, {})
+    pulls.nodes.behave("*", Behaviour(pull=30.0))
+    unanswered = Rule(verb="create", resource=JOBS, effect=effect)
+    pulls.simulator.link.faults.add(unanswered)
+    await pulls.set_image(V2)
+    await asyncio.sleep(25)
+    await serving(pulls, V1)
+    pulls.simulator.link.faults.remove(unanswered)
+    await pulls.runs_on(*nodes, image=V2)
+
+
+async def test_a_job_that_is_never_answered_is_waited_for_as_long_as_one_attempt(pulls: Bed) -> None:
+    nodes = await deployed(pulls, {})
+    pulls.simulator.link.faults.add(Rule(verb="create", resource=JOBS, effect=NoConnection()))
+    began = pulls.clock()
+    await pulls.set_image(V2)
+    await pulls.runs_on(*nodes, image=V2)
+    assert 300 <= pulls.clock() - began < 600
