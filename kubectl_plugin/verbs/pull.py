@@ -53,7 +53,8 @@ async def pull(invocation: Invocation, asked: Asked) -> int:
         where = f" with labels {asked.selector}" if asked.selector else ""
         raise CommandError(f"there is no node{where}: nothing to pull for")
     terminal.outlive_the_reader()
-    document = await _made(invocation, asked, body)
+    async with deadline.kept():
+        document = await _made(invocation, asked, body)
     _print(invocation, asked, document)
     terminal.flush()
     if asked.dry_run is not DryRun.NONE or asked.no_wait:

@@ -118,6 +118,18 @@ def test_the_time_is_over_and_the_job_goes_on() -> None:
         assert jobs(scene)[0]["status"]["succeeded"] == 4
 
 
+@pytest.mark.parametrize("done", [True, False])
+def test_the_time_is_over_while_it_is_made(done: bool) -> None:
+    with ready() as scene:
+        scene.door.link.faults.add(Rule(Hang(done=done), verb="create", resource=KIND))
+        began = scene.now()
+        ran = pull(scene, "--timeout", "3s")
+        assert (ran.code, ran.out, scene.now() - began < 5.0) == (3, "", True)
+        assert len(jobs(scene)) == done
+    assert ran.err.startswith("warning: interrupted while ImagePullJob pull-agent-v2-")
+    assert " was made: it may have been done\n" in ran.err
+
+
 @pytest.mark.parametrize("terminal", [False, True], ids=["in a pipe", "on a terminal"])
 def test_what_keeps_pullers_from_being_made_is_told(terminal: bool) -> None:
     def admit(attempt: Attempt) -> None:
