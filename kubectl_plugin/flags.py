@@ -98,6 +98,17 @@ class Global:
         typer.Option("-v", "--verbose", count=True, help="Each request; -vv tracebacks too.", show_default=False),
     ] = 0
 
+    @property
+    def of_cluster(self) -> tuple[str, ...]:
+        """Those that chose the cluster, to be typed again."""
+        chosen = {
+            "--kubeconfig": self.kubeconfig,
+            "--context": self.context,
+            "--cluster": self.cluster,
+            "--server": self.server,
+        }
+        return tuple(f"{flag}={value}" for flag, value in chosen.items() if value)
+
     def followed_by(self, later: Global) -> Global:
         """These flags, stood before the verb, and those after it."""
         given = {one.name: getattr(later, one.name) for one in fields(later) if getattr(later, one.name)}

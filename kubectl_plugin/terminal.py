@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
 from kubectl_plugin.clock import Clock
+from kubectl_plugin.commands import for_cluster
 from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.flags import Global, Output
 
@@ -51,6 +52,8 @@ class Terminal:
         self.out, self.err = out or sys.stdout or nowhere("w"), err or sys.stderr or nowhere("w")
         self.environ = environ
         self.quiet, self.verbose = flags.quiet, flags.verbose
+        self.cluster_flags = flags.of_cluster
+        """Also of commands that somebody is told to type."""
         self.clock = Clock(lambda: time.monotonic(), time.time())
         self.on_screen = self.out.isatty() and environ.get("TERM") != "dumb"
         """Whether stdout is a terminal that can be drawn on."""
@@ -146,7 +149,7 @@ class Terminal:
             self.say(*map(one_line, lines))
 
     def warn(self, text: str, *hints: str) -> None:
-        self._tell(one_line(f"warning: {text}"), *_as_lines(hints))
+        self._tell(one_line(f"warning: {text}"), *self._as_lines(hints))
 
     def note(self, text: str) -> None:
         """Something worth knowing that is no reason to worry."""
@@ -154,7 +157,7 @@ class Terminal:
             self._tell(one_line(f"note: {text}"))
 
     def fail(self, error: CommandError) -> None:
-        self._tell(one_line(f"{error.prefix}{error.message}"), *_as_lines(error.hints))
+        self._tell(one_line(f"{error.prefix}{error.message}"), *self._as_lines(error.hints))
 
     def trace(self, line: str) -> None:
         self._tell(line)
@@ -182,6 +185,9 @@ class Terminal:
         """KRUISE_DS_PROMPT=never|always decides; else whether somebody is there."""
         wanted = self.environ.get("KRUISE_DS_PROMPT", "")
         return self.interactive if wanted not in ("never", "always") else wanted == "always"
+
+    def _as_lines(self, hints: tuple[str, ...]) -> Iterator[str]:
+        return (one_line(f"  hint: {for_cluster(hint, self.cluster_flags)}") for hint in hints)
 
     def _tell(self, *lines: str, end: str = "\n") -> None:
         """To stderr. Nobody there to read it is no reason to stop."""
@@ -236,10 +242,6 @@ def _interruptible() -> Iterator[None]:
 
 def _harmless(text: str) -> str:
     return text.translate(_CONTROLS)
-
-
-def _as_lines(hints: tuple[str, ...]) -> Iterator[str]:
-    return (one_line(f"  hint: {hint}") for hint in hints)
 
 
 def one_line(text: str) -> str:

@@ -32,11 +32,11 @@ def rest(view: StatusView) -> Iterator[Text]:
         case Phase.MANUAL:
             yield line("Waits for", waits(view.survey))
             pod = next((row.pod.pod.name for row in rows_in(view.survey, NodeState.NEXT) if row.pod), "POD")
-            yield line("Next", f"kubectl delete pod -n {view.status.namespace} {pod}")
+            yield line("Next", view.typed(f"kubectl delete pod -n {view.status.namespace} {pod}"))
         case Phase.PENDING:
             yield line("Waits for", view.status.message.removeprefix("waiting for "))
             yield from view.quoted("Problem", view.absence)
-            yield line("Try", "kubectl kruise-ds doctor")
+            yield line("Try", view.typed("kubectl kruise-ds doctor"))
 
 
 def troubles(view: StatusView) -> list[Text]:
@@ -128,7 +128,7 @@ def _commands(view: StatusView) -> list[str]:
     """At most two: one to see why, one to go back."""
     status, commands = view.status, []
     if status.problems:
-        commands.append(_look_at(view, status.problems[0]))
+        commands.append(view.typed(_look_at(view, status.problems[0])))
     new = [problem for problem in status.problems if problem.revision == status.revision.current]
     if (new or view.survey.standing.refused) and status.revision.previous is not None and view.survey.phase in BUSY:
         commands.append(view.command("rollback"))

@@ -10,6 +10,7 @@ from typing import Final
 from rich.text import Text
 
 from controller.api.daemonset import Phase
+from kubectl_plugin.commands import for_cluster
 from kubectl_plugin.paint import style
 from kubectl_plugin.report.status.document import RolloutStatus
 from kubectl_plugin.report.survey import Survey
@@ -33,10 +34,16 @@ class StatusView:
     """Whole image names and hashes; lines are as long as they are."""
     absence: str = ""
     """Why no controller seems to be active."""
+    cluster_flags: tuple[str, ...] = ()
+    """What commands need to be for the same cluster."""
+
+    def typed(self, command: str) -> str:
+        return for_cluster(command, self.cluster_flags)
 
     def command(self, verb: str, *more: str) -> str:
         """What to type to have `verb` done to this object."""
-        return " ".join(("kubectl", "kruise-ds", verb, self.status.name, *more, "-n", self.status.namespace))
+        words = ("kubectl", "kruise-ds", verb, self.status.name, *more, "-n", self.status.namespace)
+        return self.typed(" ".join(words))
 
     def quoted(self, label: str, words: str, bad: str = "") -> Iterator[Text]:
         """Somebody else's words, on as many lines as they need, within reason. `bad`: a pattern of what is marked."""

@@ -80,7 +80,9 @@ class ChangeWriter:
             self._tell_of_nothing(change)
         elif acting.print_patch:
             terminal = self._invocation.terminal
-            terminal.say(_kubectl_patch(change, acting.reason or "", only_ascii=terminal.ascii))
+            terminal.say(
+                _kubectl_patch(change, acting.reason or "", terminal.cluster_flags, only_ascii=terminal.ascii)
+            )
         elif acting.dry_run is DryRun.CLIENT:
             notes = recorded(snapshot.document, edit.operations, await self._action())
             self._print(change, applied(snapshot.document, (*edit.operations, *notes)))
@@ -198,13 +200,14 @@ def _name(change: EditOfOne) -> str:
     return f"daemonset.apps.kruise.io/{change.snapshot.key.name}"
 
 
-def _kubectl_patch(change: EditOfOne, reason: str, *, only_ascii: bool) -> str:
-    """To be pasted later: without the version that it was made for, and without our note of who did it and when.
+def _kubectl_patch(change: EditOfOne, reason: str, flags: tuple[str, ...], *, only_ascii: bool) -> str:
+    """To be pasted later, with the `flags` that chose the cluster: without the version that it was made for, and
+    without our note of who did it and when.
 
     Where it brings a map that is not there yet, such as the annotations, it is refused if one was made meanwhile.
     """
     key, document = change.snapshot.key, change.snapshot.document
-    words = ["kubectl", "patch", DAEMONSETS.name, key.name, "-n", key.namespace, "--type=json", "-p"]
+    words = ["kubectl", *flags, "patch", DAEMONSETS.name, key.name, "-n", key.namespace, "--type=json", "-p"]
     operations = (*change.edit.operations, *caused(document, change.edit.operations, reason))
     maps = [one for one in operations if isinstance(one.get("value"), dict)]
     absent = [one["path"] for one in maps if found(document, *segments(one)) is None]

@@ -148,4 +148,5 @@ def view_of(invocation: Invocation, one: Look, surveyed: Survey) -> StatusView:
         only_ascii=terminal.ascii,
         wide=wide,
         absence=one.absence,
+        cluster_flags=terminal.cluster_flags,
     )
