@@ -11,19 +11,8 @@ from tests.beds.api import PODS, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.objects import V1, V2, V3, daemonset
 from tests.beds.pods import condition, is_ready
+from tests.system import in_place as updates
 from tests.system.both import both_beds
-from tests.system.in_place import (
-    GATE,
-    ONE_BY_ONE,
-    identities,
-    in_place,
-    is_open,
-    restarts,
-    runs,
-    serving,
-    told,
-    with_grace,
-)
 from tests.system.monitor import monitoring
 from tests.system.webhook import webhook_down
 
@@ -32,21 +21,21 @@ from tests.system.webhook import webhook_down
 @pytest.mark.parametrize("gated", [True, False], ids=["with the gate", "made before the switch"])
 async def test_e10_what_restarts_nothing_writes_no_condition(bed: Bed, gated: bool) -> None:
     await bed.add_nodes(2)
-    await bed.deploy(in_place() if gated else daemonset())
-    await bed.edit({"updateStrategy": {"rollingUpdate": ONE_BY_ONE}})
+    await bed.deploy(updates.in_place() if gated else daemonset())
+    await bed.edit({"updateStrategy": {"rollingUpdate": updates.ONE_BY_ONE}})
     bed.journal.clear()
     await bed.edit({"template": {"metadata": {"labels": {"team": "blue"}}}})
     await bed.settled()
     await bed.idle()
-    assert sorted(told(bed)[1:]) == ["node-0 pods", "node-1 pods"], str(bed.journal)
-    assert [bool(condition(pod, GATE)) for pod in (await bed.pods()).values()] == [gated] * 2
+    assert sorted(updates.told(bed)[1:]) == ["node-0 pods", "node-1 pods"], str(bed.journal)
+    assert [bool(condition(pod, updates.GATE)) for pod in (await bed.pods()).values()] == [gated] * 2
 
 
 @both_beds
 async def test_e10_a_grace_period_lets_traffic_leave_before_the_restart(bed: Bed) -> None:
     grace = 30 if bed.plane is None else 3
     nodes = await bed.add_nodes(2)
-    await bed.deploy(with_grace(grace))
+    await bed.deploy(updates.with_grace(grace))
     bed.journal.clear()
     async with monitoring(bed, most_unavailable=1):
         await bed.set_image(V2)
@@ -54,11 +43,11 @@ async def test_e10_a_grace_period_lets_traffic_leave_before_the_restart(bed: Bed
         closed = await bed.until(
             PODS, lambda pods: "" if not all(map(is_ready, pods)) else "all have traffic", "one has none"
         )
-        assert [restarts(pod) for pod in closed] == [0, 0]
+        assert [updates.restarts(pod) for pod in closed] == [0, 0]
         await bed.settled()
     await bed.idle()
     steps = ("pods/status", "pods", "pods/status")
-    assert told(bed)[1:] == [f"{node} {what}" for node in nodes[::-1] for what in steps], str(bed.journal)
+    assert updates.told(bed)[1:] == [f"{node} {what}" for node in nodes[::-1] for what in steps], str(bed.journal)
     closed_at = [write.at for write in bed.journal.of("pods/status")][::2]
     changed_at = [write.began for write in bed.journal.of("pods", "patch")]
     waited = [after - before for before, after in zip(closed_at, changed_at, strict=True)]
@@ -74,7 +63,7 @@ def asked(bed: Bed) -> Counter[str]:
 async def test_e10_where_updates_are_refused_traffic_comes_back_once_and_is_not_taken_again(bed: Bed) -> None:
     """Whether the server would take them is asked by dry runs from then on."""
     nodes = await bed.add_nodes(2)
-    await bed.deploy(in_place())
+    await bed.deploy(updates.in_place())
     before = await bed.pods()
     names = {pod["metadata"]["name"] for pod in before.values()}
     bed.journal.clear()
@@ -87,38 +76,38 @@ async def test_e10_where_updates_are_refused_traffic_comes_back_once_and_is_not_
             assert "failed calling webhook" in (await bed.condition("Degraded", "WritesFail"))["message"]
             while any(asked(bed)[name] < 3 for name in names):
                 assert await bed.journal.news(bed.patience), str(bed.journal)
-            assert all(is_open(pod) and runs(pod, V1) for pod in (await bed.pods()).values())
+            assert all(updates.is_open(pod) and updates.runs(pod, V1) for pod in (await bed.pods()).values())
             gates = Counter(write.node for write in bed.journal.of("pods/status"))
             assert gates == dict.fromkeys(nodes, 2), str(bed.journal)
         await bed.settled()
-    assert identities(await bed.pods()) == identities(before)
-    assert await serving(bed, V2) == {*nodes}
+    assert updates.identities(await bed.pods()) == updates.identities(before)
+    assert await updates.serving(bed, V2) == {*nodes}
     assert bed.journal.deleted == []
 
 
 async def test_a_pod_that_is_ready_and_not_available_yet_has_its_grace_period_too(bed: Bed) -> None:
     bed.patience = 120.0
     await bed.add_nodes(1)
-    await bed.deploy(with_grace(30, minReadySeconds=60))
+    await bed.deploy(updates.with_grace(30, minReadySeconds=60))
     await bed.set_image(V2)
 
     def is_young(pods: list[Object]) -> str:
-        ready = any(runs(pod, V2) and condition(pod, "Ready")["status"] == "True" for pod in pods)
+        ready = any(updates.runs(pod, V2) and condition(pod, "Ready")["status"] == "True" for pod in pods)
         return "" if ready else "not ready"
 
     await bed.until(PODS, is_young, "V2 is ready")
     began = bed.clock()
     await bed.set_image(V3)
-    await bed.until(PODS, lambda pods: "" if all(runs(pod, V3) for pod in pods) else "not yet", "V3 runs")
+    await bed.until(PODS, lambda pods: "" if all(updates.runs(pod, V3) for pod in pods) else "not yet", "V3 runs")
     assert bed.clock() - began >= 30
 
 
 async def test_a_pause_in_the_grace_period_gives_the_pod_its_traffic_back(bed: Bed) -> None:
     await bed.add_nodes(2)
-    await bed.deploy(with_grace(30))
+    await bed.deploy(updates.with_grace(30))
     await bed.set_image(V2)
     await bed.status(available=1)
     await bed.edit({"updateStrategy": {"rollingUpdate": {"paused": True}}})
     await bed.status(available=2)
     await asyncio.sleep(60)
-    assert [restarts(pod) for pod in (await bed.pods()).values()] == [0, 0]
+    assert [updates.restarts(pod) for pod in (await bed.pods()).values()] == [0, 0]

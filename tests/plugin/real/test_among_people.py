@@ -35,6 +35,13 @@ main()
 """
 
 
+async def whose_next_pods_stay_unready(bed: Bed) -> None:
+    """Version 1 on three nodes."""
+    await bed.add_nodes(3)
+    await bed.deploy(daemonset())
+    bed.nodes.behave("*", Behaviour(ready=None))
+
+
 async def held(bed: Bed, *, nodes: int = 3) -> None:
     """Version 2 on one node, and the rest held by the partition."""
     await bed.add_nodes(nodes)
@@ -96,9 +103,7 @@ async def test_a_pipeline_takes_back_what_will_not_finish_and_not_what_takes_lon
     real_bed: Bed, plane: ControlPlane
 ) -> None:
     bed = real_bed
-    await bed.add_nodes(3)
-    await bed.deploy(daemonset())
-    bed.nodes.behave("*", Behaviour(ready=None))
+    await whose_next_pods_stay_unready(bed)
     ended = await in_shell(plane, recipe(bed, V2, timeout="2s"))
     assert (ended.code, await image(bed)) == (3, V2), ended
     deadline = {"metadata": {"annotations": {"kruise-ds/progress-deadline-seconds": "1"}}}

@@ -14,7 +14,7 @@ from tests.beds.nodes import Behaviour
 from tests.beds.objects import V1, V2, V3, V4, daemonset
 from tests.beds.pods import image_of
 from tests.plugin.cluster.wire import WRITE, Fault, faulty_wire
-from tests.plugin.real.test_among_people import ALICE, BOB, held, image, settings
+from tests.plugin.real.test_among_people import ALICE, BOB, held, image, settings, whose_next_pods_stay_unready
 from tests.plugin.real.test_rollback import Ran, kruise_ds
 from tests.plugin.real.test_under_fire import FOR_EVER, watching
 
@@ -44,9 +44,7 @@ async def test_an_image_that_is_taken_back_while_one_watches_is_waited_for_no_lo
     real_bed: Bed, plane: ControlPlane
 ) -> None:
     bed = real_bed
-    await bed.add_nodes(3)
-    await bed.deploy(daemonset())
-    bed.nodes.behave("*", Behaviour(ready=None))
+    await whose_next_pods_stay_unready(bed)
     await bed.set_image(V2)
     await bed.phase("Progressing")
     async with watching(bed, plane, "--image", "agent:v2") as (watch, said):
