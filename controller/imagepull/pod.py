@@ -28,6 +28,9 @@ _ANNOTATIONS: JSONObject = {
     "linkerd.io/inject": "disabled",
 }
 
+_OF_CONTAINERS = "container.apparmor.security.beta.kubernetes.io/"
+"""Begins annotations that name a container. The server takes none of a container that the pod does not have."""
+
 
 def pod_name(job: ImagePullJob, node: str) -> str:
     """Always the same for a job and a node: a create that is repeated is refused."""
@@ -36,6 +39,7 @@ def pod_name(job: ImagePullJob, node: str) -> str:
 
 def body(job: ImagePullJob, node: str) -> JSONObject:
     config = job.spec.sandbox_config
+    annotations = {key: one for key, one in (config.annotations or {}).items() if not key.startswith(_OF_CONTAINERS)}
     secrets: list[JSON] = [{"name": name} for name in job.spec.pull_secrets or ()]
     return {
         "apiVersion": "v1",
@@ -44,7 +48,7 @@ def body(job: ImagePullJob, node: str) -> JSONObject:
             "name": pod_name(job, node),
             "namespace": job.namespace,
             "labels": {**(config.labels or {}), **_LABELS, PULLER_LABEL: job.uid},
-            "annotations": {**(config.annotations or {}), **_ANNOTATIONS},
+            "annotations": {**annotations, **_ANNOTATIONS},
             "ownerReferences": [_owner(job)],
         },
         "spec": {

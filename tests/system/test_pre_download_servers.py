@@ -64,6 +64,18 @@ async def test_in_place_a_puller_that_is_refused_is_told_and_made_when_it_is_not
 
 
 @both_beds
+async def test_a_template_that_names_its_containers_in_annotations_has_its_image_pulled(pulls: Bed) -> None:
+    """The server refuses any pod with an AppArmor profile for a container that it does not have."""
+    nodes = await pulls.add_nodes(2)
+    new = daemonset(rolling={"rollingUpdateType": "InPlaceIfPossible"})
+    profile = {"container.apparmor.security.beta.kubernetes.io/agent": "runtime/default"}
+    new["spec"]["template"]["metadata"]["annotations"] = profile
+    await pulls.deploy(new)
+    await pulls.set_image(V2)
+    await pulls.runs_on(*nodes, image=V2)
+
+
+@both_beds
 async def test_a_namespace_that_ends_in_mid_pull_is_left_in_peace(
     pulls: Bed, capsys: pytest.CaptureFixture[str]
 ) -> None:

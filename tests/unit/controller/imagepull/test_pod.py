@@ -37,6 +37,12 @@ def test_what_a_user_adds_replaces_nothing_of_ours() -> None:
     assert metadata["annotations"]["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "true"
 
 
+def test_it_takes_no_annotation_of_a_container_that_it_does_not_have() -> None:
+    annotations = {"container.apparmor.security.beta.kubernetes.io/agent": "runtime/default", "c": "d"}
+    metadata: Any = body(job(sandboxConfig={"annotations": annotations}), "node-1")["metadata"]
+    assert {"c"} == metadata["annotations"].keys() & annotations.keys()
+
+
 def test_it_gets_to_every_node_asks_for_next_to_nothing_and_keeps_no_node() -> None:
     made: Any = body(job(), "node-1")
     spec, metadata = made["spec"], made["metadata"]
