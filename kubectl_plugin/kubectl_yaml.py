@@ -5,6 +5,7 @@ Imports PyYAML: import it when there is YAML to read or to write.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from typing import Any, Final
@@ -50,7 +51,26 @@ KubectlLoader.yaml_implicit_resolvers = {}
 KubectlLoader.add_implicit_resolver(_MERGE, re.compile(r"^<<$"), ["<"])
 KubectlLoader.add_implicit_resolver(_PLAIN, re.compile(r"^[-+.0-9~a-zA-Z]|^$"), None)
 KubectlLoader.add_constructor(_MERGE, lambda loader, node: loader.construct_scalar(node))  # as a value it is text
-KubectlLoader.add_constructor(_PLAIN, lambda loader, node: value_of(loader.construct_scalar(node)))
+for _tag in (_PLAIN, *(f"tag:yaml.org,2002:{one}" for one in ("int", "float", "bool", "null", "timestamp"))):
+    KubectlLoader.add_constructor(_tag, lambda loader, node: value_of(loader.construct_scalar(node)))
+
+
+def json_documents(text: str) -> list[Any]:
+    """Of JSON, one after the other. Raises ValueError for anything else, flow style of YAML too."""
+    found, decoder = list[Any](), json.JSONDecoder(parse_int=_number, parse_float=_number, parse_constant=_number)
+    while text := text.strip():
+        document, end = decoder.raw_decode(text)
+        json.dumps(document, ensure_ascii=False).encode()  # half a character is none
+        found.append(document)
+        text = text[end:]
+    return found
+
+
+def _number(text: str) -> int | float:
+    number = value_of(text)
+    if not isinstance(number, int | float):
+        raise ValueError(f"no number: {text}")
+    return number
 
 
 class Dumper(yaml.SafeDumper):

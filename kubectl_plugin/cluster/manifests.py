@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -14,7 +15,7 @@ from controller.api.wellknown import GROUP, KIND
 from controller.kube.exec_run import outcome
 from kubectl_plugin.asked import Manifests
 from kubectl_plugin.failures import CommandError
-from kubectl_plugin.kubectl_yaml import KubectlLoader
+from kubectl_plugin.kubectl_yaml import KubectlLoader, json_documents
 
 SUFFIXES: Final = (".json", ".yaml", ".yml")
 """What is read in a folder, as kubectl does; a file that is named may be called anything."""
@@ -100,13 +101,19 @@ def _objects(documents: Iterable[JSON]) -> Iterator[JSONObject]:
 
 
 def _documents(text: str, source: str) -> list[JSON]:
+    """As kubectl guesses: what begins with a brace is JSON, if it can be. Raises CommandError."""
     try:
+        if text.lstrip().startswith("{"):
+            with suppress(ValueError):
+                return json_documents(text)
         return [_with_text_keys(one) for one in yaml.load_all(text, Loader=KubectlLoader)]
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}:" if mark is not None else ""
         words = getattr(error, "problem", None) or " ".join(str(error).split())
         raise CommandError(f"{source}:{line} {words}") from error
+    except RecursionError as error:
+        raise CommandError(f"{source}: nests too deeply, or within itself") from error
 
 
 def _with_text_keys(value: Any) -> JSON:
@@ -119,7 +126,7 @@ def _with_text_keys(value: Any) -> JSON:
         case None | str() | bool() | int() | float():
             return value
         case _:
-            return str(value)
+            raise yaml.YAMLError(f"a tag makes a {type(value).__name__} of something: JSON has none")
 
 
 def _key(key: Any) -> str:

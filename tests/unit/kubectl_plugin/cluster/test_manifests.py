@@ -84,6 +84,50 @@ def test_what_is_no_key_or_another_one_for_kubectl_is_refused(key: str, told: st
         objects_in(f"{OTHER}data: {{{key}: x}}\n", "file")
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('{"a": "\\ud83d\\ude00\\/"}', [{"a": "\U0001f600/"}]),
+        ('{\n\t"a":\t1.0, "b": 1e3}', [{"a": 1, "b": 1000}]),
+        ('{"a": 1}\n{"a": 2}{"a": 3}', [{"a": 1}, {"a": 2}, {"a": 3}]),
+        ('{"a": "y", "b": 12345678901234567890}', [{"a": "y", "b": 12345678901234567168.0}]),
+        ("{a: y}\n---\n{a: 0o17}", [{"a": True}, {"a": 15}]),
+    ],
+)
+def test_json_is_read_as_json_and_flow_style_as_yaml(text: str, found: list[object]) -> None:
+    assert objects_in(text, "agent.json") == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("!!bool y", True), ("!!int 0o17", 15), ("!!float 5", 5), ("!!timestamp 2001-01-01", "2001-01-01")],
+)
+def test_a_tag_of_yaml_is_obeyed(text: str, found: object) -> None:
+    assert objects_in(f"a: {text}", "agent.yaml") == [{"a": found}]
+
+
+def test_half_a_character_is_refused() -> None:
+    with pytest.raises(CommandError, match=r"agent\.json: line 1:"):
+        objects_in('{"a": "\\ud83d"}', "agent.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("&a [*a]", "nests too deeply, or within itself"),
+        ("[" * 5000 + "]" * 5000, "nests too deeply, or within itself"),
+        ("!!binary aGk=", " a tag makes a bytes of something: JSON has none"),
+        ("!!set {a}", " a tag makes a set of something: JSON has none"),
+    ],
+    ids=["itself", "deep", "binary", "set"],
+)
+def test_what_json_cannot_have_is_told(text: str, told: str) -> None:
+    with pytest.raises(CommandError) as refused:
+        objects_in(f"a: {text}", "agent.yaml")
+    assert refused.value.message.startswith("agent.yaml:")
+    assert refused.value.message.endswith(told)
+
+
 async def test_a_folder_has_yaml_and_json_by_name_and_with_recursive_those_below(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_text(ours("b"))
     (tmp_path / "a.yml").write_text(ours("a"))
