@@ -52,14 +52,19 @@ def real_plane(request: pytest.FixtureRequest) -> ControlPlane | None:
 
 
 @pytest.fixture
-async def bed(real_plane: ControlPlane | None) -> AsyncIterator[ApiServer]:
+def simulated() -> Cluster:
+    """What stands for the API server when it is the simulator's turn."""
+    return Cluster(system_clock, strict_namespaces=True)
+
+
+@pytest.fixture
+async def bed(real_plane: ControlPlane | None, simulated: Cluster) -> AsyncIterator[ApiServer]:
     """An API server with a new namespace for this test."""
     async with AsyncExitStack() as stack:
         if real_plane is None:
-            cluster = Cluster(system_clock, strict_namespaces=True)
-            url = await stack.enter_async_context(serving(InProcess(cluster)))
+            url = await stack.enter_async_context(serving(InProcess(simulated)))
             connection = Connection(server=url, credentials=Fixed())
-            made = ApiServer(SimulatedCompaction(cluster), cascades=True)
+            made = ApiServer(SimulatedCompaction(simulated), cascades=True)
         else:
             tls = tls_context(str(real_plane.ca_path))
             credentials = Fixed(f"Bearer {real_plane.token}")

@@ -96,6 +96,25 @@ async def test_a_pod_needs_containers_with_name_and_image(bed: ApiServer) -> Non
     assert {"spec.containers[0].name", "spec.containers[0].image"} <= fields
 
 
+@pytest.mark.parametrize("field", ["serviceAccountName", "serviceAccount"])
+async def test_the_account_of_a_pod_has_a_former_name_too(bed: ApiServer, field: str) -> None:
+    new = pod("one")
+    new["spec"][field] = "agent"
+    made = (await bed.api.create(PODS, new))["spec"]
+    assert (made["serviceAccountName"], made["serviceAccount"]) == ("agent", "agent")
+
+
+async def test_the_name_of_an_account_is_a_subdomain(bed: ApiServer) -> None:
+    new = pod("one")
+    new["spec"]["serviceAccountName"] = "Not valid"
+    with refused(422, "Invalid", kind="Pod", name="one") as caught:
+        await bed.api.create(PODS, new)
+    assert [cause["field"] for cause in caught[0].causes] == ["spec.serviceAccountName"]
+    assert caught[0].message.startswith(
+        'Pod "one" is invalid: spec.serviceAccountName: Invalid value: "Not valid": a lowercase RFC 1123 subdomain'
+    )
+
+
 async def test_a_field_of_the_wrong_type_is_a_bad_request(bed: ApiServer) -> None:
     with refused(400, "BadRequest"):
         await bed.api.create(PODS, {"metadata": {"name": "one"}, "spec": "none"})

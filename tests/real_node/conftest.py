@@ -13,7 +13,7 @@ import pytest_asyncio
 import yaml
 
 from tests.beds.absence import not_to_be_had
-from tests.beds.api import DAEMONSETS, NAMESPACES, PODS, Api, Refusal
+from tests.beds.api import ACCOUNTS, DAEMONSETS, NAMESPACES, PODS, Api, Refusal
 from tests.beds.control_plane import ControlPlane, service_account
 from tests.beds.control_plane.sources import SourceError
 from tests.beds.installed.process import Controller, running
@@ -21,7 +21,6 @@ from tests.beds.installed.workspace import built
 from tests.beds.manifests import MANIFESTS
 from tests.beds.real_node import RealCluster, real_cluster
 from tests.beds.real_node.patience import LONG
-from tests.beds.real_node.workloads import ACCOUNTS
 from tests.real_node.elsewhere import elsewhere
 from tests.real_node.place import Cluster, Place, ours
 from tests.tools.image.archive import NoImage, write

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.beds.api import IMAGE_PULL_JOBS, NAMESPACES, PODS, Object
+from tests.beds.api import ACCOUNTS, IMAGE_PULL_JOBS, NAMESPACES, PODS, Object
 from tests.beds.installed.plugin import Plugin
 from tests.beds.oci import image, layer
 from tests.beds.real_node import Manners
 from tests.beds.real_node.clients import asking
 from tests.beds.real_node.neighbours import asking_pods
 from tests.beds.real_node.patience import LONG
-from tests.beds.real_node.workloads import ACCOUNTS, agent_pod
+from tests.beds.real_node.workloads import agent_pod
 from tests.real_node.place import Place
 from tests.real_node.rollouts import LOGIN, deployed, opens, settled, update
 

@@ -12,8 +12,6 @@ from tests.beds.api import DAEMONSETS, EVENTS, Api, Object, Resource
 from tests.beds.real_node.images import HOST
 
 PORT = 8080
-ACCOUNTS = Resource("/api/v1", "serviceaccounts", "ServiceAccount")
-"""A namespace's pods get no token, and are refused, before there is one."""
 NATIVE = Resource("/apis/apps/v1", "daemonsets", "DaemonSet")
 TOO_SLOW = ("timed out", "deadline exceeded")
 """How the kubelet says that the machine was busy; it tries again."""

@@ -91,6 +91,7 @@ NAMESPACES = Kind(
     defaults=_complete_namespace,
 )
 CONFIGMAPS = Kind("", ("v1",), "configmaps", "ConfigMap", short_names=("cm",), rules=lambda new, _: label_causes(new))
+SERVICE_ACCOUNTS = Kind("", ("v1",), "serviceaccounts", "ServiceAccount", short_names=("sa",))
 EVENTS = Kind("", ("v1",), "events", "Event", short_names=("ev",), create_on_update=True, rules=_event_rules)
 REVISIONS = Kind("apps", ("v1",), "controllerrevisions", "ControllerRevision", rules=_revision_rules)
 LEASES = Kind("coordination.k8s.io", ("v1",), "leases", "Lease", unconditional_update=False, create_on_update=True)
@@ -135,6 +136,7 @@ KINDS = (
     NODES,
     NAMESPACES,
     CONFIGMAPS,
+    SERVICE_ACCOUNTS,
     EVENTS,
     REVISIONS,
     LEASES,

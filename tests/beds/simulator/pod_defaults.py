@@ -29,6 +29,8 @@ def fill_pod(pod: Object) -> None:
     spec.setdefault("enableServiceLinks", True)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
     spec.setdefault("priority", 0)
+    if account := spec.get("serviceAccountName") or spec.get("serviceAccount"):
+        spec["serviceAccountName"] = spec["serviceAccount"] = account  # the second is its former name
     tolerations = spec.setdefault("tolerations", [])
     for taint in EVICTION_TAINTS:
         if not any(_tolerates_eviction(toleration, taint) for toleration in tolerations):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.beds.simulator.objects import Cause, Object
 from tests.beds.simulator.resources import resource_causes
-from tests.beds.simulator.syntax import label_causes, required
+from tests.beds.simulator.syntax import label_causes, required, subdomain_causes
 
 CHANGEABLE = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -24,6 +24,8 @@ def _new_pod_causes(spec: Object) -> list[Cause]:
     containers = spec.get("containers") or []
     causes = [] if containers else [required("spec.containers")]
     causes += resource_causes(spec)
+    if account := spec.get("serviceAccountName"):
+        causes += subdomain_causes("spec.serviceAccountName", account)
     volumes = {volume.get("name") for volume in spec.get("volumes") or []}
     seen: set[str] = set()
     for index, container in enumerate(containers):

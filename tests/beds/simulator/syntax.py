@@ -35,11 +35,15 @@ def _wrong(path: str, value: str, why: str) -> Cause:
 def name_causes(name: str) -> list[Cause]:
     if not name:
         return [required("metadata.name", "name or generateName is required")]
+    return subdomain_causes("metadata.name", name)
+
+
+def subdomain_causes(path: str, name: str) -> list[Cause]:
     causes = []
     if len(name) > 253:
-        causes.append(_wrong("metadata.name", name, "must be no more than 253 bytes"))
+        causes.append(_wrong(path, name, "must be no more than 253 bytes"))
     if not SUBDOMAIN.fullmatch(name):
-        causes.append(_wrong("metadata.name", name, BAD_NAME))
+        causes.append(_wrong(path, name, BAD_NAME))
     return causes
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from controller.api.puller import PULLER_LABEL
-from tests.beds.api import DAEMONSETS, NAMESPACES, PODS, Api, Object, Resource
+from tests.beds.api import ACCOUNTS, DAEMONSETS, NAMESPACES, PODS, Api, Object, Resource
 from tests.beds.control_plane import Binaries, service_account
 from tests.beds.installed.process import running
 from tests.beds.installed.workspace import built
@@ -30,7 +30,7 @@ from tests.beds.real_node.clients import asking
 from tests.beds.real_node.images import HOST
 from tests.beds.real_node.neighbours import asking_pods
 from tests.beds.real_node.patience import LONG
-from tests.beds.real_node.workloads import ACCOUNTS, NATIVE, agent_pod, agent_set
+from tests.beds.real_node.workloads import NATIVE, agent_pod, agent_set
 
 ACCOUNT = service_account("kruise-ds-system", "kruise-ds-controller")
 NODES = ("node-1", "node-2", "node-3")
