@@ -8,7 +8,7 @@ from controller.api.base import Value, View
 from controller.api.meta import Named, ObjectMeta, ownership_of
 from controller.api.number import IntOrPercent, is_well_formed, scaled
 from controller.api.selector import LabelSelector, Matcher, parse
-from controller.api.wellknown import GROUP, HASH_LABEL
+from controller.api.wellknown import GROUP, HASH_LABEL, SERVICE_ACCOUNT_ANNOTATION
 
 JOB_KIND = "ImagePullJob"
 
@@ -107,6 +107,8 @@ class ImagePullJob(Named):
     """uid of the Advanced DaemonSet whose rollout has made it; empty for one that somebody else has made."""
     hash: str
     """Of the revision that it was made for."""
+    service_account: str
+    """Whose pull secrets serve where `spec` names none; empty: those of the account `default`."""
     generation: int
     dying: bool
     spec: ImagePullJobSpec
@@ -135,6 +137,7 @@ def project(view: ImagePullJobView) -> ImagePullJob:
         version=meta.resource_version,
         owner_uid=owner.uid if owner is not None else "",
         hash=(meta.labels or {}).get(HASH_LABEL, ""),
+        service_account=(meta.annotations or {}).get(SERVICE_ACCOUNT_ANNOTATION, ""),
         generation=meta.generation,
         dying=meta.deletion_timestamp is not None,
         spec=spec,

@@ -110,6 +110,8 @@ MIN_UPDATED_ANNOTATION: Final = "apps.kruise.io/image-predownload-min-updated-re
 to be ready before."""
 PREDOWNLOAD_WAIT_ANNOTATION: Final = "kruise-ds/image-predownload-wait"
 """Whether the rollout waits on each node for the images that go ahead of it: true or false."""
+SERVICE_ACCOUNT_ANNOTATION: Final = "kruise-ds/service-account-name"
+"""On an ImagePullJob: the ServiceAccount of its namespace under which its pullers run, for its pull secrets."""
 
 
 class InPlaceRefusal(StrEnum):

@@ -2,7 +2,9 @@
 
 It satisfies the Pod Security Standard "restricted". It goes to whatever node it is aimed at, so it tolerates every
 taint; it is no reason to keep a node, and nothing is injected into it. With no grace it is gone as soon as it is
-deleted, also from a node that does not answer: nothing of it has ever run.
+deleted, also from a node that does not answer: nothing of it has ever run. Of its ServiceAccount it has the pull
+secrets, which the API server adds where it names none itself, and no token. Whether there is such an account the
+server says.
 """
 
 from __future__ import annotations
@@ -57,6 +59,7 @@ def body(job: ImagePullJob, node: str) -> JSONObject:
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": 0,
             "activeDeadlineSeconds": min(job.spec.timeout + _LEFT_ALONE_SECONDS, _LONGEST_DEADLINE),
+            **({"serviceAccountName": job.service_account} if job.service_account else {}),
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "securityContext": {

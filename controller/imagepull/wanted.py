@@ -24,6 +24,7 @@ from controller.api.wellknown import (
     PARALLELISM_ANNOTATION,
     PRE_DOWNLOAD_DEFERRED,
     PREDOWNLOAD_WAIT_ANNOTATION,
+    SERVICE_ACCOUNT_ANNOTATION,
     TIMEOUT_ANNOTATION,
 )
 from controller.planner.actions import Note
@@ -133,6 +134,7 @@ def body(daemonset: DaemonSet, asked: WantedImages, job: WantedJob) -> JSONObjec
     others: JSONObject = {"key": HASH_LABEL, "operator": "NotIn", "values": [revision.hash]}
     annotations = fields_of(fields_of(daemonset.spec.template.get("metadata")).get("annotations"))
     secrets: list[JSON] = [one.get("name") for one in items_of(spec.get("imagePullSecrets"))]
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")  # the server reads the old name too
     return {
         "apiVersion": API_VERSION,
         "kind": JOB_KIND,
@@ -140,6 +142,7 @@ def body(daemonset: DaemonSet, asked: WantedImages, job: WantedJob) -> JSONObjec
             "name": job.name,
             "namespace": daemonset.namespace,
             "labels": {HASH_LABEL: revision.hash},
+            **({"annotations": {SERVICE_ACCOUNT_ANNOTATION: account}} if account else {}),
             "ownerReferences": [owner_reference(daemonset)],
         },
         "spec": {

@@ -5,13 +5,13 @@ Whoever cannot have the image is left alone: its pod serves on, and is named; wi
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from tests.beds.api import DAEMONSETS, EVENTS, IMAGE_PULL_JOBS, PODS, Object
+from tests.beds.api import ACCOUNTS, DAEMONSETS, EVENTS, IMAGE_PULL_JOBS, PODS, Object
 from tests.beds.installed.plugin import Plugin
 from tests.beds.pods import condition, image_of, node_of
 from tests.beds.real_node import Manners
@@ -26,14 +26,18 @@ pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="session"), pytes
 
 IN_PLACE: dict[str, Any] = {"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": 1}
 EVERYWHERE = {"apps.kruise.io/image-predownload-parallelism": "100%"}
+KEY = {"imagePullSecrets": [{"name": "key"}]}
 
 
 @asynccontextmanager
-async def deployed(place: Place, **annotations: str) -> AsyncIterator[dict[str, tuple[str, ...]]]:
-    """v1 on all nodes, of which one at most may be without a ready pod; yields the identity of each node's pod."""
+async def deployed(
+    place: Place, annotations: Mapping[str, str] | None = None, *, pod: Mapping[str, Any] = KEY
+) -> AsyncIterator[dict[str, tuple[str, ...]]]:
+    """v1 on all nodes, of which one at most may be without a ready pod; yields the identity of each node's pod. `pod`
+    are fields of the pod spec, by which the registry may be opened."""
     new = agent_set("agent:v1", **IN_PLACE)
-    new["metadata"]["annotations"] = {**EVERYWHERE, **annotations}
-    new["spec"]["template"]["spec"]["imagePullSecrets"] = [{"name": "key"}]
+    new["metadata"]["annotations"] = {**EVERYWHERE, **(annotations or {})}
+    new["spec"]["template"]["spec"] |= pod
     async with deployed_as(place, new) as witness:
         nodes = len(place.workers)
         witness.floor, witness.most_pairs = nodes - 1, nodes  # pullers are pods too
@@ -107,7 +111,7 @@ async def test_nodes_that_pull_for_too_long_are_left_alone_and_the_image_reaches
     registry, slow = place.ours.registry, place.ours.images.agent("late")
     registry.put("agent:late", slow, Manners(delay=20.0))
     timeout = {"apps.kruise.io/image-predownload-timeout-seconds": "1"}
-    async with deployed(place, **timeout) as before:
+    async with deployed(place, timeout) as before:
         await update(place, "agent:late")
         await left_alone(place, "not pulled within 1 s", *place.workers)
         assert await place.versions() == place.everywhere("v1")
@@ -136,3 +140,18 @@ async def test_without_its_secret_a_template_reaches_no_node_and_with_it_all(pla
         assert {node: identity(pod) for node, pod in pods.items()} == before
         assert [restarts(pod) for pod in pods.values()] == [1, 1, 1]
         assert await place.versions() == place.everywhere("opened")
+
+
+async def test_pull_secrets_of_the_account_of_a_template_open_the_registry_ahead_of_its_pods(place: Place) -> None:
+    place.ours.registry.put("agent:guarded", place.ours.images.agent("guarded"), Manners(login=LOGIN))
+    await opens(place, LOGIN, "key")
+    await place.api.create(ACCOUNTS, {"metadata": {"name": "agent"}, **KEY})
+    async with (
+        deployed(place, pod={"serviceAccountName": "agent"}) as before,
+        asking_pods(place.ours, place.api) as asked,
+    ):
+        await update(place, "agent:guarded")
+        await settled(place)
+        assert {node: identity(pod) for node, pod in (await agents(place)).items()} == before
+        assert await place.versions() == place.everywhere("guarded")
+        print(f"seconds without an answer: {dict(asked.waited)}")

@@ -151,12 +151,17 @@ async def test_a_first_deployment_gets_none_whatever_its_partition(pulls: Bed) -
     await nothing_made(pulls)
 
 
+@pytest.mark.parametrize(
+    "edit",
+    [{"metadata": {"annotations": {"a": "b"}}}, {"spec": {"serviceAccountName": "agent"}}],
+    ids=["annotation", "account"],
+)
 @both_beds
-async def test_an_edit_of_anything_but_an_image_gets_none(pulls: Bed) -> None:
+async def test_an_edit_of_anything_but_an_image_gets_none(pulls: Bed, edit: Object) -> None:
     await pulls.add_nodes(3)
     await pulls.deploy(daemonset())
     pulls.nodes.behave("*", Behaviour(ready=10.0))
-    await pulls.edit({"template": {"metadata": {"annotations": {"a": "b"}}}})
+    await pulls.edit({"template": edit})
     await nothing_made(pulls)
 
 

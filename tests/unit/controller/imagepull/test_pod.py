@@ -24,6 +24,16 @@ def test_it_asks_for_secrets_only_where_the_job_does() -> None:
     assert "imagePullSecrets" not in spec_of()
 
 
+def test_it_runs_under_the_account_that_the_job_names_and_else_leaves_the_choice_to_the_server() -> None:
+    named = {"kruise-ds/service-account-name": "agent"}
+    spec: Any = body(job(named, pullSecrets=["one"]), "node-1")["spec"]
+    assert (spec["serviceAccountName"], spec["automountServiceAccountToken"]) == ("agent", False)
+    assert spec["imagePullSecrets"] == [{"name": "one"}], "as for a pod of the template: the account's are not added"
+    assert "serviceAccountName" not in spec_of()
+    nameless: Any = body(job({"kruise-ds/service-account-name": ""}), "node-1")["spec"]
+    assert "serviceAccountName" not in nameless
+
+
 def test_a_puller_that_nobody_looks_after_any_more_ends_by_itself() -> None:
     assert spec_of(pullPolicy={"timeoutSeconds": 300})["activeDeadlineSeconds"] == 360, "after we should have"
     assert spec_of(pullPolicy={"timeoutSeconds": 2**31 - 1})["activeDeadlineSeconds"] == 2**31 - 1

@@ -136,6 +136,23 @@ def test_the_job_means_the_nodes_of_old_pods_and_takes_what_it_needs_of_the_temp
     assert made["podSelector"] == {"matchLabels": {"app": "demo"}, "matchExpressions": [hash_]}
 
 
+@pytest.mark.parametrize(
+    ("spec", "account"),
+    [
+        ({"serviceAccountName": "agent"}, {"kruise-ds/service-account-name": "agent"}),
+        ({"serviceAccount": "agent"}, {"kruise-ds/service-account-name": "agent"}),
+        ({"serviceAccountName": "agent", "serviceAccount": "x"}, {"kruise-ds/service-account-name": "agent"}),
+        ({"serviceAccountName": ""}, None),
+        ({}, None),
+    ],
+)
+def test_the_job_names_the_account_of_the_template(spec: dict[str, Any], account: dict[str, str] | None) -> None:
+    daemonset, found = ds(rev="v2", **spec), asked(ds(rev="v2"), "node-0")
+    assert found is not None
+    made: Any = body(daemonset, found, found.jobs[0])["metadata"]
+    assert made.get("annotations") == account
+
+
 @pytest.mark.parametrize("length", [30, 236, 237, 241, 253])
 def test_names_fit_whatever_the_daemonset_is_called_and_each_revision_has_its_own(length: int) -> None:
     """One name for the jobs of two revisions is one job: the first one's image would be taken for the other's."""

@@ -20,8 +20,9 @@ MOMENT = 10_000.0
 BEGUN = ImagePullJobStatus(start_time=rfc3339(NOW))
 
 
-def job(**spec: Any) -> ImagePullJob:
-    metadata = {"namespace": "default", "name": "pull", "uid": "j1", "resourceVersion": "7", "generation": 1}
+def job(annotations: Mapping[str, str] | None = None, **spec: Any) -> ImagePullJob:
+    metadata: dict[str, Any] = {"namespace": "default", "name": "pull", "uid": "j1"}
+    metadata |= {"resourceVersion": "7", "generation": 1, "annotations": annotations}
     body = {"metadata": metadata, "spec": {"image": "agent:v2", **spec}}
     found = Decoder(IMAGE_PULL_JOBS).single(msgspec.json.encode(body))
     assert found is not None
