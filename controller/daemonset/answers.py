@@ -8,7 +8,7 @@ from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
 from controller.api.wellknown import EXCEEDED_QUOTA
 from controller.daemonset.compiled import Compiled
-from controller.kube import errors
+from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound, Undecided
 from controller.planner.actions import ROOM, Action, CreatePod, place_of
 
 
@@ -16,9 +16,9 @@ class Answer(Value, gc=True):
     """Of one action."""
 
     action: Action
-    error: errors.ApiError | None = None
+    error: ApiError | None = None
     """What the server said; None: it is done."""
-    left: errors.ApiError | None = None
+    left: ApiError | None = None
     """For what it has to be tried again; None: nothing is left to be done."""
     counts: bool = False
     """The error counts as a failure of the place."""
@@ -44,24 +44,21 @@ class Briefing(Value, gc=True):
     """Places where writes failed before."""
     is_suspect: Callable[[str], bool] = lambda place: False
     """Whether one more answer that says nothing of the place counts as a failure of it."""
-    undone: Callable[[Action], errors.ApiError | None] = lambda action: None
+    undone: Callable[[Action], ApiError | None] = lambda action: None
     """What there is to say of an action that was accepted, where it was so before and somebody takes it back."""
     proven: str = ""
     """Hash of the revision of which the server has accepted several pods: no slow start for it."""
 
 
-def is_full_quota(error: errors.ApiError | None) -> bool:
+def is_full_quota(error: ApiError | None) -> bool:
     return error is not None and EXCEEDED_QUOTA in error.message
 
 
-def is_refusal(error: errors.ApiError) -> bool:
+def is_refusal(error: ApiError) -> bool:
     """Whether the server refuses the template that was probed. A quota does not: the pod that goes makes room."""
-    return isinstance(error, errors.Invalid | errors.Forbidden) and not is_full_quota(error)
+    return isinstance(error, Invalid | Forbidden) and not is_full_quota(error)
 
 
-def says_nothing_of_the_place(error: errors.ApiError | None) -> bool:
+def says_nothing_of_the_place(error: ApiError | None) -> bool:
     """A server that is away or busy, or that has changed meanwhile, would fail anywhere or nowhere."""
-    return isinstance(
-        error,
-        errors.Conflict | errors.AlreadyExists | errors.NotFound | errors.Unknown | errors.Unreachable | errors.Busy,
-    )
+    return isinstance(error, Conflict | AlreadyExists | NotFound | Undecided)

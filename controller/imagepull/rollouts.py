@@ -17,17 +17,7 @@ from controller.api.wellknown import CREATED_IMAGE_PULL_JOB, FAILED_CREATE_IMAGE
 from controller.daemonset.caches import Caches
 from controller.imagepull.wanted import WantedImages, WantedJob, body, first_go_without, notes_on, old_pods, wanted
 from controller.kube.client import Client
-from controller.kube.errors import (
-    AlreadyExists,
-    ApiError,
-    Busy,
-    Conflict,
-    Forbidden,
-    Invalid,
-    NotFound,
-    Unknown,
-    Unreachable,
-)
+from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound, Undecided
 from controller.kube.kinds import IMAGE_PULL_JOBS
 from controller.planner.actions import Note
 from controller.runtime.clock import elapsed
@@ -56,7 +46,7 @@ class _Known(msgspec.Struct):
         """No answer is no refusal: the job may be there, or be made in a moment; no container ends before that."""
         now = elapsed()
         is_over = now >= self.failing_since.setdefault(image, now) + patience
-        if is_over or not isinstance(error, Busy | Unreachable | Unknown):
+        if is_over or not isinstance(error, Undecided):
             self.refused.add(image)
 
 
