@@ -35,8 +35,9 @@ async def puller(bed: Bed) -> Object:
     return spec
 
 
-def admits_by_account(bed: Bed) -> None:
-    """From now on the server admits pods by their accounts, as it does by default."""
+async def admits_by_account(bed: Bed) -> None:
+    """From now on the server admits pods by their accounts, as it does by default; every namespace has one."""
+    await bed.api.create(ACCOUNTS, {"metadata": {"name": "default"}})
     cluster = bed.simulator.cluster
     cluster.admission.append(service_accounts(cluster))
 
@@ -67,17 +68,17 @@ async def test_the_pullers_of_a_rollout_run_under_the_account_of_its_template_an
 
 async def test_pull_secrets_of_the_account_reach_the_pullers(pulls: Bed) -> None:
     await make_account(pulls)
-    admits_by_account(pulls)
+    await admits_by_account(pulls)
     nodes = await deployed(pulls)
     pulls.nodes.behave("*", Behaviour(pull=60.0))
     await pulls.set_image(V2)
-    assert (await puller(pulls))["imagePullSecrets"] == KEY
+    assert (await puller(pulls)).get("imagePullSecrets") == KEY
     await pulls.runs_on(*nodes, image=V2)
 
 
 async def test_while_the_account_is_not_there_the_job_and_the_rollout_say_so(pulls: Bed) -> None:
     await make_account(pulls)
-    admits_by_account(pulls)
+    await admits_by_account(pulls)
     nodes = await deployed(pulls)
     await pulls.api.delete(ACCOUNTS, "agent")
     await pulls.set_image(V2)
