@@ -31,12 +31,19 @@ class _Known(msgspec.Struct):
 
     hash: str
     """Of the current revision."""
+    waits: bool
+    """Whether nodes wait for their images."""
     seen: set[str] = msgspec.field(default_factory=set)
     """Images with a job that was there. One that has gone is not made again: it was done, or somebody deleted it."""
     refused: set[str] = msgspec.field(default_factory=set)
     """Images whose job could not be made."""
     failing_since: dict[str, float] = msgspec.field(default_factory=dict)
     """By `elapsed`: since when the job of an image cannot be made."""
+
+    def relies_on(self, job: ImagePullJob) -> bool:
+        """Not on one that ends while nodes wait: it was made before they had to. Those where it has failed would be
+        updated without the image once it is gone."""
+        return job.hash == self.hash and (job.spec.keeps_on or not self.waits)
 
     def made(self, image: str) -> None:
         self.refused.discard(image)
@@ -82,10 +89,11 @@ class Rollouts:
         turn.only_waits()
         client, errors = self._client.apart(), list[ApiError]()
         known = self._known[daemonset.uid] = self._knows(daemonset, asked)
-        known.seen.update(job.image for job in asked.jobs if self._ours(daemonset, job) is not None)
+        there = ((job.image, self._ours(daemonset, job)) for job in asked.jobs)
+        known.seen.update(image for image, ours in there if ours is not None and known.relies_on(ours))
         try:
             for job in list(self._by_owner.get(daemonset.uid).values()):
-                if not job.dying and (not asked.jobs or job.hash != asked.revision.hash):
+                if not job.dying and not (asked.jobs and known.relies_on(job)):
                     await _collected(self._remove(client, job), errors)
             await self._make(client, daemonset, asked, known, errors)
         finally:
@@ -112,7 +120,7 @@ class Rollouts:
     def saw(self, job: ImagePullJob) -> None:
         """It is there."""
         known = self._known.get(job.owner_uid)
-        if known is not None and known.hash == job.hash and job.uid not in self._removed:
+        if known is not None and known.relies_on(job) and job.uid not in self._removed:
             known.seen.add(job.spec.image)
 
     def gone(self, job: ImagePullJob) -> None:
@@ -127,8 +135,9 @@ class Rollouts:
         return wanted(daemonset, self._caches.revisions_of(daemonset), self._caches.pods_of(daemonset))
 
     def _knows(self, daemonset: DaemonSet, asked: WantedImages) -> _Known:
-        known = self._known.get(daemonset.uid)
-        return known if known is not None and known.hash == asked.revision.hash else _Known(asked.revision.hash)
+        known, waits = self._known.get(daemonset.uid), daemonset.waits_for_images
+        same = known is not None and (known.hash, known.waits) == (asked.revision.hash, waits)
+        return known if known is not None and same else _Known(asked.revision.hash, waits)
 
     def _ours(self, daemonset: DaemonSet, job: WantedJob) -> ImagePullJob | None:
         """One that is being deleted pulls nothing more."""

@@ -320,3 +320,22 @@ async def test_nobody_waits_where_no_machine_could_keep_an_image(pulls: Bed) -> 
     await pulls.deploy(daemonset(rolling=IN_PLACE))
     await pulls.set_image(V2)
     await pulls.runs_on(*nodes, image=V2)
+
+
+async def test_a_job_that_ends_is_replaced_when_nodes_begin_to_wait(pulls: Bed) -> None:
+    """Or a node on which it has failed would be updated without the image as soon as it is gone."""
+    nodes = await pulls.add_nodes(3)
+    await pulls.deploy(daemonset(rolling=IN_PLACE))
+    await pulls.edit({"updateStrategy": {"rollingUpdate": {"paused": True, "rollingUpdateType": "Standard"}}})
+    pulls.nodes.behave("node-1", Behaviour(missing_images=(V2,)))
+    await pulls.set_image(V2)
+    await pulls.event("CreatedImagePullJob", V2)
+    await asyncio.sleep(60)
+    await pulls.edit({"updateStrategy": {"rollingUpdate": {**IN_PLACE, "paused": False}}})
+    await updated(pulls, "node-0", "node-2")
+    await asyncio.sleep(3600)
+    (left,) = [pod for node, pod in (await pulls.pods()).items() if node == "node-1"]
+    assert (image_of(left), is_ready(left)) == (V1, True)
+    assert len(await pulls.api.list(IMAGE_PULL_JOBS)) == 1
+    pulls.nodes.behave("node-1")
+    await pulls.runs_on(*nodes, image=V2)
