@@ -26,6 +26,15 @@ _TEMPLATE = ("spec", "template")
 _WRITTEN = (("metadata", "labels"), ("metadata", "annotations"), ("spec",))
 
 
+def last_applied(document: JSONObject) -> JSONObject:
+    """The manifest by that note; empty where there is none that can be read."""
+    text = found(document, *LAST_APPLIED)
+    try:
+        return msgspec.json.decode(text, type=dict[str, JSON]) if isinstance(text, str) else {}
+    except (msgspec.MsgspecError, RecursionError):
+        return {}
+
+
 def held(document: JSONObject, hold_at: IntOrPercent) -> JSONObject:
     """With this partition; OnDelete needs none and gets none."""
     on_delete = found(document, "spec", "updateStrategy", "type") == "OnDelete"
@@ -45,7 +54,7 @@ def apply(
         wanted, expected = (_with(one, before, *_TEMPLATE) for one in (wanted, expected))
     lines = [*phrases(told, only_ascii=True), *_fields(live, expected)]
     if not lines and not is_new:
-        return Edit(result="unchanged", operations=())
+        return _noted(live, wanted)
     draft = _draft(live, wanted)
     board = board_after(snapshot, draft.operations)
     then = replace(snapshot, daemonset=board.world.daemonset) if board else snapshot
@@ -55,6 +64,17 @@ def apply(
         details=(*lines, *(() if board is None else (_first_pods(board),) if is_new else course(snapshot, board))),
         warnings=cautions(snapshot, on_delete_held(then, hold_at), paused(then)),
     )
+
+
+def _noted(live: JSONObject, wanted: JSONObject) -> Edit:
+    """A note that still has what the manifest has no longer would take it back at the next apply from whoever has
+    set it since.
+    """
+    draft = Draft(live)
+    if last_applied(live) != last_applied(wanted):
+        draft.set(found(wanted, *LAST_APPLIED), *LAST_APPLIED)
+    lines = ("only what is noted of the manifest changes",) if draft.operations else ()
+    return Edit(result="configured" if lines else "unchanged", operations=draft.operations, details=lines)
 
 
 def _first_pods(board: Board) -> str:

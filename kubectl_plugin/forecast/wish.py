@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-import msgspec
-
-from controller.api.base import JSON, JSONObject, Value, fields_of
+from controller.api.base import JSONObject, Value, fields_of
 from controller.api.daemonset import DaemonSet
 from controller.api.number import IntOrPercent
 from kubectl_plugin.edits.applying import Draft, applied
 from kubectl_plugin.edits.edit import ROLLING, settings_of
 from kubectl_plugin.edits.image import set_images
+from kubectl_plugin.edits.manifest import last_applied
 from kubectl_plugin.report.revisions.images import change, images_of
 from kubectl_plugin.report.snapshot import Snapshot
-
-LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class TriedSettings(Value):
@@ -89,7 +86,7 @@ def as_applied(live: JSONObject, manifest: JSONObject) -> JSONObject:
     What the manifest says counts; what it said at the last apply and says no more goes; the rest stays: a partition
     that was set by hand survives unless the manifest has one. Lists are replaced as a whole. Status is not touched.
     """
-    before = _last_applied(live)
+    before = last_applied(live)
     merged = _merged(live, before, {key: one for key, one in manifest.items() if key != "status"})
     return {**merged, "apiVersion": live.get("apiVersion"), "kind": live.get("kind"), "status": live.get("status")}
 
@@ -107,14 +104,3 @@ def _merged(live: JSONObject, before: JSONObject, wanted: JSONObject) -> JSONObj
         else:
             merged[key] = value
     return merged
-
-
-def _last_applied(live: JSONObject) -> JSONObject:
-    annotations = fields_of(fields_of(live.get("metadata")).get("annotations"))
-    text = annotations.get(LAST_APPLIED)
-    if not isinstance(text, str):
-        return {}
-    try:
-        return msgspec.json.decode(text, type=dict[str, JSON])
-    except (msgspec.MsgspecError, RecursionError):
-        return {}

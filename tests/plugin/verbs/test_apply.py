@@ -273,3 +273,26 @@ def test_no_patch_is_printed_of_what_there_is_not(tmp_path: Path) -> None:
     with few_nodes() as scene:
         ran = scene.run("apply", "-f", written(tmp_path, fresh()), "--print-patch")
         assert ran == Ran(1, "", "error: fresh does not exist yet: there is nothing to patch\n")
+
+
+def test_what_a_manifest_has_no_longer_is_left_to_others_though_nothing_changed_by_that(tmp_path: Path) -> None:
+    """The partition was written there, was taken out, and was set by hand since: as with kubectl it stays. (A server
+    that fills in what is taken out is as good as somebody who has taken it out there too.)
+    """
+    name, prefix = "fresh", "daemonset.apps.kruise.io/"
+    with few_nodes() as scene:
+        assert scene.run("apply", "-f", written(tmp_path, fresh(partition=0)), "-y").code == 0
+        scene.do(scene.edit({"spec": {"updateStrategy": {"rollingUpdate": {"partition": None}}}}, name))
+        path = written(tmp_path, fresh())
+        asked = scene.run("apply", "-f", path, terminal=True, typed="n\n")
+        assert (asked.code, asked.err.splitlines()[:2]) == (
+            6,
+            ["Apply to fresh?", "  only what is noted of the manifest changes"],
+        )
+        before = stored(scene, name)["metadata"]["generation"]
+        assert scene.run("apply", "-f", path, "-y").out.startswith(f"{prefix}{name} configured\n")
+        assert scene.run("apply", "-f", path, "-y").out == f"{prefix}{name} unchanged\n"
+        assert stored(scene, name)["metadata"]["generation"] == before
+        assert scene.run("set-partition", name, "3", *HOME).code == 0
+        assert scene.run("apply", "-f", path, "-y").out == f"{prefix}{name} unchanged\n"
+        assert rolling_of(stored(scene, name))["partition"] == 3

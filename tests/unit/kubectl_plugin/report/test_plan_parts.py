@@ -9,11 +9,12 @@ import pytest
 
 from controller.api.base import JSONObject
 from controller.api.pod import Pod
+from kubectl_plugin.edits.manifest import LAST_APPLIED
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.forecast.forecast import forecast
 from kubectl_plugin.forecast.later import later_steps
 from kubectl_plugin.forecast.pace import Pace, pace_of
-from kubectl_plugin.forecast.wish import LAST_APPLIED, as_applied, differences
+from kubectl_plugin.forecast.wish import as_applied, differences
 from tests.beds.snapshots import container, detail
 from tests.beds.worlds import ago, ds, everywhere, matching, node, pending, pod, taint, world
 
@@ -141,7 +142,7 @@ def test_a_pod_that_was_started_again_tells_nothing() -> None:
 
 
 def live(spec: JSONObject, applied: JSONObject | None = None) -> JSONObject:
-    annotations: JSONObject = {LAST_APPLIED: msgspec.json.encode(applied).decode()} if applied else {}
+    annotations: JSONObject = {LAST_APPLIED[-1]: msgspec.json.encode(applied).decode()} if applied else {}
     return {
         "apiVersion": "apps.kruise.io/v1beta1",
         "kind": "DaemonSet",
@@ -185,7 +186,7 @@ def test_an_apply_merges_as_kubectl_does(
 
 def test_a_last_apply_that_cannot_be_read_is_none() -> None:
     broken = live({"a": 1, "b": 1})
-    broken["metadata"] = {"annotations": {LAST_APPLIED: "{"}}
+    broken["metadata"] = {"annotations": {LAST_APPLIED[-1]: "{"}}
     assert as_applied(broken, wanted({"a": 2}))["spec"] == {"a": 2, "b": 1}
 
 
