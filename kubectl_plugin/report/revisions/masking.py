@@ -35,7 +35,13 @@ def _rule(name: str, separator: str, plain: str) -> re.Pattern[str]:
 
 _OF_FLAG: Final = _rule(rf"(?=-){_NAME}", r"\s+(?!--)", r"\S+")
 _OF_USER: Final = _rule(r"(?<![\w-])(?:-u|--user)", r"""[\s=]+(?=["']?(?!\d+:\d+\b)[^\s:"']+:)""", r"\S+")
+_SCHEME: Final = r"(?:Basic|Bearer|Digest|Token)"
 _RULES: Final = (
+    # What says itself what it is, whatever it goes by.
+    re.compile(
+        rf"(?P<before>(?<![\w-])(?:{_SCHEME}[ \t]+(?=\S*[\d=])|gh[opsur]_|github_pat_|glpat-|xox[a-z]-"
+        r"|eyJ(?=[\w-]+\.[\w-]+\.)|hooks\.slack\.com/services/))(?P<quote>)[\w.~+/=-]{6,}"
+    ),
     re.compile(r"(?P<before>-----BEGIN [A-Z ]*PRIVATE KEY-----)(?P<quote>).*?(?:(?=-----END)|\Z)", re.DOTALL),
     # In URLs and connection strings up to the last @, since a password may have some of its own. Bounded, or it would
     # be looked for anew from each of many colons.
@@ -45,7 +51,7 @@ _RULES: Final = (
     ),
     re.compile(r"""(?P<before>://)(?P<quote>)[^\s/:@?#"']++(?=@)"""),
     # Connection strings, queries, scripts.
-    _rule(_NAME, r"\s*=[ \t]*", r"[^\s;&]+"),
+    _rule(_NAME, rf"\s*(?:[:+?]?=|:-)[ \t]*(?:{_SCHEME}[ \t]+)?", r"[^\s;&]+"),
     # JSON, also within JSON.
     _rule(_NAME, r"""\\*["']\s*:\s*""", r"[^\s,}\]]+"),
     # YAML and headers; a port and a tag of an image are none.

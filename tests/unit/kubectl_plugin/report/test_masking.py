@@ -128,13 +128,33 @@ def test_masked(fields: JSONObject, shown: JSONObject) -> None:
         ("curl -H X-Api-Key:s3cret", "curl -H X-Api-Key:***"),
         ("http://auth-service:8080/x auth-service:8080", "http://auth-service:8080/x auth-service:8080"),
         ("-----BEGIN RSA PRIVATE KEY-----\ns3cret", "-----BEGIN RSA PRIVATE KEY-----***"),
+        ("Authorization=Basic s3cret==; x", "Authorization=Basic ***; x"),
+        ("Bearer s3cret.x", "Bearer ***"),
+        ("Basic auth is on", "Basic auth is on"),
+        ("exec x ${PASSWORD:-s3cret} ${TOKEN:=s3cret}", "exec x ${PASSWORD:-*** ${TOKEN:=***"),
+        ("password := s3cret", "password := ***"),
+        ("TOKEN?=s3cret\nTOKEN+=s3cret", "TOKEN?=***\nTOKEN+=***"),
+        ("x ghp_s3cret12 glpat-s3cret", "x ghp_*** glpat-***"),
+        ("https://hooks.slack.com/services/T0/B0/s3cret", "https://hooks.slack.com/services/***"),
+        ("eyJhbGci.eyJzdWIi.s3cret-x", "eyJ***"),
     ],
 )
 def test_within_a_text(text: str, shown: str) -> None:
     assert masked({"spec": {"containers": [{"image": text}]}}) == {"spec": {"containers": [{"image": shown}]}}
 
 
-@pytest.mark.parametrize("text", ["a" * 200_000, "a:," * 70_000, '"k":' * 50_000, "x=1," * 50_000, "[{" * 100_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" * 200_000,
+        "a:," * 70_000,
+        '"k":' * 50_000,
+        "x=1," * 50_000,
+        "[{" * 100_000,
+        "Basic " * 50_000,
+        "eyJ." * 50_000,
+    ],
+)
 def test_a_long_text_is_masked_to_its_end(text: str) -> None:
     """Patterns that begin anew at each character would take hours here."""
     (shown,) = masked({"args": [f"{text} --token s3cret"]}).values()
