@@ -36,7 +36,7 @@ def moment(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-async def test_e10_with_a_grace_period_nobody_asks_a_pod_that_is_restarted(place: Place) -> None:
+async def test_with_a_grace_period_nobody_asks_a_pod_that_is_restarted(place: Place) -> None:
     """A client hears late that a pod is not ready any more; until then it gets its answers."""
     new = in_place("agent:v1", "100%")
     new["metadata"]["annotations"] = {"kruise-ds/in-place-grace-seconds": str(GRACE)}
@@ -77,7 +77,7 @@ def by_turns(image: str) -> list[Object]:
     return found
 
 
-async def test_e6_launch_priorities_are_restarted_one_after_the_other(place: Place) -> None:
+async def test_launch_priorities_are_restarted_one_after_the_other(place: Place) -> None:
     data = dict.fromkeys(KEYS.values(), "true")
     await place.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "barrier"}, "data": data})
     async with deployed_as(place, in_place("agent:v1", 1, containers=by_turns("agent:v1"))) as witness:

@@ -18,7 +18,7 @@ def hashes(pods: dict[str, Object]) -> set[str]:
 
 
 @both_beds
-async def test_c1_every_node_gets_its_pod_and_a_deleted_one_is_replaced_there(bed: Bed) -> None:
+async def test_every_node_gets_its_pod_and_a_deleted_one_is_replaced_there(bed: Bed) -> None:
     nodes = await bed.add_nodes(3)
     await bed.deploy(daemonset())
     before = uids(await bed.runs_on(*nodes))
@@ -33,7 +33,7 @@ async def test_c1_every_node_gets_its_pod_and_a_deleted_one_is_replaced_there(be
 
 
 @both_beds
-async def test_c2_a3_pods_follow_the_labels_of_nodes_and_the_node_selector(bed: Bed) -> None:
+async def test_pods_follow_the_labels_of_nodes_and_the_node_selector(bed: Bed) -> None:
     await bed.add_nodes(3)
     await bed.deploy(daemonset(pod={"nodeSelector": {"color": "blue"}}))
     assert await bed.pods() == {}
@@ -56,7 +56,7 @@ async def test_c2_a3_pods_follow_the_labels_of_nodes_and_the_node_selector(bed: 
 
 
 @both_beds
-async def test_c3_a_failed_pod_is_replaced_and_its_object_is_gone(bed: Bed) -> None:
+async def test_a_failed_pod_is_replaced_and_its_object_is_gone(bed: Bed) -> None:
     nodes = await bed.add_nodes(3)
     await bed.deploy(daemonset())
     failed = (await bed.pods())["node-2"]
@@ -70,7 +70,7 @@ async def test_c3_a_failed_pod_is_replaced_and_its_object_is_gone(bed: Bed) -> N
 
 
 @both_beds
-async def test_c4_a_rolling_update_keeps_all_but_one_node_served(bed: Bed) -> None:
+async def test_a_rolling_update_keeps_all_but_one_node_served(bed: Bed) -> None:
     nodes = await bed.add_nodes(4)
     await bed.deploy(daemonset())
     (first,) = await bed.revisions()
@@ -89,7 +89,7 @@ async def test_c4_a_rolling_update_keeps_all_but_one_node_served(bed: Bed) -> No
 
 
 @both_beds
-async def test_c5_going_back_in_the_middle_restarts_no_pod_that_was_still_old(bed: Bed) -> None:
+async def test_going_back_in_the_middle_restarts_no_pod_that_was_still_old(bed: Bed) -> None:
     nodes = await bed.add_nodes(3)
     await bed.deploy(daemonset())
     before = uids(await bed.pods())
@@ -110,7 +110,7 @@ async def test_c5_going_back_in_the_middle_restarts_no_pod_that_was_still_old(be
 
 
 @both_beds
-async def test_c6_list_and_delete_by_label(bed: Bed) -> None:
+async def test_list_and_delete_by_label(bed: Bed) -> None:
     await bed.add_nodes(1)
     await bed.deploy(daemonset())
     await bed.deploy(daemonset("other"))
@@ -123,7 +123,7 @@ async def test_c6_list_and_delete_by_label(bed: Bed) -> None:
 
 
 @both_beds
-async def test_c7_conditions_that_others_write_stay(bed: Bed) -> None:
+async def test_conditions_that_others_write_stay(bed: Bed) -> None:
     await bed.add_nodes(1)
     found = await bed.deploy(daemonset())
     theirs = {"type": "StatusUpdate", "status": "True", "reason": "E2E", "message": "Set from e2e test"}
@@ -143,7 +143,7 @@ async def test_c7_conditions_that_others_write_stay(bed: Bed) -> None:
 
 
 @both_beds
-async def test_c8_revisions_can_be_relabelled_doubled_and_deleted_by_hand(bed: Bed) -> None:
+async def test_revisions_can_be_relabelled_doubled_and_deleted_by_hand(bed: Bed) -> None:
     nodes = await bed.add_nodes(2)
     await bed.deploy(daemonset())
     (first,) = await bed.revisions()

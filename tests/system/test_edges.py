@@ -51,7 +51,7 @@ async def test_a_namespace_that_ends_is_left_in_peace(bed: Bed) -> None:
     await bed.api.patch(DAEMONSETS, "agent", {"metadata": {"finalizers": None}})
 
 
-async def test_u8_a_daemonset_that_is_going_is_left_as_it_is(bed: Bed) -> None:
+async def test_a_daemonset_that_is_going_is_left_as_it_is(bed: Bed) -> None:
     await bed.add_nodes(2)
     held = daemonset()
     held["metadata"]["finalizers"] = ["example.com/hold"]
@@ -104,7 +104,7 @@ def is_up(pod: Object) -> bool:
     return not pod["metadata"].get("deletionTimestamp") and pod["status"]["phase"] == "Running"
 
 
-async def test_u20_too_many_pods_are_too_few_on_some_nodes(bed: Bed) -> None:
+async def test_too_many_pods_are_too_few_on_some_nodes(bed: Bed) -> None:
     """0, 1, 2 and 5 pods on four nodes, one node without, and two pods that are ours with foreign labels."""
     await bed.add_nodes(4)
     one = await bed.deploy(daemonset(pod={"nodeSelector": {"wanted": "yes"}}))

@@ -141,7 +141,7 @@ async def test_watches_that_are_late_or_end(fault: str) -> None:
 
 
 @pytest.mark.parametrize("resource", ["pods", REVISIONS, DAEMONSET, "nodes"])
-async def test_d11_a_late_watch_makes_nothing_be_written_twice(resource: str) -> None:
+async def test_a_late_watch_makes_nothing_be_written_twice(resource: str) -> None:
     """Nothing is decided from a cache that has not seen our own writes: no create or delete is ever refused."""
     late = Rule(verb="watch", resource=resource, effect=LateWatch(seconds=3))
     async with simulated(late, latency=LATENCY, behaviour=SLOW) as bed:

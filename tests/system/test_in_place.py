@@ -20,7 +20,7 @@ from tests.system.monitor import monitoring
 
 
 @both_beds
-async def test_e1_a_new_image_changes_pods_in_place(bed: Bed) -> None:
+async def test_a_new_image_changes_pods_in_place(bed: Bed) -> None:
     nodes = await bed.add_nodes(3)
     await bed.deploy(in_place(most=2))
     before = await bed.pods()
@@ -37,7 +37,7 @@ async def test_e1_a_new_image_changes_pods_in_place(bed: Bed) -> None:
 
 
 @both_beds
-async def test_e3_three_writes_a_pod_in_this_order(bed: Bed) -> None:
+async def test_three_writes_a_pod_in_this_order(bed: Bed) -> None:
     await bed.add_nodes(1)
     await bed.deploy(in_place())
     await bed.set_image(V2)
@@ -82,7 +82,7 @@ async def test_labels_alone_take_one_write_and_disturb_nothing(bed: Bed, gated: 
     [{"env": [{"name": "LEVEL", "value": "debug"}]}, {"image": V2, "imagePullPolicy": "Always"}],
     ids=["a variable", "an image and its pull policy"],
 )
-async def test_e2_what_a_running_pod_cannot_take_makes_new_ones_and_says_why(bed: Bed, field: dict[str, str]) -> None:
+async def test_what_a_running_pod_cannot_take_makes_new_ones_and_says_why(bed: Bed, field: dict[str, str]) -> None:
     nodes = await bed.add_nodes(2)
     await bed.deploy(in_place())
     before = identities(await bed.pods())
@@ -96,7 +96,7 @@ async def test_e2_what_a_running_pod_cannot_take_makes_new_ones_and_says_why(bed
 
 
 @both_beds
-async def test_e2_pods_made_before_the_switch_are_replaced_once_and_updated_in_place_from_then_on(bed: Bed) -> None:
+async def test_pods_made_before_the_switch_are_replaced_once_and_updated_in_place_from_then_on(bed: Bed) -> None:
     await bed.add_nodes(2)
     await bed.deploy(daemonset())
     first = identities(await bed.pods())
@@ -129,7 +129,7 @@ async def test_without_a_probe_a_pod_counts_as_unavailable_while_its_image_is_pu
 
 
 @both_beds
-async def test_e4_two_edits_in_a_row_are_not_finished_by_the_first_one_s_container(bed: Bed) -> None:
+async def test_two_edits_in_a_row_are_not_finished_by_the_first_one_s_container(bed: Bed) -> None:
     """The second comes while the kubelet pulls the first one's image, which it starts before it looks again."""
     await bed.add_nodes(2)
     await bed.deploy(in_place())

@@ -19,7 +19,7 @@ from tests.system.webhook import webhook_down
 
 @both_beds
 @pytest.mark.parametrize("gated", [True, False], ids=["with the gate", "made before the switch"])
-async def test_e10_what_restarts_nothing_writes_no_condition(bed: Bed, gated: bool) -> None:
+async def test_what_restarts_nothing_writes_no_condition(bed: Bed, gated: bool) -> None:
     await bed.add_nodes(2)
     await bed.deploy(updates.in_place() if gated else daemonset())
     await bed.edit({"updateStrategy": {"rollingUpdate": updates.ONE_BY_ONE}})
@@ -32,7 +32,7 @@ async def test_e10_what_restarts_nothing_writes_no_condition(bed: Bed, gated: bo
 
 
 @both_beds
-async def test_e10_a_grace_period_lets_traffic_leave_before_the_restart(bed: Bed) -> None:
+async def test_a_grace_period_lets_traffic_leave_before_the_restart(bed: Bed) -> None:
     grace = 30 if bed.plane is None else 3
     nodes = await bed.add_nodes(2)
     await bed.deploy(updates.with_grace(grace))
@@ -60,7 +60,7 @@ def asked(bed: Bed) -> Counter[str]:
 
 
 @both_beds
-async def test_e10_where_updates_are_refused_traffic_comes_back_once_and_is_not_taken_again(bed: Bed) -> None:
+async def test_where_updates_are_refused_traffic_comes_back_once_and_is_not_taken_again(bed: Bed) -> None:
     """Whether the server would take them is asked by dry runs from then on."""
     nodes = await bed.add_nodes(2)
     await bed.deploy(updates.in_place())

@@ -41,7 +41,7 @@ def writes(bed: Bed) -> int:
 
 
 @both_beds
-async def test_e6_three_launch_priorities_take_three_steps_and_no_traffic_before_the_last(bed: Bed) -> None:
+async def test_three_launch_priorities_take_three_steps_and_no_traffic_before_the_last(bed: Bed) -> None:
     nodes = await bed.add_nodes(2)
 
     keys = {"agent": "p_0", "first": "p_20", "second": "p_10"}

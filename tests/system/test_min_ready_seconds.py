@@ -50,7 +50,7 @@ def first_deletion(bed: Bed) -> Write:
 
 
 @pytest.mark.parametrize("rolling", LIMITS)
-async def test_u31_the_next_pod_goes_at_the_very_moment(rolling: Object) -> None:
+async def test_the_next_pod_goes_at_the_very_moment(rolling: Object) -> None:
     async with begun(rolling, HOUR) as bed, monitoring(bed, most_unavailable=1):
         since = await ready(bed)
         await bed.idle(HOUR + 60)
@@ -60,7 +60,7 @@ async def test_u31_the_next_pod_goes_at_the_very_moment(rolling: Object) -> None
 
 
 @pytest.mark.parametrize("rolling", LIMITS)
-async def test_u31_nothing_is_written_meanwhile(rolling: Object) -> None:
+async def test_nothing_is_written_meanwhile(rolling: Object) -> None:
     async with begun(rolling, HOUR) as bed:
         await ready(bed)
         await bed.idle(60)

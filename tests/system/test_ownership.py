@@ -15,7 +15,7 @@ HASH = "controller-revision-hash"
 
 
 @both_beds
-async def test_a2_deleting_a_daemonset_takes_its_pods_and_orphaning_leaves_them_to_the_next_one(bed: Bed) -> None:
+async def test_deleting_a_daemonset_takes_its_pods_and_orphaning_leaves_them_to_the_next_one(bed: Bed) -> None:
     nodes = await bed.add_nodes(3)
     await bed.deploy(daemonset())
     before = uids(await bed.pods())
@@ -55,7 +55,7 @@ async def test_a_pod_that_is_orphaned_in_the_midst_of_its_update_is_finished_by_
 
 
 @both_beds
-async def test_a2_deleting_in_the_foreground_waits_for_the_pods_and_makes_no_new_ones(bed: Bed) -> None:
+async def test_deleting_in_the_foreground_waits_for_the_pods_and_makes_no_new_ones(bed: Bed) -> None:
     await bed.add_nodes(3)
     await bed.deploy(daemonset())
     await garbage_collector_knows(bed.api, PODS, REVISIONS)
@@ -67,7 +67,7 @@ async def test_a2_deleting_in_the_foreground_waits_for_the_pods_and_makes_no_new
 
 
 @both_beds
-async def test_u61_an_orphan_that_matches_is_adopted_and_one_that_ends_or_differs_is_not(bed: Bed) -> None:
+async def test_an_orphan_that_matches_is_adopted_and_one_that_ends_or_differs_is_not(bed: Bed) -> None:
     await bed.add_nodes(2)
     one = await bed.deploy(daemonset())
     await bed.taint("node-1", {"key": "reserved", "effect": "NoExecute"})
@@ -88,7 +88,7 @@ async def test_u61_an_orphan_that_matches_is_adopted_and_one_that_ends_or_differ
     assert (deleted.verb, deleted.name) == ("delete", "orphan"), "the older one of two stays"
 
 
-async def test_u61_an_orphan_becomes_ours_when_its_labels_come_to_match(bed: Bed) -> None:
+async def test_an_orphan_becomes_ours_when_its_labels_come_to_match(bed: Bed) -> None:
     await bed.nodes.add("node-0", taints=[{"key": "reserved", "effect": "NoSchedule"}])
     await bed.deploy(daemonset())
     await bed.api.create(PODS, bare_pod("stray", "node-0", labels={"app": "other"}))
@@ -101,7 +101,7 @@ async def test_u61_an_orphan_becomes_ours_when_its_labels_come_to_match(bed: Bed
 
 
 @both_beds
-async def test_u62_a_pod_that_is_relabelled_is_released_and_replaced(bed: Bed) -> None:
+async def test_a_pod_that_is_relabelled_is_released_and_replaced(bed: Bed) -> None:
     nodes = await bed.add_nodes(2)
     await bed.deploy(daemonset())
     taken = (await bed.pods())["node-1"]
@@ -157,7 +157,7 @@ async def test_a_pod_that_is_released_while_a_hook_holds_it_is_held_no_more(bed:
     await bed.until(PODS, let_go, f"{taken} released")
 
 
-async def test_u62_a_pod_whose_owner_is_taken_away_by_hand_is_adopted_again(bed: Bed) -> None:
+async def test_a_pod_whose_owner_is_taken_away_by_hand_is_adopted_again(bed: Bed) -> None:
     nodes = await bed.add_nodes(2)
     await bed.deploy(daemonset())
     before = await bed.pods()
@@ -169,7 +169,7 @@ async def test_u62_a_pod_whose_owner_is_taken_away_by_hand_is_adopted_again(bed:
 
 
 @both_beds
-async def test_u66_revisions_of_others_are_left_alone(bed: Bed) -> None:
+async def test_revisions_of_others_are_left_alone(bed: Bed) -> None:
     await bed.add_nodes(1)
     await bed.deploy(daemonset())
     (ours,) = await bed.revisions()
@@ -199,7 +199,7 @@ async def test_u66_revisions_of_others_are_left_alone(bed: Bed) -> None:
 
 
 @both_beds
-async def test_i4_b1_pods_owned_through_v1alpha1_are_ours(bed: Bed) -> None:
+async def test_pods_owned_through_v1alpha1_are_ours(bed: Bed) -> None:
     nodes = await bed.add_nodes(3)
     one = await bed.deploy(daemonset())
     before = await bed.pods()
@@ -221,7 +221,7 @@ async def test_i4_b1_pods_owned_through_v1alpha1_are_ours(bed: Bed) -> None:
     assert bed.journal.deleted == ["node-2", "node-1", "node-0"]
 
 
-async def test_i4_an_owner_of_our_name_with_another_uid_is_not_ours(bed: Bed) -> None:
+async def test_an_owner_of_our_name_with_another_uid_is_not_ours(bed: Bed) -> None:
     nodes = await bed.add_nodes(1)
     one = await bed.deploy(daemonset())
     foreign = {**owner(one), "uid": "11111111-2222-3333-4444-555555555555"}

@@ -26,7 +26,7 @@ CANARY = {"matchLabels": {"canary": "yes"}}
         ("v1 v1 v2 v1", [0, 1], {"partition": 2, "selector": CANARY}, [1]),
     ],
 )
-async def test_d1_who_has_it_comes_first_then_selected_nodes_by_descending_names(
+async def test_who_has_it_comes_first_then_selected_nodes_by_descending_names(
     bed: Bed, state: str, canary: list[int], rolling: dict[str, Any], order: list[int]
 ) -> None:
     await built(bed, state, canary=canary, new=daemonset(rolling={"maxUnavailable": 1, **rolling}))
@@ -38,7 +38,7 @@ async def test_d1_who_has_it_comes_first_then_selected_nodes_by_descending_names
         await wave(bed, "")
 
 
-async def test_d1_a_node_whose_old_pod_is_going_has_its_turn_when_that_is_gone(bed: Bed) -> None:
+async def test_a_node_whose_old_pod_is_going_has_its_turn_when_that_is_gone(bed: Bed) -> None:
     new = daemonset(rolling={"maxUnavailable": 1, "selector": CANARY})
     await built(bed, "v1 v2 v1 v1", canary=[0, 2], new=new)
     going = (await bed.pods())["node-2"]
@@ -54,7 +54,7 @@ async def test_d1_a_node_whose_old_pod_is_going_has_its_turn_when_that_is_gone(b
 
 
 @pytest.mark.parametrize("limit", [{"maxUnavailable": 4}, {"maxSurge": 4}])
-async def test_d6_partition_walks_down_by_descending_names_and_never_back(bed: Bed, limit: dict[str, Any]) -> None:
+async def test_partition_walks_down_by_descending_names_and_never_back(bed: Bed, limit: dict[str, Any]) -> None:
     await bed.add_nodes(4)
     await bed.deploy(daemonset(rolling={**limit, "partition": 100}))
     async with monitoring(bed):
@@ -67,7 +67,7 @@ async def test_d6_partition_walks_down_by_descending_names_and_never_back(bed: B
 
 
 @pytest.mark.parametrize(("partition", "count", "moved"), [("35%", 10, 7), ("30%", 5, 4), ("19%", 5, 5)])
-async def test_d6_percentages_round_down(bed: Bed, partition: str, count: int, moved: int) -> None:
+async def test_percentages_round_down(bed: Bed, partition: str, count: int, moved: int) -> None:
     await bed.add_nodes(count)
     await bed.deploy(daemonset(rolling={"maxUnavailable": "100%", "partition": partition}))
     async with monitoring(bed):
@@ -76,7 +76,7 @@ async def test_d6_percentages_round_down(bed: Bed, partition: str, count: int, m
 
 
 @both_beds
-async def test_d7_a_lost_pod_comes_back_old_and_the_partition_goes_on_where_it_was(bed: Bed) -> None:
+async def test_a_lost_pod_comes_back_old_and_the_partition_goes_on_where_it_was(bed: Bed) -> None:
     await bed.add_nodes(4)
     await bed.deploy(daemonset(rolling={"maxUnavailable": 4, "partition": 2}))
     async with monitoring(bed):
@@ -107,7 +107,7 @@ async def test_d7_a_lost_pod_comes_back_old_and_the_partition_goes_on_where_it_w
         ({"partition": 3, "maxSurge": 2}, "lose 3", "+3", "v1 v1 v1 v2"),
     ],
 )
-async def test_d9_what_was_promised_to_stay_old_stays_old(
+async def test_what_was_promised_to_stay_old_stays_old(
     bed: Bed, rolling: dict[str, Any], act: str, moves: str, after: str
 ) -> None:
     """node-3 has v2 and the others v1, and the spec wants it so; then something happens."""
@@ -129,7 +129,7 @@ async def test_d9_what_was_promised_to_stay_old_stays_old(
 
 
 @pytest.mark.parametrize("limit", [{"maxUnavailable": 2}, {"maxSurge": 2}])
-async def test_d9_a_lost_current_pod_keeps_its_place_also_far_down_the_order(bed: Bed, limit: dict[str, Any]) -> None:
+async def test_a_lost_current_pod_keeps_its_place_also_far_down_the_order(bed: Bed, limit: dict[str, Any]) -> None:
     """While its pod goes, and after it has gone: nobody else takes the one place that the partition leaves."""
     await built(bed, "v2 v1 v1 v1", new=daemonset(rolling={**limit, "partition": 3}))
     bed.controller.start()
@@ -144,7 +144,7 @@ async def test_d9_a_lost_current_pod_keeps_its_place_also_far_down_the_order(bed
     assert await layout(bed) == "v2 v1 v1 v1"
 
 
-async def test_d9_an_unavailable_pod_outside_the_selection_counts(bed: Bed) -> None:
+async def test_an_unavailable_pod_outside_the_selection_counts(bed: Bed) -> None:
     await bed.add_nodes(4)
     for node in ("node-2", "node-3"):
         await bed.label_node(node, canary="yes")

@@ -11,7 +11,7 @@ from tests.system.monitor import monitoring
 CANARY = {"matchLabels": {"canary": "yes"}}
 
 
-async def test_d8_a_new_template_makes_a_revision_and_touches_no_pod(bed: Bed) -> None:
+async def test_a_new_template_makes_a_revision_and_touches_no_pod(bed: Bed) -> None:
     await bed.add_nodes(3)
     await bed.deploy(daemonset(rolling={"maxUnavailable": 3, "paused": True}))
     before = uids(await bed.pods())
@@ -24,7 +24,7 @@ async def test_d8_a_new_template_makes_a_revision_and_touches_no_pod(bed: Bed) -
 
 
 @both_beds
-async def test_d8_all_but_the_update_goes_on_with_old_pods(bed: Bed) -> None:
+async def test_all_but_the_update_goes_on_with_old_pods(bed: Bed) -> None:
     """Added nodes, lost and failed pods, nodes that fall out; then it goes on where it stopped."""
     for number in range(4):
         await bed.nodes.add(f"node-{number}", labels={"agents": "yes"})
@@ -53,7 +53,7 @@ async def test_d8_all_but_the_update_goes_on_with_old_pods(bed: Bed) -> None:
     assert await layout(bed) == "v2 - v2 v2 v2"
 
 
-async def test_d8_a_pause_after_the_end_means_the_new_version_for_all(bed: Bed) -> None:
+async def test_a_pause_after_the_end_means_the_new_version_for_all(bed: Bed) -> None:
     await bed.add_nodes(2)
     await bed.deploy(daemonset())
     await bed.set_image(V2)
@@ -66,7 +66,7 @@ async def test_d8_a_pause_after_the_end_means_the_new_version_for_all(bed: Bed) 
     assert await layout(bed) == "v2 v2 v2"
 
 
-async def test_d8_a_first_deployment_does_not_wait_for_the_pause_to_end(bed: Bed) -> None:
+async def test_a_first_deployment_does_not_wait_for_the_pause_to_end(bed: Bed) -> None:
     nodes = await bed.add_nodes(2)
     await bed.deploy(daemonset(rolling={"maxUnavailable": 1, "paused": True}))
     await bed.runs_on(*nodes, image=V1)

@@ -22,7 +22,7 @@ STRATEGIES = pytest.mark.parametrize("make", [daemonset, on_delete])
 
 
 @both_beds
-async def test_e1_pods_follow_a_required_node_affinity(bed: Bed) -> None:
+async def test_pods_follow_a_required_node_affinity(bed: Bed) -> None:
     await bed.add_nodes(3)
     await bed.deploy(daemonset(pod={"affinity": requires(labelled("color", "blue"))}))
     assert await bed.pods() == {}
@@ -35,7 +35,7 @@ async def test_e1_pods_follow_a_required_node_affinity(bed: Bed) -> None:
 
 @STRATEGIES
 @pytest.mark.parametrize("count", [1, 5])
-async def test_i1_i2_every_node_gets_one_pod(bed: Bed, count: int, make: Make) -> None:
+async def test_every_node_gets_one_pod(bed: Bed, count: int, make: Make) -> None:
     nodes = await bed.add_nodes(count)
     await bed.api.create(DAEMONSETS, make())
     await bed.settled()
@@ -46,7 +46,7 @@ async def test_i1_i2_every_node_gets_one_pod(bed: Bed, count: int, make: Make) -
 
 @STRATEGIES
 @pytest.mark.parametrize("ending", ["Succeeded", "Failed", "Succeeded with a finalizer"])
-async def test_i3_u27_a10_a_pod_that_ended_is_replaced(bed: Bed, ending: str, make: Make) -> None:
+async def test_a_pod_that_ended_is_replaced(bed: Bed, ending: str, make: Make) -> None:
     nodes = await bed.add_nodes(3)
     await bed.deploy(make())
     before = await bed.pods()
@@ -71,7 +71,7 @@ async def test_i3_u27_a10_a_pod_that_ended_is_replaced(bed: Bed, ending: str, ma
         await bed.api.patch(PODS, ended["metadata"]["name"], {"metadata": {"finalizers": None}})
 
 
-async def test_i4_terms_of_an_affinity_are_alternatives(bed: Bed) -> None:
+async def test_terms_of_an_affinity_are_alternatives(bed: Bed) -> None:
     await bed.add_nodes(6)
     for node in ("node-3", "node-4"):
         await bed.label_node(node, zone="test")
@@ -80,7 +80,7 @@ async def test_i4_terms_of_an_affinity_are_alternatives(bed: Bed) -> None:
 
 
 @STRATEGIES
-async def test_i5_a_node_that_is_not_ready_gets_its_pod(bed: Bed, make: Make) -> None:
+async def test_a_node_that_is_not_ready_gets_its_pod(bed: Bed, make: Make) -> None:
     await bed.add_nodes(1)
     unready = {"conditions": [{"type": "Ready", "status": "False", "reason": "KubeletNotReady"}]}
     await bed.api.patch(NODES, "node-0", {"status": unready}, sub="status")
@@ -89,7 +89,7 @@ async def test_i5_a_node_that_is_not_ready_gets_its_pod(bed: Bed, make: Make) ->
 
 
 @STRATEGIES
-async def test_i6_a_pod_that_does_not_fit_is_created_all_the_same(bed: Bed, make: Make) -> None:
+async def test_a_pod_that_does_not_fit_is_created_all_the_same(bed: Bed, make: Make) -> None:
     await bed.nodes.add("node-0", allocatable={"memory": "100M"})
     requests = {"resources": {"requests": {"memory": "120M"}}}
     await bed.api.create(DAEMONSETS, make(pod={"containers": [{"name": "agent", "image": "agent:v1", **requests}]}))
@@ -106,7 +106,7 @@ async def test_i6_a_pod_that_does_not_fit_is_created_all_the_same(bed: Bed, make
 
 
 @STRATEGIES
-async def test_i9_a_tainted_node_gets_its_pod_when_the_taint_goes(bed: Bed, make: Make) -> None:
+async def test_a_tainted_node_gets_its_pod_when_the_taint_goes(bed: Bed, make: Make) -> None:
     await bed.add_nodes(2)
     await bed.taint("node-1", NO_SCHEDULE)
     await bed.deploy(make())
@@ -117,7 +117,7 @@ async def test_i9_a_tainted_node_gets_its_pod_when_the_taint_goes(bed: Bed, make
     await bed.status(desired=2, ready=2)
 
 
-async def test_u24_noschedule_lets_a_pod_stay_and_noexecute_sends_it_away(bed: Bed) -> None:
+async def test_noschedule_lets_a_pod_stay_and_noexecute_sends_it_away(bed: Bed) -> None:
     await bed.add_nodes(2)
     await bed.deploy(daemonset())
     before = uids(await bed.pods())
@@ -130,7 +130,7 @@ async def test_u24_noschedule_lets_a_pod_stay_and_noexecute_sends_it_away(bed: B
     assert bed.journal.deleted == ["node-1"]
 
 
-async def test_i10_host_network_pods_go_to_nodes_that_have_no_network_yet(bed: Bed) -> None:
+async def test_host_network_pods_go_to_nodes_that_have_no_network_yet(bed: Bed) -> None:
     await bed.add_nodes(2)
     taints = [
         {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"},
@@ -144,7 +144,7 @@ async def test_i10_host_network_pods_go_to_nodes_that_have_no_network_yet(bed: B
 
 
 @both_beds
-async def test_a8_u26_a_node_that_goes_takes_its_unbound_pod_and_leaves_its_bound_one_to_others(bed: Bed) -> None:
+async def test_a_node_that_goes_takes_its_unbound_pod_and_leaves_its_bound_one_to_others(bed: Bed) -> None:
     await bed.add_nodes(3)
     await bed.deploy(daemonset())
     await bed.api.create(DAEMONSETS, daemonset("unbound", pod={"schedulerName": "nobody"}))
@@ -162,7 +162,7 @@ async def test_a8_u26_a_node_that_goes_takes_its_unbound_pod_and_leaves_its_boun
     assert deleted.name.startswith("unbound-")
 
 
-async def test_a7_of_two_pods_on_a_node_the_bound_one_stays(bed: Bed) -> None:
+async def test_of_two_pods_on_a_node_the_bound_one_stays(bed: Bed) -> None:
     await bed.add_nodes(2)
     one = await bed.deploy(daemonset())
     bound = (await bed.pods())["node-1"]
@@ -181,7 +181,7 @@ async def test_a7_of_two_pods_on_a_node_the_bound_one_stays(bed: Bed) -> None:
     assert [write.name for write in bed.journal.of("pods")] == ["a-twin"]
 
 
-async def test_e2_on_delete_replaces_only_what_somebody_deletes(bed: Bed) -> None:
+async def test_on_delete_replaces_only_what_somebody_deletes(bed: Bed) -> None:
     nodes = await bed.add_nodes(3)
     await bed.deploy(on_delete())
     before = uids(await bed.pods())
@@ -200,7 +200,7 @@ async def test_e2_on_delete_replaces_only_what_somebody_deletes(bed: Bed) -> Non
     assert after["node-1"]["spec"]["containers"][0]["image"] == V2
 
 
-async def test_u11_a_template_that_names_its_node_runs_only_there(bed: Bed) -> None:
+async def test_a_template_that_names_its_node_runs_only_there(bed: Bed) -> None:
     await bed.add_nodes(3)
     await bed.deploy(daemonset(pod={"nodeName": "node-1"}))
     await bed.runs_on("node-1")
@@ -224,7 +224,7 @@ async def test_u11_a_template_that_names_its_node_runs_only_there(bed: Bed) -> N
         ("reserved", "NoExecute"),
     ],
 )
-async def test_u13_taints_that_daemon_pods_tolerate(bed: Bed, key: str, effect: str) -> None:
+async def test_taints_that_daemon_pods_tolerate(bed: Bed, key: str, effect: str) -> None:
     await bed.nodes.add("node-0", taints=[{"key": key, "effect": effect}])
     tolerations = [{"key": "reserved", "operator": "Exists"}]
     await bed.deploy(daemonset(pod={"tolerations": tolerations}))

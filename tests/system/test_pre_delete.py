@@ -30,7 +30,7 @@ from tests.system.pre_delete import (
 
 
 @both_beds
-async def test_f1_an_update_prepares_one_pod_after_the_other_and_waits_for_each(bed: Bed) -> None:
+async def test_an_update_prepares_one_pod_after_the_other_and_waits_for_each(bed: Bed) -> None:
     await bed.add_nodes(3)
     await bed.deploy(hooked())
     async with monitoring(bed, most_unavailable=1), one_at_a_time(bed):
@@ -60,7 +60,7 @@ async def test_a_users_controller_that_takes_its_time_never_sees_two_pods(bed: B
 
 
 @both_beds
-async def test_f4_a_pod_stays_when_its_node_is_to_run_it_after_all(bed: Bed) -> None:
+async def test_a_pod_stays_when_its_node_is_to_run_it_after_all(bed: Bed) -> None:
     await bed.add_nodes(2, labels={"pool": "a"})
     await bed.deploy(hooked(hook={**HOOK, "markPodNotReady": True}, affinity=requires(labelled("pool", "a"))))
     before = uids(await bed.pods())
@@ -78,7 +78,7 @@ async def test_f4_a_pod_stays_when_its_node_is_to_run_it_after_all(bed: Bed) -> 
 
 
 @both_beds
-async def test_f3_a_pod_leaves_its_traffic_while_its_container_runs_on(bed: Bed) -> None:
+async def test_a_pod_leaves_its_traffic_while_its_container_runs_on(bed: Bed) -> None:
     await bed.add_nodes(1)
     await bed.deploy(hooked(hook={**HOOK, "markPodNotReady": True}))
     new = (await bed.runs_on("node-0"))["node-0"]
@@ -95,7 +95,7 @@ async def test_f3_a_pod_leaves_its_traffic_while_its_container_runs_on(bed: Bed)
 
 
 @both_beds
-async def test_f3_another_writers_entry_is_kept_and_keeps_the_pod_not_ready(bed: Bed) -> None:
+async def test_another_writers_entry_is_kept_and_keeps_the_pod_not_ready(bed: Bed) -> None:
     await bed.add_nodes(1)
     await bed.deploy(hooked(hook={**HOOK, "markPodNotReady": True}))
     await list_in_message(bed, f"[{THEIRS}]")
@@ -139,7 +139,7 @@ async def test_a_pause_gives_the_pod_back_and_its_end_prepares_it_again(bed: Bed
 
 
 @both_beds
-async def test_f2_hooks_come_change_and_go_in_the_midst_of_an_update(bed: Bed) -> None:
+async def test_hooks_come_change_and_go_in_the_midst_of_an_update(bed: Bed) -> None:
     await bed.add_nodes(3)
     made = hooked()
     del made["spec"]["lifecycle"]
@@ -180,7 +180,7 @@ async def test_finalizers_hold_too_and_a_deletion_by_hand_does_not_wait(bed: Bed
     await bed.settled()
 
 
-async def test_c5_while_surging_a_held_pod_keeps_its_surge_and_serves_again_if_it_must(bed: Bed) -> None:
+async def test_while_surging_a_held_pod_keeps_its_surge_and_serves_again_if_it_must(bed: Bed) -> None:
     await bed.add_nodes(3)
     await bed.deploy(hooked(hook={**HOOK, "markPodNotReady": True}, rolling={"maxSurge": 1, "maxUnavailable": 0}))
     async with monitoring(bed, most_unavailable=0), one_at_a_time(bed):

@@ -44,7 +44,7 @@ async def first(bed: Bed, how: str, **rolling: Any) -> None:
         (range(5), [], range(5, 10), 100, []),
     ],
 )
-async def test_d3_the_first_empty_nodes_get_the_places_that_are_left(
+async def test_the_first_empty_nodes_get_the_places_that_are_left(
     bed: Bed,
     current: Sequence[int],
     old: Sequence[int],
@@ -61,7 +61,7 @@ async def test_d3_the_first_empty_nodes_get_the_places_that_are_left(
     assert await layout(bed) == " ".join({**there, **dict.fromkeys(chosen, "v2")}.values())
 
 
-async def test_d3_without_it_every_empty_node_gets_a_pod_at_once(bed: Bed) -> None:
+async def test_without_it_every_empty_node_gets_a_pod_at_once(bed: Bed) -> None:
     await built(bed, "v2 v1 - -", new=daemonset(rolling={"partition": 3}))
     async with monitoring(bed):
         bed.controller.start()
@@ -70,7 +70,7 @@ async def test_d3_without_it_every_empty_node_gets_a_pod_at_once(bed: Bed) -> No
 
 
 @pytest.mark.parametrize("how", ["field", "annotation"])
-async def test_b_6_a_first_deployment_walks_up_as_the_partition_comes_down(bed: Bed, how: str) -> None:
+async def test_a_first_deployment_walks_up_as_the_partition_comes_down(bed: Bed, how: str) -> None:
     """A percentage counts from the nodes that there are, also when no status has told their number yet."""
     await first(bed, how, partition="50%")
     async with monitoring(bed):
@@ -86,7 +86,7 @@ async def test_b_6_a_first_deployment_walks_up_as_the_partition_comes_down(bed: 
 
 
 @pytest.mark.parametrize("how", ["field", "annotation"])
-async def test_b_6_switched_off_again_all_nodes_get_their_pods(bed: Bed, how: str) -> None:
+async def test_switched_off_again_all_nodes_get_their_pods(bed: Bed, how: str) -> None:
     await first(bed, how, partition=3)
     await wave(bed, "+0")
     if how == "field":
@@ -100,7 +100,7 @@ async def test_b_6_switched_off_again_all_nodes_get_their_pods(bed: Bed, how: st
     ("how", "strategy"),
     [("neither", {"partition": 3}), ("field", {}), ("field", {"partition": "24%"}), ("on delete", {})],
 )
-async def test_b_6_nothing_is_limited(bed: Bed, how: str, strategy: Object) -> None:
+async def test_nothing_is_limited(bed: Bed, how: str, strategy: Object) -> None:
     """The field wins over the annotation; a partition of nothing and OnDelete limit nothing."""
     await bed.add_nodes(4)
     new = progressive("field" if how == "on delete" else how, **strategy)
@@ -114,7 +114,7 @@ async def test_b_6_nothing_is_limited(bed: Bed, how: str, strategy: Object) -> N
     ("state", "partition", "number", "after"),
     [("v1 v1 v1", 3, 0, "v1 v1 v1"), ("v1 v1 v2", 2, 2, "v1 v1 v2"), ("v2 v1 -", 2, 0, "v2 v1 -")],
 )
-async def test_d7_a_lost_pod_is_always_replaced_by_its_like(
+async def test_a_lost_pod_is_always_replaced_by_its_like(
     bed: Bed, state: str, partition: int, number: int, after: str
 ) -> None:
     await built(bed, state, new=progressive("field", partition=partition))
@@ -127,9 +127,7 @@ async def test_d7_a_lost_pod_is_always_replaced_by_its_like(
 
 
 @pytest.mark.parametrize("rolling", [{"paused": True}, {"selector": {"matchLabels": {"canary": "yes"}}}])
-async def test_d3_who_may_not_be_updated_gets_the_older_revision_while_there_is_room(
-    bed: Bed, rolling: Object
-) -> None:
+async def test_who_may_not_be_updated_gets_the_older_revision_while_there_is_room(bed: Bed, rolling: Object) -> None:
     await built(bed, "v1 v1 -", new=progressive("field", partition=3, **rolling))
     async with monitoring(bed):
         bed.controller.start()

@@ -105,7 +105,7 @@ async def test_statuses_come_further_and_further_apart_while_pods_get_ready(bed:
         ("a label that the update's selector asks for", True),
     ],
 )
-async def test_a9_u60_only_nodes_whose_verdict_changes_wake_a_daemonset(bed: Bed, change: str, wakes: bool) -> None:
+async def test_only_nodes_whose_verdict_changes_wake_a_daemonset(bed: Bed, change: str, wakes: bool) -> None:
     await bed.controller.stop()
     await bed.add_nodes(2)
     bed.controller.start()

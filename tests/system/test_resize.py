@@ -44,7 +44,7 @@ def cpu_of(pod: Object) -> str:
 
 
 @both_beds
-async def test_e9_resources_change_without_a_restart(bed: Bed) -> None:
+async def test_resources_change_without_a_restart(bed: Bed) -> None:
     await deployed(bed, 3)
     before = await bed.pods()
     async with monitoring(bed, most_unavailable=0):
@@ -58,7 +58,7 @@ async def test_e9_resources_change_without_a_restart(bed: Bed) -> None:
 
 
 @both_beds
-async def test_e9_one_pod_at_a_time_until_its_kubelet_has_done_it(bed: Bed) -> None:
+async def test_one_pod_at_a_time_until_its_kubelet_has_done_it(bed: Bed) -> None:
     await deployed(bed, 4)
     bed.nodes.behave("*", Behaviour(resize=3.0))
     await edit(bed, resources=small(cpu="200m"))
@@ -86,7 +86,7 @@ async def test_image_labels_and_resources_in_one_edit_take_two_writes_and_one_re
 
 
 @both_beds
-async def test_e8_what_takes_a_restart_leaves_its_traffic_first_and_what_takes_none_does_not(bed: Bed) -> None:
+async def test_what_takes_a_restart_leaves_its_traffic_first_and_what_takes_none_does_not(bed: Bed) -> None:
     policy = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
     await deployed(bed, 2, resizePolicy=policy)
     before = identities(await bed.pods())
@@ -110,7 +110,7 @@ async def test_e8_what_takes_a_restart_leaves_its_traffic_first_and_what_takes_n
     assert {(cpu_of(pod), restarts(pod)) for pod in after.values()} == {("200m", 1)}
 
 
-async def test_e8_so_it_does_at_each_attempt_of_a_resize_that_was_refused(bed: Bed) -> None:
+async def test_so_it_does_at_each_attempt_of_a_resize_that_was_refused(bed: Bed) -> None:
     """It serves while the resize is refused; no attempt that is refused takes its traffic again."""
     policy = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
     await deployed(bed, 1, resizePolicy=policy)

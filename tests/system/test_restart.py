@@ -21,7 +21,7 @@ from tests.system.replay import film
 
 
 @both_beds
-async def test_e5_a_restart_of_the_controller_writes_nothing(bed: Bed) -> None:
+async def test_a_restart_of_the_controller_writes_nothing(bed: Bed) -> None:
     await bed.add_nodes(4)
     await bed.deploy(daemonset())
     before = uids(await bed.pods())

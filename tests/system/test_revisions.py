@@ -22,7 +22,7 @@ def numbers(count: int, *wanted: int) -> Callable[[list[Object]], str]:
     return missing
 
 
-async def test_h1_only_the_template_makes_a_revision(bed: Bed) -> None:
+async def test_only_the_template_makes_a_revision(bed: Bed) -> None:
     await bed.add_nodes(1)
     await bed.deploy(daemonset())
     await bed.edit({"minReadySeconds": 1, "revisionHistoryLimit": 5, "updateStrategy": {"type": "OnDelete"}})
@@ -34,7 +34,7 @@ async def test_h1_only_the_template_makes_a_revision(bed: Bed) -> None:
 
 
 @both_beds
-async def test_h1_history_is_trimmed_to_its_limit_but_not_what_a_pod_still_is_of(bed: Bed) -> None:
+async def test_history_is_trimmed_to_its_limit_but_not_what_a_pod_still_is_of(bed: Bed) -> None:
     await bed.add_nodes(2)
     await bed.deploy(on_delete(revisionHistoryLimit=2))
     for number in range(2, 7):
@@ -55,7 +55,7 @@ async def test_h1_history_is_trimmed_to_its_limit_but_not_what_a_pod_still_is_of
     assert len(deleted) == len(set(deleted)) == 3
 
 
-async def test_h1_limit_0_leaves_only_the_current_revision(bed: Bed) -> None:
+async def test_limit_0_leaves_only_the_current_revision(bed: Bed) -> None:
     await bed.add_nodes(1)
     await bed.deploy(daemonset(revisionHistoryLimit=0))
     for image in (V2, V3):
@@ -81,7 +81,7 @@ async def test_going_back_gives_the_old_revision_a_new_number(bed: Bed) -> None:
 
 
 @both_beds
-async def test_h5_i7_a_taken_name_counts_a_collision_and_the_update_goes_on(bed: Bed) -> None:
+async def test_a_taken_name_counts_a_collision_and_the_update_goes_on(bed: Bed) -> None:
     nodes = await bed.add_nodes(2)
     one = await bed.deploy(daemonset())
     (first,) = await bed.revisions()
@@ -117,7 +117,7 @@ async def test_h5_i7_a_taken_name_counts_a_collision_and_the_update_goes_on(bed:
     assert [(write.name, write.status) for write in refused if write.status == 409] == [(wanted, 409)]
 
 
-async def test_i8_of_several_revisions_that_mean_the_same_the_newest_stays_and_no_pod_restarts(bed: Bed) -> None:
+async def test_of_several_revisions_that_mean_the_same_the_newest_stays_and_no_pod_restarts(bed: Bed) -> None:
     nodes = await bed.add_nodes(2)
     await bed.deploy(daemonset())
     before = uids(await bed.pods())
@@ -139,7 +139,7 @@ async def test_i8_of_several_revisions_that_mean_the_same_the_newest_stays_and_n
     assert [step for step in order[first_delete:] if step == ("patch", "pods")] == [], "relabelled before"
 
 
-async def test_h7_the_deprecated_generation_annotation_changes_nothing(bed: Bed) -> None:
+async def test_the_deprecated_generation_annotation_changes_nothing(bed: Bed) -> None:
     nodes = await bed.add_nodes(2)
     old = daemonset()
     old["metadata"]["annotations"] = {"deprecated.daemonset.template.generation": "3"}
@@ -150,7 +150,7 @@ async def test_h7_the_deprecated_generation_annotation_changes_nothing(bed: Bed)
     assert bed.journal.deleted == ["node-1", "node-0"]
 
 
-async def test_u44_edits_one_after_another_end_at_the_last_one(bed: Bed) -> None:
+async def test_edits_one_after_another_end_at_the_last_one(bed: Bed) -> None:
     nodes = await bed.add_nodes(3)
     await bed.deploy(daemonset())
     for image in (V2, V3, V4):

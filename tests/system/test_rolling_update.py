@@ -15,7 +15,7 @@ from tests.system.replay import film
 
 
 @both_beds
-async def test_b1_u40_waves_of_max_unavailable_by_descending_names(bed: Bed) -> None:
+async def test_waves_of_max_unavailable_by_descending_names(bed: Bed) -> None:
     await bed.add_nodes(5)
     await bed.deploy(daemonset(rolling={"maxUnavailable": 2}))
     bed.nodes.behave("*", UNREADY)
@@ -28,7 +28,7 @@ async def test_b1_u40_waves_of_max_unavailable_by_descending_names(bed: Bed) -> 
     assert await layout(bed) == "v2 v2 v2 v2 v2"
 
 
-async def test_b2_u43_pods_that_never_get_ready_stop_the_update(bed: Bed) -> None:
+async def test_pods_that_never_get_ready_stop_the_update(bed: Bed) -> None:
     await bed.add_nodes(5)
     await bed.deploy(daemonset(rolling={"maxUnavailable": 3}))
     before = uids(await bed.pods())
@@ -42,7 +42,7 @@ async def test_b2_u43_pods_that_never_get_ready_stop_the_update(bed: Bed) -> Non
     assert await layout(bed) == "v1 v1 v2 v2 v2"
 
 
-async def test_b2_u49_a_change_of_the_strategy_alone_touches_nothing(bed: Bed) -> None:
+async def test_a_change_of_the_strategy_alone_touches_nothing(bed: Bed) -> None:
     await bed.add_nodes(3)
     await bed.deploy(daemonset())
     await bed.edit({"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}, "minReadySeconds": 1})
@@ -52,7 +52,7 @@ async def test_b2_u49_a_change_of_the_strategy_alone_touches_nothing(bed: Bed) -
     assert len(await bed.revisions()) == 1
 
 
-async def test_b3_u47_old_pods_that_are_unavailable_are_replaced_at_once(bed: Bed) -> None:
+async def test_old_pods_that_are_unavailable_are_replaced_at_once(bed: Bed) -> None:
     """They serve nobody, so the limit does not hold them; healthy ones get none of the budget they use."""
     nodes = await bed.add_nodes(5)
     await bed.deploy(daemonset(rolling={"maxUnavailable": 3}))
@@ -65,7 +65,7 @@ async def test_b3_u47_old_pods_that_are_unavailable_are_replaced_at_once(bed: Be
     await bed.runs_on(*nodes, image=V2, ready=False)
 
 
-async def test_u44_a_second_template_replaces_the_pods_that_are_not_ready(bed: Bed) -> None:
+async def test_a_second_template_replaces_the_pods_that_are_not_ready(bed: Bed) -> None:
     await bed.add_nodes(5)
     await bed.deploy(daemonset(rolling={"maxUnavailable": 2}))
     bed.nodes.behave("*", UNREADY)
@@ -77,7 +77,7 @@ async def test_u44_a_second_template_replaces_the_pods_that_are_not_ready(bed: B
     assert await layout(bed) == "v1 v1 v1 v3 v3"
 
 
-async def test_b4_u44_bad_edit_upon_bad_edit_costs_no_more_than_one_pod(bed: Bed) -> None:
+async def test_bad_edit_upon_bad_edit_costs_no_more_than_one_pod(bed: Bed) -> None:
     nodes = await bed.add_nodes(3)
     await bed.deploy(daemonset())
     bed.nodes.behave("*", UNREADY)
@@ -95,7 +95,7 @@ async def test_b4_u44_bad_edit_upon_bad_edit_costs_no_more_than_one_pod(bed: Bed
     ("limit", "count", "first"),
     [("50%", 2, (1,)), ("50%", 3, (1, 2)), ("1%", 3, (2,))],
 )
-async def test_b6_u50_percentages_round_up(bed: Bed, limit: str, count: int, first: tuple[int, ...]) -> None:
+async def test_percentages_round_up(bed: Bed, limit: str, count: int, first: tuple[int, ...]) -> None:
     await bed.add_nodes(count)
     await bed.deploy(daemonset(rolling={"maxUnavailable": limit}))
     bed.nodes.behave("*", UNREADY)
@@ -103,7 +103,7 @@ async def test_b6_u50_percentages_round_up(bed: Bed, limit: str, count: int, fir
     await wave(bed, both(*first))
 
 
-async def test_b6_u50_a_limit_of_nothing_that_an_older_crd_let_in_means_one(bed: Bed) -> None:
+async def test_a_limit_of_nothing_that_an_older_crd_let_in_means_one(bed: Bed) -> None:
     await bed.add_nodes(2)
     await bed.deploy(daemonset(rolling={"maxUnavailable": 0}))
     bed.nodes.behave("*", UNREADY)
@@ -112,7 +112,7 @@ async def test_b6_u50_a_limit_of_nothing_that_an_older_crd_let_in_means_one(bed:
 
 
 @both_beds
-async def test_b6_u25_a_terminating_pod_uses_budget(bed: Bed) -> None:
+async def test_a_terminating_pod_uses_budget(bed: Bed) -> None:
     await bed.add_nodes(3)
     await bed.deploy(daemonset(rolling={"maxUnavailable": "50%"}))
     bed.nodes.behave("*", Behaviour(ready=None, terminate=None))
@@ -128,7 +128,7 @@ async def test_b6_u25_a_terminating_pod_uses_budget(bed: Bed) -> None:
     await wave(bed, "+0 +2")
 
 
-async def test_b7_silent_nodes_neither_lose_their_pods_nor_hold_up_the_others(bed: Bed) -> None:
+async def test_silent_nodes_neither_lose_their_pods_nor_hold_up_the_others(bed: Bed) -> None:
     nodes = await bed.add_nodes(5)
     await bed.deploy(daemonset(rolling={"maxUnavailable": 2}))
     before = await bed.pods()
@@ -156,7 +156,7 @@ async def test_b7_silent_nodes_neither_lose_their_pods_nor_hold_up_the_others(be
 
 
 @pytest.mark.parametrize("stuck", [False, True])
-async def test_b8_a_node_set_that_shrinks_with_a_new_image(bed: Bed, stuck: bool) -> None:
+async def test_a_node_set_that_shrinks_with_a_new_image(bed: Bed, stuck: bool) -> None:
     await bed.add_nodes(5)
     for node in ("node-0", "node-1"):
         await bed.label_node(node, retired="yes")

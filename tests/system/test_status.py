@@ -15,7 +15,7 @@ from tests.system.quota import lift_limit, limit_pods
 
 
 @both_beds
-async def test_h6_the_status_counts_nodes(bed: Bed) -> None:
+async def test_the_status_counts_nodes(bed: Bed) -> None:
     """n1 new and ready, n2 old and ready, n3 new and not ready, n4 none, n5 not eligible with a pod that is left."""
     for name in ("n1", "n2", "n3", "n4", "n5"):
         await bed.nodes.add(name)
@@ -43,14 +43,14 @@ async def test_h6_the_status_counts_nodes(bed: Bed) -> None:
     await bed.api.patch(PODS, leftover, {"metadata": {"finalizers": None}})
 
 
-async def test_h6_pods_count_as_available_after_min_ready_seconds_without_another_event(bed: Bed) -> None:
+async def test_pods_count_as_available_after_min_ready_seconds_without_another_event(bed: Bed) -> None:
     await bed.add_nodes(2)
     await bed.api.create(DAEMONSETS, daemonset(minReadySeconds=8))  # statuses may be seconds apart by then
     await bed.status(ready=2, available=0)
     await bed.status(ready=2, available=2)
 
 
-async def test_u28_ready_pods_are_counted_as_they_get_ready(bed: Bed) -> None:
+async def test_ready_pods_are_counted_as_they_get_ready(bed: Bed) -> None:
     await bed.add_nodes(2)
     one = await bed.deploy(daemonset())
     assert one["status"]["observedGeneration"] == one["metadata"]["generation"]
@@ -84,7 +84,7 @@ async def test_the_first_status_has_every_count_and_the_columns_of_kubectl(bed: 
 
 
 @pytest.mark.parametrize("make", [daemonset, on_delete])
-async def test_i11_a1_when_some_creates_are_refused_the_status_is_written_all_the_same(
+async def test_when_some_creates_are_refused_the_status_is_written_all_the_same(
     bed: Bed, make: Callable[..., Object]
 ) -> None:
     nodes = await bed.add_nodes(5)

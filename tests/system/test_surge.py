@@ -26,7 +26,7 @@ async def deployed(bed: Bed, count: int, **rolling: object) -> None:
 
 
 @both_beds
-async def test_c1_u41_waves_of_max_surge_by_descending_names(bed: Bed) -> None:
+async def test_waves_of_max_surge_by_descending_names(bed: Bed) -> None:
     await deployed(bed, 5, maxSurge=2)
     async with monitoring(bed, most_unavailable=0):
         await bed.set_image(V2)
@@ -37,7 +37,7 @@ async def test_c1_u41_waves_of_max_surge_by_descending_names(bed: Bed) -> None:
     assert await layout(bed) == "v2 v2 v2 v2 v2"
 
 
-async def test_u43_new_pods_that_never_get_ready_hold_the_surge(bed: Bed) -> None:
+async def test_new_pods_that_never_get_ready_hold_the_surge(bed: Bed) -> None:
     await deployed(bed, 3, maxSurge="50%")
     async with monitoring(bed, most_unavailable=0):
         await bed.set_image(V2)
@@ -47,7 +47,7 @@ async def test_u43_new_pods_that_never_get_ready_hold_the_surge(bed: Bed) -> Non
     assert await layout(bed) == "v1 v1+v2 v1+v2"
 
 
-async def test_u44_a_second_template_replaces_the_pods_that_are_not_ready(bed: Bed) -> None:
+async def test_a_second_template_replaces_the_pods_that_are_not_ready(bed: Bed) -> None:
     await deployed(bed, 5, maxSurge=2)
     async with monitoring(bed, most_unavailable=0):
         await bed.set_image(V2)
@@ -57,7 +57,7 @@ async def test_u44_a_second_template_replaces_the_pods_that_are_not_ready(bed: B
     assert await layout(bed) == "v1 v1 v1 v1+v3 v1+v3"
 
 
-async def test_u47_b3_old_pods_that_are_unavailable_get_their_partner_at_once(bed: Bed) -> None:
+async def test_old_pods_that_are_unavailable_get_their_partner_at_once(bed: Bed) -> None:
     await deployed(bed, 5, maxSurge=3)
     await unready(bed, 0, 1, 2, 3, 4)
     async with monitoring(bed):
@@ -66,7 +66,7 @@ async def test_u47_b3_old_pods_that_are_unavailable_get_their_partner_at_once(be
     assert await layout(bed) == "v2 v2 v2 v2 v2"
 
 
-async def test_d7_old_pods_that_are_not_available_need_no_surge_for_their_partner(bed: Bed) -> None:
+async def test_old_pods_that_are_not_available_need_no_surge_for_their_partner(bed: Bed) -> None:
     """They are ready, so they stay beside it: every node has two pods although maxSurge is 1."""
     await deployed(bed, 3, maxSurge=1)
     containers = [{"name": "agent", "image": V2}]
@@ -86,7 +86,7 @@ async def test_d7_old_pods_that_are_not_available_need_no_surge_for_their_partne
         ("v1 v2! v1", "+2", "v1 v2 v1+v2"),  # its old pod was lost
     ],
 )
-async def test_u30_pods_that_are_there_already(bed: Bed, state: str, moves: str, after: str) -> None:
+async def test_pods_that_are_there_already(bed: Bed, state: str, moves: str, after: str) -> None:
     """maxSurge 1; "v2!" is not ready."""
     await built(bed, state, new=daemonset(rolling={"maxSurge": 1}))
     before = {pod["metadata"]["uid"] for pod in await live(bed) if is_ready(pod) and node_of(pod) == "node-1"}
@@ -97,7 +97,7 @@ async def test_u30_pods_that_are_there_already(bed: Bed, state: str, moves: str,
     assert before & there or not before, "whoever served on node-1 does so still, or its partner"
 
 
-async def test_c3_u31_the_old_pod_stays_until_its_partner_is_available(bed: Bed) -> None:
+async def test_the_old_pod_stays_until_its_partner_is_available(bed: Bed) -> None:
     """The controller wakes up by itself: nothing else happens meanwhile."""
     nodes = await bed.add_nodes(3)
     await bed.deploy(daemonset(rolling={"maxSurge": "100%"}, minReadySeconds=2))
@@ -111,7 +111,7 @@ async def test_c3_u31_the_old_pod_stays_until_its_partner_is_available(bed: Bed)
         await bed.runs_on(*nodes, image=V2)
 
 
-async def test_c4_a_pause_lets_what_has_begun_come_to_its_end(bed: Bed) -> None:
+async def test_a_pause_lets_what_has_begun_come_to_its_end(bed: Bed) -> None:
     await deployed(bed, 5, maxSurge=2)
     async with monitoring(bed, most_unavailable=0):
         await bed.set_image(V2)
@@ -125,7 +125,7 @@ async def test_c4_a_pause_lets_what_has_begun_come_to_its_end(bed: Bed) -> None:
         await wave(bed, "+2 +1")
 
 
-async def test_c5_an_old_pod_that_a_hook_holds_keeps_its_surge(bed: Bed) -> None:
+async def test_an_old_pod_that_a_hook_holds_keeps_its_surge(bed: Bed) -> None:
     await bed.add_nodes(3)
     hooked = daemonset(rolling={"maxSurge": 1}, lifecycle={"preDelete": {"labelsHandler": {"hold": "yes"}}})
     hooked["spec"]["template"]["metadata"] = {"labels": {"app": "agent", "hold": "yes"}}
@@ -141,7 +141,7 @@ async def test_c5_an_old_pod_that_a_hook_holds_keeps_its_surge(bed: Bed) -> None
     assert await layout(bed) == "v1 v1+v2 v2"
 
 
-async def test_b_8_a_surge_pod_that_fails_is_replaced_later_and_later(bed: Bed) -> None:
+async def test_a_surge_pod_that_fails_is_replaced_later_and_later(bed: Bed) -> None:
     """And its node keeps its surge meanwhile: no other node has its turn."""
     await bed.add_nodes(3)
     await bed.deploy(daemonset(rolling={"maxSurge": 1}))
@@ -163,7 +163,7 @@ def is_of(pod: Object, old: dict[str, str]) -> bool:
 
 
 @pytest.mark.parametrize("first", ["taint", "image"])
-async def test_u42_a_node_that_may_only_keep_its_pod_lends_it_to_the_surge(bed: Bed, first: str) -> None:
+async def test_a_node_that_may_only_keep_its_pod_lends_it_to_the_surge(bed: Bed, first: str) -> None:
     await deployed(bed, 5, maxSurge=1)
     if first == "taint":
         await bed.taint("node-2", RESERVED)
@@ -181,7 +181,7 @@ async def test_u42_a_node_that_may_only_keep_its_pod_lends_it_to_the_surge(bed: 
     assert await layout(bed) == "v2 v2 - v2 v2"
 
 
-async def test_u42_a_kept_pod_that_is_unavailable_goes_at_once(bed: Bed) -> None:
+async def test_a_kept_pod_that_is_unavailable_goes_at_once(bed: Bed) -> None:
     await deployed(bed, 3, maxSurge=1)
     await bed.taint("node-1", RESERVED)
     await unready(bed, 1)

@@ -45,7 +45,7 @@ def exported(native: Object) -> Object:
 
 
 @pytest.mark.parametrize("form", ["hand-written", "exported"])
-async def test_h8_the_pods_of_a_native_daemonset_are_adopted_and_none_restarts(
+async def test_the_pods_of_a_native_daemonset_are_adopted_and_none_restarts(
     real_bed: Bed, complete_binaries: Binaries, plane: ControlPlane, form: str
 ) -> None:
     bed = real_bed

@@ -41,7 +41,7 @@ def rounds(bed: Bed) -> list[int]:
     return [answered.count(moment) for moment in sorted(set(answered))]
 
 
-async def test_a1_a_first_deployment_feels_its_way_in_doubling_batches() -> None:
+async def test_a_first_deployment_feels_its_way_in_doubling_batches() -> None:
     async with virtual(latency=LATENCY) as bed:
         await bed.add_nodes(5)
         await bed.api.create(DAEMONSETS, daemonset())
@@ -49,7 +49,7 @@ async def test_a1_a_first_deployment_feels_its_way_in_doubling_batches() -> None
         assert rounds(bed) == [1, 2, 2]
 
 
-async def test_u3_creates_that_are_refused_after_ten_pods_are_tried_one_by_one_from_then_on() -> None:
+async def test_creates_that_are_refused_after_ten_pods_are_tried_one_by_one_from_then_on() -> None:
     async with virtual(latency=LATENCY) as bed:
         await bed.add_nodes(100)
         await limit_pods(bed, 10)
@@ -62,7 +62,7 @@ async def test_u3_creates_that_are_refused_after_ten_pods_are_tried_one_by_one_f
         assert len(await bed.pods()) == 100
 
 
-async def test_a11_a_burst_of_ten_per_cent_is_at_least_one_and_gets_everywhere() -> None:
+async def test_a_burst_of_ten_per_cent_is_at_least_one_and_gets_everywhere() -> None:
     async with virtual(latency=LATENCY) as bed:
         nodes = await bed.add_nodes(5)
         await bed.api.create(DAEMONSETS, daemonset(burstReplicas="10%"))
@@ -71,7 +71,7 @@ async def test_a11_a_burst_of_ten_per_cent_is_at_least_one_and_gets_everywhere()
         assert bed.journal.created == nodes
 
 
-async def test_a11_a_burst_of_forty_per_cent_makes_two_pods_a_pass() -> None:
+async def test_a_burst_of_forty_per_cent_makes_two_pods_a_pass() -> None:
     async with virtual(latency=LATENCY) as bed:
         nodes = await bed.add_nodes(5)
         await bed.api.create(DAEMONSETS, daemonset(burstReplicas="40%"))
@@ -80,7 +80,7 @@ async def test_a11_a_burst_of_forty_per_cent_makes_two_pods_a_pass() -> None:
         assert bed.journal.created == nodes
 
 
-async def test_a5_u23_a_pod_that_fails_again_and_again_is_replaced_later_and_later(bed: Bed) -> None:
+async def test_a_pod_that_fails_again_and_again_is_replaced_later_and_later(bed: Bed) -> None:
     bed.patience = DAYS
     await bed.nodes.add("node-0")
     await bed.deploy(daemonset())
@@ -98,7 +98,7 @@ async def test_a5_u23_a_pod_that_fails_again_and_again_is_replaced_later_and_lat
     assert first.at - at[-1] < 5, "a new generation begins at once"
 
 
-async def test_b4_edits_within_min_ready_seconds_cost_no_second_node(bed: Bed) -> None:
+async def test_edits_within_min_ready_seconds_cost_no_second_node(bed: Bed) -> None:
     bed.patience = DAYS
     await bed.add_nodes(5)
     await bed.deploy(daemonset(minReadySeconds=60))
@@ -111,7 +111,7 @@ async def test_b4_edits_within_min_ready_seconds_cost_no_second_node(bed: Bed) -
     assert min(len(served) for served in await history.served()) == 4
 
 
-async def test_b5_every_node_is_served_for_min_ready_seconds_before_the_next_is_touched(bed: Bed) -> None:
+async def test_every_node_is_served_for_min_ready_seconds_before_the_next_is_touched(bed: Bed) -> None:
     bed.patience = DAYS
     nodes = await bed.add_nodes(3)
     await bed.deploy(daemonset(minReadySeconds=60))
@@ -125,7 +125,7 @@ async def test_b5_every_node_is_served_for_min_ready_seconds_before_the_next_is_
         assert 59 < pause < 62, f"between {before.node} and {after.node}"
 
 
-async def test_h6_the_controller_wakes_up_by_itself_when_a_pod_becomes_available(bed: Bed) -> None:
+async def test_the_controller_wakes_up_by_itself_when_a_pod_becomes_available(bed: Bed) -> None:
     bed.patience = DAYS
     await bed.add_nodes(2)
     await bed.api.create(DAEMONSETS, daemonset(minReadySeconds=3600))
@@ -138,7 +138,7 @@ async def test_h6_the_controller_wakes_up_by_itself_when_a_pod_becomes_available
     assert wrote == ["daemonsets.apps.kruise.io/status", "events"], "in an hour: that it is complete"
 
 
-async def test_u9_nothing_is_adopted_for_a_daemonset_that_the_server_knows_to_be_going(bed: Bed) -> None:
+async def test_nothing_is_adopted_for_a_daemonset_that_the_server_knows_to_be_going(bed: Bed) -> None:
     """The cache still shows it as it was, because the watch is late; only a look at the server itself tells."""
     bed.patience = DAYS
     await bed.nodes.add("node-0", taints=[{"key": "reserved", "effect": "NoSchedule"}])
@@ -170,7 +170,7 @@ async def test_clocks_that_differ_by_minutes_delay_availability_but_lose_nothing
         assert min(len(served) for served in await history.served()) == 1
 
 
-async def test_a7_of_two_bound_pods_the_older_one_stays(bed: Bed) -> None:
+async def test_of_two_bound_pods_the_older_one_stays(bed: Bed) -> None:
     bed.patience = DAYS
     await bed.nodes.add("node-0", taints=[{"key": "reserved", "effect": "NoSchedule"}])
     await bed.controller.stop()
@@ -187,7 +187,7 @@ async def test_a7_of_two_bound_pods_the_older_one_stays(bed: Bed) -> None:
     assert deleted[0] == "a-younger"
 
 
-async def test_u64_a_deletion_that_no_watch_told_is_found_by_the_next_list(bed: Bed) -> None:
+async def test_a_deletion_that_no_watch_told_is_found_by_the_next_list(bed: Bed) -> None:
     bed.patience = DAYS
     nodes = await bed.add_nodes(3)
     await bed.deploy(daemonset())
@@ -204,7 +204,7 @@ async def test_u64_a_deletion_that_no_watch_told_is_found_by_the_next_list(bed: 
     assert bed.journal.created == ["node-1"]
 
 
-async def test_u65_a_status_costs_one_write_and_no_read() -> None:
+async def test_a_status_costs_one_write_and_no_read() -> None:
     async with virtual(latency=0.01) as bed:
         await bed.add_nodes(1)
         await bed.deploy(daemonset())

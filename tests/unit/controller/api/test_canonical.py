@@ -119,7 +119,7 @@ def defaulted() -> dict[str, Any]:
     }
 
 
-def test_h8_hand_written_and_defaulted_mean_the_same() -> None:
+def test_hand_written_and_defaulted_mean_the_same() -> None:
     assert canonical(defaulted()) == canonical(hand_written())
     assert identity(defaulted()) == identity(hand_written())
 

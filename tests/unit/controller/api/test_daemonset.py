@@ -84,7 +84,7 @@ def test_a_hook_that_asks_for_nothing_is_none(lifecycle: Any, asks: bool) -> Non
         (True, "false", True),
     ],
 )
-def test_decision_d1_the_annotation_counts_only_where_the_field_is_absent(
+def test_the_annotation_counts_only_where_the_field_is_absent(
     field: bool | None, annotation: str | None, asked: bool
 ) -> None:
     scale = {} if field is None else {"scaleStrategy": {"partitionedScaling": field}}

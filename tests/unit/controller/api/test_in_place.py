@@ -462,7 +462,7 @@ def test_a_node_that_does_not_tell_what_a_container_has_is_not_waited_for() -> N
     assert until(pod) is None
 
 
-def test_e9_neither_an_extended_resource_nor_another_container_is_waited_for() -> None:
+def test_neither_an_extended_resource_nor_another_container_is_waited_for() -> None:
     gpu = {"limits": {"example.com/gpu": "1"}, "requests": {"example.com/gpu": "1"}}
     others = (container(name="bare"), container(name="gpu", resources=gpu))
     was, will = asks(), asks(cpu="200m")

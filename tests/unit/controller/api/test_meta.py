@@ -51,7 +51,7 @@ def owner(api_version: str, kind: str, *, controller: bool = True) -> OwnerRefer
 
 
 @pytest.mark.parametrize("version", ["v1alpha1", "v1beta1", "v9"])
-def test_d4_the_version_does_not_matter(version: str) -> None:
+def test_the_version_does_not_matter(version: str) -> None:
     meta = ObjectMeta(owner_references=(owner(f"apps.kruise.io/{version}", "DaemonSet"),))
     assert ownership_of(meta) == Ownership(uid="uid-1", index=0)
 

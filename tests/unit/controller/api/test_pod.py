@@ -33,7 +33,7 @@ def record(metadata: dict[str, Any] | None = None, spec: Any = None, status: Any
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1alpha1", "v9"])
-def test_i4_defect_b1_an_owner_of_any_served_version_is_us(version: str) -> None:
+def test_an_owner_of_any_served_version_is_us(version: str) -> None:
     found = record({"ownerReferences": [owner(apiVersion=f"apps.kruise.io/{version}")]})
     assert (found.owner_uid, found.owner_index) == ("uid-ads", 0)
 
@@ -51,7 +51,7 @@ def test_a_pod_of_another_controller_is_dropped(foreign: dict[str, Any]) -> None
     assert decoded({"ownerReferences": [foreign]}) is None
 
 
-def test_i4_an_owner_of_the_same_name_and_another_uid_is_another() -> None:
+def test_an_owner_of_the_same_name_and_another_uid_is_another() -> None:
     assert record({"ownerReferences": [owner(uid="uid-successor")]}).owner_uid == "uid-successor"
 
 

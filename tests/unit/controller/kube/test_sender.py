@@ -58,7 +58,7 @@ def test_the_time_spent_waiting_is_taken_from_the_next_try() -> None:
     virtually(main())
 
 
-def test_a_503_without_a_hint_is_raised_at_once() -> None:
+def test_without_a_hint_is_raised_at_once() -> None:
     script = Script(Response(status=503))
     with pytest.raises(errors.ServerError):
         virtually(create(script))
@@ -76,7 +76,7 @@ def test_a_create_is_never_sent_twice_by_itself(error: OSError, expected: type[e
     assert len(script.requests) == 1
 
 
-def test_a_401_is_tried_once_more_with_fresh_credentials() -> None:
+def test_is_tried_once_more_with_fresh_credentials() -> None:
     refreshed: list[str] = []
 
     async def refresh() -> None:
@@ -117,7 +117,7 @@ def test_every_exchange_is_reported_also_the_ones_that_are_retried() -> None:
     assert {answer.call.resource for answer in seen} == {"things.example.com"}
 
 
-def test_a_429_narrows_the_throttle_and_leaves_it_empty() -> None:
+def test_narrows_the_throttle_and_leaves_it_empty() -> None:
     async def main() -> None:
         throttle = Throttle(ceiling=8)
         await Client(Sender(Script(BUSY, ok()), throttle=throttle)).create(THINGS, "default", b"{}")

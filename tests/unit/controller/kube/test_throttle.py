@@ -26,7 +26,7 @@ def test_no_more_than_the_ceiling_are_in_flight_and_the_rest_wait_in_order() -> 
     assert virtually(crowd(Lane(Throttle(ceiling=2)), 5)) == [0, 0, 10, 10, 20]
 
 
-def test_a_429_halves_the_places_and_a_burst_of_them_counts_once() -> None:
+def test_halves_the_places_and_a_burst_of_them_counts_once() -> None:
     async def main() -> None:
         throttle = Throttle(ceiling=8)
         lane = Lane(throttle)

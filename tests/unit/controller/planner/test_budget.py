@@ -30,7 +30,7 @@ UNREACHABLE = taint("node.kubernetes.io/unreachable", "NoExecute")
         (0, 0, 0, (0, 0)),
     ],
 )
-def test_b6_u50_limits(
+def test_limits(
     desired: int, max_unavailable: IntOrPercent | None, max_surge: IntOrPercent | None, expected: tuple[int, int]
 ) -> None:
     settings = RollingUpdate(max_unavailable=max_unavailable, max_surge=max_surge)
@@ -40,29 +40,29 @@ def test_b6_u50_limits(
     assert (budget.max_unavailable, budget.max_surge) == expected
 
 
-def test_u50_both_limits_zero_and_no_node_does_nothing() -> None:
+def test_both_limits_zero_and_no_node_does_nothing() -> None:
     check(world(ds("v2", max_unavailable=0), nodes=0))
 
 
-def test_decision_d1_surging_means_a_surge_of_one_and_on_delete_no_surge_at_all() -> None:
+def test_surging_means_a_surge_of_one_and_on_delete_no_surge_at_all() -> None:
     surging = budget_of(ds(rolling_update_type="Surging", max_unavailable=None), 5)
     assert (surging.max_surge, surging.max_unavailable) == (1, 0)
     assert budget_of(ds(on_delete=True), 5).max_surge == 0
 
 
-def test_b6_a_node_whose_pod_terminates_has_no_available_pod() -> None:
+def test_a_node_whose_pod_terminates_has_no_available_pod() -> None:
     pods = [pod("node-0"), pod("node-1"), pod("node-2", dying=True)]
     check(world(ds("v2", max_unavailable="50%"), nodes=3, pods=pods), "-node-1 v1")
 
 
-def test_b6_a_node_without_a_pod_has_no_available_pod() -> None:
+def test_a_node_without_a_pod_has_no_available_pod() -> None:
     """Seen while the node's failed pod waits for its back-off: otherwise placement would act first."""
     pods = [*served("node-0", "node-1"), failed("node-2", "v2")]
     check(world(ds("v2", max_unavailable=1), nodes=3, pods=pods, not_before={"node-2": NOW + 9}))
     check(world(ds("v2", max_unavailable=2), nodes=3, pods=pods, not_before={"node-2": NOW + 9}), "-node-1 v1")
 
 
-def test_b7_decision_d23_pods_of_silent_nodes_are_left_alone_and_use_budget() -> None:
+def test_pods_of_silent_nodes_are_left_alone_and_use_budget() -> None:
     """Silent nodes use the budget, so one of three is left for the others."""
     nodes = ["node-0", "node-1", "node-2", node("node-3", UNREACHABLE), node("node-4", UNREACHABLE)]
     pods = [*everywhere(3), *served("node-3", "node-4", ready=None)]
@@ -77,7 +77,7 @@ def test_b7_decision_d23_pods_of_silent_nodes_are_left_alone_and_use_budget() ->
     assert cluster.revisions()["node-4"] == "v1", "untouched while nobody hears of it"
 
 
-def test_b7_decision_d23_silent_nodes_are_updated_when_they_are_back() -> None:
+def test_silent_nodes_are_updated_when_they_are_back() -> None:
     nodes = ["node-0", node("node-1", UNREACHABLE)]
     pods = [pod("node-0", "v2"), pod("node-1", ready=None)]
     cluster = ToyCluster(world(ds("v2"), nodes=nodes, pods=pods), dead=["node-1"])
@@ -87,13 +87,13 @@ def test_b7_decision_d23_silent_nodes_are_updated_when_they_are_back() -> None:
     cluster.expect("-node-1 v1", "+node-1 v2")
 
 
-def test_b7_decision_d23_the_last_word_of_a_silent_node_was_ready_and_its_pod_is_left_alone_all_the_same() -> None:
+def test_the_last_word_of_a_silent_node_was_ready_and_its_pod_is_left_alone_all_the_same() -> None:
     nodes = ["node-0", node("node-1", UNREACHABLE)]
     check(world(ds("v2"), nodes=nodes, pods=everywhere(2)))
     check(world(ds("v2", max_unavailable=2), nodes=nodes, pods=everywhere(2)), "-node-0 v1")
 
 
-def test_b7_decision_d23_a_node_that_is_merely_not_ready_gets_its_new_pod_at_once() -> None:
+def test_a_node_that_is_merely_not_ready_gets_its_new_pod_at_once() -> None:
     sick = node("node-1", taint("node.kubernetes.io/not-ready", "NoExecute"))
     pods = [pod("node-0"), pod("node-1", ready=None)]
     check(world(ds("v2"), nodes=["node-0", sick], pods=pods), "-node-1 v1")

@@ -30,7 +30,7 @@ def hooked(rev: str = "v2", **fields: Any) -> DaemonSet:
 
 
 @pytest.mark.parametrize("marked", [False, True])
-def test_b_34_a_node_that_is_eligible_again_keeps_its_pod(marked: bool) -> None:
+def test_a_node_that_is_eligible_again_keeps_its_pod(marked: bool) -> None:
     waiting = prepared(pod("node-1", labels=HELD), marked=marked)
     excluded = [node("node-0"), node("node-1", taint("x", "NoExecute"))]
     asked = ds(hook=replace(HOOK, mark_pod_not_ready=marked))
@@ -38,7 +38,7 @@ def test_b_34_a_node_that_is_eligible_again_keeps_its_pod(marked: bool) -> None:
     check(world(asked, nodes=2, pods=[PODS[0], waiting]), "keep node-1-v1")
 
 
-def test_f4_an_update_that_was_rolled_back_keeps_the_pod_in_the_same_pass() -> None:
+def test_an_update_that_was_rolled_back_keeps_the_pod_in_the_same_pass() -> None:
     stored = [revision("v1"), revision("v2")]
     check(world(hooked("v1"), nodes=2, pods=PODS, revisions=stored), "renumber demo-v1 3", "keep node-1-v1")
 

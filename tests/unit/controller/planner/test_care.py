@@ -43,7 +43,7 @@ def new(underway: Underway | None = None, **how: Any) -> Any:
 # gates
 
 
-def test_e10_a_gate_that_nobody_has_set_is_opened_and_one_that_is_open_left() -> None:
+def test_a_gate_that_nobody_has_set_is_opened_and_one_that_is_open_left() -> None:
     check(on(new(present=False, open_=False)), "open node-0-v2")
     check(on(new(open_=False)), "open node-0-v2")
     check(on(new()))

@@ -39,7 +39,7 @@ def names(first: int, last: int) -> list[str]:
         (0, 10, "90%", names(0, 9), names(0, 0)),
     ],
 )
-def test_d3_as_many_new_nodes_as_the_partition_leaves_room_for(
+def test_as_many_new_nodes_as_the_partition_leaves_room_for(
     updated: int, desired: int, partition: IntOrPercent, empty: list[str], wanted: list[str]
 ) -> None:
     """Of the nodes with a pod the first `updated` have the current revision, the others an older one."""
@@ -51,7 +51,7 @@ def test_d3_as_many_new_nodes_as_the_partition_leaves_room_for(
     check(of, *(f"+{name} v2" for name in wanted))
 
 
-def test_d3_switched_off_every_empty_node_gets_a_pod_at_once() -> None:
+def test_switched_off_every_empty_node_gets_a_pod_at_once() -> None:
     of = world(ds("v2", partition=5), nodes=10, pods=[*served(*names(5, 9), rev="v2"), *everywhere(5)[1:]])
     check(of, "+node-0 v1")
     for off in (None, 0, "0%"):
@@ -71,7 +71,7 @@ def test_names_go_up_as_strings() -> None:
     assert check_creates(of) == ["node-0", "node-1", "node-10"]
 
 
-def test_defect_b6_a_percentage_holds_at_the_first_deployment() -> None:
+def test_a_percentage_holds_at_the_first_deployment() -> None:
     cluster = ToyCluster(world(progressive(partition="50%"), nodes=4))
     cluster.expect("+node-0 v1, +node-1 v1", "")
 
@@ -101,7 +101,7 @@ def test_raising_the_partition_takes_no_pod_away_and_lost_ones_come_back() -> No
     cluster.expect("+node-1 v1", "")
 
 
-def test_d7_a_lost_pod_is_replaced_from_the_old_revision_however_high_the_partition() -> None:
+def test_a_lost_pod_is_replaced_from_the_old_revision_however_high_the_partition() -> None:
     pods = everywhere(3)[1:]
     of = world(progressive("v2", partition=3), nodes=3, pods=pods, revisions=TWO, predecessors=before("node-0"))
     check(of, "+node-0 v1")

@@ -48,12 +48,12 @@ def fit(node_: Node, **spec: Any) -> Fit:
         ({"nodeSelector": BLUE, "affinity": required(wants("x", "Exists"))}, node("a", labels=BLUE), Fit.LEAVE),
     ],
 )
-def test_u12_name_labels_and_affinity(spec: dict[str, Any], node_: Node, expected: Fit) -> None:
+def test_name_labels_and_affinity(spec: dict[str, Any], node_: Node, expected: Fit) -> None:
     assert fit(node_, **spec) is expected
 
 
-def test_u12_the_terms_of_an_affinity_are_alternatives() -> None:
-    """Upstream integration test I4: zone=test or the node called node-1."""
+def test_the_terms_of_an_affinity_are_alternatives() -> None:
+    """zone=test or the node called node-1."""
     either = required(wants("zone", "In", "test"), wants("metadata.name", "In", "node-1", field=True))
     assert fit(node("node-0", labels={"zone": "test"}), affinity=either) is Fit.RUN
     assert fit(node("node-1"), affinity=either) is Fit.RUN
@@ -69,12 +69,12 @@ def test_u12_the_terms_of_an_affinity_are_alternatives() -> None:
         wants("spec.podCIDR", "In", "a", field=True),
     ],
 )
-def test_u12_a_broken_or_empty_term_matches_no_node_and_the_others_still_count(term: dict[str, Any]) -> None:
+def test_a_broken_or_empty_term_matches_no_node_and_the_others_still_count(term: dict[str, Any]) -> None:
     assert fit(node("a"), affinity=required(term)) is Fit.LEAVE
     assert fit(node("a"), affinity=required(term, wants("color", "DoesNotExist"))) is Fit.RUN
 
 
-def test_u12_an_affinity_without_terms_matches_no_node_and_a_preference_asks_for_nothing() -> None:
+def test_an_affinity_without_terms_matches_no_node_and_a_preference_asks_for_nothing() -> None:
     assert fit(node("a"), affinity=required()) is Fit.LEAVE
     assert fit(node("a"), affinity={"podAffinity": {}}) is Fit.RUN
     assert fit(node("a"), affinity={"nodeAffinity": {}}) is Fit.RUN
@@ -90,7 +90,7 @@ def test_u12_an_affinity_without_terms_matches_no_node_and_a_preference_asks_for
         ([taint("x", "PreferNoSchedule")], Fit.RUN),
     ],
 )
-def test_u12_untolerated_taints(taints: list[Taint], expected: Fit) -> None:
+def test_untolerated_taints(taints: list[Taint], expected: Fit) -> None:
     assert fit(node("a", *taints)) is expected
 
 
@@ -108,7 +108,7 @@ def test_u12_untolerated_taints(taints: list[Taint], expected: Fit) -> None:
         ({"value": "1"}, Fit.STAY),
     ],
 )
-def test_u13_a_toleration_of_the_template(toleration: dict[str, str], expected: Fit) -> None:
+def test_a_toleration_of_the_template(toleration: dict[str, str], expected: Fit) -> None:
     assert fit(node("a", taint("x", "NoSchedule", "1")), tolerations=[toleration]) is expected
 
 
@@ -123,11 +123,11 @@ def test_u13_a_toleration_of_the_template(toleration: dict[str, str], expected: 
         taint("node.kubernetes.io/unschedulable"),
     ],
 )
-def test_u13_what_every_daemon_pod_tolerates(tainted: Taint) -> None:
+def test_what_every_daemon_pod_tolerates(tainted: Taint) -> None:
     assert fit(node("a", tainted)) is Fit.RUN
 
 
-def test_u7_only_the_taint_of_a_missing_network_counts_and_host_network_tolerates_it() -> None:
+def test_only_the_taint_of_a_missing_network_counts_and_host_network_tolerates_it() -> None:
     down = node("a", taint("node.kubernetes.io/network-unavailable"))
     assert fit(node("a")) is Fit.RUN, "conditions of a node are not even cached"
     assert fit(down) is Fit.STAY
@@ -141,7 +141,7 @@ def test_there_are_six_automatic_tolerations_and_a_seventh_on_the_host_network()
     ]
 
 
-def test_a9_what_changes_the_verdict_about_a_node() -> None:
+def test_what_changes_the_verdict_about_a_node() -> None:
     rules = Rules(template("v1", nodeSelector=BLUE), matching(canary="yes"))
     plain, blue = node("a"), node("a", labels=BLUE)
     assert not plain.same_placement(blue)
@@ -150,7 +150,7 @@ def test_a9_what_changes_the_verdict_about_a_node() -> None:
     assert rules.fit(node("a", taint("x"), labels=BLUE)) is Fit.STAY
 
 
-def test_a9_a_heartbeat_changes_nothing() -> None:
+def test_a_heartbeat_changes_nothing() -> None:
     assert node("a").same_placement(replace(node("a"), version="2"))
     assert not node("a").same_placement(replace(node("a"), uid="another")), "a new machine under an old name"
 

@@ -23,36 +23,36 @@ def created(of: World) -> CreateRevision:
     return action
 
 
-def test_h1_the_first_template_is_stored_before_any_pod_is_made() -> None:
+def test_the_first_template_is_stored_before_any_pod_is_made() -> None:
     cluster = ToyCluster(world(nodes=1, revisions=[]))
     cluster.expect("store v1 as 1", "+node-0 v1", "")
     assert cluster.world.pods[0].hash == cluster.world.revisions[0].hash
 
 
-def test_h1_an_edited_template_becomes_the_next_revision() -> None:
+def test_an_edited_template_becomes_the_next_revision() -> None:
     cluster = ToyCluster(world(ds("v2"), nodes=1, pods=everywhere(1), revisions=stored("v1")))
     cluster.expect("store v2 as 2", "probe v2 on node-0", "-node-0 v1", "+node-0 v2", "")
 
 
-def test_h1_edits_outside_the_template_make_no_revision() -> None:
+def test_edits_outside_the_template_make_no_revision() -> None:
     annotations = {"team": "net"}
     check(world(ds("v1", min_ready=9, partition=3, annotations=annotations, history=2), pods=everywhere(5)))
 
 
-def test_h1_beyond_the_limit_the_oldest_go_but_none_that_a_pod_carries() -> None:
+def test_beyond_the_limit_the_oldest_go_but_none_that_a_pod_carries() -> None:
     pods = [pod("node-0", "v2"), pod("node-1", "v6")]
     old = stored("v1", "v2", "v3", "v4", "v5", "v6")
     keep_v2 = ds("v6", history=2, on_delete=True)
     check(world(keep_v2, nodes=2, pods=pods, revisions=old), "forget demo-v1", "forget demo-v3", "forget demo-v4")
 
 
-def test_h1_a_limit_of_0_keeps_the_current_one_and_those_in_use() -> None:
+def test_a_limit_of_0_keeps_the_current_one_and_those_in_use() -> None:
     pods = [pod("node-0", "v3", dying=True), pod("node-1", "v2")]
     keep = world(ds("v3", history=0, on_delete=True), nodes=2, pods=pods, revisions=stored("v1", "v2", "v3"))
     check(keep, "forget demo-v1")
 
 
-def test_h1_without_a_limit_ten_old_ones_are_kept() -> None:
+def test_without_a_limit_ten_old_ones_are_kept() -> None:
     many = stored(*(f"v{number}" for number in range(1, 14)))
     check(
         world(ds("v13"), nodes=1, pods=served("node-0", rev="v13"), revisions=many),
@@ -61,19 +61,19 @@ def test_h1_without_a_limit_ten_old_ones_are_kept() -> None:
     )
 
 
-def test_h1_a_revision_that_is_going_already_is_not_deleted_again() -> None:
+def test_a_revision_that_is_going_already_is_not_deleted_again() -> None:
     old = [revision("v1", dying=True), revision("v2"), revision("v3")]
     check(world(ds("v3", history=0), nodes=1, pods=served("node-0", rev="v3"), revisions=old), "forget demo-v2")
 
 
-def test_h1_decision_d9_the_revision_that_lost_pods_would_come_back_as_is_kept() -> None:
+def test_the_revision_that_lost_pods_would_come_back_as_is_kept() -> None:
     held_back = ds("v3", history=0, selector={"track": "canary"})
     nodes = [node("node-0", labels={"track": "canary"})]
     old = stored("v1", "v2", "v3")
     check(world(held_back, nodes=nodes, pods=served("node-0", rev="v3"), revisions=old), "forget demo-v1")
 
 
-def test_h1_decision_d9_the_last_revision_of_a_node_that_stays_empty_is_kept() -> None:
+def test_the_last_revision_of_a_node_that_stays_empty_is_kept() -> None:
     """v1 runs in the pool only, and the only node has left it; it would come back as v1 if it joined again."""
     old = [revision("v1", of=template("v1", nodeSelector={"pool": "a"})), revision("v2"), revision("v3")]
     held = ds("v3", history=0, partition=1)
@@ -82,7 +82,7 @@ def test_h1_decision_d9_the_last_revision_of_a_node_that_stays_empty_is_kept() -
     check(world(held, nodes=1, pods=served("node-0", rev="v3"), revisions=old), "forget demo-v1")
 
 
-def test_h1_nothing_is_trimmed_while_pods_are_being_replaced() -> None:
+def test_nothing_is_trimmed_while_pods_are_being_replaced() -> None:
     updating = ds("v2", history=0)
     check(world(updating, nodes=2, pods=everywhere(2), revisions=stored("v0", "v1", "v2")), "-node-1 v1")
 
@@ -93,7 +93,7 @@ def test_a_rollback_gives_the_old_revision_a_new_number_and_leaves_its_pods_alon
     cluster.expect("renumber demo-v1 3", "-node-1 v2", "+node-1 v1", "")
 
 
-def test_h5_another_object_took_the_name_so_the_next_pass_uses_another() -> None:
+def test_another_object_took_the_name_so_the_next_pass_uses_another() -> None:
     first = created(world(revisions=[]))
     second = created(world(revisions=[], collisions=1))
     assert first.name != second.name
@@ -102,12 +102,12 @@ def test_h5_another_object_took_the_name_so_the_next_pass_uses_another() -> None
     assert (first.name, second.name) == (f"demo-{first.hash}", f"demo-{second.hash}")
 
 
-def test_h5_the_collision_is_counted_in_the_status_of_this_object() -> None:
+def test_the_collision_is_counted_in_the_status_of_this_object() -> None:
     assert plan(world(collisions=1)).status.collision_count == 1  # type: ignore[union-attr]
     assert plan(world()).status.collision_count is None  # type: ignore[union-attr]
 
 
-def test_h5_a_stored_revision_keeps_its_name_whatever_was_counted_since() -> None:
+def test_a_stored_revision_keeps_its_name_whatever_was_counted_since() -> None:
     check(world(nodes=1, pods=everywhere(1), collisions=7))
 
 
@@ -115,7 +115,7 @@ def test_the_same_template_gets_the_same_name_in_every_process() -> None:
     assert created(world(revisions=[])).name == "demo-sslqnrncks"
 
 
-def test_defect_b40_of_two_revisions_with_the_same_content_the_newer_is_kept_and_its_pods_are_relabelled() -> None:
+def test_of_two_revisions_with_the_same_content_the_newer_is_kept_and_its_pods_are_relabelled() -> None:
     twin = revision("v9", 1, of=template("v2"))
     pods = [pod("node-2", "v1"), pod("node-1", "v9"), pod("node-0", "v2")]
     doubled = world(ds("v2", paused=True), nodes=3, pods=pods, revisions=[twin, revision("v1", 2), revision("v2", 3)])
@@ -124,7 +124,7 @@ def test_defect_b40_of_two_revisions_with_the_same_content_the_newer_is_kept_and
     assert cluster.revisions() == {"node-0": "v2", "node-1": "v2", "node-2": "v1"}, "v1 really is old"
 
 
-def test_defect_b40_twins_with_one_label_need_no_relabelling() -> None:
+def test_twins_with_one_label_need_no_relabelling() -> None:
     twin = revision("v2", 1, name="demo-copy", uid="uid-copy")
     check(
         world(ds("v2"), nodes=1, pods=served("node-0", rev="v2"), revisions=[twin, revision("v2")]),

@@ -40,17 +40,17 @@ LINUX: dict[str, Any] = {
         (pod("a"), False),
     ],
 )
-def test_f2_any_label_or_any_finalizer_holds(one: Pod, held: bool) -> None:
+def test_any_label_or_any_finalizer_holds(one: Pod, held: bool) -> None:
     assert hooked(one, HOOK) is held
     assert not hooked(one, None)
 
 
 @pytest.mark.parametrize("hook", [LifecycleHook(), LifecycleHook(labels_handler={}, finalizers_handler=frozenset())])
-def test_f2_an_empty_hook_never_holds(hook: LifecycleHook) -> None:
+def test_an_empty_hook_never_holds(hook: LifecycleHook) -> None:
     check(world(ds("v2", hook=hook), nodes=1, pods=[pod("node-0", labels={"drain": "wait"})]), "-node-0 v1")
 
 
-def test_f2_updates_scale_in_duplicates_and_failures_go_through_the_same_hook() -> None:
+def test_updates_scale_in_duplicates_and_failures_go_through_the_same_hook() -> None:
     held = {"drain": "wait"}
     pods = [
         pod("node-0", labels=held),
@@ -88,7 +88,7 @@ def test_an_unhealthy_pod_that_is_held_does_not_stand_in_front_of_an_unhealthy_f
     check(world(ds("v2", hook=HOOK, burst=1), nodes=4, pods=pods), "-node-2 v1")
 
 
-def test_f2_a_pod_that_was_prepared_for_deletion_goes_once_its_hook_lets_go() -> None:
+def test_a_pod_that_was_prepared_for_deletion_goes_once_its_hook_lets_go() -> None:
     """Prepared by whoever managed it before: also where the hook is no longer asked for."""
     preparing = prepared(pod("node-1"))
     for hook in (HOOK, None):

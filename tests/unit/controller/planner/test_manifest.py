@@ -26,7 +26,7 @@ AUTOMATIC = [
 ]
 
 
-def test_u2_a_pod_is_aimed_by_exactly_one_term_with_one_field_and_left_to_the_scheduler() -> None:
+def test_a_pod_is_aimed_by_exactly_one_term_with_one_field_and_left_to_the_scheduler() -> None:
     spec = made(on="node-3")["spec"]
     assert "nodeName" not in spec
     required = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
@@ -34,7 +34,7 @@ def test_u2_a_pod_is_aimed_by_exactly_one_term_with_one_field_and_left_to_the_sc
     assert required == {"nodeSelectorTerms": [{"matchFields": [field]}]}
 
 
-def test_u2_the_projection_reads_the_aim_back() -> None:
+def test_the_projection_reads_the_aim_back() -> None:
     view = msgspec.json.decode(PodRenderer(ds(), revision("v1")).body("demo-x", "node-3"), type=pods.PodView)
     record = pods.project(view)
     assert record is not None
@@ -94,7 +94,7 @@ def test_metadata() -> None:
     assert made()["metadata"].keys() == {"name", "generateName", "namespace", "labels", "ownerReferences"}
 
 
-def test_decision_d5_fields_that_nobody_here_has_heard_of_reach_the_pod() -> None:
+def test_fields_that_nobody_here_has_heard_of_reach_the_pod() -> None:
     spec = made(template("v1", fieldOfTheYear2040={"deep": [1, None, "x"]}))["spec"]
     assert spec["fieldOfTheYear2040"] == {"deep": [1, None, "x"]}
     assert spec["containers"] == [{"name": "main", "image": "demo:v1"}]

@@ -18,47 +18,47 @@ from tests.beds.worlds import NOW, ago, before, ds, everywhere, failed, node, pe
 BLUE = {"color": "blue"}
 
 
-def test_u1_a1_five_empty_nodes_get_a_pod_each_in_ascending_order() -> None:
+def test_five_empty_nodes_get_a_pod_each_in_ascending_order() -> None:
     check(world(), "+node-0 v1", "+node-1 v1", "+node-2 v1", "+node-3 v1", "+node-4 v1")
 
 
-def test_u1_without_nodes_nothing_happens() -> None:
+def test_without_nodes_nothing_happens() -> None:
     check(world(nodes=0))
 
 
-def test_u3_no_pass_creates_more_than_the_burst_and_the_next_goes_on() -> None:
+def test_no_pass_creates_more_than_the_burst_and_the_next_goes_on() -> None:
     cluster = ToyCluster(world(ds(burst=2)))
     cluster.expect("+node-0 v1, +node-1 v1", "+node-2 v1, +node-3 v1", "+node-4 v1", "")
 
 
-def test_u3_without_a_burst_250_are_created_and_no_more() -> None:
+def test_without_a_burst_250_are_created_and_no_more() -> None:
     decided = plan(world(nodes=300))
     created = [action.node for action in decided.actions if isinstance(action, CreatePod)]
     assert len(created) == 250
     assert created == sorted(f"node-{number}" for number in range(300))[:250]
 
 
-def test_u3_deletes_are_limited_by_the_burst_too() -> None:
+def test_deletes_are_limited_by_the_burst_too() -> None:
     unwanted = world(ds(burst=2, nodeSelector=BLUE), nodes=3, pods=everywhere(3))
     check(unwanted, "-node-0 v1", "-node-1 v1")
 
 
-def test_u6_requests_and_ports_are_the_schedulers_business() -> None:
+def test_requests_and_ports_are_the_schedulers_business() -> None:
     hungry = {"name": "main", "image": "demo:v1", "resources": {"requests": {"cpu": "999", "demo.io/gpu": 9}}}
     check(world(ds(containers=[{**hungry, "ports": [{"hostPort": 80}]}]), nodes=1), "+node-0 v1")
 
 
-def test_u8_a_dying_daemonset_is_left_to_the_garbage_collector_and_its_status_untouched() -> None:
+def test_a_dying_daemonset_is_left_to_the_garbage_collector_and_its_status_untouched() -> None:
     decided = check(world(ds(dying=True), pods=[pod("node-0"), failed("node-1")]))
     assert decided.status is None
 
 
-def test_u10_an_empty_selector_does_nothing_but_say_so() -> None:
+def test_an_empty_selector_does_nothing_but_say_so() -> None:
     decided = check(world(ds(pods=LabelSelector()), pods=everywhere(1)))
     assert [note.reason for note in decided.notes] == [SELECTING_ALL]
 
 
-def test_u11_a_selector_that_hits_no_node_creates_nothing() -> None:
+def test_a_selector_that_hits_no_node_creates_nothing() -> None:
     check(world(ds(nodeSelector=BLUE)))
 
 
@@ -70,11 +70,11 @@ def test_u11_a_selector_that_hits_no_node_creates_nothing() -> None:
         ({"nodeName": "node-1", "nodeSelector": BLUE}, []),
     ],
 )
-def test_u11_a_node_name_in_the_template(spec: dict[str, Any], created: list[str]) -> None:
+def test_a_node_name_in_the_template(spec: dict[str, Any], created: list[str]) -> None:
     check(world(ds(**spec), nodes=3), *created)
 
 
-def test_u20_missing_pods_come_surplus_goes_and_pods_with_foreign_labels_are_released_first() -> None:
+def test_missing_pods_come_surplus_goes_and_pods_with_foreign_labels_are_released_first() -> None:
     def several(on: str, count: int, **fields: Any) -> list[Pod]:
         return [pod(on, name=f"{on}-{number}", created=ago(100 - number), **fields) for number in range(count)]
 
@@ -89,7 +89,7 @@ def test_u20_missing_pods_come_surplus_goes_and_pods_with_foreign_labels_are_rel
     )
 
 
-def test_u21_narrowed_to_blue_nodes_pods_elsewhere_go_and_blue_nodes_get_theirs() -> None:
+def test_narrowed_to_blue_nodes_pods_elsewhere_go_and_blue_nodes_get_theirs() -> None:
     nodes = ["node-0", "node-1", node("node-2", labels=BLUE), node("node-3", labels=BLUE)]
     pods = [pod("node-0"), pod("node-1", name="a"), pod("node-1", name="b"), pod("node-2")]
     check(
@@ -101,7 +101,7 @@ def test_u21_narrowed_to_blue_nodes_pods_elsewhere_go_and_blue_nodes_get_theirs(
     )
 
 
-def test_a3_a_pod_follows_the_label_of_its_node() -> None:
+def test_a_pod_follows_the_label_of_its_node() -> None:
     cluster = ToyCluster(world(ds(nodeSelector=BLUE), nodes=2))
     cluster.expect("")
     cluster.set_nodes(node("node-1", labels=BLUE))
@@ -121,7 +121,7 @@ def test_a3_a_pod_follows_the_label_of_its_node() -> None:
         (1, 3, ["-node-0 v1 failed-0", "-node-0 v1 running-1", "-node-0 v1 running-2"]),
     ],
 )
-def test_u22_failed_pods_go_and_of_several_running_ones_the_oldest_stays(
+def test_failed_pods_go_and_of_several_running_ones_the_oldest_stays(
     gone_wrong: int, running: int, planned: list[str]
 ) -> None:
     pods = [failed("node-0", name=f"failed-{number}") for number in range(gone_wrong)]
@@ -131,7 +131,7 @@ def test_u22_failed_pods_go_and_of_several_running_ones_the_oldest_stays(
     assert all(note.warning and "Found failed daemon pod" in note.message for note in decided.notes)
 
 
-def test_u23_a5_inside_the_back_off_a_failed_pod_stays_and_the_plan_says_when_to_look_again() -> None:
+def test_inside_the_back_off_a_failed_pod_stays_and_the_plan_says_when_to_look_again() -> None:
     pods = [failed("node-0"), pod("node-1")]
     early = world(nodes=2, pods=pods, not_before={"node-0": NOW + 2})
     decided = check(early)
@@ -140,12 +140,12 @@ def test_u23_a5_inside_the_back_off_a_failed_pod_stays_and_the_plan_says_when_to
     check(world(nodes=2, pods=pods, not_before={"node-0": NOW}), "-node-0 v1")
 
 
-def test_a5_a_failed_pod_waits_for_itself_only() -> None:
+def test_a_failed_pod_waits_for_itself_only() -> None:
     waiting = world(nodes=3, pods=[failed("node-1"), pod("node-2")], not_before={"node-1": NOW + 60})
     check(waiting, "+node-0 v1")
 
 
-def test_a5_after_the_failed_pod_its_node_gets_a_new_one_with_another_name() -> None:
+def test_after_the_failed_pod_its_node_gets_a_new_one_with_another_name() -> None:
     cluster = ToyCluster(world(nodes=1))
     cluster.expect("+node-0 v1")
     first = cluster.world.pods[0].name
@@ -154,7 +154,7 @@ def test_a5_after_the_failed_pod_its_node_gets_a_new_one_with_another_name() -> 
     assert cluster.world.pods[0].name != first
 
 
-def test_a10_defect_b4_a_succeeded_pod_is_replaced_at_once() -> None:
+def test_a_succeeded_pod_is_replaced_at_once() -> None:
     done = pod("node-0", phase="Succeeded")
     decided = check(world(nodes=1, pods=[done], not_before={"node-0": NOW + 60}), "-node-0 v1")
     assert [(note.reason, note.warning) for note in decided.notes] == [(SUCCEEDED_DAEMON_POD, False)]
@@ -162,25 +162,25 @@ def test_a10_defect_b4_a_succeeded_pod_is_replaced_at_once() -> None:
     assert [action.why for action in decided.actions if isinstance(action, DeletePod)] == [DeleteReason.SUCCEEDED]
 
 
-def test_u24_a_new_no_schedule_taint_leaves_the_running_pod_alone_and_no_execute_removes_it() -> None:
+def test_a_new_no_schedule_taint_leaves_the_running_pod_alone_and_no_execute_removes_it() -> None:
     nodes = [node("node-0", taint("x")), node("node-1", taint("x", "NoExecute")), node("node-2", taint("x"))]
     check(world(nodes=nodes, pods=served("node-0", "node-1")), "-node-1 v1")
 
 
-def test_u24_of_two_pods_on_a_node_that_may_only_keep_one_the_newer_goes() -> None:
+def test_of_two_pods_on_a_node_that_may_only_keep_one_the_newer_goes() -> None:
     pods = [pod("node-0", name="a", created=ago(9)), pod("node-0", name="b", created=ago(5))]
     check(world(nodes=[node("node-0", taint("x"))], pods=pods), "-node-0 v1 b")
 
 
-def test_u25_while_the_old_pod_terminates_no_other_is_made_without_surge() -> None:
+def test_while_the_old_pod_terminates_no_other_is_made_without_surge() -> None:
     check(world(nodes=1, pods=[pod("node-0", dying=True)]))
 
 
-def test_u25_while_the_old_pod_terminates_its_successor_is_made_with_surge() -> None:
+def test_while_the_old_pod_terminates_its_successor_is_made_with_surge() -> None:
     check(world(ds(max_surge=1), nodes=1, pods=[pod("node-0", dying=True)]), "+node-0 v1")
 
 
-def test_u26_a8_defect_b2_a_pending_pod_aimed_at_a_vanished_node_is_deleted_and_a_bound_one_is_not() -> None:
+def test_a_pending_pod_aimed_at_a_vanished_node_is_deleted_and_a_bound_one_is_not() -> None:
     pods = [*served("node-0", "node-1"), pending("node-2"), pod("node-3")]
     decided = check(world(nodes=2, pods=pods), "-node-2 v1")
     assert decided.status is not None
@@ -190,16 +190,16 @@ def test_u26_a8_defect_b2_a_pending_pod_aimed_at_a_vanished_node_is_deleted_and_
     assert decided.status.counts.number_misscheduled == 0
 
 
-def test_u26_a_dying_pod_of_a_vanished_node_is_not_deleted_twice() -> None:
+def test_a_dying_pod_of_a_vanished_node_is_not_deleted_twice() -> None:
     check(world(nodes=1, pods=[pod("node-0"), pending("node-9", dying=True)]))
 
 
-def test_u27_defect_b3_a_pod_that_ended_and_is_held_by_a_finalizer_holds_nothing_up() -> None:
+def test_a_pod_that_ended_and_is_held_by_a_finalizer_holds_nothing_up() -> None:
     held = pod("node-0", phase="Succeeded", dying=True, finalizers=("demo.io/hold",))
     check(world(nodes=1, pods=[held]), "+node-0 v1")
 
 
-def test_u27_the_name_of_a_held_pod_is_not_given_to_its_successor() -> None:
+def test_the_name_of_a_held_pod_is_not_given_to_its_successor() -> None:
     """Without a predecessor in memory both names would be derived from an empty node."""
     cluster = ToyCluster(world(nodes=1))
     cluster.expect("+node-0 v1")
@@ -208,18 +208,18 @@ def test_u27_the_name_of_a_held_pod_is_not_given_to_its_successor() -> None:
     assert len({one.name for one in cluster.world.pods}) == 2
 
 
-def test_a2_a_pod_lost_by_hand_comes_back_on_the_same_node_in_the_same_revision() -> None:
+def test_a_pod_lost_by_hand_comes_back_on_the_same_node_in_the_same_revision() -> None:
     cluster = ToyCluster(world(nodes=3, pods=everywhere(3)))
     cluster.lose("node-1-v1")
     cluster.expect("+node-1 v1", "")
 
 
-def test_a7_the_bound_pod_is_kept_though_the_pending_one_is_older() -> None:
+def test_the_bound_pod_is_kept_though_the_pending_one_is_older() -> None:
     pods = [pending("node-0", name="old", created=10.0), pod("node-0", name="bound", created=20.0)]
     check(world(nodes=1, pods=pods), "-node-0 v1 old")
 
 
-def test_a7_of_two_bound_pods_the_older_is_kept_and_a_dying_third_ignored() -> None:
+def test_of_two_bound_pods_the_older_is_kept_and_a_dying_third_ignored() -> None:
     pods = [
         pod("node-0", name="young", created=20.0),
         pod("node-0", name="old", created=10.0),
@@ -228,11 +228,11 @@ def test_a7_of_two_bound_pods_the_older_is_kept_and_a_dying_third_ignored() -> N
     check(world(nodes=1, pods=pods), "-node-0 v1 young")
 
 
-def test_a7_at_the_same_age_the_name_decides() -> None:
+def test_at_the_same_age_the_name_decides() -> None:
     check(world(nodes=1, pods=[pod("node-0", name="b"), pod("node-0", name="a")]), "-node-0 v1 b")
 
 
-def test_a7_an_orphan_is_adopted_and_then_treated_like_any_duplicate() -> None:
+def test_an_orphan_is_adopted_and_then_treated_like_any_duplicate() -> None:
     orphan = pod("node-0", name="orphan", created=10.0, owner="")
     cluster = ToyCluster(world(nodes=1, pods=[pod("node-0", name="ours", created=20.0)], orphans=(orphan,)))
     cluster.expect("adopt orphan", "-node-0 v1 ours", "")
@@ -246,11 +246,11 @@ def test_a7_an_orphan_is_adopted_and_then_treated_like_any_duplicate() -> None:
         (0, ["+node-0 v1", "+node-1 v1"]),
     ],
 )
-def test_a11_defect_b5_a_burst_percentage_never_stands_still(burst: str | int, waves: list[str]) -> None:
+def test_a_burst_percentage_never_stands_still(burst: str | int, waves: list[str]) -> None:
     ToyCluster(world(ds(burst=burst))).expect(*waves)
 
 
-def test_decision_d11_a_stale_cache_is_looked_at_but_nothing_is_touched() -> None:
+def test_a_stale_cache_is_looked_at_but_nothing_is_touched() -> None:
     decided = check(world(fresh=False, pods=[failed("node-0")]))
     assert decided.status is not None
     assert decided.status.observed_generation is None
@@ -260,7 +260,7 @@ def test_pods_that_aim_at_no_node_are_not_ours_to_judge() -> None:
     check(world(nodes=1, pods=[pod("node-0"), pod("", name="lost", bound=False)]))
 
 
-def test_decision_d11_a_repeated_create_has_the_same_name_until_the_first_one_was_seen() -> None:
+def test_a_repeated_create_has_the_same_name_until_the_first_one_was_seen() -> None:
     def name(**fields: Any) -> str:
         [created] = plan(world(nodes=1, **fields)).actions
         assert isinstance(created, CreatePod)

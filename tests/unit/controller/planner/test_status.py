@@ -36,7 +36,7 @@ def condition(of: World, type_: str) -> tuple[str, str, str]:
     return found.status, found.reason, found.message
 
 
-def test_h6_the_table() -> None:
+def test_the_table() -> None:
     assert counts(world(ds("v2"), nodes=H6_NODES, pods=H6_PODS)) == Counts(
         desired_number_scheduled=4,
         current_number_scheduled=3,
@@ -48,14 +48,14 @@ def test_h6_the_table() -> None:
     )
 
 
-def test_h6_with_min_ready_seconds_n1_is_not_available_yet_and_the_plan_wakes_up_for_it() -> None:
+def test_with_min_ready_seconds_n1_is_not_available_yet_and_the_plan_wakes_up_for_it() -> None:
     slow = world(ds("v2", min_ready=30), nodes=H6_NODES, pods=H6_PODS)
     assert counts(slow).number_available == 1
     assert counts(slow).number_ready == 2
     assert plan(slow).wake_at == pytest.approx(NOW + 20.05)
 
 
-def test_h6_while_surging_the_older_pod_stands_for_the_node() -> None:
+def test_while_surging_the_older_pod_stands_for_the_node() -> None:
     pods = [pod("node-0", created=ago(99), ready=None), pod("node-0", "v2", created=ago(9))]
     surging = counts(world(ds("v2", max_surge=1), nodes=1, pods=pods))
     assert (surging.updated_number_scheduled, surging.number_ready, surging.number_available) == (0, 0, 0)
@@ -66,7 +66,7 @@ def test_a_dying_pod_still_counts_as_scheduled() -> None:
     assert (leaving.current_number_scheduled, leaving.number_ready, leaving.number_available) == (1, 1, 0)
 
 
-def test_u27_a_pod_that_ended_and_is_dying_counts_for_nothing() -> None:
+def test_a_pod_that_ended_and_is_dying_counts_for_nothing() -> None:
     assert counts(world(nodes=1, pods=[failed("node-0", dying=True)])).current_number_scheduled == 0
 
 
@@ -86,11 +86,11 @@ def test_a_pod_that_may_stay_but_should_not_run_is_misscheduled() -> None:
     assert (staying.desired_number_scheduled, staying.number_misscheduled) == (0, 1)
 
 
-def test_a8_pods_of_vanished_nodes_count_for_nothing() -> None:
+def test_pods_of_vanished_nodes_count_for_nothing() -> None:
     assert counts(world(nodes=0, pods=[pod("node-9")])) == Counts()
 
 
-def test_u28_observed_generation_moves_only_when_nothing_was_left_to_do_before_the_update() -> None:
+def test_observed_generation_moves_only_when_nothing_was_left_to_do_before_the_update() -> None:
     assert status(world(ds(generation=7))).observed_generation is None, "pods are missing"
     assert status(world(ds(generation=7), pods=everywhere(5))).observed_generation == 7
     assert status(world(ds("v2", generation=7), pods=everywhere(5))).observed_generation == 7, "the update may go on"
@@ -98,7 +98,7 @@ def test_u28_observed_generation_moves_only_when_nothing_was_left_to_do_before_t
     assert status(world(ds(generation=7), revisions=[])).observed_generation is None
 
 
-def test_decision_d10_while_writes_fail_the_generation_counts_as_seen_and_the_trouble_is_told() -> None:
+def test_while_writes_fail_the_generation_counts_as_seen_and_the_trouble_is_told() -> None:
     failing = world(ds(generation=7), trouble="quota exceeded")
     assert status(failing).observed_generation == 7
     assert condition(failing, "Degraded") == ("True", "WritesFail", "quota exceeded")
@@ -174,13 +174,13 @@ def test_all_well() -> None:
         ({"partition": 3}, ("True", "Updating")),
     ],
 )
-def test_defect_b28_a_rollout_says_what_it_waits_for(fields: dict[str, object], progressing: tuple[str, str]) -> None:
+def test_a_rollout_says_what_it_waits_for(fields: dict[str, object], progressing: tuple[str, str]) -> None:
     updating = world(ds("v2", **fields), pods=everywhere(5))  # type: ignore[arg-type]
     assert condition(updating, "Progressing")[:2] == progressing
     assert not status(updating).settled
 
 
-def test_defect_b28_unavailable_nodes_are_counted() -> None:
+def test_unavailable_nodes_are_counted() -> None:
     assert condition(world(pods=everywhere(5, ready=None)), "Available") == (
         "False",
         "PodsUnavailable",
@@ -192,7 +192,7 @@ def test_the_update_revision_is_the_hash_that_pods_carry() -> None:
     assert status(world(ds("v2"), pods=everywhere(5))).revision_hash == "v2"
 
 
-def test_decision_d19_columns() -> None:
+def test_columns() -> None:
     containers = [{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:2"}, "nonsense"]
     full = world(ds(nodeSelector={"os": "linux", "arch": "arm64"}, containers=containers), nodes=0, revisions=[])
     assert status(full).columns == Columns(
@@ -201,7 +201,7 @@ def test_decision_d19_columns() -> None:
     assert status(world(nodes=0)).columns.node_selector == "<none>"
 
 
-def test_decision_d19_columns_of_a_template_that_is_none() -> None:
+def test_columns_of_a_template_that_is_none() -> None:
     plain = ds()
     assert columns_of(replace(plain, spec=replace(plain.spec, template={"spec": []}))) == Columns(
         node_selector="<none>", containers="<none>", images="<none>", selector="app=demo"

@@ -18,7 +18,7 @@ from tests.beds.worlds import NOW, ago, ds, everywhere, failed, node, pending, p
 UNREACHABLE = taint("node.kubernetes.io/unreachable", "NoExecute")
 
 
-def test_c1_u41_new_pods_come_before_old_ones_go() -> None:
+def test_new_pods_come_before_old_ones_go() -> None:
     cluster = ToyCluster(world(ds("v1"), pods=everywhere(5)))
     cluster.edit(ds("v2", max_surge=2))
     cluster.expect("+node-4 v2, +node-3 v2", "")
@@ -31,7 +31,7 @@ def test_c1_u41_new_pods_come_before_old_ones_go() -> None:
     assert set(cluster.revisions().values()) == {"v2"}
 
 
-def test_u42_an_old_pod_on_a_node_that_may_only_keep_it_goes_for_the_first_pod_that_is_one_too_many() -> None:
+def test_an_old_pod_on_a_node_that_may_only_keep_it_goes_for_the_first_pod_that_is_one_too_many() -> None:
     nodes = [f"node-{number}" for number in range(4)]
     cluster = ToyCluster(world(ds("v1"), nodes=[*nodes, "node-4"], pods=everywhere(5)))
     cluster.set_nodes(node("node-4", taint("x")))
@@ -51,7 +51,7 @@ def tainted(**fields: Any) -> ToyCluster:
     return ToyCluster(world(ds("v2", max_surge=1, **fields), nodes=nodes, pods=pods))
 
 
-def test_u42_such_a_pod_stays_while_the_nodes_that_should_run_one_do_not_all_serve() -> None:
+def test_such_a_pod_stays_while_the_nodes_that_should_run_one_do_not_all_serve() -> None:
     pods = [*everywhere(1), pod("node-1", "v2", ready=None), *served("node-2", "node-3")]
     cluster = tainted(pods=pods)
     cluster.expect("+node-0 v2, -node-3 v1", "")
@@ -59,17 +59,17 @@ def test_u42_such_a_pod_stays_while_the_nodes_that_should_run_one_do_not_all_ser
     cluster.expect("-node-2 v1", "")
 
 
-def test_u42_such_a_pod_that_serves_nobody_goes_at_once() -> None:
+def test_such_a_pod_that_serves_nobody_goes_at_once() -> None:
     pods = [*everywhere(2, rev="v2", ready=None), pod("node-2", ready=None), pod("node-3")]
     tainted(pods=pods).expect("-node-2 v1", "")
 
 
-def test_u42_such_a_pod_stays_where_nothing_may_be_updated() -> None:
+def test_such_a_pod_stays_where_nothing_may_be_updated() -> None:
     tainted(paused=True).expect("")
     tainted(selector={"track": "canary"}).expect("")
 
 
-def test_u42_such_a_pod_goes_whatever_the_partition_is() -> None:
+def test_such_a_pod_goes_whatever_the_partition_is() -> None:
     tainted(partition=2).expect("-node-3 v1, -node-2 v1", "")
 
 
@@ -84,7 +84,7 @@ def phase(cluster: ToyCluster) -> str:
     return cluster.plan.status.rollout.phase
 
 
-def test_u42_of_a_template_that_no_node_runs_all_old_pods_go_and_only_then_it_is_complete() -> None:
+def test_of_a_template_that_no_node_runs_all_old_pods_go_and_only_then_it_is_complete() -> None:
     cluster = nowhere()
     cluster.expect("-node-2 v1, -node-1 v1, -node-0 v1")
     assert phase(cluster) == Phase.PROGRESSING
@@ -95,18 +95,18 @@ def test_u42_of_a_template_that_no_node_runs_all_old_pods_go_and_only_then_it_is
     assert phase(cluster) == Phase.HEALTHY
 
 
-def test_u42_while_paused_they_stay_and_it_is_not_complete() -> None:
+def test_while_paused_they_stay_and_it_is_not_complete() -> None:
     cluster = nowhere(paused=True)
     cluster.expect("")
     assert phase(cluster) == Phase.PAUSED
 
 
-def test_u42_without_surge_such_a_pod_stays() -> None:
+def test_without_surge_such_a_pod_stays() -> None:
     nodes = ["node-0", node("node-1", taint("x"))]
     check(world(ds("v2"), nodes=nodes, pods=[pod("node-0", "v2"), pod("node-1")]))
 
 
-def test_u30_a_ready_old_pod_stays_while_its_partner_is_not_ready_and_an_unready_one_goes() -> None:
+def test_a_ready_old_pod_stays_while_its_partner_is_not_ready_and_an_unready_one_goes() -> None:
     young: dict[str, Any] = {"rev": "v2", "ready": None}
     pods = [*served("node-0", "node-1"), pod("node-1", **young), pod("node-0", **young)]
     check(world(ds("v2", max_surge=2), nodes=2, pods=pods))
@@ -115,7 +115,7 @@ def test_u30_a_ready_old_pod_stays_while_its_partner_is_not_ready_and_an_unready
     assert [action.why for action in decided.actions if isinstance(action, DeletePod)] == [DeleteReason.SURGED]
 
 
-def test_u30_at_the_limit_an_old_pod_that_is_lost_leaves_room_for_one_more() -> None:
+def test_at_the_limit_an_old_pod_that_is_lost_leaves_room_for_one_more() -> None:
     pods = [*served("node-0", "node-1"), pod("node-1", "v2", ready=None)]
     cluster = ToyCluster(world(ds("v2", max_surge=1), nodes=2, pods=pods))
     cluster.expect("")
@@ -123,7 +123,7 @@ def test_u30_at_the_limit_an_old_pod_that_is_lost_leaves_room_for_one_more() -> 
     cluster.expect("+node-0 v2", "")
 
 
-def test_u31_c3_an_old_pod_goes_only_when_its_partner_was_ready_for_longer_than_min_ready_seconds() -> None:
+def test_an_old_pod_goes_only_when_its_partner_was_ready_for_longer_than_min_ready_seconds() -> None:
     pods = [pod("node-0"), pod("node-0", "v2", ready=ago(10))]
     surging = world(ds("v2", max_surge=1, min_ready=15), nodes=1, pods=pods)
     decided = check(surging)
@@ -136,7 +136,7 @@ def test_u31_c3_an_old_pod_goes_only_when_its_partner_was_ready_for_longer_than_
     cluster.expect("-node-0 v1", "")
 
 
-def test_c3_with_a_surge_of_100_percent_every_node_soon_has_two_pods() -> None:
+def test_with_a_surge_of_100_percent_every_node_soon_has_two_pods() -> None:
     cluster = ToyCluster(world(ds("v1"), nodes=3, pods=everywhere(3)))
     cluster.edit(ds("v2", max_surge="100%", min_ready=10))
     cluster.expect("+node-2 v2, +node-1 v2, +node-0 v2", "")
@@ -148,7 +148,7 @@ def test_c3_with_a_surge_of_100_percent_every_node_soon_has_two_pods() -> None:
     cluster.expect("-node-0 v1, -node-1 v1, -node-2 v1", "")
 
 
-def test_c4_paused_in_the_middle_partners_go_but_nothing_new_begins() -> None:
+def test_paused_in_the_middle_partners_go_but_nothing_new_begins() -> None:
     cluster = ToyCluster(world(ds("v1"), pods=everywhere(5)))
     cluster.edit(ds("v2", max_surge=2))
     cluster.expect("+node-4 v2, +node-3 v2")
@@ -161,7 +161,7 @@ def test_c4_paused_in_the_middle_partners_go_but_nothing_new_begins() -> None:
     assert (status.counts.number_available, status.counts.updated_number_scheduled) == (5, 2)
 
 
-def test_c5_defect_b15_a_node_whose_old_pod_is_held_by_a_hook_keeps_its_surge_slot() -> None:
+def test_a_node_whose_old_pod_is_held_by_a_hook_keeps_its_surge_slot() -> None:
     hook = LifecycleHook(labels_handler={"drain": "wait"})
     held = {"drain": "wait", LIFECYCLE_STATE_LABEL: PREPARING_DELETE}
     pods = [*everywhere(4), pod("node-4", labels=held), pod("node-4", "v2")]
@@ -181,13 +181,13 @@ def test_beside_two_old_pods_of_which_a_hook_holds_one_there_comes_no_third() ->
     cluster.expect("-node-1 v1 twin-1", "+node-1 v2")
 
 
-def test_decision_d7_beside_an_unavailable_old_pod_the_new_one_is_made_at_once() -> None:
+def test_beside_an_unavailable_old_pod_the_new_one_is_made_at_once() -> None:
     pods = [*everywhere(3), pod("node-3", ready=None), pod("node-4", ready=None)]
     surging = world(ds("v2", max_surge=1), pods=pods)
     check(surging, "+node-4 v2", "+node-3 v2", "+node-2 v2")
 
 
-def test_defect_b8_a_failed_new_pod_waits_for_its_back_off_and_no_other_is_made_beside_it() -> None:
+def test_a_failed_new_pod_waits_for_its_back_off_and_no_other_is_made_beside_it() -> None:
     pods = [*everywhere(2), failed("node-1", "v2")]
     waiting = world(ds("v2", max_surge=1), nodes=2, pods=pods, not_before={"node-1": NOW + 8})
     decided = check(waiting)
@@ -197,23 +197,23 @@ def test_defect_b8_a_failed_new_pod_waits_for_its_back_off_and_no_other_is_made_
     cluster.expect("-node-1 v2", "+node-1 v2", "")
 
 
-def test_defect_b8_a_lone_failed_pod_waits_too() -> None:
+def test_a_lone_failed_pod_waits_too() -> None:
     lone = world(ds("v2", max_surge=1), nodes=1, pods=[failed("node-0", "v2")], not_before={"node-0": NOW + 8})
     check(lone)
 
 
-def test_decision_d23_no_new_pod_is_aimed_at_a_silent_node() -> None:
+def test_no_new_pod_is_aimed_at_a_silent_node() -> None:
     nodes = ["node-0", node("node-1", UNREACHABLE), node("node-2", UNREACHABLE)]
     pods = [pod("node-0"), pod("node-1"), pod("node-2", ready=None)]
     check(world(ds("v2", max_surge=3), nodes=nodes, pods=pods), "+node-0 v2")
 
 
-def test_a7_while_surging_a_third_pod_is_one_too_many() -> None:
+def test_while_surging_a_third_pod_is_one_too_many() -> None:
     pods = [pod("node-0"), pod("node-0", "v2", ready=None), pod("node-0", "v0", created=ago(5))]
     check(world(ds("v2", max_surge=1), nodes=1, pods=pods), "-node-0 v0")
 
 
-def test_a7_while_surging_two_of_one_kind_are_one_too_many() -> None:
+def test_while_surging_two_of_one_kind_are_one_too_many() -> None:
     pods = [pod("node-0", name="a", created=ago(9)), pod("node-0", name="b", created=ago(5))]
     check(world(ds("v1", max_surge=1), nodes=1, pods=pods), "-node-0 v1 b")
 
@@ -245,7 +245,7 @@ def test_a_template_changed_again_while_surging_costs_the_pod_that_does_not_serv
     cluster.expect("-node-0 v2", "")
 
 
-def test_decision_d11_a_node_where_creates_fail_does_not_keep_its_surge_slot() -> None:
+def test_a_node_where_creates_fail_does_not_keep_its_surge_slot() -> None:
     surging = world(ds("v2", max_surge=1), nodes=3, pods=everywhere(3), held_back={"node-2": NOW + 8})
     decided = check(surging, "+node-1 v2")
     assert decided.wake_at == NOW + 8
@@ -256,7 +256,7 @@ def test_the_burst_limits_what_goes_for_others_too() -> None:
     tainted(pods=pods, burst=1).expect("-node-3 v1", "-node-2 v1", "")
 
 
-def test_decision_d23_a_pair_on_a_silent_node_is_left_alone_and_keeps_its_surge_slot() -> None:
+def test_a_pair_on_a_silent_node_is_left_alone_and_keeps_its_surge_slot() -> None:
     nodes = ["node-0", "node-1", node("node-2", UNREACHABLE)]
     pods = [*everywhere(2), pod("node-2", ready=None), pod("node-2", "v2", ready=None)]
     check(world(ds("v2", max_surge=1), nodes=nodes, pods=pods))

@@ -47,7 +47,7 @@ def native(count: int) -> dict[str, Any]:
     return {"nodes": count, "revisions": (), "orphans": pods[::-1], "orphan_revisions": (stored,)}
 
 
-def test_h8_hand_written_pods_of_a_native_daemonset_are_taken_over_without_a_restart() -> None:
+def test_hand_written_pods_of_a_native_daemonset_are_taken_over_without_a_restart() -> None:
     cluster = ToyCluster(world(ds("v1"), **native(3)))
     cluster.expect("adopt node-0-v1, adopt node-1-v1, adopt node-2-v1, adopt demo-6b4f9d7c8", "", "")
     status = cluster.plan.status
@@ -57,32 +57,32 @@ def test_h8_hand_written_pods_of_a_native_daemonset_are_taken_over_without_a_res
     assert status.revision_hash == "v1", "the hash that the native controller computed stays"
 
 
-def test_h8_the_exported_live_manifest_takes_over_without_a_restart_too() -> None:
+def test_the_exported_live_manifest_takes_over_without_a_restart_too() -> None:
     live = by_the_api_server(template("v1"))
     exported = ds("v1")
     exported = replace(exported, spec=replace(exported.spec, template=live), identity=canonical.identity(live))
     ToyCluster(world(exported, **native(2))).expect("adopt node-0-v1, adopt node-1-v1, adopt demo-6b4f9d7c8", "")
 
 
-def test_h8_an_image_edit_after_the_take_over_rolls_normally() -> None:
+def test_an_image_edit_after_the_take_over_rolls_normally() -> None:
     cluster = ToyCluster(world(ds("v1"), **native(2)))
     cluster.settle()
     cluster.edit(ds("v2"))
     cluster.expect("-node-1 v1", "+node-1 v2", "")
 
 
-def test_h8_a_hidden_change_in_the_hand_written_manifest_is_still_a_change() -> None:
+def test_a_hidden_change_in_the_hand_written_manifest_is_still_a_change() -> None:
     cluster = ToyCluster(world(ds("v1", automountServiceAccountToken=False), **native(1)))
     cluster.expect("adopt node-0-v1, adopt demo-6b4f9d7c8", "store v1 as 5", "probe v1 on node-0", "-node-0 v1")
 
 
-def test_h7_defect_b9_the_deprecated_generation_annotation_means_nothing() -> None:
+def test_the_deprecated_generation_annotation_means_nothing() -> None:
     exported = ds("v2", annotations={"deprecated.daemonset.template.generation": "3"})
     labelled = [pod(name, labels={"pod-template-generation": "3"}) for name in ("node-0", "node-1")]
     check(world(exported, nodes=2, pods=labelled), "-node-1 v1")
 
 
-def test_a2_a_successor_adopts_what_an_orphaning_delete_left_and_creates_nothing() -> None:
+def test_a_successor_adopts_what_an_orphaning_delete_left_and_creates_nothing() -> None:
     left = tuple(replace(one, owner_uid="") for one in everywhere(2))
     cluster = ToyCluster(world(nodes=2, orphans=left))
     cluster.expect("adopt node-0-v1, adopt node-1-v1", "")

@@ -23,7 +23,7 @@ def old(number: int = 0, **how: Any) -> Any:
     return gated(pod(f"node-{number}", "v1"), **how)
 
 
-def test_e1_within_max_unavailable_by_name_descending() -> None:
+def test_within_max_unavailable_by_name_descending() -> None:
     check(changing(in_place(max_unavailable=2), pods=[old(n) for n in range(5)]), "*node-4 v2", "*node-3 v2")
 
 
@@ -53,7 +53,7 @@ def test_one_that_is_not_available_is_updated_at_once() -> None:
         (REREADS, [old()], "reads a changed label or annotation from its environment"),
     ],
 )
-def test_e2_recreated_it_says_why(change: Any, pods: Any, why: str) -> None:
+def test_recreated_it_says_why(change: Any, pods: Any, why: str) -> None:
     start = changing(pods=pods, nodes=1, change=change)
     found = check(start if change else replace(start, changes={}), "-node-0 v1")
     (note,) = [one for one in found.notes if one.reason == "InPlaceUpdateNotPossible"]

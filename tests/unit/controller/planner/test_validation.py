@@ -52,7 +52,7 @@ def test_limits_of_a_rolling_update_do_not_matter_on_delete() -> None:
     assert problems(ds(on_delete=True)) == ()
 
 
-def test_u10_an_empty_selector_is_a_problem() -> None:
+def test_an_empty_selector_is_a_problem() -> None:
     [problem] = problems(ds(pods=LabelSelector(match_labels={}, match_expressions=())))
     assert problem.startswith("spec.selector: must not be empty")
 
@@ -179,7 +179,7 @@ def test_a_slip_of_the_pen_in_the_affinity_deletes_no_pod() -> None:
     assert [note.reason for note in decided.notes] == [INVALID_SPEC]
 
 
-def test_decision_d1_partitioned_scaling_is_the_field_and_only_without_it_the_annotation() -> None:
+def test_partitioned_scaling_is_the_field_and_only_without_it_the_annotation() -> None:
     annotated = ds(annotations={PROGRESSIVE_ANNOTATION: "true"})
     assert annotated.partitioned_scaling
     said_no = replace(

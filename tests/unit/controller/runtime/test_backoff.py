@@ -28,7 +28,7 @@ def test_a_work_queue_key_waits_five_milliseconds_doubling_to_a_thousand_seconds
     assert table.strike("a", 0.0) == 0.005
 
 
-def test_u23_asking_within_the_delay_does_not_raise_it_and_at_exactly_the_delay_it_is_over() -> None:
+def test_asking_within_the_delay_does_not_raise_it_and_at_exactly_the_delay_it_is_over() -> None:
     table = failed_pod_backoff()
     key = ("uid-1", 1, "node-a")
     assert table.remaining(key, 100.0) == 0.0, "the first Failed pod goes at once"

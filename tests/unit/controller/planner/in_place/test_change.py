@@ -48,7 +48,7 @@ def test_an_image_is_taken_and_restarts_its_container_alone() -> None:
         (container("v2", "other"), "spec.containers[other] added"),
     ],
 )
-def test_e2_what_a_running_container_cannot_take_is_named(new: Json, why: str) -> None:
+def test_what_a_running_container_cannot_take_is_named(new: Json, why: str) -> None:
     assert why_not(V1, template(new)) == why
 
 
@@ -174,7 +174,7 @@ def test_a_path_that_is_no_text_reads_nothing(path: Any) -> None:
     ],
     ids=["another spelling", "only what differs", "a request that follows its limit"],
 )
-def test_e7_cpu_and_memory(old: Json, new: Json, found: InPlaceChange) -> None:
+def test_cpu_and_memory(old: Json, new: Json, found: InPlaceChange) -> None:
     assert between(template(container(resources=old)), template(container(resources=new))) == found
 
 
@@ -193,11 +193,11 @@ def test_e7_cpu_and_memory(old: Json, new: Json, found: InPlaceChange) -> None:
         ({"claims": [{"name": "a"}]}, {"claims": [{"name": "b"}]}, "claims changed"),
     ],
 )
-def test_e7_what_of_resources_takes_a_new_pod(old: Json, new: Json, why: str) -> None:
+def test_what_of_resources_takes_a_new_pod(old: Json, new: Json, why: str) -> None:
     assert why_not(template(container(resources=old)), template(container(resources=new))).endswith(why)
 
 
-def test_e7_without_the_gate_no_amount_changes_in_place_but_a_spelling_does() -> None:
+def test_without_the_gate_no_amount_changes_in_place_but_a_spelling_does() -> None:
     old, new, same = (template(container("v2", resources=asks(cpu=cpu))) for cpu in ("100m", "200m", "0.1"))
     assert why_not(old, new, resizable=False) == "spec.containers[main].resources changed"
     assert between(old, same, resizable=False) == InPlaceChange()

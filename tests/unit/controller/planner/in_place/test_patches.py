@@ -168,7 +168,7 @@ def test_it_gets_limits_beside_requests() -> None:
 # launch priorities
 
 
-def test_e6_the_first_batch_and_what_waits_for_it() -> None:
+def test_the_first_batch_and_what_waits_for_it() -> None:
     pod = ChangingPod(of("v1", "v1", "v1"))
     pod.edit("v2", of("v2", "v2", "v1"))
     assert images(pod) == {"c1": "v2", "c2": "v1", "c3": "v1"}
@@ -177,7 +177,7 @@ def test_e6_the_first_batch_and_what_waits_for_it() -> None:
     assert set(pod.told["lastContainerStatuses"]) == {"c1"}
 
 
-def test_e6_three_batches_end_to_end() -> None:
+def test_three_batches_end_to_end() -> None:
     pod = ChangingPod(of("v1", "v1", "v1"))
     pod.edit("v2", of("v2", "v2", "v2"))
     for number, name in enumerate(("c1", "c2", "c3"), start=1):
@@ -221,7 +221,7 @@ def test_the_image_of_a_later_batch_that_was_abandoned_is_not_waited_for() -> No
     assert images(pod) == {"c1": "v3", "c2": "v3", "c3": "v1"}
 
 
-def test_e6_who_reads_a_label_that_changes_keeps_its_turn_and_starts_with_it() -> None:
+def test_who_reads_a_label_that_changes_keeps_its_turn_and_starts_with_it() -> None:
     """All labels come with the first batch, so nobody has to join another one for them."""
 
     def reading(tag: str, track: str) -> Any:

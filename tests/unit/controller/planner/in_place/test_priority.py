@@ -28,13 +28,13 @@ FOUR = [*(with_priority(*one) for one in (("c1", "p_20"), ("c2", "p_10"), ("c3",
         ((), ()),
     ],
 )
-def test_e6_the_highest_first_and_equals_together(
+def test_the_highest_first_and_equals_together(
     changed: tuple[str, ...], batches: tuple[tuple[str, ...], ...]
 ) -> None:
     assert batches_of(FOUR, changed) == batches
 
 
-def test_e6_without_priorities_there_is_one_batch() -> None:
+def test_without_priorities_there_is_one_batch() -> None:
     assert batches_of([container(name="a"), container(name="b")], ("b", "a")) == (("a", "b"),)
 
 

@@ -23,12 +23,12 @@ def resized(old: Json, new: Json) -> Resizing:
     return found
 
 
-def test_e7_requests_that_reach_the_limits_in_one_of_two_containers_are_taken() -> None:
+def test_requests_that_reach_the_limits_in_one_of_two_containers_are_taken() -> None:
     low, high = {"limits": FULL, "requests": HALF}, {"limits": FULL, "requests": FULL}
     assert resized(spec(low, low), spec(high, low)).resources == {"c0": {"requests": FULL}}
 
 
-def test_e7_in_both_they_would_make_the_pod_guaranteed() -> None:
+def test_in_both_they_would_make_the_pod_guaranteed() -> None:
     low, high = {"limits": FULL, "requests": HALF}, {"limits": FULL, "requests": FULL}
     words = "spec.containers[].resources: the QoS class would change from Burstable to Guaranteed"
     assert resizing_of(spec(low, low), spec(high, high)) == words
@@ -79,7 +79,7 @@ def test_a_first_request_would_change_the_class_also_where_there_was_a_zero() ->
         ({"cpu": "RestartContainer", "memory": "NotRequired"}, asks(memory="64Mi"), False),
     ],
 )
-def test_e8_a_restart_is_what_the_policy_of_the_very_resource_says(policies: Json, new: Json, restarts: bool) -> None:
+def test_a_restart_is_what_the_policy_of_the_very_resource_says(policies: Json, new: Json, restarts: bool) -> None:
     listed = [{"resourceName": name, "restartPolicy": policy} for name, policy in policies.items()]
     old, changed = spec(asks()), spec(new)
     for one in (old, changed):
@@ -87,7 +87,7 @@ def test_e8_a_restart_is_what_the_policy_of_the_very_resource_says(policies: Jso
     assert resized(old, changed).by_restart == (("c0",) if restarts else ())
 
 
-def test_e8_the_policy_of_another_container_says_nothing() -> None:
+def test_the_policy_of_another_container_says_nothing() -> None:
     old, new = spec(asks(), asks()), spec(asks(cpu="200m"), asks())
     for one in (old, new):
         one["containers"][1]["resizePolicy"] = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
