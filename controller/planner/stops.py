@@ -98,14 +98,19 @@ def to_update(board: Board, slot: Slot) -> Obstacle | None:
 def to_image(board: Board, slot: Slot) -> Obstacle | None:
     """Whether this node's update waits for the image. An old pod that serves nobody loses nothing while that is
     pulled. One that is ready has traffic, long before it may count as available; one that is not for the sake of an
-    update alone is to have it again meanwhile."""
+    update alone is to have it again meanwhile, and one that is being restarted into another image has it soon."""
     why, old = board.world.unpulled.get(slot.node), slot.old
     if why is None:
         return None
-    serves = only_held(slot) or (old is not None and (old.ready or old.drained_for_update))
+    serves = only_held(slot) or (old is not None and (old.ready or _is_to_serve(old, board.world.now)))
     if not why and not serves:
         return None
     return Obstacle.UNPULLED if why else Obstacle.PULLING
+
+
+def _is_to_serve(pod: Pod, now: float) -> bool:
+    restarts = pod.underway is not None and pod.underway.lasts(now) and pod.problem is None
+    return pod.drained_for_update or restarts
 
 
 def drained_until(board: Board, slot: Slot) -> float | None:

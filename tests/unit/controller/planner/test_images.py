@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from math import inf
 
+import pytest
+from msgspec.structs import replace
+
+from controller.api.in_place import Underway
+from controller.api.pod_problem import PodProblem
 from controller.api.wellknown import TAINT_UNREACHABLE
 from controller.planner.actions import DeletePod, ProbeTemplate
 from controller.planner.board import lay_out
@@ -50,6 +55,13 @@ def test_so_does_one_that_is_not_ready_for_the_sake_of_an_update_alone() -> None
     closed = gated(pod("node-0", "v1"), draining=True, since=ago(60))
     check(changing(in_place(grace=30), pods=[closed], nodes=1, unpulled={"node-0": ""}), "open node-0-v1")
     check(changing(in_place(grace=30), pods=[closed], nodes=1), "*node-0 v2")
+
+
+def test_one_that_is_restarted_serves_soon_unless_it_does_not_start_again() -> None:
+    restarted = gated(pod("node-0", "v1", ready=None), underway=Underway(until=inf, restarting=("main",)))
+    stuck = replace(restarted, problem=PodProblem.IMAGE_PULL)
+    check(changing(in_place(), pods=[restarted], nodes=1, unpulled={"node-0": ""}))
+    check(changing(in_place(), pods=[stuck], nodes=1, unpulled={"node-0": ""}), "*node-0 v2")
 
 
 def test_why_it_waits_is_told() -> None:
