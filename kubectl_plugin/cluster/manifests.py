@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -20,6 +21,8 @@ from kubectl_plugin.kubectl_yaml import KubectlLoader, json_documents
 SUFFIXES: Final = (".json", ".yaml", ".yml")
 """What is read in a folder, as kubectl does; a file that is named may be called anything."""
 STDIN: Final = Path("-")
+_MOST_VALUES: Final = 1_000_000
+"""Of one file. The server takes 3 MiB of an object."""
 
 
 class Manifest(Value):
@@ -106,7 +109,8 @@ def _documents(text: str, source: str) -> list[JSON]:
         if text.lstrip().startswith("{"):
             with suppress(ValueError):
                 return json_documents(text)
-        return [_with_text_keys(one) for one in yaml.load_all(text, Loader=KubectlLoader)]
+        values = count()
+        return [_with_text_keys(one, values) for one in yaml.load_all(text, Loader=KubectlLoader)]
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}:" if mark is not None else ""
@@ -116,13 +120,16 @@ def _documents(text: str, source: str) -> list[JSON]:
         raise CommandError(f"{source}: nests too deeply, or within itself") from error
 
 
-def _with_text_keys(value: Any) -> JSON:
-    """JSON has no other keys; YAML's `1:` and `true:` are meant as text. Raises YAMLError."""
+def _with_text_keys(value: Any, values: Iterator[int]) -> JSON:
+    """JSON has no other keys; YAML's `1:` and `true:` are meant as text. Raises YAMLError, also for more than
+    `_MOST_VALUES` of the file: aliases of aliases stand for more than any memory holds."""
+    if next(values) > _MOST_VALUES:
+        raise yaml.YAMLError(f"holds more than {_MOST_VALUES:,} values")
     match value:
         case dict():
-            return {_key(key): _with_text_keys(one) for key, one in value.items()}
+            return {_key(key): _with_text_keys(one, values) for key, one in value.items()}
         case list():
-            return [_with_text_keys(one) for one in value]
+            return [_with_text_keys(one, values) for one in value]
         case None | str() | bool() | int() | float():
             return value
         case _:

@@ -111,15 +111,19 @@ def test_half_a_character_is_refused() -> None:
         objects_in('{"a": "\\ud83d"}', "agent.json")
 
 
+ALIASES = "&a0 []\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 23))
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
         ("&a [*a]", "nests too deeply, or within itself"),
         ("[" * 5000 + "]" * 5000, "nests too deeply, or within itself"),
+        (ALIASES, " holds more than 1,000,000 values"),
         ("!!binary aGk=", " a tag makes a bytes of something: JSON has none"),
         ("!!set {a}", " a tag makes a set of something: JSON has none"),
     ],
-    ids=["itself", "deep", "binary", "set"],
+    ids=["itself", "deep", "aliases", "binary", "set"],
 )
 def test_what_json_cannot_have_is_told(text: str, told: str) -> None:
     with pytest.raises(CommandError) as refused:
