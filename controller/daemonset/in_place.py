@@ -29,14 +29,8 @@ from controller.planner.actions import (
     ResizePod,
     UpdateInPlace,
 )
-from controller.planner.in_place.patches import (
-    continuing,
-    counting,
-    draining,
-    is_resized_by_restart,
-    resizing,
-    updating,
-)
+from controller.planner.in_place.patches import continuing, draining, updating
+from controller.planner.in_place.resize_patches import counting, is_resized_by_restart, resizing
 from controller.planner.preparing import cancelling, marking, preparing
 from controller.runtime.clock import Clock
 

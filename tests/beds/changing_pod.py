@@ -15,7 +15,8 @@ from controller.api.pod import Pod, PodView, project
 from controller.api.pod_document import PodDocument
 from controller.api.wellknown import HASH_LABEL, IN_PLACE_STATE_ANNOTATION, IN_PLACE_UPDATE_READY
 from controller.planner.in_place.change import InPlaceChange, change_between
-from controller.planner.in_place.patches import continuing, counting, draining, resizing, updating
+from controller.planner.in_place.patches import continuing, draining, updating
+from controller.planner.in_place.resize_patches import counting, resizing
 from tests.beds.simulator.patching import json_patch
 from tests.beds.worlds import NOW, OURS, ago, revision
 

@@ -1,4 +1,7 @@
-"""The operations that update one pod in place, on the pod as it was just read. Every one is safe to repeat."""
+"""The operations that update one pod in place, on the pod as it was just read. Every one is safe to repeat.
+
+Those of its resize, which is a write of its own: `resize_patches`.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ import msgspec
 
 from controller.api import patch
 from controller.api.base import JSON, JSONObject, fields_of, items_of
-from controller.api.container import ContainerStatusView, ContainerView, ResourcesView
+from controller.api.container import ContainerStatusView, ResourcesView
 from controller.api.gates import closed
-from controller.api.in_place import Resize, Underway, underway_of
+from controller.api.in_place import Underway, underway_of
 from controller.api.in_place_state import InPlaceState, Superseded, state_of
 from controller.api.meta import rfc3339
 from controller.api.pod_document import PodDocument
@@ -48,7 +51,7 @@ def updating(pod: PodDocument, revision: Revision, change: InPlaceChange, now: f
     waited_for = {name for name in late if name not in images}
     restarting = sorted({*first, *change.rereads, *waited_for})
     unwritten = before.container_resources if unsized else None
-    resources = _merged_amounts(_asked(unwritten), _asked(before.next_container_resources), change.resources)
+    resources = _merged_amounts(amounts_of(unwritten), amounts_of(before.next_container_resources), change.resources)
     state: dict[str, JSON] = {
         "revision": revision.hash,
         "updateTimestamp": rfc3339(now),
@@ -64,7 +67,7 @@ def updating(pod: PodDocument, revision: Revision, change: InPlaceChange, now: f
         "containerBatchesRecord": [_batch(restarting, now)],
     }
     labels = {**left_labels, **change.labels, HASH_LABEL: revision.hash}
-    annotations = {**left_annotations, **change.annotations, IN_PLACE_STATE_ANNOTATION: _encoded(state)}
+    annotations = {**left_annotations, **change.annotations, IN_PLACE_STATE_ANNOTATION: encoded(state)}
     return (
         *patch.merged("labels", labels, pod.metadata.labels),
         *patch.merged("annotations", annotations, pod.metadata.annotations),
@@ -81,7 +84,7 @@ def continuing(pod: PodDocument, revision: Revision, now: float) -> tuple[JSONOb
     if text is None or before is None:
         return ()
     images = before.next_container_images or {}
-    resources = _merged_amounts(_asked(before.next_container_resources))
+    resources = _merged_amounts(amounts_of(before.next_container_resources))
     batches = batches_of(_containers(revision), images)
     first = batches[0] if batches else ()
     late, _ = _left_undone(pod, before, now)
@@ -103,73 +106,10 @@ def continuing(pod: PodDocument, revision: Revision, now: float) -> tuple[JSONOb
     return (
         *patch.merged("labels", labels, pod.metadata.labels),
         *patch.merged(
-            "annotations", {**annotations, IN_PLACE_STATE_ANNOTATION: _encoded(state)}, pod.metadata.annotations
+            "annotations", {**annotations, IN_PLACE_STATE_ANNOTATION: encoded(state)}, pod.metadata.annotations
         ),
         *_images(pod, {name: images[name] for name in first}),
     )
-
-
-def resizing(pod: PodDocument) -> tuple[JSONObject, ...]:
-    """On `pods/resize`: what the state says that the containers are to have, as far as that is not written yet."""
-    state = state_of(pod.metadata.annotations)
-    if state is None or not _is_to_be_resized(pod, state):
-        return ()
-    asked = _asked(state.container_resources)
-    return tuple(
-        operation
-        for index, container in enumerate(pod.spec.containers)
-        if container.name in asked
-        for operation in _amounts(index, asked[container.name], container.resources)
-    )
-
-
-def is_resized_by_restart(pod: PodDocument) -> bool:
-    """Whether what `resizing` changes ends a container."""
-    state = state_of(pod.metadata.annotations)
-    asked = _asked(state.container_resources if state is not None else None)
-    return any(
-        _ends(container, asked[container.name]) for container in pod.spec.containers if container.name in asked
-    )
-
-
-def _ends(container: ContainerView, asked: JSONObject) -> bool:
-    policies = container.resize_policy or ()
-    restarting = {one.resource_name for one in policies if one.restart_policy == "RestartContainer"}
-    have = _asked({container.name: container.resources or ResourcesView()})[container.name]
-    return any(
-        key in restarting and fields_of(have.get(kind)).get(key) != amount
-        for kind, amounts in asked.items()
-        for key, amount in fields_of(amounts).items()
-    )
-
-
-def counting(pod: PodDocument) -> tuple[JSONObject, ...]:
-    """Before the resize of a pod whose spec somebody else has written since its update: the state as of that spec,
-    so that it is not taken for our resize. Nothing where nobody has."""
-    known, generation = pod.metadata.annotations or {}, pod.metadata.generation
-    state = state_of(known)
-    if state is None or not 0 < state.generation < generation or not _is_to_be_resized(pod, state):
-        return ()
-    text = known.get(IN_PLACE_STATE_ANNOTATION) or known[IN_PLACE_STATE_LEGACY]
-    renewed = _encoded({**fields_of(msgspec.json.decode(text)), "generation": generation})
-    return tuple(patch.merged("annotations", {IN_PLACE_STATE_ANNOTATION: renewed}, known))
-
-
-def _is_to_be_resized(pod: PodDocument, state: InPlaceState) -> bool:
-    underway = _underway(pod, state)
-    return underway is not None and underway.resize is Resize.WANTED
-
-
-def _amounts(index: int, asked: JSONObject, have: ResourcesView | None) -> Iterable[JSONObject]:
-    path = ("spec", "containers", str(index), "resources")
-    if have is None:
-        yield patch.add(asked, *path)
-        return
-    for kind, amounts in asked.items():
-        if (have.limits if kind == "limits" else have.requests) is None:
-            yield patch.add(amounts, *path, kind)
-        else:
-            yield from (patch.add(amount, *path, kind, key) for key, amount in fields_of(amounts).items())
 
 
 def _left_over(before: InPlaceState, revision: Revision) -> dict[str, str]:
@@ -190,13 +130,13 @@ def _left_undone(pod: PodDocument, before: InPlaceState, now: float) -> tuple[Co
     """Containers that are not known to run what was last asked for, also those whose turn has not come again yet;
     and whether some have not been resized yet."""
     late = (before.unfinished_images or {}).keys() & (before.next_container_images or {}).keys()
-    underway = _underway(pod, before)
+    underway = underway_in(pod, before)
     if underway is None or not underway.lasts(now):
         return late, False
     return {*underway.restarting, *late}, underway.resize is not None
 
 
-def _underway(pod: PodDocument, state: InPlaceState) -> Underway | None:
+def underway_in(pod: PodDocument, state: InPlaceState) -> Underway | None:
     statuses, generation = pod.status.container_statuses or (), pod.metadata.generation
     return underway_of(state, pod.spec.containers, statuses, (), of=_hash(pod), generation=generation, observed=None)
 
@@ -270,7 +210,7 @@ def _batch(names: Collection[str], now: float) -> JSONObject:
     return {"timestamp": rfc3339(now), "containers": list[JSON](sorted(names))}
 
 
-def _encoded(state: Mapping[str, JSON]) -> str:
+def encoded(state: Mapping[str, JSON]) -> str:
     """Without what is empty, as the reference leaves it out."""
     always = ("revision", "updateTimestamp", "lastContainerStatuses")
     return msgspec.json.encode({key: one for key, one in state.items() if one or key in always}).decode()
@@ -302,7 +242,8 @@ def _merged_amounts(*parts: Mapping[str, JSONObject]) -> dict[str, JSON]:
     return found
 
 
-def _asked(resources: Mapping[str, ResourcesView] | None) -> dict[str, JSONObject]:
+def amounts_of(resources: Mapping[str, ResourcesView] | None) -> dict[str, JSONObject]:
+    """As JSON, by container; what is empty is left out."""
     found: dict[str, JSONObject] = {}
     for name, one in (resources or {}).items():
         kinds = {"limits": one.limits, "requests": one.requests}
