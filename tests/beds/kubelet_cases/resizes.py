@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -38,15 +39,21 @@ def resizing(found: Object) -> bool:
     return any(one["type"].startswith("PodResize") for one in found["status"]["conditions"])
 
 
+IN_PROGRESS = "PodResizeInProgress:"
+
+
+def in_this_order(seen: Sequence[Any], steps: Sequence[Any], *, brief: Any) -> bool:
+    """All of `steps`, but perhaps `brief`: that lasts a tenth of a second, and a kubelet that is late with a status
+    leaves it out."""
+    return seen in (steps, [one for one in steps if one != brief])
+
+
 async def a_resize(pod: WatchedPod) -> None:
     before = await pod.resize(requests={"cpu": "40m"})
     after = await pod.until(lambda found: sizes(found) == ("40m", "40m") and not resizing(found), "resized")
-    assert list(dict.fromkeys(sizes(one) for one in pod.seen)) == [
-        ("20m", "20m"),
-        ("40m", "20m"),
-        ("40m", "40m"),
-    ]
-    assert conditions(pod) == ["PodResizeInProgress:"]
+    told, between = list(dict.fromkeys(sizes(one) for one in pod.seen)), ("40m", "20m")
+    assert in_this_order(told, [("20m", "20m"), between, ("40m", "40m")], brief=between), told
+    assert in_this_order(conditions(pod), [IN_PROGRESS], brief=IN_PROGRESS), conditions(pod)
     assert state_of(after)["containerID"] == state_of(before)["containerID"]
     assert since(after) == since(before)
 
@@ -95,7 +102,8 @@ async def a_resize_that_waits_for_room(pod: WatchedPod) -> None:
         words = f"Node didn't have enough resource: cpu, requested: 600, used: {whole - 500}, capacity: {whole}"
         assert condition(waiting, "PodResizePending")["message"] == words
     after = await pod.until(lambda found: sizes(found) == ("600m", "600m") and not resizing(found), "resized")
-    assert conditions(pod) == ["PodResizePending:Deferred", "PodResizeInProgress:"]
+    told = conditions(pod)
+    assert in_this_order(told, ["PodResizePending:Deferred", IN_PROGRESS], brief=IN_PROGRESS), told
     assert state_of(after)["containerID"] == state_of(before)["containerID"]
     assert since(after) == since(before)
 
