@@ -13,9 +13,9 @@ from controller.api.meta import Key
 from controller.api.patch import JsonPatch
 from controller.kube import errors
 from controller.kube.client import DRY_RUN, Client, Query
-from controller.kube.decode import Seen, taken_apart
+from controller.kube.decode import Page, Seen, taken_apart
 from controller.kube.errors import Forbidden, Invalid, NotFound, Unreadable
-from controller.kube.request import JSON_PATCH, Request, Response
+from controller.kube.request import JSON_PATCH, Request
 from controller.kube.resource import Resource, W
 from controller.kube.sender import Call
 from kubectl_plugin.cluster.session import Session
@@ -73,18 +73,24 @@ async def items(session: Session, resource: AnyResource, namespace: str = "", qu
             return Items(found=tuple(found), unreadable=tuple(unreadable))
 
 
-async def listed(
-    client: Client, resource: Resource[W, T], namespace: str = "", query: Query = ()
-) -> AsyncIterator[T]:
-    """All objects that can be read, decoded; only one page of answers is in memory at a time. Raises ApiError."""
+async def pages(client: Client, resource: Resource[W, T], namespace: str, query: Query) -> AsyncIterator[Page[T]]:
+    """All of a list, one page of answers in memory at a time. Raises ApiError."""
     token = ""
     while True:
         page = await client.page(resource, namespace, limit=PAGE, token=token, query=query)
+        yield page
+        if not (token := page.token):
+            return
+
+
+async def listed(
+    client: Client, resource: Resource[W, T], namespace: str = "", query: Query = ()
+) -> AsyncIterator[T]:
+    """All objects that can be read, decoded. Raises ApiError."""
+    async for page in pages(client, resource, namespace, query):
         for item in page.items:
             if isinstance(item, Seen) and item.obj is not None:
                 yield item.obj
-        if not (token := page.token):
-            return
 
 
 async def ask(session: Session, path: str, what: str, *, query: Query = (), verb: str = "get") -> JSONObject:
@@ -174,9 +180,9 @@ def _query(dry_run: bool, field_manager: str, strict: bool) -> Query:
 
 async def _document(session: Session, call: Call, request: Request, *, is_write: bool = False) -> JSONObject:
     """Raises Unknown for an answer to a write that cannot be read: it may have been done."""
-    response: Response = await session.sender.send(call, request)
+    body = (await session.sender.send(call, request)).body
     try:
-        document: JSONObject = _decoder.decode(response.body)
+        document: JSONObject = _decoder.decode(body)
         if is_write and "metadata" not in document:
             raise msgspec.ValidationError("it is no object")
         return document

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
@@ -20,7 +19,7 @@ from controller.kube.errors import ApiError, Forbidden
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.image_pulls import ImagePulls
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.upkeep import POLL, Upkeep, Watched, at_last, going_on, right_is_missing
+from kubectl_plugin.cluster.upkeep import POLL, Upkeep, Watched, at_last, begin, going_on, right_is_missing
 from kubectl_plugin.cluster.watched import WatchedObject, WatchedPods, watched_pods
 from kubectl_plugin.report.pulls import PullProgress
 from kubectl_plugin.report.snapshot import Snapshot, Unread
@@ -46,15 +45,10 @@ class Following:
         self.objects = [WatchedObject(invocation, one, self._news.set) for one in first]
         self.pods = [watched_pods(invocation.session.client, one.daemonset, self._news.set) for one in first]
 
-    @property
-    def trouble(self) -> str:
-        """Why something can not be followed at the moment; empty while all can."""
-        return self.upkeep.trouble
-
     def snapshots(self) -> tuple[Snapshot | None, ...]:
         """In the order of the beginning; None for what is gone."""
         return tuple(
-            None if one.gone else self._snapshot(one, pods) for one, pods in zip(self.objects, self.pods, strict=True)
+            None if one.over else self._snapshot(one, pods) for one, pods in zip(self.objects, self.pods, strict=True)
         )
 
     async def changed(self, seconds: float, *, apart: float = APART) -> bool:
@@ -75,19 +69,14 @@ class Following:
         self._doubted.set()
 
     async def load(self) -> None:
-        """The first state of all; what fails for a moment does not end what was only begun. Raises ApiError."""
-        patient = partial(
-            at_last, passes=lambda error: not right_is_missing(error), tell=self._invocation.terminal.note
-        )
+        """The first state of all. Raises ApiError."""
+        tell = self._invocation.terminal.note
         try:
-            await patient(self._list_nodes)
+            await at_last(self._list_nodes, tell)
         except Forbidden:
             self._nodes = None
         for one in self.pods:
-            try:
-                await patient(one.refresh)
-            except Forbidden as error:
-                one.refused(error)
+            await begin(one, tell)
 
     async def follow_nodes(self) -> None:
         while True:

@@ -5,23 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from functools import partial
-from typing import Final
 
 from controller.api.image_pull_job import ImagePullJob
 from controller.api.node import Node
 from controller.api.pull_targets import targets
-from controller.api.puller import Puller, Pulling
-from controller.kube.errors import Forbidden
+from controller.api.puller import Pulling
 from controller.kube.kinds import IMAGE_PULL_JOBS
+from kubectl_plugin.cluster.follow import APART
 from kubectl_plugin.cluster.image_pulls import pullers_of
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.upkeep import Upkeep, at_last, going_on, right_is_missing
+from kubectl_plugin.cluster.upkeep import Upkeep, begin, going_on
 from kubectl_plugin.cluster.watched import WatchedObjects
 from kubectl_plugin.report.pulls import PullProgress
-
-APART: Final = 0.25
-"""Seconds between two looks at the least."""
 
 
 class PullFollowing:
@@ -63,14 +58,11 @@ class PullFollowing:
     def _learn(self) -> None:
         """A puller is gone soon after it has told."""
         for puller in self.pullers.found.values():
-            self._note(puller)
+            if puller.state is Pulling.DONE:
+                self._having.add(puller.node)
+            elif puller.why:
+                self._words[puller.node] = puller.why
         self._news.set()
-
-    def _note(self, puller: Puller) -> None:
-        if puller.state is Pulling.DONE:
-            self._having.add(puller.node)
-        elif puller.why:
-            self._words[puller.node] = puller.why
 
 
 @asynccontextmanager
@@ -82,11 +74,7 @@ async def following_pull(
     Raises ApiError for what cannot be mended by trying again, also in the block.
     """
     follow = PullFollowing(invocation, made, nodes)
-    patient = partial(at_last, passes=lambda error: not right_is_missing(error), tell=invocation.terminal.note)
-    await patient(follow.job.refresh)
-    try:
-        await patient(follow.pullers.refresh)
-    except Forbidden as error:
-        follow.pullers.refused(error)
+    for one in (follow.job, follow.pullers):
+        await begin(one, invocation.terminal.note)
     async with going_on(follow.upkeep.keep(follow.job), follow.upkeep.keep(follow.pullers)):
         yield follow

@@ -35,7 +35,9 @@ def right_is_missing(error: ApiError) -> bool:
 
 
 async def at_last(
-    read: Callable[[], Awaitable[T]], *, passes: Callable[[ApiError], bool], tell: Callable[[str], None]
+    read: Callable[[], Awaitable[T]],
+    tell: Callable[[str], None],
+    passes: Callable[[ApiError], bool] = lambda error: not right_is_missing(error),
 ) -> T:
     """What `read` gives, tried again while `passes` says so, `PATIENCE` at the most. Raises ApiError.
 
@@ -75,6 +77,14 @@ class Watched(Protocol):
     async def watch(self) -> None:
         """Take in what happens from the last known version on, until the server ends the stream. Raises ApiError."""
         ...
+
+
+async def begin(watched: Watched, tell: Callable[[str], None]) -> None:
+    """Read it for the first time: what fails for a moment does not end what was only begun. Raises ApiError."""
+    try:
+        await at_last(watched.refresh, tell)
+    except Forbidden as error:
+        watched.refused(error)
 
 
 class Upkeep:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from typing import Final, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -40,7 +39,7 @@ class WatchedObject:
 
     def __init__(self, invocation: Invocation, first: Snapshot, on_news: Callable[[], None]) -> None:
         self.name = f"daemonset {first.key}"
-        self.snapshot, self.gone = first, False
+        self.snapshot, self.over = first, False
         self.revisions = first.revisions
         self.unread = tuple(one for one in first.unread if one.what == "controllerrevisions")
         """Of the revisions, at most one."""
@@ -48,10 +47,6 @@ class WatchedObject:
         self._version = reads.meta_of(first.document).resource_version
         failed = any(not one.is_forbidden for one in self.unread)
         self._revised = None if failed else _revised(first.daemonset)
-
-    @property
-    def over(self) -> bool:
-        return self.gone
 
     async def refresh(self) -> None:
         try:
@@ -71,8 +66,11 @@ class WatchedObject:
         key = self.snapshot.key
         selector = ("fieldSelector", f"metadata.name={key.name}")
         query = (("watch", "1"), selector, ("resourceVersion", self._version), *LASTING)
-        async with _events(self._invocation, key, query) as events:
-            async for kind, document in events:
+        call = Call(verb="watch", resource=DAEMONSETS.name, what=DAEMONSETS.describe(key))
+        path = DAEMONSETS.collection(key.namespace)
+        request = Request(method="GET", path=path, query=query, timeout=STREAM_SILENCE)
+        async with self._invocation.session.sender.stream(call, request) as lines:
+            async for kind, document in _told(call, lines):
                 if kind == "BOOKMARK":
                     self._version = reads.meta_of(document).resource_version
                 elif kind == "DELETED":
@@ -80,7 +78,7 @@ class WatchedObject:
                     return
                 else:
                     await self._see(document)
-                    if self.gone:
+                    if self.over:
                         return
 
     async def _see(self, document: JSONObject) -> None:
@@ -110,7 +108,7 @@ class WatchedObject:
         self._on_news()
 
     def _went(self) -> None:
-        self.gone = True
+        self.over = True
         self._on_news()
 
 
@@ -143,17 +141,10 @@ class WatchedObjects(Generic[W, T]):
 
     async def refresh(self) -> None:
         found: dict[Key, T] = {}
-        token = ""
-        while True:
-            page = await self._client.page(
-                self._resource, self._namespace, limit=documents.PAGE, token=token, query=self._query
-            )
+        async for page in documents.pages(self._client, self._resource, self._namespace, self._query):
             for item in page.items:
                 if isinstance(item, Seen) and item.obj is not None and self._wanted(item.obj):
                     found[item.key] = item.obj
-            token = page.token
-            if not token:
-                break
         self.found, self._version = found, page.version
         self._on_news()
 
@@ -204,19 +195,8 @@ def _revised(daemonset: DaemonSet) -> tuple[object, ...]:
     return (daemonset.generation, status and status.update_revision, status and status.observed_generation)
 
 
-@asynccontextmanager
-async def _events(
-    invocation: Invocation, key: Key, query: Query
-) -> AsyncIterator[AsyncIterator[tuple[str, JSONObject]]]:
-    """A watch whose objects are whole documents."""
-    call = Call(verb="watch", resource=DAEMONSETS.name, what=DAEMONSETS.describe(key))
-    path = DAEMONSETS.collection(key.namespace)
-    request = Request(method="GET", path=path, query=query, timeout=STREAM_SILENCE)
-    async with invocation.session.sender.stream(call, request) as lines:
-        yield _told(call, lines)
-
-
 async def _told(call: Call, lines: AsyncIterator[list[bytes]]) -> AsyncIterator[tuple[str, JSONObject]]:
+    """A watch whose objects are whole documents."""
     async for bunch in lines:
         for line in bunch:
             try:

@@ -49,7 +49,7 @@ async def _watch(invocation: Invocation, first: Snapshot, wanted: Choice, by: st
                 if not checked:
                     check_group(surveyed, wanted)
                     checked = True
-                screen.show(_picture(invocation, surveyed, wanted), follow.trouble)
+                screen.show(_picture(invocation, surveyed, wanted), follow.upkeep.trouble)
                 await follow.changed(TICK)
 
 

@@ -60,7 +60,7 @@ async def watch(invocation: Invocation, asked: Asked) -> int:
 
 async def _watched(invocation: Invocation, asked: Asked, deadline: Deadline) -> int:
     read = partial(chosen, invocation, asked, everything=False)
-    meant = await at_last(read, passes=from_between, tell=invocation.terminal.note)
+    meant = await at_last(read, invocation.terminal.note, from_between)
     if meant.absent:
         raise meant.absent[0]
     found = meant.snapshots
@@ -131,7 +131,7 @@ class _Watch:
             if late or _decided(endings, fail_fast=self._asked.fail_fast):
                 self._screen.close(seen)
                 return [ending or self._unfinished(one, late) for ending, one in zip(endings, looks, strict=True)]
-            self._screen.show(seen, self._follow.trouble)
+            self._screen.show(seen, self._follow.upkeep.trouble)
             took = loop.time() - began
             pause = min(max(TICK, REST * took), self._deadline.left)
             await self._follow.changed(pause, apart=max(APART, REST * took))
