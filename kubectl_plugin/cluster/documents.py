@@ -18,7 +18,7 @@ from controller.kube.errors import Forbidden, Invalid, NotFound, Unreadable
 from controller.kube.request import JSON_PATCH, Request
 from controller.kube.resource import Resource, W
 from controller.kube.sender import Call
-from kubectl_plugin.cluster.session import Session
+from kubectl_plugin.cluster.session import PROGRAM, Session
 
 T = TypeVar("T")
 AnyResource: TypeAlias = Resource[Any, Any]
@@ -120,7 +120,7 @@ async def patch(
     patch: JsonPatch,
     *,
     dry_run: bool,
-    field_manager: str,
+    field_manager: str = PROGRAM,
     strict: bool = False,
 ) -> JSONObject:
     """What the server has made of the object, or with `dry_run` would make of it. `patch` carries its own guard.
@@ -147,7 +147,7 @@ async def create(
     body: JSONObject,
     *,
     dry_run: bool,
-    field_manager: str,
+    field_manager: str = PROGRAM,
     strict: bool = False,
 ) -> JSONObject:
     """The new object as the server has it, defaults and all; with `dry_run` it is checked but not kept.

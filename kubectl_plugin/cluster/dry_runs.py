@@ -14,7 +14,7 @@ from controller.kube.kinds import DAEMONSETS, PODS
 from controller.planner.actions import ProbeTemplate
 from controller.planner.manifest import PodRenderer
 from kubectl_plugin.cluster import documents
-from kubectl_plugin.cluster.session import PROGRAM, Session
+from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.forecast.report import DryRunAnswer
 from kubectl_plugin.forecast.warnings import Result
 
@@ -34,9 +34,7 @@ async def changed(session: Session, ref: Ref, live: JSONObject, wanted: JSONObje
             operations.append(patch.add(after or {}, "metadata", field))
     guarded, key = patch.guarded_by_uid(ref.uid, *operations), Key(ref.namespace, ref.name)
     try:
-        return await documents.patch(
-            session, DAEMONSETS, key, guarded, dry_run=True, field_manager=PROGRAM, strict=True
-        )
+        return await documents.patch(session, DAEMONSETS, key, guarded, dry_run=True, strict=True)
     except Forbidden:
         return None
 
@@ -45,9 +43,7 @@ async def created(session: Session, namespace: str, wanted: JSONObject) -> JSONO
     """A new object as it would be. None without the right to create it. Raises ApiError where the server refuses."""
     body = {**wanted, "metadata": {**fields_of(wanted.get("metadata")), "namespace": namespace}}
     try:
-        return await documents.create(
-            session, DAEMONSETS, namespace, body, dry_run=True, field_manager=PROGRAM, strict=True
-        )
+        return await documents.create(session, DAEMONSETS, namespace, body, dry_run=True, strict=True)
     except Forbidden:
         return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.api.base import JSONObject, Value, View
+from controller.api.base import JSONObject, View
 from controller.api.meta import ObjectMeta
 from controller.api.wellknown import API_VERSION, KIND
 from controller.kube.errors import ApiError
@@ -29,14 +29,11 @@ _LONGEST: Final = 1024
 
 class EventView(View):
     metadata: ObjectMeta
+    message: str = ""
 
 
-class Nothing(Value):
-    """Events are written, never read here."""
-
-
-EVENTS: Resource[EventView, Nothing] = Resource(
-    group="", version="v1", plural="events", kind="Event", wire=EventView, project=lambda _: None
+EVENTS: Final[Resource[EventView, str]] = Resource(
+    group="", version="v1", plural="events", kind="Event", wire=EventView, project=lambda view: view.message
 )
 
 

@@ -13,9 +13,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from controller.api.base import View
 from controller.api.image_pull_job import ImagePullJob
-from controller.api.meta import ObjectMeta, epoch
+from controller.api.meta import epoch
 from controller.api.node import Node
 from controller.api.pull_targets import targets
 from controller.api.puller import PULLER_LABEL, Puller, PullerView
@@ -23,6 +22,7 @@ from controller.kube.errors import ApiError, Forbidden, NotFound
 from controller.kube.kinds import IMAGE_PULL_JOBS, NODES_WITH_IMAGES, PULLERS
 from controller.kube.resource import Resource
 from kubectl_plugin.cluster.documents import listed
+from kubectl_plugin.cluster.events import EVENTS
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.report.pulls import PullProgress
@@ -33,16 +33,6 @@ NODES_EVERY: Final = 30.0
 
 WITHIN: Final = 5.0
 """Seconds after which a single look does without them."""
-
-
-class _EventView(View):
-    metadata: ObjectMeta
-    message: str = ""
-
-
-EVENTS: Final[Resource[_EventView, str]] = Resource(
-    group="", version="v1", plural="events", kind="Event", wire=_EventView, project=lambda view: view.message
-)
 
 
 class ImagePulls:

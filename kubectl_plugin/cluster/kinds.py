@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec.structs import replace
 
 from controller.api import container, pod, revision
 from controller.api.base import View
 from controller.api.in_place_state import state_of
 from controller.api.meta import ObjectMeta, epoch
-from controller.kube.resource import Resource
+from controller.kube import kinds
+from controller.kube.resource import Resource, T, W
 from kubectl_plugin.report.snapshot import Container, PodDetail, RevisionDetail
 
 
@@ -46,6 +50,7 @@ def _pod_detail(view: PodDetailView) -> PodDetail | None:
     if record is None:
         return None
     state = state_of(view.metadata.annotations)
+    ended = state.replaced if state is not None else ()
     refused = (one for one in status.conditions or () if one.type == "PodScheduled" and one.status == "False")
     return PodDetail(
         pod=record,
@@ -55,12 +60,8 @@ def _pod_detail(view: PodDetailView) -> PodDetail | None:
         message=status.message,
         unschedulable=next((one.message or one.reason for one in refused), ""),
         updated=epoch(state.update_timestamp) if state is not None else None,
-        replaced=_replaced(status.container_statuses, state.replaced) if state is not None else frozenset(),
+        replaced=frozenset(one.name for one in status.container_statuses or () if one.container_id in ended),
     )
-
-
-def _replaced(statuses: Iterable[_ContainerStatus] | None, ended: Collection[str]) -> frozenset[str]:
-    return frozenset(one.name for one in statuses or () if one.container_id in ended)
 
 
 def _containers(statuses: Iterable[_ContainerStatus] | None) -> Iterable[Container]:
@@ -96,14 +97,12 @@ def _revision_detail(view: revision.RevisionView) -> RevisionDetail | None:
     )
 
 
-PODS: Resource[PodDetailView, PodDetail] = Resource(
-    group="", version="v1", plural="pods", kind="Pod", wire=PodDetailView, project=_pod_detail
-)
-REVISIONS: Resource[revision.RevisionView, RevisionDetail] = Resource(
-    group="apps",
-    version="v1",
-    plural="controllerrevisions",
-    kind="ControllerRevision",
-    wire=revision.RevisionView,
-    project=_revision_detail,
-)
+def read_as(resource: Resource[Any, Any], wire: type[W], project: Callable[[W], T | None]) -> Resource[W, T]:
+    """The same kind, of which something else is kept."""
+    return replace(resource, wire=wire, project=project)
+
+
+PODS = read_as(kinds.PODS, PodDetailView, _pod_detail)
+REVISIONS = read_as(kinds.REVISIONS, revision.RevisionView, _revision_detail)
+NATIVE = replace(kinds.DAEMONSETS, group="apps", version="v1", custom=False)
+"""Read as documents only: nothing of it is decoded."""

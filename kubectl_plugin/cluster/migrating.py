@@ -8,35 +8,31 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from controller.api import patch as json_patch
 from controller.api import pod, revision
 from controller.api.base import JSONObject
 from controller.api.meta import Key, ObjectMeta, Ref
+from controller.api.patch import guarded_by_version
 from controller.api.selector import LabelSelector, as_text
 from controller.kube.client import Query
 from controller.kube.errors import Conflict, NotFound
-from controller.kube.kinds import DAEMONSETS
-from controller.kube.kinds import PODS as WHOLE_PODS
-from controller.kube.kinds import REVISIONS as WHOLE_REVISIONS
+from controller.kube.kinds import DAEMONSETS, PODS, REVISIONS
 from controller.kube.request import Request
-from controller.kube.resource import Resource
 from controller.kube.sender import Call
 from kubectl_plugin.cluster import documents
-from kubectl_plugin.cluster.documents import listed
+from kubectl_plugin.cluster.documents import AnyResource, listed
 from kubectl_plugin.cluster.invocation import Invocation
+from kubectl_plugin.cluster.kinds import NATIVE, read_as
 from kubectl_plugin.cluster.session import PROGRAM, Session
 from kubectl_plugin.edits.applying import found
 from kubectl_plugin.edits.migration import forms
 from kubectl_plugin.edits.migration.observed import Daemon, Observed, RevisionRecord, Side
 from kubectl_plugin.edits.migration.step import ChangeObject, CreateObject, Delete, Kind
 
-NATIVE = replace(DAEMONSETS, group="apps", version="v1", custom=False)
-"""Read as documents only: nothing of it is decoded."""
-_RESOURCES: dict[Kind, Resource[Any, Any]] = {
+_RESOURCES: dict[Kind, AnyResource] = {
     Kind.NATIVE: NATIVE,
     Kind.OURS: DAEMONSETS,
-    Kind.REVISION: WHOLE_REVISIONS,
-    Kind.POD: WHOLE_PODS,
+    Kind.REVISION: REVISIONS,
+    Kind.POD: PODS,
 }
 
 
@@ -80,17 +76,8 @@ def _controller(meta: ObjectMeta) -> str:
     return next((one.uid for one in meta.owner_references or () if one.controller), "")
 
 
-_DAEMONS: Resource[pod.PodView, Daemon] = Resource(
-    group="", version="v1", plural="pods", kind="Pod", wire=pod.PodView, project=_daemon
-)
-_RECORDS: Resource[revision.RevisionView, RevisionRecord] = Resource(
-    group="apps",
-    version="v1",
-    plural="controllerrevisions",
-    kind="ControllerRevision",
-    wire=revision.RevisionView,
-    project=_record,
-)
+_DAEMONS = read_as(PODS, pod.PodView, _daemon)
+_RECORDS = read_as(REVISIONS, revision.RevisionView, _record)
 
 
 async def sight_of(invocation: Invocation, key: Key, *, as_native: bool) -> Observed:
@@ -108,7 +95,9 @@ async def sight_of(invocation: Invocation, key: Key, *, as_native: bool) -> Obse
         pods, revisions = await asyncio.gather(
             _all(session, _DAEMONS, key, query), _all(session, _RECORDS, key, query)
         )
-    stored = await _as_native(session, key, ours) if as_native and native is None and ours is not None else None
+    template: object = None
+    if as_native and native is None and ours is not None:
+        template = found(await tried(session, NATIVE, key, forms.as_native(ours.document)), "spec", "template")
     return Observed(
         name=key.name,
         namespace=key.namespace,
@@ -117,11 +106,11 @@ async def sight_of(invocation: Invocation, key: Key, *, as_native: bool) -> Obse
         pods=tuple(pods),
         revisions=tuple(revisions),
         now=invocation.terminal.now(),
-        as_native=stored,
+        as_native=template if isinstance(template, dict) else None,
     )
 
 
-async def _side(session: Session, resource: Resource[Any, Any], key: Key) -> Side | None:
+async def _side(session: Session, resource: AnyResource, key: Key) -> Side | None:
     try:
         return Side(document=await documents.get(session, resource, key))
     except NotFound as error:
@@ -130,7 +119,7 @@ async def _side(session: Session, resource: Resource[Any, Any], key: Key) -> Sid
         return None
 
 
-async def _all(session: Session, resource: Resource[Any, Any], key: Key, query: Query) -> list[Any]:
+async def _all(session: Session, resource: AnyResource, key: Key, query: Query) -> list[Any]:
     return [one async for one in listed(session.client, resource, key.namespace, query)]
 
 
@@ -139,15 +128,9 @@ def _selecting(document: JSONObject) -> Query:
     return (("labelSelector", as_text(wanted)),)
 
 
-async def _as_native(session: Session, key: Key, ours: Side) -> JSONObject | None:
-    checked = await tried(session, NATIVE, key, forms.as_native(ours.document))
-    template = found(checked, "spec", "template")
-    return template if isinstance(template, dict) else None
-
-
-async def tried(session: Session, resource: Resource[Any, Any], key: Key, body: JSONObject) -> JSONObject:
+async def tried(session: Session, resource: AnyResource, key: Key, body: JSONObject) -> JSONObject:
     """The new object as it would be. Raises ApiError where the server refuses it."""
-    return await documents.create(session, resource, key.namespace, body, dry_run=True, field_manager=PROGRAM)
+    return await documents.create(session, resource, key.namespace, body, dry_run=True)
 
 
 async def carry_out(session: Session, key: Key, step: CreateObject | ChangeObject | Delete) -> bool:
@@ -159,7 +142,8 @@ async def carry_out(session: Session, key: Key, step: CreateObject | ChangeObjec
             case CreateObject():
                 await _create(session, resource, key.namespace, step.body)
             case ChangeObject():
-                await documents.patch(session, resource, where, _guarded(step), dry_run=False, field_manager=PROGRAM)
+                changes = guarded_by_version(step.version, *step.operations) if step.version else step.operations
+                await documents.patch(session, resource, where, changes, dry_run=False)
             case Delete():
                 ref = Ref(namespace=key.namespace, name=step.name, uid=step.uid)
                 how = "Orphan" if step.orphan else "Background"
@@ -171,11 +155,7 @@ async def carry_out(session: Session, key: Key, step: CreateObject | ChangeObjec
     return True
 
 
-def _guarded(step: ChangeObject) -> json_patch.JsonPatch:
-    return json_patch.guarded_by_version(step.version, *step.operations) if step.version else step.operations
-
-
-async def _create(session: Session, resource: Resource[Any, Any], namespace: str, body: JSONObject) -> None:
+async def _create(session: Session, resource: AnyResource, namespace: str, body: JSONObject) -> None:
     """Spelled as the server does, or a revision could never be changed again."""
     call = Call(verb="create", resource=resource.name, what=f"{resource.name} in {namespace}")
     path, query = resource.collection(namespace), (("fieldManager", PROGRAM),)

@@ -5,18 +5,15 @@ from __future__ import annotations
 import difflib
 from contextlib import suppress
 
-from msgspec.structs import replace
-
 from controller.api.base import JSONObject, fields_of
 from controller.api.meta import Key
 from controller.kube.errors import ApiError, NotFound
 from controller.kube.kinds import DAEMONSETS
 from kubectl_plugin.cluster import documents
+from kubectl_plugin.cluster.kinds import NATIVE
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.failures import CommandError
 
-_NATIVE = replace(DAEMONSETS, group="apps", version="v1")
-"""Read as a document only: nothing of it is decoded."""
 _SHOWN = 3
 
 
@@ -40,21 +37,18 @@ async def absence(session: Session, key: Key, error: NotFound) -> Exception:
 
 async def _is_native(session: Session, key: Key) -> bool:
     with suppress(ApiError):
-        await documents.get(session, _NATIVE, key)
+        await documents.get(session, NATIVE, key)
         return True
     return False
 
 
 async def _meant(session: Session, key: Key) -> tuple[str, ...]:
-    everywhere = True
-    try:
-        found = (await documents.items(session, DAEMONSETS)).found
-    except ApiError:
-        everywhere = False
-        try:
-            found = (await documents.items(session, DAEMONSETS, key.namespace)).found
-        except ApiError:
-            return ()
+    for namespace in ("", key.namespace):
+        with suppress(ApiError):
+            found = (await documents.items(session, DAEMONSETS, namespace)).found
+            break
+    else:
+        return ()
     names = [_key(one) for one in found]
     here = sorted({one.name for one in names if one.namespace == key.namespace})
     close = difflib.get_close_matches(key.name, sorted({one.name for one in names}), n=1)
@@ -64,7 +58,7 @@ async def _meant(session: Session, key: Key) -> tuple[str, ...]:
     spaces = sorted(one.namespace for one in names if one.name == meant)
     if meant == key.name:
         return (f"it exists in: {', '.join(spaces[:_SHOWN])}",)
-    return (f"did you mean {meant}?" + (f" It exists in: {', '.join(spaces[:_SHOWN])}" if everywhere else ""),)
+    return (f"did you mean {meant}?" + (f" It exists in: {', '.join(spaces[:_SHOWN])}" if not namespace else ""),)
 
 
 def _key(document: JSONObject) -> Key:

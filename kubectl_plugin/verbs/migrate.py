@@ -14,7 +14,8 @@ from kubectl_plugin.cluster import controller, documents, reads
 from kubectl_plugin.cluster.explain import explained
 from kubectl_plugin.cluster.installation import right
 from kubectl_plugin.cluster.invocation import Invocation
-from kubectl_plugin.cluster.migrating import NATIVE, sight_of, tried
+from kubectl_plugin.cluster.kinds import NATIVE
+from kubectl_plugin.cluster.migrating import sight_of, tried
 from kubectl_plugin.edits.migration import forms, manifest
 from kubectl_plugin.edits.migration.observed import Side
 from kubectl_plugin.edits.migration.outlook import Outlook, outlook
