@@ -41,8 +41,8 @@ ROLES: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
 """The ClusterRoles of manifests/base/user-roles.yaml that a person may ask for, the smaller first."""
 
 _BRINGS: Final = {
-    f"daemonsets.{GROUP}": "kubectl apply --server-side -k manifests/overlays/default",
-    f"imagepulljobs.{GROUP}": "manifests/components/image-pull brings them: see docs/image-pre-download.md",
+    f"daemonsets.{GROUP}": ("kubectl apply --server-side -k manifests/overlays/default",),
+    f"imagepulljobs.{GROUP}": ("manifests/components/image-pull brings them: see docs/image-pre-download.md",),
 }
 """What to do where one of our kinds is missing."""
 _DENIED = re.compile(
@@ -56,7 +56,7 @@ def explained(error: ApiError | ConfigError, session: Session | None = None) -> 
     """What to print for `error`. `session`: None where it could not even be opened."""
     match error:
         case ConfigError():
-            return CommandError(str(error), hints=_hints(error.hint))
+            return CommandError(str(error), hints=(error.hint,) if error.hint else ())
         case Unauthorized():
             return _not_logged_in(error)
         case Forbidden():
@@ -76,19 +76,19 @@ def explained(error: ApiError | ConfigError, session: Session | None = None) -> 
 def _said(error: ApiError, *hints: str, code: int = 1) -> CommandError:
     """The server's own words behind kubectl's first words; our own where there was no answer."""
     if not error.status:
-        return CommandError(str(error), hints=_hints(*hints), exit_code=code)
+        return CommandError(str(error), hints=hints, exit_code=code)
     reason = f" ({error.reason})" if error.reason else ""
     words = f"Error from server{reason}: {error.message}"
-    return CommandError(words, hints=_hints(*hints), exit_code=code, prefix="")
+    return CommandError(words, hints=hints, exit_code=code, prefix="")
 
 
 def _not_logged_in(error: Unauthorized) -> CommandError:
     why = error.__cause__
     words = f"You must be logged in to the server ({error.reason or 'Unauthorized'})"
-    if not isinstance(why, ConfigError):
-        return CommandError(words, hints=_hints("log in again, or choose another user with --context or --user"))
-    hint = why.hint or "log in again, or choose another user with --context or --user"
-    return CommandError(f"{words}: {why}", hints=_hints(hint))
+    hint = "log in again, or choose another user with --context or --user"
+    if isinstance(why, ConfigError):
+        words, hint = f"{words}: {why}", why.hint or hint
+    return CommandError(words, hints=(hint,))
 
 
 def _needed(message: str) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ def _not_served(error: NotFound, session: Session | None) -> CommandError:
     if session is not None:
         context = f'context "{session.context}", ' if session.context else ""
         words = f"{words} ({context}{session.server})"
-    return CommandError(words, hints=_hints(_BRINGS.get(resource, "")))
+    return CommandError(words, hints=_BRINGS.get(resource, ()))
 
 
 def _unreachable(error: Unreachable, session: Session | None) -> CommandError:
@@ -121,7 +121,7 @@ def _unreachable(error: Unreachable, session: Session | None) -> CommandError:
     if words[1:2].islower():
         words = words[0].lower() + words[1:]
     named = f' (context "{context}")' if context else ""
-    return CommandError(f"cannot reach {server}{named}: {words}", hints=_hints(_way_out(words)))
+    return CommandError(f"cannot reach {server}{named}: {words}", hints=(_way_out(words),))
 
 
 def _way_out(words: str) -> str:
@@ -138,7 +138,3 @@ def _address(server: str) -> str:
     """`host:port` as the transport names it."""
     parts = urlsplit(server)
     return f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
-
-
-def _hints(*hints: str) -> tuple[str, ...]:
-    return tuple(hint for hint in hints if hint)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Awaitable
 from typing import Any, Final, TypeVar
 
+from controller.api.base import fields_of
 from controller.api.wellknown import GROUP
 from controller.kube.errors import ApiError, Forbidden, Unreachable
 from controller.kube.kinds import DAEMONSETS
@@ -53,8 +54,7 @@ async def served_versions(session: Session) -> tuple[str, ...]:
     lists: list[Any] = await asyncio.gather(
         *(ask_whether_there(session, f"/apis/{GROUP}/{name}", f"{GROUP}/{name}") for name in names)
     )
-    found = [name for name, one in zip(names, lists, strict=True) if one and _serves(one)]
-    return tuple(sorted(found))
+    return tuple(sorted(name for name, one in zip(names, lists, strict=True) if one and _serves(one)))
 
 
 async def stored_version(session: Session) -> str:
@@ -69,11 +69,11 @@ async def coming_leader(session: Session) -> Leader | None:
     `LEADING_SECONDS`. `kubectl rollout status` waits only for the first."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + LEADING_SECONDS
-    found = await leader(session)
-    while (found is None or not found.holder) and loop.time() < deadline:
-        await asyncio.sleep(LEADING_SECONDS / 20)
+    while True:
         found = await leader(session)
-    return found
+        if (found is not None and found.holder) or loop.time() >= deadline:
+            return found
+        await asyncio.sleep(LEADING_SECONDS / 20)
 
 
 async def controller_pods(session: Session) -> tuple[ControllerPod, ...]:
@@ -93,12 +93,11 @@ async def rival(session: Session) -> Rival:
     )
     if isinstance(found, Unanswered) and isinstance(deployment, Unanswered):
         raise Forbidden("get", f"leases and deployments in {RIVAL_NAMESPACE}", found.why)
-    status: Any = {} if isinstance(deployment, Unanswered) or deployment is None else deployment.get("status") or {}
-    there = not isinstance(deployment, Unanswered) and deployment is not None
-    return Rival(
-        leader=None if isinstance(found, Unanswered) else found,
-        replicas=int(status.get("readyReplicas") or 0) if there else None,
-    )
+    replicas: int | None = None
+    if isinstance(deployment, dict):
+        status: Any = deployment.get("status") or {}
+        replicas = int(status.get("readyReplicas") or 0)
+    return Rival(leader=None if isinstance(found, Unanswered) else found, replicas=replicas)
 
 
 async def right(session: Session, verb: str, group: str, resource: str, namespace: str) -> Right:
@@ -112,10 +111,8 @@ async def right(session: Session, verb: str, group: str, resource: str, namespac
     }
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     answer = await known(review(session, path, "selfsubjectaccessreviews", body))
-    if isinstance(answer, Unanswered):
-        return Right(verb=verb, resource=named, allowed=answer)
-    status: Any = answer.get("status") or {}
-    return Right(verb=verb, resource=named, allowed=bool(status.get("allowed")))
+    allowed = answer if isinstance(answer, Unanswered) else bool(fields_of(answer.get("status")).get("allowed"))
+    return Right(verb=verb, resource=named, allowed=allowed)
 
 
 def version_of_leader(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any, Final, TypeAlias
 
 from controller.api import patch
@@ -51,34 +51,28 @@ async def write(
     that are there now. Raises CommandError (6) when the spec did: what a person has seen or agreed to is not what
     would be changed. Before it is tried again `judge` has the last word.
     """
-    session, document, last = invocation.session, snapshot.document, None
+    session, key, document, last = invocation.session, snapshot.key, snapshot.document, None
+    words = f" while {key.name} was written: it may have been done"
+    way = f"kubectl kruise-ds status {key.name} -n {key.namespace}"
     for _ in range(ATTEMPTS):
         changes = (*edit.operations, *recorded(document, edit.operations, done))
         guarded = patch.guarded_by_version(reads.meta_of(document).resource_version, *changes)
         how: Any = {"dry_run": dry_run, "field_manager": field_manager, "strict": True}
         try:
-            with nullcontext() if dry_run else _telling_of_an_interruption(invocation, snapshot):
+            with nullcontext() if dry_run else telling_of_an_interruption(invocation.terminal, words, way):
                 if not reads.meta_of(document).uid:
                     body = applied(document, changes)
-                    return await documents.create(session, DAEMONSETS, snapshot.key.namespace, body, **how)
-                return await documents.patch(session, DAEMONSETS, snapshot.key, guarded, **how)
+                    return await documents.create(session, DAEMONSETS, key.namespace, body, **how)
+                return await documents.patch(session, DAEMONSETS, key, guarded, **how)
         except (AlreadyExists, Conflict) as error:
             last = error
-        document = await documents.get(session, DAEMONSETS, snapshot.key)
+        document = await documents.get(session, DAEMONSETS, key)
         if _identity(document) != _identity(snapshot.document) or _marked(document, snapshot.document, edit):
             raise await _changed(invocation, snapshot, document)
         if judge is not None:
             await judge()
     assert last is not None
     raise last
-
-
-def _telling_of_an_interruption(invocation: Invocation, snapshot: Snapshot) -> AbstractContextManager[None]:
-    key = snapshot.key
-    words = f" while {key.name} was written: it may have been done"
-    return telling_of_an_interruption(
-        invocation.terminal, words, f"kubectl kruise-ds status {key.name} -n {key.namespace}"
-    )
 
 
 def _marked(document: JSONObject, before: JSONObject, edit: Edit) -> bool:
