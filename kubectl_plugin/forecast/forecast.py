@@ -107,7 +107,9 @@ class _Foreseeing:
         if refused := self._refused(decided):
             self._world = replace(self._world, held_back={**self._world.held_back, **refused})
             return True
-        self._look_at(decided.status)
+        self._status = decided.status
+        if decided.status is not None and decided.status.counts is not None:
+            self._most_unavailable = max(self._most_unavailable, decided.status.counts.number_unavailable)
         if not decided.actions:
             self._world = carried_out(self._world, decided)
             self._close()
@@ -127,11 +129,6 @@ class _Foreseeing:
         verdicts, until = self._world.verdicts, self._world.ask_at
         creates = [one for one in decided.actions if isinstance(one, CreatePod)]
         return {one.node: until for one in creates if verdicts.get(one.revision.hash)}
-
-    def _look_at(self, status: Status | None) -> None:
-        self._status = status
-        if status is not None and status.counts is not None:
-            self._most_unavailable = max(self._most_unavailable, status.counts.number_unavailable)
 
     def _ends_a_surge(self, move: Move) -> bool:
         """Whether it is only the old pod of an earlier wave that goes."""

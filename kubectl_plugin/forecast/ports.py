@@ -18,13 +18,9 @@ def portless_in(board: Board) -> NeverReady:
     if not board.surging:
         return frozenset()
     wanted = _numbers(board.revision.template)
-    if not wanted:
-        return frozenset()
     held = {one.hash for one in board.older if wanted & _numbers(one.template)}
-    beside = [one for one in board.slots if one.fit is Fit.RUN and one.old is not None]
-    return frozenset(
-        (one.node, board.revision.hash) for one in beside if one.old and one.old.ready and one.old.hash in held
-    )
+    staying = [one.old for one in board.slots if one.fit is Fit.RUN and one.old is not None]
+    return frozenset((pod.node, board.revision.hash) for pod in staying if pod.ready and pod.hash in held)
 
 
 def host_ports(template: JSONObject) -> Iterator[tuple[int, str]]:

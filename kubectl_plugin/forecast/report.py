@@ -22,7 +22,6 @@ from kubectl_plugin.forecast.later import Later, later_steps
 from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.pace import Pace, pace_of
 from kubectl_plugin.forecast.ports import portless_in
-from kubectl_plugin.forecast.simulation import NeverReady
 from kubectl_plugin.forecast.warnings import ForecastWarning, Result, warnings_of
 from kubectl_plugin.report.in_place import Ways, ways_of
 from kubectl_plugin.report.node_row import NodeRow
@@ -182,12 +181,6 @@ def probe_of(board: Board) -> ProbeTemplate | None:
     return ProbeTemplate(node=node, name=name, revision=board.revision)
 
 
-def never_ready_in(snapshot: Snapshot, board: Board) -> NeverReady:
-    """Where which revision fails now, or can never start beside the old pod."""
-    failing = frozenset((one.pod.node, one.pod.hash) for one in snapshot.pods if trouble_of(one) is not None)
-    return failing | portless_in(board)
-
-
 def refusal_in(daemonset: DaemonSet, answer: DryRunAnswer | None) -> str:
     """Why no new pod comes to be; empty where nothing speaks against it, and before the server was asked.
 
@@ -212,8 +205,8 @@ def _foretold(snapshot: Snapshot, board: Board, waves: int, refusal: str, pace: 
     world = world_of(snapshot)
     if refusal:
         world = replace(world, verdicts={board.revision.hash: refusal}, ask_at=NEVER_AGAIN)
-    never_ready = never_ready_in(snapshot, board)
-    return forecast(world, never_ready=never_ready, waves=waves, pace=pace.seconds if pace else 0.0)
+    failing = frozenset((one.pod.node, one.pod.hash) for one in snapshot.pods if trouble_of(one) is not None)
+    return forecast(world, never_ready=failing | portless_in(board), waves=waves, pace=pace.seconds if pace else 0.0)
 
 
 def _later(found: Forecast, waves: int) -> tuple[tuple[Later, ...], tuple[ForecastWarning, ...]]:
@@ -237,11 +230,8 @@ def _stated(answer: DryRunAnswer | None, refusal: str) -> tuple[ForecastWarning,
     """What the controller was told, where the dry run does not say it."""
     if not refusal or answer is None or answer.result is Result.FAILED:
         return ()
-    return (
-        ForecastWarning(
-            name="WritesFail", result=Result.FAILED, text=f"the controller is refused its pods: {refusal}"
-        ),
-    )
+    text = f"the controller is refused its pods: {refusal}"
+    return (ForecastWarning(name="WritesFail", result=Result.FAILED, text=text),)
 
 
 def _missing(snapshot: Snapshot) -> tuple[ForecastWarning, ...]:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from controller.api.base import JSON, fields_of
+from controller.api.base import fields_of
 from controller.api.daemonset import DaemonSetStatus, LifecycleHook
 from controller.api.in_place import Resize
 from controller.api.node import Node
@@ -30,14 +30,9 @@ NeverReady: TypeAlias = Set[tuple[str, str]]
 
 def at_last_drained(world: World) -> World:
     """With pods that lose their traffic now as `carried_out` leaves those that will: the time alone is to go by."""
-    grace = world.daemonset.in_place_grace
-    return replace(
-        world, pods=tuple(_drained(pod, grace, world.now) if _is_draining(pod) else pod for pod in world.pods)
-    )
-
-
-def _is_draining(pod: Pod) -> bool:
-    return pod.draining and pod.underway is None
+    grace, now = world.daemonset.in_place_grace, world.now
+    pods = (_drained(one, grace, now) if one.draining and one.underway is None else one for one in world.pods)
+    return replace(world, pods=tuple(pods))
 
 
 def _drained(pod: Pod, grace: float, now: float) -> Pod:
@@ -213,6 +208,7 @@ class _WorldAfter:
 def _created(action: actions.CreatePod, world: World) -> Pod:
     """Names are never used twice, so they serve as uids as well."""
     meta = fields_of(action.revision.template.get("metadata"))
+    labels = {key: str(one) for key, one in fields_of(meta.get("labels")).items()}
     finalizers = meta.get("finalizers")
     return Pod(
         namespace=world.daemonset.namespace,
@@ -221,7 +217,7 @@ def _created(action: actions.CreatePod, world: World) -> Pod:
         version="",
         owner_uid=world.daemonset.uid,
         owner_index=0,
-        labels={**_texts(meta.get("labels")), HASH_LABEL: action.revision.hash},
+        labels={**labels, HASH_LABEL: action.revision.hash},
         finalizers=tuple(str(one) for one in finalizers) if isinstance(finalizers, list) else (),
         created=world.now,
         node=action.node,
@@ -241,7 +237,3 @@ def _written(before: DaemonSetStatus | None, status: Status) -> DaemonSetStatus:
         update_revision=status.revision_hash or last.update_revision,
         rollout=status.rollout,
     )
-
-
-def _texts(value: JSON) -> dict[str, str]:
-    return {key: str(one) for key, one in fields_of(value).items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Final, TypeAlias
 
@@ -11,6 +11,7 @@ from controller.api.meta import rfc3339
 from controller.api.number import IntOrPercent
 from controller.api.wellknown import RESIZE_GATE
 from controller.planner.eligibility import Fit
+from controller.planner.hook_words import some
 from controller.planner.in_place.change import InPlaceChange, NotPossible, changes_to
 from controller.planner.stops import handlers, hooked, waits_for_hook
 from kubectl_plugin.edits.edit import Caution
@@ -22,8 +23,6 @@ from kubectl_plugin.report.gitops import caution_of
 from kubectl_plugin.report.grouping import group_of
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.values import counted
-
-_NAMED: Final = 3
 
 
 class Result(StrEnum):
@@ -53,12 +52,6 @@ def warnings_of(snapshot: Snapshot, found: Forecast) -> tuple[ForecastWarning, .
         for name, ask in QUESTIONS.items()
         for caution in ask(snapshot, found)
     )
-
-
-def some(nodes: Sequence[str]) -> str:
-    """The first three, and how many more there are."""
-    shown = ", ".join(nodes[:_NAMED])
-    return shown if len(nodes) <= _NAMED else f"{shown} and {len(nodes) - _NAMED} more"
 
 
 def _urgent(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:

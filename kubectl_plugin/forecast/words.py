@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from controller.api.base import Value
+from controller.planner.hook_words import some
 from controller.planner.phase import Phase
 from controller.planner.states import NodeState
 from kubectl_plugin.durations import short
 from kubectl_plugin.forecast.forecast import Wave
 from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.report import RolloutPlan
-from kubectl_plugin.forecast.warnings import some
 from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.values import counted, new_nodes
 
@@ -138,14 +138,12 @@ class PlanWords:
 
     def kept(self) -> Iterator[str]:
         """Who does not get the revision, one sentence for each reason."""
-        partition, limit = self._found.start.budget.partition, self._limit()
+        partition = self._found.start.budget.partition
+        limit = "maxSurge" if self._found.start.surging else "maxUnavailable"
         for obstacle, nodes in self._found.kept.items():
             who = f"{counted(len(nodes), 'node')}: {self._signs.between(nodes)}"
             are = "is" if len(nodes) == 1 else "are"
             yield obstacle.row.of_planned.format(partition=partition, limit=limit, who=who, are=are)
-
-    def _limit(self) -> str:
-        return "maxSurge" if self._found.start.surging else "maxUnavailable"
 
     def effect(self) -> str:
         """What it comes to, in pods and in nodes that are down."""
