@@ -74,11 +74,7 @@ def _pair(left: DoctorCheck, right: DoctorCheck, column: int) -> Text:
 
 def _wrapped(check: DoctorCheck, width: int) -> list[Text]:
     first, *rest = textwrap.wrap(check.message, width - INDENT, break_on_hyphens=False)
-    lines = [_level(check).append(first, style="")]
-    lines += [Text(" " * INDENT + line) for line in rest]
+    indent = " " * len("hint: ")
     for hint in check.hints:
-        indent = " " * len("hint: ")
-        words = f"hint: {hint}"
-        head, *tail = textwrap.wrap(words, width - INDENT, subsequent_indent=indent, break_on_hyphens=False)
-        lines += [Text(" " * INDENT + line) for line in (head, *tail)]
-    return lines
+        rest += textwrap.wrap(f"hint: {hint}", width - INDENT, subsequent_indent=indent, break_on_hyphens=False)
+    return [_level(check).append(first, style=""), *(Text(" " * INDENT + line) for line in rest)]

@@ -42,21 +42,15 @@ def node_table(rows: Sequence[NodeRow], *, now: float, width: int | None, only_a
     return table(columns, cells, width=width, only_ascii=only_ascii)
 
 
-def _revision(row: NodeRow) -> str:
-    if row.pod is None:
-        return ""
-    return "?" if row.revision is None else str(row.revision)
-
-
 def _row(row: NodeRow, now: float, *, wide: bool, image: bool) -> list[Cell]:
     cells: list[Cell] = [row.node, row.group, style.state_word(row.state)]
-    cells.append(_revision(row))
     if row.pod is None:
-        cells += [""] * 4
+        cells += [""] * 5
     else:
         pod = row.pod.pod
+        revision = "?" if row.revision is None else str(row.revision)
         ready = f"{row.pod.ready_containers}/{len(row.pod.containers)}"
-        cells += [pod.name, ready, str(row.pod.restarts), short(now - pod.created)]
+        cells += [revision, pod.name, ready, str(row.pod.restarts), short(now - pod.created)]
     cells.append(row.how)
     if image:
         cells.append(_stage(row.image.stage) if row.image else "")

@@ -38,12 +38,9 @@ class PlanBlock:
         self._words = PlanWords(plan, self._signs)
 
     def drawn(self) -> Lines:
-        return Lines(*self.lines())
-
-    def lines(self) -> list[Text]:
         """Never longer than the width unless wide, and without anything that a terminal would obey."""
         found = [*self._headline(), *self._asked(), *self._waves(), *self._end(), *self._later(), *self._foot()]
-        return [self._fitted(line) for line in found]
+        return Lines(*(self._fitted(line) for line in found))
 
     def _fitted(self, line: Text) -> Text:
         text = clean(line, self._ascii)
@@ -111,7 +108,7 @@ class PlanBlock:
 
     def _later(self) -> Iterator[Text]:
         for place, step in enumerate(self._plan.later):
-            desired = self._plan.forecast.start.budget.desired
+            desired = self._found.start.budget.desired
             head = f"step {step.step}  partition {step.partition} ({new_nodes(step.partition, desired)})   "
             yield self._row("later" if place == 0 else "", head + self._grouped(step, LABELS + len(head)))
 

@@ -111,7 +111,7 @@ def _described(problem: Problem) -> str:
         return "the controller's writes fail:"
     facts = [problem.reason]
     if problem.restarts:
-        facts.append(f"{problem.restarts} restart{'s' if problem.restarts > 1 else ''}")
+        facts.append(counted(problem.restarts, "restart"))
     if problem.exit_code is not None:
         facts.append(f"exit {problem.exit_code}")
     end = ":" if problem.message else ""

@@ -39,8 +39,7 @@ def table(
     """
     lines = [[Text(one.header, style="bold") for one in columns]]
     lines += [[clean(cell, only_ascii) for cell in row] for row in rows]
-    found = [max(cell.cell_len for cell in cells) for cells in zip(*lines, strict=True)]
-    widths = [max(width, one.fixed) for width, one in zip(found, columns, strict=True)]
+    widths = [_needed(column, cells) for column, cells in zip(columns, zip(*lines, strict=True), strict=True)]
     if width is not None:
         widths = _narrowed(columns, widths, width)
     return Text("\n").join(_line(columns, cells, widths, only_ascii) for cells in lines)
