@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
 
@@ -11,7 +10,6 @@ from controller.api.meta import epoch
 from controller.planner.phase import Phase
 from controller.planner.states import NodeState
 from kubectl_plugin.durations import short
-from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.status.telling import is_certain
 from kubectl_plugin.report.steps import Steps
 from kubectl_plugin.report.survey import Survey
@@ -95,17 +93,11 @@ def quiet_since(seen: Survey) -> float:
 
 def _failing(seen: Survey) -> tuple[str, ...]:
     """`c-04 CrashLoopBackOff` of each node that has, or is to have, the current revision."""
-    told = list(_troubles(seen))
+    target = {slot.node for slot in seen.board.target}
+    told = [
+        f"{row.node} {row.why if row.trouble is None else row.trouble.reason}"
+        for row in seen.in_update_order
+        if row.state is NodeState.FAILING and (row.revision == seen.current or row.node in target)
+    ]
     more = len(told) - _NAMED
     return (*told[:_NAMED], *([f"{more} more failing"] if more > 0 else []))
-
-
-def _troubles(seen: Survey) -> Iterator[str]:
-    target = {slot.node for slot in seen.board.target}
-    for row in seen.in_update_order:
-        if row.state is NodeState.FAILING and (row.revision == seen.current or row.node in target):
-            yield f"{row.node} {_reason(row)}"
-
-
-def _reason(row: NodeRow) -> str:
-    return row.trouble.reason if row.trouble is not None else row.why

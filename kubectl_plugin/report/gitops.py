@@ -59,7 +59,7 @@ def _manager(document: JSONObject, owners: Iterable[OwnerReference]) -> _Manager
 
 def _git(labels: Mapping[str, str], annotations: Mapping[str, str], managed_fields: JSON) -> _Manager | None:
     app = annotations.get(ARGO_TRACKING, "").partition(":")[0]
-    if not app and _written_by("argocd", managed_fields):
+    if not app and any(str(one.get("manager")).startswith("argocd") for one in items_of(managed_fields)):
         app = labels.get(INSTANCE, "")
     if app:
         return _Manager(text=f'Argo CD app "{app}"', risk="self-heal may revert this", where="in Git")
@@ -68,11 +68,6 @@ def _git(labels: Mapping[str, str], annotations: Mapping[str, str], managed_fiel
             text = f'Flux {kind} "{labels[key]}"'
             return _Manager(text=text, risk="its next reconciliation may revert this", where="in Git")
     return None
-
-
-def _written_by(program: str, managed_fields: JSON) -> bool:
-    managers = (one.get("manager") for one in items_of(managed_fields))
-    return any(isinstance(one, str) and one.startswith(program) for one in managers)
 
 
 def texts_in(value: JSON) -> dict[str, str]:

@@ -42,7 +42,6 @@ class Comparison(Value):
 
 def compare(snapshot: Snapshot, old: ComparedSide, new: ComparedSide, *, show_values: bool) -> Comparison:
     found = differences(old.template, new.template, show_values=show_values)
-    rolling = snapshot.daemonset.rolling_update
     way = going(snapshot.daemonset, old.template, new.template)
     how = "pods are re-created" if way is None else in_words(way)
     return Comparison(
@@ -50,7 +49,7 @@ def compare(snapshot: Snapshot, old: ComparedSide, new: ComparedSide, *, show_va
         old=old,
         new=new,
         changes=found,
-        verdict=verdict(found, how=how, on_delete=rolling is None),
+        verdict=verdict(found, how=how, on_delete=snapshot.daemonset.rolling_update is None),
     )
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from controller.api.base import Value
-from controller.api.daemonset import DaemonSet
 from controller.api.revision import Revision
 from controller.planner.history import DEFAULT_HISTORY_LIMIT
 from controller.planner.in_place.change import InPlaceChange, NotPossible
@@ -57,8 +56,8 @@ def history(snapshot: Snapshot, *, show_values: bool = False) -> tuple[RevisionR
     images = [images_of(one.revision.template) for one in kept]
     differing = _differing(images)
     current = live_revision(snapshot)
-    daemonset = snapshot.daemonset
-    own_cause = snapshot.daemonset.annotations.get(CHANGE_CAUSE, "")  # perhaps written after the revision was stored
+    daemonset, limit = snapshot.daemonset, snapshot.daemonset.spec.revision_history_limit
+    own_cause = daemonset.annotations.get(CHANGE_CAUSE, "")  # perhaps written after the revision was stored
     return tuple(
         RevisionRow(
             revision=one.revision,
@@ -70,7 +69,7 @@ def history(snapshot: Snapshot, *, show_values: bool = False) -> tuple[RevisionR
             changes=_changes(older, one, show_values) if older is not None else (),
             way=None if one is current else going(daemonset, daemonset.spec.template, one.revision.template),
             oldest=older is None,
-            limit=history_limit(snapshot.daemonset),
+            limit=DEFAULT_HISTORY_LIMIT if limit is None else limit,
             cause=one.change_cause or (own_cause if one is current else ""),
         )
         for one, older, its_images in zip(kept, older_ones, images, strict=True)
@@ -94,11 +93,6 @@ def nodes_with(snapshot: Snapshot, revision: Revision) -> int | None:
         return None
     staying = (one.pod for one in snapshot.pods if not one.pod.dying and not one.pod.ended)
     return len({pod.node for pod in staying if pod.hash == revision.hash})
-
-
-def history_limit(daemonset: DaemonSet) -> int:
-    limit = daemonset.spec.revision_history_limit
-    return DEFAULT_HISTORY_LIMIT if limit is None else limit
 
 
 def _changes(older: RevisionDetail, newer: RevisionDetail, show_values: bool) -> tuple[Difference, ...]:

@@ -58,7 +58,7 @@ def _phrase(one: Difference, arrow: str) -> str:
         return "restart"
     if one.change is ChangeKind.ORDER:
         return f"{_joined(rest[-1].field, container)} reordered"
-    if rest[-1].kind is PlaceKind.POSITION or any(step.kind is PlaceKind.POSITION for step in rest):
+    if any(step.kind is PlaceKind.POSITION for step in rest):
         return f"{_subject(container, _up_to_position(rest))} changed"
     if rest[-1].field == "image" and one.change is ChangeKind.CHANGED:
         old, new = images.change(str(one.old), str(one.new))

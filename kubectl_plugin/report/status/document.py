@@ -5,6 +5,8 @@ Within `kruise-ds/v1` keys are only added, never renamed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from controller.api.base import JSON, JSONObject, Value
@@ -97,7 +99,7 @@ class PullCounts(Value, rename="camel"):
     failed: int
 
 
-class RolloutStatus(Value, rename="camel"):
+class RolloutStatus(Value, rename="camel", kw_only=True):
     api_version: str
     kind: str
     namespace: str
@@ -109,23 +111,23 @@ class RolloutStatus(Value, rename="camel"):
     reason: str
     message: str
     revision: RevisionNumbers
-    images: dict[str, ImageChange]
+    images: Mapping[str, ImageChange] = {}
     """By container; only those that change."""
     strategy: Strategy
     nodes: NodeCounts
     budget: BudgetUse
-    groups: tuple[Group, ...]
+    groups: tuple[Group, ...] = ()
     """Empty without the right to list nodes."""
-    problems: tuple[Problem, ...]
+    problems: tuple[Problem, ...] = ()
     """Writes that fail first, then nodes with a pod of the new revision, in update order."""
-    preparing: tuple[Preparing, ...]
+    preparing: tuple[Preparing, ...] = ()
     """Pods that the preDelete hook holds, in update order; empty without the right to read pods."""
     steps: StepsNow | None
     started_at: str | None
     last_progress_at: str | None
     completed_at: str | None
     paused: Pause | None
-    images_ahead: PullCounts | None
+    images_ahead: PullCounts | None = None
     """None where no image goes ahead."""
     unreadable: tuple[str, ...]
     """What we may not read, and what is therefore not in here."""

@@ -80,19 +80,14 @@ def _document(
         reason=reason.word,
         message=reason.text,
         revision=RevisionNumbers(current=told.revision, hash=hash_, previous=told.previous),
-        images={},
         strategy=_strategy(snapshot, limits),
         nodes=told.counts,
         budget=use,
-        groups=(),
-        problems=(),
-        preparing=(),
         steps=_steps(snapshot, limits.desired),
         started_at=rollout.start_time,
         last_progress_at=rollout.last_progress_time,
         completed_at=rollout.completion_time,
         paused=_paused(snapshot, rollout),
-        images_ahead=None,
         unreadable=snapshot.unread_words,
     )
 
@@ -122,13 +117,11 @@ def _limits(told: Telling) -> Budget:
 
 def _groups(rows: Iterable[NodeRow]) -> tuple[Group, ...]:
     """By key; nodes that should not run the pod are in none."""
-    found: dict[str, list[int]] = {}
+    updated: dict[str, list[bool]] = {}
     for row in rows:
         if row.state is not NodeState.EXCLUDED:
-            tally = found.setdefault(row.group, [0, 0])
-            tally[0] += 1
-            tally[1] += row.state in (NodeState.UPDATED, NodeState.UNPLANNED)
-    return tuple(Group(key=key, nodes=found[key][0], updated=found[key][1]) for key in sorted(found))
+            updated.setdefault(row.group, []).append(row.state in (NodeState.UPDATED, NodeState.UNPLANNED))
+    return tuple(Group(key=key, nodes=len(of_it), updated=sum(of_it)) for key, of_it in sorted(updated.items()))
 
 
 def _problems(survey: Survey) -> tuple[Problem, ...]:
@@ -176,10 +169,9 @@ def _images(survey: Survey) -> dict[str, ImageChange]:
         return {}
     before = images_of(survey.former.revision.template)
     after = images_of(survey.daemonset.spec.template)
-    names = [*after, *(name for name in before if name not in after)]
     return {
         name: ImageChange(before=before.get(name), after=after.get(name))
-        for name in names
+        for name in {**after, **before}
         if before.get(name) != after.get(name)
     }
 

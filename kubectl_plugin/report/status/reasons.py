@@ -29,8 +29,6 @@ from kubectl_plugin.report.stated import refusal_of, stated
 from kubectl_plugin.report.steps import steps_of
 from kubectl_plugin.report.survey import Survey, UnreadableSpecError, is_unusable, survey
 
-SHOWN: Final = 3
-"""Names of nodes in a sentence; of more only how many they are."""
 WRITES_FAIL: Final = "WritesFail"
 SELECTOR_REACHED: Final = "SelectorReached"
 PARTITION_REACHED: Final = "PartitionReached"
@@ -136,12 +134,12 @@ def unserved(survey: Survey) -> list[str]:
     return [slot.node for slot in reversed(survey.board.slots) if slot.fit is Fit.RUN and not slot.serves]
 
 
-def some(names: Iterable[str], most: int = SHOWN) -> str:
+def some(names: Iterable[str]) -> str:
     """`c-03, c-02 and 5 more`."""
     listed = list(names)
-    if len(listed) <= most + 1:
+    if len(listed) <= 4:
         return ", ".join(listed)
-    return f"{', '.join(listed[:most])} and {len(listed) - most} more"
+    return f"{', '.join(listed[:3])} and {len(listed) - 3} more"
 
 
 def failing(rows: Sequence[NodeRow]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 from msgspec.structs import replace
@@ -25,14 +25,11 @@ def runs_without_words(status: RolloutStatus) -> list[Run]:
 
 def with_words(status: RolloutStatus, found: Mapping[Run, str]) -> RolloutStatus:
     """The kubelet's words are never kept: they are no reason."""
-    return replace(status, problems=_worded(status, found))
-
-
-def _worded(status: RolloutStatus, found: Mapping[Run, str]) -> tuple[Problem, ...]:
-    problems: Sequence[Problem] = status.problems
-    return tuple(
-        replace(one, message=found.get(_run(status, one), "")) if _lacks_words(one) else one for one in problems
+    worded = (
+        replace(one, message=found.get(_run(status, one), "")) if _lacks_words(one) else one
+        for one in status.problems
     )
+    return replace(status, problems=tuple(worded))
 
 
 def _lacks_words(problem: Problem) -> bool:
