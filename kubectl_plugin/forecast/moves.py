@@ -110,17 +110,14 @@ def _in_place(board: Board, action: UpdateInPlace | DrainPod, slot: Slot | None)
 
 
 def _deletion(board: Board, action: DeletePod | PrepareDelete, slot: Slot | None, pod: str) -> Move:
-    why = str(action.why)
-    detail = ""
-    if action.why is DeleteReason.OUTDATED:
-        why = (
-            "" if slot is None or slot.old_available or (slot.old is not None and slot.old.held_by_hook) else AT_ONCE
-        )
-        if isinstance(action, DeletePod) and action.refusal is not None and slot is not None and slot.old is not None:
-            change = change_of(board, slot.old)
-            detail = change.why if isinstance(change, NotPossible) else ""
+    old = slot.old if slot is not None else None
     how = How.FINISH if action.why is DeleteReason.SURGED else How.REMOVE
-    why = "" if how is How.FINISH else why
+    why, detail = "" if how is How.FINISH else str(action.why), ""
+    if action.why is DeleteReason.OUTDATED:
+        why = "" if slot is None or slot.old_available or (old is not None and old.held_by_hook) else AT_ONCE
+        if isinstance(action, DeletePod) and action.refusal is not None and old is not None:
+            change = change_of(board, old)
+            detail = change.why if isinstance(change, NotPossible) else ""
     return Move(node=action.node, how=how, why=why, revision=None, pod=pod, detail=detail)
 
 

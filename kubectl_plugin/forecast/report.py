@@ -31,8 +31,6 @@ from kubectl_plugin.report.trouble import trouble_of
 
 _CREATING: Final = "create pods"
 """How the controller's account of a create that failed begins."""
-NEVER_AGAIN = math.inf
-"""When a refused template is asked about again, as far as a plan looks."""
 
 
 class DryRunAnswer(Value):
@@ -204,7 +202,7 @@ def refusal_in(daemonset: DaemonSet, answer: DryRunAnswer | None) -> str:
 def _foretold(snapshot: Snapshot, board: Board, waves: int, refusal: str, pace: Pace | None) -> Forecast:
     world = world_of(snapshot)
     if refusal:
-        world = replace(world, verdicts={board.revision.hash: refusal}, ask_at=NEVER_AGAIN)
+        world = replace(world, verdicts={board.revision.hash: refusal}, ask_at=math.inf)
     failing = frozenset((one.pod.node, one.pod.hash) for one in snapshot.pods if trouble_of(one) is not None)
     return forecast(world, never_ready=failing | portless_in(board), waves=waves, pace=pace.seconds if pace else 0.0)
 

@@ -175,8 +175,7 @@ def _not_ready(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
     silent = {node.name for node in board.world.nodes if is_not_ready(node)}
     using = [node for node in board.unserved_nodes if node in silent]
     if using and board.rolling_update is not None and not board.surging:
-        verb = "is" if len(using) == 1 else "are"
-        use = "uses" if len(using) == 1 else "use"
+        verb, use = ("is", "uses") if len(using) == 1 else ("are", "use")
         limit = board.budget.max_unavailable
         yield Caution(
             text=f"{counted(len(using), 'node')} {verb} not ready and {use} {len(using)} of maxUnavailable {limit}:"
@@ -199,8 +198,7 @@ def _one_zone(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
 
 
 def _managed(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
-    text = caution_of(snapshot.key.name, snapshot.document, snapshot.owners)
-    if text:
+    if text := caution_of(snapshot.key.name, snapshot.document, snapshot.owners):
         yield Caution(text=text)
 
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from controller.api.daemonset import Phase
 from controller.planner.states import NodeState
 from kubectl_plugin.paint import style
-from kubectl_plugin.paint.status_view import BUSY, StatusView, line
+from kubectl_plugin.paint.status_view import BUSY, StatusView, labelled, line
 from kubectl_plugin.report.pulls import failures, tally
 from kubectl_plugin.report.revisions.differences import differences
 from kubectl_plugin.report.revisions.images import images_of, short
@@ -30,8 +30,8 @@ def facts(view: StatusView) -> Iterator[Text]:
         yield _progress(view)
     if limited:
         yield line("Budget", _budget(view))
-    if view.survey.pulls:
-        yield from _images_ahead(view)
+    if pulls := view.survey.pulls:
+        yield from labelled("Images", [tally(pulls.values(), "nodes to go"), *failures(pulls)])
     yield line("Fleet", _fleet(view, named=not limited))
 
 
@@ -63,12 +63,6 @@ def _image(view: StatusView, image: str | None) -> str:
     if image is None:
         return "none"
     return image if view.wide else short(image)
-
-
-def _images_ahead(view: StatusView) -> Iterator[Text]:
-    pulls = view.survey.pulls
-    yield line("Images", tally(pulls.values(), "nodes to go"))
-    yield from (line("", words) for words in failures(pulls))
 
 
 def _target(view: StatusView) -> str:

@@ -14,6 +14,7 @@ from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.stated import stated
 from kubectl_plugin.report.status.telling import stated_telling
+from kubectl_plugin.report.values import counted
 
 TROUBLED = (Phase.PROGRESSING, Phase.STALLED, Phase.DEGRADED)
 """Phases in which pods may tell more than the status does."""
@@ -73,12 +74,11 @@ def line_of(snapshot: Snapshot) -> Line:
 
 def tally(lines: Sequence[Line]) -> str:
     """`3 objects: 1 progressing, 1 held, 1 healthy`, worst first."""
-    counted = Counter(line.phase for line in lines)
+    phases = Counter(line.phase for line in lines)
     order = (Phase.STALLED, Phase.DEGRADED, Phase.PROGRESSING, Phase.PENDING, Phase.TERMINATING, Phase.PAUSED)
     ordered = (*order, Phase.MANUAL, Phase.HELD, Phase.HEALTHY)
-    parts = [f"{counted[phase]} {phase.lower()}" for phase in ordered if counted[phase]]
-    noun = "object" if len(lines) == 1 else "objects"
-    return f"{len(lines)} {noun}: {', '.join(parts)}"
+    parts = [f"{phases[phase]} {phase.lower()}" for phase in ordered if phases[phase]]
+    return f"{counted(len(lines), 'object')}: {', '.join(parts)}"
 
 
 def phases_named(texts: Iterable[str]) -> frozenset[Phase]:
