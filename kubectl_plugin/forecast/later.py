@@ -52,9 +52,8 @@ def _worked_out(found: Forecast, steps: Steps, values: tuple[IntOrPercent, ...],
     for step, partition in enumerate(values, start=steps.count - len(values) + 1):
         grouping = grouping and (not waves or left > 0)
         if not grouping:
-            names = tuple(
-                node for node in left_to_update(lay_out(_with(board.world, partition))) if node not in counted
-            )
+            left_then = left_to_update(lay_out(_with(board.world, partition)))
+            names = tuple(node for node in left_then if node not in counted)
             counted.update(names)
             yield Later(step=step, partition=partition, waves=(), rest=names)
             continue

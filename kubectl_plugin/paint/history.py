@@ -69,12 +69,9 @@ def _row(row: RevisionRow, now: float, *, only_ascii: bool, wide: bool, way: boo
     cells: list[Cell] = [str(row.revision.number), _age(row, now), UNKNOWN if row.nodes is None else str(row.nodes)]
     cells += [row.revision.hash] if wide else []
     cells += [images or NONE, row.change(only_ascii=only_ascii)]
-    cells += [_way(row)] if way else []
+    if way:
+        cells.append(NONE if row.way is None else IN_PLACE if isinstance(row.way, InPlaceChange) else RECREATE)
     return [*cells, row.cause or NONE]
-
-
-def _way(row: RevisionRow) -> str:
-    return NONE if row.way is None else IN_PLACE if isinstance(row.way, InPlaceChange) else RECREATE
 
 
 def _age(row: RevisionRow, now: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -48,12 +48,11 @@ class StatusView:
     def quoted(self, label: str, words: str, bad: str = "") -> Iterator[Text]:
         """Somebody else's words, on as many lines as they need, within reason. `bad`: a pattern of what is marked."""
         room = max(self.width - LABELS - 2, 20)
-        parts = textwrap.wrap(words, room, max_lines=MOST_LINES, placeholder=" …", break_on_hyphens=False)
-        for index, part in enumerate(parts):
-            text = Text(part)
-            if bad and not index:
-                text.highlight_regex(bad, style.BAD)
-            yield line("" if index else label, text)
+        wrapped = textwrap.wrap(words, room, max_lines=MOST_LINES, placeholder=" …", break_on_hyphens=False)
+        parts = [Text(part) for part in wrapped]
+        if bad and parts:
+            parts[0].highlight_regex(bad, style.BAD)
+        return labelled(label, parts)
 
 
 def line(label: str, words: str | Text) -> Text:
@@ -61,7 +60,7 @@ def line(label: str, words: str | Text) -> Text:
     return Text.assemble("  ", (label.ljust(LABELS), style.LABEL if label else ""), words)
 
 
-def labelled(label: str, parts: list[str]) -> Iterator[Text]:
+def labelled(label: str, parts: Sequence[str | Text]) -> Iterator[Text]:
     """One line for each part, the label before the first."""
     for index, part in enumerate(parts):
         yield line("" if index else label, part)

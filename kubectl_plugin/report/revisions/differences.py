@@ -84,10 +84,8 @@ def verdict(found: Sequence[Difference], *, how: str, on_delete: bool) -> str:
 def _only(found: Sequence[Difference]) -> str:
     if not image_only(found):
         return ""
-    images = any(map(_is_image, found))
-    marks = any(not _is_image(one) for one in found)
-    words = [word for word, there in (("image", images), ("labels and annotations", marks)) if there]
-    return f", {' and '.join(words)} only"
+    words = {"image" if _is_image(one) else "labels and annotations" for one in found}
+    return f", {' and '.join(sorted(words))} only"
 
 
 def _is_image(one: Difference) -> bool:
