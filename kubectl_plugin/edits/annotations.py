@@ -35,8 +35,7 @@ def recorded(document: JSONObject, change: tuple[JSONObject, ...], done: Action)
     if done.verb != PAUSE and draft.get(*ROLLING, "paused"):
         done = replace(done, pause=noted_pause(document))
     draft.set(msgspec.json.encode(done).decode(), "metadata", "annotations", LAST_ACTION)
-    _give_cause(draft, document, change, done.reason)
-    return draft.operations
+    return (*draft.operations, *caused(document, (*change, *draft.operations), done.reason))
 
 
 def caused(document: JSONObject, change: tuple[JSONObject, ...], reason: str) -> tuple[JSONObject, ...]:
@@ -46,7 +45,11 @@ def caused(document: JSONObject, change: tuple[JSONObject, ...], reason: str) ->
     tell of the new revision what was true of an earlier one; not so one that comes with `change`.
     """
     draft = Draft(applied(document, change))
-    _give_cause(draft, document, change, reason)
+    if any(f"{one['path']}/".startswith(f"{_TEMPLATE}/") for one in change):
+        if reason:
+            draft.set(reason, *_CAUSE)
+        elif draft.get(*_CAUSE) == found(document, *_CAUSE):
+            draft.drop(*_CAUSE)
     return draft.operations
 
 
@@ -57,19 +60,7 @@ def went_back_to(snapshot: Snapshot) -> str:
     return last.template if last is not None and last.verb == ROLLBACK else ""
 
 
-def _give_cause(draft: Draft, before: JSONObject, change: tuple[JSONObject, ...], reason: str) -> None:
-    if any(_in_template(str(one["path"])) for one in change):
-        if reason:
-            draft.set(reason, *_CAUSE)
-        elif draft.get(*_CAUSE) == found(before, *_CAUSE):
-            draft.drop(*_CAUSE)
-
-
 def _new_template(change: tuple[JSONObject, ...]) -> str:
     """Its identity; empty where `change` does not replace it as a whole."""
     written = (one.get("value") for one in change if one["path"] == _TEMPLATE)
     return next((canonical.identity(one) for one in written if isinstance(one, dict)), "")
-
-
-def _in_template(path: str) -> bool:
-    return path == _TEMPLATE or path.startswith(f"{_TEMPLATE}/")

@@ -30,8 +30,7 @@ def board_after(snapshot: Snapshot, operations: tuple[JSONObject, ...] = ()) -> 
     if not snapshot.pods_readable:
         return None
     try:
-        view = msgspec.convert(applied(snapshot.document, operations), DaemonSetView)
-        after = project(view)
+        after = project(msgspec.convert(applied(snapshot.document, operations), DaemonSetView))
         if snapshot.nodes is None and _chooses_nodes(after):
             return None
         return lay_out(world_of(snapshot, after))
@@ -68,15 +67,13 @@ def course(snapshot: Snapshot, board: Board) -> tuple[str, ...]:
     moves = moves_of(board)
     revision, desired = revision_of(snapshot, board), board.budget.desired
     moving, waiting = moves.moving, moves.held.get(Obstacle.PAUSED, ())
-    lines = []
     if moving:
-        turns = ", then ".join(_turns(moves))
-        lines.append(f"{_get(moving, desired)} {revision}: {turns}")
+        first = f"{_get(moving, desired)} {revision}: {', then '.join(_turns(moves))}"
     elif waiting:
-        lines.append(f"{_get(waiting, desired)} {revision} after resume: {named(waiting)}")
+        first = f"{_get(waiting, desired)} {revision} after resume: {named(waiting)}"
     else:
-        lines.append(f"no node gets {revision} now; {len(moves.staying)} of {desired} have it")
-    return (*lines, *_held(board, moves), *_how(board, moves))
+        first = f"no node gets {revision} now; {len(moves.staying)} of {desired} have it"
+    return (first, *_held(board, moves), *(ways_of(board).words() if moving else ()))
 
 
 def _get(nodes: Sequence[str], desired: int) -> str:
@@ -102,11 +99,6 @@ def _held(board: Board, moves: Moves) -> Iterator[str]:
             yield obstacle.row.of_edited.format(
                 partition=partition, who=f"{counted(len(nodes), 'node')} ({named(nodes)})"
             )
-
-
-def _how(board: Board, moves: Moves) -> Iterator[str]:
-    if moves.moving:
-        yield from ways_of(board).words()
 
 
 def edit_of(

@@ -26,10 +26,7 @@ def set_partition(snapshot: Snapshot, value: IntOrPercent) -> Edit:
     draft = Draft(snapshot.document)
     draft.set(value, *ROLLING, "partition")
     before, after = board_after(snapshot), board_after(snapshot, draft.operations)
-    details: tuple[str, ...] = ()
-    warnings: tuple[Caution, ...] = ()
-    if before is not None and after is not None:
-        details, warnings = _told(snapshot, before, after)
+    details, warnings = _told(snapshot, before, after) if before and after else ((), ())
     return Edit(
         result=f"partition {present} -> {value}",
         operations=draft.operations,

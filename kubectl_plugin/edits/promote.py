@@ -14,7 +14,6 @@ from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.steps import STEPS_ANNOTATION, Steps, steps_of
 
 _FULLY = "fully"
-PROMOTED = Edit(result="already promoted fully", operations=())
 
 
 class Goal(Value):
@@ -54,7 +53,7 @@ def goal_of(snapshot: Snapshot, steps: Steps | None, desired: int, *, to: IntOrP
 def promote(snapshot: Snapshot, goal: Goal | None) -> Edit:
     """None: it is as far as it can be."""
     if goal is None:
-        return PROMOTED
+        return Edit(result="already promoted fully", operations=())
     edit = set_partition(snapshot, goal.partition)
     words = " ".join(("promoted", goal.words)).rstrip()
     return replace(edit, result=f"{words} ({edit.result})") if edit.operations else edit
@@ -64,9 +63,10 @@ def _given(snapshot: Snapshot, steps: Steps | None, desired: int, to: IntOrPerce
     present = settings_of(snapshot, "promote").partition or 0
     kept, wanted = (number.scaled(one, desired, round_up=False) for one in (present, to))
     if wanted > kept:
+        namespace, name = snapshot.key
         raise CommandError(
-            f"cannot promote {snapshot.key.name} to partition {to}: partition {present} lets more nodes update",
-            hints=(f"kubectl kruise-ds set-partition {_where(snapshot, str(to))} sets it all the same",),
+            f"cannot promote {name} to partition {to}: partition {present} lets more nodes update",
+            hints=(f"kubectl kruise-ds set-partition {name} {to} -n {namespace} sets it all the same",),
             exit_code=ExitCode.REFUSED,
         )
     if not wanted:
@@ -84,7 +84,7 @@ def _step(steps: Steps, value: IntOrPercent, desired: int) -> Goal:
 
 
 def _without_steps(snapshot: Snapshot) -> CommandError:
-    name, namespace = snapshot.key.name, snapshot.key.namespace
+    namespace, name = snapshot.key
     return CommandError(
         f"{name} has no steps: it has no annotation {STEPS_ANNOTATION}",
         hints=(
@@ -93,7 +93,3 @@ def _without_steps(snapshot: Snapshot) -> CommandError:
         ),
         exit_code=ExitCode.REFUSED,
     )
-
-
-def _where(snapshot: Snapshot, value: str) -> str:
-    return f"{snapshot.key.name} {value} -n {snapshot.key.namespace}"

@@ -39,7 +39,11 @@ def pull_job(
     now: float,
 ) -> JSONObject:
     """`nodes`: labels that they have, as kubectl writes a selector; None for all."""
-    _check_image(image)
+    if not is_image(image):
+        words = (
+            f'"{image}" cannot be the name of an image: use HOST/PATH:TAG or HOST/PATH@DIGEST, the path in lower case'
+        )
+        raise UsageError(words)
     for secret in secrets:
         if not is_subdomain(secret):
             raise UsageError(f'invalid --pull-secret "{secret}": use the name of a Secret')
@@ -88,16 +92,7 @@ def node_selector(text: str) -> JSONObject:
 
 
 def _no_selector(text: str) -> CommandError:
-    words = f'invalid -l "{text}": use labels of nodes such as pool=gpu, or "zone in (a,b),!spot"'
-    return UsageError(words)
-
-
-def _check_image(image: str) -> None:
-    if not is_image(image):
-        words = (
-            f'"{image}" cannot be the name of an image: use HOST/PATH:TAG or HOST/PATH@DIGEST, the path in lower case'
-        )
-        raise UsageError(words)
+    return UsageError(f'invalid -l "{text}": use labels of nodes such as pool=gpu, or "zone in (a,b),!spot"')
 
 
 def is_image(text: str) -> bool:
@@ -112,13 +107,8 @@ def is_image(text: str) -> bool:
         return False
     if ":" in path.rpartition("/")[2]:
         return False  # two tags
-    host, _, rest = canonical(path).partition("/")
-    return len(text) <= _MOST and _HOST.fullmatch(host) is not None and _PATH.fullmatch(_bare(rest)) is not None
-
-
-def _bare(path: str) -> str:
-    """Without the tag that `canonical` gives it."""
-    return path.rpartition(":")[0]
+    host, _, rest = canonical(path).rpartition(":")[0].partition("/")  # which gives it a tag
+    return len(text) <= _MOST and _HOST.fullmatch(host) is not None and _PATH.fullmatch(rest) is not None
 
 
 def _name(image: str, nodes: str, now: float) -> str:

@@ -79,9 +79,7 @@ def already_back(snapshot: Snapshot) -> RevisionDetail | None:
     """The live revision, where a rollback to it was the last that was done: whoever asks again, such as for want of
     an answer, does not want the abandoned revision back. None otherwise.
     """
-    if went_back_to(snapshot) != snapshot.daemonset.identity:
-        return None
-    return live_revision(snapshot)
+    return live_revision(snapshot) if went_back_to(snapshot) == snapshot.daemonset.identity else None
 
 
 def forward(snapshot: Snapshot, target: RevisionDetail) -> frozenset[str]:

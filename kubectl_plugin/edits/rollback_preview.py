@@ -19,6 +19,7 @@ from kubectl_plugin.report.in_place import ways_of
 from kubectl_plugin.report.moves import Moves, moves_of
 from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
+from kubectl_plugin.report.values import counted
 
 _LABEL: Final = 12
 _NAMED: Final = 12
@@ -185,9 +186,7 @@ def _held(moves: Moves, after: DaemonSet) -> Iterator[tuple[str, str]]:
 
 
 def _counted(nodes: Sequence[str]) -> str:
-    if not nodes:
-        return "no node"
-    return "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
+    return counted(len(nodes), "node") if nodes else "no node"
 
 
 def _listed(nodes: Sequence[str], most: int = _NAMED) -> str:
