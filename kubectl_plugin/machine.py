@@ -21,17 +21,17 @@ PATIENCE: Final = 5.0
 
 async def look_around(environ: Mapping[str, str] = os.environ) -> Machine:
     """The files are looked for on the PATH of `environ`, as kubectl does."""
-    path = environ.get("PATH")
-
-    def found(name: str) -> str:
-        return shutil.which(name, path=path) or ""
-
     return Machine(
-        kubectl=await _kubectl(found("kubectl")),
-        plugin=found(PLUGIN),
-        completion=found(COMPLETION),
-        shadow=found(SHADOW),
+        kubectl=await _kubectl(on_path("kubectl", environ)),
+        plugin=on_path(PLUGIN, environ),
+        completion=on_path(COMPLETION, environ),
+        shadow=on_path(SHADOW, environ),
     )
+
+
+def on_path(name: str, environ: Mapping[str, str]) -> str:
+    """Where it is; empty where it is not."""
+    return shutil.which(name, path=environ.get("PATH")) or ""
 
 
 async def _kubectl(program: str) -> str | Unanswered:

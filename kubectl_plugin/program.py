@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import typer
@@ -115,13 +116,9 @@ class Verbs(Mapping[str, Any]):
 
     def __init__(self) -> None:
         self._entries = {entry.name: entry for entry in ENTRIES}
-        self._built: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        entry = self._entries[name]
-        if name not in self._built:
-            self._built[name] = _built(entry)
-        return self._built[name]
+        return _built(self._entries[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
@@ -167,6 +164,7 @@ def _plain(**more: Any) -> typer.Typer:
     )
 
 
+@cache
 def _built(entry: Entry) -> Any:
     one = _plain(add_completion=False)
     epilog = f"Flags of every verb (-n, --context, -o, …): {NAME} --help"

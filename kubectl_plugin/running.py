@@ -106,16 +106,8 @@ def _mistake(error: Exception) -> CommandError:
 
 def _not_utf8(error: UnicodeEncodeError) -> CommandError:
     """Only what came from the command line cannot be sent: the streams take everything, the server sends UTF-8."""
-    word = next((word for word in sys.argv if not _encodes(word)), str(error.object))
+    word = next((word for word in sys.argv if word.encode(errors="ignore").decode() != word), str(error.object))
     return UsageError(f"not UTF-8: {word.encode(errors='backslashreplace').decode()}")
-
-
-def _encodes(word: str) -> bool:
-    try:
-        word.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _failed(terminal: Terminal, error: CommandError) -> int:

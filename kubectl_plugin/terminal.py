@@ -118,7 +118,7 @@ class Terminal:
         """Lines of the result."""
         with self._printing():
             for line in lines:
-                print(_harmless(line), file=self.out)
+                print(line.translate(_CONTROLS), file=self.out)
 
     def say_document(self, document: JSONObject, output: Output) -> None:
         """The whole result, for a program."""
@@ -193,7 +193,7 @@ class Terminal:
         """To stderr. Nobody there to read it is no reason to stop."""
         try:
             for line in lines:
-                print(_harmless(line), end=end, file=self.err, flush=True)
+                print(line.translate(_CONTROLS), end=end, file=self.err, flush=True)
         except OSError:
             _lead_nowhere(self.err)
 
@@ -238,10 +238,6 @@ def _interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _harmless(text: str) -> str:
-    return text.translate(_CONTROLS)
 
 
 def one_line(text: str) -> str:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import sys
 from pathlib import Path
 from typing import Final
 
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Shell
-from kubectl_plugin.machine import COMPLETION, PLUGIN
+from kubectl_plugin.machine import COMPLETION, PLUGIN, on_path
 from kubectl_plugin.terminal import Terminal
 
 LOADED: Final = {
@@ -44,8 +43,10 @@ def completion(terminal: Terminal, shell: Shell, folder: Path | None) -> int:
         f"# kubectl 1.26 or newer completes kubectl kruise-ds once its own completion is loaded ({STARTUP[shell]}):",
         LOADED[shell],
     )
-    if not _on_path(COMPLETION, terminal):
-        terminal.warn(f"{COMPLETION} is not on the PATH: kubectl would complete nothing", _way(PLUGIN, terminal))
+    if not on_path(COMPLETION, terminal.environ):
+        there = on_path(PLUGIN, terminal.environ)
+        way = "kubectl kruise-ds completion install" if there else f"put {PLUGIN} on the PATH first"
+        terminal.warn(f"{COMPLETION} is not on the PATH: kubectl would complete nothing", way)
     return 0
 
 
@@ -77,7 +78,7 @@ def _install(terminal: Terminal, folder: Path | None) -> int:
         words = error.strerror or str(error)
         raise CommandError(f"cannot write {target}: {words}", hints=("choose a folder with --folder",)) from error
     terminal.say(f"{target} installed")
-    if _on_path(COMPLETION, terminal) != str(target):
+    if on_path(COMPLETION, terminal.environ) != str(target):
         terminal.warn(f"{target.parent} is not on the PATH: kubectl does not find {COMPLETION} there")
     return 0
 
@@ -87,15 +88,7 @@ def _plugin(terminal: Terminal) -> Path:
     called = Path(sys.argv[0])
     if called.name.partition(".")[0] == PLUGIN and called.exists():
         return called.absolute()
-    found = _on_path(PLUGIN, terminal)
+    found = on_path(PLUGIN, terminal.environ)
     if not found:
         raise CommandError(f"{PLUGIN} is not on the PATH", hints=("install it first: pipx install kruise-ds",))
     return Path(found).absolute()
-
-
-def _on_path(name: str, terminal: Terminal) -> str:
-    return shutil.which(name, path=terminal.environ.get("PATH")) or ""
-
-
-def _way(name: str, terminal: Terminal) -> str:
-    return "kubectl kruise-ds completion install" if _on_path(name, terminal) else f"put {name} on the PATH first"
