@@ -46,12 +46,14 @@ async def choose(
         where = "" if chosen.all_namespaces else f" in namespace {invocation.session.namespace}"
         raise CommandError(f"no Advanced DaemonSet was found{where}")
     if chosen.all_namespaces and writes(acting) and not acting.yes:
-        raise CommandError(
-            f"-A would change {counted(len(found), 'DaemonSet')} in all namespaces",
-            hints=(HINT,),
-            exit_code=ExitCode.REFUSED,
-        )
+        raise everywhere(len(found), HINT)
     return found
+
+
+def everywhere(count: int, hint: str) -> CommandError:
+    """(6), for what would change `count` of them in all namespaces."""
+    words = f"-A would change {counted(count, 'DaemonSet')} in all namespaces"
+    return CommandError(words, hints=(hint,), exit_code=ExitCode.REFUSED)
 
 
 def tell_failures(invocation: Invocation, found: Sequence[Snapshot]) -> None:
@@ -101,7 +103,7 @@ async def carry_out(
             except (CommandError, ApiError) as error:
                 if len(snapshots) == 1:
                     raise
-                code = max(code, _failed(invocation, error))
+                code = max(code, failed(invocation, error))
     finally:
         printed = writer.finish()
     return max(code, printed, await waiting.wait(invocation, acting, writer.changed))
@@ -115,11 +117,12 @@ def _planned(
         try:
             changes.append(plan(snapshot))
         except CommandError as error:
-            code = max(code, _failed(invocation, error))
+            code = max(code, failed(invocation, error))
     return code, changes
 
 
-def _failed(invocation: Invocation, error: CommandError | ApiError) -> int:
+def failed(invocation: Invocation, error: CommandError | ApiError) -> int:
+    """Tells it, where that stops nothing else; returns its exit code."""
     failure = error if isinstance(error, CommandError) else explained(error, invocation.session)
     invocation.terminal.fail(failure)
     return failure.exit_code

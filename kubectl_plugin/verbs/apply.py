@@ -43,12 +43,12 @@ async def apply(invocation: Invocation, asked: Asked, acting: Acting, namespace:
         changes = {one.snapshot.key: await _change(invocation, one, acting, hold_at) for one in targets}
     asks = will_ask(invocation, acting) and len(changes) == 1
     live = [one.snapshot for one in changes.values()]
-    lifted = await lifting(
+    checked = await lifting(
         invocation, acting, live, told=asked.lift_pause, what="the manifest", instead="paused: true in it"
     )
 
     def change(snapshot: Snapshot) -> EditOfOne:
-        made = lifted.checked(changes[snapshot.key])
+        made = checked(changes[snapshot.key])
         return asking(made, f"Apply to {snapshot.key.name}?") if asks else made
 
     return await carry_out(invocation, live, change, acting, verb="apply")
@@ -61,8 +61,7 @@ def _refuse_contradictions(manifest: Manifest, asked: str | None, hold_at: IntOr
         words = f"{manifest.source} sets partition {written} for {manifest.name}, --hold-at says {hold_at}"
         raise UsageError(words, hints=("leave one of them out",))
     if asked and manifest.namespace not in ("", asked):
-        words = f"{manifest.source} is for namespace {manifest.namespace}, -n says {asked}"
-        raise UsageError(words)
+        raise UsageError(f"{manifest.source} is for namespace {manifest.namespace}, -n says {asked}")
 
 
 async def _change(invocation: Invocation, target: Target, acting: Acting, hold_at: IntOrPercent | None) -> EditOfOne:

@@ -29,7 +29,8 @@ from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.terminal import Terminal, one_line
 from kubectl_plugin.verbs.deadline import Deadline
 
-_SUFFIX: Final = {DryRun.NONE: "", DryRun.CLIENT: " (dry run)", DryRun.SERVER: " (server dry run)"}
+DRY_RUN_SUFFIX: Final = {DryRun.NONE: "", DryRun.CLIENT: " (dry run)", DryRun.SERVER: " (server dry run)"}
+"""What stands behind the result, where nothing was written."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,8 @@ class ChangeWriter:
         """Print what could not be printed before all was done; call it also after an error. Returns the exit code."""
         terminal = self._invocation.terminal
         if self._several and self._invocation.output is Output.JSON:
-            self._show({"apiVersion": "v1", "kind": "List", "items": [*self._documents]})
+            whole: JSONObject = {"apiVersion": "v1", "kind": "List", "items": [*self._documents]}
+            terminal.say_document(whole, Output.JSON)
         terminal.flush()
         if terminal.lost:
             done = "done, but " if writes(self._acting) else ""
@@ -151,35 +153,20 @@ class ChangeWriter:
         terminal, output = self._invocation.terminal, self._invocation.output
         if output is Output.NAME:
             terminal.say(_name(change))
-        elif output is not None:
+        elif output is Output.JSON and self._several:
             self._documents.append(document)
-            self._print_document(document)
+        elif output is not None:
+            terminal.say(*(["---"] if self._documents else []))
+            self._documents.append(document)
+            terminal.say_document(document, output)
         else:
-            ending = dry_run_suffix(self._acting.dry_run) if suffix is None else suffix
+            ending = DRY_RUN_SUFFIX[self._acting.dry_run] if suffix is None else suffix
             terminal.say(f"{_name(change)} {change.edit.result}{ending}")
             terminal.detail(*(f"  {legible(terminal, line)}" for line in change.edit.details))
-
-    def _print_document(self, document: JSONObject) -> None:
-        if not self._several:
-            self._show(document)
-        elif self._invocation.output is Output.YAML:
-            if len(self._documents) > 1:
-                self._invocation.terminal.say("---")
-            self._show(document)
-
-    def _show(self, document: JSONObject) -> None:
-        terminal, output = self._invocation.terminal, self._invocation.output
-        assert output is not None
-        terminal.say_document(document, output)
 
 
 def writes(acting: Acting) -> bool:
     return acting.dry_run is DryRun.NONE and not acting.print_patch
-
-
-def dry_run_suffix(dry_run: DryRun) -> str:
-    """What stands behind the result, where nothing was written."""
-    return _SUFFIX[dry_run]
 
 
 def legible(terminal: Terminal, text: str) -> str:

@@ -32,7 +32,7 @@ def look_up(what: str, ctx: typer.Context, incomplete: str) -> list[str]:
 
 def _names(ctx: typer.Context, incomplete: str) -> list[str]:
     """With the phase of each. The word may begin with `ads/` or the like. What was typed already is left out."""
-    if _second_word(ctx):
+    if ctx.params.get("words"):  # the name is there: now comes the value of `set-partition`, or an image
         return []
     prefix, slash, _ = incomplete.rpartition("/")
     typed = {word.rpartition("/")[2] for word in _typed(ctx)}
@@ -104,11 +104,6 @@ def _typed(ctx: typer.Context) -> list[str]:
     values = (ctx.params.get(field) for field in ("name", "names", "words"))
     given = (value for value in values if value)
     return [str(word) for value in given for word in ([value] if isinstance(value, str) else value)] or [*ctx.args]
-
-
-def _second_word(ctx: typer.Context) -> bool:
-    """Whether the name is there and something else comes: the value of `set-partition`, an image."""
-    return bool(ctx.params.get("words"))
 
 
 async def _items(session: Session, path: str, what: str) -> list[Any]:

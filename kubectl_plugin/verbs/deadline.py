@@ -27,8 +27,7 @@ class Deadline:
     def __init__(self, invocation: Invocation, text: str) -> None:
         """`text`: such as 10m, since the command began; nothing, or 0, is no end. Raises CommandError (2)."""
         self.text = text
-        seconds = seconds_of(text, "--timeout") or math.inf
-        self._at = invocation.began + seconds
+        self._at = invocation.began + (seconds_of(text, "--timeout") or math.inf)
 
     @property
     def left(self) -> float:

@@ -26,7 +26,7 @@ async def diff(invocation: Invocation, asked: Asked) -> int:
     if len(asked.revisions) > most:
         instead = "one revision and a file" if asked.file else "two revisions"
         raise UsageError(f"no more than {instead} can be compared")
-    objects = _read(asked.file) if asked.file else []
+    objects = objects_in(text_of(asked.file, sys.stdin), called(asked.file)) if asked.file else []
     snapshot = await reads.snapshot(invocation, asked.name, nodes=False)
     old, new = _from_file(snapshot, asked, asked.file, objects) if asked.file else _from_history(snapshot, asked)
     found = compare(snapshot, old, new, show_values=asked.show_values)
@@ -39,10 +39,6 @@ async def diff(invocation: Invocation, asked: Asked) -> int:
     return ExitCode.DIFFERENT if asked.exit_code and found.changes else 0
 
 
-def _read(path: Path) -> list[JSONObject]:
-    return objects_in(text_of(path, sys.stdin), called(path))
-
-
 def _from_file(
     snapshot: Snapshot, asked: Asked, path: Path, objects: list[JSONObject]
 ) -> tuple[ComparedSide, ComparedSide]:
@@ -52,13 +48,8 @@ def _from_file(
 
 
 def _from_history(snapshot: Snapshot, asked: Asked) -> tuple[ComparedSide, ComparedSide]:
-    need_revisions(snapshot)
-    match asked.revisions:
-        case (old, new):
-            return _revision(snapshot, old), _revision(snapshot, new)
-        case (old,):
-            return _revision(snapshot, old), live_side(snapshot)
-    return _revision(snapshot, None), live_side(snapshot)
+    old, *new = asked.revisions or (None,)
+    return _revision(snapshot, old), _revision(snapshot, new[0]) if new else live_side(snapshot)
 
 
 def _revision(snapshot: Snapshot, number: int | None) -> ComparedSide:

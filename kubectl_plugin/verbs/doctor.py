@@ -15,6 +15,7 @@ from kubectl_plugin.releases import own_version
 from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.installation.checkup import DoctorCheck, Level, checkup, problems
 from kubectl_plugin.report.installation.facts import Facts, Right, Unanswered
+from kubectl_plugin.report.values import counted
 
 WANTED = (
     *((verb, GROUP, "daemonsets") for verb in ("get", "list", "watch", "patch")),
@@ -37,7 +38,7 @@ async def doctor(invocation: Invocation) -> int:
         width = terminal.width if terminal.on_screen else None
         terminal.show(checks_text(checks, width=width, only_ascii=terminal.ascii), whole=True)
         if count:
-            terminal.say(f"{count} {'problem' if count == 1 else 'problems'} (exit 1)")
+            terminal.say(f"{counted(count, 'problem')} (exit 1)")
     return 1 if count else 0
 
 

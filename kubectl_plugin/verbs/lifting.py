@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits.applying import applied, found
@@ -15,34 +15,30 @@ from kubectl_plugin.verbs.acting import will_ask
 from kubectl_plugin.verbs.carrying_out import EditOfOne, who_am_i, writes
 
 
-class Lifting:
-    """Made by `lifting`."""
-
-    def __init__(self, *, allowed: bool, me: str, what: str, instead: str) -> None:
-        self._allowed, self._me, self._what, self._instead = allowed, me, what, instead
-
-    def checked(self, change: EditOfOne) -> EditOfOne:
-        """`change`. Raises CommandError (6) where it may not be made."""
-        snapshot = change.snapshot
-        words, pause = paused_words(snapshot), pause_of(snapshot)
-        mine = pause is not None and self._me != "" and pause.by == self._me
-        if self._allowed or mine or not words or _stays(change):
-            return change
-        raise CommandError(
-            f"{snapshot.key.name} is {words}; {self._what} would lift that",
-            hints=(f"--lift-pause lifts it all the same; with {self._instead} nothing moves before resume",),
-            exit_code=ExitCode.REFUSED,
-        )
-
-
 async def lifting(
     invocation: Invocation, acting: Acting, snapshots: Iterable[Snapshot], *, told: bool, what: str, instead: str
-) -> Lifting:
-    """`told`: whether the command line says to lift a pause. `what` would lift it, `instead` would not."""
+) -> Callable[[EditOfOne], EditOfOne]:
+    """Gives back each change. That raises CommandError (6) for one that may not be made.
+
+    `told`: whether the command line says to lift a pause. `what` would lift it, `instead` would not.
+    """
     allowed = told or not writes(acting) or will_ask(invocation, acting)
     asks_who = not allowed and any(one.daemonset.paused for one in snapshots)
     me = await who_am_i(invocation.session) if asks_who else ""
-    return Lifting(allowed=allowed, me=me, what=what, instead=instead)
+
+    def checked(change: EditOfOne) -> EditOfOne:
+        snapshot = change.snapshot
+        words, pause = paused_words(snapshot), pause_of(snapshot)
+        mine = pause is not None and me != "" and pause.by == me
+        if allowed or mine or not words or _stays(change):
+            return change
+        raise CommandError(
+            f"{snapshot.key.name} is {words}; {what} would lift that",
+            hints=(f"--lift-pause lifts it all the same; with {instead} nothing moves before resume",),
+            exit_code=ExitCode.REFUSED,
+        )
+
+    return checked
 
 
 def _stays(change: EditOfOne) -> bool:

@@ -11,7 +11,6 @@ from controller.kube.errors import ApiError
 from controller.kube.kinds import DAEMONSETS
 from kubectl_plugin.asked import Migration
 from kubectl_plugin.cluster import controller, documents, reads
-from kubectl_plugin.cluster.explain import explained
 from kubectl_plugin.cluster.installation import right
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import NATIVE
@@ -24,7 +23,7 @@ from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
 from kubectl_plugin.report import gitops
 from kubectl_plugin.report.values import counted
-from kubectl_plugin.verbs.acting import consented
+from kubectl_plugin.verbs.acting import consented, everywhere, failed
 from kubectl_plugin.verbs.migration_course import MigrationCourse
 
 _TO_OURS = (
@@ -98,8 +97,7 @@ async def _chosen(invocation: Invocation, asked: Migration) -> list[Key]:
     if not keys:
         raise CommandError("no such DaemonSet was found")
     if asked.all_namespaces and not (asked.yes or asked.dry_run or asked.print_):
-        words = f"-A would change {counted(len(keys), 'DaemonSet')} in all namespaces"
-        raise CommandError(words, hints=(_LOOK,), exit_code=ExitCode.REFUSED)
+        raise everywhere(len(keys), _LOOK)
     return keys
 
 
@@ -117,9 +115,7 @@ async def _planned(invocation: Invocation, asked: Migration, keys: list[Key]) ->
         except (CommandError, ApiError) as error:
             if len(keys) == 1:
                 raise
-            failure = error if isinstance(error, CommandError) else explained(error, invocation.session)
-            invocation.terminal.fail(failure)
-            code = max(code, failure.exit_code)
+            code = max(code, failed(invocation, error))
     return code, plans
 
 
@@ -130,7 +126,8 @@ async def _looked_at(invocation: Invocation, asked: Migration, key: Key) -> Outl
     if found.over:
         return found
     await _may(invocation, asked, key)
-    await _attended(invocation, asked)
+    if absence := await controller.absence(invocation.session, invocation.terminal.now()):
+        invocation.terminal.warn(absence, "kubectl kruise-ds doctor")
     for side in (observed.native, observed.ours):
         if side is not None:
             _unmanaged(invocation, asked, key, side)
@@ -148,13 +145,6 @@ async def _may(invocation: Invocation, asked: Migration, key: Key) -> None:
     lacking = [f"{one.verb} {one.resource}" for one in answers if one.allowed is False]
     if lacking:
         raise CommandError(f"no right to {', '.join(lacking)} in {key.namespace}: nothing was begun")
-
-
-async def _attended(invocation: Invocation, asked: Migration) -> None:
-    absence = await controller.absence(invocation.session, invocation.terminal.now())
-    if absence is None:
-        return
-    invocation.terminal.warn(absence, "kubectl kruise-ds doctor")
 
 
 def _unmanaged(invocation: Invocation, asked: Migration, key: Key, side: Side) -> None:

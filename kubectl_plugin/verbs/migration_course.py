@@ -10,7 +10,6 @@ from controller.kube.errors import ApiError, Unknown
 from kubectl_plugin.cluster.interruption import telling_of_an_interruption
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.migrating import carry_out, sight_of
-from kubectl_plugin.edits.migration.observed import Observed
 from kubectl_plugin.edits.migration.outlook import next_step
 from kubectl_plugin.edits.migration.step import ChangeObject, CreateObject, Delete, HandedOver, WaitForPods
 from kubectl_plugin.failures import CommandError, ExitCode
@@ -97,24 +96,16 @@ class MigrationCourse:
         terminal = self._invocation.terminal
         try:
             observed = await sight_of(self._invocation, self._key, as_native=False)
-            if not self._is_begun(observed):
+            if not any(side is not None and side.mark is not None for side in (observed.native, observed.ours)):
                 return
-            if self._may_go_back(observed):
+            former = observed.ours if self._native else observed.native
+            if former is not None and not former.dying:
                 terminal.note(f"{error}; taking back what was done")
                 await MigrationCourse(self._invocation, self._key, native=not self._native)._forth()
                 return
         except (CommandError, ApiError) as another:
             terminal.note(f"could not be taken back: {another}")
         terminal.warn(f"{self._key.name} is half-way, its pods run on", *self._ways())
-
-    @staticmethod
-    def _is_begun(observed: Observed) -> bool:
-        return any(side is not None and side.mark is not None for side in (observed.native, observed.ours))
-
-    def _may_go_back(self, observed: Observed) -> bool:
-        """Whether the former one is still there, and not deleted."""
-        former = observed.ours if self._native else observed.native
-        return former is not None and not former.dying
 
     def _ways(self) -> tuple[str, str]:
         command = f"kubectl kruise-ds migrate {self._key.name} -n {self._key.namespace}"

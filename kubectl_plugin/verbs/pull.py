@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import nullcontext
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -13,7 +13,7 @@ from controller.api.image_pull_job import ImagePullJob, ImagePullJobView, projec
 from controller.api.pull_targets import targets
 from controller.kube.kinds import IMAGE_PULL_JOBS
 from kubectl_plugin.asked import Pull as Asked
-from kubectl_plugin.cluster import controller, documents
+from kubectl_plugin.cluster import controller, documents, reads
 from kubectl_plugin.cluster.image_pulls import nodes_with_images
 from kubectl_plugin.cluster.interruption import telling_of_an_interruption
 from kubectl_plugin.cluster.invocation import Invocation
@@ -24,7 +24,7 @@ from kubectl_plugin.flags import DryRun, Output
 from kubectl_plugin.paint.nodes import pull_table
 from kubectl_plugin.report.pulls import NodePull, PullProgress, Stage, failures, stated_tally, tally
 from kubectl_plugin.report.values import int_or_percent
-from kubectl_plugin.verbs.carrying_out import dry_run_suffix
+from kubectl_plugin.verbs.carrying_out import DRY_RUN_SUFFIX
 from kubectl_plugin.verbs.deadline import Deadline
 from kubectl_plugin.verbs.table_watch import Picture, TableScreen, table_screen
 
@@ -72,7 +72,7 @@ def _record(document: JSONObject) -> ImagePullJob:
 async def _made(invocation: Invocation, asked: Asked, body: JSONObject) -> JSONObject:
     if asked.dry_run is DryRun.CLIENT:
         return body
-    namespace, name = invocation.session.namespace, _meta(body)["name"]
+    namespace, name = invocation.session.namespace, reads.meta_of(body).name
     words = f" while ImagePullJob {name} was made: it may have been done"
     way, dry_run = f"kubectl get imagepulljobs {name} -n {namespace}", asked.dry_run is DryRun.SERVER
     with nullcontext() if dry_run else telling_of_an_interruption(invocation.terminal, words, way):
@@ -86,20 +86,15 @@ async def _made(invocation: Invocation, asked: Asked, body: JSONObject) -> JSONO
         )
 
 
-def _meta(document: JSONObject) -> dict[str, Any]:
-    found: Any = document["metadata"]
-    return dict(found)
-
-
 def _print(invocation: Invocation, asked: Asked, document: JSONObject) -> None:
     terminal, output = invocation.terminal, invocation.output
-    name = f"imagepulljob.apps.kruise.io/{_meta(document)['name']}"
+    name = f"imagepulljob.apps.kruise.io/{reads.meta_of(document).name}"
     if output is Output.NAME:
         terminal.say(name)
     elif output is not None:
         terminal.say_document(document, output)
     else:
-        terminal.say(f"{name} created{dry_run_suffix(asked.dry_run)}")
+        terminal.say(f"{name} created{DRY_RUN_SUFFIX[asked.dry_run]}")
 
 
 class _Watch:

@@ -30,13 +30,13 @@ async def rollback(invocation: Invocation, asked: Asked, acting: Acting) -> int:
         within = PREVIEW if will_ask(invocation, acting) else HURRY
         chosen = await choose(invocation, asked, acting, within=within)
         found = [await _with_revisions(invocation, one) for one in chosen]
-    lifted = await lifting(
+    checked = await lifting(
         invocation, acting, found, told=asked.lift_pause, what="a rollback", instead="--keep-paused"
     )
     return await carry_out(
         invocation,
         found,
-        lambda one: lifted.checked(_change(invocation, one, wish, acting)),
+        lambda one: checked(_change(invocation, one, wish, acting)),
         acting,
         verb="rollback",
     )

@@ -55,16 +55,12 @@ async def watch(invocation: Invocation, asked: Asked) -> int:
         raise UsageError(f"-w has no output format {invocation.output}: use json")
     deadline = Deadline(invocation, asked.timeout)
     async with deadline.kept():
-        return await _watched(invocation, asked, deadline)
-
-
-async def _watched(invocation: Invocation, asked: Asked, deadline: Deadline) -> int:
-    read = partial(chosen, invocation, asked, everything=False)
-    meant = await at_last(read, invocation.terminal.note, from_between)
-    if meant.absent:
-        raise meant.absent[0]
-    found = meant.snapshots
-    return await follow_up(invocation, asked, found, deadline) if found else told(invocation, (), ())
+        read = partial(chosen, invocation, asked, everything=False)
+        meant = await at_last(read, invocation.terminal.note, from_between)
+        if meant.absent:
+            raise meant.absent[0]
+        found = meant.snapshots
+        return await follow_up(invocation, asked, found, deadline) if found else told(invocation, (), ())
 
 
 async def follow_up(
