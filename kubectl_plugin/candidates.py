@@ -14,10 +14,6 @@ import typer
 FILES = "\t:files"
 """Ends a candidate that stands for file names, which the shell knows better."""
 
-_GROUPINGS = ("zone\tOf topology.kubernetes.io/zone", "arch\tOf kubernetes.io/arch", "pool\tThe pool of nodes")
-_SORTS = ("update\tThe order of the update", "name", "state", "restarts", "age")
-
-
 LookUp: TypeAlias = Callable[[str, typer.Context, str], list[str]]
 """From what is looked up (`names`, …) to the candidates."""
 
@@ -59,8 +55,8 @@ def states(incomplete: str) -> list[str]:
 
 
 def groupings() -> list[str]:
-    return [*_GROUPINGS]
+    return ["zone\tOf topology.kubernetes.io/zone", "arch\tOf kubernetes.io/arch", "pool\tThe pool of nodes"]
 
 
 def sorts() -> list[str]:
-    return [*_SORTS]
+    return ["update\tThe order of the update", "name", "state", "restarts", "age"]

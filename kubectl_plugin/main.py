@@ -85,6 +85,6 @@ def candidates(words: Sequence[str]) -> list[str]:
 
 
 def _look_up(what: str, ctx: typer.Context, incomplete: str) -> list[str]:
-    from kubectl_plugin.verbs.completing import look_up  # brings the way to the server, which few candidates need
+    from kubectl_plugin.verbs.completing import LOOKS  # brings the way to the server, which few candidates need
 
-    return look_up(what, ctx, incomplete)
+    return LOOKS[what](ctx, incomplete)

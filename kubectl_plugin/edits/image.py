@@ -43,15 +43,14 @@ def set_images(snapshot: Snapshot, images: Mapping[str, str], hold_at: IntOrPerc
     unknown = [name for name in images if name != EVERY and name not in places]
     if unknown:
         raise _unknown(snapshot, unknown[0])
-    draft, results, changed = Draft(snapshot.document), [], []
+    draft, changed = Draft(snapshot.document), []
     for name, (path, present) in places.items():
         image = images.get(name) or images.get(EVERY)
         if image is None or image == present:
             continue
         draft.set(image, *path, "image")
         changed.append(f"{name}: {' -> '.join(change(present, image))}")
-    if changed:
-        results.append("image updated")
+    results = ["image updated"] if changed else []
     rolling = snapshot.daemonset.rolling_update
     if hold_at is not None and rolling is not None and (rolling.partition or 0) != hold_at:
         draft.set(hold_at, *ROLLING, "partition")
@@ -73,12 +72,10 @@ def _places(snapshot: Snapshot) -> Iterator[tuple[str, tuple[tuple[str, ...], st
 
 
 def _unknown(snapshot: Snapshot, name: str) -> CommandError:
-    by_field: dict[str, list[str]] = {field: [] for field in _FIELDS}
-    for container, (path, _) in _places(snapshot):
-        by_field[path[3]].append(container)
-    ones = ", ".join(by_field["containers"])
-    init = f"; init containers: {', '.join(by_field['initContainers'])}" if by_field["initContainers"] else ""
-    return CommandError(f'{snapshot.key.name} has no container "{name}"; it has: {ones}{init}')
+    places = [*_places(snapshot)]
+    init, ones = (", ".join(one for one, (path, _) in places if path[3] == field) for field in _FIELDS)
+    more = f"; init containers: {init}" if init else ""
+    return CommandError(f'{snapshot.key.name} has no container "{name}"; it has: {ones}{more}')
 
 
 def on_delete_held(snapshot: Snapshot, hold_at: IntOrPercent | None) -> Caution | None:

@@ -166,13 +166,12 @@ async def agree(invocation: Invocation, what: str, question: str, acting: Acting
 async def _agreed_to_all(invocation: Invocation, changes: Sequence[EditOfOne], acting: Acting) -> list[EditOfOne]:
     """The changes that are to be carried out: what was told in the question is not told again."""
     terminal = invocation.terminal
-    if not any(change.edit.operations for change in changes):
-        return [*changes]
-    lines = (line for change in changes for line in _outlook(change, quiet=terminal.quiet))
-    count = counted(len(changes), "DaemonSet")
-    if not await agree(invocation, count, question(f"{count}:", lines), acting):
-        return [*changes]
-    return [with_fields(change, edit=replace(change.edit, details=())) for change in changes]
+    if any(change.edit.operations for change in changes):
+        lines = (line for change in changes for line in _outlook(change, quiet=terminal.quiet))
+        count = counted(len(changes), "DaemonSet")
+        if await agree(invocation, count, question(f"{count}:", lines), acting):
+            return [with_fields(change, edit=replace(change.edit, details=())) for change in changes]
+    return [*changes]
 
 
 def _outlook(change: EditOfOne, *, quiet: bool) -> Iterator[str]:

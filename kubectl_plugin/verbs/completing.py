@@ -25,11 +25,6 @@ PATIENCE: Final = 2.0
 AT_MOST: Final = (("limit", "500"),)
 
 
-def look_up(what: str, ctx: typer.Context, incomplete: str) -> list[str]:
-    """DaemonSets of the namespace, namespaces, contexts, or the revisions of the DaemonSet that was named."""
-    return _LOOKS[what](ctx, incomplete)
-
-
 def _names(ctx: typer.Context, incomplete: str) -> list[str]:
     """With the phase of each. The word may begin with `ads/` or the like. What was typed already is left out."""
     if ctx.params.get("words"):  # the name is there: now comes the value of `set-partition`, or an image
@@ -128,9 +123,10 @@ def _line(value: str, words: str) -> str:
     return f"{value}\t{words}" if words else value
 
 
-_LOOKS: Final[Mapping[str, Callable[[typer.Context, str], list[str]]]] = {
+LOOKS: Final[Mapping[str, Callable[[typer.Context, str], list[str]]]] = {
     "names": _names,
     "namespaces": _namespaces,
     "contexts": _contexts,
     "revisions": _revisions,
 }
+"""DaemonSets of the namespace, namespaces, contexts, or the revisions of the DaemonSet that was named."""

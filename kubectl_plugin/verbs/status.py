@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from controller.api.base import JSONObject
 from kubectl_plugin.asked import Status as Asked
 from kubectl_plugin.cluster.image_pulls import with_pulls
 from kubectl_plugin.cluster.invocation import Invocation
@@ -57,7 +56,8 @@ def show(invocation: Invocation, looks: Sequence[Look], *, single: bool) -> None
     if output is Output.NAME:
         terminal.say(*(f"daemonset.apps.kruise.io/{one.status.name}" for one in looks))
     elif output in (Output.JSON, Output.YAML):
-        terminal.say_document(looks[0].status.document if single else _listed(looks), output)
+        documents = [one.status.document for one in looks]
+        terminal.say_document(documents[0] if single else document("RolloutStatusList", items=documents), output)
     elif not looks:
         terminal.note(f"no Advanced DaemonSets in namespace {invocation.session.namespace}")
     for index, one in enumerate(looks if output in (None, Output.WIDE) else ()):
@@ -69,10 +69,6 @@ def show(invocation: Invocation, looks: Sequence[Look], *, single: bool) -> None
             block = Text("\n").join(status_block(view_of(invocation, one, one.survey)))
             terminal.show(block, whole=output is Output.WIDE)
     invocation.tell_missing(missing for one in looks for missing in one.status.unreadable)
-
-
-def _listed(looks: Sequence[Look]) -> JSONObject:
-    return document("RolloutStatusList", items=[one.status.document for one in looks])
 
 
 def _exit_code(invocation: Invocation, asked: Asked, looks: Sequence[Look]) -> int:

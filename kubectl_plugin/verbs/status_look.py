@@ -86,18 +86,17 @@ async def chosen(invocation: Invocation, asked: Asked, *, everything: bool = Tru
 
 
 async def _meant(invocation: Invocation, asked: Asked, *, everything: bool) -> StatusTarget:
-    if not asked.given:
-        if not asked.names or asked.selector or asked.all_namespaces:
-            found = await reads.snapshots(invocation, asked.names, asked, nodes=everything, pods=everything)
-            return StatusTarget(found)
-        keys = [reads.key_of(invocation, name) for name in asked.names]
-        return StatusTarget(*await reads.existing(invocation, keys, nodes=everything, pods=everything))
-    if asked.names or asked.selector or asked.all_namespaces:
-        raise UsageError("give names, -l and -A, or -f and -k, not both")
-    from kubectl_plugin.cluster import manifests
+    if asked.given:
+        if asked.names or asked.selector or asked.all_namespaces:
+            raise UsageError("give names, -l and -A, or -f and -k, not both")
+        from kubectl_plugin.cluster import manifests
 
-    read, _ = await manifests.read(asked, stdin=sys.stdin)
-    keys = [Key(one.namespace or invocation.session.namespace, one.name) for one in read]
+        read, _ = await manifests.read(asked, stdin=sys.stdin)
+        keys = [Key(one.namespace or invocation.session.namespace, one.name) for one in read]
+    elif asked.names and not (asked.selector or asked.all_namespaces):
+        keys = [reads.key_of(invocation, name) for name in asked.names]
+    else:
+        return StatusTarget(await reads.snapshots(invocation, asked.names, asked, nodes=everything, pods=everything))
     return StatusTarget(*await reads.existing(invocation, keys, nodes=everything, pods=everything))
 
 
