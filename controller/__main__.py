@@ -92,7 +92,7 @@ LeaderElect: TypeAlias = Annotated[bool, typer.Option(help="Act only while holdi
 LeaseNamespace: TypeAlias = Annotated[str, typer.Option(callback=_namespace, help="Namespace of the Lease.")]
 MetricsAddress: TypeAlias = Annotated[str, typer.Option(callback=_address, help="/metrics; 0 turns it off.")]
 HealthAddress: TypeAlias = Annotated[str, typer.Option(callback=_address, help="/healthz, /readyz; 0 turns it off.")]
-Certificate: TypeAlias = Annotated[str, typer.Option(help="Certificate for HTTPS on /metrics, PEM.")]
+CertificateFile: TypeAlias = Annotated[str, typer.Option(help="Certificate for HTTPS on /metrics, PEM.")]
 PrivateKey: TypeAlias = Annotated[str, typer.Option(help="Its key. Both are read again when renewed.")]
 MetricsAuth: TypeAlias = Annotated[
     bool, typer.Option(help="/metrics only with a bearer token that may get it; takes HTTPS.")
@@ -134,7 +134,7 @@ def run(
     leader_elect_namespace: LeaseNamespace = "kruise-ds-system",
     metrics_bind_address: MetricsAddress = ":8080",
     health_probe_bind_address: HealthAddress = ":8081",
-    metrics_tls_cert_file: Certificate = "",
+    metrics_tls_cert_file: CertificateFile = "",
     metrics_tls_private_key_file: PrivateKey = "",
     metrics_auth: MetricsAuth = False,
     kube_api_qps: Rate = 0.0,

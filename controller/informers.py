@@ -46,7 +46,7 @@ class Running(Protocol):
     def relist(self) -> None: ...
 
 
-class _Listeners:
+class _Feeds:
     """Who hears of what DaemonSets and ImagePullJobs both depend on."""
 
     def __init__(self, triggers: Triggers, pulls: ImagePullParts | None) -> None:
@@ -169,7 +169,7 @@ class Informers:
         pulls: ImagePullParts | None = None,
     ) -> AsyncIterator[None]:
         """Entering waits until every first list is complete, for ever if need be; not for those of `pulls`."""
-        listeners = _Listeners(triggers, pulls)
+        listeners = _Feeds(triggers, pulls)
 
         def met(name: str, contact: Contact) -> None:
             instrumentation.contact(name, contact)

@@ -37,10 +37,10 @@ from controller.planner.actions import (
 from controller.runtime.clock import Clock
 from controller.runtime.freshness import Stale
 from controller.runtime.reflector import Contact, RestartReason
-from controller.runtime.workers import ComeBack, Done, Handle, Outcome, Pass, Retry, Turn
+from controller.runtime.workers import ComeBack, Done, Handle, Outcome, Pass, PassControl, Retry
 from controller.runtime.workqueue import Taken
 from controller.telemetry.log import about
-from controller.telemetry.metrics import Metrics, Result
+from controller.telemetry.metrics import Metrics, PassResult
 from controller.telemetry.node_updates import Method
 from controller.telemetry.tally import Operation
 
@@ -58,7 +58,7 @@ _OPERATIONS: dict[type[Action], Operation] = {
 }
 
 
-class _Line:
+class _PassLine:
     """What a pass has done so far, for its one line in the log."""
 
     def __init__(self, id_: str) -> None:
@@ -76,7 +76,7 @@ class Instrumentation:
         self._contacts: dict[str, Contact] = {}
         self._contact = ""
         self._passes = 0
-        self._lines: dict[Key, _Line] = {}
+        self._lines: dict[Key, _PassLine] = {}
         """By what is worked on now, until `passed`; a key is with one worker at a time."""
 
     def answered(self, answer: Exchange) -> None:
@@ -115,17 +115,17 @@ class Instrumentation:
             why=malformed.reason,
         )
 
-    async def in_context(self, handle: Handle[Key], taken: Taken[Key], turn: Turn) -> Outcome:
+    async def in_context(self, handle: Handle[Key], taken: Taken[Key], turn: PassControl) -> Outcome:
         """One pass: everything logged inside carries its DaemonSet, its id and why it was made."""
         self._passes += 1
-        line = self._lines[taken.key] = _Line(f"{self._passes:x}")
+        line = self._lines[taken.key] = _PassLine(f"{self._passes:x}")
         began = asyncio.get_running_loop().time()
         with about(str(taken.key), line.id, taken.reasons):
             outcome = await handle(taken, turn)
             self._reconciled(line, outcome, asyncio.get_running_loop().time() - began)
             return outcome
 
-    def _reconciled(self, line: _Line, outcome: Outcome, seconds: float) -> None:
+    def _reconciled(self, line: _PassLine, outcome: Outcome, seconds: float) -> None:
         """The one line about a pass, at debug where nothing was written and nothing failed."""
         quiet = not line.did and not isinstance(outcome, Retry)
         fields: dict[str, object] = {"outcome": "stale" if line.stale else _WORDS[type(outcome)]}
@@ -153,7 +153,7 @@ class Instrumentation:
     def passed(self, done: Pass[Key]) -> None:
         """One pass over one DaemonSet is over, begun by `in_context`."""
         line = self._lines.pop(done.taken.key)
-        result: Result
+        result: PassResult
         match done.outcome:
             case Done():
                 result = "success"

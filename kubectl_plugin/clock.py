@@ -7,7 +7,7 @@ from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 
 
-class Clock:
+class ServerClock:
     """This machine's clock, put right by the `Date` of the server's answers; untouched where they fit together.
 
     It is read once: who sets it later moves nothing.

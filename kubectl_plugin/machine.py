@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from controller.kube.exec_run import outcome
-from kubectl_plugin.report.installation.facts import Machine, Unanswered
+from kubectl_plugin.report.installation.facts import Machine, NoAnswer
 
 PLUGIN: Final = "kubectl-kruise_ds"
 COMPLETION: Final = "kubectl_complete-kruise_ds"
@@ -34,15 +34,15 @@ def on_path(name: str, environ: Mapping[str, str]) -> str:
     return shutil.which(name, path=environ.get("PATH")) or ""
 
 
-async def _kubectl(program: str) -> str | Unanswered:
+async def _kubectl(program: str) -> str | NoAnswer:
     if not program:
-        return Unanswered("it is not on the PATH")
+        return NoAnswer("it is not on the PATH")
     command = (program, "version", "--client", "--output=json")
     try:
         async with asyncio.timeout(PATIENCE):
             _, out, _ = await outcome(*command)
         return str(json.loads(out)["clientVersion"]["gitVersion"])
     except (OSError, TimeoutError):
-        return Unanswered(f"{program} does not answer")
+        return NoAnswer(f"{program} does not answer")
     except (ValueError, KeyError, TypeError):
-        return Unanswered(f"{program} does not say")
+        return NoAnswer(f"{program} does not say")

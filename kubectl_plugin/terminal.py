@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
-from kubectl_plugin.clock import Clock
+from kubectl_plugin.clock import ServerClock
 from kubectl_plugin.commands import for_cluster
 from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.flags import Global, Output
@@ -54,7 +54,7 @@ class Terminal:
         self.quiet, self.verbose = flags.quiet, flags.verbose
         self.cluster_flags = flags.of_cluster
         """Also of commands that somebody is told to type."""
-        self.clock = Clock(lambda: time.monotonic(), time.time())
+        self.clock = ServerClock(lambda: time.monotonic(), time.time())
         self.on_screen = self.out.isatty() and environ.get("TERM") != "dumb"
         """Whether stdout is a terminal that can be drawn on."""
         self.interactive = self._in.isatty() and self.err.isatty()

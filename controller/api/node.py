@@ -33,12 +33,12 @@ class NodeView(View):
     spec: NodeSpecView = NodeSpecView()
 
 
-class _Image(View):
+class _NodeImage(View):
     names: tuple[str, ...] | None = None
 
 
 class _NodeStatus(View):
-    images: tuple[_Image, ...] | None = None
+    images: tuple[_NodeImage, ...] | None = None
 
 
 class NodeWithImagesView(NodeView):

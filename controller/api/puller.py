@@ -58,35 +58,35 @@ class Pulling(StrEnum):
     FAILED = "failed"
 
 
-class _Reason(View):
+class _WaitingReason(View):
     reason: str = ""
     message: str = ""
 
 
-class _State(View):
-    waiting: _Reason | None = None
-    terminated: _Reason | None = None
+class _PullerState(View):
+    waiting: _WaitingReason | None = None
+    terminated: _WaitingReason | None = None
 
 
-class _ContainerStatus(View):
+class _PullerContainer(View):
     name: str = ""
     image_id: str = msgspec.field(default="", name="imageID")
-    state: _State = _State()
-    last_state: _State = _State()
+    state: _PullerState = _PullerState()
+    last_state: _PullerState = _PullerState()
 
 
-class _PodStatus(View):
+class _PullerStatus(View):
     phase: str = ""
     reason: str = ""
     message: str = ""
     conditions: tuple[PodCondition, ...] | None = None
-    container_statuses: tuple[_ContainerStatus, ...] | None = None
+    container_statuses: tuple[_PullerContainer, ...] | None = None
 
 
 class PullerView(View):
     metadata: ObjectMeta
     spec: PodSpecView = PodSpecView()
-    status: _PodStatus = _PodStatus()
+    status: _PullerStatus = _PullerStatus()
 
 
 class Puller(Named):
@@ -128,9 +128,9 @@ def _nobody(meta: ObjectMeta) -> JobRef | None:
     return JobRef(name="", uid="") if ours and not owned else None
 
 
-def _progress(status: _PodStatus) -> tuple[Pulling, str]:
-    one = next((one for one in status.container_statuses or () if one.name == CONTAINER), _ContainerStatus())
-    waiting = one.state.waiting or _Reason()
+def _progress(status: _PullerStatus) -> tuple[Pulling, str]:
+    one = next((one for one in status.container_statuses or () if one.name == CONTAINER), _PullerContainer())
+    waiting = one.state.waiting or _WaitingReason()
     ended = one.state.terminated or one.last_state.terminated
     if one.image_id or waiting.reason in PULLED or (ended is not None and ended.reason != LOST):
         return Pulling.DONE, ""

@@ -23,7 +23,7 @@ class Compiled:
         self.generation = daemonset.generation
         self.rules = compiled(daemonset)
         self._placements = placements
-        self._molds: dict[str, PodRenderer] = {}
+        self._renderers: dict[str, PodRenderer] = {}
         self._changes: Mapping[str, InPlaceChange | NotPossible] = {}
         self._resizable = False
 
@@ -44,9 +44,9 @@ class Compiled:
 
     def renderer(self, daemonset: DaemonSet, revision: Revision) -> PodRenderer:
         """Of the pods of this revision."""
-        renderer = self._molds.get(revision.hash)
+        renderer = self._renderers.get(revision.hash)
         if renderer is None:
-            renderer = self._molds[revision.hash] = PodRenderer(daemonset, revision)
+            renderer = self._renderers[revision.hash] = PodRenderer(daemonset, revision)
         return renderer
 
     def successor(self, daemonset: DaemonSet) -> Compiled:

@@ -72,12 +72,12 @@ def gather(
         not_before=_not_before(daemonset, pods, failed_pods, now, moment),
         unreadable=_unreadable(daemonset, caches),
     )
-    known = _with_memories(seen, state, moment, held_back={place_of(action): inf for action in awaited})
+    known = _with_state(seen, state, moment, held_back={place_of(action): inf for action in awaited})
     possible = [*awaited, *state.possible(moment)]
     return _as_if_done(known, possible, awaited) if possible else known
 
 
-def _with_memories(world: World, state: DaemonSetState, moment: float, held_back: dict[str, float]) -> World:
+def _with_state(world: World, state: DaemonSetState, moment: float, held_back: dict[str, float]) -> World:
     """What no object tells, or has told in time."""
     now, status = world.now, world.daemonset.status
     held_back = {what: now + until - moment for what, until in state.held_back(moment).items()} | held_back

@@ -14,7 +14,7 @@ TURN = 64
 """Values after which the other tasks get their turn: a template may have ten thousands."""
 
 
-class _Known(msgspec.Struct):
+class _KnownSecret(msgspec.Struct):
     secrets: Secrets
     identities: set[str]
 
@@ -23,13 +23,13 @@ class KnownSecrets:
     """By uid of a DaemonSet."""
 
     def __init__(self) -> None:
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _KnownSecret] = {}
 
     async def of(self, uid: str, templates: Mapping[str, JSONObject]) -> Secrets:
         """Those of `templates`, which are given by their identity (`canonical.identity`)."""
         known = self._known.get(uid)
         if known is None or not known.identities <= templates.keys():
-            known = self._known[uid] = _Known(Secrets(), set())
+            known = self._known[uid] = _KnownSecret(Secrets(), set())
         for identity in templates.keys() - known.identities:
             for number, value in enumerate(secret_values(templates[identity]), 1):
                 known.secrets.add(value)

@@ -30,7 +30,7 @@ from controller.planner.plan import plan
 from controller.runtime.clock import elapsed
 from controller.runtime.freshness import STALE_WARNING, Stale
 from controller.runtime.pacing import Pacer
-from controller.runtime.workers import ComeBack, Done, Outcome, Retry, Turn
+from controller.runtime.workers import ComeBack, Done, Outcome, PassControl, Retry
 from controller.runtime.workqueue import Taken
 
 AT_ONCE = 0.001
@@ -83,7 +83,7 @@ class Reconciler:
         self._overdue: set[str] = set()
         self._secrets = KnownSecrets()
 
-    async def __call__(self, taken: Taken[Key], turn: Turn) -> Outcome:
+    async def __call__(self, taken: Taken[Key], turn: PassControl) -> Outcome:
         key = taken.key
         daemonset = self._caches.daemonsets.get(key)
         if daemonset is None or daemonset.dying:
@@ -124,7 +124,7 @@ class Reconciler:
         self._overdue.discard(uid)
         self._secrets.forget(uid)
 
-    async def _pass(self, daemonset: DaemonSet, turn: Turn, *, fresh: bool) -> Outcome:
+    async def _pass(self, daemonset: DaemonSet, turn: PassControl, *, fresh: bool) -> Outcome:
         key, state, dependencies = daemonset.key, self._states.of(daemonset.uid), await self._redacting(daemonset)
         await self._caches.whole()
         if self._caches.daemonsets.get(key) is not daemonset:
@@ -151,7 +151,12 @@ class Reconciler:
             self._pacer.passed(key, cost, asyncio.get_running_loop().time())
 
     async def _carry_out(
-        self, decided: Plan, daemonset: DaemonSet, state: DaemonSetState, dependencies: Dependencies, turn: Turn
+        self,
+        decided: Plan,
+        daemonset: DaemonSet,
+        state: DaemonSetState,
+        dependencies: Dependencies,
+        turn: PassControl,
     ) -> tuple[Sequence[Answer], bool]:
         """What the server has answered until it said nothing for `PATIENCE`, and whether more was asked of it."""
         work = CarryingOut(decided.actions, self._briefing(daemonset, state), dependencies)
@@ -241,7 +246,7 @@ class Reconciler:
         errors: tuple[ApiError, ...],
         wake_in: float | None,
         dependencies: Dependencies,
-        turn: Turn,
+        turn: PassControl,
     ) -> Outcome:
         """The status is attempted also after errors; the error of the actions comes first.
 

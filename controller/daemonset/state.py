@@ -286,7 +286,7 @@ class DaemonSetState(msgspec.Struct):
 
 
 class DaemonSetStates:
-    """The memory of every DaemonSet, by uid: a successor of the same name starts with a clean one."""
+    """The state of every DaemonSet, by uid: a successor of the same name starts with a clean one."""
 
     def __init__(self) -> None:
         self._by_uid: dict[str, DaemonSetState] = {}

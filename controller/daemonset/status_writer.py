@@ -1,8 +1,7 @@
 """Writes the status: only what differs, and never somebody else's conditions.
 
 Counts are guarded by the uid alone, because only we write them; conditions by the version, because others may add
-theirs (conformance C7).
-"""
+theirs, and a list that is written whole would remove those.
 
 from __future__ import annotations
 

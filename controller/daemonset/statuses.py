@@ -18,7 +18,7 @@ from controller.planner.actions import Plan
 from controller.runtime.backoff import BackoffTable
 from controller.runtime.clock import elapsed
 from controller.runtime.pacing import StatusPacer
-from controller.runtime.workers import Turn, ended_with
+from controller.runtime.workers import PassControl, ended_with
 
 
 class StatusWatchers(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class Statuses:
         latest: tuple[str, DaemonSetStatus | None],
         wrote: Callable[[DaemonSetStatus, str, float], None],
         dependencies: Dependencies,
-        turn: Turn,
+        turn: PassControl,
     ) -> float | None:
         """Write what differs from `latest`: the newest status that is known, and the version that carries it. `wrote`
         is told what the server has stored, at which version, and when (`elapsed`).
@@ -106,7 +106,7 @@ class Statuses:
         self._errors.pop(uid, None)
         self._rests.forget(uid)
 
-    def _answered(self, uid: str, turn: Turn, task: asyncio.Task[Exception | None]) -> None:
+    def _answered(self, uid: str, turn: PassControl, task: asyncio.Task[Exception | None]) -> None:
         self._unanswered.discard(uid)
         if (failed := ended_with(task)) is not None:
             self._errors[uid] = failed

@@ -179,14 +179,14 @@ def _waits_for_us(old: Pod, new: Pod) -> bool:
     return new.underway != old.underway and (new.underway is None or new.underway.continues)
 
 
-Verdict: TypeAlias = tuple[Fit | None, bool, bool]
+NodeVerdict: TypeAlias = tuple[Fit | None, bool, bool]
 """Whether a pod should run on a node, may be updated there, and whether the node is silent."""
 
-GONE: Verdict = (None, False, False)
-UNWANTED: frozenset[Verdict] = frozenset({GONE, (Fit.LEAVE, False, False)})
+GONE: NodeVerdict = (None, False, False)
+UNWANTED: frozenset[NodeVerdict] = frozenset({GONE, (Fit.LEAVE, False, False)})
 
 
-def _verdict(rules: Rules, node: Node | None) -> Verdict:
+def _verdict(rules: Rules, node: Node | None) -> NodeVerdict:
     if node is None:
         return GONE
     fit = rules.fit(node)

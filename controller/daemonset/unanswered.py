@@ -8,7 +8,7 @@ from collections.abc import Callable
 from controller.daemonset.answers import Answer
 from controller.daemonset.execute import CarryingOut
 from controller.planner.actions import Action
-from controller.runtime.workers import Turn, ended_with
+from controller.runtime.workers import PassControl, ended_with
 
 
 class Unanswered:
@@ -27,7 +27,7 @@ class Unanswered:
         uid: str,
         work: CarryingOut,
         task: asyncio.Task[Exception | None],
-        turn: Turn,
+        turn: PassControl,
         learn: Callable[[Answer], None],
     ) -> None:
         """The pass ends, and `task` goes on with `work` as far as it has begun; `learn` is told what it finds out."""

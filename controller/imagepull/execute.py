@@ -15,7 +15,7 @@ from controller.api.meta import Key, Ref
 from controller.api.wellknown import FAILED_CREATE
 from controller.imagepull import pod
 from controller.imagepull.state import STATUS, JobState
-from controller.imagepull.world import Action, DeleteJob, EndPuller, StartPuller
+from controller.imagepull.world import DeleteJob, EndPuller, JobAction, StartPuller
 from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from controller.kube.kinds import IMAGE_PULL_JOBS, PULLERS
@@ -31,7 +31,7 @@ class JobExecution:
     ) -> None:
         self._client, self._ledger, self._key, self._state, self._say = client, ledger, key, state, say
 
-    def begin(self, action: Action, job: ImagePullJob | None = None) -> Work:
+    def begin(self, action: JobAction, job: ImagePullJob | None = None) -> Work:
         """`job` is needed for what is made for it."""
         match action:
             case StartPuller(node=node):

@@ -14,9 +14,9 @@ from controller.api.text import shortened
 from controller.imagepull.job_events import News, failed
 from controller.imagepull.world import (
     PULLED,
-    Action,
     DeleteJob,
     EndPuller,
+    JobAction,
     JobPlan,
     JobWorld,
     StartPuller,
@@ -114,7 +114,7 @@ def _end(world: JobWorld, news: News, tries: Mapping[str, Try], words: str) -> J
 
 def _after_the_end(world: JobWorld) -> JobPlan:
     """No puller stays, and the job goes in its time."""
-    actions: tuple[Action, ...] = _all_ends(world)
+    actions: tuple[JobAction, ...] = _all_ends(world)
     left, wake_at = _stays(world), inf
     if not world.job.dying and not world.pullers:
         if left > 0:

@@ -28,7 +28,7 @@ from controller.planner.actions import Note
 from controller.runtime.clock import Clock, elapsed
 from controller.runtime.freshness import PODS, STALE_WARNING, Ledger, Stale
 from controller.runtime.pacing import Pacer, StatusPacer
-from controller.runtime.workers import ComeBack, Done, Outcome, Retry, Turn, Work, ended_with
+from controller.runtime.workers import ComeBack, Done, Outcome, PassControl, Retry, Work, ended_with
 from controller.runtime.workqueue import Taken
 
 AT_ONCE = 0.001
@@ -71,7 +71,7 @@ class JobReconciler:
         self._states: dict[Key, JobState] = {}
         self._statuses: StatusPacer[Key] = StatusPacer()
 
-    async def __call__(self, taken: Taken[Key], turn: Turn) -> Outcome:
+    async def __call__(self, taken: Taken[Key], turn: PassControl) -> Outcome:
         key = taken.key
         job = self._caches.jobs.get(key)
         state = self._state_of(key, job)
@@ -181,7 +181,7 @@ class JobReconciler:
         state.learn(decided, moment)
         return decided
 
-    async def _do(self, job: ImagePullJob, state: JobState, decided: JobPlan, turn: Turn) -> Outcome:
+    async def _do(self, job: ImagePullJob, state: JobState, decided: JobPlan, turn: PassControl) -> Outcome:
         if decided.settled:
             self._on_progress(job)
         for how in decided.settled.values():
@@ -211,7 +211,7 @@ class JobReconciler:
             wakes.append(moment + AT_ONCE)
         return _outcome(state, min((at for at in wakes if at > moment), default=inf) - moment)
 
-    async def _clear_up(self, key: Key, state: JobState, turn: Turn) -> Outcome:
+    async def _clear_up(self, key: Key, state: JobState, turn: PassControl) -> Outcome:
         """The job is gone. The garbage collector sees to its pods too, where one runs."""
         pullers = self._caches.pullers_of(key)
         if not pullers and not state.awaited:
@@ -227,7 +227,12 @@ class JobReconciler:
         return _outcome(state, AT_ONCE if len(ends) > CEILING else min(held_back.values(), default=inf) - elapsed())
 
     async def _settle_status(
-        self, job: ImagePullJob, state: JobState, wanted: ImagePullJobStatus, turn: Turn, execution: JobExecution
+        self,
+        job: ImagePullJob,
+        state: JobState,
+        wanted: ImagePullJobStatus,
+        turn: PassControl,
+        execution: JobExecution,
     ) -> float:
         """Returns when the rest may be written, `inf` where nothing is left to write."""
         before = state.latest_status(job)
@@ -241,7 +246,7 @@ class JobReconciler:
         await self._wait(state, turn, [execution.begin_status(job, before, wanted)])
         return inf
 
-    async def _wait(self, state: JobState, turn: Turn, works: Sequence[Work]) -> None:
+    async def _wait(self, state: JobState, turn: PassControl, works: Sequence[Work]) -> None:
         """Each write on its own. What is not answered in time wakes the key when it is."""
         tasks = [turn.begin(work) for work in works]
         if not tasks:

@@ -22,11 +22,11 @@ from controller.kube.kinds import IMAGE_PULL_JOBS
 from controller.planner.actions import Note
 from controller.runtime.clock import elapsed
 from controller.runtime.store import Store
-from controller.runtime.workers import Done, Outcome, Retry, Turn
+from controller.runtime.workers import Done, Outcome, PassControl, Retry
 from controller.runtime.workqueue import Taken
 
 
-class _Known(msgspec.Struct):
+class _KnownRollout(msgspec.Struct):
     """Of one DaemonSet."""
 
     hash: str
@@ -74,12 +74,12 @@ class Rollouts:
         self._client, self._caches, self._jobs, self._say = client, caches, jobs, say
         self._wake, self._lacking = wake, lacking
         self._by_owner = jobs.index(lambda job: job.owner_uid or None)
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _KnownRollout] = {}
         """By the DaemonSet's uid."""
         self._removed: set[str] = set()
         """uids of jobs that we have deleted, or may have, and the cache still shows."""
 
-    async def __call__(self, taken: Taken[Key], turn: Turn) -> Outcome:
+    async def __call__(self, taken: Taken[Key], turn: PassControl) -> Outcome:
         daemonset = self._caches.daemonsets.get(taken.key)
         if daemonset is None or daemonset.dying:
             return Done()  # its jobs go with it, as dependents
@@ -134,10 +134,10 @@ class Rollouts:
     def _asked(self, daemonset: DaemonSet) -> WantedImages | None:
         return wanted(daemonset, self._caches.revisions_of(daemonset), self._caches.pods_of(daemonset))
 
-    def _knows(self, daemonset: DaemonSet, asked: WantedImages) -> _Known:
+    def _knows(self, daemonset: DaemonSet, asked: WantedImages) -> _KnownRollout:
         known, waits = self._known.get(daemonset.uid), daemonset.waits_for_images
         same = known is not None and (known.hash, known.waits) == (asked.revision.hash, waits)
-        return known if known is not None and same else _Known(asked.revision.hash, waits)
+        return known if known is not None and same else _KnownRollout(asked.revision.hash, waits)
 
     def _ours(self, daemonset: DaemonSet, job: WantedJob) -> ImagePullJob | None:
         """One that is being deleted pulls nothing more."""
@@ -152,7 +152,7 @@ class Rollouts:
         return found if found is not None and found.uid in self._removed else None
 
     async def _make(
-        self, client: Client, daemonset: DaemonSet, asked: WantedImages, known: _Known, errors: list[ApiError]
+        self, client: Client, daemonset: DaemonSet, asked: WantedImages, known: _KnownRollout, errors: list[ApiError]
     ) -> None:
         """Each on its own: one that is refused keeps no other image back."""
         missing = [job for job in asked.jobs if job.image not in known.seen]

@@ -165,7 +165,7 @@ def _ends(daemonset: DaemonSet) -> JSONObject:
     return {"type": ALWAYS, "ttlSecondsAfterFinished": TTL_SECONDS}
 
 
-class _Settings(Value, gc=True):
+class _JobOptions(Value, gc=True):
     """What the annotations ask for."""
 
     parallelism: IntOrPercent = 1
@@ -178,7 +178,7 @@ class _Settings(Value, gc=True):
         return scaled(self.min_updated, desired, round_up=True)
 
 
-def _settings(daemonset: DaemonSet) -> _Settings:
+def _settings(daemonset: DaemonSet) -> _JobOptions:
     unread: dict[str, str] = {}
 
     def read(name: str, default: IntOrPercent, fits: Callable[[IntOrPercent], bool], what: str) -> IntOrPercent:
@@ -196,7 +196,7 @@ def _settings(daemonset: DaemonSet) -> _Settings:
         unread[PREDOWNLOAD_WAIT_ANNOTATION] = f"true or false, so {taken} is taken"
     what = f"a number of seconds from 1 to {LONGEST_TIMEOUT}"
     seconds = read(TIMEOUT_ANNOTATION, TIMEOUT_SECONDS, _is_timeout, what)
-    return _Settings(
+    return _JobOptions(
         parallelism=read(PARALLELISM_ANNOTATION, 1, _is_amount, _AMOUNT),
         timeout=int(seconds),
         min_updated=read(MIN_UPDATED_ANNOTATION, 0, _is_amount, _AMOUNT),

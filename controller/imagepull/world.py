@@ -38,7 +38,7 @@ class DeleteJob(Value):
     job: Ref
 
 
-Action: TypeAlias = StartPuller | EndPuller | DeleteJob
+JobAction: TypeAlias = StartPuller | EndPuller | DeleteJob
 
 
 class JobWorld(Value, gc=True):
@@ -89,7 +89,7 @@ class JobWorld(Value, gc=True):
 
 
 class JobPlan(Value, gc=True):
-    actions: tuple[Action, ...]
+    actions: tuple[JobAction, ...]
     settled: Mapping[str, str | None]
     """How nodes did that are done with: `PULLED`, or why not."""
     tries: Mapping[str, Try]

@@ -13,7 +13,7 @@ from controller.kube.access import Access
 from controller.kube.errors import ConfigError
 from controller.kube.impersonation import KEYS
 
-Settings: TypeAlias = dict[str, Any]
+KubeconfigEntry: TypeAlias = dict[str, Any]
 """The body of one entry, with the kubeconfig's own field names."""
 Files: TypeAlias = Mapping[str, Mapping[str, Any]]
 """Parsed kubeconfigs by path, the most important first. What is no kubeconfig raises TypeError and the like."""
@@ -33,8 +33,8 @@ class ClusterAndUser(Value):
     context: str
     """Empty where flags alone say everything."""
     namespace: str
-    cluster: Settings
-    user: Settings
+    cluster: KubeconfigEntry
+    user: KubeconfigEntry
     source: str
     """For people: `context kind of /home/me/.kube/config`."""
 
@@ -68,7 +68,7 @@ def _current_context(files: Files) -> str:
     return next((str(chosen) for file in files.values() if (chosen := file.get("current-context"))), "")
 
 
-def _entry(files: Files, kind: str, name: str, where: str, paths: Iterable[str] = ()) -> Settings:
+def _entry(files: Files, kind: str, name: str, where: str, paths: Iterable[str] = ()) -> KubeconfigEntry:
     """The entry of that name in the first file that has it; an empty name stands for an empty entry."""
     if not name:
         return {}
@@ -82,7 +82,7 @@ def _entry(files: Files, kind: str, name: str, where: str, paths: Iterable[str] 
     raise ConfigError(f'no {kind} "{name}" in {where or "any kubeconfig"}; {there_are}')
 
 
-def _with_absolute_paths(body: Settings, folder: Path, paths: Iterable[str]) -> Settings:
+def _with_absolute_paths(body: KubeconfigEntry, folder: Path, paths: Iterable[str]) -> KubeconfigEntry:
     for field in paths:
         if body.get(field):
             body[field] = str(folder / body[field])
@@ -92,7 +92,7 @@ def _with_absolute_paths(body: Settings, folder: Path, paths: Iterable[str]) -> 
     return body
 
 
-def _user(body: Settings, access: Access) -> Settings:
+def _user(body: KubeconfigEntry, access: Access) -> KubeconfigEntry:
     files = {"client-certificate": access.client_certificate, "client-key": access.client_key}
     for field, path in files.items():
         if path:
@@ -103,7 +103,7 @@ def _user(body: Settings, access: Access) -> Settings:
     return {"token": access.token, **{key: body[key] for key in KEYS if key in body}}
 
 
-def _cluster(body: Settings, access: Access) -> Settings:
+def _cluster(body: KubeconfigEntry, access: Access) -> KubeconfigEntry:
     authority, insecure = access.certificate_authority, access.insecure_skip_tls_verify
     if authority and insecure:
         raise ConfigError("--certificate-authority and --insecure-skip-tls-verify exclude each other")
@@ -120,7 +120,7 @@ def _cluster(body: Settings, access: Access) -> Settings:
     return body
 
 
-def _with_url(cluster: Settings, user: Settings, source: str) -> Settings:
+def _with_url(cluster: KubeconfigEntry, user: KubeconfigEntry, source: str) -> KubeconfigEntry:
     """The server as a full URL; a bare host means http, or https where something speaks of TLS, as kubectl has it."""
     server = str(cluster.get("server") or "")
     if not server:

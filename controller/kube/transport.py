@@ -72,13 +72,13 @@ class AiohttpTransport:
                 )
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[_Stream]:
+    async def stream(self, request: Request) -> AsyncIterator[_OpenStream]:
         timeout = ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=request.timeout)
         headers = await self._headers_for(request)
         with _translated():
             response = await self._send(request, headers, timeout)
         try:
-            yield _Stream(response)
+            yield _OpenStream(response)
         finally:
             if response.connection is not None and response.connection.transport is not None:
                 response.connection.transport.abort()  # an orderly end of TLS would wait for a server that sends on
@@ -140,7 +140,7 @@ class _Guarded(BytesPayload):
         await super().write_with_length(writer, content_length)
 
 
-class _Stream:
+class _OpenStream:
     def __init__(self, response: ClientResponse) -> None:
         self._response = response
         self.status = response.status

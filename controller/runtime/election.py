@@ -13,7 +13,7 @@ from controller.runtime.leader import (
     Create,
     LeadershipLost,
     Lease,
-    Move,
+    LeaseMove,
     Timing,
     Wait,
     held,
@@ -196,7 +196,7 @@ class Election:
         if self._seen_at is None or (before and before.spec) != (lease and lease.spec):
             self._seen_at = asyncio.get_running_loop().time()
 
-    def _move(self) -> Move:
+    def _move(self) -> LeaseMove:
         now = asyncio.get_running_loop().time()
         since = now if self._seen_at is None else self._seen_at
         return next_move(self._lease, since, self._identity, now, self._timing)

@@ -48,16 +48,16 @@ STALE_WARNING = 30.0
 """Seconds of being stale after which it is worth a warning and a relist."""
 
 
-class _Write(msgspec.Struct, frozen=True):
+class _OwnWrite(msgspec.Struct, frozen=True):
     version: int | None
     """None: the server sent none."""
     at: float
     """When it answered."""
 
 
-class _Page(msgspec.Struct):
-    written: dict[str, _Write]
-    deleted: dict[str, _Write]
+class _OwnWrites(msgspec.Struct):
+    written: dict[str, _OwnWrite]
+    deleted: dict[str, _OwnWrite]
     stale_since: float | None = None
 
 
@@ -69,7 +69,7 @@ class Ledger:
     """
 
     def __init__(self) -> None:
-        self._pages: dict[str, _Page] = {}
+        self._pages: dict[str, _OwnWrites] = {}
         self._unordered: set[str] = set()
 
     def wrote(self, owner_uid: str, resource: str, version: str, now: float) -> None:
@@ -80,12 +80,12 @@ class Ledger:
             known = page.written.get(resource)
             if known is not None and known.version is not None:
                 number = max(number, known.version)
-            page.written[resource] = _Write(number, now)
+            page.written[resource] = _OwnWrite(number, now)
 
     def deleted(self, owner_uid: str, pod_uid: str, now: float, version: str | None = None) -> None:
         """The server accepted our delete of a pod. `version`: that of the dying pod, where it sent one."""
         number = self._number(PODS, version) if version else None
-        self._page(owner_uid).deleted[pod_uid] = _Write(number, now)
+        self._page(owner_uid).deleted[pod_uid] = _OwnWrite(number, now)
 
     def check(
         self, owner_uid: str, reached: Mapping[str, Reach], is_live: Callable[[str], bool], now: float
@@ -116,10 +116,10 @@ class Ledger:
         """Owners with something unseen."""
         return len(self._pages)
 
-    def _page(self, owner_uid: str) -> _Page:
+    def _page(self, owner_uid: str) -> _OwnWrites:
         page = self._pages.get(owner_uid)
         if page is None:
-            page = self._pages[owner_uid] = _Page({}, {})
+            page = self._pages[owner_uid] = _OwnWrites({}, {})
         return page
 
     def _number(self, resource: str, version: str) -> int | None:
@@ -129,7 +129,7 @@ class Ledger:
             self._unordered.add(resource)
         return None
 
-    def _drop_seen(self, page: _Page, reached: Mapping[str, Reach], is_live: Callable[[str], bool]) -> None:
+    def _drop_seen(self, page: _OwnWrites, reached: Mapping[str, Reach], is_live: Callable[[str], bool]) -> None:
         page.written = {
             resource: write
             for resource, write in page.written.items()
@@ -140,12 +140,12 @@ class Ledger:
         }
 
 
-def _covers(reached: Mapping[str, Reach], resource: str, write: _Write) -> bool:
+def _covers(reached: Mapping[str, Reach], resource: str, write: _OwnWrite) -> bool:
     version = math.inf if write.version is None else write.version
     return reached.get(resource, Reach()).covers(version, write.at)
 
 
-def _waiting_for(page: _Page, reached: Mapping[str, Reach]) -> tuple[str, str] | None:
+def _waiting_for(page: _OwnWrites, reached: Mapping[str, Reach]) -> tuple[str, str] | None:
     """The resource that is behind and a sentence about it, in a fixed order."""
     for resource, write in sorted(page.written.items()):
         return resource, f"{resource} at version {write.version}, have {reached.get(resource, Reach()).version}"

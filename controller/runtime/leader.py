@@ -72,10 +72,10 @@ class Wait(msgspec.Struct, frozen=True):
     seconds: float
 
 
-Move: TypeAlias = Create | Take | Wait
+LeaseMove: TypeAlias = Create | Take | Wait
 
 
-def next_move(lease: Lease | None, observed_at: float, identity: str, now: float, timing: Timing) -> Move:
+def next_move(lease: Lease | None, observed_at: float, identity: str, now: float, timing: Timing) -> LeaseMove:
     """What a candidate does next. `observed_at` and `now` are monotonic seconds of this process;
     `observed_at` is when the record was first seen as it is.
     """

@@ -60,13 +60,13 @@ class _Document(View):
     spec: LeaseSpec = LeaseSpec()
 
 
-class _Change(View):
+class _LeaseChange(View):
     type: str
     object: msgspec.Raw
 
 
 _document = msgspec.json.Decoder(_Document)
-_change = msgspec.json.Decoder(_Change)
+_change = msgspec.json.Decoder(_LeaseChange)
 
 
 class ServerLease:

@@ -43,13 +43,13 @@ LONGEST_INTERVAL = 3.0
 QUIET_INTERVALS = 2.0
 
 
-class _Pass(msgspec.Struct):
+class _LastPass(msgspec.Struct):
     cost: float = 0.0
     ended: float = 0.0
     running: bool = False
 
 
-_NEVER = _Pass(ended=float("-inf"))
+_NEVER = _LastPass(ended=float("-inf"))
 
 
 class Pacer(Generic[K]):
@@ -63,14 +63,14 @@ class Pacer(Generic[K]):
     """
 
     def __init__(self) -> None:
-        self._passes: dict[K, _Pass] = {}
+        self._passes: dict[K, _LastPass] = {}
 
     def began(self, key: K) -> None:
-        self._passes.setdefault(key, _Pass()).running = True
+        self._passes.setdefault(key, _LastPass()).running = True
 
     def passed(self, key: K, cost: float, now: float) -> None:
         """A pass over `key` ended at `now`; deciding took `cost` seconds (not the waiting for answers)."""
-        self._passes[key] = _Pass(cost, now)
+        self._passes[key] = _LastPass(cost, now)
 
     def delay(self, key: K, urgency: Urgency, now: float) -> float:
         """Seconds from now until a trigger of this urgency may start a pass; 0.0 = at once."""
@@ -83,7 +83,7 @@ class Pacer(Generic[K]):
         self._passes.pop(key, None)
 
 
-class _Write(msgspec.Struct):
+class _LastWrite(msgspec.Struct):
     at: float
     interval: float
 
@@ -96,7 +96,7 @@ class StatusPacer(Generic[K]):
     """
 
     def __init__(self) -> None:
-        self._writes: dict[K, _Write] = {}
+        self._writes: dict[K, _LastWrite] = {}
 
     def delay(self, key: K, now: float, *, urgent: bool = False) -> float:
         """Seconds from now until the next write; 0.0 = write. `urgent` writes (a roll-out is complete, a
@@ -113,7 +113,7 @@ class StatusPacer(Generic[K]):
             interval = FIRST_INTERVAL
         else:
             interval = min(last.interval * INTERVAL_GROWTH, LONGEST_INTERVAL)
-        self._writes[key] = _Write(now, interval)
+        self._writes[key] = _LastWrite(now, interval)
 
     def forget(self, key: K) -> None:
         self._writes.pop(key, None)

@@ -44,7 +44,7 @@ Work: TypeAlias = Callable[[], Coroutine[None, None, None]]
 """Begins when it is called: what is cancelled before its turn was never begun."""
 
 
-class Turn(Protocol):
+class PassControl(Protocol):
     """What a pass may ask of those who run it."""
 
     def only_waits(self) -> None:
@@ -59,7 +59,7 @@ class Turn(Protocol):
         """The key needs work again: for what such work finds out after the pass."""
 
 
-Handle: TypeAlias = Callable[[Taken[K], Turn], Awaitable[Outcome]]
+Handle: TypeAlias = Callable[[Taken[K], PassControl], Awaitable[Outcome]]
 """Makes one pass."""
 
 
@@ -160,16 +160,16 @@ class _Pool(Generic[K]):
 
     async def _work(self, name: str) -> None:
         """Pass after pass, until one only waits for answers: then another worker of that name goes on."""
-        turn: _Turn[K] | None = None
+        turn: _RunningPass[K] | None = None
         while turn is None or not turn.relieved:
             try:
                 async with self._queue.take() as taken:
-                    turn = _Turn(self, name, self._queue, taken.key)
+                    turn = _RunningPass(self, name, self._queue, taken.key)
                     await self._pass(taken, turn)
             except QueueClosed:
                 return
 
-    async def _pass(self, taken: Taken[K], turn: Turn) -> None:
+    async def _pass(self, taken: Taken[K], turn: PassControl) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
         crashed = False
@@ -184,7 +184,7 @@ class _Pool(Generic[K]):
         self._on_outcome(Pass(taken, outcome, loop.time() - began, crashed))
 
 
-class _Turn(Generic[K]):
+class _RunningPass(Generic[K]):
     def __init__(self, pool: _Pool[K], worker: str, queue: WorkQueue[K], key: K) -> None:
         self._pool, self._worker, self._queue, self._key = pool, worker, queue, key
         self.relieved = False

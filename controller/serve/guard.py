@@ -18,7 +18,7 @@ REMEMBERED = 100
 """Answers of each kind, to tokens that are let in and to others; beyond that the oldest is forgotten."""
 
 
-class Reviews(Protocol):
+class Reviewer(Protocol):
     """`controller.kube.reviews.Reviews`."""
 
     async def user_of(self, token: str) -> Reviewed | None: ...
@@ -26,7 +26,7 @@ class Reviews(Protocol):
     async def may_get(self, user: Reviewed, path: str) -> bool: ...
 
 
-Key: TypeAlias = tuple[bytes, str]
+_CacheKey: TypeAlias = tuple[bytes, str]
 """The digest of a token, and a path."""
 
 
@@ -41,10 +41,10 @@ class BearerGuard:
     who asks for the page is not.
     """
 
-    def __init__(self, known: Reviews, unknown: Reviews, on_failure: Callable[[ApiError], None]) -> None:
+    def __init__(self, known: Reviewer, unknown: Reviewer, on_failure: Callable[[ApiError], None]) -> None:
         self._known, self._unknown, self._on_failure = known, unknown, on_failure
-        self._let_in: dict[Key, float] = {}
-        self._refused: dict[Key, tuple[float, ServedPage]] = {}
+        self._let_in: dict[_CacheKey, float] = {}
+        self._refused: dict[_CacheKey, tuple[float, ServedPage]] = {}
 
     async def __call__(self, authorization: str, path: str) -> ServedPage | None:
         scheme, _, token = authorization.partition(" ")
@@ -75,13 +75,13 @@ class BearerGuard:
         return refusal
 
 
-def _keep(answers: dict[Key, T], key: Key, answer: T) -> None:
+def _keep(answers: dict[_CacheKey, T], key: _CacheKey, answer: T) -> None:
     if len(answers) >= REMEMBERED:
         del answers[next(iter(answers))]
     answers[key] = answer
 
 
-async def _review(reviews: Reviews, token: str, path: str) -> ServedPage | None:
+async def _review(reviews: Reviewer, token: str, path: str) -> ServedPage | None:
     user = await reviews.user_of(token)
     if user is None:
         return text("the API server does not take this token\n", 401)

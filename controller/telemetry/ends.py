@@ -13,14 +13,14 @@ from controller.api.base import Value
 from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
 from controller.api.meta import epoch
 
-Result = Literal["completed", "rolled_back", "superseded"]
-RESULTS: tuple[Result, ...] = ("completed", "rolled_back", "superseded")
+RolloutResult = Literal["completed", "rolled_back", "superseded"]
+RESULTS: tuple[RolloutResult, ...] = ("completed", "rolled_back", "superseded")
 RESTING = (Phase.PAUSED, Phase.HELD)
 """Phases in which the rollout waits for a person."""
 
 
 class End(Value):
-    result: Result
+    result: RolloutResult
     seconds: float
     """From the start, pauses included."""
 

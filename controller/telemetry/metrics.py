@@ -36,8 +36,8 @@ from controller.telemetry.watches import Watches
 
 CONTROLLER = "daemonset"
 
-Result = Literal["success", "error", "requeue", "requeue_after"]
-RESULTS: tuple[Result, ...] = ("success", "error", "requeue", "requeue_after")
+PassResult = Literal["success", "error", "requeue", "requeue_after"]
+RESULTS: tuple[PassResult, ...] = ("success", "error", "requeue", "requeue_after")
 """`requeue` is of other projects; here nothing comes back without a delay."""
 METHODS = {
     "get": "GET",
@@ -125,7 +125,9 @@ class Metrics:
             registry=self.registry,
         )
 
-    def passed(self, result: Result, *, queued_seconds: float, work_seconds: float, crashed: bool = False) -> None:
+    def passed(
+        self, result: PassResult, *, queued_seconds: float, work_seconds: float, crashed: bool = False
+    ) -> None:
         """A pass ended. `crashed`: by an exception that nobody expected."""
         self._results[result].inc()
         if result == "error":

@@ -16,7 +16,7 @@ from controller.planner.manifest import PodRenderer
 from kubectl_plugin.cluster import documents
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.forecast.report import DryRunAnswer
-from kubectl_plugin.forecast.warnings import Result
+from kubectl_plugin.forecast.warnings import CheckResult
 
 NO_RIGHT: Final = ("cannot create resource", "cannot set blockOwnerDeletion")
 """How access control says no; what policies say is about the pod."""
@@ -55,8 +55,8 @@ async def accepted(session: Session, daemonset: DaemonSet, probe: ProbeTemplate)
         await session.client.create(PODS, daemonset.namespace, body, name=probe.name, dry_run=True)
     except (Forbidden, Invalid) as error:
         if EXCEEDED_QUOTA in error.message:  # the pod that goes makes room
-            return DryRunAnswer(result=Result.OK)
+            return DryRunAnswer(result=CheckResult.OK)
         if any(words in error.message for words in NO_RIGHT):
-            return DryRunAnswer(result=Result.SKIPPED, text="no right to create pods")
-        return DryRunAnswer(result=Result.FAILED, text=error.message)
-    return DryRunAnswer(result=Result.OK)
+            return DryRunAnswer(result=CheckResult.SKIPPED, text="no right to create pods")
+        return DryRunAnswer(result=CheckResult.FAILED, text=error.message)
+    return DryRunAnswer(result=CheckResult.OK)

@@ -10,7 +10,7 @@ from controller.api.wellknown import API_VERSION, KIND
 from controller.kube.errors import ApiError
 from controller.kube.resource import Resource
 from kubectl_plugin.cluster.session import PROGRAM, Session
-from kubectl_plugin.report.last_action import Action
+from kubectl_plugin.report.last_action import LastAction
 from kubectl_plugin.report.snapshot import Snapshot
 
 REASONS: Final = {
@@ -37,7 +37,7 @@ EVENTS: Final[Resource[EventView, str]] = Resource(
 )
 
 
-async def tell(session: Session, snapshot: Snapshot, result: str, done: Action) -> None:
+async def tell(session: Session, snapshot: Snapshot, result: str, done: LastAction) -> None:
     """Best effort: most people may not create events, and what they did is done all the same."""
     try:
         await session.client.create(EVENTS, snapshot.key.namespace, _event(snapshot, result, done))
@@ -45,7 +45,7 @@ async def tell(session: Session, snapshot: Snapshot, result: str, done: Action) 
         return
 
 
-def _event(snapshot: Snapshot, result: str, done: Action) -> JSONObject:
+def _event(snapshot: Snapshot, result: str, done: LastAction) -> JSONObject:
     daemonset = snapshot.daemonset
     return {
         "apiVersion": "v1",
@@ -70,6 +70,6 @@ def _event(snapshot: Snapshot, result: str, done: Action) -> JSONObject:
     }
 
 
-def _message(result: str, done: Action) -> str:
+def _message(result: str, done: LastAction) -> str:
     by = f" by {done.by}" if done.by else ""
     return f"{result}{by}: {done.reason}" if done.reason else f"{result}{by}"

@@ -17,7 +17,7 @@ from controller.kube.kinds import DAEMONSETS
 from kubectl_plugin.cluster.controller import leader
 from kubectl_plugin.cluster.documents import ask, ask_whether_there, review
 from kubectl_plugin.cluster.session import Session
-from kubectl_plugin.report.installation.facts import NAMESPACE, ControllerPod, Leader, Right, Rival, Unanswered
+from kubectl_plugin.report.installation.facts import NAMESPACE, ControllerPod, Leader, NoAnswer, Right, Rival
 
 T = TypeVar("T")
 
@@ -30,16 +30,16 @@ LEADING_SECONDS: Final = 10.0
 _RELEASE = re.compile(r"v?\d+\.\d+\.\d+(?:[-+][\w.+-]+)?")
 
 
-async def known(answer: Awaitable[T]) -> T | Unanswered:
+async def known(answer: Awaitable[T]) -> T | NoAnswer:
     """The answer, or why there is none. Raises Unreachable: then nothing at all can be known."""
     try:
         return await answer
     except Unreachable:
         raise
     except Forbidden as error:
-        return Unanswered(f"no right to {error.verb} {error.what}")
+        return NoAnswer(f"no right to {error.verb} {error.what}")
     except ApiError as error:
-        return Unanswered(" ".join(error.message.split()))
+        return NoAnswer(" ".join(error.message.split()))
 
 
 async def server_version(session: Session) -> str:
@@ -91,13 +91,13 @@ async def rival(session: Session) -> Rival:
         known(leader(session, RIVAL_NAMESPACE, RIVAL_LEASE)),
         known(ask_whether_there(session, path, f"deployments.apps {RIVAL_NAMESPACE}/{RIVAL_DEPLOYMENT}")),
     )
-    if isinstance(found, Unanswered) and isinstance(deployment, Unanswered):
+    if isinstance(found, NoAnswer) and isinstance(deployment, NoAnswer):
         raise Forbidden("get", f"leases and deployments in {RIVAL_NAMESPACE}", found.why)
     replicas: int | None = None
     if isinstance(deployment, dict):
         status: Any = deployment.get("status") or {}
         replicas = int(status.get("readyReplicas") or 0)
-    return Rival(leader=None if isinstance(found, Unanswered) else found, replicas=replicas)
+    return Rival(leader=None if isinstance(found, NoAnswer) else found, replicas=replicas)
 
 
 async def right(session: Session, verb: str, group: str, resource: str, namespace: str) -> Right:
@@ -111,24 +111,22 @@ async def right(session: Session, verb: str, group: str, resource: str, namespac
     }
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     answer = await known(review(session, path, "selfsubjectaccessreviews", body))
-    allowed = answer if isinstance(answer, Unanswered) else bool(fields_of(answer.get("status")).get("allowed"))
+    allowed = answer if isinstance(answer, NoAnswer) else bool(fields_of(answer.get("status")).get("allowed"))
     return Right(verb=verb, resource=named, allowed=allowed)
 
 
-def version_of_leader(
-    found: Leader | Unanswered | None, pods: tuple[ControllerPod, ...] | Unanswered
-) -> str | Unanswered:
+def version_of_leader(found: Leader | NoAnswer | None, pods: tuple[ControllerPod, ...] | NoAnswer) -> str | NoAnswer:
     """Of the pod that holds the lease; where that one is not among `pods`, what all of these agree on."""
-    if isinstance(pods, Unanswered):
+    if isinstance(pods, NoAnswer):
         return pods
     if not pods:
-        return Unanswered(f"no controller pods in {NAMESPACE}")
+        return NoAnswer(f"no controller pods in {NAMESPACE}")
     holder = found.holder if isinstance(found, Leader) else ""
     leader = next((pod for pod in pods if holder.rpartition("_")[0] == pod.name), None)
     if leader is not None:
         return leader.version
     versions = {pod.version for pod in pods}
-    return versions.pop() if len(versions) == 1 else Unanswered("its pods have several versions")
+    return versions.pop() if len(versions) == 1 else NoAnswer("its pods have several versions")
 
 
 def _serves(document: Any) -> bool:
@@ -141,11 +139,11 @@ def _controller_pod(item: Any) -> ControllerPod:
     return ControllerPod(name=item["metadata"]["name"], ready=ready, version=_version(item))
 
 
-def _version(item: Any) -> str | Unanswered:
+def _version(item: Any) -> str | NoAnswer:
     """The label's, else the image's tag. A tag such as `latest` says nothing."""
     label = (item["metadata"].get("labels") or {}).get(VERSION_LABEL)
     if label:
         return str(label).removeprefix("v")
     image = str(item["spec"]["containers"][0]["image"])
     tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
-    return tag.removeprefix("v") if _RELEASE.fullmatch(tag) else Unanswered(f"image {image} names no version")
+    return tag.removeprefix("v") if _RELEASE.fullmatch(tag) else NoAnswer(f"image {image} names no version")

@@ -21,13 +21,13 @@ class _Terminated(container.TerminatedView):
     finished_at: str | None = None
 
 
-class _State(container.ContainerStateView):
+class _ContainerState(container.ContainerStateView):
     terminated: _Terminated | None = None
 
 
 class _ContainerStatus(container.ContainerStatusView):
-    state: _State = _State()
-    last_state: _State = _State()
+    state: _ContainerState = _ContainerState()
+    last_state: _ContainerState = _ContainerState()
 
 
 class _PodStatus(pod.PodStatusView):

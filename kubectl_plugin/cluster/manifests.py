@@ -14,9 +14,9 @@ import yaml
 from controller.api.base import JSON, JSONObject, Value, fields_of
 from controller.api.wellknown import GROUP, KIND
 from controller.kube.exec_run import outcome
-from kubectl_plugin.asked import Manifests
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.kubectl_yaml import KubectlLoader, json_documents
+from kubectl_plugin.options import Manifests
 
 SUFFIXES: Final = (".json", ".yaml", ".yml")
 """What is read in a folder, as kubectl does; a file that is named may be called anything."""

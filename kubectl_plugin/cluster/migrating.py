@@ -25,7 +25,7 @@ from kubectl_plugin.cluster.kinds import NATIVE, read_as
 from kubectl_plugin.cluster.session import PROGRAM, Session
 from kubectl_plugin.edits.applying import found
 from kubectl_plugin.edits.migration import forms
-from kubectl_plugin.edits.migration.observed import Daemon, Observed, RevisionRecord, Side
+from kubectl_plugin.edits.migration.observed import Daemon, MigrationSide, Observed, RevisionRecord
 from kubectl_plugin.edits.migration.step import ChangeObject, CreateObject, Delete, Kind
 
 _RESOURCES: dict[Kind, AnyResource] = {
@@ -110,9 +110,9 @@ async def sight_of(invocation: Invocation, key: Key, *, as_native: bool) -> Obse
     )
 
 
-async def _side(session: Session, resource: AnyResource, key: Key) -> Side | None:
+async def _side(session: Session, resource: AnyResource, key: Key) -> MigrationSide | None:
     try:
-        return Side(document=await documents.get(session, resource, key))
+        return MigrationSide(document=await documents.get(session, resource, key))
     except NotFound as error:
         if not error.name:
             raise

@@ -35,7 +35,7 @@ PREVIEW: Final = 5.0
 
 
 @dataclass(frozen=True)
-class _Failed:
+class _Failure:
     """A read that a report can do without."""
 
     why: str = ""
@@ -183,23 +183,23 @@ async def _together(*reads: Coroutine[Any, Any, Any]) -> list[Any]:
     return [task.result() for task in tasks]
 
 
-async def _or_why(read: Coroutine[Any, Any, T], within: float | None) -> T | _Failed:
+async def _or_why(read: Coroutine[Any, Any, T], within: float | None) -> T | _Failure:
     """Why not, without the right to read it: a report can do without. With a limit also whatever else fails."""
     try:
         async with asyncio.timeout(within):
             return await read
     except Forbidden:
-        return _Failed()
+        return _Failure()
     except (ApiError, TimeoutError) as error:
         if within is None:
             raise
-        return _Failed(
+        return _Failure(
             error.message or str(error) if isinstance(error, ApiError) else f"no answer within {within:g}s"
         )
 
 
-def _read(answer: T | _Failed) -> T | None:
-    return None if isinstance(answer, _Failed) else answer
+def _read(answer: T | _Failure) -> T | None:
+    return None if isinstance(answer, _Failure) else answer
 
 
 async def _nothing() -> tuple[()]:
@@ -207,7 +207,7 @@ async def _nothing() -> tuple[()]:
 
 
 def _unread(**read: object) -> tuple[Unread, ...]:
-    return tuple(Unread(what=what, why=answer.why) for what, answer in read.items() if isinstance(answer, _Failed))
+    return tuple(Unread(what=what, why=answer.why) for what, answer in read.items() if isinstance(answer, _Failure))
 
 
 async def nodes_of(invocation: Invocation) -> tuple[Node, ...]:

@@ -17,7 +17,7 @@ from controller.kube.connection import Connection
 from controller.kube.request import Request, Response, Stream, Transport
 from controller.kube.sender import CALL_SECONDS, Sender
 from controller.kube.transport import open_transport
-from kubectl_plugin.clock import Clock
+from kubectl_plugin.clock import ServerClock
 from kubectl_plugin.cluster.proxies import proxied
 from kubectl_plugin.flags import Global
 from kubectl_plugin.releases import own_version
@@ -49,7 +49,7 @@ async def open_session(
     namespace: str | None = None,
     request_timeout: float | None = None,
     trace: Callable[[str], None] | None = None,
-    clock: Clock | None = None,
+    clock: ServerClock | None = None,
 ) -> AsyncIterator[Session]:
     """Find out where the server is and who asks; nothing is sent yet. Raises ConfigError.
 
@@ -105,7 +105,7 @@ def access_of(flags: Global) -> Access:
 class Timed:
     """A `Transport` that tells `clock` what time the server says it is: a refusal may be a load balancer's."""
 
-    def __init__(self, inner: Transport, clock: Clock) -> None:
+    def __init__(self, inner: Transport, clock: ServerClock) -> None:
         self._inner, self._clock = inner, clock
         self.stream = inner.stream
 

@@ -22,7 +22,7 @@ from kubectl_plugin.edits.applying import applied
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.edits.outlook import number_of
 from kubectl_plugin.failures import CommandError, ExitCode
-from kubectl_plugin.report.last_action import Action
+from kubectl_plugin.report.last_action import LastAction
 from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.survey import world_of
@@ -39,7 +39,7 @@ async def write(
     invocation: Invocation,
     snapshot: Snapshot,
     edit: Edit,
-    done: Action,
+    done: LastAction,
     *,
     dry_run: bool,
     field_manager: str,

@@ -11,7 +11,7 @@ from controller.api import canonical
 from controller.api.base import JSONObject
 from kubectl_plugin.edits.applying import Draft, applied, found
 from kubectl_plugin.edits.edit import ROLLING
-from kubectl_plugin.report.last_action import LAST_ACTION, PAUSE, Action, last_action, noted_pause
+from kubectl_plugin.report.last_action import LAST_ACTION, PAUSE, LastAction, last_action, noted_pause
 from kubectl_plugin.report.snapshot import Snapshot
 
 CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
@@ -24,7 +24,7 @@ _CAUSE: Final = ("metadata", "annotations", CHANGE_CAUSE)
 _TEMPLATE: Final = "/spec/template"
 
 
-def recorded(document: JSONObject, change: tuple[JSONObject, ...], done: Action) -> tuple[JSONObject, ...]:
+def recorded(document: JSONObject, change: tuple[JSONObject, ...], done: LastAction) -> tuple[JSONObject, ...]:
     """Operations that note `done` on `document` beside the operations of `change`, and why, as `caused` does.
 
     A rollback also notes where it went. Who paused it, and why, is kept until it is no longer paused.

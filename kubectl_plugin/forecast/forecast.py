@@ -17,7 +17,7 @@ from controller.planner.plan import plan
 from controller.planner.status import Status
 from controller.planner.world import World
 from kubectl_plugin.forecast.kept import Kept, kept_on, left_to_update
-from kubectl_plugin.forecast.moves import How, Move, moves_of, together
+from kubectl_plugin.forecast.moves import How, NodeMove, moves_of, together
 from kubectl_plugin.forecast.simulation import NeverReady, at_last_drained, carried_out, come_to_pass
 
 NEVER: NeverReady = frozenset()
@@ -28,7 +28,7 @@ _FAR = 365 * 86_400.0
 class Wave(Value):
     """Nodes that move together, in the order in which the controller turns to them."""
 
-    moves: tuple[Move, ...]
+    moves: tuple[NodeMove, ...]
     after: tuple[str, ...]
     """The nodes whose pods get ready first; empty where it begins at once, or only time goes by before."""
     holding: tuple[str, ...]
@@ -130,11 +130,11 @@ class _Foreseeing:
         creates = [one for one in decided.actions if isinstance(one, CreatePod)]
         return {one.node: until for one in creates if verdicts.get(one.revision.hash)}
 
-    def _ends_a_surge(self, move: Move) -> bool:
+    def _ends_a_surge(self, move: NodeMove) -> bool:
         """Whether it is only the old pod of an earlier wave that goes."""
         return move.how in (How.FINISH, How.REMOVE) and move.node in self._surged
 
-    def _move(self, board: Board, moves: list[Move]) -> None:
+    def _move(self, board: Board, moves: list[NodeMove]) -> None:
         self._surged |= {move.node for move in moves if move.how is How.SURGE}
         wave = self._open
         if wave is None:

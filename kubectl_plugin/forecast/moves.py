@@ -44,7 +44,7 @@ class How(StrEnum):
 AT_ONCE = "old pod not available: outside the budget"
 
 
-class Move(Value):
+class NodeMove(Value):
     """What happens on one node."""
 
     node: str
@@ -64,7 +64,7 @@ class Move(Value):
         return self.why == AT_ONCE
 
 
-def moves_of(board: Board, actions: Iterable[Action]) -> Iterator[Move]:
+def moves_of(board: Board, actions: Iterable[Action]) -> Iterator[NodeMove]:
     """What these actions, planned for this board, mean node by node; those on history mean nothing."""
     kinds = CreatePod | DeletePod | PrepareDelete | UpdateInPlace | DrainPod
     concerned = [action for action in actions if isinstance(action, kinds)]
@@ -83,16 +83,16 @@ def moves_of(board: Board, actions: Iterable[Action]) -> Iterator[Move]:
                 yield _in_place(board, action, slot)
 
 
-def together(moves: Iterable[Move]) -> tuple[Move, ...]:
+def together(moves: Iterable[NodeMove]) -> tuple[NodeMove, ...]:
     """One move a node, in the order of the first: a pod that goes and one that comes are one move."""
-    merged: dict[str, Move] = {}
+    merged: dict[str, NodeMove] = {}
     for move in moves:
         before = merged.get(move.node)
         merged[move.node] = move if before is None else _both(before, move)
     return tuple(merged.values())
 
 
-def _both(first: Move, second: Move) -> Move:
+def _both(first: NodeMove, second: NodeMove) -> NodeMove:
     revision = first.revision if second.revision is None else second.revision
     pod = first.pod or second.pod
     surge = How.SURGE in (first.how, second.how)
@@ -100,16 +100,16 @@ def _both(first: Move, second: Move) -> Move:
     return replace(first, how=how, revision=revision, pod=pod, detail=first.detail or second.detail)
 
 
-def _in_place(board: Board, action: UpdateInPlace | DrainPod, slot: Slot | None) -> Move:
+def _in_place(board: Board, action: UpdateInPlace | DrainPod, slot: Slot | None) -> NodeMove:
     old = slot.old if slot is not None else None
     change = change_of(board, old) if old is not None else None
     detail = what_it_restarts(change) if isinstance(change, InPlaceChange) else ""
     why = "" if slot is None or slot.old_available or (old is not None and old.draining) else AT_ONCE
     number = board.revision.number
-    return Move(node=action.node, how=How.IN_PLACE, why=why, revision=number, pod="", detail=detail)
+    return NodeMove(node=action.node, how=How.IN_PLACE, why=why, revision=number, pod="", detail=detail)
 
 
-def _deletion(board: Board, action: DeletePod | PrepareDelete, slot: Slot | None, pod: str) -> Move:
+def _deletion(board: Board, action: DeletePod | PrepareDelete, slot: Slot | None, pod: str) -> NodeMove:
     old = slot.old if slot is not None else None
     how = How.FINISH if action.why is DeleteReason.SURGED else How.REMOVE
     why, detail = "" if how is How.FINISH else str(action.why), ""
@@ -118,14 +118,14 @@ def _deletion(board: Board, action: DeletePod | PrepareDelete, slot: Slot | None
         if isinstance(action, DeletePod) and action.refusal is not None and old is not None:
             change = change_of(board, old)
             detail = change.why if isinstance(change, NotPossible) else ""
-    return Move(node=action.node, how=how, why=why, revision=None, pod=pod, detail=detail)
+    return NodeMove(node=action.node, how=how, why=why, revision=None, pod=pod, detail=detail)
 
 
-def _creation(action: CreatePod, slot: Slot | None) -> Move:
+def _creation(action: CreatePod, slot: Slot | None) -> NodeMove:
     number = action.revision.number
     if slot is not None and slot.old is not None:
         why = "" if slot.old_available else AT_ONCE
-        return Move(node=action.node, how=How.SURGE, why=why, revision=number, pod=slot.old.name)
+        return NodeMove(node=action.node, how=How.SURGE, why=why, revision=number, pod=slot.old.name)
     was_there = slot is not None and (slot.had_current or slot.had_old)
     why = "its pod is gone" if was_there else "no pod yet"
-    return Move(node=action.node, how=How.CREATE, why=why, revision=number, pod="")
+    return NodeMove(node=action.node, how=How.CREATE, why=why, revision=number, pod="")

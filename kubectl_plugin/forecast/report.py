@@ -22,7 +22,7 @@ from kubectl_plugin.forecast.later import Later, later_steps
 from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.pace import Pace, pace_of
 from kubectl_plugin.forecast.ports import portless_in
-from kubectl_plugin.forecast.warnings import ForecastWarning, Result, warnings_of
+from kubectl_plugin.forecast.warnings import CheckResult, ForecastWarning, warnings_of
 from kubectl_plugin.report.in_place import Ways, ways_of
 from kubectl_plugin.report.node_row import NodeRow
 from kubectl_plugin.report.snapshot import Snapshot
@@ -36,7 +36,7 @@ _CREATING: Final = "create pods"
 class DryRunAnswer(Value):
     """What the server's dry run said of a pod of the planned template."""
 
-    result: Result
+    result: CheckResult
     text: str = ""
     """Its words, or why it was not asked."""
 
@@ -187,14 +187,14 @@ def refusal_in(daemonset: DaemonSet, answer: DryRunAnswer | None) -> str:
     """
     if answer is None:
         return ""
-    if answer.result is Result.FAILED:
+    if answer.result is CheckResult.FAILED:
         return answer.text
     for one in daemonset.conditions:
         if one.get("type") != DEGRADED or one.get("observedGeneration") != daemonset.generation:
             continue
         words = str(one.get("message") or "")
         of_a_pod = one.get("reason") == TEMPLATE_REFUSED or words.startswith(_CREATING)
-        if of_a_pod and (answer.result is Result.SKIPPED or EXCEEDED_QUOTA in words):
+        if of_a_pod and (answer.result is CheckResult.SKIPPED or EXCEEDED_QUOTA in words):
             return words
     return ""
 
@@ -211,25 +211,25 @@ def _later(found: Forecast, waves: int) -> tuple[tuple[Later, ...], tuple[Foreca
     try:
         return later_steps(found, waves), ()
     except CommandError as error:
-        return (), (ForecastWarning(name="Steps", result=Result.WARNING, text=error.message, hints=error.hints),)
+        return (), (ForecastWarning(name="Steps", result=CheckResult.WARNING, text=error.message, hints=error.hints),)
 
 
 def _answered(answer: DryRunAnswer | None) -> tuple[ForecastWarning, ...]:
     if answer is None:
         return ()
     text = {
-        Result.OK: "server dry-run of the pod template",
-        Result.FAILED: f"the server refuses pods of this template: {answer.text}",
+        CheckResult.OK: "server dry-run of the pod template",
+        CheckResult.FAILED: f"the server refuses pods of this template: {answer.text}",
     }.get(answer.result, f"server dry-run of the pod template: {answer.text}")
     return (ForecastWarning(name="TemplateDryRun", result=answer.result, text=text),)
 
 
 def _stated(answer: DryRunAnswer | None, refusal: str) -> tuple[ForecastWarning, ...]:
     """What the controller was told, where the dry run does not say it."""
-    if not refusal or answer is None or answer.result is Result.FAILED:
+    if not refusal or answer is None or answer.result is CheckResult.FAILED:
         return ()
     text = f"the controller is refused its pods: {refusal}"
-    return (ForecastWarning(name="WritesFail", result=Result.FAILED, text=text),)
+    return (ForecastWarning(name="WritesFail", result=CheckResult.FAILED, text=text),)
 
 
 def _missing(snapshot: Snapshot) -> tuple[ForecastWarning, ...]:
@@ -237,7 +237,7 @@ def _missing(snapshot: Snapshot) -> tuple[ForecastWarning, ...]:
     return tuple(
         ForecastWarning(
             name="MissingRights",
-            result=Result.WARNING,
+            result=CheckResult.WARNING,
             text=f"no right to list {one.what}: {what.get(one.what, 'the plan is made without them')}",
         )
         for one in snapshot.unread

@@ -25,7 +25,7 @@ from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.values import counted
 
 
-class Result(StrEnum):
+class CheckResult(StrEnum):
     OK = "ok"
     WARNING = "warning"
     FAILED = "failed"
@@ -36,7 +36,7 @@ class ForecastWarning(Value):
     """`name` is for programs and never changes; the words may."""
 
     name: str
-    result: Result
+    result: CheckResult
     text: str
     hints: tuple[str, ...] = ()
 
@@ -48,7 +48,7 @@ Question: TypeAlias = Callable[[Snapshot, Forecast], Iterator[Caution]]
 def warnings_of(snapshot: Snapshot, found: Forecast) -> tuple[ForecastWarning, ...]:
     """`snapshot` has the DaemonSet that was planned for, as it is or as it would be."""
     return tuple(
-        ForecastWarning(name=name, result=Result.WARNING, text=caution.text, hints=caution.hints)
+        ForecastWarning(name=name, result=CheckResult.WARNING, text=caution.text, hints=caution.hints)
         for name, ask in QUESTIONS.items()
         for caution in ask(snapshot, found)
     )

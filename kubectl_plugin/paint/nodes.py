@@ -12,7 +12,7 @@ from kubectl_plugin.durations import short
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.table import Cell, Column, table, without_the_expendable
 from kubectl_plugin.report.node_row import NodeRow
-from kubectl_plugin.report.pulls import NodePull, Stage
+from kubectl_plugin.report.pulls import NodePull, PullStage
 
 _COLUMNS = (
     Column("NODE"),
@@ -26,7 +26,7 @@ _COLUMNS = (
 )
 _WIDE = (Column("HASH"), Column("MESSAGE"))
 _EXPENDABLE = ("HOW", "AGE", "GROUP")
-_STAGES: Final = {Stage.FAILED: style.BAD, Stage.PULLING: "yellow", Stage.THERE: "green"}
+_STAGES: Final = {PullStage.FAILED: style.BAD, PullStage.PULLING: "yellow", PullStage.THERE: "green"}
 _ROOM = 24
 """Columns of the terminal that the reason is worth."""
 
@@ -34,7 +34,7 @@ _ROOM = 24
 def node_table(rows: Sequence[NodeRow], *, now: float, width: int | None, only_ascii: bool) -> Text:
     """`width`: None for all there is: also the hash of the pod's revision, and what a failing pod said last."""
     wide = width is None
-    image = (Column("IMAGE", fixed=max(map(len, Stage))),) if any(row.image for row in rows) else ()
+    image = (Column("IMAGE", fixed=max(map(len, PullStage))),) if any(row.image for row in rows) else ()
     columns = [*_COLUMNS, Column("HOW"), *image, *(_WIDE if wide else ()), Column("WHY", least=8)]
     cells = [_row(row, now, wide=wide, image=bool(image)) for row in rows]
     if width is not None:
@@ -60,10 +60,10 @@ def _row(row: NodeRow, now: float, *, wide: bool, image: bool) -> list[Cell]:
 
 
 def pull_table(rows: Sequence[tuple[str, NodePull]], *, width: int | None, only_ascii: bool) -> Text:
-    columns = (Column("NODE"), Column("IMAGE", fixed=max(map(len, Stage))), Column("WHY", least=8))
+    columns = (Column("NODE"), Column("IMAGE", fixed=max(map(len, PullStage))), Column("WHY", least=8))
     cells = [(node, _stage(one.stage), one.why) for node, one in rows]
     return table(columns, cells, width=width, only_ascii=only_ascii)
 
 
-def _stage(stage: Stage) -> Text:
+def _stage(stage: PullStage) -> Text:
     return Text(stage, _STAGES.get(stage, ""))

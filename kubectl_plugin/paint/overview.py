@@ -9,7 +9,7 @@ from rich.text import Text
 from kubectl_plugin.durations import short
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.table import Cell, Column, table, without_the_expendable
-from kubectl_plugin.report.overview import Line
+from kubectl_plugin.report.overview import OverviewLine
 
 _BAR, _SHORT_BAR = 10, 5
 _NARROW = 100
@@ -19,7 +19,9 @@ _ROOM = 20
 """Columns of the terminal that the reason is worth."""
 
 
-def overview(lines: Sequence[Line], *, now: float, width: int | None, only_ascii: bool, namespaces: bool) -> Text:
+def overview(
+    lines: Sequence[OverviewLine], *, now: float, width: int | None, only_ascii: bool, namespaces: bool
+) -> Text:
     """`namespaces`: with a column that tells the namespace. `width`: None for all there is: also the images."""
     columns = [Column("NAME"), Column("PHASE"), Column("PROGRESS"), Column("NODES", right=True), Column("PARTITION")]
     columns += [Column("REV", right=True), Column("SINCE"), *([Column("IMAGES")] if width is None else [])]
@@ -31,7 +33,7 @@ def overview(lines: Sequence[Line], *, now: float, width: int | None, only_ascii
     return table(columns, rows, width=width, only_ascii=only_ascii)
 
 
-def _row(line: Line, now: float, only_ascii: bool, bar: int, *, namespaces: bool, wide: bool) -> list[Cell]:
+def _row(line: OverviewLine, now: float, only_ascii: bool, bar: int, *, namespaces: bool, wide: bool) -> list[Cell]:
     progress = style.bar(line.done, line.target, bar, only_ascii).append(f" {line.done}/{line.target}")
     return [
         *([line.namespace] if namespaces else []),

@@ -12,7 +12,7 @@ from rich.text import Text
 from kubectl_plugin.forecast.forecast import Wave
 from kubectl_plugin.forecast.later import Later
 from kubectl_plugin.forecast.report import RolloutPlan
-from kubectl_plugin.forecast.warnings import ForecastWarning, Result
+from kubectl_plugin.forecast.warnings import CheckResult, ForecastWarning
 from kubectl_plugin.forecast.words import ASCII_SIGNS, PlanWords, Signs
 from kubectl_plugin.paint.style import BAD, DIM, LABEL
 from kubectl_plugin.paint.table import clean, cut
@@ -21,10 +21,10 @@ from kubectl_plugin.report.values import new_nodes
 LABELS: Final = 11
 """Columns of the words on the left."""
 _MARKS: Final = {
-    Result.OK: ("ok", "green"),
-    Result.WARNING: ("!!", "yellow"),
-    Result.FAILED: ("XX", BAD),
-    Result.SKIPPED: ("--", DIM),
+    CheckResult.OK: ("ok", "green"),
+    CheckResult.WARNING: ("!!", "yellow"),
+    CheckResult.FAILED: ("XX", BAD),
+    CheckResult.SKIPPED: ("--", DIM),
 }
 
 

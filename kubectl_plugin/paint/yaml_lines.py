@@ -13,20 +13,20 @@ from kubectl_plugin.report.revisions.masking import MASK
 _ENDLESS: Final = 1 << 30
 
 
-class _Dumper(Dumper):
+class _FlowDumper(Dumper):
     """Scripts keep their lines."""
 
     def text(self, value: str, style: str | None = None) -> yaml.ScalarNode:
         return super().text(value, "|" if "\n" in value else style)
 
 
-_Dumper.add_representer(str, _Dumper.text)
+_FlowDumper.add_representer(str, _FlowDumper.text)
 
 
 def yaml_lines(value: JSON, *, only_ascii: bool) -> list[str]:
     """In the order of the value, names first; nothing in it that a terminal would obey; masks have no quotes."""
     text = yaml.dump(
-        _named_first(value), Dumper=_Dumper, sort_keys=False, allow_unicode=not only_ascii, width=_ENDLESS
+        _named_first(value), Dumper=_FlowDumper, sort_keys=False, allow_unicode=not only_ascii, width=_ENDLESS
     )
     for mask in (MASK, f"{MASK} (changed)"):
         text = text.replace(f"'{mask}'", mask)

@@ -14,7 +14,7 @@ from kubectl_plugin.report.gitops import texts_in
 from kubectl_plugin.report.snapshot import Snapshot
 
 LAST_ACTION: Final = "kruise-ds/last-action"
-"""Compact JSON, see `Action`; only the newest one is kept, and the pause that still holds."""
+"""Compact JSON, see `LastAction`; only the newest one is kept, and the pause that still holds."""
 PAUSE: Final = "pause"
 """The verb, as the note of it has it."""
 LATE: Final = 30.0
@@ -22,7 +22,7 @@ LATE: Final = 30.0
 _PAUSED: Final = ("f:spec", "f:updateStrategy", "f:rollingUpdate", "f:paused")
 
 
-class Action(Value, kw_only=True, omit_defaults=True):
+class LastAction(Value, kw_only=True, omit_defaults=True):
     """One use of an acting verb."""
 
     verb: str
@@ -35,19 +35,19 @@ class Action(Value, kw_only=True, omit_defaults=True):
     """Program and version."""
     template: str = ""
     """Of a rollback: the meaning of the template that it went back to (`canonical.identity`)."""
-    pause: Action | None = None
+    pause: LastAction | None = None
     """Of an earlier use, where the rollout is still paused by it."""
 
 
-def action(verb: str, *, by: str, now: float, reason: str | None, client: str) -> Action:
-    return Action(verb=verb, by=by, at=rfc3339(now), reason=reason or "", client=client)
+def action(verb: str, *, by: str, now: float, reason: str | None, client: str) -> LastAction:
+    return LastAction(verb=verb, by=by, at=rfc3339(now), reason=reason or "", client=client)
 
 
-def last_action(annotations: Mapping[str, str]) -> Action | None:
+def last_action(annotations: Mapping[str, str]) -> LastAction | None:
     """The newest action that is noted; None without one, and for a note that somebody else has garbled,
     be it only its time."""
     try:
-        found = msgspec.json.decode(annotations.get(LAST_ACTION, ""), type=Action)
+        found = msgspec.json.decode(annotations.get(LAST_ACTION, ""), type=LastAction)
         for one in (found, found.pause):
             epoch(one.at if one is not None else None)
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -55,12 +55,12 @@ def last_action(annotations: Mapping[str, str]) -> Action | None:
     return found
 
 
-def pause_of(snapshot: Snapshot) -> Action | None:
+def pause_of(snapshot: Snapshot) -> LastAction | None:
     """The use of `pause` that still holds; None where it is not paused, or nobody noted by whom."""
     return noted_pause(snapshot.document) if snapshot.daemonset.paused else None
 
 
-def noted_pause(document: JSONObject) -> Action | None:
+def noted_pause(document: JSONObject) -> LastAction | None:
     """The same, for what is known to be paused. A note outlives its pause where somebody resumes by other means; who
     then pauses again is nobody that was noted.
     """

@@ -21,7 +21,7 @@ from kubectl_plugin.report.exclusion import Exclusions
 from kubectl_plugin.report.grouping import WITHOUT, group_of
 from kubectl_plugin.report.in_place import IN_PLACE, RECREATE, SURGE
 from kubectl_plugin.report.preparing import Preparing, preparing
-from kubectl_plugin.report.pulls import NodePull, Stage
+from kubectl_plugin.report.pulls import NodePull, PullStage
 from kubectl_plugin.report.snapshot import PodDetail, Snapshot
 from kubectl_plugin.report.trouble import Trouble, trouble_of
 
@@ -182,7 +182,7 @@ class RowReader:
             return ""
         if obstacle in (Obstacle.PULLING, Obstacle.UNPULLED):
             return f": {pull.why}"
-        return f"; its new image cannot be pulled: {pull.why}" if pull.stage is Stage.FAILED else ""
+        return f"; its new image cannot be pulled: {pull.why}" if pull.stage is PullStage.FAILED else ""
 
     def _excluded(self, slot: Slot) -> str:
         node = self._nodes.get(slot.node)

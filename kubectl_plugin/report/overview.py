@@ -20,7 +20,7 @@ TROUBLED = (Phase.PROGRESSING, Phase.STALLED, Phase.DEGRADED)
 """Phases in which pods may tell more than the status does."""
 
 
-class Line(Value):
+class OverviewLine(Value):
     namespace: str
     name: str
     phase: Phase
@@ -54,10 +54,10 @@ class Line(Value):
         }
 
 
-def line_of(snapshot: Snapshot) -> Line:
+def line_of(snapshot: Snapshot) -> OverviewLine:
     daemonset, told = snapshot.daemonset, stated_telling(snapshot)
     rolling = daemonset.rolling_update
-    return Line(
+    return OverviewLine(
         namespace=daemonset.namespace,
         name=daemonset.name,
         phase=told.phase,
@@ -72,7 +72,7 @@ def line_of(snapshot: Snapshot) -> Line:
     )
 
 
-def tally(lines: Sequence[Line]) -> str:
+def tally(lines: Sequence[OverviewLine]) -> str:
     """`3 objects: 1 progressing, 1 held, 1 healthy`, worst first."""
     phases = Counter(line.phase for line in lines)
     order = (Phase.STALLED, Phase.DEGRADED, Phase.PROGRESSING, Phase.PENDING, Phase.TERMINATING, Phase.PAUSED)

@@ -17,7 +17,7 @@ from controller.api.puller import Puller, Pulling
 from controller.planner.hook_words import some
 
 
-class Stage(StrEnum):
+class PullStage(StrEnum):
     """The better, the further down."""
 
     FAILED = "failed"
@@ -27,7 +27,7 @@ class Stage(StrEnum):
 
 
 class NodePull(Value):
-    stage: Stage
+    stage: PullStage
     why: str = ""
     """What the registry said last, in the kubelet's words."""
 
@@ -35,7 +35,7 @@ class NodePull(Value):
         return f"{self.stage}: {self.why}" if self.why else str(self.stage)
 
 
-THERE: Final = NodePull(stage=Stage.THERE)
+THERE: Final = NodePull(stage=PullStage.THERE)
 
 
 class PullProgress(Value, gc=True):
@@ -78,8 +78,8 @@ class PullProgress(Value, gc=True):
         told = {node: self._now(node, failed, mine, there) for node in self.nodes}
         # whoever has left the job, such as a node that is updated, had its turn; in doubt one more has left
         left = max(status.desired - sum(node not in self.joined for node in self.nodes), 0)
-        unseen = status.succeeded - left - sum(one.stage is Stage.THERE for one in told.values())
-        waiting = [node for node, one in told.items() if one.stage is Stage.WAITING and node not in self.joined]
+        unseen = status.succeeded - left - sum(one.stage is PullStage.THERE for one in told.values())
+        waiting = [node for node, one in told.items() if one.stage is PullStage.WAITING and node not in self.joined]
         for node in waiting[: max(unseen, 0)]:
             told[node] = THERE
         return told
@@ -92,19 +92,19 @@ class PullProgress(Value, gc=True):
         if node in failed:
             return self._failed(node)
         if (puller := pullers.get(node)) is not None:
-            return NodePull(stage=Stage.PULLING, why=puller.why or self.words.get(node, ""))
-        return NodePull(stage=Stage.WAITING, why=self.words.get(node, ""))
+            return NodePull(stage=PullStage.PULLING, why=puller.why or self.words.get(node, ""))
+        return NodePull(stage=PullStage.WAITING, why=self.words.get(node, ""))
 
     def _failed(self, node: str) -> NodePull:
         heard = self.words.get(node, "")
         told = self.status.message.partition(f"; {node}: ")[2]
-        return NodePull(stage=Stage.FAILED, why=heard or told or f"see ImagePullJob {self.job.name}")
+        return NodePull(stage=PullStage.FAILED, why=heard or told or f"see ImagePullJob {self.job.name}")
 
 
 def of_all(pulls: Iterable[PullProgress]) -> Mapping[str, NodePull]:
     """Of several images each node needs all: the worst counts."""
     worst: dict[str, NodePull] = {}
-    order = list(Stage)
+    order = list(PullStage)
     for pull in pulls:
         for node, found in pull.by_node().items():
             known = worst.get(node)
@@ -116,7 +116,9 @@ def of_all(pulls: Iterable[PullProgress]) -> Mapping[str, NodePull]:
 def tally(found: Iterable[NodePull], what: str = "nodes") -> str:
     """`image there on 3 of 8 nodes, pulling on 2, failed on 1`."""
     counts = Counter(one.stage for one in found)
-    return _counted(counts.total(), counts[Stage.THERE], counts[Stage.PULLING], counts[Stage.FAILED], what)
+    return _counted(
+        counts.total(), counts[PullStage.THERE], counts[PullStage.PULLING], counts[PullStage.FAILED], what
+    )
 
 
 def stated_tally(status: ImagePullJobStatus) -> str:
@@ -125,14 +127,16 @@ def stated_tally(status: ImagePullJobStatus) -> str:
 
 
 def _counted(nodes: int, there: int, pulling: int, failed: int, what: str) -> str:
-    others = (f"{stage} on {count}" for stage, count in ((Stage.PULLING, pulling), (Stage.FAILED, failed)) if count)
-    return ", ".join((f"{Stage.THERE} on {there} of {nodes} {what}", *others))
+    others = (
+        f"{stage} on {count}" for stage, count in ((PullStage.PULLING, pulling), (PullStage.FAILED, failed)) if count
+    )
+    return ", ".join((f"{PullStage.THERE} on {there} of {nodes} {what}", *others))
 
 
 def failures(found: Mapping[str, NodePull]) -> list[str]:
     """`failed on a-01, a-02: ErrImagePull: …`: nodes with the same words together."""
     nodes: dict[str, list[str]] = {}
     for node, one in sorted(found.items()):
-        if one.stage is Stage.FAILED:
+        if one.stage is PullStage.FAILED:
             nodes.setdefault(one.why, []).append(node)
-    return [f"{Stage.FAILED} on {some(names)}: {why}" for why, names in nodes.items()]
+    return [f"{PullStage.FAILED} on {some(names)}: {why}" for why, names in nodes.items()]

@@ -25,7 +25,7 @@ from controller.planner.states import NodeState
 from controller.planner.world import World
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.node_row import NodeCounts, NodeRow, RowReader
-from kubectl_plugin.report.pulls import NodePull, Stage, of_all
+from kubectl_plugin.report.pulls import NodePull, PullStage, of_all
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 from kubectl_plugin.report.stated import is_observed, refusal_of, stated
 
@@ -176,9 +176,9 @@ def _unpulled(daemonset: DaemonSet, pulls: Mapping[str, NodePull]) -> Mapping[st
     """The nodes that wait for an image, as in `World`: in place also those that will never have it."""
     if not daemonset.waits_for_images:
         return {}
-    lacking = {node: one for node, one in pulls.items() if one.stage is not Stage.THERE}
-    failed = {node: one.why for node, one in lacking.items() if one.stage is Stage.FAILED and daemonset.in_place}
-    return {**{node: "" for node, one in lacking.items() if one.stage is not Stage.FAILED}, **failed}
+    lacking = {node: one for node, one in pulls.items() if one.stage is not PullStage.THERE}
+    failed = {node: one.why for node, one in lacking.items() if one.stage is PullStage.FAILED and daemonset.in_place}
+    return {**{node: "" for node, one in lacking.items() if one.stage is not PullStage.FAILED}, **failed}
 
 
 def is_unusable(daemonset: DaemonSet) -> bool:

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from kubectl_plugin.asked import Apply, Chosen, Image, Migration, Partition, Promotion, Pull, Rollback
 from kubectl_plugin.flags import Acting, Global, Output, Waiting
+from kubectl_plugin.options import (
+    ApplyOptions,
+    Chosen,
+    MigrateOptions,
+    PromoteOptions,
+    PullOptions,
+    RollbackOptions,
+    SetImageOptions,
+    SetPartitionOptions,
+)
 from kubectl_plugin.running import run
 
 _DOCUMENT = (Output.JSON, Output.YAML, Output.NAME)
@@ -23,14 +32,14 @@ def resume(flags: Global, acting: Waiting, chosen: Chosen) -> None:
     run(flags, lambda invocation: verb.resume(invocation, chosen, acting), outputs=_DOCUMENT, check=chosen.check)
 
 
-def set_partition(flags: Global, acting: Waiting, asked: Partition) -> None:
+def set_partition(flags: Global, acting: Waiting, asked: SetPartitionOptions) -> None:
     """Keep VALUE pods old, or update so many nodes."""
     from kubectl_plugin.verbs import partition as verb
 
     run(flags, lambda invocation: verb.set_partition(invocation, asked, acting), outputs=_DOCUMENT)
 
 
-def promote(flags: Global, acting: Waiting, asked: Promotion) -> None:
+def promote(flags: Global, acting: Waiting, asked: PromoteOptions) -> None:
     """The next step of the partition (annotation kruise-ds/steps), or all.
 
     With --wait it waits until this step is finished, promotes, and waits for the next one.
@@ -40,7 +49,7 @@ def promote(flags: Global, acting: Waiting, asked: Promotion) -> None:
     run(flags, lambda invocation: verb.promote(invocation, asked, acting), outputs=_DOCUMENT)
 
 
-def rollback(flags: Global, acting: Waiting, asked: Rollback) -> None:
+def rollback(flags: Global, acting: Waiting, asked: RollbackOptions) -> None:
     """Back to an earlier revision, on all nodes that left it (alias: undo)."""
     from kubectl_plugin.verbs import rollback as verb
 
@@ -54,14 +63,14 @@ def restart(flags: Global, acting: Waiting, chosen: Chosen) -> None:
     run(flags, lambda invocation: verb.restart(invocation, chosen, acting), outputs=_DOCUMENT, check=chosen.check)
 
 
-def set_image(flags: Global, acting: Waiting, asked: Image) -> None:
+def set_image(flags: Global, acting: Waiting, asked: SetImageOptions) -> None:
     """Change images."""
     from kubectl_plugin.verbs import changes as verb
 
     run(flags, lambda invocation: verb.set_image(invocation, asked, acting), outputs=_DOCUMENT)
 
 
-def apply(flags: Global, acting: Waiting, asked: Apply) -> None:
+def apply(flags: Global, acting: Waiting, asked: ApplyOptions) -> None:
     """Apply a manifest, as kubectl does, and a partition."""
     from kubectl_plugin.verbs import apply as verb
 
@@ -73,14 +82,14 @@ def apply(flags: Global, acting: Waiting, asked: Apply) -> None:
     )
 
 
-def pull(flags: Global, asked: Pull) -> None:
+def pull(flags: Global, asked: PullOptions) -> None:
     """Have nodes pull an image before a pod needs it. Makes an ImagePullJob and shows how far it is."""
     from kubectl_plugin.verbs import pull as verb
 
     run(flags, lambda invocation: verb.pull(invocation, asked), outputs=_DOCUMENT)
 
 
-def migrate(flags: Global, asked: Migration) -> None:
+def migrate(flags: Global, asked: MigrateOptions) -> None:
     """Make a native DaemonSet one of ours, or with --to-native the other way round. No pod is restarted.
 
     Interrupted, it goes on when it is called again; the other direction turns it round.

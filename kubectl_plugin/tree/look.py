@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kubectl_plugin.asked import Diff, History, List, Nodes, Plan, Status
 from kubectl_plugin.flags import Global, Output
+from kubectl_plugin.options import DiffOptions, HistoryOptions, ListOptions, NodesOptions, PlanOptions, StatusOptions
 from kubectl_plugin.running import run
 
 
-def status(flags: Global, asked: Status) -> None:
+def status(flags: Global, asked: StatusOptions) -> None:
     """Where the rollout is, why it waits, what to do.
 
     -o wide: whole image names and hashes, lines as long as they are. -w ends by itself; its exit code says how.
@@ -17,35 +17,35 @@ def status(flags: Global, asked: Status) -> None:
     run(flags, lambda invocation: verb.status(invocation, asked), outputs=tuple(Output))
 
 
-def list_(flags: Global, asked: List) -> None:
+def list_(flags: Global, asked: ListOptions) -> None:
     """All Advanced DaemonSets, one line each."""
     from kubectl_plugin.verbs import list as verb
 
     run(flags, lambda invocation: verb.list_(invocation, asked), outputs=tuple(Output))
 
 
-def nodes(flags: Global, asked: Nodes) -> None:
+def nodes(flags: Global, asked: NodesOptions) -> None:
     """One row per node: revision, pod, state, and why."""
     from kubectl_plugin.verbs import nodes as verb
 
     run(flags, lambda invocation: verb.nodes(invocation, asked), outputs=tuple(Output))
 
 
-def plan(flags: Global, asked: Plan) -> None:
+def plan(flags: Global, asked: PlanOptions) -> None:
     """What would happen next; what if."""
     from kubectl_plugin.verbs import plan as verb
 
     run(flags, lambda invocation: verb.plan(invocation, asked), outputs=(Output.JSON, Output.YAML, Output.WIDE))
 
 
-def history(flags: Global, asked: History) -> None:
+def history(flags: Global, asked: HistoryOptions) -> None:
     """Revisions with their images, nodes, and what changed."""
     from kubectl_plugin.verbs import history as verb
 
     run(flags, lambda invocation: verb.history(invocation, asked), outputs=tuple(Output))
 
 
-def diff(flags: Global, asked: Diff) -> None:
+def diff(flags: Global, asked: DiffOptions) -> None:
     """Difference between two revisions, or between live and a file."""
     from kubectl_plugin.verbs import diff as verb
 

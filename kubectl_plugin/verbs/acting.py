@@ -12,7 +12,6 @@ from dataclasses import replace as with_fields
 from msgspec.structs import replace
 
 from controller.kube.errors import ApiError
-from kubectl_plugin.asked import Chosen
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.explain import explained
 from kubectl_plugin.cluster.invocation import Invocation
@@ -20,6 +19,7 @@ from kubectl_plugin.cluster.writing import Judge
 from kubectl_plugin.edits.edit import Caution
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Acting
+from kubectl_plugin.options import Chosen
 from kubectl_plugin.report import gitops
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.values import counted

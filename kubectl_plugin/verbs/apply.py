@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from controller.api.base import JSONObject, fields_of
 from controller.api.number import IntOrPercent
-from kubectl_plugin.asked import Apply as Asked
 from kubectl_plugin.cluster import dry_runs
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import Manifest, read
@@ -20,12 +19,13 @@ from kubectl_plugin.edits.edit import ROLLING
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Acting
 from kubectl_plugin.forecast.wish import as_applied
+from kubectl_plugin.options import ApplyOptions as Asked
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.acting import carry_out, will_ask
 from kubectl_plugin.verbs.carrying_out import EditOfOne, asking
 from kubectl_plugin.verbs.lifting import lifting
-from kubectl_plugin.verbs.targets import Target, targets_of, tell_unchecked
+from kubectl_plugin.verbs.targets import ForecastTarget, targets_of, tell_unchecked
 from kubectl_plugin.verbs.waiting import deadline_of
 
 
@@ -64,7 +64,9 @@ def _refuse_contradictions(manifest: Manifest, asked: str | None, hold_at: IntOr
         raise UsageError(f"{manifest.source} is for namespace {manifest.namespace}, -n says {asked}")
 
 
-async def _change(invocation: Invocation, target: Target, acting: Acting, hold_at: IntOrPercent | None) -> EditOfOne:
+async def _change(
+    invocation: Invocation, target: ForecastTarget, acting: Acting, hold_at: IntOrPercent | None
+) -> EditOfOne:
     """What it comes to is what the server says in a dry run. Raises CommandError and ApiError."""
     assert target.manifest is not None
     live, key = target.snapshot, target.snapshot.key

@@ -24,7 +24,7 @@ from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Acting, DryRun, Output
 from kubectl_plugin.printing import as_line
-from kubectl_plugin.report.last_action import Action, action
+from kubectl_plugin.report.last_action import LastAction, action
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.terminal import Terminal, one_line
 from kubectl_plugin.verbs.deadline import Deadline
@@ -130,7 +130,7 @@ class ChangeWriter:
         if absence is not None:
             invocation.terminal.warn(f"patched, but {absence}")
 
-    async def _action(self) -> Action:
+    async def _action(self) -> LastAction:
         session = self._invocation.session
         if self._by is None:
             self._by = await who_am_i(session)

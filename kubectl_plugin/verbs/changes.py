@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kubectl_plugin.asked import Chosen, Image
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.reads import HURRY
 from kubectl_plugin.edits import pausing
@@ -10,6 +9,7 @@ from kubectl_plugin.edits import restart as edits
 from kubectl_plugin.edits.image import parse, set_images
 from kubectl_plugin.failures import UsageError
 from kubectl_plugin.flags import Acting
+from kubectl_plugin.options import Chosen, SetImageOptions
 from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.acting import carry_out, choose, will_ask
 from kubectl_plugin.verbs.carrying_out import EditOfOne, asking
@@ -35,7 +35,7 @@ async def restart(invocation: Invocation, chosen: Chosen, acting: Acting) -> int
     return await carry_out(invocation, found, lambda one: changes[one.key], acting, verb="restart")
 
 
-async def set_image(invocation: Invocation, asked: Image, acting: Acting) -> int:
+async def set_image(invocation: Invocation, asked: SetImageOptions, acting: Acting) -> int:
     images = parse([word for word in asked.words if "=" in word])
     if not images:
         raise UsageError("which image? use set-image NAME CONTAINER=IMAGE, or *=IMAGE")

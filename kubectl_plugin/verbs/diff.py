@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 from controller.api.base import JSONObject
-from kubectl_plugin.asked import Diff as Asked
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.manifests import objects_in, text_of
 from kubectl_plugin.edits.rollback import target_of
 from kubectl_plugin.failures import ExitCode, UsageError
+from kubectl_plugin.options import DiffOptions as Asked
 from kubectl_plugin.paint.differences import comparison_text
 from kubectl_plugin.report.revisions.comparison import ComparedSide, called, compare, live_side, revision_side
 from kubectl_plugin.report.revisions.documents import comparison_document

@@ -14,7 +14,7 @@ from kubectl_plugin.paint.checks import checks_text
 from kubectl_plugin.releases import own_version
 from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.installation.checkup import DoctorCheck, Level, checkup, problems
-from kubectl_plugin.report.installation.facts import Facts, Right, Unanswered
+from kubectl_plugin.report.installation.facts import Facts, NoAnswer, Right
 from kubectl_plugin.report.values import counted
 
 WANTED = (
@@ -51,7 +51,7 @@ async def _facts(invocation: Invocation) -> Facts:
         known(installation.controller_pods(session)),
         known(installation.rival(session)),
     )
-    ready = not isinstance(pods, Unanswered) and any(pod.ready for pod in pods)
+    ready = not isinstance(pods, NoAnswer) and any(pod.ready for pod in pods)
     leader = await known(installation.coming_leader(session) if ready else controller.leader(session))
     return Facts(
         now=invocation.terminal.now(),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kubectl_plugin.asked import History
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits.rollback import target_of
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.flags import Output
+from kubectl_plugin.options import HistoryOptions
 from kubectl_plugin.paint.history import history_table, revision_text
 from kubectl_plugin.report.revisions.documents import history_document, revision_document
 from kubectl_plugin.report.revisions.history import RevisionRow
@@ -15,7 +15,7 @@ from kubectl_plugin.report.revisions.history import history as rows_of
 from kubectl_plugin.report.snapshot import Snapshot
 
 
-async def history(invocation: Invocation, asked: History) -> int:
+async def history(invocation: Invocation, asked: HistoryOptions) -> int:
     revision, show_values = asked.revision, asked.show_values
     snapshot = await reads.snapshot(invocation, asked.name, nodes=False)
     need_revisions(snapshot)

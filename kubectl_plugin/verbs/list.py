@@ -9,15 +9,15 @@ from typing import Final, NoReturn
 from msgspec.structs import replace
 
 from controller.kube.errors import Forbidden
-from kubectl_plugin.asked import List
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.upkeep import LONGEST_PAUSE, Upkeep
 from kubectl_plugin.failures import UsageError
 from kubectl_plugin.flags import Many, Output
+from kubectl_plugin.options import ListOptions
 from kubectl_plugin.paint.overview import overview
 from kubectl_plugin.report.documents import document
-from kubectl_plugin.report.overview import TROUBLED, Line, line_of, phases_named, tally
+from kubectl_plugin.report.overview import TROUBLED, OverviewLine, line_of, phases_named, tally
 from kubectl_plugin.report.snapshot import Snapshot, Unread
 from kubectl_plugin.verbs.table_watch import Picture, table_screen
 
@@ -29,17 +29,17 @@ EVERY: Final = 2.0
 class _Found:
     """One look at all of them."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[OverviewLine, ...]
     wanted: frozenset[str]
     unreadable: frozenset[str]
     """What could not be read of some, in words."""
 
     @property
-    def shown(self) -> tuple[Line, ...]:
+    def shown(self) -> tuple[OverviewLine, ...]:
         return tuple(line for line in self.lines if line.phase in self.wanted)
 
 
-async def list_(invocation: Invocation, many: List) -> int:
+async def list_(invocation: Invocation, many: ListOptions) -> int:
     """Pods are read only where the status alone does not say what is wrong. With `watch` until it is interrupted."""
     wanted = phases_named(many.phases)
     if many.watch and invocation.output in (Output.YAML, Output.NAME):
@@ -97,7 +97,7 @@ def _picture(invocation: Invocation, many: Many, found: _Found) -> Picture:
     )
 
 
-def _named(line: Line, many: Many) -> str:
+def _named(line: OverviewLine, many: Many) -> str:
     return f"{line.namespace}/{line.name}" if many.all_namespaces else line.name
 
 

@@ -9,18 +9,18 @@ from controller.api.meta import Key
 from controller.api.wellknown import GROUP
 from controller.kube.errors import ApiError
 from controller.kube.kinds import DAEMONSETS
-from kubectl_plugin.asked import Migration
 from kubectl_plugin.cluster import controller, documents, reads
 from kubectl_plugin.cluster.installation import right
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.kinds import NATIVE
 from kubectl_plugin.cluster.migrating import sight_of, tried
 from kubectl_plugin.edits.migration import forms, manifest
-from kubectl_plugin.edits.migration.observed import Side
+from kubectl_plugin.edits.migration.observed import MigrationSide
 from kubectl_plugin.edits.migration.outlook import Outlook, outlook
 from kubectl_plugin.edits.migration.step import absent
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
+from kubectl_plugin.options import MigrateOptions
 from kubectl_plugin.report import gitops
 from kubectl_plugin.report.values import counted
 from kubectl_plugin.verbs.acting import consented, everywhere, failed
@@ -43,12 +43,12 @@ _LOOK = "look first, with --dry-run; then add --yes"
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _MigrationPlan:
     key: Key
     outlook: Outlook
 
 
-async def migrate(invocation: Invocation, asked: Migration) -> int:
+async def migrate(invocation: Invocation, asked: MigrateOptions) -> int:
     """One after the other; the first that fails is the last one."""
     keys, terminal = await _chosen(invocation, asked), invocation.terminal
     if asked.print_:
@@ -76,7 +76,7 @@ async def migrate(invocation: Invocation, asked: Migration) -> int:
     return code
 
 
-async def _chosen(invocation: Invocation, asked: Migration) -> list[Key]:
+async def _chosen(invocation: Invocation, asked: MigrateOptions) -> list[Key]:
     """Those with the names; else all that are to be changed, and those where it was begun.
 
     Raises CommandError: (6) for `-A` without `--yes`.
@@ -106,12 +106,14 @@ def _key(document: JSONObject) -> Key:
     return Key(meta.namespace, meta.name)
 
 
-async def _planned(invocation: Invocation, asked: Migration, keys: list[Key]) -> tuple[int, list[_Plan]]:
+async def _planned(
+    invocation: Invocation, asked: MigrateOptions, keys: list[Key]
+) -> tuple[int, list[_MigrationPlan]]:
     """Of several those that may begin; why not of the others is told."""
     code, plans = 0, []
     for key in keys:
         try:
-            plans.append(_Plan(key, await _looked_at(invocation, asked, key)))
+            plans.append(_MigrationPlan(key, await _looked_at(invocation, asked, key)))
         except (CommandError, ApiError) as error:
             if len(keys) == 1:
                 raise
@@ -119,7 +121,7 @@ async def _planned(invocation: Invocation, asked: Migration, keys: list[Key]) ->
     return code, plans
 
 
-async def _looked_at(invocation: Invocation, asked: Migration, key: Key) -> Outlook:
+async def _looked_at(invocation: Invocation, asked: MigrateOptions, key: Key) -> Outlook:
     """Raises CommandError and ApiError where it may not begin."""
     observed = await sight_of(invocation, key, as_native=asked.to_native)
     found = outlook(observed, native=asked.to_native)
@@ -138,7 +140,7 @@ async def _looked_at(invocation: Invocation, asked: Migration, key: Key) -> Outl
     return found
 
 
-async def _may(invocation: Invocation, asked: Migration, key: Key) -> None:
+async def _may(invocation: Invocation, asked: MigrateOptions, key: Key) -> None:
     """Half of it is worse than nothing of it."""
     wanted = _TO_NATIVE if asked.to_native else _TO_OURS
     answers = [await right(invocation.session, *one, key.namespace) for one in wanted]
@@ -147,7 +149,7 @@ async def _may(invocation: Invocation, asked: Migration, key: Key) -> None:
         raise CommandError(f"no right to {', '.join(lacking)} in {key.namespace}: nothing was begun")
 
 
-def _unmanaged(invocation: Invocation, asked: Migration, key: Key, side: Side) -> None:
+def _unmanaged(invocation: Invocation, asked: MigrateOptions, key: Key, side: MigrationSide) -> None:
     owners = reads.meta_of(side.document).owner_references or ()
     manager = gitops.restorer_of(side.document, owners)
     if manager is not None and not asked.sync_stopped:
@@ -160,7 +162,7 @@ def _unmanaged(invocation: Invocation, asked: Migration, key: Key, side: Side) -
         invocation.terminal.warn(words)
 
 
-def _told(plans: list[_Plan], asked: Migration) -> list[str]:
+def _told(plans: list[_MigrationPlan], asked: MigrateOptions) -> list[str]:
     ways = "apps.kruise.io to apps/v1" if asked.to_native else "apps/v1 to apps.kruise.io"
     lines = [f"from {ways}:"]
     for one in plans:
@@ -168,7 +170,7 @@ def _told(plans: list[_Plan], asked: Migration) -> list[str]:
     return lines
 
 
-async def _print(invocation: Invocation, asked: Migration, keys: list[Key]) -> int:
+async def _print(invocation: Invocation, asked: MigrateOptions, keys: list[Key]) -> int:
     terminal = invocation.terminal
     for number, key in enumerate(keys):
         observed = await sight_of(invocation, key, as_native=False)

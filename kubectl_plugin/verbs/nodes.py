@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Final
 
-from kubectl_plugin.asked import Nodes as Asked
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.follow import following
 from kubectl_plugin.cluster.image_pulls import with_pulls
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.flags import Output
+from kubectl_plugin.options import NodesOptions as Asked
 from kubectl_plugin.paint.nodes import node_table
 from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.node_choice import Choice, check_group, choice, chosen, footer

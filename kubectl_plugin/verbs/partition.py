@@ -8,17 +8,17 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from controller.api.number import IntOrPercent
-from kubectl_plugin.asked import Partition as Asked
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.edits import partition as edits
 from kubectl_plugin.failures import UsageError
 from kubectl_plugin.flags import Acting
+from kubectl_plugin.options import SetPartitionOptions as Asked
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.acting import carry_out, choose
 from kubectl_plugin.verbs.carrying_out import EditOfOne
 
-Value = Callable[[Snapshot], IntOrPercent]
+PartitionOf = Callable[[Snapshot], IntOrPercent]
 _VALUE = re.compile(r"[0-9]+%?")
 """Behind --update a word like this is no name, although one could be."""
 
@@ -35,7 +35,7 @@ async def set_partition(invocation: Invocation, asked: Asked, acting: Acting) ->
     )
 
 
-def _parsed(asked: Asked) -> tuple[tuple[str, ...], Value]:
+def _parsed(asked: Asked) -> tuple[tuple[str, ...], PartitionOf]:
     """The names, and the partition that is wanted for an object."""
     words, update = asked.words, asked.update
     if len(words) + (update is not None) < (1 if asked.by_selection else 2):

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet
 from controller.planner.validation import problems
-from kubectl_plugin.asked import Plan as Asked
 from kubectl_plugin.cluster import dry_runs, reads
 from kubectl_plugin.cluster.image_pulls import with_pulls
 from kubectl_plugin.cluster.invocation import Invocation
@@ -21,14 +20,15 @@ from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.forecast.document import KIND, document_of
 from kubectl_plugin.forecast.report import DryRunAnswer, RolloutPlan, probe_of, rollout_plan, with_answer
-from kubectl_plugin.forecast.warnings import Result
+from kubectl_plugin.forecast.warnings import CheckResult
 from kubectl_plugin.forecast.wish import TriedSettings, as_applied, as_wished, differences
+from kubectl_plugin.options import PlanOptions as Asked
 from kubectl_plugin.paint.plan import PlanBlock
 from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.terminal import WIDEST
-from kubectl_plugin.verbs.targets import Target, daemonset_in, targets_of, tell_unchecked
+from kubectl_plugin.verbs.targets import ForecastTarget, daemonset_in, targets_of, tell_unchecked
 
 
 async def plan(invocation: Invocation, asked: Asked) -> int:
@@ -38,7 +38,7 @@ async def plan(invocation: Invocation, asked: Asked) -> int:
     targets = await _targets(invocation, asked)
     seen = await with_pulls(invocation, [one.snapshot for one in targets])
     made = [
-        await _planned(invocation, Target(live, target.manifest, target.exists), asked, wish)
+        await _planned(invocation, ForecastTarget(live, target.manifest, target.exists), asked, wish)
         for target, live in zip(targets, seen, strict=True)
     ]
     _show(invocation, made)
@@ -56,11 +56,11 @@ def _wish(asked: Asked) -> TriedSettings:
     )
 
 
-async def _targets(invocation: Invocation, asked: Asked) -> Sequence[Target]:
+async def _targets(invocation: Invocation, asked: Asked) -> Sequence[ForecastTarget]:
     if not asked.given:
         if asked.name is None:
             raise UsageError("which one? give a name, or -f with its manifest")
-        return (Target(await reads.snapshot(invocation, asked.name)),)
+        return (ForecastTarget(await reads.snapshot(invocation, asked.name)),)
     found, _ = await read(asked, stdin=sys.stdin)
     if asked.name is not None:
         name = reads.name_of(asked.name)
@@ -70,7 +70,7 @@ async def _targets(invocation: Invocation, asked: Asked) -> Sequence[Target]:
     return await targets_of(invocation, found)
 
 
-async def _planned(invocation: Invocation, target: Target, asked: Asked, wish: TriedSettings) -> RolloutPlan:
+async def _planned(invocation: Invocation, target: ForecastTarget, asked: Asked, wish: TriedSettings) -> RolloutPlan:
     live = target.snapshot
     for kind, readable in (("pods", live.pods_readable), ("controllerrevisions", live.revisions_readable)):
         if not readable:
@@ -96,13 +96,13 @@ async def _answer(invocation: Invocation, made: RolloutPlan) -> DryRunAnswer:
     """What the server says of the next new pod; of one without an owner it could only say no."""
     daemonset, probe = made.survey.daemonset, probe_of(made.forecast.start)
     if probe is None:
-        return DryRunAnswer(result=Result.SKIPPED, text="no node should run a pod")
+        return DryRunAnswer(result=CheckResult.SKIPPED, text="no node should run a pod")
     if not daemonset.uid:
-        return DryRunAnswer(result=Result.SKIPPED, text="not before the DaemonSet exists")
+        return DryRunAnswer(result=CheckResult.SKIPPED, text="not before the DaemonSet exists")
     return await dry_runs.accepted(invocation.session, daemonset, probe)
 
 
-async def _as_it_would_be(invocation: Invocation, target: Target, wish: TriedSettings) -> Snapshot:
+async def _as_it_would_be(invocation: Invocation, target: ForecastTarget, wish: TriedSettings) -> Snapshot:
     """The snapshot with the DaemonSet that is asked about, as the server would have it."""
     live = target.snapshot
     wanted = live

@@ -6,7 +6,6 @@ from dataclasses import replace as with_fields
 
 from msgspec.structs import replace
 
-from kubectl_plugin.asked import Promotion as Asked
 from kubectl_plugin.cluster import reads
 from kubectl_plugin.cluster.image_pulls import with_pulls
 from kubectl_plugin.cluster.invocation import Invocation
@@ -17,6 +16,7 @@ from kubectl_plugin.edits.partition import desired_of
 from kubectl_plugin.edits.promote import Goal, course_of, goal_of
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Acting, Waiting
+from kubectl_plugin.options import PromoteOptions as Asked
 from kubectl_plugin.report.gate import Closed, ClosedReason, closed
 from kubectl_plugin.report.survey import Survey, survey
 from kubectl_plugin.report.values import int_or_percent

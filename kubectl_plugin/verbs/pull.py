@@ -12,7 +12,6 @@ from controller.api.base import JSONObject
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobView, project
 from controller.api.pull_targets import targets
 from controller.kube.kinds import IMAGE_PULL_JOBS
-from kubectl_plugin.asked import Pull as Asked
 from kubectl_plugin.cluster import controller, documents, reads
 from kubectl_plugin.cluster.image_pulls import nodes_with_images
 from kubectl_plugin.cluster.interruption import telling_of_an_interruption
@@ -21,8 +20,9 @@ from kubectl_plugin.cluster.pulling import PullFollowing, following_pull
 from kubectl_plugin.edits.pull_job import pull_job
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import DryRun, Output
+from kubectl_plugin.options import PullOptions as Asked
 from kubectl_plugin.paint.nodes import pull_table
-from kubectl_plugin.report.pulls import NodePull, PullProgress, Stage, failures, stated_tally, tally
+from kubectl_plugin.report.pulls import NodePull, PullProgress, PullStage, failures, stated_tally, tally
 from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.carrying_out import DRY_RUN_SUFFIX
 from kubectl_plugin.verbs.deadline import Deadline
@@ -62,7 +62,7 @@ async def pull(invocation: Invocation, asked: Asked) -> int:
     job = _record(document)
     with telling_of_an_interruption(terminal, f": {_name(job)} goes on", _way_out(job)):
         async with deadline.kept(), following_pull(invocation, job, nodes or ()) as follow:
-            return await _Watch(invocation, asked, job, follow, deadline).run()
+            return await _PullWatch(invocation, asked, job, follow, deadline).run()
 
 
 def _record(document: JSONObject) -> ImagePullJob:
@@ -97,7 +97,7 @@ def _print(invocation: Invocation, asked: Asked, document: JSONObject) -> None:
         terminal.say(f"{name} created{DRY_RUN_SUFFIX[asked.dry_run]}")
 
 
-class _Watch:
+class _PullWatch:
     def __init__(
         self, invocation: Invocation, asked: Asked, job: ImagePullJob, follow: PullFollowing, deadline: Deadline
     ) -> None:
@@ -152,7 +152,7 @@ class _Watch:
     def _picture(self, found: PullProgress) -> Picture:
         """On whom something happens; the others are counted."""
         nodes, only_ascii = found.by_node(), self._invocation.terminal.ascii
-        rows = [(node, one) for node, one in nodes.items() if one.why or one.stage is Stage.PULLING]
+        rows = [(node, one) for node, one in nodes.items() if one.why or one.stage is PullStage.PULLING]
         return Picture(
             table=lambda width: pull_table(rows, width=width, only_ascii=only_ascii),
             footer=_tally(found),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from kubectl_plugin.asked import Rollback as Asked
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.reads import HURRY, PREVIEW, revisions_of
 from kubectl_plugin.edits.edit import Edit
@@ -12,6 +11,7 @@ from kubectl_plugin.edits.rollback import RollbackWish, already_back, roll_back,
 from kubectl_plugin.edits.rollback_preview import headline, preview, still_kept
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.flags import Acting
+from kubectl_plugin.options import RollbackOptions as Asked
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 from kubectl_plugin.verbs.acting import carry_out, choose, will_ask
 from kubectl_plugin.verbs.carrying_out import EditOfOne, question

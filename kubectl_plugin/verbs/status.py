@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from kubectl_plugin.asked import Status as Asked
 from kubectl_plugin.cluster.image_pulls import with_pulls
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.failures import ExitCode, UsageError
 from kubectl_plugin.flags import Output
+from kubectl_plugin.options import StatusOptions as Asked
 from kubectl_plugin.paint.status_block import outline, status_block
 from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.status.endings import ending_of, unfinished

@@ -9,12 +9,12 @@ from functools import partial
 
 from controller.api.daemonset import Phase
 from controller.api.meta import Key
-from kubectl_plugin.asked import Status as Asked
 from kubectl_plugin.cluster import controller, reads
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.last_log_line import LastLogLines
 from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.flags import Output
+from kubectl_plugin.options import StatusOptions as Asked
 from kubectl_plugin.paint.status_view import StatusView
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.status.document import RolloutStatus

@@ -86,7 +86,7 @@ class MilestoneLines:
         self._terminal.flush()
 
 
-class Documents:
+class StatusDocuments:
     """One JSON object a line, when something has changed, and at the latest after `HEARTBEAT`."""
 
     def __init__(self, invocation: Invocation) -> None:
@@ -151,7 +151,7 @@ def screen(invocation: Invocation, *, plain: bool, several: bool, scope: ExitSta
     """The form that suits where stdout goes; `scope` ends it. `several`: namespaces are named."""
     terminal = invocation.terminal
     if invocation.output is Output.JSON:
-        return Documents(invocation)
+        return StatusDocuments(invocation)
     if plain or terminal.quiet or not terminal.on_screen:
         return MilestoneLines(invocation, several=several)
     return LiveScreen(invocation, scope)

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from controller.api.daemonset import Phase
 from controller.api.meta import Key
-from kubectl_plugin.asked import Status as Asked
 from kubectl_plugin.cluster import controller
 from kubectl_plugin.cluster.follow import APART, Following, following
 from kubectl_plugin.cluster.invocation import Invocation
@@ -21,6 +20,7 @@ from kubectl_plugin.cluster.last_log_line import LastLogLines
 from kubectl_plugin.cluster.upkeep import at_last, from_between
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Output
+from kubectl_plugin.options import StatusOptions as Asked
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.status.endings import (
     Awaited,
@@ -76,7 +76,7 @@ async def follow_up(
         async with following(invocation, found) as follow:
             shown = screen(invocation, plain=asked.plain, several=several, scope=scope)
             keys = [one.daemonset.key for one in found]
-            watch = _Watch(invocation, asked, follow, shown, deadline=deadline, several=several)
+            watch = _StatusWatch(invocation, asked, follow, shown, deadline=deadline, several=several)
             endings = await watch.run(keys, generations or {})
     return told(invocation, endings, [key.namespace for key in keys])
 
@@ -93,7 +93,7 @@ def told(invocation: Invocation, endings: Sequence[Ending], namespaces: Sequence
     return max((ending.code for ending in endings), default=ExitCode.FAILED)
 
 
-class _Watch:
+class _StatusWatch:
     def __init__(
         self,
         invocation: Invocation,

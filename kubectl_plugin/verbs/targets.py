@@ -22,7 +22,7 @@ from kubectl_plugin.report.snapshot import Snapshot, Unread
 
 
 @dataclass(frozen=True)
-class Target:
+class ForecastTarget:
     """A DaemonSet as it is, and perhaps a manifest that would be applied."""
 
     snapshot: Snapshot
@@ -30,13 +30,13 @@ class Target:
     exists: bool = True
 
 
-async def targets_of(invocation: Invocation, manifests: Iterable[Manifest]) -> Sequence[Target]:
+async def targets_of(invocation: Invocation, manifests: Iterable[Manifest]) -> Sequence[ForecastTarget]:
     """Of two manifests for the same object the later one counts."""
     last = {(one.namespace, one.name): one for one in manifests}
     return [await _target(invocation, one) for one in last.values()]
 
 
-async def _target(invocation: Invocation, manifest: Manifest) -> Target:
+async def _target(invocation: Invocation, manifest: Manifest) -> ForecastTarget:
     """An object that is not there yet is planned for as one that has just been created."""
     session = invocation.session
     key = Key(manifest.namespace or session.namespace, manifest.name)
@@ -46,10 +46,10 @@ async def _target(invocation: Invocation, manifest: Manifest) -> Target:
         if not error.name:
             raise
         return await _new(invocation, key, manifest)
-    return Target(await reads.snapshot(invocation, key.name, namespace=key.namespace), manifest)
+    return ForecastTarget(await reads.snapshot(invocation, key.name, namespace=key.namespace), manifest)
 
 
-async def _new(invocation: Invocation, key: Key, manifest: Manifest) -> Target:
+async def _new(invocation: Invocation, key: Key, manifest: Manifest) -> ForecastTarget:
     session = invocation.session
     meta: Any = manifest.document.get("metadata")
     document: JSONObject = {**manifest.document, "metadata": {**meta, "namespace": key.namespace}}
@@ -72,7 +72,7 @@ async def _new(invocation: Invocation, key: Key, manifest: Manifest) -> Target:
         now=invocation.terminal.now(),
         unread=() if nodes is not None else (Unread(what="nodes"),),
     )
-    return Target(snapshot, manifest, exists=False)
+    return ForecastTarget(snapshot, manifest, exists=False)
 
 
 def daemonset_in(document: JSONObject) -> DaemonSet:

@@ -28,7 +28,7 @@ async def version(invocation: Invocation) -> int:
     from kubectl_plugin.cluster import installation
     from kubectl_plugin.cluster.controller import leader as leader_now
     from kubectl_plugin.cluster.installation import known
-    from kubectl_plugin.report.installation.facts import Unanswered
+    from kubectl_plugin.report.installation.facts import NoAnswer
 
     session, terminal, client = invocation.session, invocation.terminal, own_version()
     if invocation.output is None:
@@ -41,12 +41,12 @@ async def version(invocation: Invocation) -> int:
         known(installation.controller_pods(session)),
     )
     controller = installation.version_of_leader(found, pods)
-    leader = "" if found is None or isinstance(found, Unanswered) else found.holder
+    leader = "" if found is None or isinstance(found, NoAnswer) else found.holder
     if invocation.output is not None:
         document = {
             "client": client,
             "controller": {**_said(controller, "version"), "leader": leader},
-            "crd": {"served": [] if isinstance(served, Unanswered) else list(served), **_said(stored, "stored")},
+            "crd": {"served": [] if isinstance(served, NoAnswer) else list(served), **_said(stored, "stored")},
             "server": server if isinstance(server, str) else "",
         }
         _show(terminal, invocation.output, document)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kubectl_plugin.asked import Status
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.failures import ExitCode, UsageError
 from kubectl_plugin.flags import Acting, DryRun, Waiting
+from kubectl_plugin.options import StatusOptions
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.status.endings import unfinished
 from kubectl_plugin.verbs.deadline import Deadline, TimedOut
@@ -44,9 +44,9 @@ async def wait(invocation: Invocation, acting: Acting, changed: Sequence[Snapsho
     generations = {one.key: one.daemonset.generation for one in changed}
     try:
         async with deadline.kept():
-            return await follow_up(invocation, Status(timeout=acting.timeout), changed, deadline, generations)
+            return await follow_up(invocation, StatusOptions(timeout=acting.timeout), changed, deadline, generations)
     except TimedOut:  # it may be the write that took so long
-        asked = Status()
+        asked = StatusOptions()
         tellings = [told_by(one, by_node(one, asked.by)[0]) for one in changed]
         endings = [unfinished(one, acting.timeout) for one in tellings]
         return told(invocation, endings, [one.key.namespace for one in changed])

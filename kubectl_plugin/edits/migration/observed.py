@@ -48,7 +48,7 @@ class RevisionRecord(Value):
         return self.labels.get(HASH_LABEL) or self.name
 
 
-class Side(Value):
+class MigrationSide(Value):
     """One of the two DaemonSets, as the server sent it."""
 
     document: JSONObject
@@ -99,8 +99,8 @@ class Observed(Value):
 
     name: str
     namespace: str
-    native: Side | None
-    ours: Side | None
+    native: MigrationSide | None
+    ours: MigrationSide | None
     pods: tuple[Daemon, ...]
     revisions: tuple[RevisionRecord, ...]
     now: float
@@ -120,26 +120,26 @@ class Observed(Value):
         """Pods and revisions."""
         return len(self.pods_of(*owners)) + len(self.revisions_of(*owners))
 
-    def current(self, side: Side) -> RevisionRecord | None:
+    def current(self, side: MigrationSide) -> RevisionRecord | None:
         """The stored revision that means the same as its template."""
         return next((one for one in self.revisions_of(side.uid) if _means(one, side)), None)
 
-    def old_nodes(self, side: Side) -> int:
+    def old_nodes(self, side: MigrationSide) -> int:
         """Nodes whose pods are all of another revision than the current one."""
         current, its = self.current(side), self.pods_of(side.uid)
         new = {one.node for one in its if current is not None and one.hash == current.hash}
         return len({one.node for one in its} - new)
 
-    def doubled(self, side: Side) -> tuple[str, ...]:
+    def doubled(self, side: MigrationSide) -> tuple[str, ...]:
         """Nodes with two live pods of it, as in a surge."""
         return tuple(
             sorted(node for node, count in Counter(one.node for one in self.pods_of(side.uid)).items() if count > 1)
         )
 
-    def youngest(self, side: Side) -> float:
+    def youngest(self, side: MigrationSide) -> float:
         """Seconds since its last pod was made."""
         return self.now - max((one.created for one in self.pods_of(side.uid)), default=0.0)
 
 
-def _means(record: RevisionRecord, side: Side) -> bool:
+def _means(record: RevisionRecord, side: MigrationSide) -> bool:
     return canonical.identity(record.template) == side.identity

@@ -8,8 +8,8 @@ from typing import Final
 from controller.api.base import JSONObject, Value, fields_of, items_of
 from kubectl_plugin.edits.applying import found
 from kubectl_plugin.edits.edit import Caution
-from kubectl_plugin.edits.migration.observed import Observed, Side
-from kubectl_plugin.edits.migration.step import HandedOver, Step
+from kubectl_plugin.edits.migration.observed import MigrationSide, Observed
+from kubectl_plugin.edits.migration.step import HandedOver, MigrationStep
 from kubectl_plugin.edits.migration.to_native import to_native
 from kubectl_plugin.edits.migration.to_ours import to_ours
 from kubectl_plugin.failures import CommandError, ExitCode
@@ -31,7 +31,7 @@ class Outlook(Value):
     cautions: tuple[Caution, ...] = ()
 
 
-def next_step(observed: Observed, *, native: bool) -> Step:
+def next_step(observed: Observed, *, native: bool) -> MigrationStep:
     """Raises CommandError where there is nothing to start from, or not what it takes."""
     return to_native(observed) if native else to_ours(observed)
 
@@ -67,14 +67,14 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _held(old: int, start: Side, *, native: bool) -> str:
+def _held(old: int, start: MigrationSide, *, native: bool) -> str:
     what = "1 node keeps an older revision" if old == 1 else f"{old} nodes keep an older revision"
     if found(start.document, "spec", "updateStrategy", "type") == "OnDelete":
         return what
     return f"{what}: {'the native one will be OnDelete' if native else f'partition {old}'}"
 
 
-def _lost(ours: Side) -> Iterator[str]:
+def _lost(ours: MigrationSide) -> Iterator[str]:
     spec = fields_of(ours.document.get("spec"))
     rolling = fields_of(found(spec, "updateStrategy", "rollingUpdate"))
     for key in ("partition", "selector", "paused", "rollingUpdateType"):
@@ -87,7 +87,7 @@ def _lost(ours: Side) -> Iterator[str]:
     yield from (f"annotation {key}" for key in sorted(annotations) if key.startswith(_PREFIXES))
 
 
-def _cautions(observed: Observed, start: Side, native: bool) -> Iterator[Caution]:
+def _cautions(observed: Observed, start: MigrationSide, native: bool) -> Iterator[Caution]:
     paths = [str(found(one, "hostPath", "path") or "") for one in items_of(found(start.template, "spec", "volumes"))]
     if not native and any(path.startswith(_NETWORK) for path in paths):
         yield Caution(

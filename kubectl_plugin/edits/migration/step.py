@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from controller.api.base import JSONObject, Value
-from kubectl_plugin.edits.migration.observed import QUIET, Observed, Side
+from kubectl_plugin.edits.migration.observed import QUIET, MigrationSide, Observed
 from kubectl_plugin.failures import CommandError, ExitCode
 
 
@@ -60,7 +60,7 @@ class HandedOver(Value):
     changed: bool = True
 
 
-Step: TypeAlias = CreateObject | ChangeObject | Delete | WaitForPods | HandedOver
+MigrationStep: TypeAlias = CreateObject | ChangeObject | Delete | WaitForPods | HandedOver
 
 
 def wait_for_native(what: str, left: int = 0) -> WaitForPods:
@@ -71,7 +71,7 @@ def wait_for_ours(what: str, left: int = 0) -> WaitForPods:
     return WaitForPods(what=what, left=left, hints=("kubectl kruise-ds doctor",))
 
 
-def orphaning(observed: Observed, kind: Kind, side: Side) -> Step:
+def orphaning(observed: Observed, kind: Kind, side: MigrationSide) -> MigrationStep:
     """Delete it without its pods: once the garbage collector has seen all of them, as it deletes the others."""
     deletion = Delete(
         kind=kind,
@@ -86,7 +86,9 @@ def orphaning(observed: Observed, kind: Kind, side: Side) -> Step:
     return deletion
 
 
-def changed(kind: Kind, side: Side, name: str, operations: tuple[JSONObject, ...], says: str) -> ChangeObject:
+def changed(
+    kind: Kind, side: MigrationSide, name: str, operations: tuple[JSONObject, ...], says: str
+) -> ChangeObject:
     return ChangeObject(kind=kind, name=name, version=side.version, operations=operations, says=says)
 
 

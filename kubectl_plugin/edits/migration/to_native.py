@@ -11,11 +11,11 @@ from controller.api import patch, revision
 from controller.api.base import JSONObject, fields_of
 from kubectl_plugin.edits.applying import found
 from kubectl_plugin.edits.migration import forms, step
-from kubectl_plugin.edits.migration.observed import Observed, RevisionRecord, Side
+from kubectl_plugin.edits.migration.observed import MigrationSide, Observed, RevisionRecord
 from kubectl_plugin.failures import CommandError, ExitCode
 
 
-def to_native(observed: Observed) -> step.Step:
+def to_native(observed: Observed) -> step.MigrationStep:
     """Raises CommandError where there is nothing to start from, or not what it takes."""
     native, ours = observed.native, observed.ours
     if ours is None:
@@ -27,7 +27,7 @@ def to_native(observed: Observed) -> step.Step:
     return _leaving(observed, ours)
 
 
-def _alone(observed: Observed, native: Side | None) -> step.Step:
+def _alone(observed: Observed, native: MigrationSide | None) -> step.MigrationStep:
     if native is None:
         raise step.absent(observed)
     if native.mark is None:
@@ -35,7 +35,7 @@ def _alone(observed: Observed, native: Side | None) -> step.Step:
     return _thawed(observed, native)
 
 
-def _back(observed: Observed, native: Side, ours: Side) -> step.Step:
+def _back(observed: Observed, native: MigrationSide, ours: MigrationSide) -> step.MigrationStep:
     """Ours owns nothing yet, or the native one is on its way out and everything goes on from there."""
     if ours.mark is None or ours.mark.uid != native.uid:
         raise step.both(observed)
@@ -53,7 +53,7 @@ def _back(observed: Observed, native: Side, ours: Side) -> step.Step:
     )
 
 
-def _leaving(observed: Observed, ours: Side) -> step.Step:
+def _leaving(observed: Observed, ours: MigrationSide) -> step.MigrationStep:
     mark = ours.mark
     current = observed.current(ours)
     if mark is not None and (left := observed.owned_by("", mark.uid)):
@@ -74,7 +74,7 @@ def _leaving(observed: Observed, ours: Side) -> step.Step:
     return step.orphaning(observed, step.Kind.OURS, ours)
 
 
-def _twin(observed: Observed, ours: Side, current: RevisionRecord) -> step.Step | None:
+def _twin(observed: Observed, ours: MigrationSide, current: RevisionRecord) -> step.MigrationStep | None:
     """The native controller takes a revision for the current one if its bytes are those that it would write itself:
     so one is stored that has them, and the hash that the pods carry. Our controller keeps it for its own."""
     wanted = _bytes(observed.as_native or {})
@@ -113,7 +113,7 @@ def _revision(observed: Observed, current: RevisionRecord) -> JSONObject:
     }
 
 
-def _taking_over(observed: Observed, native: Side | None, ours: Side) -> step.Step:
+def _taking_over(observed: Observed, native: MigrationSide | None, ours: MigrationSide) -> step.MigrationStep:
     if not ours.kept or ours.mark is None:
         if native is None:
             raise step.deleted(observed, step.Kind.OURS)
@@ -158,7 +158,7 @@ def _freed(name: str, uid: str) -> step.ChangeObject:
     )
 
 
-def _thawed(observed: Observed, native: Side) -> step.Step:
+def _thawed(observed: Observed, native: MigrationSide) -> step.MigrationStep:
     mark = native.mark
     assert mark is not None
     if not native.observed or native.dying:

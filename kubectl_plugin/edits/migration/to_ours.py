@@ -11,10 +11,10 @@ from controller.api.base import JSONObject
 from kubectl_plugin.edits.applying import Draft, found
 from kubectl_plugin.edits.migration import forms, step, to_native
 from kubectl_plugin.edits.migration.forms import Mark
-from kubectl_plugin.edits.migration.observed import Observed, Side
+from kubectl_plugin.edits.migration.observed import MigrationSide, Observed
 
 
-def to_ours(observed: Observed) -> step.Step:
+def to_ours(observed: Observed) -> step.MigrationStep:
     """Raises CommandError where there is nothing to start from, or not what it takes."""
     native, ours = observed.native, observed.ours
     if ours is not None and ours.dying:
@@ -36,7 +36,7 @@ def to_ours(observed: Observed) -> step.Step:
     return _side_by_side(observed, native, ours)
 
 
-def _after_a_deletion(observed: Observed, ours: Side) -> step.Step:
+def _after_a_deletion(observed: Observed, ours: MigrationSide) -> step.MigrationStep:
     """On its way to a native one it is turned round once that is there: nobody else knows how it is to be."""
     if not ours.kept:
         return step.wait_for_native("the one of ours that was deleted to be gone")
@@ -45,7 +45,7 @@ def _after_a_deletion(observed: Observed, ours: Side) -> step.Step:
     return step.changed(step.Kind.OURS, ours, observed.name, forms.let_go(ours.document), "is let go")
 
 
-def _side_by_side(observed: Observed, native: Side, ours: Side) -> step.Step:
+def _side_by_side(observed: Observed, native: MigrationSide, ours: MigrationSide) -> step.MigrationStep:
     if native.dying:
         return step.wait_for_native("the garbage collector to let go of the pods", observed.owned_by(native.uid))
     if edits := _alignment(native, ours):
@@ -74,7 +74,7 @@ def _side_by_side(observed: Observed, native: Side, ours: Side) -> step.Step:
     return step.orphaning(observed, step.Kind.NATIVE, native)
 
 
-def _alignment(native: Side, ours: Side) -> tuple[JSONObject, ...]:
+def _alignment(native: MigrationSide, ours: MigrationSide) -> tuple[JSONObject, ...]:
     draft = Draft(ours.document)
     for key in forms.SHARED:
         wanted = found(native.document, "spec", key)
@@ -85,7 +85,7 @@ def _alignment(native: Side, ours: Side) -> tuple[JSONObject, ...]:
     return draft.operations
 
 
-def _taking_over(observed: Observed) -> step.Step:
+def _taking_over(observed: Observed) -> step.MigrationStep:
     ours = observed.ours
     if ours is None:
         raise step.absent(observed)
@@ -102,7 +102,7 @@ def _taking_over(observed: Observed) -> step.Step:
     return _released(observed, ours, mark)
 
 
-def _released(observed: Observed, ours: Side, mark: Mark) -> step.Step:
+def _released(observed: Observed, ours: MigrationSide, mark: Mark) -> step.MigrationStep:
     old = observed.old_nodes(ours)
     operations = forms.release(ours.document, mark, old)
     held = f"; partition {old} keeps what is old" if mark.holds(old) else ""

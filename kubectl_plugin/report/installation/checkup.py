@@ -13,7 +13,7 @@ from typing import Final
 
 from kubectl_plugin.durations import short
 from kubectl_plugin.releases import minor_of, too_far_apart
-from kubectl_plugin.report.installation.facts import NAMESPACE, Facts, Right, Unanswered, silence_of
+from kubectl_plugin.report.installation.facts import NAMESPACE, Facts, NoAnswer, Right, silence_of
 
 OLDEST_CLUSTER: Final = (1, 25)
 DAEMONSETS: Final = "daemonsets.apps.kruise.io"
@@ -50,14 +50,14 @@ def _cluster(facts: Facts) -> Iterator[DoctorCheck]:
     kubectl = facts.machine.kubectl
     named = f"kubectl {kubectl.removeprefix('v')}" if isinstance(kubectl, str) else "no kubectl"
     needs = ".".join(map(str, OLDEST_CLUSTER))
-    if isinstance(facts.server, Unanswered):
+    if isinstance(facts.server, NoAnswer):
         yield DoctorCheck(Level.WARN, "cluster", f"{named}, cluster of unknown version: {facts.server.why}")
         return
     text = f"{named}, cluster {facts.server} (needs {needs}+)"
     minor = minor_of(facts.server)
     if minor is not None and minor < OLDEST_CLUSTER:
         yield DoctorCheck(Level.FAIL, "cluster", text, (f"rules of the CRD are not checked before {needs}; upgrade",))
-    elif isinstance(kubectl, Unanswered):
+    elif isinstance(kubectl, NoAnswer):
         yield DoctorCheck(Level.WARN, "cluster", f"{text}: {kubectl.why}")
     else:
         yield DoctorCheck(Level.OK, "cluster", text)
@@ -65,7 +65,7 @@ def _cluster(facts: Facts) -> Iterator[DoctorCheck]:
 
 def _versions(facts: Facts) -> Iterator[DoctorCheck]:
     client, controller = facts.client, facts.controller
-    if isinstance(controller, Unanswered):
+    if isinstance(controller, NoAnswer):
         text = f"kruise-ds {client} client, controller of unknown version: {controller.why}"
         yield DoctorCheck(Level.WARN, "versions", text)
     elif client == controller:
@@ -79,7 +79,7 @@ def _versions(facts: Facts) -> Iterator[DoctorCheck]:
 
 def _crd(facts: Facts) -> Iterator[DoctorCheck]:
     kind = f"CRD {DAEMONSETS}"
-    if isinstance(facts.served, Unanswered):
+    if isinstance(facts.served, NoAnswer):
         yield DoctorCheck(Level.WARN, "crd", f"{kind}: {facts.served.why}")
     elif not facts.served:
         yield DoctorCheck(Level.FAIL, "crd", f"{kind} is not installed", (APPLY,))
@@ -93,7 +93,7 @@ def _crd(facts: Facts) -> Iterator[DoctorCheck]:
 
 def _leader(facts: Facts) -> Iterator[DoctorCheck]:
     about, found, leader = "controller", _pods(facts), facts.leader
-    if isinstance(leader, Unanswered):
+    if isinstance(leader, NoAnswer):
         yield DoctorCheck(Level.WARN, about, f"{found}leader unknown: {leader.why}")
     elif silence := silence_of(leader, facts.now):
         where = f"{APPLY}; kubectl -n {NAMESPACE} get pods"
@@ -104,7 +104,7 @@ def _leader(facts: Facts) -> Iterator[DoctorCheck]:
 
 
 def _pods(facts: Facts) -> str:
-    if isinstance(facts.pods, Unanswered) or not facts.pods:
+    if isinstance(facts.pods, NoAnswer) or not facts.pods:
         return ""
     count, ready = len(facts.pods), sum(pod.ready for pod in facts.pods)
     pods = f"{count} controller {'pod' if count == 1 else 'pods'}"
@@ -114,14 +114,14 @@ def _pods(facts: Facts) -> str:
 def _rights(facts: Facts) -> Iterator[DoctorCheck]:
     have = [right for right in facts.rights if right.allowed is True]
     lack = [right for right in facts.rights if right.allowed is False]
-    unknown = [right for right in facts.rights if isinstance(right.allowed, Unanswered)]
+    unknown = [right for right in facts.rights if isinstance(right.allowed, NoAnswer)]
     if have:
         yield DoctorCheck(Level.OK, "rights", f"you may: {_listed(have)}")
     if lack:
         text = f"you may not, in namespace {facts.namespace}: {_listed(lack)}"
         blind = any(right.verb == "get" and right.resource == DAEMONSETS for right in lack)
         yield DoctorCheck(Level.FAIL if blind else Level.WARN, "rights", text, _ways(lack))
-    if unknown and isinstance(why := unknown[0].allowed, Unanswered):
+    if unknown and isinstance(why := unknown[0].allowed, NoAnswer):
         yield DoctorCheck(Level.WARN, "rights", f"your rights are unknown: {why.why}")
 
 
@@ -148,7 +148,7 @@ def _listed(rights: list[Right]) -> str:
 
 def _rival(facts: Facts) -> Iterator[DoctorCheck]:
     rival = facts.rival
-    if isinstance(rival, Unanswered):
+    if isinstance(rival, NoAnswer):
         text = f"cannot see whether OpenKruise's kruise-controller-manager also runs here: {rival.why}"
         yield DoctorCheck(Level.WARN, "rival", text)
         return

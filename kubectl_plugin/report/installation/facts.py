@@ -15,7 +15,7 @@ SILENCE: Final = 60.0
 
 
 @dataclass(frozen=True)
-class Unanswered:
+class NoAnswer:
     """What stands in the place of an answer."""
 
     why: str
@@ -25,7 +25,7 @@ class Unanswered:
 class ControllerPod:
     name: str
     ready: bool
-    version: str | Unanswered
+    version: str | NoAnswer
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Right:
 
     verb: str
     resource: str
-    allowed: bool | Unanswered
+    allowed: bool | NoAnswer
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Rival:
 class Machine:
     """Files on the PATH, by what they are for; empty where there is none."""
 
-    kubectl: str | Unanswered
+    kubectl: str | NoAnswer
     """Its version."""
     plugin: str
     completion: str
@@ -88,12 +88,12 @@ class Facts:
     namespace: str
     machine: Machine
     client: str
-    server: str | Unanswered
-    served: tuple[str, ...] | Unanswered
-    leader: Leader | Unanswered | None
+    server: str | NoAnswer
+    served: tuple[str, ...] | NoAnswer
+    leader: Leader | NoAnswer | None
     """None: there is no lease."""
-    pods: tuple[ControllerPod, ...] | Unanswered
-    controller: str | Unanswered
+    pods: tuple[ControllerPod, ...] | NoAnswer
+    controller: str | NoAnswer
     """The version of the controller."""
     rights: tuple[Right, ...]
-    rival: Rival | Unanswered
+    rival: Rival | NoAnswer

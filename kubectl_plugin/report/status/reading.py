@@ -15,7 +15,7 @@ from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.documents import API_VERSION
 from kubectl_plugin.report.last_action import pause_of
 from kubectl_plugin.report.node_row import NodeRow
-from kubectl_plugin.report.pulls import Stage
+from kubectl_plugin.report.pulls import PullStage
 from kubectl_plugin.report.revisions.images import images_of
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.stated import stated
@@ -31,7 +31,7 @@ from kubectl_plugin.report.status.document import (
     StepsNow,
     Strategy,
 )
-from kubectl_plugin.report.status.reasons import WRITES_FAIL, Reason, reason_of, writes_fail
+from kubectl_plugin.report.status.reasons import WRITES_FAIL, PhaseReason, reason_of, writes_fail
 from kubectl_plugin.report.status.telling import Telling
 from kubectl_plugin.report.steps import steps_of
 from kubectl_plugin.report.survey import Survey
@@ -60,12 +60,12 @@ def stated_status(told: Telling) -> RolloutStatus:
     problems. The counts add up all the same.
     """
     counts, limits = told.daemonset.status or DaemonSetStatus(), _limits(told)
-    reason, use = Reason(word="AsStated", text=told.why), _stated_budget(limits, counts)
+    reason, use = PhaseReason(word="AsStated", text=told.why), _stated_budget(limits, counts)
     return _document(told, stated(told.daemonset), limits, counts.update_revision, reason=reason, use=use)
 
 
 def _document(
-    told: Telling, rollout: Rollout, limits: Budget, hash_: str, *, reason: Reason, use: BudgetUse
+    told: Telling, rollout: Rollout, limits: Budget, hash_: str, *, reason: PhaseReason, use: BudgetUse
 ) -> RolloutStatus:
     """`rollout`: the controller's record."""
     snapshot, daemonset = told.snapshot, told.daemonset
@@ -158,9 +158,9 @@ def _images_ahead(survey: Survey) -> PullCounts | None:
     counts = Counter(one.stage for one in survey.pulls.values())
     return PullCounts(
         nodes=counts.total(),
-        there=counts[Stage.THERE],
-        pulling=counts[Stage.PULLING],
-        failed=counts[Stage.FAILED],
+        there=counts[PullStage.THERE],
+        pulling=counts[PullStage.PULLING],
+        failed=counts[PullStage.FAILED],
     )
 
 

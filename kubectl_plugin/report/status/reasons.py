@@ -1,4 +1,4 @@
-"""Why a rollout is in its phase: a word for programs, and words for people. Nothing else makes such sentences."""
+"""Why a rollout is in its phase: a word for programs, and words for people who look at it in a terminal."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _REFUSED_POD: Final = re.compile(r'^(?:Pod|pods) "[^"]*" is (?:forbidden|invalid
 """The dry run's own pod: nobody can look it up."""
 
 
-class Reason(Value):
+class PhaseReason(Value):
     word: str
     text: str
 
 
-def reason_of(survey: Survey) -> Reason:
+def reason_of(survey: Survey) -> PhaseReason:
     standing = survey.standing
     match survey.phase:
         case Phase.STALLED if standing.refused:
@@ -49,14 +49,14 @@ def reason_of(survey: Survey) -> Reason:
         case Phase.STALLED:
             waited = f"no progress for {short(survey.daemonset.progress_deadline)}"
             text = ", ".join(part for part in (waited, _waiting_for(survey)) if part)
-            return Reason(word=PROGRESS_DEADLINE_EXCEEDED, text=text)
+            return PhaseReason(word=PROGRESS_DEADLINE_EXCEEDED, text=text)
         case Phase.HELD:
             board = survey.board
             word = SELECTOR_REACHED if keeper_of(board) is Obstacle.SELECTOR else PARTITION_REACHED
             held = _held(word, board.budget.partition, standing.kept)
-            return Reason(word=word, text="; ".join(filter(None, (held.text, staying_empty(board)))))
+            return PhaseReason(word=word, text="; ".join(filter(None, (held.text, staying_empty(board)))))
         case Phase.DEGRADED:
-            return Reason(word="PodsUnavailable", text=_waiting_for(survey))
+            return PhaseReason(word="PodsUnavailable", text=_waiting_for(survey))
         case Phase.PROGRESSING:
             return _progressing(survey)
     return _plain(survey.phase, survey.daemonset, standing.outdated)
@@ -147,58 +147,58 @@ def failing(rows: Sequence[NodeRow]) -> str:
     return some(f"{row.node} {row.trouble.reason}" if row.trouble else row.node for row in rows)
 
 
-def _plain(phase: Phase, daemonset: DaemonSet, left: int) -> Reason:
+def _plain(phase: Phase, daemonset: DaemonSet, left: int) -> PhaseReason:
     """Of phases that say nearly all. `left`: nodes that are still to be updated."""
     match phase:
         case Phase.TERMINATING:
-            return Reason(word="Deleting", text="it is being deleted")
+            return PhaseReason(word="Deleting", text="it is being deleted")
         case Phase.PENDING:
             seen = daemonset.status.observed_generation if daemonset.status else 0
             if (rival := _rival(daemonset)) is not None:
-                return Reason(word=rival.word, text=f"{rival.text}; last seen: generation {seen or 'none'}")
+                return PhaseReason(word=rival.word, text=f"{rival.text}; last seen: generation {seen or 'none'}")
             text = f"waiting for a controller to see generation {daemonset.generation} (last seen: {seen or 'none'})"
-            return Reason(word="NotObserved", text=text)
+            return PhaseReason(word="NotObserved", text=text)
         case Phase.MANUAL:
-            return Reason(word="OnDelete", text=f"{left} old pods change when they are deleted")
+            return PhaseReason(word="OnDelete", text=f"{left} old pods change when they are deleted")
         case Phase.PAUSED:
-            return Reason(word="Paused", text=f"{left} nodes wait for resume")
-    return Reason(word="RolloutComplete", text="")
+            return PhaseReason(word="Paused", text=f"{left} nodes wait for resume")
+    return PhaseReason(word="RolloutComplete", text="")
 
 
-def _rival(daemonset: DaemonSet) -> Reason | None:
+def _rival(daemonset: DaemonSet) -> PhaseReason | None:
     """Our controller leaves a DaemonSet alone for minutes whose status another one has written."""
     if not daemonset.status_writers.rival_wrote:
         return None
     text = f"waiting for {daemonset.status_writers.other} to stop writing the status"
-    return Reason(word="AnotherController", text=text)
+    return PhaseReason(word="AnotherController", text=text)
 
 
-def _refused(daemonset: DaemonSet, words: str) -> Reason:
+def _refused(daemonset: DaemonSet, words: str) -> PhaseReason:
     if is_unusable(daemonset):
-        return Reason(word=INVALID_SPEC, text=f"unusable spec: {words}")
-    return Reason(word=TEMPLATE_REFUSED, text=f"server dry-run of the new pod: {refusal(words)}")
+        return PhaseReason(word=INVALID_SPEC, text=f"unusable spec: {words}")
+    return PhaseReason(word=TEMPLATE_REFUSED, text=f"server dry-run of the new pod: {refusal(words)}")
 
 
-def _held(word: str, partition: int, kept: int) -> Reason:
+def _held(word: str, partition: int, kept: int) -> PhaseReason:
     if word == SELECTOR_REACHED:
-        return Reason(word=word, text=f"rollingUpdate.selector leaves out {kept} old ones")
-    return Reason(word=PARTITION_REACHED, text=f"partition {partition} keeps {kept} old")
+        return PhaseReason(word=word, text=f"rollingUpdate.selector leaves out {kept} old ones")
+    return PhaseReason(word=PARTITION_REACHED, text=f"partition {partition} keeps {kept} old")
 
 
-def _progressing(survey: Survey) -> Reason:
+def _progressing(survey: Survey) -> PhaseReason:
     stopped = blocker_of(survey.explainer)
     if stopped is not None:
-        return Reason(word=stopped.reason, text=stopped.text)
+        return PhaseReason(word=stopped.reason, text=stopped.text)
     if (rival := _rival(survey.daemonset)) is not None:
         return rival
     board, text = survey.board, _waiting_for(survey)
     if text and text == writes_fail(survey.daemonset):
-        return Reason(word=WRITES_FAIL, text=text)
+        return PhaseReason(word=WRITES_FAIL, text=text)
     if not survey.counts.next:
-        return Reason(word="PodsStarting" if survey.counts.missing == 0 else "PodsMissing", text=text)
+        return PhaseReason(word="PodsStarting" if survey.counts.missing == 0 else "PodsMissing", text=text)
     if not board.room:
-        return Reason(word="MaxSurgeInUse" if board.surging else "MaxUnavailableInUse", text=text)
-    return Reason(word="Updating", text=text)
+        return PhaseReason(word="MaxSurgeInUse" if board.surging else "MaxUnavailableInUse", text=text)
+    return PhaseReason(word="Updating", text=text)
 
 
 def _waiting_for(survey: Survey) -> str:

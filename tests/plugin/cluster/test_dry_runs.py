@@ -12,7 +12,7 @@ from controller.planner.actions import ProbeTemplate
 from kubectl_plugin.cluster import dry_runs
 from kubectl_plugin.cluster.session import session_over
 from kubectl_plugin.forecast.report import DryRunAnswer
-from kubectl_plugin.forecast.warnings import Result
+from kubectl_plugin.forecast.warnings import CheckResult
 from tests.beds.scripted import Script, ok
 from tests.beds.worlds import ds, revision
 
@@ -25,12 +25,12 @@ def says(status: int, reason: str, message: str) -> Response:
     return Response(status=status, body=msgspec.json.encode(body))
 
 
-YES = DryRunAnswer(result=Result.OK)
-NO_RIGHT = DryRunAnswer(result=Result.SKIPPED, text="no right to create pods")
+YES = DryRunAnswer(result=CheckResult.OK)
+NO_RIGHT = DryRunAnswer(result=CheckResult.SKIPPED, text="no right to create pods")
 
 
 def no(words: str) -> DryRunAnswer:
-    return DryRunAnswer(result=Result.FAILED, text=words)
+    return DryRunAnswer(result=CheckResult.FAILED, text=words)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ import pytest
 
 from controller.kube.request import Request, Response, Transport
 from controller.kube.transport import open_transport
-from kubectl_plugin.asked import Migration
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.cluster.session import session_over
 from kubectl_plugin.flags import Global
+from kubectl_plugin.options import MigrateOptions
 from kubectl_plugin.terminal import Terminal
 from kubectl_plugin.verbs.migrate import migrate
 from tests.beds.api import DAEMONSETS, PODS, Object
@@ -80,7 +80,7 @@ async def run(
         session = session_over(Mortal(transport, last, meanwhile), connection, namespace=bed.api.namespace)
         invocation = Invocation(session=session, terminal=Terminal(Global()), output=None)
         try:
-            assert await migrate(invocation, Migration(names=("agent",), to_native=native, yes=True)) == 0
+            assert await migrate(invocation, MigrateOptions(names=("agent",), to_native=native, yes=True)) == 0
         except Killed:
             return False
     return True

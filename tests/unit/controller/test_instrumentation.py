@@ -27,7 +27,7 @@ from controller.kube.decode import Seen
 from controller.planner.actions import CreatePod, DeletePod, DeleteReason, ResizePod, UpdateInPlace
 from controller.planner.in_place.change import InPlaceChange
 from controller.runtime.store import StoreWriter
-from controller.runtime.workers import Done, Outcome, Pass, Turn, workers
+from controller.runtime.workers import Done, Outcome, Pass, PassControl, workers
 from controller.runtime.workqueue import Taken, WorkQueue
 from controller.settings import Settings
 from controller.telemetry import log
@@ -142,7 +142,7 @@ async def test_a_crashed_pass_has_one_line_that_carries_the_id_of_the_pass(out: 
     instrumentation, queue, over = Instrumentation(Metrics(version="0")), WorkQueue[Key](), asyncio.Event()
     tries: list[Key] = []
 
-    async def handle(taken: Taken[Key], turn: Turn) -> Outcome:
+    async def handle(taken: Taken[Key], turn: PassControl) -> Outcome:
         tries.append(taken.key)
         structlog.get_logger().info("inside")
         if len(tries) == 1:

@@ -6,7 +6,7 @@ from email.utils import formatdate
 
 import pytest
 
-from kubectl_plugin.clock import Clock
+from kubectl_plugin.clock import ServerClock
 
 NOW = 1_763_640_250.4
 
@@ -20,11 +20,11 @@ class Local:
     def ticks(self) -> float:
         return self.true - NOW - self.asleep
 
-    def clock(self) -> Clock:
-        return Clock(self.ticks, NOW + self.off)
+    def clock(self) -> ServerClock:
+        return ServerClock(self.ticks, NOW + self.off)
 
 
-def heard(clock: Clock, local: Local, took: float = 0.0) -> None:
+def heard(clock: ServerClock, local: Local, took: float = 0.0) -> None:
     """One exchange that took so long; the server answers at its very end."""
     asked = clock.local()
     local.true += took
@@ -66,6 +66,6 @@ def test_a_machine_that_slept_is_put_right_again() -> None:
 
 @pytest.mark.parametrize("date", ["", "yesterday", "Mon, 99 Foo 2026"])
 def test_who_says_no_time_is_not_heard(date: str) -> None:
-    clock = Clock(lambda: 0.0, NOW)
+    clock = ServerClock(lambda: 0.0, NOW)
     clock.heard(date, NOW)
     assert clock.now() == NOW

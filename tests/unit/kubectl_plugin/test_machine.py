@@ -8,7 +8,7 @@ import pytest
 
 from kubectl_plugin import machine
 from kubectl_plugin.machine import look_around
-from kubectl_plugin.report.installation.facts import Machine, Unanswered
+from kubectl_plugin.report.installation.facts import Machine, NoAnswer
 
 
 def program(folder: Path, name: str, script: str = "") -> str:
@@ -28,17 +28,17 @@ async def test_all_there(tmp_path: Path) -> None:
 
 async def test_nothing_there(tmp_path: Path) -> None:
     found = await look_around({"PATH": str(tmp_path)})
-    assert found == Machine(Unanswered("it is not on the PATH"), plugin="", completion="", shadow="")
+    assert found == Machine(NoAnswer("it is not on the PATH"), plugin="", completion="", shadow="")
 
 
 @pytest.mark.parametrize("script", ["echo nonsense", "echo '{}'", "echo []", "exit 1"])
 async def test_a_kubectl_that_says_no_version(tmp_path: Path, script: str) -> None:
     path = program(tmp_path, "kubectl", script)
-    assert (await look_around({"PATH": str(tmp_path)})).kubectl == Unanswered(f"{path} does not say")
+    assert (await look_around({"PATH": str(tmp_path)})).kubectl == NoAnswer(f"{path} does not say")
 
 
 async def test_a_kubectl_that_does_not_answer_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "PATIENCE", 0.2)
     path = program(tmp_path, "kubectl", "exec tail -f /dev/null")
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    assert (await look_around({"PATH": str(tmp_path)})).kubectl == Unanswered(f"{path} does not answer")
+    assert (await look_around({"PATH": str(tmp_path)})).kubectl == NoAnswer(f"{path} does not answer")

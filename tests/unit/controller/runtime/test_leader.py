@@ -7,8 +7,8 @@ import pytest
 from controller.runtime.leader import (
     Create,
     Lease,
+    LeaseMove,
     LeaseSpec,
-    Move,
     Take,
     Timing,
     Wait,
@@ -41,7 +41,7 @@ def lease(holder: str | None, seconds: int | None = 15) -> Lease:
         (lease("me"), 100.0, Take()),
     ],
 )
-def test_what_a_candidate_does(seen: Lease | None, now: float, move: Move) -> None:
+def test_what_a_candidate_does(seen: Lease | None, now: float, move: LeaseMove) -> None:
     assert next_move(seen, 100.0, "me", now, TIMING) == move
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from controller.runtime.leader import LeadershipLost
-from controller.runtime.workers import ComeBack, Done, Outcome, Pass, Retry, Turn, workers
+from controller.runtime.workers import ComeBack, Done, Outcome, Pass, PassControl, Retry, workers
 from controller.runtime.workqueue import Taken, WorkQueue
 from tests.beds.virtual_time import now, virtually
 
@@ -20,7 +20,7 @@ class Diary:
         self.passes: list[Pass[str]] = []
         self.cancelled = 0
 
-    async def handle(self, taken: Taken[str], turn: Turn) -> Outcome:
+    async def handle(self, taken: Taken[str], turn: PassControl) -> Outcome:
         self.begun.append((taken.key, round(now() - 1000.0, 3)))
         try:
             await asyncio.sleep(self.busy)
@@ -187,13 +187,13 @@ class Begins:
         self.passes, self.ended = 0, 0.0
         self.task: asyncio.Task[Exception | None] | None = None
 
-    async def handle(self, taken: Taken[str], turn: Turn) -> Outcome:
+    async def handle(self, taken: Taken[str], turn: PassControl) -> Outcome:
         self.passes += 1
         if self.task is None:
             self.task = turn.begin(lambda: self._work(turn))
         return Done()
 
-    async def _work(self, turn: Turn) -> None:
+    async def _work(self, turn: PassControl) -> None:
         try:
             await asyncio.sleep(self.seconds)
         finally:

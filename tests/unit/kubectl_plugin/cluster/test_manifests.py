@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kubectl_plugin.asked import Manifests
 from kubectl_plugin.cluster.manifests import Manifest, manifests_in, objects_in, read
 from kubectl_plugin.failures import CommandError
+from kubectl_plugin.options import Manifests
 
 OURS = """\
 apiVersion: apps.kruise.io/{version}

@@ -9,7 +9,7 @@ from controller.api import canonical
 from controller.api.base import JSONObject
 from kubectl_plugin.edits.annotations import CHANGE_CAUSE, recorded, went_back_to
 from kubectl_plugin.edits.applying import applied, found
-from kubectl_plugin.report.last_action import LAST_ACTION, Action, action, last_action
+from kubectl_plugin.report.last_action import LAST_ACTION, LastAction, action, last_action
 from tests.beds.worlds import NOW, template
 from tests.unit.kubectl_plugin.edits.documents import live, seen
 
@@ -18,7 +18,7 @@ TEMPLATE: JSONObject = {"op": "add", "path": "/spec/template/metadata/annotation
 WHOLE_TEMPLATE: JSONObject = {"op": "add", "path": "/spec/template", "value": {}}
 
 
-def done(reason: str | None = None, by: str = "alice@example.com") -> Action:
+def done(reason: str | None = None, by: str = "alice@example.com") -> LastAction:
     return action("pause", by=by, now=NOW, reason=reason, client="kubectl-kruise-ds/1")
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kubectl_plugin.report.installation.checkup import DoctorCheck, Level, checkup, problems
-from kubectl_plugin.report.installation.facts import ControllerPod, Facts, Leader, Machine, Right, Rival, Unanswered
+from kubectl_plugin.report.installation.facts import ControllerPod, Facts, Leader, Machine, NoAnswer, Right, Rival
 
 NOW = 1_763_640_250.0
 RIGHTS = (
@@ -34,7 +34,7 @@ WELL = Facts(
     rights=RIGHTS,
     rival=Rival(leader=None, replicas=None),
 )
-NO_RIGHT = Unanswered("no right to look")
+NO_RIGHT = NoAnswer("no right to look")
 
 
 def about(facts: Facts, subject: str) -> list[DoctorCheck]:
@@ -96,7 +96,7 @@ def test_what_stops_rollouts_fails(change: dict[str, object], subject: str, says
     ("change", "subject", "says"),
     [
         ({"server": NO_RIGHT}, "cluster", "cluster of unknown version: no right to look"),
-        ({"machine": replace(HERE, kubectl=Unanswered("it is not on the PATH"))}, "cluster", "no kubectl"),
+        ({"machine": replace(HERE, kubectl=NoAnswer("it is not on the PATH"))}, "cluster", "no kubectl"),
         ({"controller": NO_RIGHT}, "versions", "controller of unknown version: no right to look"),
         ({"controller": "0.3.0"}, "versions", "more than one minor version apart"),
         ({"served": NO_RIGHT}, "crd", "no right to look"),
@@ -165,6 +165,6 @@ def test_a_dry_run_needs_another_right_than_the_operators() -> None:
 
 
 def test_rights_that_the_server_does_not_tell() -> None:
-    rights = tuple(replace(right, allowed=Unanswered("not served")) for right in RIGHTS)
+    rights = tuple(replace(right, allowed=NoAnswer("not served")) for right in RIGHTS)
     (check,) = about(replace(WELL, rights=rights), "rights")
     assert (check.level, check.message) == (Level.WARN, "your rights are unknown: not served")

@@ -14,11 +14,11 @@ from controller.planner.phase import Phase
 from kubectl_plugin.forecast.forecast import forecast
 from kubectl_plugin.forecast.ports import portless_in
 from kubectl_plugin.forecast.report import DryRunAnswer, refusal_in
-from kubectl_plugin.forecast.warnings import Result
+from kubectl_plugin.forecast.warnings import CheckResult
 from tests.beds.worlds import ds, everywhere, pod, revision, served, template, world
 
-YES = DryRunAnswer(result=Result.OK)
-NOT_ASKED = DryRunAnswer(result=Result.SKIPPED, text="no right to create pods")
+YES = DryRunAnswer(result=CheckResult.OK)
+NOT_ASKED = DryRunAnswer(result=CheckResult.SKIPPED, text="no right to create pods")
 
 
 def degraded(reason: str, message: str, *, generation: int = 3) -> DaemonSet:
@@ -34,7 +34,7 @@ QUOTA = "create pods default/demo-x: exceeded quota: pods"
 @pytest.mark.parametrize(
     ("daemonset", "answer", "refusal"),
     [
-        (ds(), DryRunAnswer(result=Result.FAILED, text="no"), "no"),
+        (ds(), DryRunAnswer(result=CheckResult.FAILED, text="no"), "no"),
         (ds(), YES, ""),
         (degraded("TemplateRefused", "no such field"), None, ""),
         (degraded("TemplateRefused", "no such field"), YES, ""),

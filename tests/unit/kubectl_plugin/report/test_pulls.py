@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from controller.api.image_pull_job import ImagePullJobStatus
 from controller.api.puller import Pulling
-from kubectl_plugin.report.pulls import NodePull, PullProgress, Stage, failures, of_all, stated_tally, tally
+from kubectl_plugin.report.pulls import NodePull, PullProgress, PullStage, failures, of_all, stated_tally, tally
 from tests.unit.controller.imagepull.worlds import job, puller
 
 NODES = ("d", "c", "b", "a")
@@ -82,8 +82,8 @@ def test_what_failed_is_told_in_the_words_that_were_heard_else_in_those_of_the_s
 
 
 def test_a_node_that_is_tried_again_tells_what_went_wrong() -> None:
-    assert seen(puller("b")).by_node()["b"] == NodePull(stage=Stage.PULLING, why=SAID)
-    assert seen().by_node()["b"] == NodePull(stage=Stage.WAITING, why=SAID)
+    assert seen(puller("b")).by_node()["b"] == NodePull(stage=PullStage.PULLING, why=SAID)
+    assert seen().by_node()["b"] == NodePull(stage=PullStage.WAITING, why=SAID)
 
 
 def test_of_several_images_the_worst_counts() -> None:
@@ -97,8 +97,8 @@ def test_counts_and_failures_for_people() -> None:
     assert tally(pull.by_node().values()) == "image there on 2 of 4 nodes, pulling on 1, failed on 1"
     status = ImagePullJobStatus(desired=4, succeeded=2, active=1, failed=1)
     assert stated_tally(status) == tally(pull.by_node().values())
-    same = {node: NodePull(stage=Stage.FAILED, why=SAID) for node in "edcba"}
-    assert failures({**same, "f": NodePull(stage=Stage.FAILED, why="401")}) == [
+    same = {node: NodePull(stage=PullStage.FAILED, why=SAID) for node in "edcba"}
+    assert failures({**same, "f": NodePull(stage=PullStage.FAILED, why="401")}) == [
         f"failed on a, b, c and 2 more: {SAID}",
         "failed on f: 401",
     ]

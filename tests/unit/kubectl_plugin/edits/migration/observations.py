@@ -7,7 +7,7 @@ from typing import Any
 from controller.api.base import JSONObject
 from kubectl_plugin.edits.migration import forms
 from kubectl_plugin.edits.migration.forms import FINALIZER, Mark
-from kubectl_plugin.edits.migration.observed import Daemon, Observed, RevisionRecord, Side
+from kubectl_plugin.edits.migration.observed import Daemon, MigrationSide, Observed, RevisionRecord
 
 NOW = 1_000_000.0
 NATIVE, OURS = "native-uid", "our-uid"
@@ -18,15 +18,15 @@ TEMPLATES: dict[str, JSONObject] = {
 }
 
 
-def native(mark: Mark | None = None, *, strategy: JSONObject = ROLLING, **more: Any) -> Side:
+def native(mark: Mark | None = None, *, strategy: JSONObject = ROLLING, **more: Any) -> MigrationSide:
     return _side("apps/v1", NATIVE, mark, strategy, more)
 
 
-def ours(mark: Mark | None = None, *, strategy: JSONObject = ROLLING, **more: Any) -> Side:
+def ours(mark: Mark | None = None, *, strategy: JSONObject = ROLLING, **more: Any) -> MigrationSide:
     return _side("apps.kruise.io/v1beta1", OURS, mark, strategy, more)
 
 
-def _side(version: str, uid: str, mark: Mark | None, strategy: JSONObject, more: dict[str, Any]) -> Side:
+def _side(version: str, uid: str, mark: Mark | None, strategy: JSONObject, more: dict[str, Any]) -> MigrationSide:
     """`more`: dying, seen, kept (by which finalizers), image, and further fields of the spec."""
     meta: dict[str, Any] = {
         "name": "agent",
@@ -44,7 +44,7 @@ def _side(version: str, uid: str, mark: Mark | None, strategy: JSONObject, more:
     status = {"observedGeneration": 3 if more.pop("seen", True) else 2, "updateRevision": more.pop("revision", "h2")}
     template = TEMPLATES[more.pop("image", "v2")]
     spec = {"selector": {"matchLabels": {"app": "agent"}}, "template": template, "updateStrategy": strategy, **more}
-    return Side(
+    return MigrationSide(
         document={"apiVersion": version, "kind": "DaemonSet", "metadata": meta, "spec": spec, "status": status}
     )
 
@@ -82,8 +82,8 @@ def history(owner: str, *, first: int = 1) -> tuple[RevisionRecord, ...]:
 
 
 def observed(
-    native: Side | None = None,
-    ours: Side | None = None,
+    native: MigrationSide | None = None,
+    ours: MigrationSide | None = None,
     pods: tuple[Daemon, ...] = (),
     revisions: tuple[RevisionRecord, ...] = (),
 ) -> Observed:

@@ -12,7 +12,7 @@ from kubectl_plugin.edits.migration.step import (
     Delete,
     HandedOver,
     Kind,
-    Step,
+    MigrationStep,
     WaitForPods,
 )
 from kubectl_plugin.failures import CommandError
@@ -42,7 +42,7 @@ BOTH = "refused: agent is there twice, as a native DaemonSet and as one of ours:
 def told(found: Observed, *, to: str) -> str:
     """The step in a line."""
     try:
-        step: Step = next_step(found, native=to == "native")
+        step: MigrationStep = next_step(found, native=to == "native")
     except CommandError as error:
         return f"refused: {error.message}"
     match step:

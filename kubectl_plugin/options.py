@@ -87,7 +87,7 @@ class Manifests:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Status(Manifests, Many):
+class StatusOptions(Manifests, Many):
     names: Names = ()
     watch: Annotated[bool, Option("--watch", "-w", help="Wait until it is done, stuck or held.")] = False
     timeout: Annotated[str, Option("--timeout", help="With -w: give up after, e.g. 15m; 0 for never.")] = "0"
@@ -112,7 +112,7 @@ class Status(Manifests, Many):
 
 
 @dataclass(frozen=True, kw_only=True)
-class List(Many):
+class ListOptions(Many):
     phases: Annotated[
         tuple[str, ...],
         Option("--phase", help="Only these phases; may be repeated.", autocompletion=candidates.phases),
@@ -121,7 +121,7 @@ class List(Many):
 
 
 @dataclass(frozen=True, kw_only=True)
-class History:
+class HistoryOptions:
     name: Name
     revision: Annotated[
         int | None, Option("--revision", help="All of this revision.", autocompletion=candidates.revisions)
@@ -130,7 +130,7 @@ class History:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Nodes:
+class NodesOptions:
     name: Name
     only: Annotated[
         str,
@@ -151,7 +151,7 @@ class Nodes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan(Manifests):
+class PlanOptions(Manifests):
     name: Annotated[
         str | None,
         Argument(metavar="[NAME]", help="May be left out with -f.", autocompletion=candidates.names),
@@ -166,7 +166,7 @@ class Plan(Manifests):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Diff:
+class DiffOptions:
     name: Name
     revisions: Annotated[
         tuple[int, ...],
@@ -183,7 +183,7 @@ class Diff:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Promotion:
+class PromoteOptions:
     name: Name
     full: Annotated[bool, Option("--full", help="All nodes: partition 0.")] = False
     to: Annotated[str | None, Option("--to", help="To this partition instead of the next step.")] = None
@@ -192,7 +192,7 @@ class Promotion:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Migration(Chosen):
+class MigrateOptions(Chosen):
     to_native: Annotated[bool, Option("--to-native", help="Back: one of ours becomes a native one.")] = False
     dry_run: Annotated[bool, Option("--dry-run", help="Change nothing: tell what it would come to.")] = False
     print_: Annotated[bool, Option("--print", help="Only print the new manifest, for your repository.")] = False
@@ -203,7 +203,7 @@ class Migration(Chosen):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rollback(Chosen):
+class RollbackOptions(Chosen):
     to_revision: Annotated[
         int | None,
         Option(
@@ -219,7 +219,7 @@ class Rollback(Chosen):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Partition(Selected):
+class SetPartitionOptions(Selected):
     words: Annotated[
         tuple[str, ...],
         Argument(metavar="[NAME] [VALUE]", help="Pods kept old: 8, or 30%.", autocompletion=candidates.names),
@@ -231,7 +231,7 @@ class Partition(Selected):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Image(Selected):
+class SetImageOptions(Selected):
     words: Annotated[
         tuple[str, ...],
         Argument(metavar="[NAME] CONTAINER=IMAGE...", help="*=IMAGE for all.", autocompletion=candidates.names),
@@ -241,7 +241,7 @@ class Image(Selected):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Apply(Manifests):
+class ApplyOptions(Manifests):
     hold_at: HoldAt = None
     lift_pause: LiftPause = False
 
@@ -252,7 +252,7 @@ class Apply(Manifests):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pull:
+class PullOptions:
     image: Annotated[str, Argument(metavar="IMAGE", help="Such as registry.example.com/agent:v2.")]
     selector: Annotated[
         str | None, Option("--selector", "-l", help="Nodes with these labels; else all.", show_default=False)
