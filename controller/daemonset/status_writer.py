@@ -2,6 +2,7 @@
 
 Counts are guarded by the uid alone, because only we write them; conditions by the version, because others may add
 theirs, and a list that is written whole would remove those.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What can be found out about the cluster, the controller in it, and our rights there.
 
-Most people may not look at everything: what cannot be known is `Unanswered`, with the reason, and no error.
+Most people may not look at everything: what cannot be known is `NoAnswer`, with the reason, and no error.
 """
 
 from __future__ import annotations
