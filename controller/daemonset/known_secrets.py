@@ -34,7 +34,7 @@ class KnownSecrets:
             for number, value in enumerate(secret_values(templates[identity]), 1):
                 known.secrets.add(value)
                 if number % TURN == 0:
-                    await asyncio.sleep(0)
+                    await asyncio.sleep(0)  # the others' turn
             known.identities.add(identity)
         return known.secrets
 

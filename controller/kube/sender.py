@@ -98,7 +98,7 @@ class Sender:
             nap = error.retry_after if isinstance(error, Busy) else None
             if nap is None or loop.time() + nap >= deadline:
                 raise error
-            await asyncio.sleep(nap)
+            await asyncio.sleep(nap)  # as the server has asked
 
     @asynccontextmanager
     async def stream(self, call: Call, request: Request) -> AsyncIterator[AsyncIterator[list[bytes]]]:

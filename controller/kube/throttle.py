@@ -75,7 +75,7 @@ class Throttle:
             raise NoTurn
         self._next_token = due + self._interval
         if due > now:
-            await asyncio.sleep(due - now)
+            await asyncio.sleep(due - now)  # until the token is there
 
 
 class Lane:

@@ -91,7 +91,7 @@ class Election:
                 up_to_date = await self._write()
                 if self.leadership.is_valid():
                     return
-                if up_to_date:
+                if up_to_date:  # ours, but who held a deleted Lease may not know yet
                     await asyncio.sleep(min(self._timing.retry, max(0.0, self._leads_from - loop.time())))
                 else:
                     await self._pause(RACE_PAUSE)
@@ -103,7 +103,7 @@ class Election:
         """Renew for ever. Raises `LeadershipLost` at the deadline, or once somebody else holds the Lease."""
         loop, retry = asyncio.get_running_loop(), self._timing.retry
         pause, trouble = retry, ""
-        while True:
+        while True:  # a renewal is due by the clock, whatever happens
             await asyncio.sleep(min(pause, max(0.0, self.leadership.deadline - loop.time())))
             if not self.leadership.is_valid():
                 self._lose(f"the lease was not renewed for {self._timing.renew_deadline:g} s{trouble}")
@@ -140,7 +140,7 @@ class Election:
         lease, loop = self._lease, asyncio.get_running_loop()
         if lease is None:
             self._tell("standing by, there is no leader lease; if it was deleted, its holder may not know yet")
-            await asyncio.sleep(min(seconds, self._timing.retry))
+            await asyncio.sleep(min(seconds, self._timing.retry))  # when they are over it may be made
             return False
         self._tell(f"standing by, {lease.spec.holder_identity} leads")
         began = loop.time()
@@ -210,6 +210,7 @@ class Election:
             return await call
 
     async def _pause(self, share: float) -> None:
+        """Between two tries: nothing tells when a server that failed answers again."""
         await asyncio.sleep(self._timing.retry * share * (1.0 + JITTER * random.random()))
 
     def _tell(self, state: str, error: Exception | None = None) -> None:

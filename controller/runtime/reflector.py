@@ -244,7 +244,7 @@ class Reflector(Generic[W, T]):
         before = self._handled
         self._handled += 1 + CHANGE * len(changes)
         if before // TURN != self._handled // TURN:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # the others' turn
 
     def _gave_up(self) -> float:
         """The time given to the stream is over: by `relist`, or because nothing came."""

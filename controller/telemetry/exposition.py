@@ -50,12 +50,12 @@ class Exposition:
         second = int(loop.time())
         if second <= self._second:
             second = self._second + 1
-            await asyncio.sleep(second - loop.time())
+            await asyncio.sleep(second - loop.time())  # one page a second at the most
         self._second, began = second, loop.time()
         found = []
         for family in self._families():
             found.append(family)
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # the others' turn
         if sum(len(family.samples) for family in found) < LARGE:
             text, content_type = encoded(found, modern)
         else:

@@ -59,6 +59,7 @@ class Following:
                 await self._news.wait()
         except TimeoutError:
             return False
+        # what comes meanwhile is told together
         await asyncio.sleep(max(self._last + apart - loop.time(), 0.0))
         self._last = loop.time()
         self._news.clear()
@@ -83,7 +84,7 @@ class Following:
             try:
                 async with asyncio.timeout(NODES_EVERY):
                     await self._doubted.wait()
-                await asyncio.sleep(NODES_AGAIN)
+                await asyncio.sleep(NODES_AGAIN)  # of a doubt that lasts they are listed so often
             except TimeoutError:
                 pass
             try:

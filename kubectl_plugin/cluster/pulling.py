@@ -50,7 +50,7 @@ class PullFollowing:
         try:
             async with asyncio.timeout(seconds):
                 await self._news.wait()
-                await asyncio.sleep(APART)
+                await asyncio.sleep(APART)  # what comes meanwhile is told together
         except TimeoutError:
             return
         self._news.clear()

@@ -54,7 +54,7 @@ async def at_last(
             if not told:
                 told = f"{error}; trying on"
                 tell(told)
-        await asyncio.sleep(POLL)
+        await asyncio.sleep(POLL)  # nothing tells when a server that failed answers again
 
 
 class Watched(Protocol):
@@ -134,7 +134,7 @@ class Upkeep:
                     await watched.refresh()
                     self.works(watched.name)
                     stale = False
-                if polls:
+                if polls:  # it may be listed, but not be watched
                     stale = True
                     await asyncio.sleep(max(POLL, REST * (loop.time() - began)))
                     continue
@@ -151,7 +151,7 @@ class Upkeep:
             if loop.time() - began >= LASTED:
                 pause = FIRST_PAUSE
             else:
-                await asyncio.sleep(pause)
+                await asyncio.sleep(pause)  # nothing tells when a server that failed answers again
                 pause = min(pause * 2, LONGEST_PAUSE)
 
 

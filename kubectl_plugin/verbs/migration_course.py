@@ -47,6 +47,7 @@ class MigrationCourse:
                 raise
 
     async def _forth(self) -> None:
+        """It looks again and again: each step depends on both DaemonSets, their pods and their revisions together."""
         terminal, loop = self._invocation.terminal, asyncio.get_running_loop()
         while True:
             began = loop.time()
