@@ -7,7 +7,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -170,7 +170,7 @@ def run(
     raise typer.Exit(asyncio.run(_main_loop()(settings)))
 
 
-def _main_loop() -> Callable[[Settings], Coroutine[Any, Any, int]]:
+def _main_loop() -> Callable[[Settings], Coroutine[object, object, int]]:
     """The rest of the program, imported only now: --help and a wrong option answer at once.
 
     All of it stays, so the garbage collector need not walk over it, now or later: that is a sixth of a start.

@@ -15,7 +15,6 @@ import ssl
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
-from typing import Any
 
 import structlog
 
@@ -104,7 +103,7 @@ async def run(
                 acting.cancel()  # nothing to drain: it still waits for the caches or for the lease
 
 
-async def _unless(stop: asyncio.Event, loading: Coroutine[Any, Any, Connection]) -> Connection | None:
+async def _unless(stop: asyncio.Event, loading: Coroutine[object, object, Connection]) -> Connection | None:
     """The connection, or None when `stop` comes first: an exec plugin may hang, or wait for a person."""
     async with asyncio.TaskGroup() as group:
         found = group.create_task(loading, name="connection")
@@ -113,7 +112,7 @@ async def _unless(stop: asyncio.Event, loading: Coroutine[Any, Any, Connection])
     return None if found.cancelled() else found.result()
 
 
-async def _either(group: asyncio.TaskGroup, acting: asyncio.Task[Any], stop: asyncio.Event) -> None:
+async def _either(group: asyncio.TaskGroup, acting: asyncio.Task[object], stop: asyncio.Event) -> None:
     stopping = group.create_task(stop.wait(), name="stop-signal")
     await asyncio.wait((acting, stopping), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from controller.api.base import JSONObject
+from controller.api.base import JSONObject, items_of
 from kubectl_plugin.flags import Output
 
 _UNPRINTABLE: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -22,7 +22,7 @@ def as_text(document: JSONObject, output: Output, *, only_ascii: bool = False) -
     """
     shown = _without_managed_fields(document)
     if shown.get("kind") == "List":
-        shown["items"] = [_without_managed_fields(one) for one in shown["items"]]
+        shown["items"] = [_without_managed_fields(one) for one in items_of(shown.get("items"))]
     if output is Output.YAML:
         from kubectl_plugin.kubectl_yaml import dumped  # only who asks for it pays for it
 
@@ -36,8 +36,8 @@ def as_line(encoded: bytes, *, only_ascii: bool) -> str:
     return (_BEYOND_ASCII if only_ascii else _UNPRINTABLE).sub(_escaped, encoded.decode())
 
 
-def _without_managed_fields(document: JSONObject) -> dict[str, Any]:
-    shown: dict[str, Any] = dict(document)
+def _without_managed_fields(document: JSONObject) -> JSONObject:
+    shown = dict(document)
     if isinstance(meta := shown.get("metadata"), dict):
         shown["metadata"] = {key: value for key, value in meta.items() if key != "managedFields"}
     return shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable
 from contextlib import asynccontextmanager
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar, assert_never
+from typing import Generic, Protocol, TypeAlias, TypeVar, assert_never
 
 import msgspec
 
@@ -135,7 +135,7 @@ class _Pool(Generic[K]):
         on_outcome: Callable[[Pass[K]], None],
     ) -> None:
         self._group, self._queue, self._handle, self._on_outcome = group, queue, handle, on_outcome
-        self.tasks: set[asyncio.Task[Any]] = set()
+        self.tasks: set[asyncio.Task[object]] = set()
 
     def start(self, name: str) -> None:
         self._own(self._group.create_task(self._work(name), name=name))
@@ -145,7 +145,7 @@ class _Pool(Generic[K]):
         self._own(task)
         return task
 
-    def _own(self, task: asyncio.Task[Any]) -> None:
+    def _own(self, task: asyncio.Task[object]) -> None:
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 

@@ -183,7 +183,7 @@ async def _together(*reads: Coroutine[Any, Any, Any]) -> list[Any]:
     return [task.result() for task in tasks]
 
 
-async def _or_why(read: Coroutine[Any, Any, T], within: float | None) -> T | _Failure:
+async def _or_why(read: Coroutine[object, object, T], within: float | None) -> T | _Failure:
     """Why not, without the right to read it: a report can do without. With a limit also whatever else fails."""
     try:
         async with asyncio.timeout(within):

@@ -22,7 +22,7 @@ def document_of(plan: RolloutPlan) -> JSONObject:
     what keeps it from them.
     """
     found, daemonset = plan.forecast, plan.survey.daemonset
-    fields: dict[str, object] = {
+    fields: JSONObject = {
         "metadata": {"name": daemonset.name, "namespace": daemonset.namespace},
         "asked": list(plan.asked),
         "wouldChange": found.changes,
@@ -58,7 +58,7 @@ def document_of(plan: RolloutPlan) -> JSONObject:
     return document(KIND, **fields)
 
 
-def _limits(plan: RolloutPlan) -> dict[str, object]:
+def _limits(plan: RolloutPlan) -> JSONObject:
     daemonset, budget = plan.survey.daemonset, plan.forecast.start.budget
     rolling = daemonset.rolling_update
     return {
@@ -73,7 +73,7 @@ def _limits(plan: RolloutPlan) -> dict[str, object]:
     }
 
 
-def _wave(number: int, wave: Wave) -> dict[str, object]:
+def _wave(number: int, wave: Wave) -> JSONObject:
     return {
         "number": number,
         "begins": round(wave.begins),
@@ -93,7 +93,7 @@ def _wave(number: int, wave: Wave) -> dict[str, object]:
     }
 
 
-def _step(step: Later) -> dict[str, object]:
+def _step(step: Later) -> JSONObject:
     return {
         "step": step.step,
         "partition": step.partition,
@@ -102,7 +102,7 @@ def _step(step: Later) -> dict[str, object]:
     }
 
 
-def _estimate(plan: RolloutPlan) -> dict[str, object] | None:
+def _estimate(plan: RolloutPlan) -> JSONObject | None:
     if plan.pace is None or plan.seconds is None:
         return None
     return {

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from controller.api.base import JSONObject
+from controller.api.base import JSON, JSONObject
 
 API_VERSION: Final = "kruise-ds/v1"
 
 
-def document(kind: str, **fields: Any) -> JSONObject:
+def document(kind: str, **fields: JSON) -> JSONObject:
     return {"apiVersion": API_VERSION, "kind": kind, **fields}

@@ -136,7 +136,7 @@ def _show(invocation: Invocation, plans: Sequence[RolloutPlan]) -> None:
     terminal, output = invocation.terminal, invocation.output
     if output in (Output.JSON, Output.YAML):
         found = [document_of(one) for one in plans]
-        listed = found[0] if len(found) == 1 else document(f"{KIND}List", items=found)
+        listed = found[0] if len(found) == 1 else document(f"{KIND}List", items=[*found])
         terminal.say_document(listed, output)
         return
     wide = output is Output.WIDE

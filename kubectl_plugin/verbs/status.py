@@ -57,7 +57,7 @@ def show(invocation: Invocation, looks: Sequence[Look], *, single: bool) -> None
         terminal.say(*(f"daemonset.apps.kruise.io/{one.status.name}" for one in looks))
     elif output in (Output.JSON, Output.YAML):
         documents = [one.status.document for one in looks]
-        terminal.say_document(documents[0] if single else document("RolloutStatusList", items=documents), output)
+        terminal.say_document(documents[0] if single else document("RolloutStatusList", items=[*documents]), output)
     elif not looks:
         terminal.note(f"no Advanced DaemonSets in namespace {invocation.session.namespace}")
     for index, one in enumerate(looks if output in (None, Output.WIDE) else ()):

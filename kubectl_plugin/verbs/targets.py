@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from controller.api.base import JSONObject
+from controller.api.base import JSONObject, fields_of
 from controller.api.daemonset import DaemonSet, DaemonSetView, project
 from controller.api.meta import Key
 from controller.kube.errors import Forbidden, NotFound
@@ -51,7 +50,7 @@ async def _target(invocation: Invocation, manifest: Manifest) -> ForecastTarget:
 
 async def _new(invocation: Invocation, key: Key, manifest: Manifest) -> ForecastTarget:
     session = invocation.session
-    meta: Any = manifest.document.get("metadata")
+    meta = fields_of(manifest.document.get("metadata"))
     document: JSONObject = {**manifest.document, "metadata": {**meta, "namespace": key.namespace}}
     checked = await dry_runs.created(session, key.namespace, document)
     tell_unchecked(invocation, checked)
