@@ -13,8 +13,14 @@ KIND: Final = "DaemonSet"
 LEASE_NAME: Final = "kruise-ds-controller"
 """The Lease that the leader holds; manifests/base/leader-election.yaml grants it by this name."""
 
-EXCEEDED_QUOTA: Final = "exceeded quota"
+_EXCEEDED_QUOTA: Final = "exceeded quota"
 """In the message of the ResourceQuota admission, a 403 that has no reason of its own."""
+
+
+def tells_of_full_quota(words: str) -> bool:
+    """Whether these are the server's words for a ResourceQuota that is used up."""
+    return _EXCEEDED_QUOTA in words
+
 
 HASH_LABEL: Final = "controller-revision-hash"
 LIFECYCLE_STATE_LABEL: Final = "lifecycle.apps.kruise.io/state"

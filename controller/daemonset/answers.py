@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection
 
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
-from controller.api.wellknown import EXCEEDED_QUOTA
 from controller.daemonset.compiled import Compiled
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound, Undecided
 from controller.planner.actions import ROOM, Action, CreatePod, place_of
@@ -32,7 +31,7 @@ class Answer(Value, gc=True):
 
     @property
     def is_full_quota(self) -> bool:
-        return isinstance(self.action, CreatePod) and is_full_quota(self.error)
+        return isinstance(self.action, CreatePod) and self.error is not None and self.error.is_full_quota
 
 
 class Briefing(Value, gc=True):
@@ -50,13 +49,9 @@ class Briefing(Value, gc=True):
     """Hash of the revision of which the server has accepted several pods: no slow start for it."""
 
 
-def is_full_quota(error: ApiError | None) -> bool:
-    return error is not None and EXCEEDED_QUOTA in error.message
-
-
 def is_refusal(error: ApiError) -> bool:
     """Whether the server refuses the template that was probed. A quota does not: the pod that goes makes room."""
-    return isinstance(error, Invalid | Forbidden) and not is_full_quota(error)
+    return isinstance(error, Invalid | Forbidden) and not error.is_full_quota
 
 
 def says_nothing_of_the_place(error: ApiError | None) -> bool:

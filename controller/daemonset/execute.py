@@ -21,7 +21,7 @@ from controller.api.wellknown import (
     SUCCESSFUL_DELETE,
     UPDATED_IN_PLACE,
 )
-from controller.daemonset.answers import Answer, Briefing, is_full_quota, says_nothing_of_the_place
+from controller.daemonset.answers import Answer, Briefing, says_nothing_of_the_place
 from controller.daemonset.claims import (
     confirm,
     is_still_there,
@@ -178,7 +178,7 @@ class CarryingOut:
         """What fails again and again in one place is left alone there, so that the rest goes on."""
         if says_nothing_of_the_place(error) and not self._briefing.is_suspect(place_of(action)):
             return False
-        if error.is_terminating_namespace or (isinstance(action, CreatePod) and is_full_quota(error)):
+        if error.is_terminating_namespace or (isinstance(action, CreatePod) and error.is_full_quota):
             return True
         return not await may_have_come_through(action, self._daemonset, self._dependencies)
 

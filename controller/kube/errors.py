@@ -16,6 +16,7 @@ from typing import TypeAlias
 import msgspec
 
 from controller.api.base import View
+from controller.api.wellknown import tells_of_full_quota
 from controller.kube.request import NotConnected, Response
 
 LONGEST_MESSAGE = 512
@@ -93,6 +94,11 @@ class ApiError(Exception):
     def is_terminating_namespace(self) -> bool:
         """Refused because its namespace is being deleted: nothing to retry, nothing to complain about."""
         return any(cause.reason == "NamespaceTerminating" for cause in self.causes)
+
+    @property
+    def is_full_quota(self) -> bool:
+        """Refused because a ResourceQuota is used up: nothing is wrong with the object, and what goes makes room."""
+        return tells_of_full_quota(self.message)
 
 
 class NotFound(ApiError):

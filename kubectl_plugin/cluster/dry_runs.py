@@ -8,7 +8,6 @@ from controller.api import patch
 from controller.api.base import JSONObject, fields_of
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key, Ref
-from controller.api.wellknown import EXCEEDED_QUOTA
 from controller.kube.errors import Forbidden, Invalid
 from controller.kube.kinds import DAEMONSETS, PODS
 from controller.planner.actions import ProbeTemplate
@@ -54,7 +53,7 @@ async def accepted(session: Session, daemonset: DaemonSet, probe: ProbeTemplate)
     try:
         await session.client.create(PODS, daemonset.namespace, body, name=probe.name, dry_run=True)
     except (Forbidden, Invalid) as error:
-        if EXCEEDED_QUOTA in error.message:  # the pod that goes makes room
+        if error.is_full_quota:  # the pod that goes makes room
             return DryRunAnswer(result=CheckResult.OK)
         if any(words in error.message for words in NO_RIGHT):
             return DryRunAnswer(result=CheckResult.SKIPPED, text="no right to create pods")

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
-from controller.api.wellknown import DEGRADED, EXCEEDED_QUOTA, TEMPLATE_REFUSED
+from controller.api.wellknown import DEGRADED, TEMPLATE_REFUSED, tells_of_full_quota
 from controller.planner.actions import ProbeTemplate
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
@@ -194,7 +194,7 @@ def refusal_in(daemonset: DaemonSet, answer: DryRunAnswer | None) -> str:
             continue
         words = str(one.get("message") or "")
         of_a_pod = one.get("reason") == TEMPLATE_REFUSED or words.startswith(_CREATING)
-        if of_a_pod and (answer.result is CheckResult.SKIPPED or EXCEEDED_QUOTA in words):
+        if of_a_pod and (answer.result is CheckResult.SKIPPED or tells_of_full_quota(words)):
             return words
     return ""
 

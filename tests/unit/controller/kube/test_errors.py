@@ -79,6 +79,12 @@ def test_a_terminating_namespace_is_told_from_other_refusals() -> None:
     assert not mapped("create", 403, status(403, "Forbidden")).is_terminating_namespace
 
 
+def test_a_full_quota_is_told_from_other_refusals() -> None:
+    words = 'pods "a" is forbidden: exceeded quota: pods, requested: pods=1, used: pods=4, limited: pods=4'
+    assert mapped("create", 403, status(403, "Forbidden", words)).is_full_quota
+    assert not mapped("create", 403, status(403, "Forbidden", 'pods "a" is forbidden: no')).is_full_quota
+
+
 def test_a_busy_server_that_names_no_time_is_given_a_second() -> None:
     assert mapped("create", 429).retry_after == errors.BUSY_WITHOUT_HINT
     assert mapped("create", 403).retry_after is None, "others ask for nothing"
