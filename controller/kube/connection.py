@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -24,8 +24,8 @@ class Credentials(Protocol):
         """The server has refused us: get new credentials now. Raises ConfigError when that is not possible."""
         ...
 
-    async def close(self) -> None:
-        """Nobody needs them any more: whatever is on its way to renew them ends."""
+    def renewing(self) -> AbstractAsyncContextManager[None]:
+        """The scope in which they are asked for: what is on its way to renew them ends with it."""
         ...
 
 
@@ -65,8 +65,8 @@ class Fixed:
     async def refresh(self) -> None:
         raise ConfigError("the server refuses our credentials, and there is no way to renew them")
 
-    async def close(self) -> None:
-        pass
+    def renewing(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
 
 class TokenFile:
@@ -88,8 +88,8 @@ class TokenFile:
     async def refresh(self) -> None:
         self._read()
 
-    async def close(self) -> None:
-        pass
+    def renewing(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     def _read(self) -> None:
         try:

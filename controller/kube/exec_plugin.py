@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -36,7 +36,8 @@ class ExecPlugin:
     """Runs the plugin again shortly before its token expires, and when the server refuses us.
 
     Nobody waits for a run while the old token is good, so a slow plugin costs no leader its Lease; and whoever stops
-    waiting does not end the run that others wait for; `close` does. When a run fails, the old token stays in use.
+    waiting does not end the run that others wait for; leaving `renewing` does. When a run fails, the old token stays
+    in use.
     """
 
     def __init__(
@@ -56,29 +57,35 @@ class ExecPlugin:
         self._loader, self._tls, self._source, self._clock = loader, tls, source, clock
         self._settings, self._tls_with = settings, tls_with
         self._last_run = clock()
-        self._renewal: asyncio.Task[None] | None = None
+        self._scope: asyncio.TaskGroup | None = None
+        self._renewal: asyncio.Task[ConfigError | None] | None = None
         self._running_out: datetime | None = None
         """When the old token expires, while a run is on its way to another one."""
 
     async def authorization(self) -> str | None:
         renewal = self._renewing() if self._due() else self._renewal
         if renewal is not None and not renewal.done() and self._has_expired():
-            with suppress(ConfigError):  # the old token may do; if not, 401 leads to `refresh`, which tells
-                await asyncio.shield(renewal)
+            await asyncio.shield(renewal)  # failed, the old token may do; if not, 401 leads to `refresh`, which tells
         return getattr(self._loader, "token", None)
 
     async def refresh(self) -> None:
-        await asyncio.shield(self._renewing())
+        if (failed := await asyncio.shield(self._renewing())) is not None:
+            raise failed
         if self._has_expired():
             words = (
                 f"{_named(self._settings)} hands out a credential that expired at {self._expiry:%Y-%m-%dT%H:%M:%SZ}"
             )
             raise ConfigError(f"{self._source}: {words}", hint="log in again")
 
-    async def close(self) -> None:
-        if self._renewal is not None:
-            self._renewal.cancel()
-            await asyncio.wait([self._renewal])
+    @asynccontextmanager
+    async def renewing(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.TaskGroup() as self._scope:
+                yield
+                if self._renewal is not None:
+                    self._renewal.cancel()
+        except BaseExceptionGroup as left:  # what left the block, and nothing else: no renewal raises
+            raise left.exceptions[0] from left.exceptions[0].__cause__
 
     def tls(self) -> ssl.SSLContext:
         """Our side of TLS with the newest client certificate: another one each time that it changes, because a
@@ -97,13 +104,21 @@ class ExecPlugin:
         expiry, now = self._expiry, self._clock()
         return expiry is not None and now >= expiry.timestamp() - SKEW and now >= self._last_run + LEAST_PAUSE
 
-    def _renewing(self) -> asyncio.Task[None]:
+    def _renewing(self) -> asyncio.Task[ConfigError | None]:
         """The run that is on its way, or a new one."""
         if self._renewal is None or self._renewal.done():
+            assert self._scope is not None, "only asked inside `renewing`"
             self._last_run = self._clock()
-            self._renewal = asyncio.create_task(self._run(), name="exec-plugin")
-            self._renewal.add_done_callback(_seen)
+            self._renewal = self._scope.create_task(self._attempt(), name="exec-plugin")
         return self._renewal
+
+    async def _attempt(self) -> ConfigError | None:
+        """Why it failed, for those who wait; where nobody does, the next 401 tells."""
+        try:
+            await self._run()
+        except ConfigError as failed:
+            return failed
+        return None
 
     async def _run(self) -> None:
         expiry = vars(self._loader).pop("exec_plugin_expiry", None)  # with one that lies ahead, it would not run
@@ -122,12 +137,6 @@ class ExecPlugin:
             raise ConfigError(f"{self._source}: cannot renew the credentials: {words}") from error
         finally:
             self._running_out = None
-
-
-def _seen(renewal: asyncio.Task[None]) -> None:
-    """A failure that nobody waited for is no news: the next 401 tells."""
-    if not renewal.cancelled():
-        renewal.exception()
 
 
 def plugin_failed(error: Exception, settings: Mapping[str, Any], source: str) -> ConfigError | None:

@@ -162,17 +162,15 @@ async def open_transport(connection: Connection, user_agent: str = "kruise-ds") 
         keepalive_timeout=IDLE_SECONDS,
         socket_factory=_socket,
     )
-    async with ClientSession(
+    session = ClientSession(
         connector=connector,
         cookie_jar=DummyCookieJar(),
         trust_env=False,
         auto_decompress=False,
         read_bufsize=READ_BUFFER,
-    ) as session:
-        try:
-            yield AiohttpTransport(session, connection, user_agent)
-        finally:
-            await connection.credentials.close()
+    )
+    async with session, connection.credentials.renewing():
+        yield AiohttpTransport(session, connection, user_agent)
 
 
 def _socket(

@@ -45,14 +45,15 @@ async def test_an_exec_plugin_runs_once_and_again_shortly_before_its_token_expir
     now = [NOW]
     connection = await config.load(with_plugin(tmp_path), environ={}, clock=lambda: now[0])
     assert isinstance(connection.credentials, ExecPlugin)
-    assert await connection.credentials.authorization() == "Bearer run-1"
-    now[0] = EXPIRY - 61
-    assert await connection.credentials.authorization() == "Bearer run-1"
-    now[0] = EXPIRY - 59
-    assert await connection.credentials.authorization() == "Bearer run-1", "good for another minute: nobody waits"
-    await connection.credentials.refresh()
-    assert await connection.credentials.authorization() == "Bearer run-2"
-    assert await connection.credentials.authorization() == "Bearer run-2", "not more often than every ten seconds"
+    async with connection.credentials.renewing():
+        assert await connection.credentials.authorization() == "Bearer run-1"
+        now[0] = EXPIRY - 61
+        assert await connection.credentials.authorization() == "Bearer run-1"
+        now[0] = EXPIRY - 59
+        assert await connection.credentials.authorization() == "Bearer run-1", "good for another minute: nobody waits"
+        await connection.credentials.refresh()
+        assert await connection.credentials.authorization() == "Bearer run-2"
+        assert await connection.credentials.authorization() == "Bearer run-2", "not more often than every ten seconds"
     assert (tmp_path / "runs").read_text() == "2", "whoever is refused meanwhile waits for the run that is on its way"
 
 
@@ -83,47 +84,50 @@ async def test_a_plugin_that_hangs_keeps_nobody_waiting_whose_token_is_still_goo
     now = [0.0]
     loader = Slow(100.0)
     plugin = ExecPlugin(loader, None, "context one", lambda: now[0], settings={"command": "login"})
-    now[0] = 39.0
-    assert await plugin.authorization() == "old"
-    await turns()
-    assert loader.runs == 0
-    now[0] = 41.0
-    assert await plugin.authorization() == "old"
-    assert await plugin.authorization() == "old"
-    await turns()
-    assert loader.runs == 1, "it is renewed a minute before it expires"
-    loader.ends.set()
-    await plugin.refresh()
-    assert await plugin.authorization() == "new"
-    assert loader.runs == 1
+    async with plugin.renewing():
+        now[0] = 39.0
+        assert await plugin.authorization() == "old"
+        await turns()
+        assert loader.runs == 0
+        now[0] = 41.0
+        assert await plugin.authorization() == "old"
+        assert await plugin.authorization() == "old"
+        await turns()
+        assert loader.runs == 1, "it is renewed a minute before it expires"
+        loader.ends.set()
+        await plugin.refresh()
+        assert await plugin.authorization() == "new"
+        assert loader.runs == 1
 
 
 async def test_whoever_stops_waiting_for_a_plugin_leaves_it_running_for_the_others() -> None:
     now = [0.0]
     loader = Slow(100.0)
     plugin = ExecPlugin(loader, None, "context one", lambda: now[0], settings={"command": "login"})
-    now[0] = 150.0
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.02):
-            await plugin.authorization()
-    loader.ends.set()
-    await plugin.refresh()
-    assert await plugin.authorization() == "new"
-    assert loader.runs == 1, "it was still running"
+    async with plugin.renewing():
+        now[0] = 150.0
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.02):
+                await plugin.authorization()
+        loader.ends.set()
+        await plugin.refresh()
+        assert await plugin.authorization() == "new"
+        assert loader.runs == 1, "it was still running"
 
 
 async def test_everybody_waits_for_the_run_that_replaces_an_expired_token() -> None:
     now = [0.0]
     loader = Slow(100.0)
     plugin = ExecPlugin(loader, None, "context one", lambda: now[0], settings={"command": "login"})
-    now[0] = 150.0
-    asked = [asyncio.create_task(plugin.authorization()) for _ in range(3)]
-    while not loader.runs:  # noqa: ASYNC110 - only a turn of the loop each
-        await asyncio.sleep(0)
-    late = await asyncio.wait([*asked, asyncio.create_task(plugin.authorization())], timeout=0.02)
-    assert not late[0], "somebody was sent off with the expired one"
-    loader.ends.set()
-    assert await asyncio.gather(*asked) == ["new"] * 3
+    async with plugin.renewing():
+        now[0] = 150.0
+        asked = [asyncio.create_task(plugin.authorization()) for _ in range(3)]
+        while not loader.runs:  # noqa: ASYNC110 - only a turn of the loop each
+            await asyncio.sleep(0)
+        late = await asyncio.wait([*asked, asyncio.create_task(plugin.authorization())], timeout=0.02)
+        assert not late[0], "somebody was sent off with the expired one"
+        loader.ends.set()
+        assert await asyncio.gather(*asked) == ["new"] * 3
 
 
 async def test_a_certificate_that_does_not_fit_its_key_is_a_failed_run() -> None:
@@ -133,9 +137,10 @@ async def test_a_certificate_that_does_not_fit_its_key_is_a_failed_run() -> None
     loader, tls = Slow(100.0), ssl.create_default_context()
     loader.ends.set()
     plugin = ExecPlugin(loader, tls, "context one", lambda: 0.0, settings={"command": "login"}, tls_with=tls_with)
-    with pytest.raises(ConfigError, match=r"cannot renew the credentials: .*key values mismatch"):
-        await plugin.refresh()
-    assert plugin.tls() is tls
+    async with plugin.renewing():
+        with pytest.raises(ConfigError, match=r"cannot renew the credentials: .*key values mismatch"):
+            await plugin.refresh()
+        assert plugin.tls() is tls
 
 
 async def test_a_rotated_client_certificate_makes_another_context_and_so_new_connections() -> None:
@@ -149,26 +154,54 @@ async def test_a_rotated_client_certificate_makes_another_context_and_so_new_con
     loader = Slow(100.0)
     loader.ends.set()
     plugin = ExecPlugin(loader, first, "context one", lambda: 0.0, settings={"command": "login"}, tls_with=tls_with)
-    assert plugin.tls() is first
-    await plugin.refresh()
-    assert plugin.tls() is second
-    assert made == [("new.crt", "new.key")]
+    async with plugin.renewing():
+        assert plugin.tls() is first
+        await plugin.refresh()
+        assert plugin.tls() is second
+        assert made == [("new.crt", "new.key")]
 
 
 async def test_an_exec_plugin_runs_again_when_the_server_refuses_its_token(tmp_path: Path) -> None:
     connection = await config.load(with_plugin(tmp_path), environ={})
-    await connection.credentials.refresh()
-    assert await connection.credentials.authorization() == "Bearer run-2"
+    async with connection.credentials.renewing():
+        await connection.credentials.refresh()
+        assert await connection.credentials.authorization() == "Bearer run-2"
 
 
 async def test_a_plugin_that_fails_later_leaves_the_old_token_and_says_why_when_refused(tmp_path: Path) -> None:
     now = [NOW]
     connection = await config.load(with_plugin(tmp_path), environ={}, clock=lambda: now[0])
-    (tmp_path / "runs.broken").touch()
-    now[0] = EXPIRY - 30
-    assert await connection.credentials.authorization() == "Bearer run-1"
-    with pytest.raises(ConfigError, match=r"context one.*please log in again"):
-        await connection.credentials.refresh()
+    async with connection.credentials.renewing():
+        (tmp_path / "runs.broken").touch()
+        now[0] = EXPIRY - 30
+        assert await connection.credentials.authorization() == "Bearer run-1"
+        with pytest.raises(ConfigError, match=r"context one.*please log in again"):
+            await connection.credentials.refresh()
+
+
+async def test_a_run_that_fails_ends_nothing_but_itself_and_what_the_block_raises_leaves_as_it_is() -> None:
+    class Broken(Slow):
+        async def load_from_exec_plugin(self) -> bool:
+            self.runs += 1
+            raise ValueError("no such region")
+
+    now, cause, mistake = [0.0], OSError("cut off"), RuntimeError("of the block")
+    loader = Broken(100.0)
+    plugin = ExecPlugin(loader, None, "context one", lambda: now[0], settings={"command": "login"})
+
+    async def block() -> None:
+        async with plugin.renewing():
+            now[0] = 41.0
+            assert await plugin.authorization() == "old"
+            await turns()
+            assert loader.runs == 1
+            assert await plugin.authorization() == "old", "nobody has waited for that run"
+            raise mistake from cause
+
+    with pytest.raises(RuntimeError) as raised:
+        await block()
+    assert raised.value is mistake
+    assert raised.value.__cause__ is cause
 
 
 async def test_a_plugin_that_fails_at_the_start_is_one_line(tmp_path: Path) -> None:
@@ -193,10 +226,12 @@ async def test_a_plugin_that_is_not_installed_is_named(tmp_path: Path) -> None:
 
 async def test_an_exec_plugin_whose_credential_has_expired_is_named_once_the_server_refuses(tmp_path: Path) -> None:
     connection = await config.load(with_plugin(tmp_path), environ={}, clock=lambda: EXPIRY + 1)
-    with pytest.raises(ConfigError, match=r"hands out a credential that expired at 2100-01-01T00:00:00Z") as raised:
-        await connection.credentials.refresh()
-    assert raised.value.hint == "log in again"
-    assert await connection.credentials.authorization() == "Bearer run-2", "the server has the last word"
+    words = "hands out a credential that expired at 2100-01-01T00:00:00Z"
+    async with connection.credentials.renewing():
+        with pytest.raises(ConfigError, match=words) as raised:
+            await connection.credentials.refresh()
+        assert raised.value.hint == "log in again"
+        assert await connection.credentials.authorization() == "Bearer run-2", "the server has the last word"
 
 
 HANGS = """
