@@ -10,6 +10,7 @@ from tests.beds.manifests import MANIFESTS
 DOCS = MANIFESTS.parent / "docs"
 GUIDE = DOCS / "upgrade.md"
 MIGRATION = DOCS / "migrate.md"
+MAINTENANCE = DOCS / "node-maintenance.md"
 SECTION = re.compile(r"^## (.*)$", re.MULTILINE)
 BLOCK = re.compile(r"^```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import shutil
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,9 +15,8 @@ from tests.beds.pods import is_live
 from tests.beds.rights import NAMESPACE
 from tests.e2e.guide import commands
 from tests.e2e.host import Host, Running
+from tests.e2e.shell import HERE, sh
 
-HERE = MANIFESTS.parent
-"""The folder that the documents' commands are typed in."""
 SITE_CONTROLLERS = (
     *DEFAULT_CONTROLLERS,
     "deployment-controller",
@@ -38,22 +34,8 @@ class Site:
         self.bed, self.host, self.plane = bed, host, bed.plane
 
     async def sh(self, line: str, folder: Path = HERE) -> str:
-        """Run a line of a document in a shell; it must succeed. Returns what it prints."""
-        programs = [str(self.plane.kubectl.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
-        env = {
-            **os.environ,
-            "PATH": os.pathsep.join(programs),
-            "KUBECONFIG": str(self.plane.kubeconfig),
-            "KUBECTL_KUBERC": "false",
-        }
-        process = await asyncio.create_subprocess_shell(
-            line, cwd=folder, env=env, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-        )
-        async with asyncio.timeout(120):
-            out, err = await process.communicate()
-        assert process.returncode == 0, f"{line}: exit {process.returncode}\n{out.decode()}{err.decode()}"
-        assert b"Warning" not in err, f"{line}: {err.decode()}"
-        return out.decode()
+        """Run a line of a document in a shell; returns what it prints."""
+        return await sh(self.plane, line, folder)
 
     async def follow(self, title: str, folder: Path = HERE) -> str:
         """Run all commands of that section of the guide, with the manifests of `folder`; returns what they print."""
