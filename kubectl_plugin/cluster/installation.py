@@ -10,14 +10,23 @@ import re
 from collections.abc import Awaitable
 from typing import Any, Final, TypeVar
 
-from controller.api.base import fields_of
+from controller.api.base import JSONObject, fields_of
 from controller.api.wellknown import GROUP
 from controller.kube.errors import ApiError, Forbidden, Unreachable
 from controller.kube.kinds import DAEMONSETS
 from kubectl_plugin.cluster.controller import leader
-from kubectl_plugin.cluster.documents import ask, ask_whether_there, review
+from kubectl_plugin.cluster.documents import ask, ask_whether_there, items, review
 from kubectl_plugin.cluster.session import Session
-from kubectl_plugin.report.installation.facts import NAMESPACE, ControllerPod, Leader, NoAnswer, Right, Rival
+from kubectl_plugin.report.installation.facts import (
+    NAMESPACE,
+    ControllerPod,
+    Daemon,
+    Leader,
+    NoAnswer,
+    Right,
+    Rival,
+)
+from kubectl_plugin.report.network_plugin import cni_folder
 
 T = TypeVar("T")
 
@@ -84,6 +93,11 @@ async def controller_pods(session: Session) -> tuple[ControllerPod, ...]:
     return tuple(_controller_pod(item) for item in document.get("items") or ())
 
 
+async def daemons(session: Session) -> tuple[Daemon, ...]:
+    """Of all namespaces."""
+    return tuple(_daemon(one) for one in (await items(session, DAEMONSETS)).found)
+
+
 async def rival(session: Session) -> Rival:
     """What may be seen of it. A lease is enough to know that it runs."""
     path = f"/apis/apps/v1/namespaces/{RIVAL_NAMESPACE}/deployments/{RIVAL_DEPLOYMENT}"
@@ -136,7 +150,14 @@ def _serves(document: Any) -> bool:
 def _controller_pod(item: Any) -> ControllerPod:
     conditions = (item.get("status") or {}).get("conditions") or ()
     ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
-    return ControllerPod(name=item["metadata"]["name"], ready=ready, version=_version(item))
+    host = item["spec"].get("hostNetwork") is True
+    return ControllerPod(name=item["metadata"]["name"], ready=ready, version=_version(item), host_network=host)
+
+
+def _daemon(document: JSONObject) -> Daemon:
+    metadata, spec = fields_of(document.get("metadata")), fields_of(document.get("spec"))
+    name = f"{metadata.get('namespace')}/{metadata.get('name')}"
+    return Daemon(name=name, cni=cni_folder(fields_of(spec.get("template"))))
 
 
 def _version(item: Any) -> str | NoAnswer:

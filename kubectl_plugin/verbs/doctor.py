@@ -45,11 +45,12 @@ async def doctor(invocation: Invocation) -> int:
 async def _facts(invocation: Invocation) -> Facts:
     session = invocation.session
     here, rights = await asyncio.gather(machine.look_around(invocation.terminal.environ), _rights(invocation))
-    server, served, pods, rival = await asyncio.gather(
+    server, served, pods, rival, daemons = await asyncio.gather(
         known(installation.server_version(session)),
         known(installation.served_versions(session)),
         known(installation.controller_pods(session)),
         known(installation.rival(session)),
+        known(installation.daemons(session)),
     )
     ready = not isinstance(pods, NoAnswer) and any(pod.ready for pod in pods)
     leader = await known(installation.coming_leader(session) if ready else controller.leader(session))
@@ -65,6 +66,7 @@ async def _facts(invocation: Invocation) -> Facts:
         controller=installation.version_of_leader(leader, pods),
         rights=rights,
         rival=rival,
+        daemons=daemons,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from controller.api.base import JSONObject, Value, fields_of, items_of
+from controller.api.base import JSONObject, Value, fields_of
 from kubectl_plugin.edits.applying import found
 from kubectl_plugin.edits.edit import Caution
 from kubectl_plugin.edits.migration.observed import MigrationSide, Observed
@@ -13,12 +13,12 @@ from kubectl_plugin.edits.migration.step import HandedOver, MigrationStep
 from kubectl_plugin.edits.migration.to_native import to_native
 from kubectl_plugin.edits.migration.to_ours import to_ours
 from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.report.network_plugin import cni_folder
 
 _ROLLING_DEFAULTS: Final[JSONObject] = {"partition": 0, "paused": False, "rollingUpdateType": "Standard"}
 """What means the same as a native one without it."""
 _SPEC_DEFAULTS: Final[JSONObject] = {"burstReplicas": 250}
 _PREFIXES: Final = ("kruise-ds/", "daemonset.kruise.io/", "apps.kruise.io/")
-_NETWORK: Final = ("/etc/cni", "/opt/cni")
 
 
 class Outlook(Value):
@@ -88,8 +88,7 @@ def _lost(ours: MigrationSide) -> Iterator[str]:
 
 
 def _cautions(observed: Observed, start: MigrationSide, native: bool) -> Iterator[Caution]:
-    paths = [str(found(one, "hostPath", "path") or "") for one in items_of(found(start.template, "spec", "volumes"))]
-    if not native and any(path.startswith(_NETWORK) for path in paths):
+    if not native and cni_folder(start.template):
         yield Caution(
             text=f"{observed.name} looks like a network plugin: our controller's own pods may need it to start",
             hints=("leave it native, unless the controller runs with hostNetwork",),

@@ -18,6 +18,9 @@ from kubectl_plugin.report.installation.facts import NAMESPACE, Facts, NoAnswer,
 OLDEST_CLUSTER: Final = (1, 25)
 DAEMONSETS: Final = "daemonsets.apps.kruise.io"
 """Who may not even get them can do nothing here."""
+TELLING_DRAIN: Final = (1, 34)
+"""The first kubectl whose drain tells our kind from the native one of the same name."""
+MAINTENANCE: Final = "docs/node-maintenance.md"
 APPLY: Final = "kubectl apply --server-side -k manifests/overlays/default"
 
 
@@ -162,6 +165,24 @@ def _rival(facts: Facts) -> Iterator[DoctorCheck]:
         yield DoctorCheck(Level.OK, "rival", "no other controller of the kind")
 
 
+def _nodes(facts: Facts) -> Iterator[DoctorCheck]:
+    """Nothing where it is not known whether there are DaemonSets: who may not see them all drains no nodes."""
+    daemons = () if isinstance(facts.daemons, NoAnswer) else facts.daemons
+    kubectl = facts.machine.kubectl
+    minor = minor_of(kubectl) if isinstance(kubectl, str) else None
+    if daemons and minor is not None and minor < TELLING_DRAIN:
+        text = "kubectl drain before 1.34 fails on nodes with pods of our DaemonSets"
+        yield DoctorCheck(Level.WARN, "drain", text, (f"{MAINTENANCE} has the options with which it works",))
+    network = next((one for one in daemons if one.cni), None)
+    pods = () if isinstance(facts.pods, NoAnswer) else facts.pods
+    if network is not None and not all(pod.host_network for pod in pods):
+        text = (
+            f"{network.name} mounts {network.cni} as a network plugin does, and the controller's pods need the pod "
+            "network: if it is one, neither starts without the other"
+        )
+        yield DoctorCheck(Level.WARN, "network", text, (f"add components/host-network: {MAINTENANCE}",))
+
+
 def _files(facts: Facts) -> Iterator[DoctorCheck]:
     machine = facts.machine
     if machine.plugin and machine.completion:
@@ -186,5 +207,6 @@ _EXAMINATIONS: tuple[Callable[[Facts], Iterator[DoctorCheck]], ...] = (
     _leader,
     _rights,
     _rival,
+    _nodes,
     _files,
 )

@@ -26,6 +26,17 @@ class ControllerPod:
     name: str
     ready: bool
     version: str | NoAnswer
+    host_network: bool = False
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """A DaemonSet of ours."""
+
+    name: str
+    """With its namespace."""
+    cni: str
+    """The folder of CNI on the node that its pods mount; empty where they mount none."""
 
 
 @dataclass(frozen=True)
@@ -97,3 +108,5 @@ class Facts:
     """The version of the controller."""
     rights: tuple[Right, ...]
     rival: Rival | NoAnswer
+    daemons: tuple[Daemon, ...] | NoAnswer
+    """Of all namespaces."""

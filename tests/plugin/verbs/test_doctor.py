@@ -15,7 +15,7 @@ import yaml
 from controller.api.meta import rfc3339
 from controller.kube.request import Request, Response
 from kubectl_plugin.verbs.doctor import WANTED
-from tests.beds.api import LEASES, MERGE_PATCH, NAMESPACES, PODS
+from tests.beds.api import DAEMONSETS, LEASES, MERGE_PATCH, NAMESPACES, PODS
 from tests.plugin.door import Door
 from tests.plugin.playing import HOME, LEASE, NAMESPACE, Scene, opened
 
@@ -44,7 +44,7 @@ class Rights(Door):
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     """A healthy installation; kubectl and both programs on the PATH."""
-    answers = {"kubectl": '{"clientVersion": {"gitVersion": "v1.32.4"}}'}
+    answers = {"kubectl": '{"clientVersion": {"gitVersion": "v1.36.3"}}'}
     for name in ("kubectl", "kubectl-kruise_ds", "kubectl_complete-kruise_ds"):
         path = tmp_path / name
         path.write_text(f"#!/bin/sh\necho '{answers.get(name, '')}'\n")
@@ -67,7 +67,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
 
 async def answering(program: str) -> str:
     """The real one starts a process, for which virtual time does not wait."""
-    return "v1.32.4"
+    return "v1.36.3"
 
 
 def rights(scene: Scene) -> Rights:
@@ -158,6 +158,21 @@ def test_who_may_do_nothing_is_told_so_by_the_exit_code(scene: Scene) -> None:
     rights(scene).missing = {(verb, resource) for verb, _, resource in WANTED}
     ran = scene.run("doctor", "-n", NAMESPACE)
     assert (ran.code, ran.out.splitlines()[-1]) == (1, "1 problem (exit 1)")
+
+
+def test_nodes_are_looked_after_in_every_namespace(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def old(program: str) -> str:
+        return "v1.33.4"
+
+    monkeypatch.setattr("kubectl_plugin.machine._kubectl", old)
+    volumes = [{"name": "cni", "hostPath": {"path": "/var/lib/rancher/k3s/agent/etc/cni/net.d"}}]
+    pod = {"containers": [{"name": "net", "image": "registry.example.com/net:v1"}], "volumes": volumes}
+    template = {"metadata": {"labels": {"app": "net"}}, "spec": pod}
+    spec = {"selector": {"matchLabels": {"app": "net"}}, "template": template}
+    scene.do(scene.api.create(NAMESPACES, {"metadata": {"name": "network"}}))
+    scene.do(scene.api.create(DAEMONSETS, {"metadata": {"name": "net", "namespace": "network"}, "spec": spec}))
+    ran = scene.check("doctor/nodes", "doctor", "-n", NAMESPACE, columns=120, **AT_A_TERMINAL)
+    assert ran.code == 0, "rollouts go on"
 
 
 def test_a_missing_right_is_a_line_and_no_error(scene: Scene) -> None:

@@ -7,7 +7,16 @@ from dataclasses import replace
 import pytest
 
 from kubectl_plugin.report.installation.checkup import DoctorCheck, Level, checkup, problems
-from kubectl_plugin.report.installation.facts import ControllerPod, Facts, Leader, Machine, NoAnswer, Right, Rival
+from kubectl_plugin.report.installation.facts import (
+    ControllerPod,
+    Daemon,
+    Facts,
+    Leader,
+    Machine,
+    NoAnswer,
+    Right,
+    Rival,
+)
 
 NOW = 1_763_640_250.0
 RIGHTS = (
@@ -16,8 +25,9 @@ RIGHTS = (
     Right("create", "pods", True),
 )
 HERE = Machine(
-    kubectl="v1.32.4", plugin="/bin/kubectl-kruise_ds", completion="/bin/kubectl_complete-kruise_ds", shadow=""
+    kubectl="v1.36.3", plugin="/bin/kubectl-kruise_ds", completion="/bin/kubectl_complete-kruise_ds", shadow=""
 )
+AGENT = Daemon("observability/node-agent", cni="")
 WELL = Facts(
     now=NOW,
     namespace="observability",
@@ -33,7 +43,11 @@ WELL = Facts(
     controller="0.1.0",
     rights=RIGHTS,
     rival=Rival(leader=None, replicas=None),
+    daemons=(AGENT,),
 )
+OLD = replace(HERE, kubectl="v1.33.4")
+NETWORK = (AGENT, Daemon("kube-system/net", cni="/etc/cni/net.d"))
+ON_HOST = tuple(ControllerPod(name, True, "0.1.0", host_network=True) for name in ("first", "second"))
 NO_RIGHT = NoAnswer("no right to look")
 
 
@@ -49,7 +63,7 @@ def test_all_is_well() -> None:
     checks = checkup(WELL)
     assert {check.level for check in checks} == {Level.OK}
     assert [check.message for check in checks] == [
-        "kubectl 1.32.4, cluster v1.31.2 (needs 1.25+)",
+        "kubectl 1.36.3, cluster v1.31.2 (needs 1.25+)",
         "kruise-ds 0.1.0 client = controller",
         "CRD daemonsets.apps.kruise.io v1alpha1, v1beta1",
         "2 controller pods, leader renewed 3s ago",
@@ -105,6 +119,9 @@ def test_what_stops_rollouts_fails(change: dict[str, object], subject: str, says
         ({"machine": replace(HERE, completion="")}, "completion", "no completion"),
         ({"machine": replace(HERE, plugin="")}, "completion", "kubectl does not find it"),
         ({"machine": replace(HERE, shadow="/bin/kubectl-kruise-ds")}, "shadow", "/bin/kubectl-kruise-ds answers"),
+        ({"machine": OLD}, "drain", "kubectl drain before 1.34 fails"),
+        ({"daemons": NETWORK}, "network", "kube-system/net mounts /etc/cni/net.d as a network plugin does"),
+        ({"daemons": NETWORK, "pods": (*ON_HOST, ControllerPod("x", True, "0.1.0"))}, "network", "kube-system/net"),
     ],
     ids=str,
 )
@@ -129,6 +146,12 @@ def test_what_cannot_be_seen_or_is_inconvenient_only_warns(
         {"rival": Rival(Leader("manager-1", NOW - 86_400), None)},
         {"rival": Rival(Leader("", NOW - 2), 0)},
         {"server": "v1.25.0-gke.1"},
+        {"machine": replace(HERE, kubectl="v1.34.0")},
+        {"machine": OLD, "daemons": ()},
+        {"machine": OLD, "daemons": NO_RIGHT},
+        {"daemons": NETWORK, "pods": ON_HOST},
+        {"daemons": NETWORK, "pods": ()},
+        {"daemons": NETWORK, "pods": NO_RIGHT},
     ],
     ids=str,
 )
