@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from tests.beds.kwok.binary import obtain_kwok
+from pathlib import Path
+
+from tests.beds.control_plane.gotool import obtain_go_tool
 from tests.beds.kwok.nodes import kwok_nodes
 
 __all__ = ["kwok_nodes", "obtain_kwok"]
+
+
+def obtain_kwok() -> Path:
+    """The path of kwok, built when the cache has none; raises `ControlPlaneUnavailable` with the reasons."""
+    return obtain_go_tool(Path(__file__).parent, "kwok")
