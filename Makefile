@@ -30,6 +30,7 @@ format: $(READY) ## what `check` would complain about and a tool can mend
 test: $(READY) ## unit, property and system tests, and the same contracts on a real control plane
 	$(BIN)/python -m tests.beds.control_plane fetch || [ -z "$(CI)" ]
 	$(BIN)/python -m tests.beds.prometheus || [ -z "$(CI)" ]
+	$(BIN)/python -m tests.beds.helm || [ -z "$(CI)" ]
 	$(MAKE) --jobs=$(JOBS) --output-sync=target --no-print-directory test-system test-wholes test-parts
 
 # Three processes, because much of their time is spent waiting. Each prints its results when it is through. Those of e2e
@@ -81,6 +82,7 @@ test-failover: $(READY) ## a leader that ends in mid-rollout, fifty times, in ev
 test-mutants: $(READY) ## plants faults in a copy of the code; the tests must find each of them
 	$(BIN)/python -m tests.beds.control_plane fetch
 	$(BIN)/python -m tests.beds.prometheus
+	$(BIN)/python -m tests.beds.helm
 	$(BIN)/python -m tests.tools.mutants
 
 test-release: check test test-node test-mutants test-deep test-failover ## all of it, as before a release
@@ -112,9 +114,10 @@ plugin: $(READY) ## the kubectl plugin as an archive for this platform, and its 
 docs: $(READY) ## the manual of metrics, from what a running controller exposes
 	$(BIN)/python -m tests.tools.metrics_manual
 
-manifests: $(READY) ## what is made of others: PrometheusRule, dashboards, install.yaml; RUNBOOKS=URL: where alerts point to
+manifests: $(READY) ## what is made of others: PrometheusRule, dashboards, install.yaml, chart; RUNBOOKS=URL: where alerts point to
 	$(BIN)/python -m tests.tools.monitoring $(RUNBOOKS)
 	$(BIN)/python -m tests.tools.install_yaml
+	$(BIN)/python -m tests.tools.chart
 
 bundle: $(READY) ## all that a site without network needs, in dist/; IMAGE=file adds the image
 	$(BIN)/python -m tests.tools.bundle $(if $(IMAGE),--image $(IMAGE))

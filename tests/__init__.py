@@ -11,7 +11,7 @@
     plugin        what does a verb print, write and return? On the scenes of `plugin.scene`; screens are in
                   `plugin/golden`; what a server decides is in `plugin/real`.
     manifests, monitoring, packaging
-                  do those for whom we make it accept what we ship? kubectl, the API server, Prometheus.
+                  do those for whom we make it accept what we ship? kubectl, helm, the API server, Prometheus.
     e2e           do the installed programs work together? Processes, nearly always on the real control plane.
     real_node     does it hold where containers really run? A kubelet and containerd decide, and nobody plays.
 

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = [
     "tests.beds.control_plane.fixtures",
+    "tests.beds.helm.fixtures",
     "tests.beds.prometheus.fixtures",
     "tests.beds.real_node.fixtures",
 ]

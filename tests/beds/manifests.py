@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +22,12 @@ def documents(text: str) -> list[JSONObject]:
 
 def overlay_with(folder: Path, overlay: str, *components: str) -> Path:
     """A kustomization in `folder`: one of our overlays and these components, as an administrator would write it."""
-    outside = {"resources": [f"overlays/{overlay}"], "components": [f"components/{one}" for one in components]}
+    return kustomization(folder, [f"overlays/{overlay}"], components)
+
+
+def kustomization(folder: Path, resources: Sequence[str], components: Sequence[str]) -> Path:
+    """One in `folder`, of these resources below manifests/ and these components."""
+    outside = {"resources": resources, "components": [f"components/{one}" for one in components]}
     paths = {
         kind: [os.path.relpath(MANIFESTS / one, folder.resolve()) for one in ones] for kind, ones in outside.items()
     }

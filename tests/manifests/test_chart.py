@@ -1,0 +1,194 @@
+"""The chart gives what overlays and components give, for whatever values, and refuses values that make no sense."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.beds.control_plane import Binaries
+from tests.beds.helm.fixtures import Helm
+from tests.beds.manifests import MANIFESTS
+from tests.tools.chart.made import CHART, made, stale
+from tests.tools.chart.values import BY_DEFAULT, SCHEMA
+from tests.tools.chart.variants import COMPONENTS, CRDS, SEVERAL, VALUES, WATCHED, Name, On, for_everybody, variant
+from tests.tools.install_yaml import kustomized
+
+pytestmark = pytest.mark.real
+
+Objects = dict[Name, Any]
+
+NAMESPACE = "kruise-ds-system"
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+KEEP = "helm.sh/resource-policy"
+EVERYTHING = frozenset(VALUES) - {WATCHED}
+COMBINATIONS: dict[str, On] = {
+    "the least": frozenset(),
+    "everything": EVERYTHING,
+    "everything for one namespace": EVERYTHING | {WATCHED},
+    "monitors without a token": EVERYTHING - {"metricsAuth"},
+    **{f"{'without' if value in BY_DEFAULT else 'with'} {value}": BY_DEFAULT ^ {value} for value in VALUES},
+}
+
+
+def read(text: str) -> Objects:
+    return dict(_read(text))
+
+
+def _read(text: str) -> Iterator[tuple[Name, Any]]:
+    for one in filter(None, yaml.load_all(text, LOADER)):
+        yield Name(one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]), one
+
+
+def rendered(helm: Helm, *words: str, namespace: str = NAMESPACE) -> Objects:
+    done = helm("template", "kruise-ds", str(CHART), "--namespace", namespace, *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    return read(done.stdout)
+
+
+def settings(on: On) -> list[str]:
+    """These values for helm."""
+    said: dict[str, object] = {value: value in on for value in (*COMPONENTS, CRDS)}
+    said |= {WATCHED: "team-a" if WATCHED in on else "", SEVERAL: 2 if SEVERAL in on else 1}
+    return [word for value, one in said.items() for word in ("--set-json", f"{value}={json.dumps(one)}")]
+
+
+def without_helms_own(found: Objects) -> Objects:
+    """As kustomize has them: without the mark of what is kept, which is exactly at the CRDs and their warnings."""
+    for name, one in found.items():
+        of_the_api = name.kind == "CustomResourceDefinition" or name.name == "kruise-ds-warnings"
+        annotations = one["metadata"].get("annotations", {})
+        assert annotations.pop(KEEP, None) == ("keep" if of_the_api else None), name
+        if not annotations:
+            one["metadata"].pop("annotations", None)
+    return found
+
+
+def without_namespace(found: Objects) -> Objects:
+    """That one is made by `helm install --create-namespace`."""
+    return {name: one for name, one in found.items() if name.kind != "Namespace"}
+
+
+def test_the_made_files_are_up_to_date(control_plane_binaries: Binaries) -> None:
+    files = made(control_plane_binaries.kubectl)
+    differing = [path.name for path, text in files.items() if not path.exists() or path.read_text() != text]
+    assert (differing, stale(files)) == ([], []), "run `make manifests`"
+
+
+def test_helm_finds_nothing_wrong(helm: Helm) -> None:
+    done = helm("lint", "--strict", str(CHART))
+    assert done.returncode == 0, done.stdout
+
+
+def test_without_any_values_it_is_the_default_overlay(helm: Helm, control_plane_binaries: Binaries) -> None:
+    built = read(kustomized(control_plane_binaries.kubectl, MANIFESTS / "overlays" / "default"))
+    assert without_helms_own(rendered(helm)) == without_namespace(built)
+
+
+@pytest.mark.parametrize("on", COMBINATIONS.values(), ids=COMBINATIONS)
+def test_each_value_adds_its_component(helm: Helm, control_plane_binaries: Binaries, on: On) -> None:
+    def built(chosen: On) -> Objects:
+        return read("\n---\n".join(variant(control_plane_binaries.kubectl, chosen).values()))
+
+    wanted = built(on)
+    if {"imagePull", WATCHED} <= on:
+        wanted |= {name: one for name, one in built(on - {WATCHED}).items() if name.name in for_everybody()}
+    if CRDS not in on:
+        wanted = {name: one for name, one in wanted.items() if name.kind != "CustomResourceDefinition"}
+    assert without_helms_own(rendered(helm, *settings(on))) == without_namespace(wanted)
+
+
+def test_it_is_at_home_in_any_namespace(helm: Helm) -> None:
+    everything = settings(EVERYTHING)
+    elsewhere = json.dumps([*rendered(helm, *everything, namespace="elsewhere").values()])
+    assert NAMESPACE not in elsewhere
+    at_home = json.dumps([*rendered(helm, *everything).values()])
+    assert elsewhere == at_home.replace(NAMESPACE, "elsewhere")
+
+
+def test_what_people_set_is_in_the_deployment(helm: Helm, tmp_path: Path) -> None:
+    toleration = {"key": "infra", "operator": "Exists"}
+    spread: dict[str, Any] = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
+    values = {
+        "image": {"repository": "registry.internal.example:5000/kruise-ds", "pullSecrets": [{"name": "registry"}]},
+        "replicas": 3,
+        "resources": {"limits": {"memory": "1Gi"}},
+        "nodeSelector": {"infra": "true"},
+        "tolerations": [toleration],
+        "affinity": spread,
+        "extraArgs": ["--log-level=debug"],
+    }
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
+
+    def deployment(*words: str) -> Any:
+        found = rendered(helm, *words)
+        return found[Name("Deployment", NAMESPACE, "kruise-ds-controller")]["spec"]
+
+    plain, ours = deployment(), deployment("--values", str(tmp_path / "values.yaml"))
+    pod, expected = ours["template"]["spec"], plain["template"]["spec"]
+    (controller,) = expected["containers"]
+    controller["image"] = "registry.internal.example:5000/kruise-ds:v0.1.0"
+    controller["resources"]["limits"]["memory"] = "1Gi"
+    controller["args"].append("--log-level=debug")
+    expected["nodeSelector"]["infra"] = "true"
+    expected |= {"imagePullSecrets": [{"name": "registry"}], "tolerations": [toleration], "affinity": spread}
+    assert pod == expected
+    assert ours == {**plain, "replicas": 3}
+
+
+@pytest.mark.parametrize(
+    ("words", "image"),
+    [
+        (("--set", "image.tag=v9"), "registry.example.com/kruise-ds:v9"),
+        (
+            ("--set", f"image.tag=v9,image.digest=sha256:{'0' * 64}"),
+            f"registry.example.com/kruise-ds@sha256:{'0' * 64}",
+        ),
+    ],
+    ids=["by tag", "by digest"],
+)
+def test_the_image_is_named(helm: Helm, words: tuple[str, ...], image: str) -> None:
+    found = rendered(helm, *words)[Name("Deployment", NAMESPACE, "kruise-ds-controller")]
+    assert found["spec"]["template"]["spec"]["containers"][0]["image"] == image
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("replica=3", "at '': additional properties 'replica' not allowed"),
+        ("replicas=0", "at '/replicas': minimum: got 0, want 1"),
+        ("replicas=two", "at '/replicas': got string, want integer"),
+        ("image.name=x", "at '/image': additional properties 'name' not allowed"),
+        ("image.repository=x:v1", "at '/image/repository': 'x:v1' does not match pattern"),
+        ("image.digest=abc", "at '/image/digest': 'abc' does not match pattern"),
+        ("podGuard=maybe", "at '/podGuard': got string, want boolean"),
+        ("watchNamespace=a/b", "at '/watchNamespace': 'a/b' does not match pattern"),
+        ("resources.limit.memory=1Gi", "at '/resources': additional properties 'limit' not allowed"),
+        ("resources.limits.memory=1GB", "at '/resources/limits/memory': '1GB' does not match pattern"),
+        ("tolerations[0].efect=NoSchedule", "at '/tolerations/0': additional properties 'efect' not allowed"),
+        ("extraArgs[0]=debug", "at '/extraArgs/0': 'debug' does not match pattern"),
+        ("crds.keep=true", "at '/crds': additional properties 'keep' not allowed"),
+    ],
+)
+def test_a_wrong_value_is_refused_where_it_stands(helm: Helm, setting: str, told: str) -> None:
+    done = helm("template", "kruise-ds", str(CHART), "--set", setting)
+    assert done.returncode != 0
+    assert told in done.stderr
+
+
+def test_values_and_schema_name_the_same(helm: Helm) -> None:
+    schema, values = json.loads(SCHEMA.read_text()), yaml.safe_load((CHART / "values.yaml").read_text())
+    assert schema["properties"].keys() - values.keys() == {"global"}
+    assert values.keys() <= schema["properties"].keys()
+
+
+def test_an_image_that_cannot_be_pulled_is_told_when_it_is_installed(helm: Helm) -> None:
+    def notes(*words: str) -> str:
+        return helm("install", "kruise-ds", str(CHART), "--dry-run=client", *words).stdout.partition("NOTES:")[2]
+
+    assert "set image.repository to yours" in notes()
+    assert "placeholder" not in notes("--set", "image.repository=registry.internal.example/kruise-ds")

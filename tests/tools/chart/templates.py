@@ -1,0 +1,117 @@
+"""The manifests as helm's templates: what people set is taken from the values, and every part has its condition."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+from tests.tools.chart.conditions import Condition, Line, also, conditioned, of_all
+from tests.tools.chart.variants import CRDS, SEVERAL, WATCHED, Name, for_everybody, variant
+
+HEADER: Final = "# Made by `make manifests` from manifests/base and manifests/components; edit the files there.\n"
+KEEP: Final = "    helm.sh/resource-policy: keep"
+
+
+def _block(name: str, indent: int) -> tuple[str, str]:
+    """A field of the manifest that is a value of the chart as a whole."""
+    pad = " " * indent
+    here = f"{pad}{name}:\n"
+    return rf"^{here}({pad}[ -].*\n)+", f"{here}{pad}  {{{{- toYaml .Values.{name} | nindent {indent + 2} }}}}\n"
+
+
+def _where_set(value: str, indent: int, field: str = "") -> str:
+    """A field, or more items of a list, that the manifests do not have."""
+    pad, deeper = " " * indent, indent + (2 if field else 0)
+    named = [f"{field}:"] if field else []
+    lines = [f"{{{{- with .Values.{value} }}}}", *named, f"{{{{- toYaml . | nindent {deeper} }}}}", "{{- end }}"]
+    return "".join(f"{pad}{line}\n" for line in lines)
+
+
+DEPLOYMENT: Final = (
+    (r"^  replicas: .*", "  replicas: {{ .Values.replicas }}"),
+    (
+        r"^        image: .*",
+        "        image: {{ .Values.image.repository }}{{ with .Values.image.digest }}@{{ . }}"
+        "{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}",
+    ),
+    (r"^      - args:\n(        - .*\n)+", r"\g<0>" + _where_set("extraArgs", 8)),
+    _block("resources", 8),
+    _block("nodeSelector", 6),
+    _block("tolerations", 6),
+    (
+        r"^      automountServiceAccountToken: true\n",
+        r"\g<0>" + _where_set("affinity", 6, "affinity") + _where_set("image.pullSecrets", 6, "imagePullSecrets"),
+    ),
+)
+"""What is in its place in the Deployment, by patterns that are each there once."""
+
+
+def templates(kubectl: Path) -> dict[str, str]:
+    """The files of the chart's folder `templates` by their names, one for each kind."""
+    files: dict[str, str] = defaultdict(lambda: HEADER)
+    for name, lines in conditioned(lambda on: _templated(variant(kubectl, on))).items():
+        if name.kind == "Namespace":
+            continue  # it is helm that makes its own
+        if name.name in for_everybody():
+            lines = also(lines, whatever=WATCHED)
+        if name.kind == "CustomResourceDefinition":
+            lines = also(lines, asked=CRDS)
+        if (CRDS, True) in of_all(lines):
+            lines = list(_kept(lines))
+        files[f"{name.kind.lower()}.yaml"] += "".join(f"{line}\n" for line in _written(lines))
+    return files
+
+
+def _templated(objects: Mapping[Name, str]) -> dict[Name, str]:
+    return {name: _with_values(name, text + "\n") for name, text in objects.items()}
+
+
+def _with_values(name: Name, text: str) -> str:
+    text = text.replace("{{", '{{ "{{" }}')  # what Prometheus and Grafana are to read
+    text = text.replace("kruise-ds-system", "{{ .Release.Namespace }}")
+    text = text.replace("team-a", "{{ .Values.watchNamespace | quote }}")
+    for pattern, template in DEPLOYMENT if name.kind == "Deployment" else ():
+        text, count = re.subn(pattern, template, text, flags=re.MULTILINE)
+        if count != 1:
+            raise ValueError(f"the Deployment has {count} times instead of once: {pattern}")
+    return text
+
+
+def _kept(lines: list[Line]) -> Iterator[Line]:
+    """The same object, which helm leaves alone when it uninstalls."""
+    has_some = any(line.text == "  annotations:" for line in lines)
+    for line in lines:
+        yield line
+        if line.text == ("  annotations:" if has_some else "metadata:"):
+            more = [KEEP] if has_some else ["  annotations:", KEEP]
+            yield from (Line(text, line.condition) for text in more)
+
+
+def _written(lines: list[Line]) -> Iterator[str]:
+    whole = of_all(lines)
+    if whole:
+        yield "{{- if " + _expression(whole) + " }}"
+    yield "---"
+    for condition, part in groupby(lines, key=lambda line: line.condition - whole):
+        if condition:
+            yield "{{- if " + _expression(condition) + " }}"
+        yield from (line.text for line in part)
+        if condition:
+            yield "{{- end }}"
+    if whole:
+        yield "{{- end }}"
+
+
+def _expression(condition: Condition) -> str:
+    parts = [_part(value, on) for value, on in sorted(condition)]
+    return parts[0] if len(parts) == 1 else f"and {' '.join(f'({one})' if ' ' in one else one for one in parts)}"
+
+
+def _part(value: str, on: bool) -> str:
+    if value == SEVERAL:
+        return "gt (int .Values.replicas) 1" if on else "le (int .Values.replicas) 1"
+    return f".Values.{value}" if on else f"not .Values.{value}"
