@@ -114,10 +114,11 @@ plugin: $(READY) ## the kubectl plugin as an archive for this platform, and its 
 docs: $(READY) ## the manual of metrics, from what a running controller exposes
 	$(BIN)/python -m tests.tools.metrics_manual
 
-manifests: $(READY) ## what is made of others: PrometheusRule, dashboards, install.yaml, chart; RUNBOOKS=URL: where alerts point to
+manifests: $(READY) ## what is made of others: PrometheusRule, dashboards, install.yaml, chart, schema; RUNBOOKS=URL: where alerts point to
 	$(BIN)/python -m tests.tools.monitoring $(RUNBOOKS)
 	$(BIN)/python -m tests.tools.install_yaml
 	$(BIN)/python -m tests.tools.chart
+	$(BIN)/python -m tests.tools.openapi
 
 bundle: $(READY) ## all that a site without network needs, in dist/; IMAGE=file adds the image
 	$(BIN)/python -m tests.tools.bundle $(if $(IMAGE),--image $(IMAGE))
