@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup check format test test-unit test-system test-wholes test-parts test-node test-node-pods test-node-wholes test-deep test-failover test-mutants test-release image test-image demo demo-real demo-node cluster bench plugin docs manifests bundle lock clean
+.PHONY: help setup check format test test-unit test-system test-wholes test-parts test-node test-node-pods test-node-wholes test-deep test-failover test-mutants test-release image test-image demo demo-real demo-node cluster bench plugin packages docs manifests bundle lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -110,6 +110,9 @@ bench: $(READY) ## ours beside the native DaemonSet controller, as ratios
 
 plugin: $(READY) ## the kubectl plugin as an archive for this platform, and its krew manifest, in dist/
 	$(BIN)/python -m tests.tools.krew $(if $(URL),--url $(URL))
+
+packages: $(READY) ## wheel and sdist, as the package index wants them, in dist/
+	$(BIN)/python -m tests.tools.packages
 
 docs: $(READY) ## the manual of metrics, from what a running controller exposes
 	$(BIN)/python -m tests.tools.metrics_manual

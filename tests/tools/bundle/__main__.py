@@ -8,9 +8,7 @@ The wheels are for this operating system, processor and minor version of Python.
 from __future__ import annotations
 
 import argparse
-import shutil
 import subprocess
-import sys
 import tempfile
 import tomllib
 from pathlib import Path
@@ -18,26 +16,16 @@ from pathlib import Path
 from tests.beds.control_plane import obtain
 from tests.tools.bundle.content import ROOT, Files, rendered, sources, with_checksums
 from tests.tools.krew.__main__ import archive
-
-OURS = ("pyproject.toml", "README.md", "LICENSE", "controller", "kubectl_plugin")
+from tests.tools.packages import PIP, packages
 
 
 def wheels(folder: Path) -> Files:
     """Our own wheel and those of the runtime's lock, whose hashes are checked; fetched into `folder`."""
-    source, house = folder / "source", folder / "wheelhouse"
-    source.mkdir()
-    for name in OURS:
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copyfile(ROOT / name, source / name)
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     lock = str(ROOT / "requirements-runtime.lock")
-    download = ["download", "--only-binary=:all:", "--require-hashes", "--requirement", lock, "--dest", str(house)]
-    subprocess.run([*pip, *download], check=True)
-    own = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(house), str(source)]
-    subprocess.run([*pip, *own], check=True)
-    return {f"wheelhouse/{path.name}": path.read_bytes() for path in sorted(house.iterdir())}
+    download = ["download", "--only-binary=:all:", "--require-hashes", "--requirement", lock, "--dest", str(folder)]
+    subprocess.run([*PIP, *download], check=True)
+    packages(folder)
+    return {f"wheelhouse/{path.name}": path.read_bytes() for path in sorted(folder.glob("*.whl"))}
 
 
 def main() -> None:
