@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup check format test test-unit test-system test-wholes test-parts test-node test-node-pods test-node-wholes test-deep test-failover test-mutants test-release image test-image demo demo-real demo-node cluster bench plugin packages docs manifests bundle lock clean
+.PHONY: help setup check format test test-unit test-system test-wholes test-parts test-node test-node-pods test-node-wholes test-deep test-failover test-mutants test-release image test-image demo demo-real demo-node cluster bench plugin packages docs manifests release-manifest bundle lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -109,7 +109,7 @@ bench: $(READY) ## ours beside the native DaemonSet controller, as ratios
 	$(BIN)/python -m tests.tools.bench
 
 plugin: $(READY) ## the kubectl plugin as an archive for this platform, and its krew manifest, in dist/
-	$(BIN)/python -m tests.tools.krew $(if $(URL),--url $(URL))
+	$(BIN)/python -m tests.tools.krew $(if $(URL),--url $(URL)) $(if $(HOMEPAGE),--homepage $(HOMEPAGE))
 
 packages: $(READY) ## wheel and sdist, as the package index wants them, in dist/
 	$(BIN)/python -m tests.tools.packages
@@ -122,6 +122,9 @@ manifests: $(READY) ## what is made of others: PrometheusRule, dashboards, insta
 	$(BIN)/python -m tests.tools.install_yaml
 	$(BIN)/python -m tests.tools.chart
 	$(BIN)/python -m tests.tools.openapi
+
+release-manifest: $(READY) ## dist/install.yaml with the image of a release, IMAGE=NAME:TAG@sha256:…
+	$(BIN)/python -m tests.tools.install_yaml --image $(IMAGE)
 
 bundle: $(READY) ## all that a site without network needs, in dist/; IMAGE=file adds the image
 	$(BIN)/python -m tests.tools.bundle $(if $(IMAGE),--image $(IMAGE))

@@ -286,7 +286,9 @@ def test_completion_is_installed_beside_krews_link(installed: Path) -> None:
 def test_a_release_has_the_checksums_of_the_archives_that_were_made(tmp_path: Path, packed: bytes) -> None:
     name = f"{PROGRAM}_v{VERSION}_linux_arm64.tar.gz"
     (tmp_path / name).write_bytes(packed)
-    (one,) = released(MANIFEST, tmp_path, "https://example.com/there/")["spec"]["platforms"]
+    spec = released(MANIFEST, tmp_path, "https://example.com/there/", "https://example.com/home")["spec"]
+    (one,) = spec["platforms"]
+    assert spec["homepage"] == "https://example.com/home"
     assert label(one) == "linux_arm64"
     assert one["sha256"] == hashlib.sha256(packed).hexdigest()
     assert one["uri"] == f"https://example.com/there/{name}"

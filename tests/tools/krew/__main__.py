@@ -1,6 +1,6 @@
 """The kubectl plugin as one archive, for krew and for machines without a package index.
 
-    make plugin [URL=https://…/releases/download/v0.1.0]
+    make plugin [URL=https://…/releases/download/v0.1.0 HOMEPAGE=https://…]
 
 It holds the program, our packages and the installed dependencies, so it runs on this operating system and processor,
 with every minor version of Python in `natives.MINORS`. The same environment gives the same bytes. Beside it comes
@@ -75,7 +75,7 @@ def archive(content: Files) -> bytes:
     return gzip.compress(packed.getvalue(), compresslevel=6, mtime=0)  # 9: a hundredth less in four times the time
 
 
-def released(manifest: dict[str, Any], folder: Path, url: str = "") -> dict[str, Any]:
+def released(manifest: dict[str, Any], folder: Path, url: str = "", homepage: str = "") -> dict[str, Any]:
     """`manifest` for the archives in `folder`: their checksums, at `url` unless that is empty; other platforms go."""
     platforms = []
     for one in manifest["spec"]["platforms"]:
@@ -84,7 +84,8 @@ def released(manifest: dict[str, Any], folder: Path, url: str = "") -> dict[str,
         if path.exists():
             sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
             platforms.append({**one, "sha256": sha256, "uri": f"{url.rstrip('/')}/{name}" if url else one["uri"]})
-    return {**manifest, "spec": {**manifest["spec"], "platforms": platforms}}
+    spec = {**manifest["spec"], "homepage": homepage or manifest["spec"]["homepage"], "platforms": platforms}
+    return {**manifest, "spec": spec}
 
 
 def _metadata(version: str) -> bytes:
@@ -132,13 +133,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.tools.krew", description="Build the plugin's archive.")
     parser.add_argument("--folder", type=Path, default=ROOT / "dist")
     parser.add_argument("--url", default="", help="folder of the release that is being made")
+    parser.add_argument("--homepage", default="", help="of the project")
     options = parser.parse_args()
     manifest = yaml.safe_load((ROOT / ".krew.yaml").read_text())
     version = manifest["spec"]["version"]
     options.folder.mkdir(parents=True, exist_ok=True)
     path = options.folder / f"{PROGRAM}_{version}_{platform_name()}.tar.gz"
     path.write_bytes(archive(files(version.removeprefix("v"), natives())))
-    whole = released(manifest, options.folder, options.url)
+    whole = released(manifest, options.folder, options.url, options.homepage)
     described = options.folder / f"{manifest['metadata']['name']}.yaml"
     described.write_text(yaml.safe_dump(whole, sort_keys=False))
     needs = f"Python 3.{MINORS[0]} to 3.{MINORS[-1]}"
