@@ -17,11 +17,12 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-check: $(READY) ## style, types and the layers between packages
+check: $(READY) ## style, types, the layers between packages, and the workflows
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.tools.workflows
 
 format: $(READY) ## what `check` would complain about and a tool can mend
 	$(BIN)/ruff check --fix .

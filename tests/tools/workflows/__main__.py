@@ -1,0 +1,29 @@
+"""`python -m tests.tools.workflows`: are the workflows as GitHub and our own rules want them?"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from tests.beds.control_plane.sources import SourceError
+from tests.tools.workflows.actionlint import obtain_actionlint
+from tests.tools.workflows.rules import ROOT, WORKFLOWS, broken_rules
+
+
+def main() -> int:
+    """Return 0 when they are, else 1. Where actionlint cannot be had it says so, and fails under CI only."""
+    broken = [f"{path.relative_to(ROOT)}: {line}" for path in WORKFLOWS for line in broken_rules(path.read_text())]
+    print("".join(f"{line}\n" for line in broken), end="", file=sys.stderr)
+    try:
+        program = obtain_actionlint()
+    except SourceError as error:
+        print(f"NOT CHECKED: .github/workflows, since actionlint cannot be built here: {error}", file=sys.stderr)
+        return int(bool(broken or os.environ.get("CI")))
+    # Without shellcheck and pyflakes, which some machines have and others have not.
+    done = subprocess.run([program, "-shellcheck=", "-pyflakes=", *WORKFLOWS], cwd=ROOT)
+    return int(bool(broken or done.returncode))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
