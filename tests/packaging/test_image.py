@@ -36,11 +36,17 @@ def test_a_layer_tells_nothing_of_when_and_by_whom_it_was_made(tmp_path: Path) -
     assert layer_of(tmp_path / "one") == layer_of(tmp_path / "other")
 
 
+def installed(folder: Path, name: str, script: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
 def test_an_engine_builds_the_containerfile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """podman here; docker is there too, and has no daemon."""
     asked = tmp_path / "asked"
-    engine = tmp_path / "podman"
-    engine.write_text(f'#!/bin/sh\npwd > {asked}\nfor word in "$@"; do echo "$word" >> {asked}; done\nexit 7\n')
-    engine.chmod(0o755)
+    installed(tmp_path, "docker", "exit 1")
+    writes = f'pwd > {asked}; for word in "$@"; do echo "$word" >> {asked}; done'
+    installed(tmp_path, "podman", f'test "$1" = version && exit; {writes}; exit 7')
     monkeypatch.setenv("PATH", str(tmp_path))
     assert program.main([]) == 7, "what the engine returned"
     folder, *words = asked.read_text().splitlines()
@@ -48,3 +54,21 @@ def test_an_engine_builds_the_containerfile(tmp_path: Path, monkeypatch: pytest.
     assert words[:2] == ["build", "--file=Containerfile"]
     assert "--tag=registry.example.com/kruise-ds:v0.1.0" in words
     assert words[-1] == "."
+
+
+def test_without_an_engine_that_answers_it_is_made_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = list[Path]()
+
+    def write(path: Path, _: object) -> None:
+        path.write_bytes(b"")
+        made.append(path)
+
+    installed(tmp_path, "docker", "exit 1")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(program, "write", write)
+    monkeypatch.setattr(program, "ROOT", tmp_path)
+    (tmp_path / "dist").mkdir()
+    assert program.main([]) == 0
+    assert made == [tmp_path / "dist" / "kruise-ds-v0.1.0.oci.tar"]

@@ -20,14 +20,21 @@ def command() -> list[str]:
     return ["build", "--file=Containerfile", *facts, f"--tag={NAME}:{version()}", "."]
 
 
+def engine() -> str | None:
+    """docker or podman; not one that is installed and has no daemon to ask."""
+    for found in filter(None, map(shutil.which, ("docker", "podman"))):
+        if subprocess.run([found, "version"], capture_output=True).returncode == 0:
+            return found
+    return None
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Return 0, or 1 with the reason on stderr, or what the engine returned."""
     parser = argparse.ArgumentParser(prog="python -m tests.tools.image", description=__doc__)
     parser.add_argument("--archive", type=Path, help="write this file, without a container engine")
     options = parser.parse_args(arguments)
-    engine = shutil.which("docker") or shutil.which("podman")
-    if engine is not None and options.archive is None:
-        return subprocess.run([engine, *command()], cwd=ROOT).returncode
+    if options.archive is None and (builder := engine()) is not None:
+        return subprocess.run([builder, *command()], cwd=ROOT).returncode
     path = options.archive or ROOT / "dist" / f"kruise-ds-{version()}.oci.tar"
     try:
         write(path, lambda line: print(f"image: {line}", file=sys.stderr, flush=True))
