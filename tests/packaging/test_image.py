@@ -9,6 +9,7 @@ import pytest
 
 from tests.beds.oci import layer_of
 from tests.tools.image import __main__ as program
+from tests.tools.image.archive import NAME, version
 from tests.tools.image.containerfile import ROOT, config_of, stages
 
 FINAL = stages((ROOT / "Containerfile").read_text())[-1]
@@ -52,7 +53,7 @@ def test_an_engine_builds_the_containerfile(tmp_path: Path, monkeypatch: pytest.
     folder, *words = asked.read_text().splitlines()
     assert Path(folder) == ROOT
     assert words[:2] == ["build", "--file=Containerfile"]
-    assert "--tag=registry.example.com/kruise-ds:v0.1.0" in words
+    assert f"--tag={NAME}:{version()}" in words
     assert words[-1] == "."
 
 
@@ -71,4 +72,4 @@ def test_without_an_engine_that_answers_it_is_made_without_one(
     monkeypatch.setattr(program, "ROOT", tmp_path)
     (tmp_path / "dist").mkdir()
     assert program.main([]) == 0
-    assert made == [tmp_path / "dist" / "kruise-ds-v0.1.0.oci.tar"]
+    assert made == [tmp_path / "dist" / f"kruise-ds-{version()}.oci.tar"]

@@ -33,7 +33,9 @@ def section(changes: str, version: str) -> str:
 
 
 def held_to(tag: str, version: str) -> None:
-    """Raise `NotForRelease` unless the tag is the one of this version."""
+    """Raise `NotForRelease` unless the tag is the one of this version, which krew and helm have to take as well."""
+    if not re.fullmatch(r"\d+\.\d+\.\d+", version):
+        raise NotForRelease(f"the version {version} of pyproject.toml is not of the form 1.2.3")
     if tag != f"v{version}":
         raise NotForRelease(f"the tag {tag} is not that of pyproject.toml, v{version}")
 

@@ -74,5 +74,11 @@ def test_a_tag_of_another_version_is_refused(tag: str) -> None:
         held_to(tag, "0.1.0")
 
 
+@pytest.mark.parametrize("version", ["1.0", "1.0.0rc1", "1.0.0-rc1"])
+def test_a_version_that_krew_or_helm_would_not_take_is_refused(version: str) -> None:
+    with pytest.raises(NotForRelease, match=r"not of the form 1\.2\.3"):
+        held_to(f"v{version}", version)
+
+
 def test_the_tag_of_the_version_is_taken() -> None:
     held_to("v0.1.0", "0.1.0")
