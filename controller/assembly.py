@@ -14,15 +14,15 @@ from controller.api.meta import Key
 from controller.daemonset.compiled import Compilations
 from controller.daemonset.dependencies import Dependencies
 from controller.daemonset.gather import NOTHING
+from controller.daemonset.measured import measured
 from controller.daemonset.reconcile import Reconciler, Watchers
 from controller.daemonset.recorder import Recorder
 from controller.daemonset.redaction import redacted_error
-from controller.daemonset.show import show
 from controller.daemonset.state import DaemonSetStates
 from controller.daemonset.statuses import StatusWatchers
 from controller.daemonset.triggers import Listeners, Triggers
 from controller.fence import Fence
-from controller.imagepull.parts import ImagePullParts
+from controller.imagepull.assembly import ImagePullParts
 from controller.imagepull.reconcile import JobWatchers
 from controller.informers import Informers
 from controller.instrumentation import Instrumentation
@@ -210,7 +210,7 @@ def _measure(shared: _Shared, *, zones: bool) -> None:
     metrics.watch_queue(shared.queue)
     metrics.watch_caches(dict(informers.stores))
     metrics.watch_daemonsets(
-        lambda: show(informers.caches, shared.states, shared.clock()) if fence.is_open else (), zones=zones
+        lambda: measured(informers.caches, shared.states, shared.clock()) if fence.is_open else (), zones=zones
     )
     metrics.tally.show(lambda: informers.caches.daemonsets.values() if fence.is_open else (), shared.clock)
 

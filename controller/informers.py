@@ -16,7 +16,7 @@ from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.daemonset.caches import Caches
 from controller.daemonset.triggers import Triggers
-from controller.imagepull.parts import ImagePullParts
+from controller.imagepull.assembly import ImagePullParts
 from controller.instrumentation import Instrumentation
 from controller.kube.client import Client
 from controller.kube.decode import Malformed

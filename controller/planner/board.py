@@ -20,8 +20,8 @@ from controller.planner.eligibility import Fit
 from controller.planner.fallback import Fallback
 from controller.planner.quota import is_frozen, nodes_for_current
 from controller.planner.slot import Slot, SlotReader
-from controller.planner.strangers import split_strangers
 from controller.planner.surplus import surplus_of
+from controller.planner.unmatched import split_unmatched
 from controller.planner.world import World
 
 
@@ -35,7 +35,7 @@ class Board(Value, dict=True, gc=True):
     """The other stored ones, newest first."""
     slots: tuple[Slot, ...]
     """By node name, ascending; vanished nodes last."""
-    strangers: tuple[Pod, ...]
+    unmatched: tuple[Pod, ...]
     """Pods that we control although the selector does not match them."""
     budget: Budget
     next_available: float | None
@@ -226,7 +226,7 @@ class Board(Value, dict=True, gc=True):
 def lay_out(world: World) -> Board:
     """Raises ValueError for a malformed number; `Rules.problems` tells of it first."""
     revision, older = current_revision(world)
-    owned, strangers = split_strangers(world)
+    owned, unmatched = split_unmatched(world)
     by_node: dict[str, list[Pod]] = {}
     for pod in owned:
         by_node.setdefault(pod.node, []).append(pod)
@@ -244,7 +244,7 @@ def lay_out(world: World) -> Board:
         revision=revision,
         older=older,
         slots=tuple(slots),
-        strangers=strangers,
+        unmatched=unmatched,
         budget=budget_of(world.daemonset, desired),
         next_available=reader.next_available,
     )

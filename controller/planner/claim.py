@@ -26,8 +26,8 @@ def claim(board: Board) -> Step:
     """
     world = board.world
     matches = world.rules.owns
-    strangers = [pod for pod in board.strangers if pod.uid not in world.held_back]
-    releases = [_release(pod, world.held_back) for pod in strangers if not pod.dying]
+    unmatched = [pod for pod in board.unmatched if pod.uid not in world.held_back]
+    releases = [_release(pod, world.held_back) for pod in unmatched if not pod.dying]
     adopted = [
         AdoptPod(pod=pod.ref, owners=pod.owner_index)
         for pod in world.orphans

@@ -11,7 +11,6 @@ from controller.api.text import listed
 from controller.api.wellknown import INVALID_SPEC, SELECTING_ALL
 from controller.planner.actions import Action, AdoptPod, CreatePod, Note, Plan, Step, place_of
 from controller.planner.board import Board, lay_out
-from controller.planner.care import take_care
 from controller.planner.claim import claim
 from controller.planner.explanation import Explainer
 from controller.planner.history import settle_history, trim_history
@@ -21,6 +20,7 @@ from controller.planner.progress import due_at
 from controller.planner.retries import has_failed, next_retry
 from controller.planner.rollout import roll_out
 from controller.planner.rollout_events import rollout_events
+from controller.planner.running_pods import settle_running_pods
 from controller.planner.status import refused_status, status_of
 from controller.planner.summary import see
 from controller.planner.world import World
@@ -49,7 +49,7 @@ def plan(world: World) -> Plan:
     actions = steps[-1].actions if steps else ()
     withheld = _withheld(world, actions)
     if world.fresh:
-        steps.append(take_care(board, {place_of(action) for action in actions}))
+        steps.append(settle_running_pods(board, {place_of(action) for action in actions}))
         actions = (*actions, *steps[-1].actions)
     untroubled = world.fresh and not (actions or withheld or world.fought)
     if world.trouble and untroubled:

@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, Phase
 from controller.api.meta import epoch
-from controller.telemetry.shown import PassSummary, Shown
+from controller.telemetry.measured import MeasuredDaemonSet, PassSummary
 
 OF_DAEMONSET = ("namespace", "daemonset")
 WITHOUT_ZONE = "none"
@@ -39,11 +39,11 @@ class Family(Value):
     name: str
     """Without the `kruise_daemonset_` that all have."""
     meaning: str
-    read: Callable[[Shown], Samples]
+    read: Callable[[MeasuredDaemonSet], Samples]
     labels: tuple[str, ...] = ()
 
 
-def _number(name: str, meaning: str, read: Callable[[Shown], float]) -> Family:
+def _number(name: str, meaning: str, read: Callable[[MeasuredDaemonSet], float]) -> Family:
     return Family(name=name, meaning=meaning, read=lambda shown: [((), read(shown))])
 
 
@@ -52,7 +52,7 @@ def _seen(
 ) -> Family:
     """Of what only a pass knows."""
 
-    def samples(shown: Shown) -> Samples:
+    def samples(shown: MeasuredDaemonSet) -> Samples:
         if shown.summary is None:
             return ()
         found = read(shown.summary)
@@ -65,13 +65,13 @@ def _strategy_type(daemonset: DaemonSet) -> str:
     return daemonset.spec.update_strategy.type or "RollingUpdate"
 
 
-def _info(shown: Shown) -> Samples:
+def _info(shown: MeasuredDaemonSet) -> Samples:
     rolling = shown.daemonset.rolling_update
     how = (rolling.rolling_update_type or "Standard") if rolling is not None else ""
     return [((_strategy_type(shown.daemonset), how, shown.status.update_revision), 1.0)]
 
 
-def _phases(shown: Shown) -> Samples:
+def _phases(shown: MeasuredDaemonSet) -> Samples:
     """As it was written; what goes or was never looked at has no status that says so."""
     now = Phase.TERMINATING if shown.daemonset.dying else shown.rollout.phase or Phase.PENDING
     return [((phase.value,), float(phase == now)) for phase in Phase]
@@ -226,7 +226,7 @@ ZONES = _seen(
 
 
 class DaemonSetCollector(Collector):
-    def __init__(self, current: Callable[[], Iterable[Shown]], *, zones: bool = True) -> None:
+    def __init__(self, current: Callable[[], Iterable[MeasuredDaemonSet]], *, zones: bool = True) -> None:
         """`current` yields nothing on a standby."""
         self._current, self._families = current, (*STATE, ZONES) if zones else STATE
 

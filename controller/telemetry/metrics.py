@@ -29,7 +29,7 @@ from controller.api.wellknown import LEASE_NAME
 from controller.telemetry.collectors import Cache, CacheCollector, Queue, QueueCollector
 from controller.telemetry.daemonsets import DaemonSetCollector
 from controller.telemetry.image_pulls import ImagePullMetrics
-from controller.telemetry.shown import Shown
+from controller.telemetry.measured import MeasuredDaemonSet
 from controller.telemetry.tally import Tally
 from controller.telemetry.tasks import TaskCollector
 from controller.telemetry.watches import Watches
@@ -202,7 +202,7 @@ class Metrics:
         """Show each resource's cache from now on."""
         self.registry.register(CacheCollector(caches))
 
-    def watch_daemonsets(self, current: Callable[[], Iterable[Shown]], *, zones: bool = True) -> None:
+    def watch_daemonsets(self, current: Callable[[], Iterable[MeasuredDaemonSet]], *, zones: bool = True) -> None:
         """Show the state of every DaemonSet that `current` yields; a standby yields none."""
         self.registry.register(DaemonSetCollector(current, zones=zones))
 

@@ -13,8 +13,8 @@ from prometheus_client.registry import Collector
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.wellknown import InPlaceRefusal
 from controller.telemetry.daemonsets import OF_DAEMONSET
-from controller.telemetry.ends import RESULTS, RolloutCourse, follow
 from controller.telemetry.node_updates import METHODS, NodeUpdates
+from controller.telemetry.rollout_end import RESULTS, RolloutCourse, follow
 
 Operation = Literal["create", "delete", "adopt", "orphan", "update", "resize"]
 OPERATIONS: tuple[Operation, ...] = ("create", "delete", "adopt", "orphan")

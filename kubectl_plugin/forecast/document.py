@@ -6,7 +6,7 @@ from typing import Final
 
 from controller.api.base import JSONObject
 from kubectl_plugin.forecast.forecast import Wave
-from kubectl_plugin.forecast.later import Later
+from kubectl_plugin.forecast.later_steps import Later
 from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.report import RolloutPlan
 from kubectl_plugin.report.documents import document

@@ -16,7 +16,7 @@ from controller.planner.phase import Phase
 from controller.planner.plan import plan
 from controller.planner.status import Status
 from controller.planner.world import World
-from kubectl_plugin.forecast.kept import Kept, kept_on, left_to_update
+from kubectl_plugin.forecast.kept_nodes import Kept, kept_on, left_to_update
 from kubectl_plugin.forecast.moves import How, NodeMove, moves_of, together
 from kubectl_plugin.forecast.simulation import NeverReady, at_last_drained, carried_out, come_to_pass
 

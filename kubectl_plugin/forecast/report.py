@@ -18,7 +18,7 @@ from controller.planner.manifest import pod_name
 from kubectl_plugin.edits.outlook import number_of
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.forecast.forecast import Forecast, forecast
-from kubectl_plugin.forecast.later import Later, later_steps
+from kubectl_plugin.forecast.later_steps import Later, later_steps
 from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.pace import Pace, pace_of
 from kubectl_plugin.forecast.ports import portless_in

@@ -10,7 +10,7 @@ from rich.console import Group as Lines
 from rich.text import Text
 
 from kubectl_plugin.forecast.forecast import Wave
-from kubectl_plugin.forecast.later import Later
+from kubectl_plugin.forecast.later_steps import Later
 from kubectl_plugin.forecast.report import RolloutPlan
 from kubectl_plugin.forecast.warnings import CheckResult, ForecastWarning
 from kubectl_plugin.forecast.words import ASCII_SIGNS, PlanWords, Signs

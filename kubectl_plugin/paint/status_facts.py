@@ -8,6 +8,7 @@ from typing import Final
 from rich.text import Text
 
 from controller.api.daemonset import Phase
+from controller.planner.hook_words import some
 from controller.planner.states import NodeState
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.status_view import BUSY, StatusView, labelled, line
@@ -15,7 +16,7 @@ from kubectl_plugin.report.pulls import failures, tally
 from kubectl_plugin.report.revisions.differences import differences
 from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.revisions.phrases import summary
-from kubectl_plugin.report.status.reasons import some, unserved
+from kubectl_plugin.report.status.reasons import unserved
 
 BAR: Final = 20
 SHORTEST_BAR: Final = 6

@@ -18,7 +18,7 @@ from kubectl_plugin.edits.applying import Draft, found
 from kubectl_plugin.edits.edit import ROLLING
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Acting
-from kubectl_plugin.forecast.wish import as_applied
+from kubectl_plugin.forecast.what_if import as_applied
 from kubectl_plugin.options import ApplyOptions as Asked
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.values import int_or_percent

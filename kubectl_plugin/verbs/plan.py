@@ -21,7 +21,7 @@ from kubectl_plugin.flags import Output
 from kubectl_plugin.forecast.document import KIND, document_of
 from kubectl_plugin.forecast.report import DryRunAnswer, RolloutPlan, probe_of, rollout_plan, with_answer
 from kubectl_plugin.forecast.warnings import CheckResult
-from kubectl_plugin.forecast.wish import TriedSettings, as_applied, as_wished, differences
+from kubectl_plugin.forecast.what_if import TriedSettings, as_applied, as_tried, differences
 from kubectl_plugin.options import PlanOptions as Asked
 from kubectl_plugin.paint.plan import PlanBlock
 from kubectl_plugin.report.documents import document
@@ -109,7 +109,7 @@ async def _as_it_would_be(invocation: Invocation, target: ForecastTarget, wish: 
     if target.manifest is not None and target.exists:
         wanted = _with(wanted, as_applied(live.document, target.manifest.document))
     if not wish.is_empty:
-        wanted = _with(wanted, as_wished(wanted, wish))
+        wanted = _with(wanted, as_tried(wanted, wish))
     if wanted is live or not target.exists:
         return wanted
     checked = await dry_runs.changed(invocation.session, live.daemonset.ref, live.document, wanted.document)

@@ -21,12 +21,12 @@ from controller.planner.actions import (
     UpdateInPlace,
 )
 from controller.planner.board import Board, lay_out
-from controller.planner.care import take_care
 from controller.planner.eligibility import Fit
 from controller.planner.explanation import Explainer
 from controller.planner.obstacles import Obstacle
 from controller.planner.placement import place
 from controller.planner.rollout import roll_out
+from controller.planner.running_pods import settle_running_pods
 from controller.planner.slot import Slot
 from controller.planner.states import NodeState
 from controller.planner.stops import outgoing
@@ -61,7 +61,7 @@ def acted_on(board: Board) -> set[str]:
     """
     slots = {slot.node: slot for slot in board.slots}
     found: set[str] = set()
-    steps = (place(board), roll_out(board), take_care(board, ())) if board.world.fresh else ()
+    steps = (place(board), roll_out(board), settle_running_pods(board, ())) if board.world.fresh else ()
     for action in (action for step in steps for action in step.actions):
         match action:
             case CreatePod(node=node) | DeletePod(node=node, why=DeleteReason.OUTDATED | DeleteReason.SURGED):

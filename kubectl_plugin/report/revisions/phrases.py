@@ -10,7 +10,7 @@ from controller.api.wellknown import RESTARTED_AT
 from kubectl_plugin.report.revisions import images
 from kubectl_plugin.report.revisions.differences import ChangeKind, Difference
 from kubectl_plugin.report.revisions.masking import MASK
-from kubectl_plugin.report.revisions.places import CONTAINERS, Path, PathStep, PlaceKind
+from kubectl_plugin.report.revisions.template_path import CONTAINERS, Path, PathStep, PlaceKind
 
 _NOUNS: Final[Mapping[str, str]] = {
     "containers": "container",

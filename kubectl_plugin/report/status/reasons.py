@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from controller.api import number
@@ -18,6 +18,7 @@ from controller.api.wellknown import (
 )
 from controller.planner.conditions import blocker_of, keeper_of, staying_empty
 from controller.planner.eligibility import Fit
+from controller.planner.hook_words import some
 from controller.planner.obstacles import Obstacle
 from controller.planner.states import NodeState
 from kubectl_plugin.durations import short
@@ -132,14 +133,6 @@ def rows_in(survey: Survey, *states: NodeState) -> list[NodeRow]:
 def unserved(survey: Survey) -> list[str]:
     """The nodes that have no available pod though they should, in update order."""
     return [slot.node for slot in reversed(survey.board.slots) if slot.fit is Fit.RUN and not slot.serves]
-
-
-def some(names: Iterable[str]) -> str:
-    """`c-03, c-02 and 5 more`."""
-    listed = list(names)
-    if len(listed) <= 4:
-        return ", ".join(listed)
-    return f"{', '.join(listed[:3])} and {len(listed) - 3} more"
 
 
 def failing(rows: Sequence[NodeRow]) -> str:

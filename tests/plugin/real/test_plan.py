@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubectl_plugin.forecast.wish import as_applied
+from kubectl_plugin.forecast.what_if import as_applied
 from tests.beds.api import DAEMONSETS, PODS, Object, closing
 from tests.beds.control_plane import ControlPlane
 from tests.beds.control_plane.kubectl import run_to_end

@@ -16,7 +16,7 @@ from controller.api.revision import Revision
 from controller.daemonset.caches import Caches
 from controller.daemonset.compiled import Compilations
 from controller.daemonset.gather import gather
-from controller.daemonset.show import show
+from controller.daemonset.measured import measured
 from controller.daemonset.state import DaemonSetState, DaemonSetStates
 from controller.kube.decode import Malformed, Seen
 from controller.planner.actions import Action, DeletePod, DeleteReason, Plan, PrepareDelete
@@ -104,5 +104,5 @@ def test_metrics_show_what_the_last_pass_saw_but_not_of_what_is_on_its_way_out()
     for version, dying in (("1", False), ("2", True)):
         one = replace(ds(dying=dying), version=version)
         daemonsets.feed(Seen(key=one.key, version=version, obj=one))
-        (found,) = show(caches, states, NOW)
+        (found,) = measured(caches, states, NOW)
         assert (found.summary is None) is dying

@@ -12,9 +12,9 @@ from controller.api.pod import Pod
 from kubectl_plugin.edits.manifest import LAST_APPLIED
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.forecast.forecast import forecast
-from kubectl_plugin.forecast.later import later_steps
+from kubectl_plugin.forecast.later_steps import later_steps
 from kubectl_plugin.forecast.pace import Pace, pace_of
-from kubectl_plugin.forecast.wish import as_applied, differences
+from kubectl_plugin.forecast.what_if import as_applied, differences
 from tests.beds.snapshots import container, detail
 from tests.beds.worlds import ago, ds, everywhere, matching, node, pending, pod, taint, world
 

@@ -34,16 +34,16 @@ from controller.planner.in_place.change import InPlaceChange
 from controller.planner.lifecycle import is_wanted, leaving_for_good, retire
 from controller.planner.slot import Slot
 from controller.planner.stops import change_of, is_given_up, is_recreated, refusal_of, to_image, to_rollout
-from controller.planner.strangers import taken_away
+from controller.planner.unmatched import taken_away
 
 
-def take_care(board: Board, taken: Collection[str]) -> Step:
+def settle_running_pods(board: Board, taken: Collection[str]) -> Step:
     """At most `burst` writes, none to the pods `taken` (by uid), with which something else is done in this pass, nor
     to those that are about to be released."""
     care = _Care(board)
     pods = board.world.pods  # few of many, and this is asked of each
     perhaps = [pod for pod in pods if pod.gates or pod.underway is not None or LIFECYCLE_STATE_LABEL in pod.labels]
-    needy = [pod for pod in perhaps if _needs_care(pod) and pod not in board.strangers]
+    needy = [pod for pod in perhaps if _needs_care(pod) and pod not in board.unmatched]
     for pod in sorted(needy, key=lambda pod: (pod.node, pod.name)):
         if not (pod.dying or pod.ended or pod.uid in taken or pod.uid in board.world.awaited):
             care.of(pod)

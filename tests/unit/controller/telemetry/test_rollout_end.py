@@ -4,7 +4,7 @@ import pytest
 
 from controller.api.daemonset import DaemonSetStatus, Rollout
 from controller.api.meta import rfc3339
-from controller.telemetry.ends import RolloutCourse, follow
+from controller.telemetry.rollout_end import RolloutCourse, follow
 
 
 def status(

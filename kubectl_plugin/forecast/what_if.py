@@ -29,7 +29,7 @@ class TriedSettings(Value):
         return self.partition is None and self.max_unavailable is None and not self.images
 
 
-def as_wished(snapshot: Snapshot, wish: TriedSettings) -> JSONObject:
+def as_tried(snapshot: Snapshot, wish: TriedSettings) -> JSONObject:
     """The document with these settings. Raises CommandError for OnDelete, and for a container that there is not."""
     draft = Draft(snapshot.document)
     if wish.partition is not None:

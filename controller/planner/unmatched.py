@@ -8,22 +8,22 @@ from controller.api.pod import Pod
 from controller.planner.world import World
 
 
-def split_strangers(world: World) -> tuple[Sequence[Pod], tuple[Pod, ...]]:
-    """Our pods, and the strangers among them."""
+def split_unmatched(world: World) -> tuple[Sequence[Pod], tuple[Pod, ...]]:
+    """Our pods, and those of them that the selector does not match."""
     matches = world.rules.owns
     known: dict[int, bool] = {}  # label sets are shared between pods: ask once per set
-    strangers = []
+    unmatched = []
     for pod in world.pods:
         labels = pod.labels
         ours = known.get(id(labels))
         if ours is None:
             ours = known[id(labels)] = matches(labels) or matches({**labels, **taken_away(world, pod)})
         if not ours:
-            strangers.append(pod)
-    if not strangers:
+            unmatched.append(pod)
+    if not unmatched:
         return world.pods, ()
-    uids = {pod.uid for pod in strangers}
-    return [pod for pod in world.pods if pod.uid not in uids], tuple(strangers)
+    uids = {pod.uid for pod in unmatched}
+    return [pod for pod in world.pods if pod.uid not in uids], tuple(unmatched)
 
 
 def taken_away(world: World, pod: Pod) -> Mapping[str, str]:

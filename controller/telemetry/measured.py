@@ -46,7 +46,7 @@ class PassSummary(Protocol):
     def overdue(self) -> int: ...
 
 
-class Shown(Value):
+class MeasuredDaemonSet(Value):
     """One DaemonSet at the moment of a scrape."""
 
     daemonset: DaemonSet

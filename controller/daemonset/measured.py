@@ -8,15 +8,15 @@ from controller.api.daemonset import DaemonSet, Phase
 from controller.api.meta import epoch
 from controller.daemonset.caches import Caches
 from controller.daemonset.state import DaemonSetState, DaemonSetStates
-from controller.telemetry.shown import Shown
+from controller.telemetry.measured import MeasuredDaemonSet
 
 
-def show(caches: Caches, states: DaemonSetStates, now: float) -> Iterator[Shown]:
+def measured(caches: Caches, states: DaemonSetStates, now: float) -> Iterator[MeasuredDaemonSet]:
     """`now` in seconds since 1970. Call between passes only: on their event loop."""
     for daemonset in caches.daemonsets.values():
         state = states.of(daemonset.uid)
         summary = state.summary.at(now) if state.summary is not None and not daemonset.dying else None
-        yield Shown(daemonset=daemonset, summary=summary, paused_since=paused_since(daemonset, state))
+        yield MeasuredDaemonSet(daemonset=daemonset, summary=summary, paused_since=paused_since(daemonset, state))
 
 
 def paused_since(daemonset: DaemonSet, state: DaemonSetState) -> float:
