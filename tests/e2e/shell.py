@@ -14,9 +14,10 @@ HERE = MANIFESTS.parent
 """The folder that the documents' commands are typed in."""
 
 
-async def sh(plane: ControlPlane, script: str, folder: Path = HERE) -> str:
-    """Run it as the administrator of `plane`; it must succeed without a warning. Returns what it prints."""
-    programs = [str(plane.kubectl.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
+async def sh(plane: ControlPlane, script: str, folder: Path = HERE, *, kubectl: Path | None = None) -> str:
+    """Run it as the administrator of `plane`; it must succeed without a warning. Returns what it prints. `kubectl` is
+    another one than the control plane's."""
+    programs = [str((kubectl or plane.kubectl).parent), str(Path(sys.executable).parent), os.environ["PATH"]]
     env = {
         **os.environ,
         "PATH": os.pathsep.join(programs),
