@@ -48,7 +48,7 @@ def test_ours_keep_the_rules(path: Path) -> None:
 
 
 def test_the_workflows_are_those_that_the_manual_tells_of() -> None:
-    assert {path.name for path in WORKFLOWS} == {"check.yml", "fresh.yml"}
+    assert {path.name for path in WORKFLOWS} == {"check.yml", "fresh.yml", "release.yml"}
     assert not list((ROOT / ".github").rglob("*.yaml")), "only *.yml is looked at"
 
 
