@@ -16,6 +16,7 @@ from tests.beds.manifests import MANIFESTS
 from tests.tools.chart.made import CHART, made, stale
 from tests.tools.chart.values import BY_DEFAULT, SCHEMA
 from tests.tools.chart.variants import COMPONENTS, CRDS, SEVERAL, VALUES, WATCHED, Name, On, for_everybody, variant
+from tests.tools.image.archive import version
 from tests.tools.install_yaml import kustomized
 
 pytestmark = pytest.mark.real
@@ -146,12 +147,17 @@ def test_what_people_set_is_in_the_deployment(helm: Helm, tmp_path: Path) -> Non
         (("--set", "image.tag=v9"), "registry.example.com/kruise-ds:v9"),
         (
             ("--set", f"image.tag=v9,image.digest=sha256:{'0' * 64}"),
-            f"registry.example.com/kruise-ds@sha256:{'0' * 64}",
+            f"registry.example.com/kruise-ds:v9@sha256:{'0' * 64}",
+        ),
+        (
+            ("--set", f"image.digest=sha256:{'0' * 64}"),
+            f"registry.example.com/kruise-ds:{version()}@sha256:{'0' * 64}",
         ),
     ],
-    ids=["by tag", "by digest"],
+    ids=["by tag", "by both", "by digest"],
 )
 def test_the_image_is_named(helm: Helm, words: tuple[str, ...], image: str) -> None:
+    """By digest it keeps the tag, from which people and the plugin read the version."""
     found = rendered(helm, *words)[Name("Deployment", NAMESPACE, "kruise-ds-controller")]
     assert found["spec"]["template"]["spec"]["containers"][0]["image"] == image
 

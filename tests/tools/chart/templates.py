@@ -35,8 +35,8 @@ DEPLOYMENT: Final = (
     (r"^  replicas: .*", "  replicas: {{ .Values.replicas }}"),
     (
         r"^        image: .*",
-        "        image: {{ .Values.image.repository }}{{ with .Values.image.digest }}@{{ . }}"
-        "{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}",
+        "        image: {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
+        "{{ with .Values.image.digest }}@{{ . }}{{ end }}",
     ),
     (r"^      - args:\n(        - .*\n)+", r"\g<0>" + _where_set("extraArgs", 8)),
     _block("resources", 8),
