@@ -115,8 +115,9 @@ plugin: $(READY) ## the kubectl plugin as an archive for this platform, and its 
 packages: $(READY) ## wheel and sdist, as the package index wants them, in dist/
 	$(BIN)/python -m tests.tools.packages
 
-docs: $(READY) ## the manual of metrics, from what a running controller exposes
+docs: $(READY) ## the manuals of metrics, from a running controller, and of the plugin's verbs
 	$(BIN)/python -m tests.tools.metrics_manual
+	$(BIN)/python -m tests.tools.cli_manual
 
 manifests: $(READY) ## what is made of others: PrometheusRule, dashboards, install.yaml, chart, schema; RUNBOOKS=URL: where alerts point to
 	$(BIN)/python -m tests.tools.monitoring $(RUNBOOKS)

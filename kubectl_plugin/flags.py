@@ -80,7 +80,7 @@ class Global:
         _text("--certificate-authority", "", "File with the server's authorities.", autocompletion=candidates.files),
     ] = None
     insecure_skip_tls_verify: Annotated[
-        bool, _text("--insecure-skip-tls-verify", "", "Believe any certificate of the server.")
+        bool, _text("--insecure-skip-tls-verify", "", "Accept any certificate of the server.")
     ] = False
     tls_server_name: Annotated[str | None, _text("--tls-server-name", "", "Name in the server's certificate.")] = None
     as_user: Annotated[str | None, _text("--as", "", "User to act as.")] = None
@@ -95,7 +95,9 @@ class Global:
     quiet: Annotated[bool, _text("--quiet", "-q", "Only the first line of each result.")] = False
     verbose: Annotated[
         int,
-        typer.Option("-v", "--verbose", count=True, help="Each request; -vv tracebacks too.", show_default=False),
+        typer.Option(
+            "-v", "--verbose", count=True, help="Show each request; -vv tracebacks too.", show_default=False
+        ),
     ] = 0
 
     @property
@@ -148,7 +150,9 @@ class Acting:
 class Waiting(Acting):
     """Of those whose change takes a while."""
 
-    wait: Annotated[bool, typer.Option("--wait", help="Wait as status -w does; end with 6 if overtaken.")] = False
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait as status -w does; end with 6 if another change takes over.")
+    ] = False
     timeout: Annotated[str, typer.Option("--timeout", help="With --wait: give up after, e.g. 15m.")] = "0"
 
 

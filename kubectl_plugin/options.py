@@ -26,7 +26,7 @@ By = Annotated[
 HoldAt = Annotated[str | None, Option("--hold-at", help="Set the partition in the same write: no node starts early.")]
 LiftPause = Annotated[bool, Option("--lift-pause", help="Where nobody is asked: also a pause that is not your own.")]
 Watch = Annotated[bool, Option("--watch", "-w", help="Follow it.")]
-ShowValues = Annotated[bool, Option("--show-values", help="Values of secret-looking variables.")]
+ShowValues = Annotated[bool, Option("--show-values", help="Show the values of variables that look like secrets.")]
 Different = Annotated[bool, Option("--exit-code", help="End with 7 if there is a difference.")]
 
 
@@ -94,16 +94,21 @@ class StatusOptions(Manifests, Many):
     revision: Annotated[
         int | None,
         Option(
-            "--revision", help="With -w: end with 6 if another one takes over.", autocompletion=candidates.revisions
+            "--revision",
+            help="With -w: wait for this one; end with 6 if another one takes over.",
+            autocompletion=candidates.revisions,
         ),
     ] = None
     generation: Annotated[
-        int | None, Option("--generation", help="With -w: of this spec; end with 6 if another one takes over.")
+        int | None, Option("--generation", help="With -w: wait for this spec; end with 6 if another one takes over.")
     ] = None
     image: Annotated[
-        str | None, Option("--image", help="With -w: of a container; end with 6 if another one takes over.")
+        str | None,
+        Option("--image", help="With -w: wait for this image of a container; end with 6 if another one takes over."),
     ] = None
-    require_full: Annotated[bool, Option("--require-full", help="With -w: held is not done.")] = False
+    require_full: Annotated[
+        bool, Option("--require-full", help="With -w: end with 5 where it is held: only all nodes are enough.")
+    ] = False
     fail_fast: Annotated[bool, Option("--fail-fast", help="With -w: end with 4 as soon as a pod fails.")] = False
     by: By = "zone"
     logs: Annotated[bool, Option("--logs/--no-logs", help="The last log line of a failing pod.")] = True
@@ -115,7 +120,9 @@ class StatusOptions(Manifests, Many):
 class ListOptions(Many):
     phases: Annotated[
         tuple[str, ...],
-        Option("--phase", help="Only these phases; may be repeated.", autocompletion=candidates.phases),
+        Option(
+            "--phase", help="Only these phases, such as Stalled; may be repeated.", autocompletion=candidates.phases
+        ),
     ] = ()
     watch: Watch = False
 
@@ -156,10 +163,12 @@ class PlanOptions(Manifests):
         str | None,
         Argument(metavar="[NAME]", help="May be left out with -f.", autocompletion=candidates.names),
     ] = None
-    partition: Annotated[str | None, Option("--partition", help="What if: pods kept old.")] = None
-    max_unavailable: Annotated[str | None, Option("--max-unavailable", help="What if: nodes without a pod.")] = None
+    partition: Annotated[str | None, Option("--partition", help="What if so many pods were kept old.")] = None
+    max_unavailable: Annotated[
+        str | None, Option("--max-unavailable", help="What if so many nodes could be without a pod.")
+    ] = None
     images: Annotated[
-        tuple[str, ...], Option("--image", help="What if: CONTAINER=IMAGE, or *=IMAGE; may be repeated.")
+        tuple[str, ...], Option("--image", help="What if CONTAINER=IMAGE, or `*=IMAGE`, were set; may be repeated.")
     ] = ()
     waves: Annotated[int, Option("--waves", help="How many waves to work out; 0 for all.")] = 10
     exit_code: Different = False
@@ -187,14 +196,16 @@ class PromoteOptions:
     name: Name
     full: Annotated[bool, Option("--full", help="All nodes: partition 0.")] = False
     to: Annotated[str | None, Option("--to", help="To this partition instead of the next step.")] = None
-    force: Annotated[bool, Option("--force", help="Though the step is not finished.")] = False
+    force: Annotated[bool, Option("--force", help="Even if the step is not finished.")] = False
     soak: Annotated[str, Option("--soak", help="Quiet time since the last update, such as 10m.")] = "0s"
 
 
 @dataclass(frozen=True, kw_only=True)
 class MigrateOptions(Chosen):
-    to_native: Annotated[bool, Option("--to-native", help="Back: one of ours becomes a native one.")] = False
-    dry_run: Annotated[bool, Option("--dry-run", help="Change nothing: tell what it would come to.")] = False
+    to_native: Annotated[
+        bool, Option("--to-native", help="The other way: an Advanced DaemonSet becomes a native one.")
+    ] = False
+    dry_run: Annotated[bool, Option("--dry-run", help="Change nothing: tell what would happen.")] = False
     print_: Annotated[bool, Option("--print", help="Only print the new manifest, for your repository.")] = False
     sync_stopped: Annotated[
         bool, Option("--sync-stopped", help="Whoever manages it (Argo CD, Flux, an operator) is stopped meanwhile.")
@@ -234,7 +245,9 @@ class SetPartitionOptions(Selected):
 class SetImageOptions(Selected):
     words: Annotated[
         tuple[str, ...],
-        Argument(metavar="[NAME] CONTAINER=IMAGE...", help="*=IMAGE for all.", autocompletion=candidates.names),
+        Argument(
+            metavar="[NAME] CONTAINER=IMAGE...", help="`*=IMAGE` for all containers.", autocompletion=candidates.names
+        ),
     ] = ()
     """Names, and behind them CONTAINER=IMAGE: no name has an equals sign."""
     hold_at: HoldAt = None

@@ -98,9 +98,10 @@ class Verb(TyperCommand):
         super().format_help(ctx, formatter)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """A metavar with brackets of its own gets no second pair."""
+        """A metavar with brackets of its own gets no second pair, and what has to be given stands as it is."""
         own = [str(one.metavar) for one in self.params if str(one.metavar).startswith("[")]
-        return [next((text for text in own if text in piece), piece) for piece in super().collect_usage_pieces(ctx)]
+        pieces = super().collect_usage_pieces(ctx)
+        return [next((text for text in own if text in piece), piece.strip("{}")) for piece in pieces]
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         return _candidates(super().shell_complete(ctx, incomplete))

@@ -90,7 +90,7 @@ def pull(flags: Global, asked: PullOptions) -> None:
 
 
 def migrate(flags: Global, asked: MigrateOptions) -> None:
-    """Make a native DaemonSet one of ours, or with --to-native the other way round. No pod is restarted.
+    """Make a native DaemonSet an Advanced one, or with --to-native the other way round. No pod is restarted.
 
     Interrupted, it goes on when it is called again; the other direction turns it round.
     """

@@ -23,7 +23,9 @@ def doctor(flags: Global) -> None:
 
 def completion(
     flags: Global,
-    shell: Annotated[Shell, typer.Argument(help="How to set it up in this shell; install: beside the plugin.")],
+    shell: Annotated[
+        Shell, typer.Argument(help="Show how to set it up in this shell; install: put a file beside the plugin.")
+    ],
     folder: Annotated[
         Path | None,
         typer.Option(
@@ -41,7 +43,7 @@ def completion(
 
 def version(
     flags: Global,
-    client: Annotated[bool, typer.Option("--client", help="Only the plugin's own.")] = False,
+    client: Annotated[bool, typer.Option("--client", help="Only that of the plugin.")] = False,
 ) -> None:
     """Versions of plugin, controller and CRD."""
     from kubectl_plugin.verbs import version as verb
