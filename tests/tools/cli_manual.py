@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from kubectl_plugin.asked import Selected
+from kubectl_plugin.options import Selected
 from kubectl_plugin.flags import GLOBAL_NAMES, Acting, Waiting
 from kubectl_plugin.program import NAME, SHOWN, Entry, app
 
