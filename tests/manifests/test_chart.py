@@ -32,6 +32,8 @@ COMBINATIONS: dict[str, On] = {
     "everything": EVERYTHING,
     "everything for one namespace": EVERYTHING | {WATCHED},
     "monitors without a token": EVERYTHING - {"metricsAuth"},
+    "the network of pods": EVERYTHING - {"hostNetwork"},
+    "hardly anything for one namespace": frozenset({WATCHED}),
     **{f"{'without' if value in BY_DEFAULT else 'with'} {value}": BY_DEFAULT ^ {value} for value in VALUES},
 }
 
@@ -122,6 +124,7 @@ def test_what_people_set_is_in_the_deployment(helm: Helm, tmp_path: Path) -> Non
         "tolerations": [toleration],
         "affinity": spread,
         "extraArgs": ["--log-level=debug"],
+        "extraEnv": [{"name": "KUBERNETES_SERVICE_PORT", "value": "6443"}],
     }
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
 
@@ -135,10 +138,24 @@ def test_what_people_set_is_in_the_deployment(helm: Helm, tmp_path: Path) -> Non
     controller["image"] = "registry.internal.example:5000/kruise-ds:v0.1.0"
     controller["resources"]["limits"]["memory"] = "1Gi"
     controller["args"].append("--log-level=debug")
+    controller["env"].append({"name": "KUBERNETES_SERVICE_PORT", "value": "6443"})
     expected["nodeSelector"]["infra"] = "true"
     expected |= {"imagePullSecrets": [{"name": "registry"}], "tolerations": [toleration], "affinity": spread}
     assert pod == expected
     assert ours == {**plain, "replicas": 3}
+
+
+def test_tolerations_can_be_taken_away_and_those_of_a_component_stay(helm: Helm) -> None:
+    def keys(*words: str) -> list[str]:
+        found = rendered(helm, "--set", "tolerations=null", *words)
+        pod = found[Name("Deployment", NAMESPACE, "kruise-ds-controller")]["spec"]["template"]["spec"]
+        return [one["key"] for one in pod["tolerations"] or []]
+
+    assert keys() == []
+    assert keys("--set", "hostNetwork=true") == [
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/network-unavailable",
+    ]
 
 
 @pytest.mark.parametrize(

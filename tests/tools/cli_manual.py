@@ -10,8 +10,8 @@ from typing import Any
 
 import typer
 
-from kubectl_plugin.options import Selected
 from kubectl_plugin.flags import GLOBAL_NAMES, Acting, Waiting
+from kubectl_plugin.options import Selected
 from kubectl_plugin.program import NAME, SHOWN, Entry, app
 
 

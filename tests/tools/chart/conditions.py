@@ -23,8 +23,8 @@ class Line:
 
 
 EVERYTHING: Final = frozenset(VALUES) - {WATCHED}
-BASES: Final = (EVERYTHING, EVERYTHING | {WATCHED}, EVERYTHING - {"metricsAuth"})
-"""Together they hold every line: for all namespaces and for one, for scrapers with a token and for those without."""
+BASES: Final = (EVERYTHING, EVERYTHING | {WATCHED}, EVERYTHING - {"metricsAuth", "hostNetwork"})
+"""Together they hold every line: for all namespaces and for one, and those that two of the components replace."""
 
 Objects = dict[Name, list[Line]]
 

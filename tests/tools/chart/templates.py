@@ -20,7 +20,13 @@ def _block(name: str, indent: int) -> tuple[str, str]:
     """A field of the manifest that is a value of the chart as a whole."""
     pad = " " * indent
     here = f"{pad}{name}:\n"
-    return rf"^{here}({pad}[ -].*\n)+", f"{here}{pad}  {{{{- toYaml .Values.{name} | nindent {indent + 2} }}}}\n"
+    return rf"^{here}({pad} .*\n)+", f"{here}{pad}  {{{{- toYaml .Values.{name} | nindent {indent + 2} }}}}\n"
+
+
+def _list(name: str, indent: int) -> tuple[str, str]:
+    """The same for a list of one item, to which a component may add its own."""
+    pad = " " * indent
+    return rf"^({pad}{name}:\n){pad}- .*\n({pad} .*\n)*", r"\g<1>" + _where_set(name, indent)
 
 
 def _where_set(value: str, indent: int, field: str = "") -> str:
@@ -39,9 +45,10 @@ DEPLOYMENT: Final = (
         "{{ with .Values.image.digest }}@{{ . }}{{ end }}",
     ),
     (r"^      - args:\n(        - .*\n)+", r"\g<0>" + _where_set("extraArgs", 8)),
+    (r"^        env:\n(        [- ] .*\n)+", r"\g<0>" + _where_set("extraEnv", 8)),
     _block("resources", 8),
     _block("nodeSelector", 6),
-    _block("tolerations", 6),
+    _list("tolerations", 6),
     (
         r"^      automountServiceAccountToken: true\n",
         r"\g<0>" + _where_set("affinity", 6, "affinity") + _where_set("image.pullSecrets", 6, "imagePullSecrets"),

@@ -41,6 +41,7 @@ def _defaults(spec: Mapping[str, Any]) -> dict[str, Any]:
         "tolerations": pod["tolerations"],
         "affinity": {},
         "extraArgs": [],
+        "extraEnv": [],
         "watchNamespace": "",
         **{value: value in BY_DEFAULT for value in COMPONENTS},
         "crds": {"install": CRDS in BY_DEFAULT},

@@ -20,6 +20,7 @@ COMPONENTS: Final = {
     "prometheus": "prometheus",
     "dashboards": "grafana",
     "metricsAuth": "metrics-auth",
+    "hostNetwork": "host-network",
 }
 """Values of the chart that are components, in the order in which these build on one another."""
 CRDS: Final = "crds.install"
