@@ -11,8 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 VERSION: str = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-TOLD = re.compile(r"(?:kruise[-_]ds[:_-]|releases/|newTag: |VERSION=|appVersion: )v?(\d+\.\d+\.\d+)")
-"""In the name of an image, an archive or a folder, and where the version is set."""
+TOLD = re.compile(r"(?:kruise[-_]ds[:_-]|releases/|newTag: |VERSION=|appVersion: |\nversion: )v?(\d+\.\d+\.\d+)")
+"""In the name of an image, an archive or a folder, where the version is set, and that of the chart."""
 FILES = sorted(
     path.relative_to(ROOT).as_posix()
     for pattern in ("Containerfile", ".krew.yaml", "README.md", "docs/**/*.md", "manifests/**/*.yaml")
@@ -27,8 +27,15 @@ def others(text: str) -> Iterator[str]:
             yield found[0]
 
 
-def test_image_manifests_and_krew_are_among_what_is_read() -> None:
-    assert {"Containerfile", ".krew.yaml", "manifests/base/deployment.yaml", "docs/install.md"} <= set(FILES)
+def test_image_manifests_chart_and_krew_are_among_what_is_read() -> None:
+    read = {
+        "Containerfile",
+        ".krew.yaml",
+        "docs/install.md",
+        "manifests/base/deployment.yaml",
+        "manifests/chart/Chart.yaml",
+    }
+    assert read <= set(FILES)
 
 
 @pytest.mark.parametrize("file", FILES)

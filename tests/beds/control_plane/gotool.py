@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from tests.beds.control_plane import gobuild
-from tests.beds.control_plane.binaries import ControlPlaneUnavailable
-from tests.beds.control_plane.cache import Progress, cache_home, filled_whole, locked, say
+from tests.beds.control_plane.cache import Progress, cache_home, filled_whole, locked
 from tests.beds.control_plane.sources import Source, SourceError, first_of
 
 
+class GoToolUnavailable(Exception):
+    """The program is neither in the cache nor can it be built; the message says why, in one line."""
+
+
 def obtain_go_tool(
-    module: Path, name: str, *, environ: Mapping[str, str] = os.environ, progress: Progress = say
+    module: Path, name: str, *, environ: Mapping[str, str] = os.environ, progress: Progress | None = None
 ) -> Path:
-    """The path of the program `name` that `module`/go.mod pins; raises `ControlPlaneUnavailable` with the reasons."""
+    """The path of the program `name` that `module`/go.mod pins; raises `GoToolUnavailable`."""
+    say = progress or (lambda line: print(f"{name}: {line}", file=sys.stderr, flush=True))
     program = cache_home(environ) / name / _pinned(module / "go.mod") / name
     cache = Source("the cache", lambda: _cached(program))
     found, _ = first_of([cache])
     if found is None:
-        with locked(program.parent, progress):  # another run may have filled it while we waited
-            build = Source("the Go build", lambda: _built(module, program, environ, progress))
+        with locked(program.parent, say):  # another run may have filled it while we waited
+            build = Source("the Go build", lambda: _built(module, program, environ, say))
             found, failures = first_of([cache, build])
         if found is None:
-            raise ControlPlaneUnavailable(failures)
+            raise GoToolUnavailable(f"{name} cannot be had: {'; '.join(failures)}")
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.beds.control_plane import ControlPlaneUnavailable
+from tests.beds.control_plane.gotool import GoToolUnavailable
 from tests.beds.helm import obtain_helm
 
 
@@ -12,7 +12,7 @@ def main() -> int:
     """Return 0, or 1 with the reason on stderr."""
     try:
         print(obtain_helm())
-    except ControlPlaneUnavailable as error:
+    except GoToolUnavailable as error:
         print(error, file=sys.stderr)
         return 1
     return 0

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from tests.beds.absence import not_to_be_had
-from tests.beds.control_plane import ControlPlaneUnavailable
+from tests.beds.control_plane.gotool import GoToolUnavailable
 from tests.beds.helm import obtain_helm, run_helm
 
 Helm = Callable[..., subprocess.CompletedProcess[str]]
@@ -20,6 +20,6 @@ def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
     """`run_helm` with a home of its own; where helm cannot be had, the test is skipped (under `CI=true` it fails)."""
     try:
         program = obtain_helm()
-    except ControlPlaneUnavailable as reason:
+    except GoToolUnavailable as reason:
         not_to_be_had(reason)
     return partial(run_helm, program, home=tmp_path_factory.mktemp("helm"))

@@ -11,5 +11,5 @@ __all__ = ["kwok_nodes", "obtain_kwok"]
 
 
 def obtain_kwok() -> Path:
-    """The path of kwok, built when the cache has none; raises `ControlPlaneUnavailable` with the reasons."""
+    """The path of kwok, built when the cache has none; raises `GoToolUnavailable`."""
     return obtain_go_tool(Path(__file__).parent, "kwok")

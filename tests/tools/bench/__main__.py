@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.beds.control_plane import Binaries, ControlPlaneUnavailable, obtain
+from tests.beds.control_plane.gotool import GoToolUnavailable
 from tests.beds.kwok import obtain_kwok
 from tests.beds.real_node import NodeUnavailable, obtain_node
 from tests.beds.real_node.requirements import missing
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if parts & set(ON_BED):
         try:
             binaries, kwok = obtain(complete=True), obtain_kwok()
-        except ControlPlaneUnavailable as error:
+        except (ControlPlaneUnavailable, GoToolUnavailable) as error:
             print(error, file=sys.stderr)
             return 1
         for nodes in options.nodes:
