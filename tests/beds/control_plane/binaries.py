@@ -14,6 +14,9 @@ from tests.beds.control_plane.cache import Progress, cache_home, filled_whole, l
 from tests.beds.control_plane.sources import Source, SourceError, first_of
 
 MODULE = Path(__file__).parent
+VERSIONS = MODULE / "versions"
+OTHERS = tuple(sorted(path.parent.name for path in VERSIONS.glob("*/go.mod")))
+"""What `$KUBERNETES_VERSION` may be, such as `1.30`: a Kubernetes beside the pinned one, with a go.mod of its own."""
 REQUIRED = ("etcd", "kube-apiserver", "kubectl")
 CONTROLLERS = ("kube-controller-manager", "kube-scheduler")
 KUBERNETES = "k8s.io/kubernetes/cmd"
@@ -42,12 +45,24 @@ class Binaries:
     kube_scheduler: Path | None
 
 
-def pinned_version() -> str:
-    """The Kubernetes version that go.mod names, such as `v1.36.3`: the one place to change it."""
-    found = re.search(r"^\s*k8s\.io/kubernetes (v\S+)", (MODULE / "go.mod").read_text(), re.MULTILINE)
+def pinned_version(environ: Mapping[str, str] = os.environ) -> str:
+    """The Kubernetes version that go.mod names, such as `v1.36.3`: the one place to change it.
+
+    With `$KUBERNETES_VERSION`, that of another Kubernetes.
+    """
+    module = _module(environ)
+    found = re.search(r"^(?:require)?\s*k8s\.io/kubernetes (v\S+)", (module / "go.mod").read_text(), re.MULTILINE)
     if found is None:
-        raise LookupError("tests/beds/control_plane/go.mod does not require k8s.io/kubernetes")
+        raise LookupError(f"{module}/go.mod does not require k8s.io/kubernetes")
     return found[1]
+
+
+def _module(environ: Mapping[str, str]) -> Path:
+    """The folder of the go.mod that pins what is built."""
+    minor = environ.get("KUBERNETES_VERSION", "")
+    if minor and minor not in OTHERS:
+        raise LookupError(f"KUBERNETES_VERSION={minor}: there are only {', '.join(OTHERS)}, each in {VERSIONS}")
+    return VERSIONS / minor if minor else MODULE
 
 
 def binaries_in(folder: Path, version: str, *, complete: bool) -> Binaries:
@@ -76,10 +91,11 @@ def obtain(
 ) -> Binaries:
     """Find, download or build the binaries; minutes where they must be built, and then says what it does.
 
+    `$KUBERNETES_VERSION` chooses another Kubernetes than the pinned one; see `OTHERS`.
     With `complete`, only a source that has kube-controller-manager and kube-scheduler too will do; the
     published archives, listed at the URL `index`, do not. Raises `ControlPlaneUnavailable`.
     """
-    search = _Search(pinned_version(), complete, environ, progress, index)
+    search = _Search(pinned_version(environ), complete, environ, progress, index)
     cache = Source("the cache", search.cached)
     found, failures = first_of([Source("$KUBEBUILDER_ASSETS", search.named_by_user), cache])
     if found:
@@ -123,7 +139,10 @@ class _Search:
         if not named:
             raise SourceError("not set")
         found = binaries_in(Path(named).expanduser(), "", complete=self.complete)
-        return replace(found, version=_version_of(found.kube_apiserver))
+        version = _version_of(found.kube_apiserver)
+        if self.environ.get("KUBERNETES_VERSION") and version != self.version:
+            raise SourceError(f"{found.folder} holds {version}, not the {self.version} that is asked for")
+        return replace(found, version=version)
 
     def cached(self) -> Binaries:
         try:
@@ -152,12 +171,12 @@ class _Search:
 
 
 def build_kubernetes(packages: Sequence[str], into: Path, *, environ: Mapping[str, str], progress: Progress) -> None:
-    """Build commands of the pinned Kubernetes that know their version; raises `SourceError`."""
-    version = pinned_version()
+    """Build commands of the Kubernetes that is asked for, which know their version; raises `SourceError`."""
+    version = pinned_version(environ)
     major, minor, _ = version.removeprefix("v").split(".", 2)
     stamp = "k8s.io/component-base/version.git"
     ldflags = f"-s -w -X {stamp}Version={version} -X {stamp}Major={major} -X {stamp}Minor={minor}"
-    gobuild.build(MODULE, into, packages=packages, ldflags=ldflags, environ=environ, progress=progress)
+    gobuild.build(_module(environ), into, packages=packages, ldflags=ldflags, environ=environ, progress=progress)
 
 
 def _version_of(kube_apiserver: Path) -> str:

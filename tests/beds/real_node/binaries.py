@@ -46,7 +46,7 @@ def containerd_version() -> str:
 
 def obtain_node(*, environ: Mapping[str, str] = os.environ, progress: Progress = say) -> NodeBinaries:
     """Find or build what a node runs; minutes where it must be built. Raises `NodeUnavailable` with the reasons."""
-    folder = _home(environ) / f"kubelet-{pinned_version()}-containerd-{containerd_version()}"
+    folder = _home(environ) / f"kubelet-{pinned_version(environ)}-containerd-{containerd_version()}"
     try:
         with _missing(folder, progress) as into:
             if into:

@@ -10,10 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.beds.control_plane.binaries import ControlPlaneUnavailable, obtain, pinned_version
+from tests.beds.control_plane.binaries import (
+    MODULE,
+    OTHERS,
+    VERSIONS,
+    ControlPlaneUnavailable,
+    obtain,
+    pinned_version,
+)
 from tests.beds.control_plane.other_run import Pipe, other_run
 
 BUILT = "server kube-apiserver kube-controller-manager kube-scheduler kubectl"
+PINNED = pinned_version({})
 OFFLINE = "http://127.0.0.1:1/index.yaml"  # nothing listens there: refused at once
 
 
@@ -34,11 +42,14 @@ class Machine:
         self.calls = root / "calls"
 
     def go(self, build: str) -> None:
-        """`build` is shell, run in the folder that is to be filled; `$root` is this machine's."""
+        """`build` is shell, run in the folder that is to be filled.
+
+        `$root` is this machine's folder, `$words` what `go` was told.
+        """
         executable(
             self.root / "bin" / "go",
             f"""test "$1" = version && echo go version go1.26.0 linux/amd64 && exit
-            root={self.root}; echo build >> {self.calls}
+            root={self.root}; words="$*"; echo build >> {self.calls}
             while test "$1" != -o; do shift; done; cd "$2"; {build}""",
         )
 
@@ -70,7 +81,7 @@ def fill(folder: Path, *names: str) -> Path:
 
 
 def test_the_folder_that_the_user_names_comes_before_the_cache(machine: Machine, tmp_path: Path) -> None:
-    fill(machine.cache / pinned_version(), "etcd", "kube-apiserver", "kubectl")
+    fill(machine.cache / PINNED, "etcd", "kube-apiserver", "kubectl")
     named = fill(tmp_path / "assets", "etcd", "kube-apiserver", "kubectl")
     machine.environ["KUBEBUILDER_ASSETS"] = str(named)
     found = obtain(environ=machine.environ, index=OFFLINE)
@@ -79,7 +90,7 @@ def test_the_folder_that_the_user_names_comes_before_the_cache(machine: Machine,
 
 
 def test_the_cache_comes_before_anything_that_costs_time(machine: Machine) -> None:
-    cached = fill(machine.cache / pinned_version(), "etcd", "kube-apiserver", "kubectl")
+    cached = fill(machine.cache / PINNED, "etcd", "kube-apiserver", "kubectl")
     assert machine.obtain() == cached
     assert machine.said == []
 
@@ -87,14 +98,14 @@ def test_the_cache_comes_before_anything_that_costs_time(machine: Machine) -> No
 def test_a_named_folder_that_lacks_a_binary_is_passed_over(machine: Machine, tmp_path: Path) -> None:
     machine.environ["KUBEBUILDER_ASSETS"] = str(fill(tmp_path / "assets", "etcd", "kubectl"))
     machine.go_builds_all()
-    assert machine.obtain() == machine.cache / pinned_version()
+    assert machine.obtain() == machine.cache / PINNED
 
 
 def test_controllers_that_are_asked_for_are_built_beside_binaries_without_them(machine: Machine) -> None:
-    downloaded = fill(machine.cache / f"{pinned_version()}-envtest", "etcd", "kube-apiserver", "kubectl")
+    downloaded = fill(machine.cache / f"{PINNED}-envtest", "etcd", "kube-apiserver", "kubectl")
     machine.go_builds_all()
     assert machine.obtain() == downloaded
-    assert machine.obtain(complete=True) == machine.cache / pinned_version()
+    assert machine.obtain(complete=True) == machine.cache / PINNED
 
 
 def test_the_build_renames_etcd_and_is_done_once(machine: Machine) -> None:
@@ -103,6 +114,33 @@ def test_the_build_renames_etcd_and_is_done_once(machine: Machine) -> None:
     assert sorted(path.name for path in folder.iterdir()) == sorted(["etcd", *BUILT.split()[1:]])
     assert machine.obtain() == folder
     assert machine.calls.read_text().split() == ["build"]
+
+
+def test_another_kubernetes_is_built_from_its_own_module_into_its_own_folder(machine: Machine) -> None:
+    machine.go_builds_all(first='echo "$words" > $root/words')
+    for minor, module in {"": MODULE, **{minor: VERSIONS / minor for minor in OTHERS}}.items():
+        machine.environ["KUBERNETES_VERSION"] = minor
+        version = pinned_version(machine.environ)
+        assert version.startswith(f"v{minor}")
+        assert machine.obtain() == machine.cache / version
+        words = (machine.root / "words").read_text()
+        assert f"-C {module} " in words
+        assert f".gitVersion={version} " in words
+
+
+def test_a_named_folder_with_another_kubernetes_than_the_one_asked_for_is_passed_over(
+    machine: Machine, tmp_path: Path
+) -> None:
+    machine.environ["KUBEBUILDER_ASSETS"] = str(fill(tmp_path / "assets", "etcd", "kube-apiserver", "kubectl"))
+    machine.environ["KUBERNETES_VERSION"] = OTHERS[0]
+    machine.go_builds_all()
+    assert machine.obtain().parent == machine.cache
+
+
+def test_a_kubernetes_that_there_is_no_module_for_is_an_error_that_lists_the_others(machine: Machine) -> None:
+    machine.environ["KUBERNETES_VERSION"] = "1.2"
+    with pytest.raises(LookupError, match=f"there are only {', '.join(OTHERS)}"):
+        machine.obtain()
 
 
 def test_the_error_lists_every_source_with_its_reason(machine: Machine) -> None:
@@ -152,10 +190,10 @@ def test_a_killed_build_ends_with_its_run_and_the_next_run_starts_clean(machine:
         assert build.read() == "begun\n"
         run.send_signal(signal.SIGKILL)
         assert build.read() == "", "the build ended, for nobody holds the pipe any more"
-    assert pinned_version() not in machine.in_cache()
+    assert PINNED not in machine.in_cache()
     machine.go_builds_all()
     machine.obtain()
-    assert machine.in_cache() == [pinned_version()]
+    assert machine.in_cache() == [PINNED]
 
 
 def test_two_runs_at_once_build_once(machine: Machine) -> None:
@@ -172,6 +210,6 @@ def test_two_runs_at_once_build_once(machine: Machine) -> None:
         assert build.read() == "begun\n"
         found = obtain(environ=machine.environ, progress=let_the_other_go_on, index=OFFLINE)
         assert other.wait() == 0
-    assert found.folder == machine.cache / pinned_version()
+    assert found.folder == machine.cache / PINNED
     assert [line.partition(" is ")[0] for line in machine.said] == ["another run"]
     assert machine.calls.read_text().split() == ["build"]
