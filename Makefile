@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup check format test test-unit test-system test-wholes test-parts test-node test-node-pods test-node-wholes test-deep test-failover test-mutants test-release image test-image demo demo-real demo-node cluster bench plugin packages docs manifests release-manifest bundle lock clean
+.PHONY: help setup check format test test-unit test-system test-wholes test-parts test-node test-node-pods test-node-wholes test-deep test-failover test-mutants test-versions test-release image test-image demo demo-real demo-node cluster bench plugin packages docs manifests release-manifest bundle lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -86,7 +86,18 @@ test-mutants: $(READY) ## plants faults in a copy of the code; the tests must fi
 	$(BIN)/python -m tests.beds.helm
 	$(BIN)/python -m tests.tools.mutants
 
-test-release: check test test-node test-mutants test-deep test-failover ## all of it, as before a release
+# Each Kubernetes of tests/beds/control_plane/versions, built on first use. CI=true: what is not to be had fails.
+VERSIONS := $(notdir $(patsubst %/go.mod,%,$(wildcard tests/beds/control_plane/versions/*/go.mod)))
+EXCEPT_1.30 := -k 'not (cpu and memory)' # pods/resize came with 1.33
+ON_VERSIONS := tests/manifests $(patsubst %,tests/e2e/test_%.py,plugin rollout install leader) tests/plugin/real
+
+test-versions: $(VERSIONS:%=test-version-%) ## installation, rules and rollouts on the oldest and the newest Kubernetes
+
+test-version-%: $(READY)
+	KUBERNETES_VERSION=$* $(BIN)/python -m tests.beds.control_plane fetch --complete
+	CI=true KUBERNETES_VERSION=$* $(BIN)/python -m pytest $(ON_VERSIONS) $(EXCEPT_$*)
+
+test-release: check test test-node test-mutants test-deep test-failover test-versions ## all of it, as before a release
 
 image: $(READY) ## the image, by docker or podman; where there is none, as an OCI archive in dist/
 	$(BIN)/python -m tests.tools.image
