@@ -15,7 +15,7 @@ from kubectl_plugin.durations import short
 from kubectl_plugin.releases import minor_of, too_far_apart
 from kubectl_plugin.report.installation.facts import NAMESPACE, Facts, NoAnswer, Right, silence_of
 
-OLDEST_CLUSTER: Final = (1, 25)
+OLDEST_CLUSTER: Final = (1, 30)
 DAEMONSETS: Final = "daemonsets.apps.kruise.io"
 """Who may not even get them can do nothing here."""
 TELLING_DRAIN: Final = (1, 34)
@@ -59,7 +59,8 @@ def _cluster(facts: Facts) -> Iterator[DoctorCheck]:
     text = f"{named}, cluster {facts.server} (needs {needs}+)"
     minor = minor_of(facts.server)
     if minor is not None and minor < OLDEST_CLUSTER:
-        yield DoctorCheck(Level.FAIL, "cluster", text, (f"rules of the CRD are not checked before {needs}; upgrade",))
+        hint = f"what is installed has kinds that do not exist before {needs}; upgrade"
+        yield DoctorCheck(Level.FAIL, "cluster", text, (hint,))
     elif isinstance(kubectl, NoAnswer):
         yield DoctorCheck(Level.WARN, "cluster", f"{text}: {kubectl.why}")
     else:

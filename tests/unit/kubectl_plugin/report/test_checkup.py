@@ -63,7 +63,7 @@ def test_all_is_well() -> None:
     checks = checkup(WELL)
     assert {check.level for check in checks} == {Level.OK}
     assert [check.message for check in checks] == [
-        "kubectl 1.36.3, cluster v1.31.2 (needs 1.25+)",
+        "kubectl 1.36.3, cluster v1.31.2 (needs 1.30+)",
         "kruise-ds 0.1.0 client = controller",
         "CRD daemonsets.apps.kruise.io v1alpha1, v1beta1",
         "2 controller pods, leader renewed 3s ago",
@@ -85,7 +85,7 @@ def test_whose_clock_may_be_wrong_is_told_where_a_leader_is_silent() -> None:
 @pytest.mark.parametrize(
     ("change", "subject", "says"),
     [
-        ({"server": "v1.24.17"}, "cluster", "cluster v1.24.17 (needs 1.25+)"),
+        ({"server": "v1.29.14"}, "cluster", "cluster v1.29.14 (needs 1.30+)"),
         ({"served": ()}, "crd", "is not installed"),
         ({"served": ("v1alpha1",)}, "crd", "v1beta1 is not served"),
         ({"leader": None}, "controller", "2 controller pods, no controller is active: there is no lease"),
@@ -145,7 +145,7 @@ def test_what_cannot_be_seen_or_is_inconvenient_only_warns(
         {"pods": ()},
         {"rival": Rival(Leader("manager-1", NOW - 86_400), None)},
         {"rival": Rival(Leader("", NOW - 2), 0)},
-        {"server": "v1.25.0-gke.1"},
+        {"server": "v1.30.0-gke.1"},
         {"machine": replace(HERE, kubectl="v1.34.0")},
         {"machine": OLD, "daemons": ()},
         {"machine": OLD, "daemons": NO_RIGHT},
