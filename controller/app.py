@@ -39,7 +39,7 @@ from controller.serve.pages import probe, scrape
 from controller.serve.server import CannotListen, serving
 from controller.settings import Settings
 from controller.telemetry import log
-from controller.telemetry.exposition import Exposition
+from controller.telemetry.exposition import exposing
 from controller.telemetry.tasks import living
 
 DRAIN_SECONDS = 14.0
@@ -220,12 +220,15 @@ async def _served(settings: Settings, parts: Parts, readiness: _Readiness, heart
         "/healthz": probe("healthz", {"event-loop": heart.check, "tasks": readiness.tasks}),
         "/readyz": probe("readyz", {"caches": readiness.caches, "stopping": readiness.stopping}),
     }
-    metrics = {"/metrics": scrape(Exposition(parts.metrics.families))}
     guard = parts.guard if settings.metrics_auth else None
     health_address, metrics_address = parse_address(settings.health_address), parse_address(settings.metrics_address)
+    tls = _metrics_tls(settings)
     async with (
         serving(health_address, pages, option="--health-probe-bind-address"),
-        serving(metrics_address, metrics, option="--metrics-bind-address", tls=_metrics_tls(settings), guard=guard),
+        exposing(parts.metrics.families) as exposition,
+        serving(
+            metrics_address, {"/metrics": scrape(exposition)}, option="--metrics-bind-address", tls=tls, guard=guard
+        ),
     ):
         yield
 

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TypeAlias
 
 from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
-
-from controller.api.base import Value
 
 OPENMETRICS = "application/openmetrics-text"
 LARGE = 1000
 """Samples from which they are encoded beside the event loop."""
 
 
-class ExposedMetrics(Value):
-    text: bytes
-    content_type: str
-    began: float
-    """When what it tells was read, by the loop's time."""
+ExposedMetrics: TypeAlias = tuple[bytes, str]
+"""The text, and its content type."""
+
+
+@asynccontextmanager
+async def exposing(families: Callable[[], Iterator[Metric]]) -> AsyncIterator[Exposition]:
+    """Pages are made while the block runs."""
+    exposition = Exposition(families)
+    async with asyncio.TaskGroup() as group:
+        making = group.create_task(exposition.make(), name="pages")
+        yield exposition
+        making.cancel()
 
 
 class Exposition:
-    """Each asker gets what is the case after they have asked; whoever asks while another waits gets the same text.
+    """Each asker gets what is the case after they have asked; whoever asks while another waits gets the same page.
 
     A page begins in each second of the loop's clock at the most. The families are read on the event loop, where queue
     and caches may be, with a turn for the others after each.
@@ -31,39 +38,56 @@ class Exposition:
 
     def __init__(self, families: Callable[[], Iterator[Metric]]) -> None:
         self._families = families
-        self._making = asyncio.Lock()
-        self._pages: dict[bool, ExposedMetrics] = {}
-        self._second = -1
-        """That in which the last page began."""
+        self._askers: list[tuple[bool, asyncio.Future[ExposedMetrics]]] = []
+        """Whether in OpenMetrics, and where the answer is waited for."""
+        self._asked = asyncio.Event()
 
-    async def __call__(self, accept: str) -> tuple[bytes, str]:
-        """`accept`: the header of that name. Returns the text, and its content type."""
-        modern, asked = OPENMETRICS in accept, asyncio.get_running_loop().time()
-        async with self._making:
-            page = self._pages.get(modern)
-            if page is None or page.began <= asked:
-                page = self._pages[modern] = await self._made(modern)
-        return page.text, page.content_type
+    async def __call__(self, accept: str) -> ExposedMetrics:
+        """`accept`: the header of that name."""
+        answer: asyncio.Future[ExposedMetrics] = asyncio.get_running_loop().create_future()
+        self._askers.append((OPENMETRICS in accept, answer))
+        self._asked.set()
+        return await answer
 
-    async def _made(self, modern: bool) -> ExposedMetrics:
+    async def make(self) -> None:
+        """Page after page, for those who have asked by then."""
         loop = asyncio.get_running_loop()
-        second = int(loop.time())
-        if second <= self._second:
-            second = self._second + 1
-            await asyncio.sleep(second - loop.time())  # one page a second at the most
-        self._second, began = second, loop.time()
+        while True:
+            await self._asked.wait()
+            self._asked.clear()
+            second = int(loop.time())
+            askers, self._askers = self._askers, []
+            await self._answer(askers)
+            await asyncio.sleep(second + 1 - loop.time())
+
+    async def _answer(self, askers: Sequence[tuple[bool, asyncio.Future[ExposedMetrics]]]) -> None:
+        try:
+            found = await self._read()
+            pages = {modern: await _encoded_apart(found, modern) for modern in {modern for modern, _ in askers}}
+        except Exception as error:  # theirs, and not the end of all pages
+            for _, answer in askers:
+                if not answer.done():
+                    answer.set_exception(error)
+            return
+        for modern, answer in askers:
+            if not answer.done():  # they may have gone away
+                answer.set_result(pages[modern])
+
+    async def _read(self) -> list[Metric]:
         found = []
         for family in self._families():
             found.append(family)
-            await asyncio.sleep(0)  # the others' turn
-        if sum(len(family.samples) for family in found) < LARGE:
-            text, content_type = encoded(found, modern)
-        else:
-            text, content_type = await asyncio.to_thread(encoded, found, modern)
-        return ExposedMetrics(text=text, content_type=content_type, began=began)
+            await asyncio.sleep(0)
+        return found
 
 
-def encoded(families: Sequence[Metric], modern: bool = False) -> tuple[bytes, str]:
+async def _encoded_apart(families: Sequence[Metric], modern: bool) -> ExposedMetrics:
+    if sum(len(family.samples) for family in families) < LARGE:
+        return encoded(families, modern)
+    return await asyncio.to_thread(encoded, families, modern)
+
+
+def encoded(families: Sequence[Metric], modern: bool = False) -> ExposedMetrics:
     """The text and its content type: of OpenMetrics where it is to be `modern`, else Prometheus' own."""
     encode, content_type = choose_encoder(OPENMETRICS if modern else "")
     return encode(_Read(families)), content_type

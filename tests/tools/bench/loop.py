@@ -14,7 +14,7 @@ import structlog
 from controller import app
 from controller.assembly import Parts, assemble
 from controller.settings import Settings
-from controller.telemetry.exposition import Exposition
+from controller.telemetry.exposition import exposing
 from tests.beds.turns import TimedLoop
 from tests.beds.virtual_time import clock
 from tests.tools.bench import manifests
@@ -65,7 +65,8 @@ class _Measured:
                     assert server.pods_of(manifests.NEXT_IMAGE) == NODES, "the rollout is not over"
                 await self._rest("a list of nodes, half of them gone", server.lose_nodes)
                 self._timed.follow_real_time()  # a large page is encoded in a thread
-                await Exposition(self._parts[0].metrics.families)("")
+                async with exposing(self._parts[0].metrics.families) as exposition:
+                    await exposition("")
                 self._note("a scrape")
                 stop.set()
                 await running

@@ -15,7 +15,7 @@ from controller.serve.connections import IDLE_SECONDS, MOST_IDLE
 from controller.serve.heartbeat import heartbeat
 from controller.serve.pages import MOST_WAITING, probe, scrape
 from controller.serve.server import Asked, CannotListen, Route, ServedPage, serving
-from controller.telemetry.exposition import Exposition
+from controller.telemetry.exposition import exposing
 from controller.telemetry.metrics import Metrics
 from tests.beds.control_plane.ports import free_port
 from tests.beds.virtual_time import VirtualLoop, virtually
@@ -87,10 +87,14 @@ async def test_turned_off_means_no_port() -> None:
 
 
 async def test_metrics_as_text_and_as_openmetrics() -> None:
-    routes = {f"/{n}": scrape(Exposition(Metrics(version="0.1.0").families)) for n in range(2)}
-    async with serving(ANYWHERE, routes, option=OPTION) as port:
-        _, plain, plain_type = await ask(port, "/0")
-        _, modern, modern_type = await ask(port, "/1", accept="application/openmetrics-text; version=1.0.0")
+    async with (
+        exposing(Metrics(version="0.1.0").families) as exposition,
+        serving(ANYWHERE, {"/metrics": scrape(exposition)}, option=OPTION) as port,
+    ):
+        openmetrics = "application/openmetrics-text; version=1.0.0"
+        (_, plain, plain_type), (_, modern, modern_type) = await asyncio.gather(
+            ask(port, "/metrics"), ask(port, "/metrics", accept=openmetrics)
+        )
     assert plain_type.startswith("text/plain; version=0.0.4")
     assert 'kruise_ds_build_info{python_version="' in plain
     assert modern_type.startswith("application/openmetrics-text; version=1.0.0")
