@@ -76,8 +76,8 @@ class CarryingOut:
         self.underway: dict[str, Action] = {}
         """Begun and not answered, by place."""
         self._late: Callable[[Answer], None] | None = None
-        self._confirming = asyncio.Lock()
-        self._confirmed: bool | ApiError | None = None
+        self._look: asyncio.Task[ApiError | None] | None = None
+        """At the DaemonSet, where there is something to adopt: why nothing may be."""
 
     def leave(self, tell: Callable[[Answer], None]) -> None:
         """Nobody waits any longer. Nothing more is begun, for the plan gets old; answers are told as they come."""
@@ -86,10 +86,19 @@ class CarryingOut:
     @property
     def _is_over(self) -> bool:
         """The DaemonSet is not there any more: nothing more is begun."""
-        return isinstance(self._confirmed, Conflict | NotFound)
+        look = self._look
+        return look is not None and look.done() and isinstance(look.result(), Conflict | NotFound)
 
     async def run(self) -> None:
-        """Try every action, as far as it comes."""
+        """Try every action, as far as it comes. One look at the DaemonSet is enough for all adoptions."""
+        if not any(isinstance(action, AdoptPod | AdoptRevision) for action in self._actions):
+            await self._try_all()
+            return
+        async with asyncio.TaskGroup() as group:
+            self._look = group.create_task(self._confirmed())
+            await self._try_all()
+
+    async def _try_all(self) -> None:
         actions = self._actions
         await self._side_by_side([action for action in actions if not isinstance(action, CreatePod)])
         await self._create_slowly([action for action in actions if isinstance(action, CreatePod)])
@@ -203,7 +212,7 @@ class CarryingOut:
             case ProbeTemplate():
                 await writes.probe(action)
             case AdoptPod():
-                await self._confirm()
+                await self._may_adopt()
                 written = await writes.adopt(PODS, action.pod, action.owners)
                 self._wrote(PODS, written)
             case ReleasePod():
@@ -213,7 +222,7 @@ class CarryingOut:
                 written = await writes.relabel(action.pod, action.hash)
                 self._wrote(PODS, written)
             case AdoptRevision():
-                await self._confirm()
+                await self._may_adopt()
                 written = await writes.adopt(REVISIONS, action.revision, action.owners)
                 self._wrote(REVISIONS, written)
             case CreateRevision():
@@ -230,17 +239,17 @@ class CarryingOut:
     def _wrote(self, resource: Resource[Any, Any], written: Written) -> None:
         self._ledger.wrote(self._daemonset.uid, resource.name, written.version, elapsed())
 
-    async def _confirm(self) -> None:
-        """The look at the DaemonSet before adoptions: one for all of them."""
-        async with self._confirming:
-            if self._confirmed is None:
-                try:
-                    await confirm(self._dependencies.client, self._daemonset)
-                    self._confirmed = True
-                except ApiError as error:
-                    self._confirmed = error
-        if isinstance(self._confirmed, ApiError):
-            raise self._confirmed
+    async def _confirmed(self) -> ApiError | None:
+        try:
+            await confirm(self._dependencies.client, self._daemonset)
+        except ApiError as error:
+            return error
+        return None
+
+    async def _may_adopt(self) -> None:
+        """Raises ApiError where the DaemonSet is not there, or could not be looked at."""
+        if self._look is not None and (error := await self._look) is not None:
+            raise error
 
     async def _delete_pod(self, action: DeletePod) -> None:
         if action.why is DeleteReason.FAILED:

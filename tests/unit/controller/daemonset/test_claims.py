@@ -62,6 +62,13 @@ def test_one_look_is_enough_for_all_adoptions_of_a_pass() -> None:
     assert [one.partition(" ")[0] for one in acting.asked] == ["GET", "PATCH", "PATCH"]
 
 
+def test_a_look_that_fails_adopts_nothing_and_leaves_the_rest_of_the_pass_alone() -> None:
+    acting = Acting()
+    failures = acting.carry_out([*ADOPTIONS, CREATE], refusal(500, "InternalError"), ok())
+    assert [failure.action for failure in failures] == list(ADOPTIONS)
+    assert acting.asked == ["GET demo", "POST pods"]
+
+
 def waits(acting: Acting, *, pods_at: int, live: bool = True) -> bool:
     """Whether a pass would have to wait, with the cache of pods at that version and the pod in it or not."""
     return acting.dependencies.ledger.check(OURS, {PODS: Reach(version=pods_at)}, lambda uid: live, NOW) is not None
