@@ -18,7 +18,7 @@ from controller.planner.actions import Plan
 from controller.runtime.backoff import BackoffTable
 from controller.runtime.clock import elapsed
 from controller.runtime.pacing import StatusPacer
-from controller.runtime.workers import PassControl, ended_with
+from controller.runtime.workers import PassControl
 
 
 class StatusWatchers(msgspec.Struct, frozen=True):
@@ -85,7 +85,7 @@ class Statuses:
                 raise failed
         else:
             self._unanswered.add(uid)
-            task.add_done_callback(partial(self._answered, uid, turn))
+            turn.leave(task, partial(self._answered, uid, turn))
         return None
 
     async def _write(self, daemonset: DaemonSet, due: status_writer.DueStatus, dependencies: Dependencies) -> str:
@@ -106,9 +106,9 @@ class Statuses:
         self._errors.pop(uid, None)
         self._rests.forget(uid)
 
-    def _answered(self, uid: str, turn: PassControl, task: asyncio.Task[Exception | None]) -> None:
+    def _answered(self, uid: str, turn: PassControl, failed: Exception | None) -> None:
         self._unanswered.discard(uid)
-        if (failed := ended_with(task)) is not None:
+        if failed is not None:
             self._errors[uid] = failed
             self._rests.strike(uid, asyncio.get_running_loop().time())
         turn.wake("status answered at last")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from controller.daemonset.answers import Answer
 from controller.daemonset.execute import CarryingOut
 from controller.planner.actions import Action
-from controller.runtime.workers import PassControl, ended_with
+from controller.runtime.workers import PassControl
 
 
 class Unanswered:
@@ -37,16 +37,16 @@ class Unanswered:
             learn(answer)
             turn.wake("answered at last")
 
-        def ended(task: asyncio.Task[Exception | None]) -> None:
+        def ended(crash: Exception | None) -> None:
             self._works[uid].remove(work)
             if not self._works[uid]:
                 del self._works[uid]
-            if (crash := ended_with(task)) is not None:
+            if crash is not None:
                 self._crashes[uid] = crash
                 turn.wake("a mistake of ours")
 
         work.leave(answered)
-        task.add_done_callback(ended)
+        turn.leave(task, ended)
 
     def crash(self, uid: str) -> Exception | None:
         """What such work ended with, if that was a mistake of ours; told once."""

@@ -28,7 +28,7 @@ from controller.planner.actions import Note
 from controller.runtime.clock import Clock, elapsed
 from controller.runtime.freshness import PODS, STALE_WARNING, Ledger, Stale
 from controller.runtime.pacing import Pacer, StatusPacer
-from controller.runtime.workers import ComeBack, Done, Outcome, PassControl, Retry, Work, ended_with
+from controller.runtime.workers import ComeBack, Done, Outcome, Retry, PassControl, Work
 from controller.runtime.workqueue import Taken
 
 AT_ONCE = 0.001
@@ -253,13 +253,13 @@ class JobReconciler:
             return
         await asyncio.wait(tasks, timeout=PATIENCE)
 
-        def over(task: asyncio.Task[Exception | None]) -> None:
-            state.crash = state.crash or ended_with(task)
+        def over(crash: Exception | None) -> None:
+            state.crash = state.crash or crash
             turn.wake("answered at last")
 
         for task in tasks:
             if not task.done():
-                task.add_done_callback(over)
+                turn.leave(task, over)
             elif (crash := task.result()) is not None:
                 raise crash
 

@@ -55,6 +55,9 @@ class PassControl(Protocol):
         """Work that may outlast the pass. The task's result is what it raised, other than that leadership is lost,
         which ends everything."""
 
+    def leave(self, task: asyncio.Task[Exception | None], tell: Callable[[Exception | None], None]) -> None:
+        """The pass waits no longer for what it has begun: when that ends, `tell` gets what it raised."""
+
     def wake(self, reason: str) -> None:
         """The key needs work again: for what such work finds out after the pass."""
 
@@ -113,13 +116,15 @@ async def workers(
     `ExceptionGroup`. So does an exception from `on_outcome`, which must not raise.
     """
     try:
-        async with asyncio.TaskGroup() as group:
+        async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as group:
             pool = _Pool(group, queue, handle, on_outcome)
             for number in range(count):
                 pool.start(f"{name}-{number}")
             yield
             queue.close()
-            await pool.end(drain)
+            limit.reschedule(asyncio.get_running_loop().time() + drain)
+    except TimeoutError:
+        pass  # what is left is cancelled; no other one comes out of the group as it is
     finally:
         queue.close()
 
@@ -135,28 +140,27 @@ class _Pool(Generic[K]):
         on_outcome: Callable[[Pass[K]], None],
     ) -> None:
         self._group, self._queue, self._handle, self._on_outcome = group, queue, handle, on_outcome
-        self.tasks: set[asyncio.Task[object]] = set()
+        self.left: dict[asyncio.Task[Any], Callable[[Exception | None], None]] = {}
+        """What nobody waits for any longer, and who is told of its end."""
 
     def start(self, name: str) -> None:
-        self._own(self._group.create_task(self._work(name), name=name))
+        self._group.create_task(self._work(name), name=name)
 
     def begin(self, work: Work) -> asyncio.Task[Exception | None]:
-        task = self._group.create_task(_guarded(work), name="pass")
-        self._own(task)
-        return task
+        return self._group.create_task(self._guarded(work), name="pass")
 
-    def _own(self, task: asyncio.Task[object]) -> None:
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
-
-    async def end(self, drain: float) -> None:
-        """Wait until all is done, what passes begin meanwhile too; cancel the rest after `drain` seconds."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + drain
-        while self.tasks and loop.time() < until:
-            await asyncio.wait(self.tasks, timeout=until - loop.time())
-        for task in self.tasks:
-            task.cancel()
+    async def _guarded(self, work: Work) -> Exception | None:
+        raised: Exception | None = None
+        try:
+            await work()
+        except Exception as error:
+            if _means_leadership_lost(error):
+                raise
+            raised = error
+        task = asyncio.current_task()
+        if task is not None and (tell := self.left.pop(task, None)) is not None:
+            tell(raised)
+        return raised
 
     async def _work(self, name: str) -> None:
         """Pass after pass, until one only waits for answers: then another worker of that name goes on."""
@@ -200,23 +204,11 @@ class _RunningPass(Generic[K]):
     def begin(self, work: Work) -> asyncio.Task[Exception | None]:
         return self._pool.begin(work)
 
+    def leave(self, task: asyncio.Task[Exception | None], tell: Callable[[Exception | None], None]) -> None:
+        self._pool.left[task] = tell
+
     def wake(self, reason: str) -> None:
         self._queue.add(self._key, reason)
-
-
-def ended_with(task: asyncio.Task[Exception | None]) -> Exception | None:
-    """What such work raised, once it has ended; None also where it was cancelled or leadership was lost."""
-    return None if task.cancelled() or task.exception() is not None else task.result()
-
-
-async def _guarded(work: Work) -> Exception | None:
-    try:
-        await work()
-    except Exception as error:
-        if _means_leadership_lost(error):
-            raise
-        return error
-    return None
 
 
 def _means_leadership_lost(error: Exception) -> bool:

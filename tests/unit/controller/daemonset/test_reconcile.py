@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -63,6 +63,7 @@ class Passes:
         self.states = DaemonSetStates()
         self.states.of(OURS).verdicts = {one.hash: "" for one in revisions}
         self.woken: list[str] = []
+        self.left: dict[asyncio.Task[Any] | None, Callable[[Exception | None], None]] = {}
         self.planned = 0
         self.stale, self.overdue, self.statuses, self.written = 0, 0, list[str](), 0
         self.reconciler = Reconciler(
@@ -89,13 +90,19 @@ class Passes:
 
     def begin(self, work: Work) -> asyncio.Task[Exception | None]:
         async def guarded() -> Exception | None:
+            raised = None
             try:
                 await work()
             except Exception as error:
-                return error
-            return None
+                raised = error
+            if tell := self.left.pop(asyncio.current_task(), None):
+                tell(raised)
+            return raised
 
         return asyncio.get_running_loop().create_task(guarded())
+
+    def leave(self, task: asyncio.Task[Exception | None], tell: Callable[[Exception | None], None]) -> None:
+        self.left[task] = tell
 
     def wake(self, reason: str) -> None:
         self.woken.append(reason)

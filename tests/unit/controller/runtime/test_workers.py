@@ -234,6 +234,30 @@ def test_a_mistake_in_such_work_is_its_result_and_ends_nobody_else() -> None:
     assert begins.passes == 2
 
 
+@pytest.mark.parametrize("raises", [None, KeyError("pod-1")], ids=["well", "a mistake"])
+def test_who_leaves_such_work_is_told_once_how_it_has_ended(raises: Exception | None) -> None:
+    told: list[tuple[float, Exception | None]] = []
+
+    async def work() -> None:
+        await asyncio.sleep(30.0)
+        if raises is not None:
+            raise raises
+
+    async def handle(taken: Taken[str], turn: Turn) -> Outcome:
+        turn.leave(turn.begin(work), lambda raised: told.append((now() - 1000.0, raised)))
+        turn.begin(work)
+        return Done()
+
+    async def main() -> None:
+        queue: WorkQueue[str] = WorkQueue()
+        async with workers(1, queue, handle, on_outcome=lambda done: None):
+            queue.add("a")
+            await asyncio.sleep(60.0)
+
+    virtually(main())
+    assert told == [(30.0, raises)]
+
+
 def test_such_work_that_finds_leadership_lost_ends_everything() -> None:
     with pytest.raises(ExceptionGroup) as caught:
         Begins(1.0, LeadershipLost("fenced")).run(until=60.0)
