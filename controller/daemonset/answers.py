@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
 from controller.daemonset.compiled import Compiled
-from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound, Undecided
+from controller.kube.errors import ApiError
+from controller.kube.meaning import ForWrite, meaning_of
 from controller.planner.actions import ROOM, Action, CreatePod, place_of
 
 
@@ -23,6 +24,11 @@ class Answer(Value, gc=True):
     """The error counts as a failure of the place."""
     taken: bool = False
     """The name that we derived belongs to what is not ours and will not be."""
+
+    @property
+    def means(self) -> ForWrite | None:
+        """The error does; None: there is none."""
+        return None if self.error is None else meaning_of(self.error).write
 
     @property
     def place(self) -> str:
@@ -51,9 +57,4 @@ class Briefing(Value, gc=True):
 
 def is_refusal(error: ApiError) -> bool:
     """Whether the server refuses the template that was probed. A quota does not: the pod that goes makes room."""
-    return isinstance(error, Invalid | Forbidden) and not error.is_full_quota
-
-
-def says_nothing_of_the_place(error: ApiError | None) -> bool:
-    """A server that is away or busy, or that has changed meanwhile, would fail anywhere or nowhere."""
-    return isinstance(error, Conflict | AlreadyExists | NotFound | Undecided)
+    return meaning_of(error).write is ForWrite.REFUSED and not error.is_full_quota

@@ -21,7 +21,7 @@ from controller.api.wellknown import (
     SUCCESSFUL_DELETE,
     UPDATED_IN_PLACE,
 )
-from controller.daemonset.answers import Answer, Briefing, says_nothing_of_the_place
+from controller.daemonset.answers import Answer, Briefing
 from controller.daemonset.claims import (
     confirm,
     is_still_there,
@@ -36,8 +36,9 @@ from controller.daemonset.dependencies import Dependencies
 from controller.daemonset.in_place import InPlaceWrites
 from controller.daemonset.writes import Writes
 from controller.kube.client import Written
-from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound, Unknown
+from controller.kube.errors import ApiError, Conflict, NotFound
 from controller.kube.kinds import PODS, REVISIONS
+from controller.kube.meaning import ForWrite, meaning_of
 from controller.kube.resource import Resource
 from controller.kube.throttle import CEILING
 from controller.planner.actions import (
@@ -164,7 +165,7 @@ class CarryingOut:
             counts = await self._counts(action, error)
             taken = False
             try:
-                taken = isinstance(error, AlreadyExists) and await self._is_taken(action)
+                taken = meaning_of(error).write is ForWrite.EXISTS and await self._is_taken(action)
                 left = await self._left_to_do(action, error)
             except ApiError as second:  # the look at the server failed too
                 left = second
@@ -185,7 +186,7 @@ class CarryingOut:
 
     async def _counts(self, action: Action, error: ApiError) -> bool:
         """What fails again and again in one place is left alone there, so that the rest goes on."""
-        if says_nothing_of_the_place(error) and not self._briefing.is_suspect(place_of(action)):
+        if not meaning_of(error).write.of_the_place and not self._briefing.is_suspect(place_of(action)):
             return False
         if error.is_terminating_namespace or (isinstance(action, CreatePod) and error.is_full_quota):
             return True
@@ -264,18 +265,18 @@ class CarryingOut:
         """What an error means for this action."""
         if self._is_over:
             return error
-        match action, error:
-            case (_, NotFound()) if not isinstance(action, CreatePod | CreateRevision | ProbeTemplate):
+        match action, meaning_of(error).write:
+            case (_, ForWrite.ABSENT) if not isinstance(action, CreatePod | CreateRevision | ProbeTemplate):
                 # None: somebody was quicker.
                 return error if await is_still_there(action, self._dependencies) else None
-            case ProbeTemplate(), AlreadyExists() | Invalid() | Forbidden():
+            case ProbeTemplate(), ForWrite.EXISTS | ForWrite.REFUSED:
                 return None  # that is what was asked
             case (_, _) if error.is_terminating_namespace:
                 return None
-            case DeletePod() | PrepareDelete() | UpdateInPlace(), Unknown():
+            case DeletePod() | PrepareDelete() | UpdateInPlace(), ForWrite.UNKNOWN:
                 await self._look_whether_done(action)
                 return error
-            case _, Conflict() | Unknown() | AlreadyExists():
+            case (_, meaning) if meaning.settles_itself:
                 return error  # derived names and guards make every write safe to try again
             case CreatePod(), _:
                 self._warn(FAILED_CREATE, f"Error creating: {error.message}")

@@ -24,7 +24,8 @@ from controller.daemonset.state import DaemonSetState, DaemonSetStates
 from controller.daemonset.status_conflict import foreign_note
 from controller.daemonset.statuses import Statuses, StatusWatchers
 from controller.daemonset.unanswered import Unanswered
-from controller.kube.errors import ApiError, NotFound, Unknown
+from controller.kube.errors import ApiError
+from controller.kube.meaning import ForWrite, meaning_of
 from controller.planner.actions import Plan
 from controller.planner.plan import plan
 from controller.runtime.clock import elapsed
@@ -186,7 +187,7 @@ class Reconciler:
             self.forget(uid)  # the answer was written down for nobody
             return
         state = self._states.of(uid)
-        if state.generation != daemonset.generation and not isinstance(answer.error, Unknown | None):
+        if state.generation != daemonset.generation and answer.means not in (None, ForWrite.UNKNOWN):
             return
         state.learn((answer,), daemonset, elapsed(), late=True)
         if answer.left is not None:
@@ -257,7 +258,7 @@ class Reconciler:
                 daemonset, decided, state.latest_status(daemonset), state.wrote_status, dependencies, turn
             )
         except ApiError as error:
-            if isinstance(error, NotFound) and self._caches.daemonset_of(daemonset.uid) is None:
+            if meaning_of(error).write is ForWrite.ABSENT and self._caches.daemonset_of(daemonset.uid) is None:
                 return Done()
             first = errors[0] if errors else error
             return Retry(first, first.retry_after or 0.0, wake_in)

@@ -13,14 +13,15 @@ import msgspec
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.pod import Pod
-from controller.daemonset.answers import Answer, is_refusal, says_nothing_of_the_place
+from controller.daemonset.answers import Answer, is_refusal
 from controller.daemonset.places import FAILING_AT_MOST, Places
 from controller.daemonset.ready_seen import ReadySeen
 from controller.daemonset.restarts_seen import RestartsSeen
 from controller.daemonset.status_conflict import StatusConflict, conflict_after, conflict_found
 from controller.daemonset.taken_back import TakenBack
 from controller.daemonset.write_failure import WriteFailure, failure_after
-from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound, Unknown
+from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid
+from controller.kube.meaning import ForWrite, meaning_of
 from controller.planner.actions import (
     ROOM,
     Action,
@@ -229,14 +230,14 @@ class DaemonSetState(msgspec.Struct):
     def _learn_of_place(self, answer: Answer, moment: float) -> None:
         place, error = answer.place, answer.error
         self.unsure.pop(place, None)
-        if isinstance(error, Unknown) and isinstance(answer.action, IN_DOUBT):
+        if answer.means is ForWrite.UNKNOWN and isinstance(answer.action, IN_DOUBT):
             self.unsure[place] = Unsure(action=answer.action, until=moment + UNSURE_SECONDS)
         if error is None:
             self.places.went_well(place)
             if isinstance(answer.action, CreatePod):
                 self.places.went_well(ROOM)
             return
-        if says_nothing_of_the_place(error):
+        if not meaning_of(error).write.of_the_place:
             self.places.doubted(place)
         if answer.counts and error.is_terminating_namespace:
             self.places.leave_alone(place, ENDING_SECONDS, moment)
@@ -246,9 +247,9 @@ class DaemonSetState(msgspec.Struct):
     def _learn_of_names(self, answer: Answer, daemonset: DaemonSet) -> None:
         """A name that a stranger has is not tried again; one that may come through late is."""
         if isinstance(answer.action, CreatePod):
-            if isinstance(answer.error, Unknown):
+            if answer.means is ForWrite.UNKNOWN:
                 self.doubtful[answer.action.node] = answer.action.name
-            elif answer.error is None or isinstance(answer.error, AlreadyExists):
+            elif answer.means in (None, ForWrite.EXISTS):
                 self.doubtful.pop(answer.action.node, None)
         if not answer.taken:
             return
@@ -263,10 +264,13 @@ class DaemonSetState(msgspec.Struct):
     def _learn_of_resize(self, uid: str, answer: Answer) -> None:
         if answer.error is None:
             self.refused_resizes.pop(uid, None)
-        elif isinstance(answer.left, NotFound):
-            self.no_resize = self.refused_resizes[uid] = f"{NO_RESIZE}: {answer.left.message}"
-        elif isinstance(answer.left, Invalid | Forbidden):
-            self.refused_resizes[uid] = answer.left.message
+        if answer.left is None:
+            return
+        match meaning_of(answer.left).write:
+            case ForWrite.ABSENT:
+                self.no_resize = self.refused_resizes[uid] = f"{NO_RESIZE}: {answer.left.message}"
+            case ForWrite.REFUSED:
+                self.refused_resizes[uid] = answer.left.message
 
     def _learn_of_template(self, revision_hash: str, error: ApiError | None, moment: float) -> None:
         """What the dry run said. A name that is taken is the last thing that a server looks at.

@@ -13,7 +13,8 @@ import msgspec
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.daemonset import status_writer
 from controller.daemonset.dependencies import Dependencies
-from controller.kube.errors import ApiError, Conflict
+from controller.kube.errors import ApiError
+from controller.kube.meaning import ForWrite, meaning_of
 from controller.planner.actions import Plan
 from controller.runtime.backoff import BackoffTable
 from controller.runtime.clock import elapsed
@@ -93,7 +94,7 @@ class Statuses:
         try:
             version = await status_writer.write(dependencies.client.apart(), daemonset, due)
         except ApiError as error:
-            self._watchers.on_status("conflict" if isinstance(error, Conflict) else "error")
+            self._watchers.on_status("conflict" if meaning_of(error).write is ForWrite.OVERTAKEN else "error")
             raise
         self._rests.forget(daemonset.uid)
         self._watchers.on_status("success")

@@ -6,12 +6,9 @@ from collections.abc import Container, Sequence
 
 from controller.api.base import Value
 from controller.daemonset.answers import Answer
-from controller.kube.errors import AlreadyExists, ApiError, Conflict, Unknown
+from controller.kube.errors import ApiError
+from controller.kube.meaning import meaning_of
 from controller.planner import actions
-
-PASSING = (Conflict, AlreadyExists, Unknown)
-"""Errors that the next pass settles by itself, nearly always; they are no trouble to be told before they come again
-and again in one place."""
 
 
 class WriteFailure(Value):
@@ -35,7 +32,7 @@ def failure_after(
     lasting = [
         (action, error)
         for action, error in failures
-        if not isinstance(error, PASSING) or actions.place_of(action) in failing
+        if not meaning_of(error).write.settles_itself or actions.place_of(action) in failing
     ]
     if lasting:
         told = _failure(*lasting[0])

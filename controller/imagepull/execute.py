@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
-from typing import assert_never
+from typing import Final, assert_never
 
 import msgspec
 
@@ -17,12 +17,16 @@ from controller.imagepull import pod
 from controller.imagepull.state import STATUS, JobState
 from controller.imagepull.world import DeleteJob, EndPuller, JobAction, StartPuller
 from controller.kube.client import Client
-from controller.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from controller.kube.errors import ApiError
 from controller.kube.kinds import IMAGE_PULL_JOBS, PULLERS
+from controller.kube.meaning import ForWrite, meaning_of
 from controller.planner.actions import Note
 from controller.runtime.clock import elapsed
 from controller.runtime.freshness import Ledger
 from controller.runtime.workers import Work
+
+_GONE: Final = (ForWrite.ABSENT, ForWrite.OVERTAKEN)
+"""What a write is answered that asks for nothing but the uid, where the object is gone or another one by now."""
 
 
 class JobExecution:
@@ -39,16 +43,17 @@ class JobExecution:
                 return self._in_place(node, partial(self._start, job, node))
             case EndPuller(pod=ref):
                 self._state.ended.add(ref.uid)
-                return self._in_place(ref.uid, partial(self._end, ref))
+                return self._in_place(ref.uid, partial(self._end, ref), over=_GONE)
             case DeleteJob(job=ref):
-                return self._in_place(ref.uid, partial(self._delete_job, ref))
+                return self._in_place(ref.uid, partial(self._delete_job, ref), over=(ForWrite.ABSENT,))
             case _:
                 assert_never(action)
 
     def begin_status(self, job: ImagePullJob, before: ImagePullJobStatus | None, wanted: ImagePullJobStatus) -> Work:
-        return self._in_place(STATUS, partial(self._write_status, job, before, wanted))
+        return self._in_place(STATUS, partial(self._write_status, job, before, wanted), over=_GONE)
 
-    def _in_place(self, place: str, write: Work) -> Work:
+    def _in_place(self, place: str, write: Work, *, over: Collection[ForWrite] = ()) -> Work:
+        """`over`: what answers nothing is left to be done after, though it is an error."""
         state = self._state
         state.awaited.add(place)
 
@@ -56,8 +61,11 @@ class JobExecution:
             try:
                 await write()
             except ApiError as error:
-                state.places.failed(place, elapsed())
-                state.errors.append(error)
+                if meaning_of(error).write in over:
+                    state.places.went_well(place)
+                else:
+                    state.places.failed(place, elapsed())
+                    state.errors.append(error)
             else:
                 state.places.went_well(place)
             finally:
@@ -81,30 +89,21 @@ class JobExecution:
     def _is_ours(self, error: ApiError, node: str) -> bool:
         """Whether what is in the way may be our own puller, which the cache does not show yet."""
         before = self._state.places.failing.get(node)
-        return isinstance(error, AlreadyExists) and (before is None or not before.delay)
+        return meaning_of(error).write is ForWrite.EXISTS and (before is None or not before.delay)
 
     async def _end(self, ref: Ref) -> None:
-        try:
-            deleted = await self._client.delete(PULLERS, ref)
-        except (NotFound, Conflict):
-            return  # somebody was quicker
+        deleted = await self._client.delete(PULLERS, ref)
         self._ledger.deleted(str(self._key), ref.uid, elapsed(), deleted.version)
 
     async def _delete_job(self, ref: Ref) -> None:
         """As it was when it was decided: not one that was edited since."""
-        try:
-            await self._client.delete(IMAGE_PULL_JOBS, ref, version=ref.version, propagation="Background")
-        except NotFound:
-            return
+        await self._client.delete(IMAGE_PULL_JOBS, ref, version=ref.version, propagation="Background")
 
     async def _write_status(
         self, job: ImagePullJob, before: ImagePullJobStatus | None, wanted: ImagePullJobStatus
     ) -> None:
         operations = patch.guarded_by_uid(job.uid, *_changes(before, wanted))
-        try:
-            written = await self._client.apart().patch(IMAGE_PULL_JOBS, job.ref, operations, sub="status")
-        except (NotFound, Conflict):
-            return  # it is gone
+        written = await self._client.apart().patch(IMAGE_PULL_JOBS, job.ref, operations, sub="status")
         self._state.wrote = (written.version, wanted)
 
 

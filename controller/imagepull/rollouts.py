@@ -17,8 +17,9 @@ from controller.api.wellknown import CREATED_IMAGE_PULL_JOB, FAILED_CREATE_IMAGE
 from controller.daemonset.caches import Caches
 from controller.imagepull.wanted import WantedImages, WantedJob, body, first_go_without, notes_on, old_pods, wanted
 from controller.kube.client import Client
-from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound, Undecided
+from controller.kube.errors import ApiError
 from controller.kube.kinds import IMAGE_PULL_JOBS
+from controller.kube.meaning import ForWrite, meaning_of
 from controller.planner.actions import Note
 from controller.runtime.clock import elapsed
 from controller.runtime.store import Store
@@ -53,7 +54,7 @@ class _KnownRollout(msgspec.Struct):
         """No answer is no refusal: the job may be there, or be made in a moment; no container ends before that."""
         now = elapsed()
         is_over = now >= self.failing_since.setdefault(image, now) + patience
-        if is_over or not isinstance(error, Undecided):
+        if is_over or not meaning_of(error).write.undecided:
             self.refused.add(image)
 
 
@@ -178,7 +179,8 @@ class Rollouts:
             await client.create(IMAGE_PULL_JOBS, daemonset.namespace, document, name=job.name)
         except ApiError as error:
             there = self._jobs.get(Key(daemonset.namespace, job.name))
-            if isinstance(error, AlreadyExists) and (there is None or self._ours(daemonset, job) is not None):
+            exists = meaning_of(error).write is ForWrite.EXISTS
+            if exists and (there is None or self._ours(daemonset, job) is not None):
                 return  # our own, not seen yet
             if not error.is_terminating_namespace:
                 message = f"Error creating ImagePullJob: {error.message}"
@@ -191,10 +193,12 @@ class Rollouts:
         self._removed.add(job.uid)  # from now on it may be gone
         try:
             await client.delete(IMAGE_PULL_JOBS, job.ref, propagation="Background")
-        except (NotFound, Conflict):
-            return
-        except (Forbidden, Invalid):
-            self._removed.discard(job.uid)
+        except ApiError as error:
+            match meaning_of(error).write:
+                case ForWrite.ABSENT | ForWrite.OVERTAKEN:
+                    return
+                case ForWrite.REFUSED:
+                    self._removed.discard(job.uid)
             raise
 
 

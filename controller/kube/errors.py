@@ -11,7 +11,6 @@ ApiError
 from __future__ import annotations
 
 import re
-from typing import TypeAlias
 
 import msgspec
 
@@ -147,10 +146,6 @@ class Unreachable(ApiError):
 
 class Unknown(ApiError):
     """No answer, or a server-side timeout, to a write that had been sent: it may or may not have happened."""
-
-
-Undecided: TypeAlias = Busy | Unreachable | Unknown
-"""Whether the server wants it is not known."""
 
 
 _CLASSES: dict[int, type[ApiError]] = {

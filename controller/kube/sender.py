@@ -13,6 +13,7 @@ import msgspec
 from controller.api.base import Value
 from controller.kube import errors
 from controller.kube.errors import ApiError, Busy, ConfigError, Unauthorized
+from controller.kube.meaning import Resend, meaning_of
 from controller.kube.ndjson import Lines
 from controller.kube.request import Refresh, Request, Response, Stream, Transport
 from controller.kube.throttle import Lane, NoTurn, Throttle
@@ -91,11 +92,12 @@ class Sender:
             if 200 <= response.status < 300:
                 return response
             error = errors.refused(call.verb, call.what, response)
-            if isinstance(error, Unauthorized) and self._refresh and not refreshed:
+            resend = meaning_of(error).resend
+            if resend is Resend.RENEWED and self._refresh and not refreshed:
                 refreshed = True
                 await self._renew(error)
                 continue
-            nap = error.retry_after if isinstance(error, Busy) else None
+            nap = error.retry_after if resend is Resend.LATER else None
             if nap is None or loop.time() + nap >= deadline:
                 raise error
             await asyncio.sleep(nap)  # as the server has asked
@@ -125,11 +127,11 @@ class Sender:
             body = b""  # the status alone says enough
         response = Response(status=stream.status, body=body, retry_after=stream.retry_after)
         error = errors.refused(call.verb, call.what, response)
-        if isinstance(error, Unauthorized) and self._refresh:
+        if meaning_of(error).resend is Resend.RENEWED:
             await self._renew(error)  # whoever opens the next stream has them
         return error
 
-    async def _renew(self, error: Unauthorized) -> None:
+    async def _renew(self, error: ApiError) -> None:
         if self._refresh is None:
             return
         try:

@@ -20,11 +20,11 @@ from controller.kube.errors import (
     ConfigError,
     Conflict,
     NotFound,
-    Unauthorized,
     Unreadable,
     refused,
     unanswered,
 )
+from controller.kube.meaning import Resend, meaning_of
 from controller.kube.ndjson import Lines
 from controller.kube.request import JSON_PATCH, Refresh, Request, Response, Transport
 from controller.runtime.leader import Lease, LeaseSpec
@@ -161,7 +161,7 @@ class ServerLease:
 
     async def _refused(self, verb: str, response: Response) -> ApiError:
         error = refused(verb, self._what, response)
-        if isinstance(error, Unauthorized) and self._refresh is not None:
+        if meaning_of(error).resend is Resend.RENEWED and self._refresh is not None:
             with suppress(ConfigError):  # the controller's own calls are refused as well, and tell why
                 await self._refresh()
         return error

@@ -9,10 +9,10 @@ from contextlib import suppress
 from typing import Generic, Literal, NoReturn, TypeVar
 
 from controller.api.base import Value
-from controller.kube import errors
 from controller.kube.client import Client, Query
 from controller.kube.decode import Malformed
-from controller.kube.errors import ApiError
+from controller.kube.errors import ApiError, Unreachable
+from controller.kube.meaning import ForRead, meaning_of
 from controller.kube.resource import Resource, W
 from controller.runtime import watch
 from controller.runtime.backoff import Backoff
@@ -121,7 +121,7 @@ class Reflector(Generic[W, T]):
                 pause = await self._turn()
             except ApiError as error:
                 pause = self._failed(error)
-                if isinstance(error, errors.NotFound):
+                if meaning_of(error).read is ForRead.MISSING:
                     await self._is_unknown()
             if pause:
                 with suppress(TimeoutError):
@@ -254,21 +254,21 @@ class Reflector(Generic[W, T]):
             self._on_restart("timeout")
             self._state = watch.on_stall(self._state)
             return 0.0
-        raise errors.Unreachable("watch", self._resource.name, f"no answer within {PATIENCE:g} s")
+        raise Unreachable("watch", self._resource.name, f"no answer within {PATIENCE:g} s")
 
     def _failed(self, error: ApiError) -> float:
         """Work out the next state; returns the seconds to pause."""
-        before = self._state
+        before, meant = self._state, meaning_of(error).read
         self._state = watch.on_end(before, error)
         if isinstance(before, watch.Filling | watch.Streaming):
             self._on_restart(_reason(error))
         if isinstance(before, watch.Start) and self._state != before:
             return 0.0  # this way of listing is refused, the other one is not tried yet
-        if not isinstance(before, watch.Filling | watch.Streaming) and not isinstance(error, errors.Gone):
+        if not isinstance(before, watch.Filling | watch.Streaming) and meant is not ForRead.ANEW:
             self._meet(_contact(error))  # the end of an open stream is not news: the next request will show
-        if isinstance(error, errors.NotFound):
+        if meant is ForRead.MISSING:
             return MISSING * (1.0 + self._chance())
-        if isinstance(error, errors.Unreachable) and not isinstance(before, watch.Filling | watch.Streaming):
+        if meant is ForRead.AWAY and not isinstance(before, watch.Filling | watch.Streaming):
             return AWAY * (1.0 + self._chance())
         pause = self._ended() if isinstance(before, watch.Filling | watch.Streaming) else self._backoff.next()
         return max(pause, error.retry_after or 0.0)
@@ -286,16 +286,16 @@ class Reflector(Generic[W, T]):
 
 
 def _reason(error: ApiError) -> RestartReason:
-    if isinstance(error, errors.Gone):
+    if meaning_of(error).read is ForRead.ANEW:
         return "gone"
     return "timeout" if isinstance(error.__cause__, TimeoutError) else "error"
 
 
 def _contact(error: ApiError) -> Contact:
-    match error:
-        case errors.NotFound():
+    match meaning_of(error).read:
+        case ForRead.MISSING:
             return Contact(state="missing", reason=str(error))
-        case errors.Forbidden() | errors.Unauthorized():
+        case ForRead.NO_ENTRY:
             return Contact(state="forbidden", reason=str(error))
         case _:
             return Contact(state="unreachable", reason=str(error))

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Final, Protocol, TypeVar
 
-from controller.kube.errors import ApiError, Forbidden, Gone, NotFound, Unauthorized
+from controller.kube.errors import ApiError, Forbidden, Gone
+from controller.kube.meaning import ForRead, meaning_of
 
 T = TypeVar("T")
 
@@ -17,7 +18,7 @@ REST: Final = 4.0
 """So many times as long as a read took is the pause before the next one."""
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 30.0
-LASTING: Final = (Unauthorized, Forbidden, NotFound)
+LASTING: Final = (ForRead.MISSING, ForRead.NO_ENTRY)
 PATIENCE: Final = 30.0
 """Seconds for which these may come from somebody else on the way, such as a load balancer."""
 LASTED: Final = 5.0
@@ -109,7 +110,7 @@ class Upkeep:
         """Whether it is worth trying on: what only an administrator can mend is waited for a while."""
         self.failed(name, error)
         now = asyncio.get_running_loop().time()
-        return not isinstance(error, LASTING) or now - self._refused.setdefault(name, now) < PATIENCE
+        return meaning_of(error).read not in LASTING or now - self._refused.setdefault(name, now) < PATIENCE
 
     async def tried(self, name: str, read: Awaitable[T]) -> T | None:
         """What `read` gives; None where it failed in a way that passes. Raises ApiError."""
