@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from math import inf
-from typing import Literal
+from typing import Literal, TypeAlias, assert_never
 
 import structlog
 
@@ -48,6 +48,8 @@ INSTALL_COMMAND = "kubectl apply --server-side -k manifests/crds"
 
 
 _WORDS: dict[type[Outcome], str] = {Done: "done", ComeBack: "come back", Retry: "retry"}
+NodeAction: TypeAlias = CreatePod | UpdateInPlace | DeletePod
+"""What an update of a node begins or ends with."""
 _OPERATIONS: dict[type[Action], Operation] = {
     CreatePod: "create",
     DeletePod: "delete",
@@ -130,6 +132,8 @@ class Instrumentation:
         quiet = not line.did and not isinstance(outcome, Retry)
         fields: dict[str, object] = {"outcome": "stale" if line.stale else _WORDS[type(outcome)]}
         match outcome:
+            case Done():
+                pass
             case ComeBack(after=after):
                 fields["requeue_after"] = round(after, 3)
             case Retry(error=error):
@@ -227,15 +231,14 @@ class Instrumentation:
         tally, uid, success = self._metrics.tally, daemonset.uid, error is None
         if (operation := _OPERATIONS.get(type(action))) is not None:
             tally.operated(uid, operation, success=success)
-        match action:
-            case CreateRevision() if not isinstance(error, AlreadyExists):
-                tally.made_revision(uid, action.hash)
-            case ProbeTemplate():
-                tally.probed("accepted" if error is None else "refused" if is_refusal(error) else "error")
-            case _ if success:
-                self._did_to_a_node(daemonset, action, caches, now)
+        if isinstance(action, CreateRevision) and not isinstance(error, AlreadyExists):
+            tally.made_revision(uid, action.hash)
+        if isinstance(action, ProbeTemplate):
+            tally.probed("accepted" if error is None else "refused" if is_refusal(error) else "error")
+        if success and isinstance(action, NodeAction):
+            self._did_to_a_node(daemonset, action, caches, now)
 
-    def _did_to_a_node(self, daemonset: DaemonSet, action: Action, caches: Caches, now: float) -> None:
+    def _did_to_a_node(self, daemonset: DaemonSet, action: NodeAction, caches: Caches, now: float) -> None:
         tally, uid = self._metrics.tally, daemonset.uid
         match action:
             case CreatePod():
@@ -253,6 +256,8 @@ class Instrumentation:
                     tally.updates.drop(uid, action.node)
                 if action.refusal is not None:
                     tally.fell_back(uid, action.refusal)
+            case _:
+                assert_never(action)
 
     def _did(self, daemonset: DaemonSet, what: str) -> None:
         line = self._lines.get(daemonset.key)

@@ -153,7 +153,8 @@ def _is_default(key: str, value: JSON, fields: JSONObject, name: str) -> bool:
             return value == "0"
         case "hostPort":
             return name == "ports" and value == 0
-    return False
+        case _:
+            return False
 
 
 def default_pull_policy(image: JSON) -> str:

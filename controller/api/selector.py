@@ -80,7 +80,9 @@ def requirement(one: Requirement) -> Matcher:
             return lambda labels: key not in labels
         case "Gt" | "Lt":
             return _comparison(one)
-    raise ValueError(f"operator {one.operator!r} on {key!r} is not one of In, NotIn, Exists, DoesNotExist, Gt, Lt")
+        case unknown:
+            known = "In, NotIn, Exists, DoesNotExist, Gt, Lt"
+            raise ValueError(f"operator {unknown!r} on {key!r} is not one of {known}")
 
 
 def _comparison(one: Requirement) -> Matcher:

@@ -3,7 +3,7 @@ we derived turns out to be taken, and when the answer to a deletion was lost."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TypeVar, assert_never
 
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key, Named, Ref
@@ -15,14 +15,22 @@ from controller.kube.kinds import DAEMONSETS, PODS, REVISIONS
 from controller.kube.resource import Resource, Wire
 from controller.planner.actions import (
     Action,
+    AdoptPod,
     AdoptRevision,
+    CancelDelete,
+    ContinueInPlace,
     CreatePod,
     CreateRevision,
     DeletePod,
     DeleteRevision,
+    DrainPod,
+    OpenGates,
     PrepareDelete,
     ProbeTemplate,
+    RelabelPod,
+    ReleasePod,
     RenumberRevision,
+    ResizePod,
     UpdateInPlace,
 )
 from controller.runtime.clock import elapsed
@@ -95,8 +103,14 @@ async def may_have_come_through(action: Action, daemonset: DaemonSet, dependenci
             case PrepareDelete():
                 held = await _left_of(action.pod, PODS, dependencies)
                 return held is None or held.dying or held.held_by_hook
-            case _:
+            case ProbeTemplate() | AdoptPod() | ReleasePod() | RelabelPod() | CancelDelete():
                 return False
+            case DrainPod() | ContinueInPlace() | ResizePod() | OpenGates():
+                return False
+            case AdoptRevision() | CreateRevision() | RenumberRevision() | DeleteRevision():
+                return False
+            case _:
+                assert_never(action)
     except NotFound:
         return False
     except ApiError:
@@ -111,9 +125,17 @@ async def is_still_there(action: Action, dependencies: Dependencies) -> bool:
             return kept is not None and not kept.dying
         case CreatePod() | CreateRevision() | ProbeTemplate():
             return False
+        case AdoptPod() | ReleasePod() | RelabelPod() | DeletePod() | PrepareDelete() | CancelDelete():
+            return await _is_left(action.pod, dependencies)
+        case DrainPod() | UpdateInPlace() | ContinueInPlace() | ResizePod() | OpenGates():
+            return await _is_left(action.pod, dependencies)
         case _:
-            found = await _left_of(action.pod, PODS, dependencies)
-            return found is not None and not found.dying
+            assert_never(action)
+
+
+async def _is_left(pod: Ref, dependencies: Dependencies) -> bool:
+    found = await _left_of(pod, PODS, dependencies)
+    return found is not None and not found.dying
 
 
 async def _left_of(ref: Ref, kind: Resource[W, N], dependencies: Dependencies) -> N | None:

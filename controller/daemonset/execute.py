@@ -175,13 +175,12 @@ class CarryingOut:
             counts = self._briefing.is_suspect(place_of(action))
             return Answer(action=action, error=undone, left=undone, counts=counts)
         self._dependencies.did(self._daemonset, action, None)
-        match action:
-            case UpdateInPlace():
-                self._tell_updated(action)
-            case PrepareDelete():
-                self._tell(PREPARED_DELETE, f"Pod {action.pod.name} is held before its deletion by {action.held_by}")
-            case CancelDelete():
-                self._tell(CANCELLED_DELETE, f"Pod {action.pod.name} stays: nothing wants it deleted any more")
+        if isinstance(action, UpdateInPlace):
+            self._tell_updated(action)
+        if isinstance(action, PrepareDelete):
+            self._tell(PREPARED_DELETE, f"Pod {action.pod.name} is held before its deletion by {action.held_by}")
+        if isinstance(action, CancelDelete):
+            self._tell(CANCELLED_DELETE, f"Pod {action.pod.name} stays: nothing wants it deleted any more")
         return Answer(action=action)
 
     async def _counts(self, action: Action, error: ApiError) -> bool:
@@ -285,6 +284,8 @@ class CarryingOut:
             case UpdateInPlace(revision=revision), _:
                 text = f"failed to update pod {action.pod.name} in-place(revision {revision.hash}): {error.message}"
                 self._warn(FAILED_IN_PLACE, text)
+            case _:
+                pass  # the condition tells it
         return error
 
     async def _look_whether_done(self, action: DeletePod | PrepareDelete | UpdateInPlace) -> None:
@@ -294,8 +295,9 @@ class CarryingOut:
                 await look_at_deleted_pod(action, self._daemonset, self._dependencies)
             case PrepareDelete():
                 await look_at_prepared_pod(action, self._daemonset, self._dependencies)
-            case UpdateInPlace() if await is_updated(action, self._dependencies):
-                self._tell_updated(action)
+            case UpdateInPlace():
+                if await is_updated(action, self._dependencies):
+                    self._tell_updated(action)
 
     def _tell_updated(self, action: UpdateInPlace) -> None:
         self._tell(UPDATED_IN_PLACE, f"successfully update pod {action.pod.name} in-place")

@@ -253,24 +253,23 @@ class DaemonSetState(msgspec.Struct):
                 self.doubtful.pop(answer.action.node, None)
         if not answer.taken:
             return
-        match answer.action:
-            case CreatePod(node=node, name=name):
-                before = self.predecessors.get(node, Predecessor(uid="", hash=None))
-                self.predecessors[node] = msgspec.structs.replace(before, uid=f"not {name}")
-            case CreateRevision():
-                known = (daemonset.status.collision_count or 0) if daemonset.status is not None else 0
-                self.collisions = max(self.collisions, known) + 1
+        if isinstance(answer.action, CreatePod):
+            before = self.predecessors.get(answer.action.node, Predecessor(uid="", hash=None))
+            self.predecessors[answer.action.node] = msgspec.structs.replace(before, uid=f"not {answer.action.name}")
+        elif isinstance(answer.action, CreateRevision):
+            known = (daemonset.status.collision_count or 0) if daemonset.status is not None else 0
+            self.collisions = max(self.collisions, known) + 1
 
     def _learn_of_resize(self, uid: str, answer: Answer) -> None:
         if answer.error is None:
             self.refused_resizes.pop(uid, None)
         if answer.left is None:
             return
-        match meaning_of(answer.left).write:
-            case ForWrite.ABSENT:
-                self.no_resize = self.refused_resizes[uid] = f"{NO_RESIZE}: {answer.left.message}"
-            case ForWrite.REFUSED:
-                self.refused_resizes[uid] = answer.left.message
+        means = meaning_of(answer.left).write
+        if means is ForWrite.ABSENT:
+            self.no_resize = self.refused_resizes[uid] = f"{NO_RESIZE}: {answer.left.message}"
+        elif means is ForWrite.REFUSED:
+            self.refused_resizes[uid] = answer.left.message
 
     def _learn_of_template(self, revision_hash: str, error: ApiError | None, moment: float) -> None:
         """What the dry run said. A name that is taken is the last thing that a server looks at.

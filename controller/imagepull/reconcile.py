@@ -28,7 +28,7 @@ from controller.planner.actions import Note
 from controller.runtime.clock import Clock, elapsed
 from controller.runtime.freshness import PODS, STALE_WARNING, Ledger, Stale
 from controller.runtime.pacing import Pacer, StatusPacer
-from controller.runtime.workers import ComeBack, Done, Outcome, Retry, PassControl, Work
+from controller.runtime.workers import ComeBack, Done, Outcome, PassControl, Retry, Work
 from controller.runtime.workqueue import Taken
 
 AT_ONCE = 0.001

@@ -194,11 +194,11 @@ class Rollouts:
         try:
             await client.delete(IMAGE_PULL_JOBS, job.ref, propagation="Background")
         except ApiError as error:
-            match meaning_of(error).write:
-                case ForWrite.ABSENT | ForWrite.OVERTAKEN:
-                    return
-                case ForWrite.REFUSED:
-                    self._removed.discard(job.uid)
+            means = meaning_of(error).write
+            if means in (ForWrite.ABSENT, ForWrite.OVERTAKEN):
+                return
+            if means is ForWrite.REFUSED:
+                self._removed.discard(job.uid)
             raise
 
 

@@ -211,7 +211,8 @@ def _promised(error: ClientError | OSError) -> OSError:
             return TimeoutError(str(error) or "no answer in time")
         case OSError():
             return error
-    return ConnectionError(str(error) or type(error).__name__)
+        case ClientError():
+            return ConnectionError(str(error) or type(error).__name__)
 
 
 def _words(error: OSError) -> str:

@@ -150,7 +150,7 @@ def _sentence(explainer: Explainer, counts: Counts, standing: Standing, phase: P
             parts = [lacking]
         case Phase.DEGRADED:
             parts = [f"{waiting} of {standing.target} nodes no longer have {revision}"]
-        case _:
+        case Phase.PENDING | Phase.PROGRESSING | Phase.TERMINATING:
             generation = f"generation {board.world.daemonset.generation} is being taken in"
             going = f"{standing.leaving} old pods leave nodes where no new one may start" if standing.leaving else ""
             waits = f"{waiting} of {standing.target} nodes still wait for {revision}" if waiting else ""
@@ -212,9 +212,10 @@ def _how_it_stands(
             return "True", *_held_by(explainer, counts, standing)
         case Phase.HEALTHY | Phase.DEGRADED:
             return "True", "RolloutComplete", ""
-    if blocker is not None:
-        return "True", blocker.reason, blocker.text
-    return "True", "Updating", _used_up(explainer.board)
+        case Phase.PENDING | Phase.PROGRESSING | Phase.HELD | Phase.TERMINATING if blocker is not None:
+            return "True", blocker.reason, blocker.text
+        case Phase.PENDING | Phase.PROGRESSING | Phase.HELD | Phase.TERMINATING:
+            return "True", "Updating", _used_up(explainer.board)
 
 
 def _refused(standing: Standing) -> str:

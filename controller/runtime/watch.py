@@ -177,7 +177,8 @@ def on_end(state: State, error: ApiError | None) -> State:
             return Listed(version=state.version, manner=state.manner, strikes=strikes + 1)
         case Streaming(version=version, manner=manner, strikes=strikes), _:
             return Listed(version=version, manner=manner, strikes=strikes)
-    return state
+        case ((Start() | Listing() | Listed()), _):
+            return state
 
 
 def restart(state: State) -> Start:

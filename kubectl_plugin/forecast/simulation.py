@@ -7,7 +7,7 @@ time. Pods that fail now go on failing, and of silent nodes nothing more is hear
 from __future__ import annotations
 
 from collections.abc import Set
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from msgspec.structs import replace
 
@@ -171,10 +171,23 @@ class _WorldAfter:
                 self._pods[pod.uid] = replace(pod, labels={**pod.labels, HASH_LABEL: action.hash})
             case actions.CancelDelete():
                 self._pods[action.pod.uid] = _staying(self._pods[action.pod.uid])
-            case _ if isinstance(action, actions.InPlaceAction):
+            case (
+                actions.DrainPod()
+                | actions.UpdateInPlace()
+                | actions.ContinueInPlace()
+                | actions.ResizePod()
+                | actions.OpenGates()
+            ):
                 self._carry_out_in_place(action)
-            case _:
+            case (
+                actions.AdoptRevision()
+                | actions.CreateRevision()
+                | actions.RenumberRevision()
+                | actions.DeleteRevision()
+            ):
                 self._carry_out_on_history(action)
+            case _:
+                assert_never(action)
 
     def _carry_out_in_place(self, action: actions.InPlaceAction) -> None:
         pod = self._pods[action.pod.uid]
@@ -203,6 +216,8 @@ class _WorldAfter:
                 self._revisions[found.uid] = replace(found, number=action.number)
             case actions.DeleteRevision():
                 del self._revisions[action.revision.uid]
+            case _:
+                assert_never(action)
 
 
 def _created(action: actions.CreatePod, world: World) -> Pod:

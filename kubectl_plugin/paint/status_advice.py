@@ -29,6 +29,10 @@ def rest(view: StatusView) -> Iterator[Text]:
     match view.survey.phase:
         case Phase.HELD if not view.status.strategy.paused:
             yield from _held(view)
+        case Phase.HELD | Phase.PAUSED | Phase.PROGRESSING | Phase.STALLED | Phase.DEGRADED:
+            pass
+        case Phase.HEALTHY | Phase.TERMINATING:
+            pass
         case Phase.MANUAL:
             yield line("Waits for", waits(view.survey))
             pod = next((row.pod.pod.name for row in rows_in(view.survey, NodeState.NEXT) if row.pod), "POD")

@@ -117,7 +117,8 @@ def _otherwise(seen: Survey, shut: Closed) -> str:
             return f"kubectl kruise-ds resume {where} lets it go on"
         case ClosedReason.SOAKING:
             return "--wait waits until then"
-    return f"kubectl kruise-ds rollback {where} goes back" if seen.former is not None else ""
+        case ClosedReason.UNSEEN | ClosedReason.STALLED | ClosedReason.UNFINISHED | ClosedReason.FAILING:
+            return f"kubectl kruise-ds rollback {where} goes back" if seen.former is not None else ""
 
 
 async def _carry_out(invocation: Invocation, change: EditOfOne, acting: Acting, deadline: Deadline) -> int:

@@ -181,7 +181,8 @@ def _shown(side: _Side) -> JSON:
             return {key: _shown(fields[key]) if key in fields else {} for key in kept}
         case list():
             return [_shown(one) for one in _members(side)]
-    return side.written
+        case _:
+            return side.written
 
 
 def _fields(side: _Side) -> dict[str, _Side]:

@@ -81,7 +81,8 @@ def _told(one: Difference, subject: str, arrow: str) -> str:
             return f"+ {_joined(subject, new)}"
         case ChangeKind.REMOVED:
             return f"- {_joined(subject, old)}"
-    return f"{subject} {old} {arrow} {new}" if old and new else f"{subject} changed"
+        case ChangeKind.CHANGED | ChangeKind.ORDER:
+            return f"{subject} {old} {arrow} {new}" if old and new else f"{subject} changed"
 
 
 def _split(path: Path) -> tuple[str, Path]:

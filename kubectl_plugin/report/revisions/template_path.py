@@ -110,6 +110,8 @@ def _env_from(item: JSONObject) -> str:
         match item.get(reference):
             case {"name": str(name)}:
                 return f"{word}/{name}"
+            case _:
+                continue
     return ""
 
 

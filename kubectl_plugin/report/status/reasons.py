@@ -60,7 +60,8 @@ def reason_of(survey: Survey) -> PhaseReason:
             return PhaseReason(word="PodsUnavailable", text=_waiting_for(survey))
         case Phase.PROGRESSING:
             return _progressing(survey)
-    return _plain(survey.phase, survey.daemonset, standing.outdated)
+        case Phase.PENDING | Phase.PAUSED | Phase.MANUAL | Phase.HEALTHY | Phase.TERMINATING as phase:
+            return _plain(phase, survey.daemonset, standing.outdated)
 
 
 def stated_why(snapshot: Snapshot) -> str:
@@ -155,7 +156,8 @@ def _plain(phase: Phase, daemonset: DaemonSet, left: int) -> PhaseReason:
             return PhaseReason(word="OnDelete", text=f"{left} old pods change when they are deleted")
         case Phase.PAUSED:
             return PhaseReason(word="Paused", text=f"{left} nodes wait for resume")
-    return PhaseReason(word="RolloutComplete", text="")
+        case Phase.PROGRESSING | Phase.HELD | Phase.STALLED | Phase.DEGRADED | Phase.HEALTHY:
+            return PhaseReason(word="RolloutComplete", text="")
 
 
 def _rival(daemonset: DaemonSet) -> PhaseReason | None:

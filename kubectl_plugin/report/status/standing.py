@@ -35,7 +35,8 @@ def standing_of(survey: Survey, status: RolloutStatus) -> str:
             return f"{len(survey.snapshot.pods)} pods left"
         case Phase.PENDING:
             return ""
-    return on_it
+        case Phase.PAUSED | Phase.MANUAL:
+            return on_it
 
 
 def since(stamp: str | None, now: float) -> str:

@@ -154,9 +154,8 @@ def _moving(survey: Survey) -> str:
 
 def _why(survey: Survey) -> str:
     paused = paused_words(survey.snapshot)
-    match survey.phase:
-        case Phase.PROGRESSING:
-            return writes_fail(survey.daemonset) or paused
-        case Phase.PAUSED:
-            return reason_of(survey).text
+    if survey.phase is Phase.PROGRESSING:
+        return writes_fail(survey.daemonset) or paused
+    if survey.phase is Phase.PAUSED:
+        return reason_of(survey).text
     return "; ".join(filter(None, (reason_of(survey).text, paused)))
