@@ -177,19 +177,21 @@ def without_values(words: Sequence[str], switches: Collection[str]) -> list[str]
 
 
 GLOBAL_NAMES = frozenset(one.name for one in fields(Global))
+BEFORE = "kubectl_plugin.flags.before"
+"""Under which the context keeps the flags that stood before the verb."""
 
 
 def with_flags(function: Callable[..., None]) -> Callable[..., None]:
     """`function` with each parameter that is a group of flags replaced by the fields of that group.
 
-    A `Global` parameter also receives what stood before the verb (`Context.obj`).
+    A `Global` parameter also receives what stood before the verb. A parameter `runner` is the context's object,
+    with which the program was called, and `ctx` the context.
     """
     hints = get_type_hints(function, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     parameters = [inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
-    wants_context = "ctx" in hints
     for name, parameter in inspect.signature(function).parameters.items():
-        if name == "ctx":
+        if name in ("ctx", "runner"):
             continue
         if name in groups:
             parameters += _options(groups[name])
@@ -200,10 +202,10 @@ def with_flags(function: Callable[..., None]) -> Callable[..., None]:
     def call(ctx: typer.Context, **values: Any) -> None:
         for name, group in groups.items():
             taken = group(**{one.name: _taken(one, values.pop(one.name)) for one in fields(group)})
-            values[name] = ctx.obj.followed_by(taken) if isinstance(ctx.obj, Global) and group is Global else taken
-        if wants_context:
-            values["ctx"] = ctx
-        function(**values)
+            before = ctx.meta.get(BEFORE) if group is Global else None
+            values[name] = before.followed_by(taken) if before else taken
+        given = {"ctx": ctx, "runner": ctx.obj}
+        function(**values, **{name: one for name, one in given.items() if name in hints})
 
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by inspect
     call.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -218,7 +220,7 @@ def _options(group: Any) -> list[inspect.Parameter]:
         if default == ():
             several, *how = get_args(hint)
             one = get_args(several)[0]
-            hint, default = Annotated[list[one] | None, *how], None  # type: ignore[valid-type]
+            hint, default = Annotated[list[one] | None, *how], None  # type: ignore[valid-type]  # made at run time
         found.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint))
     return found
 

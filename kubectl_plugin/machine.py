@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from typing import Final
 
-from controller.kube.exec_run import outcome
+from kubectl_plugin.host import Host
 from kubectl_plugin.report.installation.facts import Machine, NoAnswer
 
 PLUGIN: Final = "kubectl-kruise_ds"
@@ -19,13 +18,13 @@ PATIENCE: Final = 5.0
 """Seconds for kubectl's answer."""
 
 
-async def look_around(environ: Mapping[str, str] = os.environ) -> Machine:
-    """The files are looked for on the PATH of `environ`, as kubectl does."""
+async def look_around(host: Host) -> Machine:
+    """The files are looked for on the PATH, as kubectl does."""
     return Machine(
-        kubectl=await _kubectl(on_path("kubectl", environ)),
-        plugin=on_path(PLUGIN, environ),
-        completion=on_path(COMPLETION, environ),
-        shadow=on_path(SHADOW, environ),
+        kubectl=await _kubectl(host),
+        plugin=on_path(PLUGIN, host.environ),
+        completion=on_path(COMPLETION, host.environ),
+        shadow=on_path(SHADOW, host.environ),
     )
 
 
@@ -34,13 +33,14 @@ def on_path(name: str, environ: Mapping[str, str]) -> str:
     return shutil.which(name, path=environ.get("PATH")) or ""
 
 
-async def _kubectl(program: str) -> str | NoAnswer:
+async def _kubectl(host: Host) -> str | NoAnswer:
+    program = on_path("kubectl", host.environ)
     if not program:
         return NoAnswer("it is not on the PATH")
     command = (program, "version", "--client", "--output=json")
     try:
         async with asyncio.timeout(PATIENCE):
-            _, out, _ = await outcome(*command)
+            _, out, _ = await host.outcome(*command)
         return str(json.loads(out)["clientVersion"]["gitVersion"])
     except (OSError, TimeoutError):
         return NoAnswer(f"{program} does not answer")

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 import typer
 
 from kubectl_plugin.candidates import FILES
+from kubectl_plugin.host import Host, nowhere
 from kubectl_plugin.program import NAME, app, verbs
-from kubectl_plugin.terminal import nowhere
+from kubectl_plugin.running import Runner
 
 VARIABLE = "_KRUISE_DS_COMPLETE"
 COMPLETE = "__complete"
@@ -31,7 +32,7 @@ def main() -> None:
         del sys.argv[1]
         complete()
     else:
-        app(prog_name=NAME)
+        app(prog_name=NAME, obj=Runner(Host()))
 
 
 def complete() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from kubectl_plugin.flags import GLOBAL_NAMES, Global, with_flags, without_values
+from kubectl_plugin.flags import BEFORE, GLOBAL_NAMES, Global, with_flags, without_values
 from kubectl_plugin.tree import act, look, setup
 
 NAME = "kubectl kruise-ds"
@@ -175,7 +175,7 @@ def _built(entry: Entry) -> Any:
 
 def _root(ctx: typer.Context, flags: Global) -> None:
     """Rolls out, stops, looks at and takes back Advanced DaemonSets (apps.kruise.io)."""
-    ctx.obj = flags
+    ctx.meta[BEFORE] = flags
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
 

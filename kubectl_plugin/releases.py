@@ -10,12 +10,12 @@ UNKNOWN: Final = "unknown"
 _NUMBERS = re.compile(r"v?(\d+)\.(\d+)")
 
 
-def own_version() -> str:
+def own_version(package: str = PACKAGE) -> str:
     """The plugin's; "unknown" when it is run from a folder that nobody installed."""
     from importlib import metadata
 
     try:
-        return metadata.version(PACKAGE)
+        return metadata.version(package)
     except metadata.PackageNotFoundError:
         return UNKNOWN
 

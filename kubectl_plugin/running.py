@@ -12,81 +12,91 @@ import typer
 from kubectl_plugin.durations import seconds_of
 from kubectl_plugin.failures import CommandError, ExitCode, UsageError
 from kubectl_plugin.flags import Global, Output
+from kubectl_plugin.host import Host
 from kubectl_plugin.terminal import Terminal
 
 if TYPE_CHECKING:
     from kubectl_plugin.cluster.invocation import Invocation
 
 
-def run(
-    flags: Global,
-    body: Callable[[Invocation], Awaitable[int]],
-    *,
-    outputs: Sequence[Output],
-    check: Callable[[], None] | None = None,
-) -> None:
-    """Carry out a verb that needs the cluster and end with the code that it returns.
+class Runner:
+    """Carries out verbs on a host; typer hands it to each of them."""
 
-    `outputs`: the formats of `-o` that the verb knows; another one is refused with exit code 2. `check` raises
-    CommandError for a command line that is wrong whatever the cluster is; it is called before a kubeconfig is read.
-    """
+    def __init__(self, host: Host) -> None:
+        self.host = host
 
-    def checked(terminal: Terminal) -> int:
-        import asyncio  # for which `--help` must not wait
+    def run(
+        self,
+        flags: Global,
+        body: Callable[[Invocation], Awaitable[int]],
+        *,
+        outputs: Sequence[Output],
+        check: Callable[[], None] | None = None,
+    ) -> None:
+        """Carry out a verb that needs the cluster and end with the code that it returns.
 
-        if check is not None:
-            check()
+        `outputs`: the formats of `-o` that the verb knows; another one is refused with exit code 2. `check` raises
+        CommandError for a command line that is wrong whatever the cluster is; it is called before a kubeconfig is
+        read.
+        """
+
+        def checked(terminal: Terminal) -> int:
+            import asyncio  # for which `--help` must not wait
+
+            if check is not None:
+                check()
+            try:
+                return self.host.run(self._in_session(flags, terminal, body))
+            except asyncio.CancelledError:  # while something was written; Ctrl-C is KeyboardInterrupt
+                return ExitCode.TERMINATED
+
+        self.run_offline(flags, checked, outputs=outputs)
+
+    def run_offline(self, flags: Global, body: Callable[[Terminal], int], *, outputs: Sequence[Output]) -> None:
+        """The same for a verb that needs no cluster."""
+        terminal = Terminal(flags, self.host)
         try:
-            return asyncio.run(_in_session(flags, terminal, body))
-        except asyncio.CancelledError:  # while something was written; Ctrl-C is KeyboardInterrupt
-            return ExitCode.TERMINATED
-
-    run_offline(flags, checked, outputs=outputs)
-
-
-def run_offline(flags: Global, body: Callable[[Terminal], int], *, outputs: Sequence[Output]) -> None:
-    """The same for a verb that needs no cluster."""
-    terminal = Terminal(flags)
-    try:
-        _check_output(flags.output, outputs)
-        code = body(terminal)
+            _check_output(flags.output, outputs)
+            code = body(terminal)
+            terminal.flush()
+        except CommandError as error:
+            code = _failed(terminal, error)
+        except KeyboardInterrupt:
+            code = ExitCode.INTERRUPTED
+        except BrokenPipeError:  # the reader, such as `head`, has seen enough
+            code = ExitCode.UNREAD
+        except typer.Exit:
+            raise
+        except UnicodeEncodeError as error:
+            code = _failed(terminal, _not_utf8(error))
+        except Exception as error:
+            code = _failed(terminal, _mistake(error))
+        terminal.outlive_the_reader()
         terminal.flush()
-    except CommandError as error:
-        code = _failed(terminal, error)
-    except KeyboardInterrupt:
-        code = ExitCode.INTERRUPTED
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        code = ExitCode.UNREAD
-    except typer.Exit:
-        raise
-    except UnicodeEncodeError as error:
-        code = _failed(terminal, _not_utf8(error))
-    except Exception as error:
-        code = _failed(terminal, _mistake(error))
-    terminal.outlive_the_reader()
-    terminal.flush()
-    raise typer.Exit(code)
+        raise typer.Exit(code)
 
+    async def _in_session(
+        self, flags: Global, terminal: Terminal, body: Callable[[Invocation], Awaitable[int]]
+    ) -> int:
+        from controller.kube.errors import ApiError, ConfigError
+        from kubectl_plugin.cluster.explain import explained
+        from kubectl_plugin.cluster.invocation import Invocation
+        from kubectl_plugin.cluster.session import access_of, open_session
 
-async def _in_session(flags: Global, terminal: Terminal, body: Callable[[Invocation], Awaitable[int]]) -> int:
-    from controller.kube.errors import ApiError, ConfigError
-    from kubectl_plugin.cluster.explain import explained
-    from kubectl_plugin.cluster.invocation import Invocation
-    from kubectl_plugin.cluster.session import access_of, open_session
-
-    timeout = seconds_of(flags.request_timeout, "--request-timeout") if flags.request_timeout else None
-    session = None
-    try:
-        async with open_session(
-            access_of(flags),
-            namespace=flags.namespace,
-            request_timeout=timeout,
-            trace=terminal.trace if flags.verbose else None,
-            clock=terminal.clock,
-        ) as session:
-            return await body(Invocation(session=session, terminal=terminal, output=flags.output))
-    except (ApiError, ConfigError) as error:
-        raise explained(error, session) from error
+        timeout = seconds_of(flags.request_timeout, "--request-timeout") if flags.request_timeout else None
+        session = None
+        try:
+            async with open_session(
+                self.host,
+                access_of(flags),
+                namespace=flags.namespace,
+                request_timeout=timeout,
+                trace=terminal.trace if flags.verbose else None,
+                clock=terminal.clock,
+            ) as session:
+                return await body(Invocation(session, terminal, flags.output, self.host))
+        except (ApiError, ConfigError) as error:
+            raise explained(error, session) from error
 
 
 def _check_output(output: Output | None, known: Sequence[Output]) -> None:

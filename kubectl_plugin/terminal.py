@@ -5,21 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
-from kubectl_plugin.clock import ServerClock
 from kubectl_plugin.commands import for_cluster
 from kubectl_plugin.failures import CommandError, UsageError
 from kubectl_plugin.flags import Global, Output
+from kubectl_plugin.host import Host
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
     from controller.api.base import JSONObject
 
@@ -38,31 +36,21 @@ _CONTROLS: Final = {
 class Terminal:
     """Its streams. `interactive`: a person types at one and reads questions on stderr; stdout may go elsewhere."""
 
-    def __init__(
-        self,
-        flags: Global,
-        *,
-        stdin: TextIO | None = None,
-        out: TextIO | None = None,
-        err: TextIO | None = None,
-        environ: Mapping[str, str] = os.environ,
-    ) -> None:
-        """The streams are the process's own unless given; one that the process does not have leads nowhere."""
-        self._in = stdin or sys.stdin or nowhere("r")
-        self.out, self.err = out or sys.stdout or nowhere("w"), err or sys.stderr or nowhere("w")
-        self.environ = environ
+    def __init__(self, flags: Global, host: Host) -> None:
+        self._in, self.out, self.err, self._environ = host.stdin, host.out, host.err, host.environ
         self.quiet, self.verbose = flags.quiet, flags.verbose
         self.cluster_flags = flags.of_cluster
         """Also of commands that somebody is told to type."""
-        self.clock = ServerClock(lambda: time.monotonic(), time.time())
-        self.on_screen = self.out.isatty() and environ.get("TERM") != "dumb"
+        self.clock = host.clock()
+        self.on_screen = self.out.isatty() and self._environ.get("TERM") != "dumb"
         """Whether stdout is a terminal that can be drawn on."""
         self.interactive = self._in.isatty() and self.err.isatty()
-        self.ascii = flags.ascii or not _speaks_utf8(self.out, environ)
+        self.ascii = flags.ascii or not _speaks_utf8(self.out, self._environ)
         self.lost = ""
         """Why something of the result could not be printed, after `outlive_the_reader`."""
         self._outlives = False
-        self.colour = (self.on_screen or "FORCE_COLOR" in environ) and not (flags.no_color or environ.get("NO_COLOR"))
+        plain = flags.no_color or bool(self._environ.get("NO_COLOR"))
+        self.colour = (self.on_screen or "FORCE_COLOR" in self._environ) and not plain
 
     @property
     def width(self) -> int:
@@ -72,7 +60,7 @@ class Terminal:
     @property
     def columns(self) -> int:
         """Asked anew each time, because windows are resized."""
-        asked = self.environ.get("COLUMNS", "")
+        asked = self._environ.get("COLUMNS", "")
         if asked.isdigit() and int(asked):
             columns = int(asked)
         else:
@@ -94,11 +82,12 @@ class Terminal:
             highlight=False,
             emoji=False,
             legacy_windows=False,
+            _environ=self._environ,
         )
 
     def now(self) -> float:
         """Seconds since 1970, by the server; KRUISE_DS_NOW (RFC 3339) stops the clock, for reproducible output."""
-        frozen = self.environ.get("KRUISE_DS_NOW")
+        frozen = self._environ.get("KRUISE_DS_NOW")
         if not frozen:
             return self.clock.now()
         try:
@@ -126,7 +115,7 @@ class Terminal:
 
         self.say(as_text(document, output, only_ascii=self.ascii))
 
-    def show(self, renderable: Any, *, whole: bool = False) -> None:
+    def show(self, renderable: RenderableType, *, whole: bool = False) -> None:
         """Something of rich's: a Text, a Group. Lines that do not fit are cut, unless it is to be `whole`."""
         with self._printing():
             if whole:
@@ -178,12 +167,12 @@ class Terminal:
     @property
     def never_asks(self) -> bool:
         """Because somebody said so: then it goes ahead."""
-        return self.environ.get("KRUISE_DS_PROMPT") == "never"
+        return self._environ.get("KRUISE_DS_PROMPT") == "never"
 
     @property
     def may_ask(self) -> bool:
         """KRUISE_DS_PROMPT=never|always decides; else whether somebody is there."""
-        wanted = self.environ.get("KRUISE_DS_PROMPT", "")
+        wanted = self._environ.get("KRUISE_DS_PROMPT", "")
         return self.interactive if wanted not in ("never", "always") else wanted == "always"
 
     def _as_lines(self, hints: tuple[str, ...]) -> Iterator[str]:
@@ -210,11 +199,6 @@ class Terminal:
             if not self._outlives:
                 raise CommandError(f"it could not be printed: {reason}") from error
             self.lost = self.lost or ("" if gone else reason)
-
-
-def nowhere(mode: Literal["r", "w"]) -> TextIO:
-    """A stream in place of one that was closed before we began, as with `2>&-`."""
-    return open(os.devnull, mode, encoding="utf-8")
 
 
 def _lead_nowhere(stream: TextIO) -> None:

@@ -28,7 +28,7 @@ from controller.kube.errors import ConfigError
 from controller.kube.exec_plugin import PATIENCE, ExecPlugin, plugin_failed
 from controller.kube.exec_run import run_plugin
 from controller.kube.impersonation import impersonation
-from controller.kube.in_cluster import HOST, in_cluster
+from controller.kube.in_cluster import HOST, SERVICE_ACCOUNT, in_cluster
 from controller.kube.kubeconfig import ClusterAndUser, Files, choose
 
 PACKAGE = "kubernetes_asyncio"
@@ -52,13 +52,18 @@ async def load(
 
 
 async def connection_for(
-    access: Access, *, environ: Mapping[str, str] = os.environ, clock: Callable[[], float] = time.time
+    access: Access,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    service_account: Path = SERVICE_ACCOUNT,
+    clock: Callable[[], float] = time.time,
 ) -> Connection:
     """The connection that kubectl with these flags would use: the files of --kubeconfig, of $KUBECONFIG, or
     ~/.kube/config; without any such file, the server of --server, or in a pod its service account. A file in which
     nothing is written, such as /dev/null, says nothing, and is no mistake.
 
-    Raises ConfigError, whose one line names the file or context. May run the kubeconfig's exec plugin.
+    `service_account`: the folder where a pod's is mounted. Raises ConfigError, whose one line names the file or
+    context. May run the kubeconfig's exec plugin.
     """
     paths = access.kubeconfig or environ.get("KUBECONFIG") or "~/.kube/config"
     existing = kubeconfigs(access.kubeconfig, environ)
@@ -70,7 +75,9 @@ async def connection_for(
     if existing and not filled and not in_pod and not access.server:
         raise ConfigError(f"kubeconfig {paths} is empty", hint=hint)
     try:
-        return _with_flags(in_cluster(environ), access) if in_pod else await _chosen(filled, access, clock)
+        if in_pod:
+            return _with_flags(in_cluster(environ, service_account), access)
+        return await _chosen(filled, access, clock)
     except ConfigError:
         raise
     except Exception as error:  # the reader raises whatever its YAML happens to break

@@ -140,7 +140,7 @@ class _Pool(Generic[K]):
         on_outcome: Callable[[Pass[K]], None],
     ) -> None:
         self._group, self._queue, self._handle, self._on_outcome = group, queue, handle, on_outcome
-        self.left: dict[asyncio.Task[Any], Callable[[Exception | None], None]] = {}
+        self.left: dict[asyncio.Task[Exception | None], Callable[[Exception | None], None]] = {}
         """What nobody waits for any longer, and who is told of its end."""
 
     def start(self, name: str) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.flags import Output
+from kubectl_plugin.host import Host
 from kubectl_plugin.terminal import Terminal
 
 
@@ -19,6 +20,7 @@ class Invocation:
     terminal: Terminal
     output: Output | None
     """What `-o` asked for."""
+    host: Host
     began: float = field(default_factory=lambda: asyncio.get_running_loop().time())
     """By the event loop."""
 

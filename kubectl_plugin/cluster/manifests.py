@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import count
@@ -13,8 +12,8 @@ import yaml
 
 from controller.api.base import JSON, JSONObject, Value, fields_of
 from controller.api.wellknown import GROUP, KIND
-from controller.kube.exec_run import outcome
 from kubectl_plugin.failures import CommandError
+from kubectl_plugin.host import Host
 from kubectl_plugin.kubectl_yaml import KubectlLoader, json_documents
 from kubectl_plugin.options import Manifests
 
@@ -36,15 +35,15 @@ class Manifest(Value):
     document: JSONObject
 
 
-async def read(asked: Manifests, *, stdin: TextIO) -> tuple[tuple[Manifest, ...], tuple[JSONObject, ...]]:
+async def read(asked: Manifests, host: Host) -> tuple[tuple[Manifest, ...], tuple[JSONObject, ...]]:
     """All of them, in the order of the files. An object may occur twice. And others, which are passed over.
 
     `kubectl kustomize` is asked about a kustomization. Raises CommandError for what cannot be read, and when there is
     no Advanced DaemonSet at all.
     """
     files, kustomize = asked.files, asked.kustomize
-    texts = [(text_of(path, stdin), str(path)) for path in _listed(files, recursive=asked.recursive)]
-    texts += [(await _built(kustomize), str(kustomize))] if kustomize is not None else []
+    texts = [(text_of(path, host.stdin), str(path)) for path in _listed(files, recursive=asked.recursive)]
+    texts += [(await _built(kustomize, host), str(kustomize))] if kustomize is not None else []
     found: list[Manifest] = []
     others: list[JSONObject] = []
     for text, source in texts:
@@ -162,11 +161,11 @@ def text_of(path: Path, stdin: TextIO) -> str:
         raise CommandError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
 
 
-async def _built(folder: Path) -> str:
+async def _built(folder: Path, host: Host) -> str:
     """What `kubectl kustomize` makes of it; $KUBECTL may name another program than kubectl."""
-    program = os.environ.get("KUBECTL") or "kubectl"
+    program = host.environ.get("KUBECTL") or "kubectl"
     try:
-        code, out, err = await outcome(program, "kustomize", str(folder))
+        code, out, err = await host.outcome(program, "kustomize", str(folder))
     except OSError as error:
         raise CommandError(f"-k needs {program} to build {folder}: {error.strerror}") from error
     if code:

@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import urllib.request
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
 from controller.kube.connection import Connection
 
-_EXEMPT: Final[Any] = vars(urllib.request)["proxy_bypass_environment"]
+_EXEMPT: Final[Callable[[str, Mapping[str, str]], bool]] = vars(urllib.request)["proxy_bypass_environment"]
 """Which the types of the standard library do not know."""
 
 
-def proxied(connection: Connection) -> Connection:
-    """By the proxy of the environment, unless the kubeconfig names one; this machine itself needs none."""
-    parts, found = urlsplit(connection.server), urllib.request.getproxies_environment()
-    proxy = found.get(parts.scheme, "")
-    if connection.proxy or not proxy or _is_direct(parts.hostname or "", parts.netloc, found.get("no", "")):
+def proxied(connection: Connection, environ: Mapping[str, str]) -> Connection:
+    """By the proxy of `environ`, unless the kubeconfig names one; this machine itself needs none."""
+    parts = urlsplit(connection.server)
+    proxy, exempt = _named(parts.scheme, environ), _named("no", environ)
+    if connection.proxy or not proxy or _is_direct(parts.hostname or "", parts.netloc, exempt):
         return connection
     return replace(connection, proxy=proxy if "://" in proxy else f"http://{proxy}")
 
 
+def _named(what: str, environ: Mapping[str, str]) -> str:
+    """Of two spellings of a variable that in small letters goes first, as everywhere in Python."""
+    name = f"{what}_proxy"
+    return environ.get(name, environ.get(name.upper(), ""))
+
+
 def _is_direct(host: str, netloc: str, exempt: str) -> bool:
     """Python's own rules know no networks."""
-    if host == "localhost" or _EXEMPT(netloc):
+    if host == "localhost" or _EXEMPT(netloc, {"no": exempt}):
         return True
     with suppress(ValueError):
         address = ip_address(host)

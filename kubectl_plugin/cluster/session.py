@@ -12,15 +12,13 @@ from urllib.parse import urlencode
 
 from controller.kube.access import Access
 from controller.kube.client import Client
-from controller.kube.config import connection_for
 from controller.kube.connection import Connection
 from controller.kube.request import Request, Response, Stream, Transport
 from controller.kube.sender import CALL_SECONDS, Sender
-from controller.kube.transport import open_transport
 from kubectl_plugin.clock import ServerClock
 from kubectl_plugin.cluster.proxies import proxied
 from kubectl_plugin.flags import Global
-from kubectl_plugin.releases import own_version
+from kubectl_plugin.host import Host
 
 PROGRAM: Final = "kubectl-kruise-ds"
 
@@ -44,6 +42,7 @@ class Session:
 
 @asynccontextmanager
 async def open_session(
+    host: Host,
     access: Access,
     *,
     namespace: str | None = None,
@@ -57,9 +56,9 @@ async def open_session(
     included, ends within `CALL_SECONDS`. A watch lasts as long as it is read. `trace` gets one line for each
     request: method, path, status and milliseconds; never a header or a body. `clock` is put right by the answers.
     """
-    connection = proxied(await connection_for(access))
-    user_agent = f"{PROGRAM}/{own_version()}"
-    async with open_transport(connection, user_agent) as transport:
+    connection = proxied(await host.connection(access), host.environ)
+    user_agent = f"{PROGRAM}/{host.version()}"
+    async with host.transport(connection, user_agent) as transport:
         timed = transport if clock is None else Timed(transport, clock)
         yield session_over(
             timed if trace is None else Traced(timed, trace),

@@ -9,19 +9,20 @@ import typer
 
 from kubectl_plugin import candidates
 from kubectl_plugin.flags import Global, Output, Shell
-from kubectl_plugin.running import run, run_offline
+from kubectl_plugin.running import Runner
 
 _DOCUMENT = (Output.JSON, Output.YAML)
 
 
-def doctor(flags: Global) -> None:
+def doctor(runner: Runner, flags: Global) -> None:
     """Check CRD, controller, rights and versions."""
     from kubectl_plugin.verbs import doctor as verb
 
-    run(flags, verb.doctor, outputs=_DOCUMENT)
+    runner.run(flags, verb.doctor, outputs=_DOCUMENT)
 
 
 def completion(
+    runner: Runner,
     flags: Global,
     shell: Annotated[
         Shell, typer.Argument(help="Show how to set it up in this shell; install: put a file beside the plugin.")
@@ -38,10 +39,13 @@ def completion(
     """Completion for `kubectl kruise-ds <TAB>`."""
     from kubectl_plugin.verbs import completion as verb
 
-    run_offline(flags, lambda terminal: verb.completion(terminal, shell, folder), outputs=())
+    runner.run_offline(
+        flags, lambda terminal: verb.completion(runner.host.environ, terminal, shell, folder), outputs=()
+    )
 
 
 def version(
+    runner: Runner,
     flags: Global,
     client: Annotated[bool, typer.Option("--client", help="Only that of the plugin.")] = False,
 ) -> None:
@@ -49,6 +53,8 @@ def version(
     from kubectl_plugin.verbs import version as verb
 
     if client:
-        run_offline(flags, lambda terminal: verb.client_version(terminal, flags.output), outputs=_DOCUMENT)
+        runner.run_offline(
+            flags, lambda terminal: verb.client_version(runner.host, terminal, flags.output), outputs=_DOCUMENT
+        )
     else:
-        run(flags, verb.version, outputs=_DOCUMENT)
+        runner.run(flags, verb.version, outputs=_DOCUMENT)

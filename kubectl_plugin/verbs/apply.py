@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Any
-
 import msgspec
 from msgspec.structs import replace
 
@@ -32,7 +29,7 @@ from kubectl_plugin.verbs.waiting import deadline_of
 async def apply(invocation: Invocation, asked: Asked, acting: Acting, namespace: str | None) -> int:
     """Other kinds of the same files are left to kubectl, and that is said. `namespace`: as it was given."""
     hold_at = None if asked.hold_at is None else int_or_percent(asked.hold_at, "--hold-at")
-    manifests, others = await read(asked, stdin=sys.stdin)
+    manifests, others = await read(asked, invocation.host)
     for one in manifests:
         _refuse_contradictions(one, namespace, hold_at)
     if others:
@@ -76,10 +73,11 @@ async def _change(
         live = replace(live, document=_bare(target.manifest, key.namespace))
     else:
         _refuse_older(target.manifest, live.document)
-    document: Any = target.manifest.document
-    noted = {**fields_of(found(document, "metadata", "annotations"))}
+    document = target.manifest.document
+    meta = fields_of(document.get("metadata"))
+    noted = {**fields_of(meta.get("annotations"))}
     noted.pop(edits.LAST_APPLIED[-1], None)  # of a file that the server has written
-    given = {**document, "metadata": {**document["metadata"], "annotations": noted, "namespace": key.namespace}}
+    given: JSONObject = {**document, "metadata": {**meta, "annotations": noted, "namespace": key.namespace}}
     wanted = as_applied(live.document, given)
     draft = Draft(wanted if hold_at is None else edits.held(wanted, hold_at))
     # kubectl's own note, to the letter: it would write it anew where it were another
@@ -107,6 +105,6 @@ def _refuse_older(manifest: Manifest, live: JSONObject) -> None:
 
 def _bare(manifest: Manifest, namespace: str) -> JSONObject:
     """What there is of a DaemonSet before it is made."""
-    document: Any = manifest.document
-    meta = {"name": manifest.name, "namespace": namespace, "labels": {}, "annotations": {}}
+    document = manifest.document
+    meta: JSONObject = {"name": manifest.name, "namespace": namespace, "labels": {}, "annotations": {}}
     return {"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": meta, "spec": {}}

@@ -19,6 +19,7 @@ from controller.kube.kinds import DAEMONSETS
 from kubectl_plugin.cluster.documents import ask
 from kubectl_plugin.cluster.session import Session, access_of, open_session
 from kubectl_plugin.flags import GLOBAL_NAMES, Global
+from kubectl_plugin.host import Host
 
 PATIENCE: Final = 2.0
 """Seconds."""
@@ -78,7 +79,7 @@ def _answer(ctx: typer.Context, look: Callable[[Session], Awaitable[list[str]]])
     async def found() -> list[str]:
         async with (
             asyncio.timeout(PATIENCE),
-            open_session(access_of(flags), namespace=flags.namespace, request_timeout=PATIENCE) as session,
+            open_session(Host(), access_of(flags), namespace=flags.namespace, request_timeout=PATIENCE) as session,
         ):
             return await look(session)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -32,19 +33,19 @@ STARTUP: Final = {
 MARK: Final = "# Written by `kubectl kruise-ds completion install`."
 
 
-def completion(terminal: Terminal, shell: Shell, folder: Path | None) -> int:
+def completion(environ: Mapping[str, str], terminal: Terminal, shell: Shell, folder: Path | None) -> int:
     """Lines that may be put into the shell's startup file as they are; or with `install` the second program.
 
     Raises CommandError: 6 where another file has its name, 1 where it cannot be written.
     """
     if shell is Shell.INSTALL:
-        return _install(terminal, folder)
+        return _install(environ, terminal, folder)
     terminal.say(
         f"# kubectl 1.26 or newer completes kubectl kruise-ds once its own completion is loaded ({STARTUP[shell]}):",
         LOADED[shell],
     )
-    if not on_path(COMPLETION, terminal.environ):
-        there = on_path(PLUGIN, terminal.environ)
+    if not on_path(COMPLETION, environ):
+        there = on_path(PLUGIN, environ)
         way = "kubectl kruise-ds completion install" if there else f"put {PLUGIN} on the PATH first"
         terminal.warn(f"{COMPLETION} is not on the PATH: kubectl would complete nothing", way)
     return 0
@@ -60,8 +61,8 @@ def batch(plugin: Path) -> str:
     return f'@rem {MARK.removeprefix("# ")}\r\n@"{plugin}" __complete %*\r\n'
 
 
-def _install(terminal: Terminal, folder: Path | None) -> int:
-    plugin = _plugin(terminal)
+def _install(environ: Mapping[str, str], terminal: Terminal, folder: Path | None) -> int:
+    plugin = _plugin(environ)
     windows = os.name == "nt"
     target = (folder or plugin.parent) / f"{COMPLETION}{'.cmd' if windows else ''}"
     text = batch(plugin) if windows else script(plugin)
@@ -78,17 +79,17 @@ def _install(terminal: Terminal, folder: Path | None) -> int:
         words = error.strerror or str(error)
         raise CommandError(f"cannot write {target}: {words}", hints=("choose a folder with --folder",)) from error
     terminal.say(f"{target} installed")
-    if on_path(COMPLETION, terminal.environ) != str(target):
+    if on_path(COMPLETION, environ) != str(target):
         terminal.warn(f"{target.parent} is not on the PATH: kubectl does not find {COMPLETION} there")
     return 0
 
 
-def _plugin(terminal: Terminal) -> Path:
+def _plugin(environ: Mapping[str, str]) -> Path:
     """Where kubectl finds us, links not followed: krew's link stays where it is when the plugin is upgraded."""
     called = Path(sys.argv[0])
     if called.name.partition(".")[0] == PLUGIN and called.exists():
         return called.absolute()
-    found = on_path(PLUGIN, terminal.environ)
+    found = on_path(PLUGIN, environ)
     if not found:
         raise CommandError(f"{PLUGIN} is not on the PATH", hints=("install it first: pipx install kruise-ds",))
     return Path(found).absolute()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from controller.api.base import JSONObject
@@ -26,7 +25,7 @@ async def diff(invocation: Invocation, asked: Asked) -> int:
     if len(asked.revisions) > most:
         instead = "one revision and a file" if asked.file else "two revisions"
         raise UsageError(f"no more than {instead} can be compared")
-    objects = objects_in(text_of(asked.file, sys.stdin), called(asked.file)) if asked.file else []
+    objects = objects_in(text_of(asked.file, invocation.host.stdin), called(asked.file)) if asked.file else []
     snapshot = await reads.snapshot(invocation, asked.name, nodes=False)
     old, new = _from_file(snapshot, asked, asked.file, objects) if asked.file else _from_history(snapshot, asked)
     found = compare(snapshot, old, new, show_values=asked.show_values)

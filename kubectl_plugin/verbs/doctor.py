@@ -11,7 +11,6 @@ from kubectl_plugin.cluster import controller, installation
 from kubectl_plugin.cluster.installation import known
 from kubectl_plugin.cluster.invocation import Invocation
 from kubectl_plugin.paint.checks import checks_text
-from kubectl_plugin.releases import own_version
 from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.installation.checkup import DoctorCheck, Level, checkup, problems
 from kubectl_plugin.report.installation.facts import Facts, NoAnswer, Right
@@ -44,7 +43,7 @@ async def doctor(invocation: Invocation) -> int:
 
 async def _facts(invocation: Invocation) -> Facts:
     session = invocation.session
-    here, rights = await asyncio.gather(machine.look_around(invocation.terminal.environ), _rights(invocation))
+    here, rights = await asyncio.gather(machine.look_around(invocation.host), _rights(invocation))
     server, served, pods, rival, daemons = await asyncio.gather(
         known(installation.server_version(session)),
         known(installation.served_versions(session)),
@@ -58,7 +57,7 @@ async def _facts(invocation: Invocation) -> Facts:
         now=invocation.terminal.now(),
         namespace=session.namespace,
         machine=here,
-        client=own_version(),
+        client=invocation.host.version(),
         server=server,
         served=served,
         leader=leader,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 import msgspec
@@ -61,7 +60,7 @@ async def _targets(invocation: Invocation, asked: Asked) -> Sequence[ForecastTar
         if asked.name is None:
             raise UsageError("which one? give a name, or -f with its manifest")
         return (ForecastTarget(await reads.snapshot(invocation, asked.name)),)
-    found, _ = await read(asked, stdin=sys.stdin)
+    found, _ = await read(asked, invocation.host)
     if asked.name is not None:
         name = reads.name_of(asked.name)
         found = tuple(one for one in found if one.name == name)

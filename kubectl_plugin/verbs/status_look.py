@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -91,7 +90,7 @@ async def _meant(invocation: Invocation, asked: Asked, *, everything: bool) -> S
             raise UsageError("give names, -l and -A, or -f and -k, not both")
         from kubectl_plugin.cluster import manifests
 
-        read, _ = await manifests.read(asked, stdin=sys.stdin)
+        read, _ = await manifests.read(asked, invocation.host)
         keys = [Key(one.namespace or invocation.session.namespace, one.name) for one in read]
     elif asked.names and not (asked.selector or asked.all_namespaces):
         keys = [reads.key_of(invocation, name) for name in asked.names]

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kubectl_plugin.flags import Output
-from kubectl_plugin.releases import own_version, too_far_apart
+from kubectl_plugin.host import Host
+from kubectl_plugin.releases import too_far_apart
+from kubectl_plugin.report.installation.facts import NoAnswer
 from kubectl_plugin.terminal import Terminal
 
 if TYPE_CHECKING:
+    from controller.api.base import JSON, JSONObject
     from kubectl_plugin.cluster.invocation import Invocation
 
 
-def client_version(terminal: Terminal, output: Output | None) -> int:
+def client_version(host: Host, terminal: Terminal, output: Output | None) -> int:
     """Only the plugin's own; no cluster is asked."""
     if output is None:
-        terminal.say(f"Client:      {own_version()}")
+        terminal.say(f"Client:      {host.version()}")
     else:
-        _show(terminal, output, {"client": own_version()})
+        _show(terminal, output, {"client": host.version()})
     return 0
 
 
@@ -28,11 +31,10 @@ async def version(invocation: Invocation) -> int:
     from kubectl_plugin.cluster import installation
     from kubectl_plugin.cluster.controller import leader as leader_now
     from kubectl_plugin.cluster.installation import known
-    from kubectl_plugin.report.installation.facts import NoAnswer
 
-    session, terminal, client = invocation.session, invocation.terminal, own_version()
+    session, terminal, client = invocation.session, invocation.terminal, invocation.host.version()
     if invocation.output is None:
-        client_version(terminal, None)
+        client_version(invocation.host, terminal, None)
     server, served, stored, found, pods = await asyncio.gather(
         known(installation.server_version(session)),
         known(installation.served_versions(session)),
@@ -43,7 +45,7 @@ async def version(invocation: Invocation) -> int:
     controller = installation.version_of_leader(found, pods)
     leader = "" if found is None or isinstance(found, NoAnswer) else found.holder
     if invocation.output is not None:
-        document = {
+        document: JSONObject = {
             "client": client,
             "controller": {**_said(controller, "version"), "leader": leader},
             "crd": {"served": [] if isinstance(served, NoAnswer) else list(served), **_said(stored, "stored")},
@@ -64,23 +66,23 @@ async def version(invocation: Invocation) -> int:
     return 0
 
 
-def _show(terminal: Terminal, output: Output, fields: dict[str, Any]) -> None:
+def _show(terminal: Terminal, output: Output, fields: JSONObject) -> None:
     from kubectl_plugin.report.documents import document
 
     terminal.say_document(document("Version", **fields), output)
 
 
-def _words(found: Any) -> str:
+def _words(found: str | NoAnswer) -> str:
     return found if isinstance(found, str) else f"unknown ({found.why})"
 
 
-def _said(found: Any, key: str) -> dict[str, str]:
+def _said(found: str | NoAnswer, key: str) -> dict[str, JSON]:
     """For programs: an empty text where it is unknown, and `reason`."""
     return {key: found} if isinstance(found, str) else {key: "", "reason": found.why}
 
 
-def _crd(served: Any, stored: Any) -> str:
-    if not isinstance(served, tuple):
+def _crd(served: tuple[str, ...] | NoAnswer, stored: str | NoAnswer) -> str:
+    if isinstance(served, NoAnswer):
         return _words(served)
     if not served:
         return "not installed"

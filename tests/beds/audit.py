@@ -59,7 +59,7 @@ class Audit:
     async def until(self, asked: str, times: int = 1, seconds: float = 60.0) -> list[Asked]:
         """The requests, once so many `verb resource` are among them: the log comes shortly after the answer."""
         async with asyncio.timeout(seconds):
-            while sum(f"{one.verb} {one.resource}" == asked for one in self.requests()) < times:  # noqa: ASYNC110
+            while sum(f"{one.verb} {one.resource}" == asked for one in self.requests()) < times:
                 await asyncio.sleep(0.02)  # a file tells nobody that it has grown
         return self.requests()
 
@@ -75,7 +75,7 @@ class Audit:
         """`rights`, once all of `wanted` are among them or the time is up."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while not wanted <= self.rights():  # noqa: ASYNC110 - a file tells nobody that it has grown
+                while not wanted <= self.rights():  # a file tells nobody that it has grown
                     await asyncio.sleep(0.02)
         return self.rights()
 

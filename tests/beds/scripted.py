@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -40,7 +40,9 @@ class Watch:
                         await asyncio.sleep(seconds)
 
 
-Answer: TypeAlias = Response | Slow | Watch | OSError
+Part: TypeAlias = Callable[[Request], Awaitable[Response]]
+"""Works out an answer, and takes its time, whatever the request's timeout is."""
+Answer: TypeAlias = Response | Slow | Watch | OSError | Part
 
 
 class Script:
@@ -66,6 +68,8 @@ class Script:
                 async with asyncio.timeout(request.timeout):
                     await asyncio.sleep(seconds)
                 return then
+            case part if callable(part):
+                return await part(request)
             case Watch():
                 raise AssertionError(f"the script has a watch where {request.method} {request.path} came")
             case error:

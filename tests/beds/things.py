@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from controller.api.base import JSONObject, Value, View
+from controller.api.base import JSON, JSONObject, Value, View
 from controller.api.meta import Key, ObjectMeta
 from controller.kube.resource import Resource
 
@@ -56,7 +56,7 @@ def thing(
     name: str,
     version: int | str = 1,
     *,
-    size: object = 1,
+    size: JSON = 1,
     color: str = "",
     uid: str = "",
     namespace: str = "default",
@@ -72,7 +72,7 @@ def thing(
             "resourceVersion": str(version),
             "managedFields": [{"manager": "somebody"}],
         },
-        "spec": {"size": size, "color": color},  # type: ignore[dict-item]  # a bad size is the point
+        "spec": {"size": size, "color": color},
     }
 
 

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import Context
 from time import thread_time
-from typing import Any, TypeVar
+from typing import TypeVar, TypeVarTuple
 
 from tests.beds.virtual_time import VirtualLoop
 
 T = TypeVar("T")
 R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
 UNIT = 100_000
 """Rounds of the loop that is one unit: some milliseconds, on any machine."""
 
@@ -37,8 +38,8 @@ class TimedLoop(VirtualLoop):
         self.longest, self.whose = 0.0, ""
         self._aside = 0.0
 
-    def call_soon(  # type: ignore[override]  # the stubs bind the arguments to the callback's
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         return super().call_soon(self._timed, callback, *args, context=context)
 

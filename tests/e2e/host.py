@@ -131,7 +131,7 @@ class Host:
         one = await self._start(pod)
         self.running[one.name] = one
         await self._write(uid, ready=False)
-        while not await one.passes("startupProbe") and not self._told_to_go(uid):  # noqa: ASYNC110 - a kubelet polls
+        while not await one.passes("startupProbe") and not self._told_to_go(uid):  # a kubelet polls
             await asyncio.sleep(one.pause("startupProbe"))
         ready, failures = False, Counter[str]()
         while not self._told_to_go(uid):

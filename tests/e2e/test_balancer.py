@@ -51,7 +51,7 @@ async def test_streams_that_are_cut_again_and_again_are_not_left_closed_for_long
             await bed.apply_sample("ds.demo.yaml")
             await bed.serves("first")
             async with asyncio.timeout(PATIENCE):
-                while min(map(len, streams(audit).values())) <= CUTS:  # noqa: ASYNC110
+                while min(map(len, streams(audit).values())) <= CUTS:
                     await asyncio.sleep(0.2)  # a file tells nobody that it has grown
             await bed.workers("second")
             await bed.serves("first", "second")

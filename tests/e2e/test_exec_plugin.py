@@ -50,7 +50,7 @@ class Plugin:
 
     async def has_begun(self) -> None:
         async with asyncio.timeout(PATIENCE):
-            while not self.runs:  # noqa: ASYNC110 - what another process does sets no event here
+            while not self.runs:  # what another process does sets no event here
                 await asyncio.sleep(0.02)
 
     def end(self) -> None:

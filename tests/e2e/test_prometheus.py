@@ -43,7 +43,7 @@ async def becomes(asked: Callable[[], Awaitable[Any]], wanted: Any) -> None:
     """Ask until the answer is so: where a scrape takes longer than its second, its series are away until the next."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + PATIENCE
-    while (found := await asked()) != wanted and loop.time() < deadline:  # noqa: ASYNC110 - it tells nobody
+    while (found := await asked()) != wanted and loop.time() < deadline:  # it tells nobody
         await asyncio.sleep(POLL)
     assert found == wanted
 

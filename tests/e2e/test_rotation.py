@@ -123,7 +123,7 @@ async def test_a_rotated_token_and_a_rotated_authority_cost_nothing_but_a_new_co
                 file.unlink()
             await plane.start_apiserver()
             async with asyncio.timeout(60):
-                while not any("certificate verify failed" in words for words in heard.failures):  # noqa: ASYNC110
+                while not any("certificate verify failed" in words for words in heard.failures):
                     await asyncio.sleep(0.05)
             volume.project(ACCOUNT.token, plane.ca_path.read_bytes())
             await works(plane, "with-another-authority")

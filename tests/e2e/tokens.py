@@ -42,5 +42,5 @@ async def end(plane: ControlPlane, token: str, secret: str) -> None:
     async with administrator(plane) as api:
         await api.delete(_SECRETS, secret, namespace=HOME)
     async with open_transport(connection_with(plane, token)) as transport, asyncio.timeout(60):
-        while (await transport.exchange(Request(method="GET", path="/api"))).status != 401:  # noqa: ASYNC110 - it tells nobody
+        while (await transport.exchange(Request(method="GET", path="/api"))).status != 401:  # it tells nobody
             await asyncio.sleep(0.2)

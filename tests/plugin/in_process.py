@@ -1,23 +1,16 @@
-"""The program itself, run inside a test: its clock, event loop and way to the server are replaced, nothing else."""
+"""The program itself, run inside a test, on a host of the test's choice."""
 
 from __future__ import annotations
 
-import asyncio
 import io
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable, Collection, Mapping
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Any, Final
-from unittest.mock import patch
+from typing import Final, TextIO
 
-from controller.kube.access import Access
-from controller.kube.connection import Connection, Fixed
-from tests.plugin.door import Door
+from kubectl_plugin.host import Host
 
-SERVER: Final = "https://127.0.0.1:6443"
-CONTEXT: Final = "sample"
 OURS: Final = frozenset({"FORCE_COLOR", "NO_COLOR", "KRUISE_DS_NOW", "KRUISE_DS_PROMPT"})
 """Variables of the environment that must not come from whoever runs the tests."""
 
@@ -31,54 +24,40 @@ class Ran:
     err: str
 
 
-@contextmanager
-def replaced(
+def surroundings(**more: str) -> dict[str, str]:
+    """The environment of the tests with `more`."""
+    return {name: value for name, value in os.environ.items() if name not in OURS} | more
+
+
+def call(
+    words: list[str],
     *,
-    run: Callable[..., Any],
-    now: Callable[[], float],
-    ticks: Callable[[], float],
-    door: Door,
-    environ: dict[str, str],
-) -> Iterator[None]:
-    """`run` instead of `asyncio.run`, `now` instead of `time.time`, `ticks` instead of `time.monotonic`."""
-    from kubectl_plugin import terminal
-    from kubectl_plugin.cluster import session
-
-    @asynccontextmanager
-    async def through(*_: object) -> AsyncIterator[Door]:
-        yield door
-
-    async def connection(_: Access) -> Connection:
-        return Connection(server=SERVER, credentials=Fixed(), context=CONTEXT, source=f"context {CONTEXT}")
-
-    with ExitStack() as stack:
-        stack.enter_context(patch.dict(os.environ, environ))
-        for name in OURS - environ.keys():
-            os.environ.pop(name, None)
-        stack.enter_context(patch.object(asyncio, "run", run))
-        stack.enter_context(patch.object(terminal, "time", SimpleNamespace(time=now, monotonic=ticks)))
-        stack.enter_context(patch.object(session, "connection_for", connection))
-        stack.enter_context(patch.object(session, "open_transport", through))
-        yield
-
-
-def call(words: list[str], *, terminal: bool, typed: str, elsewhere: Collection[str] = ()) -> Ran:
+    terminal: bool = False,
+    typed: str = "",
+    elsewhere: Collection[str] = (),
+    environ: Mapping[str, str] | None = None,
+    out: TextIO | None = None,
+    host: Callable[..., Host] = Host,
+) -> Ran:
     """`kubectl kruise-ds WORDS`; on a `terminal` a person types `typed`. Of `stdin`, `stdout` and `stderr` those that
-    lead `elsewhere` are no terminals.
+    lead `elsewhere` are no terminals. `out`: stdout itself, of which nothing is read then. `host` is made with the
+    environment and the streams.
     """
     from kubectl_plugin.program import NAME, app
+    from kubectl_plugin.running import Runner
 
     names = ("stdin", "stdout", "stderr")
-    given, out, err = (_Stream(terminal=terminal and name not in elsewhere) for name in names)
+    given, read, err = (_Stream(terminal=terminal and name not in elsewhere) for name in names)
     given.write(typed)
     given.seek(0)
+    here = host(surroundings() if environ is None else environ, stdin=given, out=out or read, err=err)
     code = 0
-    with patch("sys.stdin", given), redirect_stdout(out), redirect_stderr(err):
+    with redirect_stdout(out or read), redirect_stderr(err):  # where typer writes help and wrong usage
         try:
-            app(words, prog_name=NAME)
+            app(words, prog_name=NAME, obj=Runner(here))
         except SystemExit as end:
             code = int(end.code or 0)
-    return Ran(code, out.text(), err.text())
+    return Ran(code, read.text(), err.text())
 
 
 class _Stream(io.TextIOWrapper):

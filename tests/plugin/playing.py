@@ -13,15 +13,20 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
-from contextlib import AsyncExitStack, contextmanager
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, nullcontext
+from typing import Any, TextIO, TypeVar
 
+import msgspec
 import pytest
 import structlog
 
 from controller.api.meta import rfc3339
+from controller.kube.access import Access
+from controller.kube.connection import Connection, Fixed
 from controller.settings import Settings
+from kubectl_plugin.host import Host
+from kubectl_plugin.releases import own_version
 from tests.beds.api import DAEMONSETS, LEASES, MERGE_PATCH, NAMESPACES, PODS, Api, Object, Refusal
 from tests.beds.controller.running import Controller
 from tests.beds.nodes import Nodes
@@ -30,7 +35,7 @@ from tests.beds.simulator.transport import InProcess
 from tests.beds.virtual_time import VirtualLoop
 from tests.plugin.door import Door
 from tests.plugin.golden import check
-from tests.plugin.in_process import Ran, call, replaced
+from tests.plugin.in_process import Ran, call, surroundings
 
 __all__ = ["HOME", "LEASE", "NAMESPACE", "NOW", "Meanwhile", "Ran", "Scene", "in_every_form", "opened"]
 
@@ -43,6 +48,8 @@ NOW = 1_763_640_250.0
 """When the scenes are looked at: 2025-11-20T12:04:10Z."""
 BEGIN = NOW - 62 * 86_400
 """What the clock says at first."""
+SERVER = "https://127.0.0.1:6443"
+CONTEXT = "sample"
 PATIENCE = 3600.0
 """Seconds of virtual time for whatever is waited for."""
 
@@ -55,13 +62,17 @@ Meanwhile = Callable[["Scene"], Awaitable[None]]
 
 
 class Scene:
-    """Made by `opened`. `api` may do everything; `door` is the user's way in, which may be narrowed."""
+    """Made by `opened`. `api` may do everything; `door` is the user's way in, which may be narrowed. `environ` is
+    more of the plugin's environment, `version` its own version and `kubectl` that of kubectl.
+    """
 
     def __init__(self, runner: asyncio.Runner, *, namespaces: tuple[str, ...] = ()) -> None:
         self._runner, self._stop = runner, asyncio.Event()
         self.cluster = Cluster(self.now, strict_namespaces=True)
         self.door = Door(self.cluster)
         self.api = Api(InProcess(self.cluster), NAMESPACE)
+        self.environ: Mapping[str, str] = {}
+        self.version, self.kubectl = own_version(), "v1.36.3"
         self.nodes: Nodes
         self.controller: Controller
         self._settings = Settings(namespaces=namespaces, leader_elect=False, metrics_address="0", health_address="0")
@@ -90,33 +101,57 @@ class Scene:
         *arguments: str,
         columns: int = 80,
         colour: bool = False,
-        ascii: bool = False,  # noqa: A002 - the flag's name
+        only_ascii: bool = False,
         terminal: bool = False,
         typed: str = "",
         environ: dict[str, str] | None = None,
         meanwhile: Meanwhile | None = None,
         clock_ahead: float | Callable[[], float] = 0.0,
         elsewhere: Collection[str] = (),
+        out: TextIO | None = None,
     ) -> Ran:
         """Run `kubectl kruise-ds ARGUMENTS…` in this process.
 
         `terminal`: on a terminal, at which a person types `typed`; not the streams `elsewhere`. `meanwhile` is in
         the cluster while the verb waits, and cut off when it ends. `clock_ahead`: seconds by which the user's
-        clock is wrong, or who tells them while it is set again and again.
+        clock is wrong, or who tells them while it is set again and again. `out`: stdout itself, of which nothing is
+        read then.
         """
-        words = [*arguments, *(["--ascii"] if ascii else [])]
+        words = [*arguments, *(["--ascii"] if only_ascii else [])]
         given = {"COLUMNS": str(columns), "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
         given |= {"FORCE_COLOR": "1"} if colour else {} if terminal else {"NO_COLOR": "1"}
 
-        def run(body: Coroutine[Any, Any, T]) -> T:
-            return self.do(body if meanwhile is None else self._beside(body, meanwhile))
+        scene = self
 
-        def now() -> float:
-            return self.now() + (clock_ahead() if callable(clock_ahead) else clock_ahead)
+        class InTheScene(Host):
+            def run(self, body: Coroutine[Any, Any, T]) -> T:
+                return scene.do(body if meanwhile is None else scene._beside(body, meanwhile))
 
-        ticks = self._runner.get_loop().time
-        with replaced(run=run, now=now, ticks=ticks, door=self.door, environ=given | (environ or {})):
-            return call(words, terminal=terminal, typed=typed, elsewhere=elsewhere)
+            def now(self) -> float:
+                return scene.now() + (clock_ahead() if callable(clock_ahead) else clock_ahead)
+
+            def ticks(self) -> float:
+                return scene._runner.get_loop().time()
+
+            def version(self) -> str:
+                return scene.version
+
+            async def outcome(self, *command: str) -> tuple[int, bytes, bytes]:
+                """A real program would run in real time, for which virtual time does not wait."""
+                assert command[1:] == ("version", "--client", "--output=json")
+                return 0, msgspec.json.encode({"clientVersion": {"gitVersion": scene.kubectl}}), b""
+
+            async def connection(self, _: Access) -> Connection:
+                source = f"context {CONTEXT}"
+                return Connection(server=SERVER, credentials=Fixed(), context=CONTEXT, source=source)
+
+            def transport(self, *_: object) -> AbstractAsyncContextManager[Door]:
+                return nullcontext(scene.door)
+
+        environ = surroundings(**{**given, **self.environ, **(environ or {})})
+        return call(
+            words, terminal=terminal, typed=typed, elsewhere=elsewhere, environ=environ, out=out, host=InTheScene
+        )
 
     def check(self, name: str, *arguments: str, **options: Any) -> Ran:
         """Run a verb and compare all it wrote with `golden/NAME.txt`."""
@@ -132,7 +167,7 @@ class Scene:
             *arguments,
             columns=columns,
             colour=form == "colour",
-            ascii=form == "ascii",
+            only_ascii=form == "ascii",
         )
         assert ran.code == 0
         assert form == "colour" or all(len(line) <= columns for line in ran.out.splitlines())

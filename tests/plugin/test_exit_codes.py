@@ -24,7 +24,7 @@ from tests.plugin.kept import story
 from tests.plugin.scene import NAME, NAMESPACE, PACE, Scene, rolling
 from tests.plugin.verbs import natives
 from tests.plugin.verbs.few_nodes import KIND, Between, few_nodes
-from tests.plugin.verbs.test_doctor import Rights, answering
+from tests.plugin.verbs.test_doctor import Rights, with_programs
 from tests.plugin.verbs.test_plan import manifest
 
 ROOT = Path(__file__).parents[2]
@@ -201,19 +201,18 @@ def has_changed(scene: Scene) -> bool:
 
 
 @pytest.mark.parametrize(("verb", "situation"), [(verb, one) for verb, row in EXPECTED.items() for one in row])
-def test_a_verb_in_a_situation_ends_with(
-    verb: str, situation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_verb_in_a_situation_ends_with(verb: str, situation: str, tmp_path: Path) -> None:
     path = tmp_path / "manifest.yaml"
     path.write_text(yaml.safe_dump(manifest("2.0.0")))
-    monkeypatch.setattr("kubectl_plugin.machine._kubectl", answering)
+    environ = {"PATH": str(with_programs(tmp_path))}
     with overtaken(verb) if situation == "overtaken" else SITUATIONS[situation]() as scene:
         if OLD in VERBS[verb] and situation != "gone":
             scene.do(natives.deploy(scene, OLD))
         if verb == "doctor" and not isinstance(scene.door, Rights):
             scene.door = Rights(scene)
         words = (str(path) if word == "MANIFEST" else word for word in VERBS[verb])
-        ran = scene.run(*words, "-n", NAMESPACE, meanwhile=natives.acts if verb.startswith("migrate") else None)
+        meanwhile = natives.acts if verb.startswith("migrate") else None
+        ran = scene.run(*words, "-n", NAMESPACE, meanwhile=meanwhile, environ=environ)
         assert Cell(ran.code, has_changed(scene)) == EXPECTED[verb][situation], ran
         if isinstance(scene.door, Overtaking):
             otherwise = EXPECTED[verb]["paused" if verb.startswith("resume") else "held"].changed

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from controller.kube.request import Request
-from tests.beds.api import DAEMONSETS, PODS
+from tests.beds.api import DAEMONSETS, PODS, Api
 from tests.beds.nodes.behaviour import DEAD
 from tests.beds.simulator.kinds import PODS as PODS_KIND
 from tests.beds.simulator.refusal import Refused
 from tests.plugin import kept
 from tests.plugin.door import USER
-from tests.plugin.playing import PATIENCE, Scene
+from tests.plugin.playing import NAMESPACE, PATIENCE, Scene
 from tests.plugin.scene import NAME, daemonset
 from tests.plugin.verbs.few_nodes import HOME, few_nodes
 
@@ -85,7 +84,11 @@ def sent(scene: Scene) -> None:
 
 
 def exchanged(scene: Scene) -> None:
-    scene.api = SimpleNamespace()  # type: ignore[assignment]
+    scene.api = Api(scene.api.transport, NAMESPACE)
+
+
+def understands_less(scene: Scene) -> None:
+    scene.cluster.watch_list = False
 
 
 TOUCHES: dict[str, Callable[[Scene], Any]] = {
@@ -103,7 +106,7 @@ TOUCHES: dict[str, Callable[[Scene], Any]] = {
     "what cannot be changed": lambda scene: scene.cluster.frozen.add("uid"),
     "what is remembered": lambda scene: scene.cluster.store.compact(),
     "a watch": lambda scene: next(iter(scene.cluster.store.watches[PODS_KIND])).close(),
-    "what the server understands": lambda scene: setattr(scene.cluster, "watch_list", False),
+    "what the server understands": understands_less,
     "the controller": lambda scene: scene.do(scene.controller.kill()),
 }
 

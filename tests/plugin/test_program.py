@@ -6,33 +6,44 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.flags import Global, Output
+from kubectl_plugin.host import Host
 from kubectl_plugin.program import ENTRIES, NAME, SHOWN, app
+from kubectl_plugin.running import Runner
 from kubectl_plugin.terminal import Terminal
-from kubectl_plugin.verbs import version
+from tests.plugin import in_process
 
 ROOT = Path(__file__).parents[2]
 NOWHERE = "--kubeconfig=/nonexistent/config"
 
 
-def call(*words: str, **env: str) -> tuple[int, str, str]:
+def call(*words: str, host: Callable[..., Host] = Host) -> tuple[int, str, str]:
     """Exit code, stdout and stderr."""
-    result = CliRunner().invoke(app, list(words), prog_name=NAME, env=env)
-    return result.exit_code, result.stdout, result.stderr
+    ran = in_process.call([*words], host=host)
+    return ran.code, ran.out, ran.err
 
 
-@pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> list[Global]:
+class Seen(Runner):
     """The flags with which verbs were called; no verb runs."""
-    flags: list[Global] = []
-    monkeypatch.setattr("kubectl_plugin.tree.setup.run", lambda given, *_, **__: flags.append(given))
-    return flags
+
+    def __init__(self) -> None:
+        super().__init__(Host())
+        self.flags: list[Global] = []
+
+    def run(self, flags: Global, *_: object, **__: object) -> None:
+        self.flags.append(flags)
+
+
+def flags_of(*words: str) -> list[Global]:
+    seen = Seen()
+    app([*words], prog_name=NAME, obj=seen, standalone_mode=False)
+    return seen.flags
 
 
 @pytest.mark.parametrize(
@@ -47,10 +58,9 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Global]:
     ids=" ".join,
 )
 def test_flags_may_stand_before_or_after_the_verb_and_the_later_wins(
-    words: tuple[str, ...], seen: list[Global]
+    words: tuple[str, ...],
 ) -> None:
-    call(*words)
-    assert [flags.namespace for flags in seen] == ["obs"]
+    assert [flags.namespace for flags in flags_of(*words)] == ["obs"]
 
 
 @pytest.mark.parametrize(
@@ -66,24 +76,19 @@ def test_flags_may_stand_before_or_after_the_verb_and_the_later_wins(
     ],
     ids=str,
 )
-def test_switches_may_be_given_in_kubectls_spelling(
-    words: tuple[str, ...], flags: dict[str, bool], seen: list[Global]
-) -> None:
+def test_switches_may_be_given_in_kubectls_spelling(words: tuple[str, ...], flags: dict[str, bool]) -> None:
     none = {"ascii": False, "insecure_skip_tls_verify": False, "quiet": False, "no_color": False}
-    code, _, err = call(*words)
-    assert (code, err) == (0, "")
-    assert [{name: getattr(one, name) for name in none} for one in seen] == [none | flags]
+    assert [{name: getattr(one, name) for name in none} for one in flags_of(*words)] == [none | flags]
 
 
 @pytest.mark.parametrize("word", ["--ascii=maybe", "--context=", "--yes=true"])
-def test_switches_have_no_other_values_and_other_flags_keep_theirs(word: str, seen: list[Global]) -> None:
-    code, _, _ = call("version", word)
+def test_switches_have_no_other_values_and_other_flags_keep_theirs(word: str) -> None:
+    code, _, _ = call("version", "--client", word)
     assert code == (0 if word == "--context=" else 2)
 
 
-def test_flags_of_both_sides_come_together(seen: list[Global]) -> None:
-    call("--context", "prod", "-v", "version", "-o", "yaml", "--as-group", "a", "--as-group", "b")
-    (flags,) = seen
+def test_flags_of_both_sides_come_together() -> None:
+    (flags,) = flags_of("--context", "prod", "-v", "version", "-o", "yaml", "--as-group", "a", "--as-group", "b")
     assert (flags.context, flags.verbose, flags.output) == ("prod", 1, Output.YAML)
     assert flags.as_groups == ("a", "b")
 
@@ -164,27 +169,25 @@ def test_vv_shows_where_an_error_comes_from() -> None:
     ],
     ids=["refused", "Ctrl-C", "a mistake of ours"],
 )
-def test_whatever_a_verb_raises_becomes_an_exit_code(
-    raised: BaseException, code: int, says: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> int:
-        raise raised
+def test_whatever_a_verb_raises_becomes_an_exit_code(raised: BaseException, code: int, says: str) -> None:
+    class Failing(Host):
+        def version(self) -> str:
+            raise raised
 
-    monkeypatch.setattr(version, "client_version", fail)
-    found, out, err = call("version", "--client")
+    found, out, err = call("version", "--client", host=Failing)
     assert (found, out) == (code, "")
     assert err.startswith(says)
     assert "Traceback" not in err
 
 
-def test_vv_shows_where_a_mistake_of_ours_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    def stumble(*_: object) -> int:
-        raise RuntimeError("some words")
+def test_vv_shows_where_a_mistake_of_ours_is() -> None:
+    class Stumbling(Host):
+        def version(self) -> str:
+            raise RuntimeError("some words")
 
-    monkeypatch.setattr(version, "client_version", stumble)
-    _, _, err = call("version", "--client", "-vv")
+    _, _, err = call("version", "--client", "-vv", host=Stumbling)
     assert "Traceback" in err
-    assert "in stumble" in err
+    assert "in client_version" in err
 
 
 def test_a_reader_that_goes_away_is_no_error_but_no_success_either() -> None:
@@ -200,7 +203,7 @@ def test_a_reader_that_goes_away_is_no_error_but_no_success_either() -> None:
 
 
 def test_a_clock_that_cannot_be_read_is_wrong_usage() -> None:
-    terminal = Terminal(Global(), environ={"KRUISE_DS_NOW": "noon"})
+    terminal = Terminal(Global(), Host({"KRUISE_DS_NOW": "noon"}))
     with pytest.raises(CommandError) as refused:
         terminal.now()
     assert refused.value.message == 'invalid KRUISE_DS_NOW "noon": use a time such as 2025-11-20T12:04:10Z'

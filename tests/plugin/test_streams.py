@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.flags import Global
+from kubectl_plugin.host import Host
 from kubectl_plugin.terminal import Terminal
 from tests.plugin.scene import Scene, canary
 
@@ -27,13 +27,14 @@ PATIENCE = 30.0
 ASKING = """
 import asyncio, typer
 from kubectl_plugin.flags import Global
-from kubectl_plugin.running import run_offline
+from kubectl_plugin.host import Host
+from kubectl_plugin.running import Runner
 
 async def ask(terminal):
     return 0 if terminal.ask("Continue?") else 6
 
 try:
-    run_offline(Global(), lambda terminal: asyncio.run(ask(terminal)), outputs=())
+    Runner(Host()).run_offline(Global(), lambda terminal: asyncio.run(ask(terminal)), outputs=())
 except typer.Exit as end:
     raise SystemExit(end.exit_code)
 """
@@ -93,27 +94,22 @@ class Left(io.StringIO):
 
 
 def test_a_reader_that_goes_away_ends_what_only_looks() -> None:
-    terminal = Terminal(Global(), out=Left(BrokenPipeError()))
+    terminal = Terminal(Global(), Host(out=Left(BrokenPipeError())))
     with pytest.raises(BrokenPipeError):
         terminal.say("line")
 
 
 def test_a_full_disk_is_told_in_the_system_s_words() -> None:
-    terminal = Terminal(Global(), out=Left(OSError(28, "No space left on device")))
+    terminal = Terminal(Global(), Host(out=Left(OSError(28, "No space left on device"))))
     with pytest.raises(CommandError) as failed:
         terminal.say("line")
     assert failed.value.message == "it could not be printed: No space left on device"
 
 
 @pytest.mark.parametrize("verb", ["status", "plan", "nodes", "history", "diff"])
-def test_a_full_disk_is_no_mistake_of_ours_whatever_was_to_be_shown(
-    canary_scene: Scene, verb: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Console, "print", full)
-    ran = canary_scene.run(verb, "node-agent", "-n", "observability")
+def test_a_full_disk_is_no_mistake_of_ours_whatever_was_to_be_shown(canary_scene: Scene, verb: str) -> None:
+    full = Left(OSError(28, "No space left on device"))
+    ran = canary_scene.run(verb, "node-agent", "-n", "observability", out=full)
     assert (ran.code, ran.err) == (1, "error: it could not be printed: No space left on device\n")
 
 
@@ -121,7 +117,7 @@ def test_a_full_disk_is_no_mistake_of_ours_whatever_was_to_be_shown(
     ("error", "lost"), [(BrokenPipeError(32, "Broken pipe"), ""), (OSError(28, "No space left"), "No space left")]
 )
 def test_what_acts_goes_on_all_the_same(error: OSError, lost: str) -> None:
-    terminal = Terminal(Global(), out=Left(error))
+    terminal = Terminal(Global(), Host(out=Left(error)))
     terminal.outlive_the_reader()
     terminal.say("line")
     terminal.flush()
@@ -130,7 +126,7 @@ def test_what_acts_goes_on_all_the_same(error: OSError, lost: str) -> None:
 
 def test_nobody_at_stderr_stops_nobody() -> None:
     out = io.StringIO()
-    terminal = Terminal(Global(), out=out, err=Left(BrokenPipeError()))
+    terminal = Terminal(Global(), Host(out=out, err=Left(BrokenPipeError())))
     terminal.warn("text", "hint")
     terminal.say("line")
     assert out.getvalue() == "line\n"
@@ -138,7 +134,7 @@ def test_nobody_at_stderr_stops_nobody() -> None:
 
 def test_a_terminal_obeys_nothing_that_the_server_says() -> None:
     out, err, given = io.StringIO(), io.StringIO(), io.StringIO("n\n")
-    terminal = Terminal(Global(), stdin=given, out=out, err=err)
+    terminal = Terminal(Global(), Host(stdin=given, out=out, err=err))
     evil = "a\x1b[31mb\x9b2Jc\x7fd\re\tf\ng"
     terminal.say(evil)
     terminal.detail(evil)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from controller.api.base import JSONObject
+from controller.api.base import JSON, JSONObject
 from controller.kube.request import NotConnected, Request, Response
 from tests.beds.things import bookmark, error_line, line, page, status, thing
 
@@ -59,7 +59,7 @@ class Server:
 
     # -- what users do
 
-    def put(self, name: str, size: object) -> None:
+    def put(self, name: str, size: JSON) -> None:
         known = self.objects.get(name)
         self.version += 1
         uid = _uid(known) if known else f"uid-{(uids := self._uids + 1)}"

@@ -352,8 +352,9 @@ def what_can_be_updated_in_place_is_not_recreated(world: World, plan: actions.Pl
     ):
         pod = pods[one.pod.uid]
         change = world.changes.get(pod.hash)
-        possible = isinstance(change, InPlaceChange) and pod.bound and not change.rereads
-        assert not possible or (change is not None and change.restarts and not pod.gates), pod.name  # type: ignore[union-attr]
+        if isinstance(change, InPlaceChange) and pod.bound and not change.rereads:
+            assert change.restarts, pod.name
+            assert not pod.gates, pod.name
 
 
 def care_is_taken_of_what_needs_it(world: World, plan: actions.Plan) -> None:

@@ -84,7 +84,7 @@ class Run:
             "relist": self.reflector.relist,
         }
         match move, what:
-            case "put", (str(name), size):
+            case "put", (str(name), (int() | str()) as size):
                 server.put(name, size)
             case "delete", str(name):
                 server.delete(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 import msgspec
 
@@ -25,10 +26,10 @@ IN_PLACE = "InPlaceIfPossible"
 SECONDS = "kruise_ds_node_update_duration_seconds_count"
 
 
-async def counting(bed: Bed, **spec: object) -> None:
+async def counting(bed: Bed, **spec: Any) -> None:
     """A DaemonSet on three nodes that the controller has deployed."""
     await bed.add_nodes(3)
-    await bed.api.create(DAEMONSETS, daemonset(**spec))  # type: ignore[arg-type]
+    await bed.api.create(DAEMONSETS, daemonset(**spec))
     await bed.settled()
     await bed.phase("Healthy")
     await bed.idle()

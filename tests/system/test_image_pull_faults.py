@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -137,7 +138,8 @@ async def test_a_successor_of_the_same_name_begins_anew() -> None:
         await bed.api.create(IMAGE_PULL_JOBS, job(image="other:v1"))
         restart(bed)
         assert counts(await over(bed)) == (2, 0, 2, 0)
-        images = {write.body["spec"]["containers"][0]["image"] for write in bed.journal.of("pods", "create")[2:]}  # type: ignore[call-overload]
+        bodies: list[Any] = [write.body for write in bed.journal.of("pods", "create")[2:]]
+        images = {body["spec"]["containers"][0]["image"] for body in bodies}
         assert images == {"other:v1"}
 
 

@@ -225,7 +225,7 @@ async def test_progress_never_runs_backwards_while_nodes_are_updated(pulls: Bed)
     async def watch() -> None:
         async for event in pulls.api.watch(IMAGE_PULL_JOBS, silence=600.0):
             if event.type == "MODIFIED" and (status := event.object.get("status")):
-                seen.append((status["succeeded"], status["desired"]))  # noqa: PERF401 - as they come
+                seen.append((status["succeeded"], status["desired"]))  # as they come
 
     watching = asyncio.create_task(watch())
     await pulls.set_image(V2)

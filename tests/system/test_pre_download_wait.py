@@ -43,7 +43,7 @@ async def test_in_place_a_node_is_updated_once_its_image_is_there(pulls: Bed) ->
     async def watch() -> None:
         async for event in pulls.api.watch(PODS):
             if stays(event.object, "agent") and not is_ready(event.object):
-                unready.append(pulls.clock())  # noqa: PERF401 - as they come
+                unready.append(pulls.clock())  # as they come
 
     watching = asyncio.create_task(watch())
     began = pulls.clock()

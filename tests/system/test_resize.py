@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
@@ -22,21 +23,21 @@ def small(cpu: str = "100m", memory: str = "64Mi") -> Object:
     return {"requests": {"cpu": cpu, "memory": memory}, "limits": {"cpu": "1", "memory": "1Gi"}}
 
 
-def container(image: str = V1, resources: Object | None = None, **fields: object) -> Object:
+def container(image: str = V1, resources: Object | None = None, **fields: Any) -> Object:
     return {"name": "agent", "image": image, "resources": resources or small(), **fields}
 
 
-async def deployed(bed: Bed, count: int, *, annotations: Object | None = None, **fields: object) -> None:
+async def deployed(bed: Bed, count: int, *, annotations: Object | None = None, **fields: Any) -> None:
     await bed.controller.stop()
     bed.controller.start(msgspec.structs.replace(bed.controller.settings, gates=Gates(resize=True)))
     await bed.add_nodes(count)
-    new = in_place(pod={"containers": [container(**fields)]})  # type: ignore[arg-type]
+    new = in_place(pod={"containers": [container(**fields)]})
     new["metadata"]["annotations"] = annotations or {}
     await bed.deploy(new)
 
 
-async def edit(bed: Bed, **fields: object) -> None:
-    await bed.edit({"template": {"spec": {"containers": [container(**fields)]}}})  # type: ignore[arg-type]
+async def edit(bed: Bed, **fields: Any) -> None:
+    await bed.edit({"template": {"spec": {"containers": [container(**fields)]}}})
 
 
 def cpu_of(pod: Object) -> str:

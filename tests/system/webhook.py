@@ -88,7 +88,7 @@ def configuration(namespace: str, operation: str, of: Resource) -> Object:
 async def _until(bed: Bed, *, refused: bool) -> None:
     """The server takes notice of a configuration after it has stored it, and nothing tells when."""
     async with asyncio.timeout(bed.patience):
-        while await _refuses(bed) is not refused:  # noqa: ASYNC110
+        while await _refuses(bed) is not refused:
             await asyncio.sleep(POLL)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -167,9 +167,16 @@ class ControlPlane:
         return self.ca_path.exists() and (await self._get("/readyz"))[0] == 200
 
     async def run_kubectl(
-        self, *args: str, stdin: str | None = None, user: User | None = None, seconds: float = 60.0
+        self,
+        *args: str,
+        stdin: str | None = None,
+        user: User | None = None,
+        seconds: float = 60.0,
+        environ: Mapping[str, str] | None = None,
     ) -> KubectlResult:
-        """Run kubectl as `user` (the administrator when None); `stdin` is what `-f -` reads."""
+        """Run kubectl as `user` (the administrator when None); `stdin` is what `-f -` reads, `environ` more of the
+        environment.
+        """
         return await run_kubectl(
             self.kubectl,
             *args,
@@ -177,6 +184,7 @@ class ControlPlane:
             cache=self.folder / "kubectl-cache",
             stdin=stdin,
             seconds=seconds,
+            environ=environ,
         )
 
     async def _start_etcd(self) -> None:

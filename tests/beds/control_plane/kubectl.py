@@ -20,14 +20,21 @@ class KubectlResult:
 
 
 async def run_kubectl(
-    kubectl: Path, *args: str, kubeconfig: Path, cache: Path, stdin: str | None = None, seconds: float = 60.0
+    kubectl: Path,
+    *args: str,
+    kubeconfig: Path,
+    cache: Path,
+    stdin: str | None = None,
+    seconds: float = 60.0,
+    environ: Mapping[str, str] | None = None,
 ) -> KubectlResult:
-    """Run kubectl to its end; a return code other than 0 is a result, not an error.
+    """Run kubectl to its end, with `environ` added to the environment; a return code other than 0 is a result, not an
+    error.
 
     Raises TimeoutError after `seconds`; the process is gone then, as when the caller is cancelled.
     """
     command = (str(kubectl), "--kubeconfig", str(kubeconfig), "--cache-dir", str(cache), *args)
-    env = {**os.environ, "KUBECTL_KUBERC": "false"}
+    env = {**os.environ, "KUBECTL_KUBERC": "false", **(environ or {})}
     return KubectlResult(args, *await run_to_end(command, env, stdin=stdin, seconds=seconds))
 
 

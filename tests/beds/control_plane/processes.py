@@ -74,7 +74,7 @@ class Process:
 
     async def ended(self) -> int:
         """Wait for its end and give the return code."""
-        while (code := self.returncode) is None:  # noqa: ASYNC110 - works in any event loop, unlike a child watcher
+        while (code := self.returncode) is None:  # works in any event loop, unlike a child watcher
             await asyncio.sleep(POLL)
         return code
 

@@ -155,5 +155,5 @@ async def in_force(plane: ControlPlane, account: User) -> None:
     asked = {"group": "apps.kruise.io", "resource": "daemonsets", "subresource": "status", "verb": "patch"}
     review = {"spec": {"user": account.name, "groups": account.groups, "resourceAttributes": asked}}
     async with open_transport(connection_to(plane, plane.admin)) as transport, asyncio.timeout(SECONDS):
-        while not (await Api(transport).create(REVIEWS, review))["status"]["allowed"]:  # noqa: ASYNC110
+        while not (await Api(transport).create(REVIEWS, review))["status"]["allowed"]:
             await asyncio.sleep(0.05)

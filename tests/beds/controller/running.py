@@ -72,6 +72,12 @@ class Controller:
         busy = queue.depth or queue.processing_seconds()
         return not busy and all(due > now + seconds for due, _ in queue._due.values())
 
+    def kept_writes(self) -> int:
+        """Of how many objects it still keeps its own writes, since a cache may have to show them."""
+        assert self._parts is not None
+        handle: Any = self._parts.handle
+        return len(handle.args[0]._ledger)
+
     def scrape(self) -> str:
         """What /metrics would say now; raises ConnectionError where nobody listens."""
         if not self.is_running or self._parts is None:

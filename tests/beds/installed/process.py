@@ -76,7 +76,7 @@ class Controller:
         """Wait for something that it logs; raises TimeoutError that ends with the tail of its log."""
         try:
             async with asyncio.timeout(seconds):
-                while not holds():  # noqa: ASYNC110 - what another process does sets no event here
+                while not holds():  # what another process does sets no event here
                     await asyncio.sleep(POLL)
         except TimeoutError:
             words = f"not in {seconds:.1f} s: {self.process.name} {what}{self.process.tail()}"

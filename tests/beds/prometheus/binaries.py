@@ -45,7 +45,7 @@ def obtain(*, environ: Mapping[str, str] = os.environ) -> Binaries:
     if found:
         return found
     with locked(home / "download", _say):
-        found, more = first_of([cache, Source(f"Debian's package {PACKAGE}", lambda: _downloaded(home))])
+        found, more = first_of([cache, Source(f"Debian's package {PACKAGE}", lambda: _downloaded(home, environ))])
     if found:
         return found
     raise PrometheusUnavailable(failures + more[1:])
@@ -68,9 +68,9 @@ def _cached(home: Path) -> Binaries:
     return Binaries(*(newest / name for name in NAMES))
 
 
-def _downloaded(home: Path) -> Binaries:
+def _downloaded(home: Path, environ: Mapping[str, str]) -> Binaries:
     with tempfile.TemporaryDirectory(prefix="kruise-ds-prometheus-") as temporary:
-        version = unpack([PACKAGE], Path(temporary), _say)[PACKAGE]
+        version = unpack([PACKAGE], Path(temporary), _say, environ)[PACKAGE]
         with filled_whole(home / version) as partial:
             for name in NAMES:
                 shutil.copy2(Path(temporary, "usr/bin", name), partial / name)

@@ -61,7 +61,7 @@ class Prometheus:
         seen: list[dict[str, Any]] = []
         try:
             async with asyncio.timeout(PATIENCE):
-                while not holds(seen := await self.alerts()):  # noqa: ASYNC110 - as below
+                while not holds(seen := await self.alerts()):  # as below
                     await asyncio.sleep(POLL)
         except TimeoutError:
             raise TimeoutError(f"not in {PATIENCE:g} s: {what}; alerts: {seen}") from None
@@ -70,7 +70,7 @@ class Prometheus:
         """Wait until an expression gives anything."""
         try:
             async with asyncio.timeout(PATIENCE):
-                while not await self.query(expression):  # noqa: ASYNC110 - another process sets no event here
+                while not await self.query(expression):  # another process sets no event here
                     await asyncio.sleep(POLL)
         except TimeoutError:
             raise TimeoutError(f"not in {PATIENCE:g} s: {expression}{self.process.tail()}") from None

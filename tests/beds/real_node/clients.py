@@ -71,7 +71,7 @@ class Clients:
     async def _until(self, holds: Callable[[], bool]) -> None:
         try:
             async with asyncio.timeout(LONG):
-                while not holds():  # noqa: ASYNC110 - no event for every answer
+                while not holds():  # no event for every answer
                     await asyncio.sleep(PAUSE)
         except TimeoutError:
             raise TimeoutError(f"the clients have heard {self._heard}, and know of {self._ready}") from None

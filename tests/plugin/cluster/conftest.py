@@ -6,7 +6,6 @@ import itertools
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 
 import pytest
 
@@ -14,12 +13,16 @@ from controller.kube.access import Access
 from controller.kube.request import Request, Response, Stream
 from controller.kube.transport import open_transport
 from controller.runtime.clock import system_clock
+from kubectl_plugin.host import Host
 from tests.beds.api import DAEMONSETS, NAMESPACES, Api
 from tests.beds.control_plane import ControlPlane
 from tests.beds.controller.opening import connection_to
 from tests.beds.manifests import MANIFESTS
 from tests.beds.objects import demo
 from tests.beds.simulator import Cluster, InProcess, serving
+
+ALONE = Host({"KUBECONFIG": "/nonexistent/kubeconfig"})
+"""What the machine of the tests knows about clusters does not count."""
 
 _numbers = itertools.count(1)
 
@@ -47,13 +50,6 @@ class Simulated:
         self.access = Access(server=url, token="s3cret-t0ken")
         self.watched = watched
         self.api = api
-
-
-@pytest.fixture(autouse=True)
-def _no_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the machine of the test knows about clusters does not count."""
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "no-kubeconfig"))
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
 
 
 @pytest.fixture

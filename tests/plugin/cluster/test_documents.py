@@ -17,20 +17,20 @@ from kubectl_plugin.cluster.session import Session, open_session, session_over
 from tests.beds import api as kit
 from tests.beds.objects import demo
 from tests.beds.scripted import Script, ok
-from tests.plugin.cluster.conftest import Simulated
+from tests.plugin.cluster.conftest import ALONE, Simulated
 
 AGENT = Key("default", "agent")
 ME = "kubectl-kruise-ds"
 
 
 async def test_an_object_comes_with_every_field(simulated: Simulated) -> None:
-    async with open_session(simulated.access) as session:
+    async with open_session(ALONE, simulated.access) as session:
         found = await documents.get(session, DAEMONSETS, AGENT)
     assert found == await simulated.api.get(kit.DAEMONSETS, "agent")
 
 
 async def test_a_patch_returns_the_object_as_it_is_afterwards(simulated: Simulated) -> None:
-    async with open_session(simulated.access) as session:
+    async with open_session(ALONE, simulated.access) as session:
         before: Any = await documents.get(session, DAEMONSETS, AGENT)
         patch = json_patch.guarded_by_uid(before["metadata"]["uid"], json_patch.add(7, "spec", "minReadySeconds"))
         after: Any = await documents.patch(session, DAEMONSETS, AGENT, patch, dry_run=False, field_manager=ME)
@@ -41,7 +41,7 @@ async def test_a_patch_returns_the_object_as_it_is_afterwards(simulated: Simulat
 
 async def test_a_dry_run_says_what_would_be_and_changes_nothing(simulated: Simulated) -> None:
     patch = (json_patch.add(7, "spec", "minReadySeconds"),)
-    async with open_session(simulated.access) as session:
+    async with open_session(ALONE, simulated.access) as session:
         answer: Any = await documents.patch(session, DAEMONSETS, AGENT, patch, dry_run=True, field_manager=ME)
         assert answer["spec"]["minReadySeconds"] == 7
         kept: Any = await documents.get(session, DAEMONSETS, AGENT)
@@ -51,13 +51,13 @@ async def test_a_dry_run_says_what_would_be_and_changes_nothing(simulated: Simul
 
 async def test_a_patch_upon_a_stale_version_is_a_conflict(simulated: Simulated) -> None:
     patch = json_patch.guarded_by_version("1", json_patch.add(7, "spec", "minReadySeconds"))
-    async with open_session(simulated.access) as session:
+    async with open_session(ALONE, simulated.access) as session:
         with pytest.raises(Conflict):
             await documents.patch(session, DAEMONSETS, AGENT, patch, dry_run=False, field_manager=ME)
 
 
 async def test_a_new_object_is_returned_as_the_server_has_it_and_a_dry_run_keeps_none(simulated: Simulated) -> None:
-    async with open_session(simulated.access) as session:
+    async with open_session(ALONE, simulated.access) as session:
         for name, dry_run in (("tried", True), ("kept", False)):
             made: Any = await documents.create(
                 session, DAEMONSETS, "default", demo(name), dry_run=dry_run, field_manager=ME
@@ -68,14 +68,14 @@ async def test_a_new_object_is_returned_as_the_server_has_it_and_a_dry_run_keeps
 
 
 async def test_an_object_that_is_missing_is_named_and_a_kind_that_is_missing_is_not(simulated: Simulated) -> None:
-    async with open_session(simulated.access) as session:
+    async with open_session(ALONE, simulated.access) as session:
         with pytest.raises(NotFound) as raised:
             await documents.get(session, DAEMONSETS, Key("default", "gone"))
     assert raised.value.name == "gone"
 
 
 async def test_a_server_that_does_not_say_who_we_are_is_no_failure(simulated: Simulated) -> None:
-    async with open_session(simulated.access) as session:
+    async with open_session(ALONE, simulated.access) as session:
         assert await documents.who_am_i(session) == ""
 
 

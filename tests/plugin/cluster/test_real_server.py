@@ -28,6 +28,7 @@ from tests.beds.api import Api
 from tests.beds.api import Resource as Kind
 from tests.beds.control_plane import ControlPlane
 from tests.beds.control_plane.ports import free_port
+from tests.plugin.cluster.conftest import ALONE
 
 pytestmark = pytest.mark.real
 
@@ -70,7 +71,7 @@ async def readers(api: Api, group: str) -> AsyncIterator[None]:
     asked = {"group": "apps.kruise.io", "resource": "daemonsets", "verb": "get", "namespace": api.namespace}
     review = {"metadata": {}, "spec": {"groups": [group], "resourceAttributes": asked}}
     async with asyncio.timeout(30):  # the server takes notice of a binding after it has stored it
-        while not (await api.create(REVIEWS, review))["status"]["allowed"]:  # noqa: ASYNC110 - nothing tells when
+        while not (await api.create(REVIEWS, review))["status"]["allowed"]:  # nothing tells when
             await asyncio.sleep(0.05)
     yield
     await api.delete(BINDINGS, group)
@@ -81,7 +82,7 @@ async def failure(access: Access, key: Key, resource: documents.AnyResource = DA
     """How reading one object fails."""
     session: Session | None = None
     try:
-        async with open_session(access) as session:
+        async with open_session(ALONE, access) as session:
             await documents.get(session, resource, key)
     except (ApiError, ConfigError) as error:
         return explained(error, session)
@@ -121,7 +122,7 @@ async def test_the_server_takes_us_for_whom_it_takes_kubectl(
     path.write_text(json.dumps(file))
     done = await place.plane.run_kubectl("auth", "whoami", "-o", "json", f"--kubeconfig={path}", *words)
     assert done.returncode == 0, done.stderr
-    async with open_session(Access(kubeconfig=str(path), **fields)) as session:
+    async with open_session(ALONE, Access(kubeconfig=str(path), **fields)) as session:
         body = b'{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}'
         request = Request(method="POST", path=documents.REVIEWS, body=body)
         call = Call(verb="create", resource="selfsubjectreviews", what="me")
@@ -147,7 +148,7 @@ async def test_a_group_brings_its_rights(place: Place) -> None:
     group = f"{place.namespace}-readers"
     async with readers(place.api, group):
         access = changed(place.access, as_user=NOBODY, as_groups=("others", group))
-        async with open_session(access) as session:
+        async with open_session(ALONE, access) as session:
             found: Any = await documents.get(session, DAEMONSETS, place.agent)
         assert found["metadata"]["name"] == "agent"
         await failure(changed(access, as_groups=("others",)), place.agent)
@@ -173,7 +174,7 @@ async def test_a_token_that_the_server_does_not_know(place: Place) -> None:
 
 async def test_a_server_and_a_token_are_enough(place: Place) -> None:
     access = Access(server=place.plane.url, token=place.plane.token, certificate_authority=str(place.plane.ca_path))
-    async with open_session(access, namespace=place.namespace) as session:
+    async with open_session(ALONE, access, namespace=place.namespace) as session:
         found: Any = await documents.get(session, DAEMONSETS, Key(session.namespace, "agent"))
         assert found["metadata"]["name"] == "agent"
         assert await documents.who_am_i(session) == "admin"
@@ -229,13 +230,13 @@ async def test_nobody_at_the_port_and_a_certificate_of_an_unknown_authority(plac
 
 async def test_verification_may_be_turned_off(place: Place) -> None:
     access = Access(server=place.plane.url, token=place.plane.token, insecure_skip_tls_verify=True)
-    async with open_session(access) as session:
+    async with open_session(ALONE, access) as session:
         assert await documents.who_am_i(session) == "admin"
 
 
 async def test_a_patch_is_done_under_the_name_that_was_given(place: Place) -> None:
     patch = (json_patch.add(7, "spec", "minReadySeconds"),)
-    async with open_session(place.access) as session:
+    async with open_session(ALONE, place.access) as session:
         tried: Any = await documents.patch(
             session, DAEMONSETS, place.agent, patch, dry_run=True, field_manager="by-hand"
         )
@@ -250,7 +251,7 @@ async def test_a_patch_is_done_under_the_name_that_was_given(place: Place) -> No
 
 async def test_a_trace_holds_no_token(place: Place) -> None:
     lines: list[str] = []
-    async with open_session(changed(place.access, as_user="admin-again"), trace=lines.append) as session:
+    async with open_session(ALONE, changed(place.access, as_user="admin-again"), trace=lines.append) as session:
         await documents.who_am_i(session)
     assert [line.rsplit(" ", 1)[0] for line in lines] == [f"POST {documents.REVIEWS} 201"]
     assert place.plane.token not in "".join(lines)

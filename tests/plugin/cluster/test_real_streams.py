@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -13,6 +12,7 @@ from rich.cells import cell_len
 
 from tests.beds.api import DAEMONSETS, MERGE_PATCH
 from tests.beds.objects import demo
+from tests.plugin.cluster.conftest import ALONE
 from tests.plugin.cluster.test_real_acting import place
 from tests.plugin.cluster.test_real_wire import Bed, bed
 from tests.plugin.cluster.wire import Fault
@@ -29,7 +29,7 @@ def at_terminal(bed: Bed, script: str, *, columns: int = 80) -> AbstractAsyncCon
     """`plugin` in the script is the program, and it is at the server behind the wire."""
     options = f"-n {bed.place.namespace} --server={bed.wire.url}"
     plugin = f'plugin() {{ {sys.executable} -m kubectl_plugin "$@" {options}; }}\n'
-    return window(plugin + script, {"KUBECONFIG": os.environ["KUBECONFIG"]}, columns=columns)
+    return window(plugin + script, dict(ALONE.environ), columns=columns)
 
 
 async def is_restarted(bed: Bed) -> bool:

@@ -39,10 +39,10 @@ SECRETS = {
 }
 
 
-async def run(place: Place, *words: str) -> Ran:
+async def run(place: Place, *words: str, **environ: str) -> Ran:
     """The verb in a thread of this process, by the kubeconfig of the control plane."""
     options = ("-n", place.namespace, f"--kubeconfig={place.plane.kubeconfig}")
-    return await asyncio.to_thread(call, [*words, *options], terminal=False, typed="")
+    return await asyncio.to_thread(call, [*words, *options], environ=environ)
 
 
 async def edited(place: Place, change: Object) -> None:
@@ -110,22 +110,22 @@ async def test_who_has_no_right_at_all_is_told_by_the_doctors_exit_code(place: P
 
 
 async def test_the_way_to_the_server_is_the_proxy_of_the_environment(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: Place,
 ) -> None:
     """Both programs ask for a name that only the proxy knows."""
     server = f"https://api.nowhere.example:{urlsplit(place.plane.url).port}"
     options = (f"--server={server}", "--tls-server-name=127.0.0.1")
     async with proxy() as (url, asked):
-        monkeypatch.setenv("HTTPS_PROXY", url)
-        monkeypatch.delenv("NO_PROXY", raising=False)
-        monkeypatch.delenv("no_proxy", raising=False)
-        kubectl = await place.plane.run_kubectl("get", "ads", "agent", "-n", place.namespace, *options)
+        variables = {"HTTPS_PROXY": url, "NO_PROXY": ""}
+        kubectl = await place.plane.run_kubectl(
+            "get", "ads", "agent", "-n", place.namespace, *options, environ={**variables, "no_proxy": ""}
+        )
         assert kubectl.returncode == 0, kubectl.stderr
         asked.clear()
-        ran = await run(place, "status", "agent", "-o", "name", *options)
+        ran = await run(place, "status", "agent", "-o", "name", *options, **variables)
         assert (ran.code, set(asked)) == (0, {urlsplit(server).netloc}), ran
-        monkeypatch.setenv("NO_PROXY", ".nowhere.example")
-        ran = await run(place, "status", "agent", "-o", "name", *options)
+        variables["NO_PROXY"] = ".nowhere.example"
+        ran = await run(place, "status", "agent", "-o", "name", *options, **variables)
         assert (ran.code, "cannot reach" in ran.err) == (1, True), ran
 
 

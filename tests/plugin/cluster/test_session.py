@@ -20,10 +20,11 @@ from controller.kube.errors import ConfigError, NotFound, Unreachable
 from controller.kube.kinds import DAEMONSETS
 from controller.kube.sender import CALL_SECONDS
 from kubectl_plugin.cluster.session import open_session, session_over
+from kubectl_plugin.host import Host
 from tests.beds.control_plane.ports import free_port
 from tests.beds.scripted import Script, Slow, ok
 from tests.beds.virtual_time import now, virtually
-from tests.plugin.cluster.conftest import Simulated
+from tests.plugin.cluster.conftest import ALONE, Simulated
 
 AGENT = Key("default", "agent")
 PATH = "/apis/apps.kruise.io/v1beta1/namespaces/default/daemonsets"
@@ -47,21 +48,21 @@ def kubeconfig(tmp_path: Path) -> str:
 
 
 async def test_the_session_says_where_it_is(kubeconfig: str) -> None:
-    async with open_session(Access(kubeconfig=kubeconfig)) as session:
+    async with open_session(ALONE, Access(kubeconfig=kubeconfig)) as session:
         assert (session.context, session.namespace, session.server) == ("dev", "infra", "http://127.0.0.1:1")
         assert session.source == f"context dev of {kubeconfig}"
-    async with open_session(Access(kubeconfig=kubeconfig), namespace="obs") as session:
+    async with open_session(ALONE, Access(kubeconfig=kubeconfig), namespace="obs") as session:
         assert session.namespace == "obs"
 
 
 async def test_an_unknown_context_is_said_before_anything_is_sent(kubeconfig: str) -> None:
     with pytest.raises(ConfigError, match=r'no context "prod" in .*; there are: dev'):
-        async with open_session(Access(kubeconfig=kubeconfig, context="prod")):
+        async with open_session(ALONE, Access(kubeconfig=kubeconfig, context="prod")):
             pass
 
 
 async def test_the_client_reads_what_is_there(simulated: Simulated) -> None:
-    async with open_session(simulated.access) as session:
+    async with open_session(ALONE, simulated.access) as session:
         assert session.namespace == "default"
         found = await session.client.get(DAEMONSETS, AGENT)
     assert found is not None
@@ -70,7 +71,7 @@ async def test_the_client_reads_what_is_there(simulated: Simulated) -> None:
 
 async def test_a_trace_has_one_line_for_each_request_and_no_secret(simulated: Simulated) -> None:
     lines: list[str] = []
-    async with open_session(simulated.access, trace=lines.append) as session:
+    async with open_session(ALONE, simulated.access, trace=lines.append) as session:
         await session.client.get(DAEMONSETS, AGENT)
         await session.client.page(DAEMONSETS, "default", limit=5, query=(("labelSelector", "a=b,c"),))
         with pytest.raises(NotFound):
@@ -92,7 +93,7 @@ async def test_a_trace_has_one_line_for_each_request_and_no_secret(simulated: Si
 async def test_a_request_without_an_answer_is_traced_too(simulated: Simulated) -> None:
     lines: list[str] = []
     access = msgspec.structs.replace(simulated.access, server=f"http://127.0.0.1:{free_port()}")
-    async with open_session(access, trace=lines.append) as session:
+    async with open_session(ALONE, access, trace=lines.append) as session:
         with pytest.raises(Unreachable):
             await session.client.get(DAEMONSETS, AGENT)
         with pytest.raises(Unreachable):
@@ -119,7 +120,7 @@ async def test_the_server_sees_the_program_and_whom_it_acts_as(simulated: Simula
         seen.append((request.headers["User-Agent"], request.headers.getall("Impersonate-Group")))
         return web.Response(status=404)
 
-    async with serving(handler) as access, open_session(access) as session:
+    async with serving(handler) as access, open_session(ALONE, access) as session:
         with pytest.raises(NotFound):
             await session.client.get(DAEMONSETS, AGENT)
         assert seen == [(session.user_agent, ["dev", "ops"])]
@@ -131,7 +132,7 @@ async def test_a_request_that_takes_too_long_is_given_up(simulated: Simulated) -
         await asyncio.Event().wait()
         return web.Response()
 
-    async with serving(handler) as access, open_session(access, request_timeout=0.05) as session:
+    async with serving(handler) as access, open_session(ALONE, access, request_timeout=0.05) as session:
         with pytest.raises(Unreachable, match="no answer in time"):
             await session.client.get(DAEMONSETS, AGENT)
 
@@ -165,11 +166,9 @@ def test_zero_waits_for_ever() -> None:
     virtually(main())
 
 
-async def test_the_proxy_of_the_environment_is_used(simulated: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_proxy_of_the_environment_is_used(simulated: Simulated) -> None:
     """Nobody but a proxy knows the way to such a server."""
-    monkeypatch.setenv("http_proxy", str(simulated.access.server).removeprefix("http://"))
-    monkeypatch.delenv("no_proxy", raising=False)
-    monkeypatch.delenv("NO_PROXY", raising=False)
+    host = Host({**ALONE.environ, "http_proxy": str(simulated.access.server).removeprefix("http://")})
     far = msgspec.structs.replace(simulated.access, server="http://api.far.example:8080")
-    async with open_session(far) as session:
+    async with open_session(host, far) as session:
         assert await session.client.get(DAEMONSETS, AGENT) is not None

@@ -27,11 +27,15 @@ RECIPE = re.compile(r"^```\n(kubectl kruise-ds set-image .*?)^```", re.DOTALL | 
 ALICE, BOB = (("--as", name, "--as-group", "system:masters") for name in ("alice", "bob"))
 TWELVE_MINUTES_AHEAD = """
 import time
-from types import SimpleNamespace
-from kubectl_plugin import terminal
-from kubectl_plugin.main import main
-terminal.time = SimpleNamespace(time=lambda: time.time() + 720.0, monotonic=time.monotonic)
-main()
+from kubectl_plugin.host import Host
+from kubectl_plugin.program import NAME, app
+from kubectl_plugin.running import Runner
+
+class Ahead(Host):
+    def now(self):
+        return time.time() + 720.0
+
+app(prog_name=NAME, obj=Runner(Ahead()))
 """
 
 

@@ -161,6 +161,6 @@ def test_a_document_of_no_change_is_the_object_as_it_is(scene: Scene) -> None:
 
 
 def test_ascii_is_only_ascii(scene: Scene) -> None:
-    ran = acted(scene, "restart", "--dry-run=client", ascii=True)
+    ran = acted(scene, "restart", "--dry-run=client", only_ascii=True)
     assert "a-04 ... a-01" in ran.out
     assert ran.out.isascii()

@@ -9,9 +9,6 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from kubectl_plugin import running
-from kubectl_plugin.flags import Global
-from kubectl_plugin.terminal import Terminal
 from tests.beds.api import DAEMONSETS
 from tests.plugin.playing import Ran, Scene
 from tests.plugin.scene import daemonset_named, template
@@ -43,47 +40,35 @@ class Closing(io.StringIO):
         return len(text)
 
 
-def print_to(monkeypatch: pytest.MonkeyPatch, out: io.TextIOBase) -> None:
-    def terminal(flags: Global) -> Terminal:
-        return Terminal(flags, out=out)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(running, "Terminal", terminal)
-
-
 # a reader that goes away, a full disk
 
 
 @pytest.mark.parametrize("words", FORMATS, ids=" ".join)
-def test_all_are_changed_though_the_reader_goes_away(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_are_changed_though_the_reader_goes_away(words: tuple[str, ...]) -> None:
     with few_nodes() as scene:
         for name in MANY:
             scene.do(scene.api.create(DAEMONSETS, daemonset_named(name)))
-        print_to(monkeypatch, Closing(BrokenPipeError(32, "Broken pipe")))
-        assert scene.run("pause", "--all", "-y", *words, *HOME) == Ran(0, "", "")
+        gone = Closing(BrokenPipeError(32, "Broken pipe"))
+        assert scene.run("pause", "--all", "-y", *words, *HOME, out=gone) == Ran(0, "", "")
         assert paused_ones(scene) == [*MANY, "node-agent"]
 
 
-def test_the_exit_code_is_that_of_the_changes(three: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_exit_code_is_that_of_the_changes(three: Scene) -> None:
     strategy = {"updateStrategy": {"type": "OnDelete", "rollingUpdate": None}}
     three.do(three.edit({"spec": strategy}, "log-agent"))
-    print_to(monkeypatch, Closing(BrokenPipeError(32, "Broken pipe")))
-    assert three.run("pause", "--all", "-y", *HOME).code == 6
+    assert three.run("pause", "--all", "-y", *HOME, out=Closing(BrokenPipeError(32, "Broken pipe"))).code == 6
     assert paused_ones(three) == ["net-agent", "node-agent"]
 
 
 @pytest.mark.parametrize("words", FORMATS, ids=" ".join)
-def test_a_full_disk_is_told_when_all_are_changed(
-    three: Scene, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    print_to(monkeypatch, Closing(OSError(28, "No space left on device")))
-    ran = three.run("pause", "--all", "-y", *words, *HOME)
+def test_a_full_disk_is_told_when_all_are_changed(three: Scene, words: tuple[str, ...]) -> None:
+    ran = three.run("pause", "--all", "-y", *words, *HOME, out=Closing(OSError(28, "No space left on device")))
     assert ran == Ran(1, "", "error: done, but it could not be printed: No space left on device\n")
     assert paused_ones(three) == NAMES
 
 
-def test_what_changes_nothing_says_nothing_of_done(three: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    print_to(monkeypatch, Closing(OSError(28, "No space left on device")))
-    ran = three.run("pause", "--all", "--dry-run=client", *HOME)
+def test_what_changes_nothing_says_nothing_of_done(three: Scene) -> None:
+    ran = three.run("pause", "--all", "--dry-run=client", *HOME, out=Closing(OSError(28, "No space left on device")))
     assert ran == Ran(1, "", "error: it could not be printed: No space left on device\n")
 
 
@@ -116,14 +101,11 @@ def test_one_of_all_stays_itself(three: Scene) -> None:
 
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
 @pytest.mark.parametrize("output", ["json", "yaml"])
-def test_a_document_is_the_same_in_every_encoding(
-    three: Scene, encoding: str, output: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_document_is_the_same_in_every_encoding(three: Scene, encoding: str, output: str) -> None:
     owner = "Größe \N{GRINNING FACE}"
     three.do(three.edit({"metadata": {"annotations": {"owner": owner}}}))
     sink = io.BytesIO()
-    print_to(monkeypatch, io.TextIOWrapper(sink, encoding, write_through=True))
-    ran = acted(three, "pause", "-o", output)
+    ran = acted(three, "pause", "-o", output, out=io.TextIOWrapper(sink, encoding, write_through=True))
     assert (ran.code, ran.err) == (0, "")
     read = json.loads if output == "json" else yaml.safe_load
     assert read(sink.getvalue().decode(encoding))["metadata"]["annotations"]["owner"] == owner
@@ -133,7 +115,7 @@ def test_a_document_is_the_same_in_every_encoding(
 def test_verbs_that_look_escape_as_well(three: Scene, verb: str) -> None:
     three.do(three.edit({"metadata": {"annotations": {"kubernetes.io/change-cause": "größer"}}}))
     acted(three, "pause", "--reason", "größer")
-    plain, escaped = (acted(three, verb, "-o", "json", ascii=only).out for only in (False, True))
+    plain, escaped = (acted(three, verb, "-o", "json", only_ascii=only).out for only in (False, True))
     assert not plain.isascii()
     assert escaped.isascii()
     assert json.loads(escaped) == json.loads(plain)

@@ -8,29 +8,28 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from kubectl_plugin.program import NAME, app
+from tests.plugin import in_process
 
 SECOND = "kubectl_complete-kruise_ds"
 
 
 @pytest.fixture
-def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """`kubectl-kruise_ds` in a folder with a blank in its name, the only one on the PATH but for the system's."""
+def plugin(tmp_path: Path) -> Path:
+    """`kubectl-kruise_ds` in a folder with a blank in its name."""
     path = tmp_path / "krew bin" / "kubectl-kruise_ds"
     path.parent.mkdir()
     text = "import sys; from kubectl_plugin.main import main; sys.exit(main())"
     root = Path(__file__).parents[3]
     path.write_text(f'#!/bin/sh\nPYTHONPATH="{root}" exec "{sys.executable}" -c "{text}" "$@"\n')
     path.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{path.parent}{os.pathsep}{os.defpath}")
     return path
 
 
-def call(*words: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["completion", *words], prog_name=NAME)
-    return result.exit_code, result.stdout, result.stderr
+def call(folder: Path, *words: str) -> tuple[int, str, str]:
+    """With `folder` and the system's on the PATH: exit code, stdout and stderr."""
+    ran = in_process.call(["completion", *words], environ={"PATH": f"{folder}{os.pathsep}{os.defpath}"})
+    return ran.code, ran.out, ran.err
 
 
 @pytest.mark.parametrize(
@@ -43,7 +42,7 @@ def call(*words: str) -> tuple[int, str, str]:
     ],
 )
 def test_each_shell_loads_kubectls_own(plugin: Path, shell: str, line: str) -> None:
-    code, out, err = call(shell)
+    code, out, err = call(plugin.parent, shell)
     assert code == 0
     comment, command = out.splitlines()
     assert comment.startswith("# ")
@@ -52,12 +51,12 @@ def test_each_shell_loads_kubectls_own(plugin: Path, shell: str, line: str) -> N
 
 
 def test_nothing_to_warn_of_where_the_second_program_is_there(plugin: Path) -> None:
-    call("install")
-    assert call("bash")[2] == ""
+    call(plugin.parent, "install")
+    assert call(plugin.parent, "bash")[2] == ""
 
 
 def test_install_writes_a_program_that_completes(plugin: Path) -> None:
-    code, out, err = call("install")
+    code, out, err = call(plugin.parent, "install")
     second = plugin.with_name(SECOND)
     assert (code, out, err) == (0, f"{second} installed\n", "")
     done = subprocess.run([second, "st"], capture_output=True, text=True, timeout=60)
@@ -65,24 +64,23 @@ def test_install_writes_a_program_that_completes(plugin: Path) -> None:
 
 
 def test_install_again_is_the_same(plugin: Path) -> None:
-    call("install")
+    call(plugin.parent, "install")
     before = plugin.with_name(SECOND).read_bytes()
-    assert call("install")[0] == 0
+    assert call(plugin.parent, "install")[0] == 0
     assert plugin.with_name(SECOND).read_bytes() == before
 
 
-def test_a_link_is_not_followed(plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_is_not_followed(plugin: Path, tmp_path: Path) -> None:
     """krew's link stays where it is; what it points at is gone after the next upgrade."""
     links = tmp_path / "links"
     links.mkdir()
     (links / plugin.name).symlink_to(plugin)
-    monkeypatch.setenv("PATH", f"{links}{os.pathsep}{os.defpath}")
-    assert call("install")[0] == 0
+    assert call(links, "install")[0] == 0
     assert str(links / plugin.name) in (links / SECOND).read_text()
 
 
 def test_another_folder(plugin: Path, tmp_path: Path) -> None:
-    code, out, err = call("install", "--folder", str(tmp_path))
+    code, out, err = call(plugin.parent, "install", "--folder", str(tmp_path))
     assert (code, out) == (0, f"{tmp_path / SECOND} installed\n")
     assert f"warning: {tmp_path} is not on the PATH" in err
 
@@ -91,7 +89,7 @@ def test_another_folder(plugin: Path, tmp_path: Path) -> None:
 def test_a_foreign_file_stays_as_it_is(plugin: Path, text: str) -> None:
     second = plugin.with_name(SECOND)
     second.write_text(text)
-    code, out, err = call("install")
+    code, out, err = call(plugin.parent, "install")
     assert (code, out) == (6, "")
     assert err == f"error: {second} is not from kruise-ds and stays as it is\n"
     assert second.read_text() == text
@@ -101,18 +99,17 @@ def test_the_packages_own_stays_as_it_is(plugin: Path) -> None:
     second = plugin.with_name(SECOND)
     text = "#!/usr/bin/python3\nfrom kubectl_plugin.main import complete\n"
     second.write_text(text)
-    assert call("install") == (0, f"{second} is there already, from the package\n", "")
+    assert call(plugin.parent, "install") == (0, f"{second} is there already, from the package\n", "")
     assert second.read_text() == text
 
 
 def test_a_folder_that_is_not_there(plugin: Path, tmp_path: Path) -> None:
-    code, _, err = call("install", "--folder", str(tmp_path / "nowhere"))
+    code, _, err = call(plugin.parent, "install", "--folder", str(tmp_path / "nowhere"))
     assert code == 1
     assert err.splitlines()[0].startswith(f"error: cannot write {tmp_path / 'nowhere' / SECOND}: ")
 
 
-def test_a_plugin_that_kubectl_does_not_find(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    code, _, err = call("install")
+def test_a_plugin_that_kubectl_does_not_find(tmp_path: Path) -> None:
+    code, _, err = call(tmp_path, "install")
     assert code == 1
     assert err.splitlines()[0] == "error: kubectl-kruise_ds is not on the PATH"

@@ -42,17 +42,10 @@ class Rights(Door):
 
 
 @pytest.fixture
-def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+def scene(tmp_path: Path) -> Iterator[Scene]:
     """A healthy installation; kubectl and both programs on the PATH."""
-    answers = {"kubectl": '{"clientVersion": {"gitVersion": "v1.36.3"}}'}
-    for name in ("kubectl", "kubectl-kruise_ds", "kubectl_complete-kruise_ds"):
-        path = tmp_path / name
-        path.write_text(f"#!/bin/sh\necho '{answers.get(name, '')}'\n")
-        path.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("kubectl_plugin.verbs.doctor.own_version", lambda: "0.1.0")
-    monkeypatch.setattr("kubectl_plugin.machine._kubectl", answering)
     with opened() as one:
+        one.environ, one.version = {"PATH": str(with_programs(tmp_path))}, "0.1.0"
         one.door = Rights(one)
         for number in range(2):
             labels = {"app.kubernetes.io/name": "kruise-ds", "app.kubernetes.io/component": "controller"}
@@ -65,9 +58,11 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
         yield one
 
 
-async def answering(program: str) -> str:
-    """The real one starts a process, for which virtual time does not wait."""
-    return "v1.36.3"
+def with_programs(folder: Path) -> Path:
+    """With kubectl and both programs of ours; none of them runs."""
+    for name in ("kubectl", "kubectl-kruise_ds", "kubectl_complete-kruise_ds"):
+        (folder / name).touch(0o755)
+    return folder
 
 
 def rights(scene: Scene) -> Rights:
@@ -160,11 +155,8 @@ def test_who_may_do_nothing_is_told_so_by_the_exit_code(scene: Scene) -> None:
     assert (ran.code, ran.out.splitlines()[-1]) == (1, "1 problem (exit 1)")
 
 
-def test_nodes_are_looked_after_in_every_namespace(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def old(program: str) -> str:
-        return "v1.33.4"
-
-    monkeypatch.setattr("kubectl_plugin.machine._kubectl", old)
+def test_nodes_are_looked_after_in_every_namespace(scene: Scene) -> None:
+    scene.kubectl = "v1.33.4"
     volumes = [{"name": "cni", "hostPath": {"path": "/var/lib/rancher/k3s/agent/etc/cni/net.d"}}]
     pod = {"containers": [{"name": "net", "image": "registry.example.com/net:v1"}], "volumes": volumes}
     template = {"metadata": {"labels": {"app": "net"}}, "spec": pod}

@@ -34,7 +34,7 @@ def test_wide_has_full_names_and_is_not_cut(scene: Scene) -> None:
 
 @pytest.mark.parametrize("form", ["plain", "ascii"])
 def test_one_revision_whole(scene: Scene, form: str) -> None:
-    ran = scene.check(f"history/revision-7-{form}", *WORDS, "--revision", "7", ascii=form == "ascii")
+    ran = scene.check(f"history/revision-7-{form}", *WORDS, "--revision", "7", only_ascii=form == "ascii")
     assert "sample" not in ran.out
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from typing import Any
 
 import pytest
 
@@ -24,8 +25,8 @@ OURS, THEIRS = "apps.kruise.io/v1beta1", "apps/v1"
 ARGO = {"argocd.argoproj.io/tracking-id": "agents:apps/DaemonSet:observability/node-agent"}
 
 
-def migrated(scene: Scene, *words: str, **options: object) -> Ran:
-    return scene.run("migrate", *words, *HOME, meanwhile=acts, **options)  # type: ignore[arg-type]
+def migrated(scene: Scene, *words: str, **options: Any) -> Ran:
+    return scene.run("migrate", *words, *HOME, meanwhile=acts, **options)
 
 
 def test_it_is_told_and_asked_before() -> None:

@@ -56,7 +56,7 @@ def test_the_canary_of_the_mock_up() -> None:
     with canary() as scene:
         scene.check("plan/canary", "plan", NAME, *HERE)
         scene.check("plan/canary-200", "plan", NAME, *HERE, columns=200)
-        scene.check("plan/canary-ascii", "plan", NAME, *HERE, ascii=True)
+        scene.check("plan/canary-ascii", "plan", NAME, *HERE, only_ascii=True)
         scene.check("plan/canary-colour", "plan", NAME, *HERE, colour=True)
         scene.check("plan/canary-wide", "plan", NAME, *HERE, "-o", "wide")
         scene.check("plan/canary-json", "plan", NAME, *HERE, "-o", "json")
@@ -95,7 +95,7 @@ def test_the_grace_period_of_updates_in_place_counts_for_nodes_that_are_not_work
 def test_no_line_is_wider_than_the_terminal_and_ascii_is_ascii() -> None:
     with canary() as scene:
         for columns in (40, 60, 80, 120):
-            ran = plan(scene, "--partition", "0", "--max-unavailable", "50%", columns=columns, ascii=True)
+            ran = plan(scene, "--partition", "0", "--max-unavailable", "50%", columns=columns, only_ascii=True)
             assert ran.out.isascii()
             assert [line for line in ran.out.splitlines() if len(line) > columns] == []
 

@@ -441,7 +441,7 @@ def test_fully_is_asked_before_the_wait() -> None:
 
 def test_the_question_before_the_wait_is_ascii_where_only_that_can_be_shown() -> None:
     with held() as scene:
-        ran = promote(scene, "--wait", "--full", ascii=True, terminal=True, typed="n\n")
+        ran = promote(scene, "--wait", "--full", only_ascii=True, terminal=True, typed="n\n")
         assert "(16 more: b-08 ... a-01)" in ran.err
         assert ran.err.isascii()
 

@@ -64,21 +64,21 @@ def test_the_block(opened: Opened, columns: int) -> None:
 @pytest.mark.parametrize("opened", STATES, ids=name_of)
 def test_the_block_in_ascii_has_the_same_lines(opened: Opened) -> None:
     with opened() as scene:
-        drawn, plain = (scene.run(*STATUS, ascii=one).out for one in (False, True))
+        drawn, plain = (scene.run(*STATUS, only_ascii=one).out for one in (False, True))
     assert plain.isascii()
     assert len(plain.splitlines()) == len(drawn.splitlines())
 
 
 def test_in_a_narrow_terminal_lines_are_cut_and_say_so() -> None:
     with canary() as scene:
-        lines = scene.run(*STATUS, columns=40, ascii=True).out.splitlines()
+        lines = scene.run(*STATUS, columns=40, only_ascii=True).out.splitlines()
     assert max(map(len, lines)) <= 40
     assert "  Try        kubectl logs -n observab..." in lines
 
 
 def test_the_canary_in_ascii_and_in_colour() -> None:
     with canary() as scene:
-        scene.check("status/canary-ascii", *STATUS, ascii=True)
+        scene.check("status/canary-ascii", *STATUS, only_ascii=True)
         coloured = scene.check("status/canary-colour", *STATUS, colour=True)
         wide = scene.check("status/canary-wide", *STATUS, "-o", "wide")
     assert "\x1b[31m" in coloured.out

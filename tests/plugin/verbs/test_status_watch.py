@@ -7,7 +7,7 @@ import io
 import json
 import re
 from collections.abc import Callable
-from contextlib import AbstractContextManager, redirect_stdout
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 import pytest
@@ -417,10 +417,9 @@ class HeadOne(io.TextIOWrapper):
         return super().write(text)
 
 
-def test_before_head_it_does_not_end_well_while_it_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_before_head_it_does_not_end_well_while_it_moves() -> None:
     with canary() as scene:
-        monkeypatch.setattr("tests.plugin.in_process.redirect_stdout", lambda _: redirect_stdout(HeadOne()))
-        ran = scene.run(*WATCH, meanwhile=all_recovers)
+        ran = scene.run(*WATCH, meanwhile=all_recovers, out=HeadOne())
     assert (ran.code, ran.err) == (141, "")
 
 

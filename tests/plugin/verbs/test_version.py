@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from controller.kube.request import NotConnected, Response
-from kubectl_plugin import releases
+from controller.kube.request import NotConnected, Request, Response
 from kubectl_plugin.releases import own_version, too_far_apart
 from tests.beds.api import LEASES, MERGE_PATCH, PODS
+from tests.plugin.door import Door
 from tests.plugin.playing import HOME, LEASE, Scene, opened
 
 
@@ -39,11 +39,15 @@ def test_client_as_a_document(scene: Scene) -> None:
     assert yaml.safe_load(scene.run("version", "--client", "-o", "yaml").out) == expected
 
 
-def test_our_own_is_told_though_nobody_answers(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def silent(_: object) -> Response:
+class Closed(Door):
+    """Nobody is behind it."""
+
+    async def exchange(self, request: Request) -> Response:
         raise NotConnected("127.0.0.1:1: Connection refused")
 
-    monkeypatch.setattr(scene.door, "exchange", silent)
+
+def test_our_own_is_told_though_nobody_answers(scene: Scene) -> None:
+    scene.door = Closed(scene.cluster)
     ran = scene.run("version", "--request-timeout", "1s")
     assert (ran.code, ran.out) == (1, f"Client:      {own_version()}\n")
     assert ran.err.startswith("error: ")
@@ -107,8 +111,8 @@ def test_nobody_leads(scene: Scene) -> None:
     assert "Controller:  0.1.0\n" in scene.run("version").out
 
 
-def test_a_warning_for_versions_that_are_far_apart(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kubectl_plugin.verbs.version.own_version", lambda: "0.4.0")
+def test_a_warning_for_versions_that_are_far_apart(scene: Scene) -> None:
+    scene.version = "0.4.0"
     controller_pod(scene, "kruise-ds-controller-0", "kruise-ds:v0.1.0")
     ran = scene.run("version")
     assert ran.code == 0
@@ -133,6 +137,5 @@ def test_how_far_is_too_far(one: str, other: str, far: bool) -> None:
     assert too_far_apart(other, one) is far
 
 
-def test_a_folder_that_nobody_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(releases, "PACKAGE", "kruise-ds-that-nobody-installed")
-    assert own_version() == "unknown"
+def test_a_folder_that_nobody_installed() -> None:
+    assert own_version("kruise-ds-that-nobody-installed") == "unknown"

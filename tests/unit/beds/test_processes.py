@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.beds.control_plane import ports
 from tests.beds.control_plane.folder import PREFIX, temporary_folder
 from tests.beds.control_plane.other_run import Pipe, other_run
 from tests.beds.control_plane.ports import free_port
@@ -61,54 +60,48 @@ def test_a_child_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:
         assert held_by_child.read() == "", "nobody holds the pipe any more"
 
 
-def test_the_folder_of_a_run_that_was_killed_goes_with_the_next_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_of_a_run_that_was_killed_goes_with_the_next_run() -> None:
     with tempfile.TemporaryDirectory() as base:
-        monkeypatch.setattr(tempfile, "tempdir", base)
         left, alive = Path(base, f"{PREFIX}left"), Path(base, f"{PREFIX}alive")
         for folder in (left, alive):
             folder.mkdir()
             (folder / "owner.lock").touch()
         with open(alive / "owner.lock", "r+") as owner:
             fcntl.flock(owner, fcntl.LOCK_EX)
-            with temporary_folder() as ours:
+            with temporary_folder(Path(base)) as ours:
                 assert {path.name for path in Path(base).iterdir()} == {alive.name, ours.name}
         assert not ours.exists()
 
 
-def drawing(first: list[int]) -> Callable[..., int]:
+def drawing(*first: int) -> Callable[[int, int], int]:
     """`random.randrange`, but for the first numbers."""
-    chance, drawn = random.randrange, iter(first)
-    return lambda *bounds: next(drawn, 0) or chance(*bounds)
+    drawn = iter(first)
+    return lambda least, end: next(drawn, 0) or random.randrange(least, end)
 
 
 def test_a_port_is_given_out_once_and_no_other_run_is_given_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     ours, pipe = free_port(), Pipe(tmp_path / "pipe")
     code = f"""if True:
-        import random, time
+        import time
         from tests.beds.control_plane.ports import free_port
         from tests.unit.beds.test_processes import drawing
-        random.randrange = drawing([{ours}])
         with open({str(pipe.path)!r}, "w") as told:
-            print(free_port(), file=told, flush=True)
+            print(free_port(drawing({ours})), file=told, flush=True)
             time.sleep(600)"""
     with pipe as other, other_run(code):
         theirs = int(other.read())
-        monkeypatch.setattr(random, "randrange", drawing([ours, theirs]))
-        assert len({ours, theirs, free_port()}) == 3
+        assert len({ours, theirs, free_port(drawing(ours, theirs))}) == 3
 
 
 @pytest.mark.parametrize(
     ("given", "first"), [("32768\t60999", 32_768), ("21500\t60999", 21_500), ("1024\t65535", 32_768)]
 )
-def test_a_free_port_is_no_port_that_outgoing_connections_are_given(
-    given: str, first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_free_port_is_no_port_that_outgoing_connections_are_given(given: str, first: int, tmp_path: Path) -> None:
     """But where those are nearly all that there are."""
     (tmp_path / "range").write_text(f"{given}\n")
-    monkeypatch.setattr(ports, "EPHEMERAL", tmp_path / "range")
     for _ in range(20):
-        port = free_port()
+        port = free_port(ephemeral=tmp_path / "range")
         with socket.create_server(("127.0.0.1", port)):
             assert port < first

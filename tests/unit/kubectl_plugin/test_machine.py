@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from kubectl_plugin import machine
+from kubectl_plugin.host import Host
 from kubectl_plugin.machine import look_around
 from kubectl_plugin.report.installation.facts import Machine, NoAnswer
+from tests.beds.virtual_time import virtually
 
 
 def program(folder: Path, name: str, script: str = "") -> str:
@@ -21,24 +24,36 @@ def program(folder: Path, name: str, script: str = "") -> str:
 async def test_all_there(tmp_path: Path) -> None:
     program(tmp_path, "kubectl", """echo '{"clientVersion": {"gitVersion": "v1.36.3"}}'""")
     paths = [program(tmp_path, name) for name in (machine.PLUGIN, machine.COMPLETION, machine.SHADOW)]
-    found = await look_around({"PATH": str(tmp_path)})
+    found = await look_around(Host({"PATH": str(tmp_path)}))
     assert found.kubectl == "v1.36.3"
     assert [found.plugin, found.completion, found.shadow] == paths
 
 
 async def test_nothing_there(tmp_path: Path) -> None:
-    found = await look_around({"PATH": str(tmp_path)})
+    found = await look_around(Host({"PATH": str(tmp_path)}))
     assert found == Machine(NoAnswer("it is not on the PATH"), plugin="", completion="", shadow="")
 
 
 @pytest.mark.parametrize("script", ["echo nonsense", "echo '{}'", "echo []", "exit 1"])
 async def test_a_kubectl_that_says_no_version(tmp_path: Path, script: str) -> None:
     path = program(tmp_path, "kubectl", script)
-    assert (await look_around({"PATH": str(tmp_path)})).kubectl == NoAnswer(f"{path} does not say")
+    assert (await look_around(Host({"PATH": str(tmp_path)}))).kubectl == NoAnswer(f"{path} does not say")
 
 
-async def test_a_kubectl_that_does_not_answer_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "PATIENCE", 0.2)
-    path = program(tmp_path, "kubectl", "exec tail -f /dev/null")
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    assert (await look_around({"PATH": str(tmp_path)})).kubectl == NoAnswer(f"{path} does not answer")
+class Hanging(Host):
+    """Each of its programs runs until nobody waits for it any longer."""
+
+    left = False
+
+    async def outcome(self, *command: str) -> tuple[int, bytes, bytes]:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.left = True
+        raise AssertionError
+
+
+def test_a_kubectl_that_does_not_answer_is_ended(tmp_path: Path) -> None:
+    path, host = program(tmp_path, "kubectl"), Hanging({"PATH": str(tmp_path)})
+    assert virtually(look_around(host)).kubectl == NoAnswer(f"{path} does not answer")
+    assert host.left

@@ -10,7 +10,6 @@ import pytest
 from controller.kube import config
 from controller.kube.access import Access
 from controller.kube.errors import ConfigError
-from controller.kube.in_cluster import in_cluster
 from tests.unit.controller.kube.test_config import kubeconfig
 from tests.unit.controller.kube.test_in_cluster import CA, POD
 
@@ -59,16 +58,15 @@ async def test_the_plugin_prefers_a_kubeconfig_to_the_pod_it_runs_in_and_the_con
 
 
 async def test_in_a_pod_the_flags_change_who_asks_and_how_the_server_is_believed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     (tmp_path / "token").write_text("of-the-pod")
     (tmp_path / "ca.crt").write_text(CA)
-    monkeypatch.setattr(config, "in_cluster", lambda environ: in_cluster(environ, tmp_path))
     environ = {**POD, "KUBECONFIG": str(tmp_path / "missing")}
-    plain = await config.connection_for(Access(), environ=environ)
+    plain = await config.connection_for(Access(), environ=environ, service_account=tmp_path)
     assert (await plain.credentials.authorization(), plain.impersonation) == ("Bearer of-the-pod", ())
     flags = Access(token="mine", as_user="alice", tls_server_name="kubernetes", insecure_skip_tls_verify=True)
-    connection = await config.connection_for(flags, environ=environ)
+    connection = await config.connection_for(flags, environ=environ, service_account=tmp_path)
     assert (connection.server, connection.server_name) == ("https://10.96.0.1:6443", "kubernetes")
     assert await connection.credentials.authorization() == "Bearer mine"
     assert connection.impersonation == (("Impersonate-User", "alice"),)

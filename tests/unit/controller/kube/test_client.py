@@ -11,7 +11,7 @@ from controller.api import patch
 from controller.api.meta import Key, Ref
 from controller.kube import errors
 from controller.kube.client import Client, Deleted, Written
-from controller.kube.decode import Bookmark, Seen
+from controller.kube.decode import Bookmark, Page, Seen
 from controller.kube.request import JSON_PATCH, Request, Response
 from controller.kube.sender import Sender
 from tests.beds.scripted import Script, Watch, ok
@@ -88,7 +88,8 @@ def test_a_page_is_asked_for_with_limit_token_and_selector() -> None:
         ok(page(thing("a", 3), version=9)),
     )
     assert request.query == (("labelSelector", "a=b"), ("limit", "5"), ("continue", "t"))
-    assert getattr(got, "version") == "9"  # noqa: B009 - `asked` returns any verb's result
+    assert isinstance(got, Page)
+    assert got.version == "9"
 
 
 def test_an_object_or_page_that_cannot_be_read_is_an_error_of_the_server() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from controller.api.base import JSON
 from controller.api.meta import Key
 from controller.kube.decode import Bookmark, Decoder, Failed, Malformed, Seen
 from tests.beds.things import THINGS, Thing, bookmark, error_line, line, page, thing
@@ -28,7 +29,7 @@ def test_a_deleted_object_is_gone_even_when_it_cannot_be_read() -> None:
 
 
 @pytest.mark.parametrize("size", ["big", -1], ids=["wrong type", "refused by the projection"])
-def test_an_object_that_cannot_be_read_is_named_with_its_reason(size: object) -> None:
+def test_an_object_that_cannot_be_read_is_named_with_its_reason(size: JSON) -> None:
     event = decoder.line(line("MODIFIED", thing("a", 7, size=size)))
     assert isinstance(event, Malformed)
     assert (event.key, event.version) == (A, "7")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import os
+import pty
 import signal
 import ssl
+import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -122,7 +123,7 @@ async def test_everybody_waits_for_the_run_that_replaces_an_expired_token() -> N
     async with plugin.renewing():
         now[0] = 150.0
         asked = [asyncio.create_task(plugin.authorization()) for _ in range(3)]
-        while not loader.runs:  # noqa: ASYNC110 - only a turn of the loop each
+        while not loader.runs:  # only a turn of the loop each
             await asyncio.sleep(0)
         late = await asyncio.wait([*asked, asyncio.create_task(plugin.authorization())], timeout=0.02)
         assert not late[0], "somebody was sent off with the expired one"
@@ -286,7 +287,7 @@ class Hanging:
     async def began(self, runs: int) -> int:
         """Wait until it has run so often; returns the last process."""
         async with asyncio.timeout(60):
-            while len(self.processes) < runs:  # noqa: ASYNC110 - what another process does sets no event here
+            while len(self.processes) < runs:  # what another process does sets no event here
                 await asyncio.sleep(0.01)
         await self._says(b"!")
         return self.processes[-1]
@@ -302,7 +303,7 @@ class Hanging:
 
     async def _says(self, expected: bytes) -> None:
         async with asyncio.timeout(60):
-            while self._read() != expected:  # noqa: ASYNC110 - what another process does sets no event here
+            while self._read() != expected:  # what another process does sets no event here
                 await asyncio.sleep(0.01)
 
     def _read(self) -> bytes | None:
@@ -361,27 +362,37 @@ async def test_what_a_plugin_has_started_ends_though_the_plugin_has_ended_before
     await plugin.is_gone()
 
 
-async def test_a_plugin_that_may_ask_stays_where_the_terminal_hears_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+ASKS = """
+import asyncio, os, sys
+from controller.kube import config
+connection = asyncio.run(config.load(sys.argv[1], environ={}))
+interactive, group = asyncio.run(connection.credentials.authorization()).removeprefix("Bearer ").split("-")
+print(interactive == "True", int(group) == os.getpgrp())
+"""
+
+
+@pytest.mark.parametrize(
+    ("at_terminal", "found"),
+    [((), "False False"), (("stdin",), "False False"), (("stdin", "stderr"), "True True")],
+    ids=["nowhere", "nobody sees what it asks", "at a terminal"],
+)
+def test_a_plugin_that_may_ask_stays_where_the_terminal_hears_it(
+    at_terminal: tuple[str, ...], found: str, tmp_path: Path
 ) -> None:
     """A process of another group that reads from the terminal is stopped. It is told whether it may ask."""
-
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    async def of_a_run() -> tuple[bool, bool]:
-        connection = await config.load(kubeconfig(tmp_path / "config", {"exec": settings}), environ={})
-        interactive, group = str(await connection.credentials.authorization()).removeprefix("Bearer ").split("-")
-        return interactive == "True", int(group) == os.getpgrp()
-
     api_version = "client.authentication.k8s.io/v1"
     settings = {"apiVersion": api_version, "command": sys.executable, "args": ["-c", TELLS]}
-    assert await of_a_run() == (False, False)
-    monkeypatch.setattr(sys, "stdin", Terminal())
-    assert await of_a_run() == (False, False), "nobody sees what it asks"
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    assert await of_a_run() == (True, True)
+    path = kubeconfig(tmp_path / "config", {"exec": settings})
+    theirs, ours = pty.openpty()
+    stdin, stderr = (ours if name in at_terminal else subprocess.DEVNULL for name in ("stdin", "stderr"))
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", ASKS, path], stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, text=True
+        )
+    finally:
+        os.close(theirs)
+        os.close(ours)
+    assert done.stdout == f"{found}\n"
 
 
 async def test_a_plugin_may_complain_at_length(tmp_path: Path) -> None:

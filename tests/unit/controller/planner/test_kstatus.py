@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -67,8 +68,8 @@ def test_the_message_of_ready_is_a_sentence(phase: Phase, message: str) -> None:
 
 
 @pytest.mark.parametrize(("fields", "phase"), [({"paused": True}, "paused"), ({"on_delete": True}, "OnDelete")])
-def test_where_it_is_ready_though_nodes_are_unserved_the_message_says_so(fields: dict[str, bool], phase: str) -> None:
-    status, _, message = words(looked_at(world(ds("v2", **fields), nodes=3, pods=BETWEEN)), "Ready")  # type: ignore[arg-type]
+def test_where_it_is_ready_though_nodes_are_unserved_the_message_says_so(fields: dict[str, Any], phase: str) -> None:
+    status, _, message = words(looked_at(world(ds("v2", **fields), nodes=3, pods=BETWEEN)), "Ready")
     assert status == "True"
     assert message.startswith(phase)
     assert message.endswith("; 1 of 3 nodes have no available pod")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -174,8 +176,8 @@ def test_all_well() -> None:
         ({"partition": 3}, ("True", "Updating")),
     ],
 )
-def test_a_rollout_says_what_it_waits_for(fields: dict[str, object], progressing: tuple[str, str]) -> None:
-    updating = world(ds("v2", **fields), pods=everywhere(5))  # type: ignore[arg-type]
+def test_a_rollout_says_what_it_waits_for(fields: dict[str, Any], progressing: tuple[str, str]) -> None:
+    updating = world(ds("v2", **fields), pods=everywhere(5))
     assert condition(updating, "Progressing")[:2] == progressing
     assert not status(updating).settled
 

@@ -91,7 +91,7 @@ def play(
 
 async def when(condition: Callable[[], bool], what: str, seconds: float = 300.0) -> None:
     async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - in virtual time, looking again is free
+        while not condition():  # in virtual time, looking again is free
             await asyncio.sleep(0.05)
     assert condition(), what
 
@@ -536,7 +536,7 @@ def test_relist_amid_the_telling_of_a_list_does_not_leave_half_of_it() -> None:
 
     async def see(mirror: Mirror, script: Script) -> None:
         mirror.doubts_at = "t150"
-        while not mirror.changes:  # noqa: ASYNC110 - looks in every gap that there is
+        while not mirror.changes:  # looks in every gap that there is
             await asyncio.sleep(0)
         await mirror.store.whole()
         assert (len(mirror.store), len(mirror.changes)) == (300, 300)

@@ -243,7 +243,7 @@ def test_who_leaves_such_work_is_told_once_how_it_has_ended(raises: Exception | 
         if raises is not None:
             raise raises
 
-    async def handle(taken: Taken[str], turn: Turn) -> Outcome:
+    async def handle(taken: Taken[str], turn: PassControl) -> Outcome:
         turn.leave(turn.begin(work), lambda raised: told.append((now() - 1000.0, raised)))
         turn.begin(work)
         return Done()

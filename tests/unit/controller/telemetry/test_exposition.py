@@ -79,7 +79,7 @@ def test_who_asks_while_a_page_is_read_gets_the_next_one() -> None:
         told = Told()
         async with told.told():
             early = asyncio.ensure_future(told.scrape())
-            while not told.begun:  # noqa: ASYNC110 - only a turn of the loop each
+            while not told.begun:
                 await asyncio.sleep(0)
             told.value = 1.0
             assert await told.scrape() == 1.0

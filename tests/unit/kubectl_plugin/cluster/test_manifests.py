@@ -10,6 +10,7 @@ import pytest
 
 from kubectl_plugin.cluster.manifests import Manifest, manifests_in, objects_in, read
 from kubectl_plugin.failures import CommandError
+from kubectl_plugin.host import Host
 from kubectl_plugin.options import Manifests
 
 OURS = """\
@@ -32,7 +33,7 @@ def names(found: list[Manifest] | tuple[Manifest, ...]) -> list[str]:
 
 async def at(*files: Path, recursive: bool = False, kustomize: Path | None = None, typed: str = "") -> list[str]:
     asked = Manifests(files=files, recursive=recursive, kustomize=kustomize)
-    return names((await read(asked, stdin=io.StringIO(typed)))[0])
+    return names((await read(asked, Host(stdin=io.StringIO(typed))))[0])
 
 
 @pytest.mark.parametrize(
@@ -190,7 +191,6 @@ async def test_a_broken_kustomization_is_told_in_kubectls_words(tmp_path: Path) 
         await at(kustomize=tmp_path)
 
 
-async def test_without_kubectl_there_is_no_kustomize(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KUBECTL", str(tmp_path / "kubectl"))
+async def test_without_kubectl_there_is_no_kustomize(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="-k needs"):
-        await at(kustomize=tmp_path)
+        await read(Manifests(kustomize=tmp_path), Host({"KUBECTL": str(tmp_path / "kubectl")}))

@@ -16,6 +16,8 @@ PROXY = "http://proxy.example:3128"
         ("https://api.example:6443", {"HTTPS_PROXY": PROXY}, PROXY),
         ("https://api.example:6443", {"https_proxy": PROXY}, PROXY),
         ("https://api.example:6443", {"HTTPS_PROXY": "proxy.example:3128"}, PROXY),
+        ("https://api.example:6443", {"https_proxy": PROXY, "HTTPS_PROXY": "http://other"}, PROXY),
+        ("https://api.example:6443", {"https_proxy": "", "HTTPS_PROXY": PROXY}, ""),
         ("https://api.example:6443", {"HTTP_PROXY": PROXY}, ""),
         ("http://api.example", {"HTTP_PROXY": PROXY}, PROXY),
         ("https://api.example:6443", {}, ""),
@@ -33,14 +35,7 @@ PROXY = "http://proxy.example:3128"
         ("https://localhost:6443", {"HTTPS_PROXY": PROXY}, ""),
     ],
 )
-def test_as_kubectl_has_it(
-    server: str, variables: dict[str, str], proxy: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("http_proxy", "https_proxy", "no_proxy", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    assert proxied(Connection(server=server, credentials=Fixed())).proxy == proxy
+def test_as_kubectl_has_it(server: str, variables: dict[str, str], proxy: str) -> None:
+    assert proxied(Connection(server=server, credentials=Fixed()), variables).proxy == proxy
     named = Connection(server=server, credentials=Fixed(), proxy="http://of.the.kubeconfig")
-    assert proxied(named).proxy == "http://of.the.kubeconfig"
+    assert proxied(named, variables).proxy == "http://of.the.kubeconfig"

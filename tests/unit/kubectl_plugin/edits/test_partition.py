@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from controller.api.base import JSONObject
+from controller.api.base import JSONObject, fields_of
 from controller.api.number import IntOrPercent
+from controller.api.pod import Pod
 from kubectl_plugin.edits.applying import applied, found
 from kubectl_plugin.edits.edit import ROLLING, Caution, Edit
 from kubectl_plugin.edits.partition import for_nodes, misread, set_partition, skipped_steps
@@ -25,7 +26,7 @@ def test_it_needs_no_parents(strategy: JSONObject | None) -> None:
     document = live(strategy)
     edit = set_partition(seen(document), 3)
     assert edit.result == "partition 0 -> 3"
-    settings = {**((strategy or {}).get("rollingUpdate") or {}), "partition": 3}  # type: ignore[dict-item]
+    settings = {**fields_of((strategy or {}).get("rollingUpdate")), "partition": 3}
     assert found(applied(document, edit.operations), *ROLLING) == settings
 
 
@@ -92,8 +93,8 @@ def test_with_every_node_updated_it_is_for_the_next_one() -> None:
         (4, HALF[1:], "1 node already runs revision 2; raising the partition does not move it back"),
     ],
 )
-def test_message_7_raised_it_takes_nothing_back(value: int, pods: tuple[object, ...], text: str) -> None:
-    edit = set_partition(seen(live(rolling(partition=2)), pods=pods), value)  # type: ignore[arg-type]
+def test_message_7_raised_it_takes_nothing_back(value: int, pods: tuple[Pod, ...], text: str) -> None:
+    edit = set_partition(seen(live(rolling(partition=2)), pods=pods), value)
     assert edit.details == (f"no more than {4 - value} of 4 nodes may",)
     assert edit.warnings == (Caution(text=text, hints=("kubectl kruise-ds rollback demo -n default",)),)
 

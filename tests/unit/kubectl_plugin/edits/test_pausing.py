@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controller.api.base import JSONObject
+from controller.api.base import JSONObject, fields_of
+from controller.api.pod import Pod
 from kubectl_plugin.edits.applying import applied, found
 from kubectl_plugin.edits.edit import ROLLING, Edit
 from kubectl_plugin.edits.pausing import pause, resume
@@ -33,7 +34,7 @@ def test_pause_needs_no_parents(strategy: JSONObject | None) -> None:
 def test_pause_touches_nothing_else(strategy: JSONObject | None) -> None:
     (operation,) = pause(seen(live(strategy))).operations
     assert str(operation["path"]).startswith("/spec/updateStrategy")
-    settings = {**((strategy or {}).get("rollingUpdate") or {}), "paused": True}  # type: ignore[dict-item]
+    settings = {**fields_of((strategy or {}).get("rollingUpdate")), "paused": True}
     assert found(applied(live(strategy), (operation,)), *ROLLING) == settings
 
 
@@ -73,9 +74,9 @@ def test_it_says_who_is_updated_and_what_goes_on() -> None:
 
 
 @pytest.mark.parametrize("moving", [pending("node-3", "v2"), pod("node-3", "v1", dying=True)], ids=["starts", "goes"])
-def test_nodes_in_the_middle_of_it_go_on(moving: object) -> None:
+def test_nodes_in_the_middle_of_it_go_on(moving: Pod) -> None:
     pods = (moving, *served("node-2", "node-1", "node-0"))
-    assert details(seen(live(rolling(maxUnavailable=1)), pods=pods))[1].startswith(  # type: ignore[arg-type]
+    assert details(seen(live(rolling(maxUnavailable=1)), pods=pods))[1].startswith(
         "not stopped: node-3 (already updating), lost pods"
     )
 

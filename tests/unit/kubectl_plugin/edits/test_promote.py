@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from controller.api.base import JSONObject
 from controller.api.number import IntOrPercent
 from kubectl_plugin.edits.edit import Edit
 from kubectl_plugin.edits.promote import Goal, course_of, goal_of, promote
@@ -63,8 +64,8 @@ def test_it_writes_the_partition_and_tells_it_in_nodes() -> None:
 
 
 @pytest.mark.parametrize("strategy", NO_PARENTS)
-def test_nothing_is_written_where_there_is_no_partition(strategy: dict[str, object] | None) -> None:
-    snapshot = seen(live(strategy), pods=PODS)  # type: ignore[arg-type]
+def test_nothing_is_written_where_there_is_no_partition(strategy: JSONObject | None) -> None:
+    snapshot = seen(live(strategy), pods=PODS)
     assert promote(snapshot, goal(snapshot)) == NOTHING
 
 

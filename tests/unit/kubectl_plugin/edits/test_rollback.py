@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.api.base import JSONObject
+from controller.api.base import JSONObject, fields_of
 from controller.api.node import Node
 from controller.api.revision import Revision
 from kubectl_plugin.edits.applying import applied
@@ -167,9 +167,9 @@ def test_why_it_is_this_one_is_told_where_another_might_be_expected() -> None:
 def test_the_template_is_replaced_as_a_whole() -> None:
     """A label that was added since is gone, and the stored `$patch` is nobody's field."""
     document = live()
-    document["spec"] = {**dict(document["spec"]), "template": {**template("v7"), "$patch": "replace"}}  # type: ignore[arg-type]
+    document["spec"] = {**fields_of(document["spec"]), "template": {**template("v7"), "$patch": "replace"}}
     changed = written(snapshot(document))
-    assert changed["spec"]["template"] == template("v6")  # type: ignore[index, call-overload]
+    assert fields_of(changed["spec"])["template"] == template("v6")
 
 
 def test_partition_and_pause_are_lifted_in_the_same_write() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -97,8 +98,8 @@ def test_whose_clock_may_be_wrong_is_told_where_a_leader_is_silent() -> None:
     ],
     ids=str,
 )
-def test_what_stops_rollouts_fails(change: dict[str, object], subject: str, says: str) -> None:
-    facts = replace(WELL, **change)  # type: ignore[arg-type]
+def test_what_stops_rollouts_fails(change: dict[str, Any], subject: str, says: str) -> None:
+    facts = replace(WELL, **change)
     (check,) = about(facts, subject)
     assert check.level is Level.FAIL
     assert says in check.message
@@ -125,10 +126,8 @@ def test_what_stops_rollouts_fails(change: dict[str, object], subject: str, says
     ],
     ids=str,
 )
-def test_what_cannot_be_seen_or_is_inconvenient_only_warns(
-    change: dict[str, object], subject: str, says: str
-) -> None:
-    facts = replace(WELL, **change)  # type: ignore[arg-type]
+def test_what_cannot_be_seen_or_is_inconvenient_only_warns(change: dict[str, Any], subject: str, says: str) -> None:
+    facts = replace(WELL, **change)
     (check,) = about(facts, subject)
     assert check.level is Level.WARN
     assert says in check.message
@@ -155,8 +154,8 @@ def test_what_cannot_be_seen_or_is_inconvenient_only_warns(
     ],
     ids=str,
 )
-def test_nothing_to_complain_about(change: dict[str, object]) -> None:
-    facts = replace(WELL, **change)  # type: ignore[arg-type]
+def test_nothing_to_complain_about(change: dict[str, Any]) -> None:
+    facts = replace(WELL, **change)
     assert [check for check in checkup(facts) if check.level is not Level.OK] == []
 
 

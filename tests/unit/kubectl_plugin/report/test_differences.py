@@ -342,10 +342,10 @@ def test_values_are_shown_to_who_asks_for_them() -> None:
 
 
 def test_a_password_in_a_url_is_hidden_and_its_change_is_told() -> None:
-    old, new = (
-        template(lambda spec, word=word: agent(spec)["env"][0].update(value=f"http://me:{word}@proxy:80"))  # type: ignore[misc]
-        for word in ("one", "two")
-    )
+    def with_password(word: str) -> JSONObject:
+        return template(lambda spec: agent(spec)["env"][0].update(value=f"http://me:{word}@proxy:80"))
+
+    old, new = with_password("one"), with_password("two")
     (one,) = differences(old, new)
     assert (one.old, one.new) == ("http://me:***@proxy:80", "http://me:***@proxy:80 (changed)")
 

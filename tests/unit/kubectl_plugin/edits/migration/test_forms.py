@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.api.base import JSONObject
+from controller.api.base import JSONObject, fields_of
 from kubectl_plugin.edits.applying import applied, found
 from kubectl_plugin.edits.manifest import LAST_APPLIED
 from kubectl_plugin.edits.migration import forms
@@ -153,7 +153,7 @@ def test_a_network_plugin_is_warned_of() -> None:
     plugin = native()
     volumes: Any = {"name": "cni", "hostPath": {"path": "/etc/cni/net.d"}}
     spec: Any = plugin.document["spec"]
-    spec["template"] = {"spec": {**TEMPLATES["v2"]["spec"], "volumes": [volumes]}}  # type: ignore[dict-item]
+    spec["template"] = {"spec": {**fields_of(TEMPLATES["v2"]["spec"]), "volumes": [volumes]}}
     (caution,) = outlook(observed(plugin, None, pods(NATIVE), history(NATIVE)), native=False).cautions
     assert caution.text.startswith("agent looks like a network plugin")
 
