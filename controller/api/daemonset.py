@@ -74,6 +74,11 @@ class DaemonSetSpec(View):
     lifecycle: Lifecycle | None = None
     scale_strategy: ScaleStrategy | None = None
 
+    @property
+    def history_limit(self) -> int:
+        """How many older revisions are kept."""
+        return 10 if self.revision_history_limit is None else self.revision_history_limit
+
 
 class Columns(View):
     """What `kubectl get` prints where a column cannot render a map or a list."""

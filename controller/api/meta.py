@@ -20,6 +20,11 @@ class Key(NamedTuple):
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
+    @property
+    def typed(self) -> str:
+        """`NAME -n NAMESPACE`, as a person types it to kubectl."""
+        return f"{self.name} -n {self.namespace}"
+
 
 class Ref(Value):
     """One object as it was when we looked: enough to write to it with a precondition."""

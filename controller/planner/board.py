@@ -50,6 +50,21 @@ class Board(Value, dict=True, gc=True):
         return self.budget.max_surge > 0
 
     @property
+    def limit(self) -> str:
+        """Which of its two limits the strategy uses, as the spec calls it."""
+        return "maxSurge" if self.surging else "maxUnavailable"
+
+    @property
+    def most(self) -> int:
+        """How many nodes that limit allows at a time."""
+        return self.budget.max_surge if self.surging else self.budget.max_unavailable
+
+    @property
+    def in_use(self) -> int:
+        """How many nodes use it now."""
+        return self.surge_in_use if self.surging else self.unserved
+
+    @property
     def in_place(self) -> bool:
         """Whether pods are updated in place where that is possible; with maxSurge there is nothing to gain."""
         return self.world.daemonset.in_place and not self.surging
@@ -140,9 +155,7 @@ class Board(Value, dict=True, gc=True):
     @property
     def room(self) -> int:
         """How many more nodes whose old pod serves may begin now: what maxUnavailable or maxSurge leaves."""
-        budget = self.budget
-        left = budget.max_surge - self.surge_in_use if self.surging else budget.max_unavailable - self.unserved
-        return max(left, 0)
+        return max(self.most - self.in_use, 0)
 
     @property
     def refusal(self) -> str | None:

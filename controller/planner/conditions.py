@@ -244,9 +244,8 @@ def _used_up(board: Board) -> str:
     """Which limit the update waits for; empty while it has room."""
     if board.room:
         return ""
-    if board.surging:
-        return f"{board.surge_in_use} nodes are in the middle of their surge, maxSurge is {board.budget.max_surge}"
-    return f"{board.unserved} nodes count as unavailable, maxUnavailable is {board.budget.max_unavailable}"
+    who = "are in the middle of their surge" if board.surging else "count as unavailable"
+    return f"{board.in_use} nodes {who}, {board.limit} is {board.most}"
 
 
 def _held_by(explainer: Explainer, counts: Counts, standing: Standing) -> tuple[str, str]:

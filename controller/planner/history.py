@@ -16,8 +16,6 @@ from controller.planner.actions import (
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 
-DEFAULT_HISTORY_LIMIT = 10
-
 
 def _unless_held_back(board: Board, actions: Iterable[Action], *, more: bool) -> Step:
     """Those that did not fail before; what is held back keeps nothing else waiting."""
@@ -56,8 +54,7 @@ def trim_history(board: Board) -> Step:
     While partition, selector or pause keep nodes on older ones, those also stay from which the next pod there would
     be made: the one that most run, and the last one of each empty node.
     """
-    limit = board.world.daemonset.spec.revision_history_limit
-    surplus = len(board.older) - (DEFAULT_HISTORY_LIMIT if limit is None else limit)
+    surplus = len(board.older) - board.world.daemonset.spec.history_limit
     if surplus <= 0:
         return Step()
     in_use = {pod.hash for pod in board.world.pods}

@@ -27,9 +27,7 @@ async def absence(session: Session, key: Key, error: NotFound) -> Exception:
         return CommandError(
             f'no Advanced DaemonSet "{key.name}" in namespace "{key.namespace}"; '
             "an apps/v1 DaemonSet with that name exists",
-            hints=(
-                f"make it one of ours, no pod is restarted: kubectl kruise-ds migrate {key.name} -n {key.namespace}",
-            ),
+            hints=(f"make it one of ours, no pod is restarted: kubectl kruise-ds migrate {key.typed}",),
         )
     words = f'{DAEMONSETS.name} "{key.name}" not found in namespace "{key.namespace}"'
     return CommandError(words, hints=await _meant(session, key))

@@ -53,7 +53,7 @@ async def write(
     """
     session, key, document, last = invocation.session, snapshot.key, snapshot.document, None
     words = f" while {key.name} was written: it may have been done"
-    way = f"kubectl kruise-ds status {key.name} -n {key.namespace}"
+    way = f"kubectl kruise-ds status {key.typed}"
     for _ in range(ATTEMPTS):
         changes = (*edit.operations, *recorded(document, edit.operations, done))
         guarded = patch.guarded_by_version(reads.meta_of(document).resource_version, *changes)

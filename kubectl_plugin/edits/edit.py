@@ -38,7 +38,7 @@ def settings_of(snapshot: Snapshot, doing: str) -> RollingUpdate:
     if rolling is None:
         raise CommandError(
             f"cannot {doing} {daemonset.name}: updateStrategy is OnDelete, pods change only when you delete them",
-            hints=(f"kubectl kruise-ds nodes {daemonset.name} -n {daemonset.namespace} --only old",),
+            hints=(f"kubectl kruise-ds nodes {daemonset.key.typed} --only old",),
             exit_code=ExitCode.REFUSED,
         )
     return rolling

@@ -127,7 +127,7 @@ def on_delete(snapshot: Snapshot) -> Caution | None:
         return None
     return Caution(
         text=f"updateStrategy of {daemonset.name} is OnDelete: pods change only when you delete them",
-        hints=(f"kubectl kruise-ds nodes {daemonset.name} -n {daemonset.namespace} --only old",),
+        hints=(f"kubectl kruise-ds nodes {daemonset.key.typed} --only old",),
     )
 
 
@@ -138,5 +138,5 @@ def paused(snapshot: Snapshot) -> Caution | None:
         return None
     return Caution(
         text=f"{daemonset.name} is paused: nothing moves before it is resumed",
-        hints=(f"kubectl kruise-ds resume {daemonset.name} -n {daemonset.namespace}",),
+        hints=(f"kubectl kruise-ds resume {daemonset.key.typed}",),
     )

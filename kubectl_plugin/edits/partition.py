@@ -112,12 +112,11 @@ def _told(snapshot: Snapshot, before: Board, after: Board) -> tuple[tuple[str, .
 
 
 def _raised(snapshot: Snapshot, updated: int, revision: str) -> Caution:
-    name = snapshot.key.name
     already = "1 node already runs" if updated == 1 else f"{updated} nodes already run"
     back = "it" if updated == 1 else "them"
     return Caution(
         text=f"{already} {revision}; raising the partition does not move {back} back",
-        hints=(f"kubectl kruise-ds rollback {name} -n {snapshot.key.namespace}",),
+        hints=(f"kubectl kruise-ds rollback {snapshot.key.typed}",),
     )
 
 

@@ -84,12 +84,12 @@ def _step(steps: Steps, value: IntOrPercent, desired: int) -> Goal:
 
 
 def _without_steps(snapshot: Snapshot) -> CommandError:
-    namespace, name = snapshot.key
+    typed = snapshot.key.typed
     return CommandError(
-        f"{name} has no steps: it has no annotation {STEPS_ANNOTATION}",
+        f"{snapshot.key.name} has no steps: it has no annotation {STEPS_ANNOTATION}",
         hints=(
-            f"kubectl annotate ads {name} -n {namespace} {STEPS_ANNOTATION}=90%,50%,0",
-            f"or without steps: kubectl kruise-ds promote {name} -n {namespace} --to VALUE, or --full",
+            f"kubectl annotate ads {typed} {STEPS_ANNOTATION}=90%,50%,0",
+            f"or without steps: kubectl kruise-ds promote {typed} --to VALUE, or --full",
         ),
         exit_code=ExitCode.REFUSED,
     )

@@ -11,7 +11,6 @@ from collections import Counter
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
 from controller.planner.eligibility import Fit
-from controller.planner.history import DEFAULT_HISTORY_LIMIT
 from controller.planner.slot import Slot
 from kubectl_plugin.edits.annotations import went_back_to
 from kubectl_plugin.edits.applying import Draft
@@ -154,9 +153,8 @@ def _nothing_earlier(daemonset: DaemonSet, kept: list[RevisionDetail]) -> Comman
 
 
 def _not_kept(daemonset: DaemonSet, number: int, kept: list[RevisionDetail]) -> CommandError:
-    limit = daemonset.spec.revision_history_limit
     numbers = ", ".join(str(one) for one in sorted(one.revision.number for one in kept)) or "none"
     return CommandError(
         f"revision {number} of {daemonset.name} is not kept; kept: {numbers}"
-        f" (revisionHistoryLimit {DEFAULT_HISTORY_LIMIT if limit is None else limit})"
+        f" (revisionHistoryLimit {daemonset.spec.history_limit})"
     )

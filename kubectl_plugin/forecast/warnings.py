@@ -59,8 +59,8 @@ def _urgent(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:
     if nodes:
         pods = "1 old pod is" if len(nodes) == 1 else f"{len(nodes)} old pods are"
         they = "it is" if len(nodes) == 1 else "they are"
-        limit = "maxSurge" if found.start.surging else "maxUnavailable"
-        yield Caution(text=f"{pods} not available: {they} replaced at once, whatever {limit} says: {some(nodes)}")
+        says = f"whatever {found.start.limit} says"
+        yield Caution(text=f"{pods} not available: {they} replaced at once, {says}: {some(nodes)}")
 
 
 def _selector(snapshot: Snapshot, found: Forecast) -> Iterator[Caution]:

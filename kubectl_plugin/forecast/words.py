@@ -58,10 +58,9 @@ class PlanWords:
         if rolling.partition or (rolling.partition == 0 and self._moves):
             new = f" ({new_nodes(rolling.partition, budget.desired)})" if self._found.start.older else ""
             yield f"partition {rolling.partition}{new}"
-        name, value, asked = "maxUnavailable", budget.max_unavailable, rolling.max_unavailable
-        if self._found.start.surging:
-            name, value, asked = "maxSurge", budget.max_surge, rolling.max_surge
-        yield f"{name} {asked} (= {value})" if isinstance(asked, str) else f"{name} {value}"
+        board = self._found.start
+        asked = rolling.max_surge if board.surging else rolling.max_unavailable
+        yield f"{board.limit} {asked} (= {board.most})" if isinstance(asked, str) else f"{board.limit} {board.most}"
         if rolling.selector is not None:
             yield "rollingUpdate.selector"
         if rolling.rolling_update_type not in ("", "Standard"):
@@ -81,7 +80,7 @@ class PlanWords:
         states = [f"{row.node} {self._state(row)}" for row in sorted(rows, key=lambda row: row.node)[:4]]
         listed = ", ".join(states) + (f" and {len(rows) - 4} more" if len(rows) > 4 else "")
         if board.surging:
-            return f"{board.surge_in_use} of maxSurge {board.budget.max_surge} used; not available: {listed}"
+            return f"{board.surge_in_use} of maxSurge {board.most} used; not available: {listed}"
         return f"budget {len(rows)} of {board.budget.max_unavailable} used: {listed}"
 
     def _state(self, row: NodeRow) -> str:
@@ -139,11 +138,10 @@ class PlanWords:
     def kept(self) -> Iterator[str]:
         """Who does not get the revision, one sentence for each reason."""
         partition = self._found.start.budget.partition
-        limit = "maxSurge" if self._found.start.surging else "maxUnavailable"
         for obstacle, nodes in self._found.kept.items():
             who = f"{counted(len(nodes), 'node')}: {self._signs.between(nodes)}"
             are = "is" if len(nodes) == 1 else "are"
-            yield obstacle.row.of_planned.format(partition=partition, limit=limit, who=who, are=are)
+            yield obstacle.row.of_planned.format(partition=partition, limit=self._found.start.limit, who=who, are=are)
 
     def effect(self) -> str:
         """What it comes to, in pods and in nodes that are down."""

@@ -109,6 +109,6 @@ class MigrationCourse:
         terminal.warn(f"{self._key.name} is half-way, its pods run on", *self._ways())
 
     def _ways(self) -> tuple[str, str]:
-        command = f"kubectl kruise-ds migrate {self._key.name} -n {self._key.namespace}"
+        command = f"kubectl kruise-ds migrate {self._key.typed}"
         on, back = (f"{command} --to-native", command) if self._native else (command, f"{command} --to-native")
         return f"on: {on}", f"back: {back}"

@@ -108,7 +108,7 @@ def _refuse_if_closed(seen: Survey, soak: float) -> None:
 
 def _otherwise(seen: Survey, shut: Closed) -> str:
     """What may be done instead of going on; empty where there is nothing."""
-    where = f"{seen.snapshot.key.name} -n {seen.snapshot.key.namespace}"
+    where = seen.snapshot.key.typed
     match shut.why:
         case ClosedReason.BLIND:
             binding = "" if seen.snapshot.nodes_readable else " by a ClusterRoleBinding: nodes are in no namespace"

@@ -106,7 +106,7 @@ class PromotionWait:
 
     @property
     def _where(self) -> str:
-        return f"{self._daemonset.name} -n {self._daemonset.namespace}"
+        return self._daemonset.key.typed
 
 
 @asynccontextmanager

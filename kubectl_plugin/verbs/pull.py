@@ -176,4 +176,4 @@ def _name(job: ImagePullJob) -> str:
 
 
 def _way_out(job: ImagePullJob) -> str:
-    return f"end it: kubectl delete imagepulljob {job.name} -n {job.namespace}"
+    return f"end it: kubectl delete imagepulljob {job.key.typed}"

@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from controller.planner.board import current_revision
 from controller.planner.eligibility import Fit
-from controller.planner.history import DEFAULT_HISTORY_LIMIT
 from controller.planner.world import World
 from tests.beds.in_place_worlds import CONTINUES, WANTED
 from tests.beds.picture import picture
@@ -139,7 +138,7 @@ def _history_is_tidy(world: World) -> None:
     kept = world.daemonset.spec.revision_history_limit
     in_use = {one.hash for one in world.pods}
     idle = [one.name for one in older if one.hash not in in_use]
-    most = DEFAULT_HISTORY_LIMIT if kept is None else kept
+    most = 10 if kept is None else kept
     empty_nodes = len(empty(world))
     assert len(idle) <= most + 1 + empty_nodes, "more: the usual one for lost pods, and the last one of an empty node"
 

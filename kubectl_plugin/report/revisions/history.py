@@ -7,7 +7,6 @@ from typing import Final
 
 from controller.api.base import Value
 from controller.api.revision import Revision
-from controller.planner.history import DEFAULT_HISTORY_LIMIT
 from controller.planner.in_place.change import InPlaceChange, NotPossible
 from kubectl_plugin.report.in_place import going
 from kubectl_plugin.report.revisions.differences import Difference, differences
@@ -56,7 +55,7 @@ def history(snapshot: Snapshot, *, show_values: bool = False) -> tuple[RevisionR
     images = [images_of(one.revision.template) for one in kept]
     differing = _differing(images)
     current = live_revision(snapshot)
-    daemonset, limit = snapshot.daemonset, snapshot.daemonset.spec.revision_history_limit
+    daemonset = snapshot.daemonset
     own_cause = daemonset.annotations.get(CHANGE_CAUSE, "")  # perhaps written after the revision was stored
     return tuple(
         RevisionRow(
@@ -69,7 +68,7 @@ def history(snapshot: Snapshot, *, show_values: bool = False) -> tuple[RevisionR
             changes=_changes(older, one, show_values) if older is not None else (),
             way=None if one is current else going(daemonset, daemonset.spec.template, one.revision.template),
             oldest=older is None,
-            limit=DEFAULT_HISTORY_LIMIT if limit is None else limit,
+            limit=daemonset.spec.history_limit,
             cause=one.change_cause or (own_cause if one is current else ""),
         )
         for one, older, its_images in zip(kept, older_ones, images, strict=True)

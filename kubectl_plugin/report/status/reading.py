@@ -94,9 +94,8 @@ def _document(
 
 def _budget(survey: Survey) -> BudgetUse:
     board = survey.board
-    most = board.budget.max_surge if board.surging else board.budget.max_unavailable
     by = board.mid_surge if board.surging else board.unserved_nodes
-    return BudgetUse(max=most, used=len(by), by=tuple(sorted(by)))
+    return BudgetUse(max=board.most, used=len(by), by=tuple(sorted(by)))
 
 
 def _stated_budget(limits: Budget, counts: DaemonSetStatus) -> BudgetUse:
