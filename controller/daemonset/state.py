@@ -13,14 +13,14 @@ import msgspec
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.pod import Pod
-from controller.daemonset.answers import Answer, is_refusal
+from controller.daemonset.answers import Answer
 from controller.daemonset.places import FAILING_AT_MOST, Places
 from controller.daemonset.ready_seen import ReadySeen
 from controller.daemonset.restarts_seen import RestartsSeen
 from controller.daemonset.status_conflict import StatusConflict, conflict_after, conflict_found
 from controller.daemonset.taken_back import TakenBack
+from controller.daemonset.verdicts import Verdicts
 from controller.daemonset.write_failure import WriteFailure, failure_after
-from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid
 from controller.kube.meaning import ForWrite, meaning_of
 from controller.planner.actions import (
     ROOM,
@@ -39,21 +39,14 @@ from controller.planner.summary import Summary
 from controller.planner.world import Predecessor
 from controller.runtime.freshness import Reach
 
-ASK_AGAIN_SECONDS = 60.0
-ASK_AGAIN_AT_MOST = 900.0
-"""A refused template is tried again after a minute, then ever later: policies change without a word to us."""
 ROOM_AT_MOST = 30.0
 """Seconds at most until it is seen that a quota was raised: nobody tells."""
 ENDING_SECONDS = 30.0
 """For which a node is left alone when the namespace is on its way out: the DaemonSet goes with it."""
-
-
 PROOF = 2
 """Accepted creates of a revision after which the next ones are made all at once."""
 UNSURE_SECONDS = 30.0
 """For which a write whose answer was lost may yet be done: no server or proxy keeps a request for longer."""
-
-
 IN_DOUBT = (CreatePod, DeletePod, DrainPod, PrepareDelete, UpdateInPlace)
 """What makes a node unavailable or gives it a pod: it counts as done as long as it may yet be."""
 NO_RESIZE = "this server has no pods/resize, which takes Kubernetes 1.33, so new pods are made instead"
@@ -77,14 +70,8 @@ class DaemonSetState(msgspec.Struct):
     happened on the node: two pods would come otherwise, if the first one comes through late."""
     ready_seen: ReadySeen = msgspec.field(default_factory=ReadySeen)
     restarts_seen: RestartsSeen = msgspec.field(default_factory=RestartsSeen)
-    verdicts: dict[str, str] = msgspec.field(default_factory=dict)
-    """Revision hash to what the server's dry run said; "" is yes. After a while a "no" is asked again."""
-    ask_at: float = 0.0
-    """By `elapsed`: when a "no" is asked again."""
-    refusals: int = 0
-    """How often in a row the dry run was refused: each time the next question waits twice as long."""
-    asked: int = 0
-    """How often in a row it did not go well, for whatever reason: each time it is about the pod of another node."""
+    verdicts: Verdicts = msgspec.field(default_factory=Verdicts)
+    """What the server's dry run said."""
     places: Places = msgspec.field(default_factory=Places)
     """Where writes failed."""
     taken_back: TakenBack = msgspec.field(default_factory=TakenBack)
@@ -127,7 +114,7 @@ class DaemonSetState(msgspec.Struct):
             self.status = None
         if generation != self.generation:
             self.generation = generation
-            self.ask_at, self.refusals, self.asked = 0.0, 0, 0
+            self.verdicts.ask_anew()
             self.places.clear()
             self.taken_back.forget()
             self.refused_resizes.clear()
@@ -178,7 +165,7 @@ class DaemonSetState(msgspec.Struct):
                 self._learn_of_place(answer, moment)
             self._learn_of_names(answer, daemonset)
             if isinstance(answer.action, ProbeTemplate):
-                self._learn_of_template(answer.action.revision.hash, answer.error, moment)
+                self.verdicts.learn(answer.action.revision.hash, answer.error, moment)
             if isinstance(answer.action, ResizePod):
                 self._learn_of_resize(answer.action.pod.uid, answer)
 
@@ -270,22 +257,6 @@ class DaemonSetState(msgspec.Struct):
             self.no_resize = self.refused_resizes[uid] = f"{NO_RESIZE}: {answer.left.message}"
         elif means is ForWrite.REFUSED:
             self.refused_resizes[uid] = answer.left.message
-
-    def _learn_of_template(self, revision_hash: str, error: ApiError | None, moment: float) -> None:
-        """What the dry run said. A name that is taken is the last thing that a server looks at.
-
-        Where a refusal may have been for the pod's node, another one is asked about first.
-        """
-        self.asked += 1
-        if isinstance(error, Invalid | Forbidden) and is_refusal(error):
-            self.refusals += 1
-            told = self.refusals - isinstance(error, Forbidden)
-            if told > 0:
-                self.verdicts[revision_hash] = error.message
-                self.ask_at = moment + min(ASK_AGAIN_SECONDS * 2 ** min(told - 1, 9), ASK_AGAIN_AT_MOST)
-        elif error is None or isinstance(error, AlreadyExists | Invalid | Forbidden):
-            self.verdicts[revision_hash] = ""
-            self.refusals = self.asked = 0
 
 
 class DaemonSetStates:

@@ -211,22 +211,22 @@ PROBE = ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v1"))
 def test_what_a_dry_run_says_of_the_template(answer: Answer, verdict: str | None, failures: int) -> None:
     acting = Acting()
     assert len(acting.carry_out([PROBE], answer)) == failures
-    assert acting.state.verdicts.get("v1") == verdict
+    assert acting.state.verdicts.by_revision.get("v1") == verdict
 
 
 def test_a_name_that_is_taken_is_no_matter_of_the_template() -> None:
     """A server looks for it when everything else has passed."""
     acting = Acting()
     assert acting.carry_out([PROBE], refusal(409, "AlreadyExists")) == ()
-    assert acting.state.verdicts == {"v1": ""}
+    assert acting.state.verdicts.by_revision == {"v1": ""}
 
 
 def test_a_template_counts_as_refused_when_two_nodes_may_not_have_it() -> None:
     acting = Acting()
     acting.carry_out([PROBE], DENIED)
     acting.carry_out([PROBE], DENIED)
-    assert acting.state.verdicts == {"v1": "not on this node"}
-    assert acting.state.ask_at == NOW + 60
+    assert acting.state.verdicts.by_revision == {"v1": "not on this node"}
+    assert acting.state.verdicts.ask_at == NOW + 60
 
 
 def test_a_template_that_is_accepted_after_all_begins_anew() -> None:
@@ -236,7 +236,7 @@ def test_a_template_that_is_accepted_after_all_begins_anew() -> None:
     acting.carry_out([PROBE], ok())
     for _ in range(2):
         acting.carry_out([PROBE], DENIED)
-    assert acting.state.ask_at == NOW + 60
+    assert acting.state.verdicts.ask_at == NOW + 60
 
 
 @pytest.mark.parametrize("answer", [refusal(409, "Conflict"), refusal(404, "NotFound"), LOST], ids=str)

@@ -62,7 +62,7 @@ class Passes:
             history.feed(Seen(key=stored.key, version="1", obj=stored))
         self.acting = Acting(daemonset=self.daemonset)
         self.states = DaemonSetStates()
-        self.states.of(OURS).verdicts = {one.hash: "" for one in revisions}
+        self.states.of(OURS).verdicts.by_revision = {one.hash: "" for one in revisions}
         self.woken: list[str] = []
         self.left: dict[asyncio.Task[Any] | None, Callable[[Exception | None], None]] = {}
         self.statuses = list[str]()

@@ -8,8 +8,9 @@ from msgspec.structs import replace
 from controller.api.daemonset import DaemonSetStatus
 from controller.api.managed import StatusWriters
 from controller.daemonset.answers import Answer
-from controller.daemonset.state import ASK_AGAIN_AT_MOST, ASK_AGAIN_SECONDS, DaemonSetState, DaemonSetStates
+from controller.daemonset.state import DaemonSetState, DaemonSetStates
 from controller.daemonset.status_conflict import STAND_BACK_FIRST
+from controller.daemonset.verdicts import ASK_AGAIN_AT_MOST, ASK_AGAIN_SECONDS
 from controller.daemonset.write_failure import WriteFailure
 from controller.kube.errors import Invalid
 from controller.planner.actions import CreatePod, Plan, ProbeTemplate
@@ -91,10 +92,10 @@ def test_a_refused_template_is_asked_about_ever_more_seldom() -> None:
     now = 0.0
     for _ in range(6):
         state.learn([REFUSED], ds(), now)
-        asked.append(state.ask_at - now)
-        now = state.ask_at
+        asked.append(state.verdicts.ask_at - now)
+        now = state.verdicts.ask_at
     assert asked == [60.0, 120.0, 240.0, 480.0, ASK_AGAIN_AT_MOST, ASK_AGAIN_AT_MOST]
-    assert state.verdicts == {"v2": "no"}
+    assert state.verdicts.by_revision == {"v2": "no"}
 
 
 def test_another_generation_begins_with_a_clean_page() -> None:
@@ -105,10 +106,10 @@ def test_another_generation_begins_with_a_clean_page() -> None:
         state.places.failed("node-3", NOW)
     state.learn([REFUSED], ds(), NOW)
     state.begin(1, Reach())
-    assert (state.trouble, state.refusals) == (told, 1)
+    assert (state.trouble, state.verdicts.refusals) == (told, 1)
     state.begin(2, Reach())
-    assert (state.trouble, state.refusals) == (None, 0)
+    assert (state.trouble, state.verdicts.refusals) == (None, 0)
     assert state.places.held_back(NOW) == {}
-    assert state.ask_at == 0.0
+    assert state.verdicts.ask_at == 0.0
     state.learn([REFUSED], ds(), NOW)
-    assert state.ask_at == NOW + ASK_AGAIN_SECONDS
+    assert state.verdicts.ask_at == NOW + ASK_AGAIN_SECONDS
