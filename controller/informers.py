@@ -30,7 +30,8 @@ from controller.kube.kinds import (
     REVISIONS,
 )
 from controller.kube.resource import Resource, W
-from controller.runtime.reflector import Contact, Reflector
+from controller.runtime.contact import Contact
+from controller.runtime.reflector import Reflector
 from controller.runtime.store import Change, Record, Store, StoreWriter, open_scoped_store
 
 T = TypeVar("T", bound=Record)

@@ -35,8 +35,8 @@ from controller.planner.actions import (
     UpdateInPlace,
 )
 from controller.runtime.clock import Clock
+from controller.runtime.contact import Contact, RestartReason
 from controller.runtime.freshness import Stale
-from controller.runtime.reflector import Contact, RestartReason
 from controller.runtime.workers import ComeBack, Done, Handle, Outcome, Pass, PassControl, Retry
 from controller.runtime.workqueue import Taken
 from controller.telemetry.log import about

@@ -6,9 +6,8 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Generic, Literal, NoReturn, TypeVar
+from typing import Generic, NoReturn, TypeVar
 
-from controller.api.base import Value
 from controller.kube.client import Client, Query
 from controller.kube.decode import Malformed
 from controller.kube.errors import ApiError, Unreachable
@@ -17,6 +16,7 @@ from controller.kube.resource import Resource, W
 from controller.runtime import watch
 from controller.runtime.backoff import Backoff
 from controller.runtime.clock import elapsed
+from controller.runtime.contact import Contact, RestartReason, contact_after, restart_reason
 from controller.runtime.store import Change, Record, StoreWriter
 
 T = TypeVar("T", bound=Record)
@@ -36,18 +36,6 @@ TURN = 128
 """Events, and objects of a list, after which the other tasks get their turn (some milliseconds)."""
 CHANGE = 8
 """For how many of them a change counts: it has to be told, and a node's is judged for each DaemonSet."""
-
-
-RestartReason = Literal["closed", "gone", "error", "timeout"]
-"""Why an open stream ended: by the server in order, as too old, by an error, or because nothing came for long."""
-
-
-class Contact(Value):
-    """How it stands between one reflector and the server."""
-
-    state: Literal["reachable", "unreachable", "missing", "forbidden"]
-    """missing: the server does not know this kind, its CRD is not installed."""
-    reason: str = ""
 
 
 class Reflector(Generic[W, T]):
@@ -261,11 +249,11 @@ class Reflector(Generic[W, T]):
         before, meant = self._state, meaning_of(error).read
         self._state = watch.on_end(before, error)
         if isinstance(before, watch.Filling | watch.Streaming):
-            self._on_restart(_reason(error))
+            self._on_restart(restart_reason(error))
         if isinstance(before, watch.Start) and self._state != before:
             return 0.0  # this way of listing is refused, the other one is not tried yet
         if not isinstance(before, watch.Filling | watch.Streaming) and meant is not ForRead.ANEW:
-            self._meet(_contact(error))  # the end of an open stream is not news: the next request will show
+            self._meet(contact_after(error))  # the end of an open stream is not news: the next request will show
         if meant is ForRead.MISSING:
             return MISSING * (1.0 + self._chance())
         if meant is ForRead.AWAY and not isinstance(before, watch.Filling | watch.Streaming):
@@ -283,19 +271,3 @@ class Reflector(Generic[W, T]):
         if contact.state != self._contact:
             self._contact = contact.state
             self._on_contact(contact)
-
-
-def _reason(error: ApiError) -> RestartReason:
-    if meaning_of(error).read is ForRead.ANEW:
-        return "gone"
-    return "timeout" if isinstance(error.__cause__, TimeoutError) else "error"
-
-
-def _contact(error: ApiError) -> Contact:
-    match meaning_of(error).read:
-        case ForRead.MISSING:
-            return Contact(state="missing", reason=str(error))
-        case ForRead.NO_ENTRY:
-            return Contact(state="forbidden", reason=str(error))
-        case _:
-            return Contact(state="unreachable", reason=str(error))

@@ -96,7 +96,7 @@ async def begins_watches_with_a_list(plane: ControlPlane) -> bool:
     told = await plane.run_kubectl("get", "--raw", "/metrics")
     assert told.returncode == 0, told.stderr
     (value,) = re.findall(r'^kubernetes_feature_enabled\{name="WatchList",.*\} (\d)$', told.stdout, re.MULTILINE)
-    return value == "1"
+    return str(value) == "1"
 
 
 async def test_the_rights_of_the_manifests_are_enough_for_everything_all_are_used_and_no_write_fails(

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from controller.kube.client import Client
 from controller.kube.request import NotConnected, Response
 from controller.kube.sender import Sender
-from controller.runtime.reflector import CHANGE, TURN, Contact, Reflector
+from controller.runtime.contact import Contact
+from controller.runtime.reflector import CHANGE, TURN, Reflector
 from controller.runtime.store import Change, Store, open_store
 from tests.beds.scripted import Answer, Script, Watch, ok
 from tests.beds.things import THINGS, Thing, ThingView, bookmark, error_line, line, page, status, thing
