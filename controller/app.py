@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
-import secrets
 import signal
-import socket
 import ssl
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
@@ -18,18 +15,14 @@ from pathlib import Path
 
 import structlog
 
-from controller.api.wellknown import LEASE_NAME
 from controller.assembly import Parts, assemble
 from controller.informers import Informers
 from controller.kube.config import load
 from controller.kube.connection import Connection
 from controller.kube.errors import ConfigError
-from controller.kube.request import Refresh, Transport
 from controller.kube.transport import open_transport
-from controller.runtime.clock import Clock, system_clock
 from controller.runtime.leader import LeadershipLost
 from controller.runtime.leadership import leadership
-from controller.runtime.lease import ServerLease
 from controller.runtime.watchdog import Watchdog
 from controller.runtime.workers import workers
 from controller.serve.address import parse_address
@@ -61,7 +54,8 @@ async def main_loop(settings: Settings) -> int:
         logger.info("starting", server=connection.server, found_in=connection.source)
         async with open_transport(connection) as transport:
             refresh = connection.credentials.refresh
-            await run(settings, transport, stop, server=connection.server, refresh=refresh, watchdog=Watchdog())
+            parts = assemble(settings, transport, server=connection.server, refresh=refresh)
+            await run(settings, parts, stop, watchdog=Watchdog())
     except* ConfigError as errors:
         logger.error("cannot connect; see --kubeconfig and --context", why=_innermost(errors))
         code = 2
@@ -77,25 +71,14 @@ async def main_loop(settings: Settings) -> int:
     return code
 
 
-async def run(
-    settings: Settings,
-    transport: Transport,
-    stop: asyncio.Event,
-    *,
-    server: str = "",
-    refresh: Refresh | None = None,
-    clock: Clock = system_clock,
-    watchdog: Watchdog | None = None,
-) -> None:
-    """The controller over any transport, until `stop` is set.
+async def run(settings: Settings, parts: Parts, stop: asyncio.Event, *, watchdog: Watchdog | None = None) -> None:
+    """The controller that was assembled, until `stop` is set.
 
     Raises CannotListen, and LeadershipLost inside exception groups. `watchdog` is for real time only.
     """
-    identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{secrets.token_hex(4)}"
-    parts = assemble(settings, transport, server=server, identity=identity, refresh=refresh, clock=clock)
     readiness = _Readiness(parts.informers, stop, settings.workers)
     async with heartbeat(parts.metrics.loop_lag) as heart, _served(settings, parts, readiness, heart):
-        leading = _led(settings, parts, transport, identity, clock, watchdog, refresh)
+        leading = _led(settings, parts, watchdog)
         async with asyncio.TaskGroup() as group:
             acting = group.create_task(_act(settings, parts, leading, readiness, stop), name="acting")
             await _either(group, acting, stop)
@@ -162,24 +145,16 @@ async def spared() -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _led(
-    settings: Settings,
-    parts: Parts,
-    transport: Transport,
-    identity: str,
-    clock: Clock,
-    watchdog: Watchdog | None,
-    refresh: Refresh | None,
-) -> AsyncIterator[None]:
-    """The right to write while the block runs; the lease has a way to the server of its own."""
+async def _led(settings: Settings, parts: Parts, watchdog: Watchdog | None) -> AsyncIterator[None]:
+    """The right to write while the block runs."""
     metrics = parts.metrics
     if not settings.leader_elect:
         parts.fence.open(lambda: None)
         metrics.leads(True)
         yield
         return
-    lease = ServerLease(transport, settings.lease_namespace, LEASE_NAME, refresh=refresh)
-    async with leadership(lease, identity, clock, say=parts.instrumentation.leading, watchdog=watchdog) as held:
+    say = parts.instrumentation.leading
+    async with leadership(parts.lease, parts.identity, parts.clock, say=say, watchdog=watchdog) as held:
         parts.fence.open(held.require)
         metrics.leads(True)
         try:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import secrets
+import socket
 from functools import partial
 from importlib.metadata import version
 
@@ -11,6 +14,7 @@ import msgspec
 from controller.api.daemonset import DaemonSet
 from controller.api.image_pull_job import JOB_KIND, ImagePullJob
 from controller.api.meta import Key
+from controller.api.wellknown import LEASE_NAME
 from controller.daemonset.compiled import Compilations
 from controller.daemonset.dependencies import Dependencies
 from controller.daemonset.gather import NOTHING
@@ -34,8 +38,9 @@ from controller.kube.sender import Sender
 from controller.kube.throttle import Throttle
 from controller.planner.actions import Note
 from controller.runtime.backoff import failed_pod_backoff
-from controller.runtime.clock import Clock
+from controller.runtime.clock import Clock, system_clock
 from controller.runtime.freshness import Ledger, Stale
+from controller.runtime.lease import ServerLease
 from controller.runtime.pacing import Pacer, Urgency
 from controller.runtime.workers import Handle
 from controller.runtime.workqueue import WorkQueue
@@ -66,6 +71,11 @@ class Parts(msgspec.Struct, frozen=True):
     """One pass over the DaemonSet of a key."""
     pulls: ImagePullParts | None
     """None where ImagePullJobs are not carried out."""
+    lease: ServerLease
+    """It has a way to the server of its own."""
+    identity: str
+    """Of this process, as the lease names its holder."""
+    clock: Clock
 
 
 class _Shared(msgspec.Struct, frozen=True):
@@ -95,12 +105,12 @@ def assemble(
     settings: Settings,
     transport: Transport,
     *,
-    server: str,
-    identity: str,
-    refresh: Refresh | None,
-    clock: Clock,
+    server: str = "",
+    refresh: Refresh | None = None,
+    clock: Clock = system_clock,
 ) -> Parts:
-    """Call inside a running event loop."""
+    """The controller over any transport. Call inside a running event loop."""
+    identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{secrets.token_hex(4)}"
     shared = _shared(settings, transport, server, identity, refresh, clock)
     pulls = _image_pulls(shared) if settings.gates.pre_download else None
     reconciler = _reconciler(shared, pulls)
@@ -124,6 +134,9 @@ def assemble(
         guard=BearerGuard(_reviews(transport, refresh), _reviews(transport, refresh), instrumentation.unreviewed),
         handle=partial(instrumentation.in_context, reconciler),
         pulls=pulls,
+        lease=ServerLease(transport, settings.lease_namespace, LEASE_NAME, refresh=refresh),
+        identity=identity,
+        clock=clock,
     )
 
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from controller.app import run
+from controller.assembly import assemble
 from controller.kube.in_cluster import in_cluster
 from controller.kube.request import NotConnected, Request, Response, Stream, Transport
 from controller.kube.transport import open_transport
@@ -83,7 +84,8 @@ async def in_a_pod(plane: ControlPlane, volume: Volume, *, elect: bool = True) -
     settings = Settings(metrics_address="0", health_address="0", lease_namespace=HOME, leader_elect=elect)
     async with open_transport(connection) as transport, asyncio.TaskGroup() as group:
         listening = Listening(transport)
-        group.create_task(run(settings, listening, stop, refresh=connection.credentials.refresh))
+        assembled = assemble(settings, listening, refresh=connection.credentials.refresh)
+        group.create_task(run(settings, assembled, stop))
         yield listening
         stop.set()
 

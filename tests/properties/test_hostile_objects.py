@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from functools import partial
-from typing import Any
-from unittest.mock import patch
 
 import hypothesis.strategies as st
 from hypothesis import Phase, example, given, settings
@@ -37,23 +35,18 @@ def at(path: str, shape: str) -> Place:
 
 async def told(server: HostileServer) -> tuple[Parts, dict[str, float]]:
     """A controller that has seen it all, and the sum of each metric that it exposes."""
-    parts: list[Parts] = []
-
-    def assembled(*given: Any, **options: Any) -> Parts:
-        parts.append(assemble(*given, **options))
-        return parts[0]
-
     stop, settings = asyncio.Event(), Settings(leader_elect=False, metrics_address="0", health_address="0")
-    with unhurried(), patch.object(app, "assemble", assembled):
+    with unhurried():
         async with app.spared(), asyncio.TaskGroup() as group:  # spared also what was there before
-            running = group.create_task(app.run(settings, server, stop, clock=clock), name="controller")
+            parts = assemble(settings, server, clock=clock)
+            running = group.create_task(app.run(settings, parts, stop), name="controller")
             await asyncio.sleep(5.0)
             assert not running.done(), "the controller has ended"
-            metrics: Metrics = parts[0].metrics
+            metrics: Metrics = parts.metrics
             sums = {family.name: sum(one.value for one in family.samples) for family in metrics.families()}
             stop.set()
             await running
-    return parts[0], sums
+    return parts, sums
 
 
 def _same(loop: TimedLoop) -> TimedLoop:

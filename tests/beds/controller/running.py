@@ -99,14 +99,7 @@ class Controller:
                 await asyncio.wait([self._task])
 
     async def _run(self, settings: Settings) -> None:
-        """With an eye on its parts: from outside nobody can tell a controller that rests from one that waits."""
-
-        def assembled(*given: Any, **options: Any) -> Parts:
-            eye.stop()
-            self._parts = assemble(*given, **options)
-            return self._parts
-
+        """Its parts are kept: from outside nobody can tell a controller that rests from one that waits."""
         self._elected = settings.leader_elect
-        eye = patch.object(app, "assemble", assembled)
-        eye.start()  # the first step of `run` assembles, so nobody can come between
-        await app.run(settings, self._transport, self._stop, clock=lambda: self._clock() + self.ahead)
+        self._parts = assemble(settings, self._transport, clock=lambda: self._clock() + self.ahead)
+        await app.run(settings, self._parts, self._stop)

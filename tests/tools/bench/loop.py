@@ -6,8 +6,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
-from unittest.mock import patch
 
 import structlog
 
@@ -50,26 +48,23 @@ class _Measured:
         settings = Settings(leader_elect=False, metrics_address="0", health_address="0")
         server, stop = self._server, asyncio.Event()
 
-        def assembled(*given: Any, **options: Any) -> Parts:
-            self._parts.append(assemble(*given, **options))
-            return self._parts[0]
-
-        with patch.object(app, "assemble", assembled):
-            async with asyncio.TaskGroup() as group:
-                running = group.create_task(app.run(settings, server, stop, clock=clock), name="controller")
-                await self._rest("start", lambda: None)
-                await self._rest("a list of pods, each changed", server.touch_pods)
-                await self._rest("a list of nodes, each changed", server.relabel_nodes)
-                await self._rest("a rollout", server.roll, times=20)
-                with self._timed.aside():
-                    assert server.pods_of(manifests.NEXT_IMAGE) == NODES, "the rollout is not over"
-                await self._rest("a list of nodes, half of them gone", server.lose_nodes)
-                self._timed.follow_real_time()  # a large page is encoded in a thread
-                async with exposing(self._parts[0].metrics.families) as exposition:
-                    await exposition("")
-                self._note("a scrape")
-                stop.set()
-                await running
+        parts = assemble(settings, server, clock=clock)
+        self._parts.append(parts)
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(app.run(settings, parts, stop), name="controller")
+            await self._rest("start", lambda: None)
+            await self._rest("a list of pods, each changed", server.touch_pods)
+            await self._rest("a list of nodes, each changed", server.relabel_nodes)
+            await self._rest("a rollout", server.roll, times=20)
+            with self._timed.aside():
+                assert server.pods_of(manifests.NEXT_IMAGE) == NODES, "the rollout is not over"
+            await self._rest("a list of nodes, half of them gone", server.lose_nodes)
+            self._timed.follow_real_time()  # a large page is encoded in a thread
+            async with exposing(parts.metrics.families) as exposition:
+                await exposition("")
+            self._note("a scrape")
+            stop.set()
+            await running
         return self._rows
 
     async def _rest(self, what: str, happens: Callable[[], None], times: int = 1) -> None:

@@ -10,8 +10,6 @@ from tests.beds.scripted import Script
 
 
 async def test_build_info_names_the_commit_that_the_image_was_built_from() -> None:
-    parts = assemble(
-        Settings(revision="4f2d1c0"), Script(), server="", identity="me", refresh=None, clock=system_clock
-    )
+    parts = assemble(Settings(revision="4f2d1c0"), Script(), server="", refresh=None, clock=system_clock)
     text, _ = encoded(tuple(parts.metrics.families()))
     assert b'revision="4f2d1c0"' in text

@@ -46,7 +46,7 @@ class Office:
     """An assembled process, whose caches a test fills by hand."""
 
     def __init__(self, *daemonsets: DaemonSet, nodes: tuple[Node, ...] = (), pods: tuple[Pod, ...] = ()) -> None:
-        self.parts: Parts = assemble(Settings(), Script(), server="", identity="me", refresh=None, clock=lambda: NOW)
+        self.parts: Parts = assemble(Settings(), Script(), server="", refresh=None, clock=lambda: NOW)
         self.parts.fence.open(lambda: None)
         caches = self.parts.informers.caches
         self.daemonsets, self.nodes = StoreWriter(caches.daemonsets), StoreWriter(caches.nodes)

@@ -128,7 +128,7 @@ async def test_a_flood_of_made_up_tokens_is_turned_away_and_holds_up_no_known_sc
     """500 tokens a second for a minute, each review takes 10 ms: through real throttles (`REVIEWS_QPS`)."""
     scraped = list[float]()
     async with asyncio.TaskGroup() as group:
-        parts = assemble(Settings(), Api(), server="", identity="one", refresh=None, clock=system_clock)
+        parts = assemble(Settings(), Api(), server="", refresh=None, clock=system_clock)
         assert await parts.guard(f"Bearer {READER}", "/metrics") is None
         answers = list[asyncio.Task[ServedPage | None]]()
 
