@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 import yaml
 
 from tests.beds.prometheus import Binaries
-from tests.monitoring.queries import documents, of_dashboards, of_variables, reads
+from tests.monitoring.queries import documents, of_dashboards, of_rules, of_variables, reads
 
 BUILT_IN = {"row", "stat", "table", "timeseries", "gauge", "bargauge", "state-timeline"}
 """Panels that no plugin brings."""
@@ -52,7 +53,16 @@ def test_every_panel_has_a_title_and_a_line_is_the_same_whatever_time_is_shown(d
     for panel in document["panels"]:
         assert panel["title"], panel["type"]
         for target in panel.get("targets", ()):
-            assert target["instant"] or "$__range" not in target["expr"], panel["title"]
+            assert target["instant"] or not re.search(r"\$__range|increase\(", target["expr"]), panel["title"]
+
+
+def test_every_line_has_a_name_and_is_not_always_the_same(document: Any) -> None:
+    """Where a query keeps only what equals a number, all its lines lie on one another: bars tell them apart."""
+    for panel in document["panels"]:
+        if panel["type"] == "timeseries":
+            for target in panel["targets"]:
+                assert target["legendFormat"] != "__auto", panel["title"]
+                assert not re.search(r"== \d+$", target["expr"]), panel["title"]
 
 
 def test_a_rate_has_a_unit(document: Any) -> None:
@@ -77,6 +87,20 @@ def apart(one: dict[str, int], other: dict[str, int]) -> bool:
         or one["y"] + one["h"] <= other["y"]
         or other["y"] + other["h"] <= one["y"]
     )
+
+
+def test_the_budget_is_used_by_the_nodes_that_the_alerts_count() -> None:
+    (used,) = (panel for panel in documents()["rollouts.json"]["panels"] if panel["title"] == "Budget used")
+    matchers = '{cluster=~"$cluster",namespace=~"$namespace",daemonset=~"$daemonset"}'
+    (target,) = used["targets"]
+    (rule,) = (one for one in of_rules() if one.place.endswith("kruise_daemonset_unserved_nodes:max"))
+    counted, _, _ = rule.expression.partition("unless")  # those that surge: another limit
+    assert squeezed(counted) in squeezed(target["expr"].replace(matchers, ""))
+
+
+def squeezed(expression: str) -> str:
+    """Without blanks and brackets."""
+    return re.sub(r"[\s()]", "", expression)
 
 
 def test_rollouts_can_be_chosen_by_cluster_namespace_and_daemonset() -> None:

@@ -50,7 +50,7 @@ def median_and_tail(metric: str) -> tuple[Query, ...]:
 
 def _replicas() -> tuple[Panel, ...]:
     leads = of("leader_election_master_status", 'name="kruise-ds-controller"')
-    versions = of("kruise_ds_build_info")
+    versions = f"count by (version, revision, python_version) ({of('kruise_ds_build_info')})"
     return (
         stat("Replicas up", f"sum(up{{{CHOSEN}}})"),
         stat("Leaders", f"sum({leads})", warn_at=2, meaning="1, or 0 for the seconds of a fail-over"),
@@ -67,9 +67,7 @@ def _replicas() -> tuple[Panel, ...]:
             warn_at=1,
         ),
         graph("Who leads", Query(leads, REPLICA), width=12),
-        graph(
-            "Version", Query(versions, "{{version}} {{revision}} python {{python_version}}: {{instance}}"), width=12
-        ),
+        graph("Replicas by version", Query(versions, "{{version}} {{revision}} python {{python_version}}"), width=12),
     )
 
 
@@ -126,7 +124,7 @@ def _queue() -> tuple[Panel, ...]:
         ),
         graph(
             "The pass that runs longest",
-            Query(f"max({of('workqueue_longest_running_processor_seconds')})"),
+            Query(f"max({of('workqueue_longest_running_processor_seconds')})", "longest"),
             unit="s",
             width=6,
         ),
@@ -172,7 +170,7 @@ def _loop() -> tuple[Panel, ...]:
     return (
         graph(
             "How late timers fire, p99",
-            Query(quantile(0.99, "kruise_ds_event_loop_lag_seconds", "instance"), "{{instance}}"),
+            Query(quantile(0.99, "kruise_ds_event_loop_lag_seconds", "pod", "instance"), REPLICA),
             unit="s",
             width=12,
         ),
@@ -190,7 +188,7 @@ def _watches() -> tuple[Panel, ...]:
     return (
         graph(
             "Watches started again",
-            Query(f"sum by (resource, reason) ({rate('kruise_ds_watch_restarts_total')})", "{{resource}} {{reason}}"),
+            Query(f"sum by (reason) ({rate('kruise_ds_watch_restarts_total')})", "{{reason}}"),
             unit="ops",
             width=8,
         ),
@@ -211,8 +209,8 @@ def _watches() -> tuple[Panel, ...]:
             width=12,
         ),
         graph(
-            "Caches that are full",
-            Query(f"min by (resource) ({of('kruise_ds_informer_synced')})", "{{resource}}"),
+            "Caches that are not full yet",
+            Query(f"sum by (pod, instance) (1 - {of('kruise_ds_informer_synced')})", REPLICA),
             width=12,
         ),
     )

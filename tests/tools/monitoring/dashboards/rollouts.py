@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from controller.api.daemonset import Phase
 from tests.tools.monitoring.dashboards.panels import (
     DATASOURCE,
@@ -65,6 +67,13 @@ def total(metric: str, *more: str, **matches: str) -> str:
     return f"sum({each(metric, *more, **matches)})"
 
 
+def unserved() -> str:
+    """Nodes without an available pod, without those that are left empty on purpose, as in the rules of the alerts."""
+    left = f"{each('rollout_target_nodes')} - {each('status_updated_number_scheduled')}"
+    empty = f"{each('status_desired_number_scheduled')} - {each('status_current_number_scheduled')}"
+    return f"({each('status_number_unavailable')} - clamp_min({empty} - clamp_min({left}, 0), 0))"
+
+
 def _now() -> tuple[Panel, ...]:
     by_phase = [
         stat(phase, total("rollout_phase", phase=phase), warn_at=warn_at)
@@ -125,7 +134,7 @@ def _chosen() -> tuple[Panel, ...]:
     }
     parts["old"] = f"clamp_min({' - '.join((total('status_desired_number_scheduled'), *parts.values()))}, 0)"
     surge = each("spec_strategy_rollingupdate_max_surge")
-    unavailable = f"{each('status_number_unavailable')} / ({each('spec_strategy_rollingupdate_max_unavailable')} > 0)"
+    unavailable = f"{unserved()} / ({each('spec_strategy_rollingupdate_max_unavailable')} > 0)"
     surging = f"{each('rollout_updating_nodes')} / ({surge} > 0)"
     return (
         graph(
@@ -138,7 +147,8 @@ def _chosen() -> tuple[Panel, ...]:
             "gauge",
             "Budget used",
             (Query(f"{surging} or {unavailable}", "{{namespace}}/{{daemonset}}", instant=True),),
-            "Nodes without an available pod, of maxUnavailable; with maxSurge, those that wait for their new pod",
+            "Nodes without an available pod, of maxUnavailable; with maxSurge, those that wait for their new pod. "
+            "Nodes that are left empty on purpose do not count",
             unit="percentunit",
             width=4,
             defaults={
@@ -159,6 +169,7 @@ def _chosen() -> tuple[Panel, ...]:
         graph(
             "Failing nodes by reason",
             Query(f"sum by (reason) ({each('rollout_failed_nodes', 'reason')})", "{{reason}}"),
+            width=6,
             stacked=True,
         ),
         Panel(
@@ -171,13 +182,14 @@ def _chosen() -> tuple[Panel, ...]:
                     instant=True,
                 ),
             ),
-            width=8,
+            width=6,
             options={"orientation": "horizontal", "reduceOptions": {"calcs": ["lastNotNull"]}},
         ),
-        graph(
+        _bars(
             "What keeps nodes waiting",
             Query(f"{each('rollout_blocked', 'reason')} == 1", "{{namespace}}/{{daemonset}} {{reason}}"),
-            width=4,
+            [("waits", "orange")],
+            meaning="A bar for as long as the reason holds; none where nothing waits",
         ),
         stat(
             "Nodes updated against the plan",
@@ -193,19 +205,26 @@ def _timeline() -> Panel:
     numbered = " or ".join(
         f"{each('rollout_phase', 'phase', phase=phase)} * {number}" for number, phase in enumerate(Phase, start=1)
     )
+    phases = [(phase.value, COLOURS[phase]) for phase in Phase]
+    return _bars("Phase over time", Query(f"max by ({OBJECT}) ({numbered})", "{{namespace}}/{{daemonset}}"), phases)
+
+
+def _bars(title: str, query: Query, names: Sequence[tuple[str, str]], *, meaning: str = "") -> Panel:
+    """One bar over time for each series; its values 1, 2, 3 … have these names and colours."""
     return Panel(
         "state-timeline",
-        "Phase over time",
-        (Query(f"max by ({OBJECT}) ({numbered})", "{{namespace}}/{{daemonset}}"),),
+        title,
+        (query,),
+        meaning,
         width=8,
-        defaults={"mappings": mappings((phase.value, COLOURS[phase]) for phase in Phase)},
+        defaults={"mappings": mappings(names)},
         options={"mergeValues": True, "showValue": "auto", "legend": {"displayMode": "list", "placement": "bottom"}},
     )
 
 
 def _durations() -> tuple[Panel, ...]:
     fallbacks = f"kruise_daemonset_in_place_fallbacks_total{{{CHOSEN}}}"
-    operations = f"kruise_daemonset_pod_operations_total{{{CHOSEN}}}"
+    operations = f"kruise_daemonset_pod_operations_total{{{CHOSEN}"
     return (
         graph(
             "How long rollouts take",
@@ -233,16 +252,17 @@ def _durations() -> tuple[Panel, ...]:
             meaning="From the decision to the available pod; of all DaemonSets, in the hour before",
         ),
         graph(
-            "Pods recreated instead of updated in place",
-            Query(f"sum by (reason) (increase({fallbacks}[$__rate_interval]))", "{{reason}}"),
+            "Pods recreated instead of updated in place, per minute",
+            Query(f"sum by (reason) (rate({fallbacks}[$__rate_interval])) * 60", "{{reason}}"),
+            unit="opm",
             width=6,
         ),
         graph(
             "Changes to pods per minute",
             Query(
-                f"sum by (operation, result) (rate({operations}[$__rate_interval])) * 60",
-                "{{operation}} {{result}}",
+                f'sum by (operation) (rate({operations},result="success"}}[$__rate_interval])) * 60', "{{operation}}"
             ),
+            Query(f'sum(rate({operations},result!="success"}}[$__rate_interval])) * 60', "refused or not answered"),
             unit="opm",
             width=6,
         ),
