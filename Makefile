@@ -88,14 +88,15 @@ test-mutants: $(READY) ## plants faults in a copy of the code; the tests must fi
 
 # Each Kubernetes of tests/beds/control_plane/versions, built on first use. CI=true: what is not to be had fails.
 VERSIONS := $(notdir $(patsubst %/go.mod,%,$(wildcard tests/beds/control_plane/versions/*/go.mod)))
-EXCEPT_1.30 := -k 'not (cpu and memory)' # pods/resize came with 1.33
-ON_VERSIONS := tests/manifests $(patsubst %,tests/e2e/test_%.py,plugin rollout install leader) tests/plugin/real
+ON_VERSION := $(patsubst %,tests/%,contract e2e manifests plugin/cluster plugin/real system)
+ON_1.30 := tests/manifests $(patsubst %,tests/e2e/test_%.py,plugin rollout install leader) tests/plugin/real
+ON_1.30 += -k 'not (cpu and memory)' # pods/resize came with 1.33
 
-test-versions: $(VERSIONS:%=test-version-%) ## installation, rules and rollouts on the oldest and the newest Kubernetes
+test-versions: $(VERSIONS:%=test-version-%) ## installation, rules and rollouts on the oldest Kubernetes, all with a control plane on the newest
 
 test-version-%: $(READY)
 	KUBERNETES_VERSION=$* $(BIN)/python -m tests.beds.control_plane fetch --complete
-	CI=true KUBERNETES_VERSION=$* $(BIN)/python -m pytest $(ON_VERSIONS) $(EXCEPT_$*)
+	CI=true KUBERNETES_VERSION=$* $(BIN)/python -m pytest $(or $(ON_$*),$(ON_VERSION))
 
 test-release: check test test-node test-mutants test-deep test-failover test-versions ## all of it, as before a release
 
