@@ -14,7 +14,7 @@ from controller.api.image_pull_job import ImagePullJob
 from controller.api.meta import Key
 from controller.api.pod import Pod
 from controller.api.wellknown import LEASE_NAME
-from controller.daemonset.answers import is_refusal
+from controller.daemonset.answers import verdict_on_template
 from controller.daemonset.caches import Caches
 from controller.kube.decode import Malformed
 from controller.kube.errors import AlreadyExists, ApiError
@@ -34,6 +34,7 @@ from controller.planner.actions import (
     ResizePod,
     UpdateInPlace,
 )
+from controller.planner.world import TemplateRefused
 from controller.runtime.clock import Clock
 from controller.runtime.contact import Contact, RestartReason
 from controller.runtime.freshness import Stale
@@ -234,7 +235,8 @@ class Instrumentation:
         if isinstance(action, CreateRevision) and not isinstance(error, AlreadyExists):
             tally.made_revision(uid, action.hash)
         if isinstance(action, ProbeTemplate):
-            tally.probed("accepted" if error is None else "refused" if is_refusal(error) else "error")
+            refused = isinstance(verdict_on_template(error), TemplateRefused)
+            tally.probed("accepted" if error is None else "refused" if refused else "error")
         if success and isinstance(action, NodeAction):
             self._did_to_a_node(daemonset, action, caches, now)
 

@@ -10,6 +10,7 @@ from controller.daemonset.compiled import Compiled
 from controller.kube.errors import ApiError
 from controller.kube.meaning import ForWrite, meaning_of
 from controller.planner.actions import ROOM, Action, CreatePod, place_of
+from controller.planner.world import Accepted, TemplateRefused, TemplateVerdict, Unasked
 
 
 class Answer(Value, gc=True):
@@ -55,6 +56,15 @@ class Briefing(Value, gc=True):
     """Hash of the revision of which the server has accepted several pods: no slow start for it."""
 
 
-def is_refusal(error: ApiError) -> bool:
-    """Whether the server refuses the template that was probed. A quota does not: the pod that goes makes room."""
-    return meaning_of(error).write is ForWrite.REFUSED and not error.is_full_quota
+def verdict_on_template(error: ApiError | None) -> TemplateVerdict:
+    """What the answer to a dry run says of the template. A name that is taken is the last thing that a server looks
+    at, and a full quota is no matter of the template: the pod that goes makes room."""
+    if error is None:
+        return Accepted()
+    match meaning_of(error).write:
+        case ForWrite.REFUSED if not error.is_full_quota:
+            return TemplateRefused(words=error.message)
+        case ForWrite.REFUSED | ForWrite.EXISTS:
+            return Accepted()
+        case ForWrite.ABSENT | ForWrite.OVERTAKEN | ForWrite.FAILED | ForWrite.NOT_NOW | ForWrite.UNKNOWN:
+            return Unasked()

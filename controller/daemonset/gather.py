@@ -25,11 +25,11 @@ from controller.planner.actions import (
     UpdateInPlace,
     place_of,
 )
-from controller.planner.world import Predecessor, World
+from controller.planner.world import FormerPod, Predecessor, Unpulled, World
 
 UNREADY = (DrainPod, PrepareDelete, UpdateInPlace)
 """What may have made a pod unavailable that runs on."""
-NOTHING: Mapping[str, str] = MappingProxyType({})
+NOTHING: Mapping[str, Unpulled] = MappingProxyType({})
 
 
 def gather(
@@ -43,7 +43,7 @@ def gather(
     moment: float,
     *,
     fresh: bool,
-    unpulled: Mapping[str, str] = NOTHING,
+    unpulled: Mapping[str, Unpulled] = NOTHING,
 ) -> World:
     """Give the DaemonSet with the newest status that is known: the next one is worked out from it.
 
@@ -143,8 +143,11 @@ def _coming(
     known: Mapping[str, Predecessor], creates: Collection[CreatePod], now: float
 ) -> Mapping[str, Predecessor]:
     """A node whose pod we may have created counts as one that had a pod of that revision."""
-    nobody = Predecessor(uid="", hash=None)
-    coming = {one.node: replace(known.get(one.node, nobody), hash=one.revision.hash, created=now) for one in creates}
+    nobody = Predecessor(uid="")
+    coming = {
+        one.node: replace(known.get(one.node, nobody), pod=FormerPod(hash=one.revision.hash, created=now))
+        for one in creates
+    }
     return {**known, **coming} if coming else known
 
 

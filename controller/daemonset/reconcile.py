@@ -28,6 +28,7 @@ from controller.kube.errors import ApiError
 from controller.kube.meaning import ForWrite, meaning_of
 from controller.planner.actions import Plan
 from controller.planner.plan import plan
+from controller.planner.world import Unpulled
 from controller.runtime.clock import elapsed
 from controller.runtime.freshness import STALE_WARNING, Stale
 from controller.runtime.pacing import Pacer
@@ -71,7 +72,7 @@ class Reconciler:
         statuses: StatusWatchers,
         relist: Callable[[str], None] = lambda resource: None,
         leads: Callable[[], bool] = lambda: True,
-        unpulled: Callable[[DaemonSet], Mapping[str, str]] = lambda daemonset: NOTHING,
+        unpulled: Callable[[DaemonSet], Mapping[str, Unpulled]] = lambda daemonset: NOTHING,
     ) -> None:
         """`relist` has the cache of a resource listed again. `leads`: whether this process may write and tell.
         `unpulled`: nodes that are to wait for the images of the current revision, as in `World`."""

@@ -36,7 +36,7 @@ from controller.planner.actions import (
     UpdateInPlace,
 )
 from controller.planner.summary import Summary
-from controller.planner.world import Predecessor
+from controller.planner.world import Predecessor, predecessor
 from controller.runtime.freshness import Reach
 
 ROOM_AT_MOST = 30.0
@@ -187,7 +187,7 @@ class DaemonSetState(msgspec.Struct):
 
     def lost(self, pod: Pod) -> None:
         """A pod is gone from its node: whatever quota was full has room for one now."""
-        self.predecessors[pod.node] = Predecessor(uid=pod.uid, hash=pod.hash, created=pod.created)
+        self.predecessors[pod.node] = predecessor(pod)
         self.places.went_well(ROOM)
         self.refused_resizes.pop(pod.uid, None)
 
@@ -241,7 +241,7 @@ class DaemonSetState(msgspec.Struct):
         if not answer.taken:
             return
         if isinstance(answer.action, CreatePod):
-            before = self.predecessors.get(answer.action.node, Predecessor(uid="", hash=None))
+            before = self.predecessors.get(answer.action.node, Predecessor(uid=""))
             self.predecessors[answer.action.node] = msgspec.structs.replace(before, uid=f"not {answer.action.name}")
         elif isinstance(answer.action, CreateRevision):
             known = (daemonset.status.collision_count or 0) if daemonset.status is not None else 0

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
 import msgspec
 
-from controller.daemonset.answers import is_refusal
-from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid
+from controller.daemonset.answers import verdict_on_template
+from controller.kube.errors import ApiError, Forbidden
+from controller.planner.world import Accepted, TemplateRefused, Unasked
 
 ASK_AGAIN_SECONDS = 60.0
 ASK_AGAIN_AT_MOST = 900.0
@@ -15,8 +18,8 @@ ASK_AGAIN_AT_MOST = 900.0
 class Verdicts(msgspec.Struct):
     """Of one DaemonSet."""
 
-    by_revision: dict[str, str] = msgspec.field(default_factory=dict)
-    """Its hash to what was said; "" is yes. After a while a "no" is asked again."""
+    by_revision: dict[str, Accepted | TemplateRefused] = msgspec.field(default_factory=dict)
+    """By its hash. After a while a "no" is asked again."""
     ask_at: float = 0.0
     """By `elapsed`: when a "no" is asked again."""
     refusals: int = 0
@@ -29,17 +32,20 @@ class Verdicts(msgspec.Struct):
         self.ask_at, self.refusals, self.asked = 0.0, 0, 0
 
     def learn(self, revision_hash: str, error: ApiError | None, moment: float) -> None:
-        """What the dry run said. A name that is taken is the last thing that a server looks at.
-
-        Where a refusal may have been for the pod's node, another one is asked about first.
-        """
+        """What the dry run said. Where a refusal may have been for the pod's node, another one is asked about."""
+        verdict = verdict_on_template(error)
         self.asked += 1
-        if isinstance(error, Invalid | Forbidden) and is_refusal(error):
-            self.refusals += 1
-            told = self.refusals - isinstance(error, Forbidden)
-            if told > 0:
-                self.by_revision[revision_hash] = error.message
-                self.ask_at = moment + min(ASK_AGAIN_SECONDS * 2 ** min(told - 1, 9), ASK_AGAIN_AT_MOST)
-        elif error is None or isinstance(error, AlreadyExists | Invalid | Forbidden):
-            self.by_revision[revision_hash] = ""
-            self.refusals = self.asked = 0
+        match verdict:
+            case Accepted():
+                self.by_revision[revision_hash] = verdict
+                self.refusals = self.asked = 0
+            case TemplateRefused():
+                self.refusals += 1
+                told = self.refusals - isinstance(error, Forbidden)
+                if told > 0:
+                    self.by_revision[revision_hash] = verdict
+                    self.ask_at = moment + min(ASK_AGAIN_SECONDS * 2 ** min(told - 1, 9), ASK_AGAIN_AT_MOST)
+            case Unasked():
+                pass
+            case _:
+                assert_never(verdict)

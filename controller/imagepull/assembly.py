@@ -21,6 +21,7 @@ from controller.imagepull.triggers import JobTriggers
 from controller.imagepull.wanted import old_pods
 from controller.kube.client import Client
 from controller.planner.actions import Note
+from controller.planner.world import BeingPulled, Unpulled
 from controller.runtime.clock import Clock, elapsed
 from controller.runtime.pacing import Pacer, Urgency
 from controller.runtime.store import Change, open_scoped_store
@@ -105,7 +106,7 @@ class ImagePullParts:
         ):
             await stop.wait()
 
-    def unpulled(self, daemonset: DaemonSet) -> Mapping[str, str]:
+    def unpulled(self, daemonset: DaemonSet) -> Mapping[str, Unpulled]:
         """The nodes that are to wait for images, as in the planner's world: all while nobody can tell yet, none
         where no jobs are carried out."""
         if not daemonset.waits_for_images:
@@ -114,7 +115,7 @@ class ImagePullParts:
             return self._rollouts.unpulled(daemonset)
         if elapsed() >= self._until:
             return {}
-        return {pod.node: "" for pod in self._daemonsets.pods_of(daemonset)}
+        return {pod.node: BeingPulled() for pod in self._daemonsets.pods_of(daemonset)}
 
     def _old_pods(self, job: ImagePullJob) -> frozenset[str] | None:
         daemonset = self._daemonsets.daemonset_of(job.owner_uid)

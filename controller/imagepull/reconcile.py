@@ -25,6 +25,7 @@ from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.kube.throttle import CEILING
 from controller.planner.actions import Note
+from controller.planner.world import Unpulled
 from controller.runtime.clock import Clock, elapsed
 from controller.runtime.freshness import PODS, STALE_WARNING, Ledger, Stale
 from controller.runtime.pacing import Pacer, StatusPacer
@@ -101,7 +102,7 @@ class JobReconciler:
         finally:
             self._pacer.passed(key, cost, asyncio.get_running_loop().time())
 
-    def lacking(self, job: ImagePullJob, nodes: Collection[str]) -> Mapping[str, str]:
+    def lacking(self, job: ImagePullJob, nodes: Collection[str]) -> Mapping[str, Unpulled]:
         """Of these nodes those without the image, as in `state.lacking`."""
         return lacking(job, self._states.get(job.key), nodes, self._keeps_images)
 

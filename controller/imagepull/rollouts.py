@@ -21,6 +21,7 @@ from controller.kube.errors import ApiError
 from controller.kube.kinds import IMAGE_PULL_JOBS
 from controller.kube.meaning import ForWrite, meaning_of
 from controller.planner.actions import Note
+from controller.planner.world import BeingPulled, Unpullable, Unpulled
 from controller.runtime.clock import elapsed
 from controller.runtime.store import Store
 from controller.runtime.workers import Done, Outcome, PassControl, Retry
@@ -68,7 +69,7 @@ class Rollouts:
         jobs: Store[ImagePullJob],
         say: Callable[[DaemonSet, Note], None],
         wake: Callable[[DaemonSet], None],
-        lacking: Callable[[ImagePullJob, Collection[str]], Mapping[str, str]],
+        lacking: Callable[[ImagePullJob, Collection[str]], Mapping[str, Unpulled]],
     ) -> None:
         """`wake`: have the rollout look again for whom it waits. `lacking`: of some nodes those without the image of
         a job, as in `JobWorld.unpulled`."""
@@ -102,21 +103,25 @@ class Rollouts:
                 self._wake(daemonset)
         return Retry(errors[0], errors[0].retry_after or 0.0) if errors else Done()
 
-    def unpulled(self, daemonset: DaemonSet) -> Mapping[str, str]:
+    def unpulled(self, daemonset: DaemonSet) -> Mapping[str, Unpulled]:
         """The nodes that wait for images of the current revision. None waits for a job that is refused, is not due,
         or was deleted; one that is there is due, whatever became of updated pods since."""
         asked = self._asked(daemonset)
         if asked is None:
             return {}
-        known, found = self._knows(daemonset, asked), dict[str, str]()
+        known, found = self._knows(daemonset, asked), dict[str, Unpulled]()
         nodes = set(old_pods(self._caches.pods_of(daemonset), asked.revision.hash))
         for job in asked.jobs:
             there = self._ours(daemonset, job)
             if there is not None:
-                found |= {node: why or found.get(node, "") for node, why in self._lacking(there, nodes).items()}
+                lacking = self._lacking(there, nodes)
+                failed = {node: one for node, one in lacking.items() if isinstance(one, Unpullable)}
+                found = {**lacking, **found, **failed}
             elif not asked.waits and job.image not in known.seen | known.refused:
-                found |= {node: found.get(node, "") for node in nodes}
-        return found if daemonset.in_place else {node: why for node, why in found.items() if not why}
+                found = {**dict.fromkeys(nodes, BeingPulled()), **found}
+        if daemonset.in_place:
+            return found
+        return {node: one for node, one in found.items() if isinstance(one, BeingPulled)}
 
     def saw(self, job: ImagePullJob) -> None:
         """It is there."""

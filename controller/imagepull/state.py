@@ -15,6 +15,7 @@ from controller.daemonset.places import Places
 from controller.imagepull.world import PULLED, JobPlan, Try
 from controller.kube.errors import ApiError
 from controller.kube.throttle import CEILING
+from controller.planner.world import BeingPulled, Unpulled, unpulled
 from controller.runtime.backoff import Backoff
 
 FAILED_BEFORE = "it failed before this controller began"
@@ -150,21 +151,21 @@ def begin(job: ImagePullJob) -> JobState:
 
 def lacking(
     job: ImagePullJob, state: JobState | None, nodes: Collection[str], keeps_images: Callable[[str], bool]
-) -> Mapping[str, str]:
-    """Of these nodes those without the image: "" while it is to come, else why it will not. It is to come too where
-    no pass has looked yet, or not since the node is one of them. `keeps_images` is asked of such nodes only."""
+) -> Mapping[str, Unpulled]:
+    """Of these nodes those without the image. It is to come too where no pass has looked yet, or not since the node
+    is one of them. `keeps_images` is asked of such nodes only."""
     if state is not None and state.uid != job.uid:
         state = None
     status = state.latest_status(job) if state is not None else job.status
     if status is not None and status.completion_time:
         heard = state.failed if state is not None else {}
-        return {node: heard.get(node, f"see ImagePullJob {job.name}") for node in status.failed_nodes or ()}
+        return {node: unpulled(heard.get(node, f"see ImagePullJob {job.name}")) for node in status.failed_nodes or ()}
     if state is None or not state.chosen_at:
-        return dict.fromkeys(nodes, "")
+        return dict.fromkeys(nodes, BeingPulled())
     pulled, left, failed = state.pulled, state.left, state.failed
     lacking = (node for node in nodes if node not in pulled)
     return {
-        node: failed.get(node, state.stuck)
+        node: unpulled(failed.get(node, state.stuck))
         for node in lacking
         if node in left or node in failed or keeps_images(node)
     }

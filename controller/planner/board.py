@@ -22,7 +22,9 @@ from controller.planner.quota import is_frozen, nodes_for_current
 from controller.planner.slot import Slot, SlotReader
 from controller.planner.surplus import surplus_of
 from controller.planner.unmatched import split_unmatched
-from controller.planner.world import World
+from controller.planner.world import TemplateRefused, TemplateVerdict, Unasked, World
+
+_UNASKED = Unasked()
 
 
 class Board(Value, dict=True, gc=True):
@@ -158,9 +160,14 @@ class Board(Value, dict=True, gc=True):
         return max(self.most - self.in_use, 0)
 
     @property
-    def refusal(self) -> str | None:
-        """What the server's dry run said of the current revision: "" accepted. None: it was not asked yet."""
-        return self.world.verdicts.get(self.revision.hash)
+    def verdict(self) -> TemplateVerdict:
+        """What the server's dry run said of the current revision."""
+        return self.world.verdicts.get(self.revision.hash, _UNASKED)
+
+    @property
+    def refused(self) -> bool:
+        """Whether the server takes no pods of the current revision."""
+        return isinstance(self.verdict, TemplateRefused)
 
     @cached_property
     def surplus(self) -> tuple[Slot, ...]:

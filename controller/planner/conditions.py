@@ -28,6 +28,7 @@ from controller.planner.obstacles import Obstacle
 from controller.planner.phase import Phase, Standing, phase_of
 from controller.planner.readiness import Verdict, readiness
 from controller.planner.stops import deferral_of, refusal_of
+from controller.planner.world import TemplateRefused, Unpullable
 
 _SHOWN = 40
 """Characters of a value that cannot be read; nobody needs more to find it."""
@@ -94,7 +95,8 @@ def _all_wait(explainer: Explainer) -> Blocker | None:
         return None
     parts = []
     for obstacle, slots in found:
-        why = f": {board.world.unpulled[slots[0].node]}" if obstacle is Obstacle.UNPULLED else ""
+        first = board.world.unpulled.get(slots[0].node)
+        why = f": {first.why}" if obstacle is Obstacle.UNPULLED and isinstance(first, Unpullable) else ""
         parts.append(f"{_WAITS[obstacle].text} {some(slot.node for slot in slots)}{why}")
     return Blocker(reason=_WAITS[found[0][0]].reason, text="; ".join(parts))
 
@@ -277,8 +279,8 @@ def _available(counts: Counts) -> Verdict:
 
 
 def _degraded(board: Board) -> Verdict:
-    if board.refusal:
-        return Verdict(type=DEGRADED, status="True", reason=TEMPLATE_REFUSED, message=board.refusal)
+    if isinstance(board.verdict, TemplateRefused):
+        return Verdict(type=DEGRADED, status="True", reason=TEMPLATE_REFUSED, message=board.verdict.words)
     trouble = board.world.trouble or board.world.unreadable
     if trouble:
         return Verdict(type=DEGRADED, status="True", reason="WritesFail", message=trouble)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import assert_never
 
 from controller.api.base import Value
 from controller.api.pod import Pod
@@ -32,6 +33,7 @@ from controller.planner.stops import (
     to_write,
     waits_for_hook,
 )
+from controller.planner.world import Accepted, TemplateRefused, Unasked
 
 
 class Explanation(Value):
@@ -125,11 +127,16 @@ class Explainer:
         held_back = board.world.held_back
         if (found := to_rollout(board)) is not None:
             return found
-        if board.refusal:
-            return Obstacle.REFUSED
-        probe = place_of_probe(board.revision.hash)
-        if board.refusal is None and (found := to_write(board.world, probe)) is not None:
-            return found
+        match board.verdict:
+            case TemplateRefused():
+                return Obstacle.REFUSED
+            case Unasked():
+                if (found := to_write(board.world, place_of_probe(board.revision.hash))) is not None:
+                    return found
+            case Accepted():
+                pass
+            case _:
+                assert_never(board.verdict)
         return Obstacle.QUOTA if board.surging and ROOM in held_back else None
 
     @property

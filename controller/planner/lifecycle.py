@@ -59,7 +59,7 @@ def is_wanted(board: Board, slot: Slot, pod: Pod, leaving: Collection[str]) -> b
 
 def leaving_for_good(board: Board) -> frozenset[str]:
     """Uids of lone old pods that go for the sake of the update."""
-    if to_rollout(board) is not None or board.refusal:
+    if to_rollout(board) is not None or board.refused:
         return frozenset()
     pods = [slot.old for slot in (board.surplus if board.surging else board.outdated) if slot.old is not None]
     return frozenset([pod.uid for pod in pods if not in_place_change(board, pod)])

@@ -13,6 +13,7 @@ from controller.api.meta import epoch, rfc3339
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from controller.planner.phase import Phase, Standing, phase_of
+from controller.planner.world import TemplateRefused
 
 CLOCK_RUNS = (Phase.PROGRESSING, Phase.STALLED)
 """In any other phase nobody waits for the controller, or nothing is left to do."""
@@ -32,13 +33,13 @@ def standing_of(board: Board, *, observed: bool) -> Standing:
             outdated += slot.old is not None or slot.node in barred
         elif slot.current_available and slot.old is None:
             done += 1
-    daemonset, rolling = board.world.daemonset, board.rolling_update
+    daemonset, rolling, verdict = board.world.daemonset, board.rolling_update, board.verdict
     return Standing(
         dying=daemonset.dying,
         observed=observed,
         on_delete=rolling is None,
         paused=rolling is not None and rolling.paused,
-        refused=(board.refusal or "") if outdated else "",
+        refused=verdict.words if isinstance(verdict, TemplateRefused) and outdated else "",
         desired=board.budget.desired,
         target=len(board.target),
         updated=board.budget.desired - without,

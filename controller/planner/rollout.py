@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import assert_never
 from zlib import crc32
 
 import msgspec
@@ -28,6 +29,7 @@ from controller.planner.slot import Slot
 from controller.planner.stops import drained_until, in_the_way, leaving, to_rollout, to_update
 from controller.planner.surplus import by_urgency, only_held
 from controller.planner.update import update
+from controller.planner.world import Accepted, TemplateRefused, Unasked
 
 
 def roll_out(board: Board) -> Step:
@@ -69,16 +71,23 @@ def _surge_within(board: Board, candidates: Sequence[Slot]) -> list[Slot]:
 
 def _probed(board: Board, chosen: list[Slot], candidates: Sequence[Slot]) -> Step:
     """Act on the chosen nodes, but only with a template that the server's dry run accepted."""
-    verdict = board.refusal
-    if verdict is None or (verdict and board.world.now >= board.world.ask_at):
-        node = _asked_about(board, chosen[0], candidates)
-        name = pod_name(board.world.daemonset, node, ("dry-run",), None)
-        probe = ProbeTemplate(node=node, name=name, revision=board.revision)
-        return Step() if place_of(probe) in board.world.held_back else Step(actions=(probe,), again=True)
-    if verdict:
-        text = f"The server refuses pods of the new template; no old pod is replaced: {verdict}"
-        note = Note(warning=True, reason=TEMPLATE_REFUSED, message=text)
-        return Step(notes=(note,), wake_at=board.world.ask_at)
+    match board.verdict:
+        case TemplateRefused(words=words) if board.world.now < board.world.ask_at:
+            text = f"The server refuses pods of the new template; no old pod is replaced: {words}"
+            note = Note(warning=True, reason=TEMPLATE_REFUSED, message=text)
+            return Step(notes=(note,), wake_at=board.world.ask_at)
+        case Unasked() | TemplateRefused():
+            node = _asked_about(board, chosen[0], candidates)
+            name = pod_name(board.world.daemonset, node, ("dry-run",), None)
+            probe = ProbeTemplate(node=node, name=name, revision=board.revision)
+            return Step() if place_of(probe) in board.world.held_back else Step(actions=(probe,), again=True)
+        case Accepted():
+            return _begun(board, chosen)
+        case _:
+            assert_never(board.verdict)
+
+
+def _begun(board: Board, chosen: list[Slot]) -> Step:
     if board.surging:
         room = ROOM not in board.world.held_back
         beside = tuple(new_pod(board, slot, board.revision) for slot in chosen if room)

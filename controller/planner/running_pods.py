@@ -152,7 +152,7 @@ class _Care:
 
     def _has_its_turn(self, pod: Pod) -> bool:
         """Whether the rollout comes to it as soon as it can. While its image is missing it does not."""
-        if pod.hash == self.board.revision.hash or to_rollout(self.board) is not None or self.board.refusal:
+        if pod.hash == self.board.revision.hash or to_rollout(self.board) is not None or self.board.refused:
             return False
         return pod.uid in self._waiting
 

@@ -92,7 +92,7 @@ class SlotReader:
         self._now = world.now
         self._min_ready = world.daemonset.spec.min_ready_seconds
         self._ready_seen, self._restarts_seen = world.ready_seen, world.restarts_seen
-        self._gone = {node: gone for node, gone in world.predecessors.items() if gone.hash is not None}
+        self._gone = {node: gone.pod for node, gone in world.predecessors.items() if gone.pod is not None}
         self.next_available: float | None = None
         """Seconds since 1970: when the next pod that is ready now will have been so for minReadySeconds."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from controller.api.daemonset import LifecycleHook
 from controller.api.in_place import Resize, Underway
 from controller.api.pod import Pod
@@ -13,7 +15,7 @@ from controller.planner.obstacles import Obstacle
 from controller.planner.retries import ROOM, is_held, is_unanswered
 from controller.planner.slot import Slot
 from controller.planner.surplus import only_held
-from controller.planner.world import World
+from controller.planner.world import BeingPulled, Unpullable, World
 
 _SWITCHED_OFF = "the controller may not change cpu and memory in place any more"
 
@@ -99,13 +101,17 @@ def to_image(board: Board, slot: Slot) -> Obstacle | None:
     """Whether this node's update waits for the image. An old pod that serves nobody loses nothing while that is
     pulled. One that is ready has traffic, long before it may count as available; one that is not for the sake of an
     update alone is to have it again meanwhile, and one that is being restarted into another image has it soon."""
-    why, old = board.world.unpulled.get(slot.node), slot.old
-    if why is None:
-        return None
-    serves = only_held(slot) or (old is not None and (old.ready or _is_to_serve(old, board.world.now)))
-    if not why and not serves:
-        return None
-    return Obstacle.UNPULLED if why else Obstacle.PULLING
+    found, old = board.world.unpulled.get(slot.node), slot.old
+    match found:
+        case None:
+            return None
+        case Unpullable():
+            return Obstacle.UNPULLED
+        case BeingPulled():
+            serves = only_held(slot) or (old is not None and (old.ready or _is_to_serve(old, board.world.now)))
+            return Obstacle.PULLING if serves else None
+        case _:
+            assert_never(found)
 
 
 def _is_to_serve(pod: Pod, now: float) -> bool:

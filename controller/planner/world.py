@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
@@ -13,14 +14,61 @@ from controller.planner.eligibility import Rules
 from controller.planner.in_place.change import InPlaceChange, NotPossible
 
 
-class Predecessor(Value):
-    """The pod that was last seen on a node and is gone from it."""
+class FormerPod(Value):
+    """A pod of ours that is gone."""
 
-    uid: str
-    hash: str | None
-    """Of its revision, "" for a pod without one. None: it never was a pod of ours, only its name was in the way."""
+    hash: str
+    """Of its revision; "" for a pod without one."""
     created: float = 0.0
     """Seconds since 1970."""
+
+
+class Predecessor(Value, gc=True):
+    """What was last seen on a node and is gone from it."""
+
+    uid: str
+    pod: FormerPod | None = None
+    """None: it never was a pod of ours, only its name was in the way."""
+
+
+def predecessor(gone: Pod) -> Predecessor:
+    return Predecessor(uid=gone.uid, pod=FormerPod(hash=gone.hash, created=gone.created))
+
+
+class Unasked(Value):
+    """The server has not said what it thinks of a template."""
+
+
+class Accepted(Value):
+    """It takes pods of it."""
+
+
+class TemplateRefused(Value):
+    """It does not."""
+
+    words: str
+    """The server's."""
+
+
+TemplateVerdict: TypeAlias = Unasked | Accepted | TemplateRefused
+
+
+class BeingPulled(Value):
+    """A node does not have an image yet."""
+
+
+class Unpullable(Value):
+    """It will not have it."""
+
+    why: str
+
+
+Unpulled: TypeAlias = BeingPulled | Unpullable
+
+
+def unpulled(why: str) -> Unpulled:
+    """`why`: what keeps the image from the node; empty where nothing does."""
+    return Unpullable(why=why) if why else BeingPulled()
 
 
 class World(Value):
@@ -52,9 +100,8 @@ class World(Value):
     """Why the cluster cannot; empty: it can, as far as is known."""
     refused_resizes: Mapping[str, str] = {}
     """Uid of a pod to what the server said when it refused to resize it."""
-    unpulled: Mapping[str, str] = {}
-    """Node to why it does not have the current revision's images, where that is waited for: "" while they are being
-    pulled, else why they cannot be."""
+    unpulled: Mapping[str, Unpulled] = {}
+    """Nodes that do not have the current revision's images, where that is waited for."""
     orphan_revisions: tuple[Revision, ...] = ()
     """Revisions of the namespace that nobody controls."""
     fresh: bool = True
@@ -77,8 +124,8 @@ class World(Value):
     restarts_seen: Mapping[str, float] = {}
     """Uid to the moment (seconds since 1970) at which the last restart of a container was first seen, where that was
     seen: not of those that were older than this process."""
-    verdicts: Mapping[str, str] = {}
-    """Revision hash to what the server's dry run said of it: "" accepted, else the server's words."""
+    verdicts: Mapping[str, Accepted | TemplateRefused] = {}
+    """Revision hash to what the server's dry run said of it."""
     asked: int = 0
     """How often in a row it did not go well for one of them: each time another node's pod is tried."""
     ask_at: float = 0.0

@@ -15,7 +15,7 @@ from controller.planner.obstacles import Obstacle
 from controller.planner.phase import Phase
 from controller.planner.plan import plan
 from controller.planner.status import Status
-from controller.planner.world import World
+from controller.planner.world import TemplateRefused, World
 from kubectl_plugin.forecast.kept_nodes import Kept, kept_on, left_to_update
 from kubectl_plugin.forecast.moves import How, NodeMove, moves_of, together
 from kubectl_plugin.forecast.simulation import NeverReady, at_last_drained, carried_out, come_to_pass
@@ -128,7 +128,7 @@ class _Foreseeing:
         """Nodes that cannot get the pod that they should, and until when: the server accepts none of its revision."""
         verdicts, until = self._world.verdicts, self._world.ask_at
         creates = [one for one in decided.actions if isinstance(one, CreatePod)]
-        return {one.node: until for one in creates if verdicts.get(one.revision.hash)}
+        return {one.node: until for one in creates if isinstance(verdicts.get(one.revision.hash), TemplateRefused)}
 
     def _ends_a_surge(self, move: NodeMove) -> bool:
         """Whether it is only the old pod of an earlier wave that goes."""

@@ -15,6 +15,7 @@ from controller.planner.actions import ProbeTemplate
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from controller.planner.manifest import pod_name
+from controller.planner.world import TemplateRefused
 from kubectl_plugin.edits.outlook import number_of
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.forecast.forecast import Forecast, forecast
@@ -202,7 +203,7 @@ def refusal_in(daemonset: DaemonSet, answer: DryRunAnswer | None) -> str:
 def _foretold(snapshot: Snapshot, board: Board, waves: int, refusal: str, pace: Pace | None) -> Forecast:
     world = world_of(snapshot)
     if refusal:
-        world = replace(world, verdicts={board.revision.hash: refusal}, ask_at=math.inf)
+        world = replace(world, verdicts={board.revision.hash: TemplateRefused(words=refusal)}, ask_at=math.inf)
     failing = frozenset((one.pod.node, one.pod.hash) for one in snapshot.pods if trouble_of(one) is not None)
     return forecast(world, never_ready=failing | portless_in(board), waves=waves, pace=pace.seconds if pace else 0.0)
 

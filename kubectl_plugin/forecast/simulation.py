@@ -22,7 +22,7 @@ from controller.planner.board import current_revision
 from controller.planner.fallback import placements_of
 from controller.planner.status import Status
 from controller.planner.stops import hooked
-from controller.planner.world import Predecessor, World
+from controller.planner.world import Accepted, Predecessor, World, predecessor
 
 NeverReady: TypeAlias = Set[tuple[str, str]]
 """Node and revision hash: a pod of that revision never gets ready there."""
@@ -73,7 +73,7 @@ def come_to_pass(world: World, never_ready: NeverReady, pace: float) -> tuple[Wo
     released = False
     for pod in world.pods:
         if pod.dying and pod.node not in silent:
-            gone[pod.node] = Predecessor(uid=pod.uid, hash=pod.hash, created=pod.created)
+            gone[pod.node] = predecessor(pod)
         elif pod.bound and pod.node not in known:
             continue  # the cluster's garbage collector takes it
         elif hook is not None and pod.held_by_hook and hooked(pod, hook):
@@ -157,9 +157,9 @@ class _WorldAfter:
                 if action.node in self._silent:
                     self._pods[pod.uid] = replace(pod, dying=True)
                 else:
-                    self._predecessors[action.node] = Predecessor(uid=pod.uid, hash=pod.hash, created=pod.created)
+                    self._predecessors[action.node] = predecessor(pod)
             case actions.ProbeTemplate():
-                self._verdicts[action.revision.hash] = ""
+                self._verdicts[action.revision.hash] = Accepted()
             case actions.AdoptPod():
                 pod = self._orphans.pop(action.pod.uid)
                 self._pods[pod.uid] = replace(pod, owner_uid=self._world.daemonset.uid)

@@ -22,7 +22,7 @@ from controller.planner.in_place.change import InPlaceChange, NotPossible, chang
 from controller.planner.phase import Phase, Standing
 from controller.planner.progress import advance, standing_of
 from controller.planner.states import NodeState
-from controller.planner.world import World
+from controller.planner.world import BeingPulled, Unpullable, Unpulled, World, unpulled
 from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.node_row import NodeCounts, NodeRow, RowReader
 from kubectl_plugin.report.pulls import NodePull, PullStage, of_all
@@ -172,13 +172,15 @@ def survey(snapshot: Snapshot, by: str = "zone") -> Survey:
     )
 
 
-def _unpulled(daemonset: DaemonSet, pulls: Mapping[str, NodePull]) -> Mapping[str, str]:
+def _unpulled(daemonset: DaemonSet, pulls: Mapping[str, NodePull]) -> Mapping[str, Unpulled]:
     """The nodes that wait for an image, as in `World`: in place also those that will never have it."""
     if not daemonset.waits_for_images:
         return {}
-    lacking = {node: one for node, one in pulls.items() if one.stage is not PullStage.THERE}
-    failed = {node: one.why for node, one in lacking.items() if one.stage is PullStage.FAILED and daemonset.in_place}
-    return {**{node: "" for node, one in lacking.items() if one.stage is not PullStage.FAILED}, **failed}
+    failed = {node: unpulled(one.why) for node, one in pulls.items() if one.stage is PullStage.FAILED}
+    lacking = {
+        node: BeingPulled() for node, one in pulls.items() if one.stage not in (PullStage.THERE, PullStage.FAILED)
+    }
+    return {**{node: BeingPulled() for node in pulling}, **(failed if daemonset.in_place else {})}
 
 
 def is_unusable(daemonset: DaemonSet) -> bool:
@@ -210,7 +212,9 @@ def world_of(snapshot: Snapshot, daemonset: DaemonSet | None = None) -> World:
         reads_env=True,
         resizable=_resizes(snapshot),
         placements=placements_of(revisions, {}) if nodes is not None else {one.uid: Rules({}) for one in revisions},
-        unpulled={node: why for node, why in _unpulled(daemonset, of_all(pulls)).items() if why},
+        unpulled={
+            node: one for node, one in _unpulled(daemonset, of_all(pulls)).items() if isinstance(one, Unpullable)
+        },
         now=snapshot.now,
         collisions=(daemonset.status.collision_count or 0) if daemonset.status else 0,
     )

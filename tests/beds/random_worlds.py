@@ -18,7 +18,7 @@ from controller.api.wellknown import IN_PLACE_GRACE_ANNOTATION, IN_PLACE_IF_POSS
 from controller.planner.fallback import placements_of
 from controller.planner.in_place.change import InPlaceChange, NotPossible
 from controller.planner.validation import compiled
-from controller.planner.world import Predecessor, World
+from controller.planner.world import Accepted, FormerPod, Predecessor, TemplateRefused, World
 from tests.beds.in_place_worlds import (
     BY_IMAGE,
     BY_LABEL,
@@ -218,7 +218,8 @@ def worlds(draw: st.DrawFn, *, healthy: bool = False, in_place: bool = False) ->
             for number in range(draw(often(0, 1, 2)))
         )
     )
-    verdicts = dict.fromkeys(hashes, "")
+    none = dict.fromkeys(hashes, TemplateRefused(words="refused"))
+    verdicts: dict[str, Accepted | TemplateRefused] = dict.fromkeys(hashes, Accepted())
     there = draw(pods_on(tuple(one.name for one in listed), tidy=tidy, hooks=hooks))
     if in_place:
         there = tuple([draw(cared_for(one, healthy=healthy)) for one in there])
@@ -240,7 +241,7 @@ def worlds(draw: st.DrawFn, *, healthy: bool = False, in_place: bool = False) ->
         fresh=healthy or draw(seldom(True, False)),
         not_before={name: draw(st.sampled_from([NOW + 30, NOW + 30, NOW, ago(1)])) for name in failing},
         predecessors=draw(st.dictionaries(places, st.sampled_from(REVS).map(_gone), max_size=3)),
-        verdicts=verdicts if healthy else draw(seldom(verdicts, {}, dict.fromkeys(hashes, "refused"))),
+        verdicts=verdicts if healthy else draw(seldom(verdicts, {}, none)),
         collisions=draw(seldom(0, 2)),
     )
 
@@ -267,4 +268,4 @@ def surges(draw: st.DrawFn) -> World:
 
 
 def _gone(rev: str) -> Predecessor:
-    return Predecessor(uid=f"gone-{rev}", hash=rev)
+    return Predecessor(uid=f"gone-{rev}", pod=FormerPod(hash=rev))

@@ -20,7 +20,7 @@ from controller.planner import actions
 from controller.planner.fallback import placements_of
 from controller.planner.plan import plan
 from controller.planner.validation import compiled
-from controller.planner.world import Predecessor, World
+from controller.planner.world import Accepted, World, predecessor
 from tests.beds.in_place_worlds import RESIZING, RESTARTING, WANTED, gated
 from tests.beds.picture import picture, words
 from tests.beds.worlds import OURS, pending, revision, tag_of
@@ -83,7 +83,7 @@ class ToyCluster:
                 unmarked = tuple(replace(one, open=not one.kept, marked=False) for one in pod.gates)
                 self.change(pod.uid, labels=labels, gates=unmarked, ready=pod.able, drained=False)
             case actions.ProbeTemplate():
-                self.world = replace(world, verdicts={**world.verdicts, action.revision.hash: ""})
+                self.world = replace(world, verdicts={**world.verdicts, action.revision.hash: Accepted()})
             case actions.AdoptPod():
                 orphan = next(one for one in world.orphans if one.uid == action.pod.uid)
                 rest = tuple(one for one in world.orphans if one is not orphan)
@@ -197,7 +197,10 @@ class ToyCluster:
         """The pod is gone, and the cluster remembers what it was."""
         gone = self.pod(name)
         rest = tuple(one for one in self.world.pods if one is not gone)
-        seen = {**self.world.predecessors, gone.node: Predecessor(uid=gone.uid, hash=gone.hash, created=gone.created)}
+        seen = {
+            **self.world.predecessors,
+            gone.node: predecessor(gone),
+        }
         self.world = replace(self.world, pods=rest, predecessors=seen)
 
     def ready(self, *nodes: str) -> None:
@@ -233,7 +236,7 @@ class ToyCluster:
             self._store(revision(tag_of(daemonset.spec.template), number, of=daemonset.spec.template))
         elif older and same.number < number:
             self.world = replace(self.world, revisions=(*older, replace(same, number=number)))
-        accepted = {one.hash: "" for one in self.world.revisions}
+        accepted = {one.hash: Accepted() for one in self.world.revisions}
         self.world = replace(self.world, verdicts={**accepted, **self.world.verdicts})
 
     def set_nodes(self, *nodes: Node) -> None:

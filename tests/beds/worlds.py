@@ -31,7 +31,7 @@ from controller.api.selector import LabelSelector, Requirement
 from controller.api.wellknown import HASH_LABEL, KRUISE_POD_READY, LIFECYCLE_STATE_LABEL, PREPARING_DELETE
 from controller.planner.fallback import placements_of
 from controller.planner.validation import compiled
-from controller.planner.world import Predecessor, World
+from controller.planner.world import Accepted, FormerPod, Predecessor, TemplateRefused, World
 
 NOW = 1_800_000_000.0
 """The clock of every world unless it says otherwise, in seconds since 1970."""
@@ -219,9 +219,14 @@ def where(key: str, operator: str, *values: str) -> LabelSelector:
     return LabelSelector(match_expressions=(Requirement(key=key, operator=operator, values=values),))
 
 
+def refusing(rev: str, words: str = "no") -> dict[str, Accepted | TemplateRefused]:
+    """What the server's dry run said of the one revision that it was asked about."""
+    return {rev: TemplateRefused(words=words)}
+
+
 def before(on: str, rev: str = "v1") -> dict[str, Predecessor]:
     """The pod that was last seen on a node and has gone."""
-    return {on: Predecessor(uid=f"uid-{on}-{rev}-gone", hash=rev)}
+    return {on: Predecessor(uid=f"uid-{on}-{rev}-gone", pod=FormerPod(hash=rev))}
 
 
 def world(
@@ -230,7 +235,7 @@ def world(
     nodes: int | Iterable[Any] = 5,
     pods: Iterable[Pod] = (),
     revisions: Iterable[Revision] | None = None,
-    verdicts: Mapping[str, str] | None = None,
+    verdicts: Mapping[str, Accepted | TemplateRefused] | None = None,
     **fields: Any,
 ) -> World:
     """A world in which, unless told, every revision of a pod is stored and the server accepts every template.
@@ -255,7 +260,7 @@ def world(
         now=fields.pop("now", NOW),
         revisions=revisions,
         placements=placements_of(revisions, {}),
-        verdicts={one.hash: "" for one in revisions} if verdicts is None else verdicts,
+        verdicts={one.hash: Accepted() for one in revisions} if verdicts is None else verdicts,
         **fields,
     )
 

@@ -31,7 +31,7 @@ from controller.planner.slot import Slot
 from controller.planner.states import NodeState
 from controller.planner.stops import outgoing
 from controller.planner.validation import compiled
-from controller.planner.world import World
+from controller.planner.world import Accepted, World
 
 DONE: Final = (NodeState.UPDATED, NodeState.UNPLANNED, NodeState.EXCLUDED)
 
@@ -79,8 +79,8 @@ def acted_on(board: Board) -> set[str]:
                     found.add(node)
             case CancelDelete(pod=pod):
                 found |= {one.node for one in board.slots if (kept := stays(board, one)) and kept.uid == pod.uid}
-            case ProbeTemplate() if not board.refusal:
-                answer = {**board.world.verdicts, board.revision.hash: ""}
+            case ProbeTemplate() if not board.refused:
+                answer = {**board.world.verdicts, board.revision.hash: Accepted()}
                 found |= acted_on(replace(board, world=replace(board.world, verdicts=answer)))
     return found
 
@@ -211,7 +211,7 @@ REMOVALS: Final[Mapping[Obstacle, Callable[[World, str], World]]] = {
     Obstacle.TAINTED: _untainted,
     Obstacle.HOOK: _unhooked,
     Obstacle.UNREACHABLE: _untainted,
-    Obstacle.REFUSED: lambda world, node: replace(world, verdicts=dict.fromkeys(world.verdicts, "")),
+    Obstacle.REFUSED: lambda world, node: replace(world, verdicts=dict.fromkeys(world.verdicts, Accepted())),
     Obstacle.HELD_BACK: _cleared,
     Obstacle.UNANSWERED: _cleared,
     Obstacle.QUOTA: _cleared,

@@ -69,12 +69,13 @@ def empty(world: World) -> set[str]:
 def last_hash(world: World, node: str) -> str | None:
     """Of the last pod on an empty node: it is on its way out, has ended, or is gone. None: nobody knows."""
     there = [one for one in ours(world) if one.node == node]
-    gone = world.predecessors.get(node)
+    before = world.predecessors.get(node)
+    gone = before.pod if before else None
     if not there:
         return gone.hash if gone else None
     staying = [one for one in there if not (one.dying and one.ended)]
     youngest = max(staying or there, key=lambda one: (one.created, one.name))
-    if not staying and gone and gone.hash is not None and gone.created > youngest.created:
+    if not staying and gone and gone.created > youngest.created:
         return gone.hash
     return youngest.hash
 

@@ -14,7 +14,7 @@ from controller.planner.board import lay_out
 from controller.planner.obstacles import Obstacle
 from controller.planner.plan import plan
 from controller.planner.retries import ROOM, place_of_probe
-from controller.planner.world import World
+from controller.planner.world import BeingPulled, Unpullable, World
 from tests.beds.picture import picture
 from tests.beds.random_worlds import NAMES, often, surges, worlds
 from tests.beds.worlds import NOW
@@ -23,6 +23,8 @@ from tests.properties.size import every_day
 
 ANY: Final = st.one_of(worlds(), surges())
 EVERY_POD: Final = LifecycleHook(labels_handler={"app": "demo"})
+
+UNPULLED = [BeingPulled(), Unpullable(why="not found")]
 
 
 @st.composite
@@ -35,7 +37,7 @@ def obstructed(draw: st.DrawFn, worlds: st.SearchStrategy[World]) -> World:
         left = [one for one in world.pods if one.node not in draw(st.sampled_from([NAMES[:1], NAMES[1:4]]))]
         world = rolling(with_spec(world, scale_strategy=ScaleStrategy(partitioned_scaling=True)), partition=2)
         world = replace(world, pods=tuple(left), predecessors={})
-    unpulled = draw(often({}, {one.name: draw(st.sampled_from(["", "not found"])) for one in world.nodes[:3]}))
+    unpulled = draw(often({}, {one.name: draw(st.sampled_from(UNPULLED)) for one in world.nodes[:3]}))
     world = replace(world, unpulled=unpulled)
     probe = place_of_probe(lay_out(world).revision.hash)
     places = [*(one.name for one in world.nodes), *(one.uid for one in world.pods), ROOM, ROOM, probe]

@@ -20,7 +20,7 @@ from controller.planner.actions import Plan
 from controller.planner.budget import DEFAULT_BURST
 from controller.planner.plan import plan
 from controller.planner.validation import compiled
-from controller.planner.world import World
+from controller.planner.world import Accepted, World
 from tests.tools.bench import manifests, plain, wire
 from tests.tools.bench.api import JSON
 from tests.tools.bench.bed import ROOT
@@ -77,7 +77,7 @@ def _world(owner: DaemonSet, nodes: list[JSON], pods: list[JSON], image: str) ->
         nodes=tuple([node.project(msgspec.convert(one, node.NodeView)) for one in nodes]),
         pods=tuple([record for record in records if record is not None]),
         revisions=(stored,),
-        verdicts={label: ""},
+        verdicts={label: Accepted()},
         now=time.time(),
     )
 

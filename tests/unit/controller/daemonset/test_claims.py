@@ -19,7 +19,7 @@ from controller.planner.actions import (
     DeletePod,
     DeleteReason,
 )
-from controller.planner.world import Predecessor
+from controller.planner.world import FormerPod, Predecessor
 from controller.runtime.freshness import PODS, Reach
 from tests.beds.dependencies import Acting, refusal, stored
 from tests.beds.scripted import Answer, ok
@@ -84,13 +84,13 @@ def test_a_name_that_our_own_pod_has_is_waited_for() -> None:
     assert acting.state.predecessors == {}
 
 
-@pytest.mark.parametrize("known", [None, "v1"])
-def test_a_name_that_somebody_elses_pod_has_is_not_used_again(known: str | None) -> None:
+@pytest.mark.parametrize("known", [None, FormerPod(hash="v1")], ids=["nobody", "v1"])
+def test_a_name_that_somebody_elses_pod_has_is_not_used_again(known: FormerPod | None) -> None:
     acting = Acting()
     if known is not None:
-        acting.state.predecessors["node-0"] = Predecessor(uid="uid-before", hash=known)
+        acting.state.predecessors["node-0"] = Predecessor(uid="uid-before", pod=known)
     acting.carry_out([CREATE], TAKEN, stored("demo-0", owner="uid-of-another"))
-    assert acting.state.predecessors == {"node-0": Predecessor(uid="not demo-0", hash=known)}
+    assert acting.state.predecessors == {"node-0": Predecessor(uid="not demo-0", pod=known)}
     assert not waits(acting, pods_at=0)
 
 

@@ -25,10 +25,11 @@ from controller.planner.actions import (
     RenumberRevision,
     place_of,
 )
+from controller.planner.world import Accepted, TemplateRefused, TemplateVerdict
 from controller.runtime.freshness import PODS, Reach
 from tests.beds.dependencies import Acting, refusal, stored
 from tests.beds.scripted import Answer, Script, ok
-from tests.beds.worlds import NOW, OURS, ds, pod, revision
+from tests.beds.worlds import NOW, OURS, ds, pod, refusing, revision
 
 QUOTA = refusal(403, "Forbidden", 'pods "demo-0" is forbidden: exceeded quota: pods, requested: pods=1, limited: 4')
 DENIED = refusal(403, "Forbidden", "not on this node")
@@ -192,10 +193,10 @@ PROBE = ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v1"))
 @pytest.mark.parametrize(
     ("answer", "verdict", "failures"),
     [
-        (ok(), "", 0),
-        (refusal(422, "Invalid", "no such field"), "no such field", 0),
+        (ok(), Accepted(), 0),
+        (refusal(422, "Invalid", "no such field"), TemplateRefused(words="no such field"), 0),
         (DENIED, None, 0),
-        (QUOTA, "", 0),
+        (QUOTA, Accepted(), 0),
         (BROKEN, None, 1),
         (AWAY, None, 1),
     ],
@@ -208,7 +209,7 @@ PROBE = ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v1"))
         "away",
     ],
 )
-def test_what_a_dry_run_says_of_the_template(answer: Answer, verdict: str | None, failures: int) -> None:
+def test_what_a_dry_run_says_of_the_template(answer: Answer, verdict: TemplateVerdict | None, failures: int) -> None:
     acting = Acting()
     assert len(acting.carry_out([PROBE], answer)) == failures
     assert acting.state.verdicts.by_revision.get("v1") == verdict
@@ -218,14 +219,14 @@ def test_a_name_that_is_taken_is_no_matter_of_the_template() -> None:
     """A server looks for it when everything else has passed."""
     acting = Acting()
     assert acting.carry_out([PROBE], refusal(409, "AlreadyExists")) == ()
-    assert acting.state.verdicts.by_revision == {"v1": ""}
+    assert acting.state.verdicts.by_revision == {"v1": Accepted()}
 
 
 def test_a_template_counts_as_refused_when_two_nodes_may_not_have_it() -> None:
     acting = Acting()
     acting.carry_out([PROBE], DENIED)
     acting.carry_out([PROBE], DENIED)
-    assert acting.state.verdicts.by_revision == {"v1": "not on this node"}
+    assert acting.state.verdicts.by_revision == refusing("v1", "not on this node")
     assert acting.state.verdicts.ask_at == NOW + 60
 
 

@@ -22,7 +22,7 @@ from controller.daemonset.state import DaemonSetStates
 from controller.daemonset.statuses import StatusWatchers
 from controller.kube.decode import Bookmark, Seen
 from controller.kube.request import Request, Response
-from controller.planner.world import Predecessor
+from controller.planner.world import Accepted, FormerPod, Predecessor
 from controller.runtime.freshness import PODS, STALE_WARNING
 from controller.runtime.pacing import FIRST_INTERVAL, Pacer
 from controller.runtime.store import open_store
@@ -62,7 +62,7 @@ class Passes:
             history.feed(Seen(key=stored.key, version="1", obj=stored))
         self.acting = Acting(daemonset=self.daemonset)
         self.states = DaemonSetStates()
-        self.states.of(OURS).verdicts.by_revision = {one.hash: "" for one in revisions}
+        self.states.of(OURS).verdicts.by_revision = {one.hash: Accepted() for one in revisions}
         self.woken: list[str] = []
         self.left: dict[asyncio.Task[Any] | None, Callable[[Exception | None], None]] = {}
         self.statuses = list[str]()
@@ -331,7 +331,7 @@ async def test_a_pod_that_is_gone_is_remembered_as_long_as_its_node_is_there() -
     running, elsewhere = pod("node-0"), pod("node-9")
     passes.reconciler.pod_gone(running)
     passes.reconciler.pod_gone(elsewhere)
-    before = Predecessor(uid=running.uid, hash="v1", created=running.created)
+    before = Predecessor(uid=running.uid, pod=FormerPod(hash="v1", created=running.created))
     assert passes.states.of(OURS).predecessors == {"node-0": before}, "of the other nobody would ever forget it"
     passes.reconciler.node_gone("node-0")
     assert passes.states.of(OURS).predecessors == {}

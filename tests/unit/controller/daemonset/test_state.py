@@ -14,9 +14,9 @@ from controller.daemonset.verdicts import ASK_AGAIN_AT_MOST, ASK_AGAIN_SECONDS
 from controller.daemonset.write_failure import WriteFailure
 from controller.kube.errors import Invalid
 from controller.planner.actions import CreatePod, Plan, ProbeTemplate
-from controller.planner.world import Predecessor
+from controller.planner.world import FormerPod, Predecessor
 from controller.runtime.freshness import Reach
-from tests.beds.worlds import NOW, ds, revision
+from tests.beds.worlds import NOW, ds, refusing, revision
 
 REFUSED = Answer(
     action=ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v2")),
@@ -27,7 +27,7 @@ REFUSED = Answer(
 def test_a_node_that_is_gone_leaves_nothing_behind() -> None:
     states = DaemonSetStates()
     state = states.of("uid-1")
-    state.predecessors["node-3"] = Predecessor(uid="p", hash="v1")
+    state.predecessors["node-3"] = Predecessor(uid="p", pod=FormerPod(hash="v1"))
     state.places.failed("node-3", 1.0)
     states.forget_node("node-3")
     assert (state.predecessors, state.places.failing) == ({}, {})
@@ -95,7 +95,7 @@ def test_a_refused_template_is_asked_about_ever_more_seldom() -> None:
         asked.append(state.verdicts.ask_at - now)
         now = state.verdicts.ask_at
     assert asked == [60.0, 120.0, 240.0, 480.0, ASK_AGAIN_AT_MOST, ASK_AGAIN_AT_MOST]
-    assert state.verdicts.by_revision == {"v2": "no"}
+    assert state.verdicts.by_revision == refusing("v2")
 
 
 def test_another_generation_begins_with_a_clean_page() -> None:

@@ -6,14 +6,15 @@ from msgspec.structs import replace
 
 from controller.api.image_pull_job import ImagePullJobStatus
 from controller.imagepull.state import JobState, begin, lacking
+from controller.planner.world import Unpullable, Unpulled
 from tests.unit.controller.imagepull.worlds import job
 
 COMPLETED = ImagePullJobStatus(failed=2, failed_nodes=("a", "b"), completion_time="2027-01-15T08:00:00Z")
 OVER = replace(job(), status=COMPLETED)
-SEE = f"see ImagePullJob {OVER.name}"
+SEE = Unpullable(why=f"see ImagePullJob {OVER.name}")
 
 
-def found(memory: JobState | None) -> dict[str, str]:
+def found(memory: JobState | None) -> dict[str, Unpulled]:
     return dict(lacking(OVER, memory, ("a", "b", "c"), lambda node: True))
 
 
@@ -21,7 +22,7 @@ def test_of_a_job_that_is_over_the_words_of_the_registry_are_told_as_far_as_they
     memory = begin(job())
     memory.failed = {"a": "ErrImagePull: not found"}
     memory.clear()
-    assert found(memory) == {"a": "ErrImagePull: not found", "b": SEE}
+    assert found(memory) == {"a": Unpullable(why="ErrImagePull: not found"), "b": SEE}
 
 
 def test_who_has_not_heard_them_points_to_the_job() -> None:

@@ -15,7 +15,7 @@ from controller.planner.actions import OpenGates, PrepareDelete
 from controller.planner.in_place.change import InPlaceChange
 from controller.planner.retries import place_of_keeping
 from tests.beds.picture import check
-from tests.beds.worlds import NOW, ds, everywhere, failed, node, pod, prepared, revision, taint, world
+from tests.beds.worlds import NOW, ds, everywhere, failed, node, pod, prepared, refusing, revision, taint, world
 
 HELD = {"drain": "wait"}
 HOOK = LifecycleHook(labels_handler=HELD)
@@ -61,7 +61,10 @@ def test_what_keeps_the_old_pods_takes_back_what_has_begun(changed: DaemonSet) -
 def test_two_edits_in_a_row_leave_no_pod_stuck() -> None:
     """To a third revision it is still outdated; for one that the server refuses it is not replaced."""
     check(world(hooked("v3"), nodes=2, pods=PODS))
-    check(world(hooked("v3"), nodes=2, pods=PODS, verdicts={"v3": "no"}, ask_at=NOW + 60), "keep node-1-v1")
+    check(
+        world(hooked("v3"), nodes=2, pods=PODS, verdicts=refusing("v3"), ask_at=NOW + 60),
+        "keep node-1-v1",
+    )
 
 
 def test_while_surging_an_old_pod_serves_again_when_its_successor_does_not() -> None:

@@ -13,7 +13,7 @@ from controller.planner.explanation import Explainer
 from controller.planner.obstacles import Obstacle
 from controller.planner.plan import plan
 from controller.planner.retries import NEXT_RETRIES
-from controller.planner.world import Predecessor, World
+from controller.planner.world import FormerPod, Predecessor, World
 from tests.beds.picture import check
 from tests.beds.worlds import NOW, ago, ds, everywhere, pod, revision, served, template, world
 
@@ -48,7 +48,8 @@ def without_current(case: World) -> World:
 @pytest.mark.parametrize("partition", [0, 1])
 def test_while_the_current_revision_is_not_stored_an_empty_node_gets_an_older_one(partition: int) -> None:
     """Also one that may hold the current one, and one that had it: nobody could bring those pods back later."""
-    gone = {"node-3": Predecessor(uid="gone", hash=lay_out(world(ds("v2"), revisions=[])).revision.hash)}
+    current = lay_out(world(ds("v2"), revisions=[])).revision.hash
+    gone = {"node-3": Predecessor(uid="gone", pod=FormerPod(hash=current))}
     case = world(ds("v2", partition=partition), pods=everywhere(3), revisions=[revision("v1")], predecessors=gone)
     check(without_current(case), "+node-4 v1", "+node-3 v1")
     assert told_of(without_current(case), "node-4") is None

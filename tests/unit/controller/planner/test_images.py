@@ -15,16 +15,16 @@ from controller.planner.board import lay_out
 from controller.planner.explanation import Explainer
 from controller.planner.obstacles import Obstacle
 from controller.planner.plan import plan
-from controller.planner.world import World
+from controller.planner.world import BeingPulled, Unpullable, World, unpulled
 from tests.beds.in_place_worlds import changing, gated, in_place
 from tests.beds.picture import check
 from tests.beds.worlds import ago, ds, everywhere, node, pod, taint, world
 from tests.unit.controller.planner.written import looked_at, words
 
 
-def rolling(**unpulled: str) -> World:
+def rolling(**lacking: str) -> World:
     """Three nodes with old pods, all at a time; `node_0=""` waits, anything else has failed."""
-    names = {name.replace("_", "-"): why for name, why in unpulled.items()}
+    names = {name.replace("_", "-"): unpulled(why) for name, why in lacking.items()}
     return world(ds("v2", max_unavailable=3), nodes=3, pods=everywhere(3), unpulled=names)
 
 
@@ -40,28 +40,28 @@ def test_a_node_waits_for_its_image_and_the_others_go_on() -> None:
 
 def test_an_old_pod_that_serves_nobody_does_not_wait_for_a_pull_but_for_one_that_fails() -> None:
     pods = (pod("node-0", ready=None), pod("node-1", ready=None), pod("node-2"))
-    unpulled = {"node-0": "", "node-1": "not found", "node-2": ""}
-    assert taken(world(ds("v2", max_unavailable=3), nodes=3, pods=pods, unpulled=unpulled)) == ["node-0"]
+    lacking = {"node-0": BeingPulled(), "node-1": Unpullable(why="not found"), "node-2": BeingPulled()}
+    assert taken(world(ds("v2", max_unavailable=3), nodes=3, pods=pods, unpulled=lacking)) == ["node-0"]
 
 
 def test_a_pod_that_is_ready_has_traffic_and_waits_also_where_it_is_not_available_yet() -> None:
     pods = (pod("node-0", ready=ago(1)), pod("node-1", ready=ago(1)))
-    young = world(ds("v2", max_unavailable=3, min_ready=60), nodes=2, pods=pods, unpulled={"node-0": ""})
+    young = world(ds("v2", max_unavailable=3, min_ready=60), nodes=2, pods=pods, unpulled={"node-0": BeingPulled()})
     assert taken(young) == ["node-1"]
 
 
 def test_so_does_one_that_is_not_ready_for_the_sake_of_an_update_alone() -> None:
     """It gets its traffic back while its image is pulled, and is drained anew after that."""
     closed = gated(pod("node-0", "v1"), draining=True, since=ago(60))
-    check(changing(in_place(grace=30), pods=[closed], nodes=1, unpulled={"node-0": ""}), "open node-0-v1")
+    check(changing(in_place(grace=30), pods=[closed], nodes=1, unpulled={"node-0": BeingPulled()}), "open node-0-v1")
     check(changing(in_place(grace=30), pods=[closed], nodes=1), "*node-0 v2")
 
 
 def test_one_that_is_restarted_serves_soon_unless_it_does_not_start_again() -> None:
     restarted = gated(pod("node-0", "v1", ready=None), underway=Underway(until=inf, restarting=("main",)))
     stuck = replace(restarted, problem=PodProblem.IMAGE_PULL)
-    check(changing(in_place(), pods=[restarted], nodes=1, unpulled={"node-0": ""}))
-    check(changing(in_place(), pods=[stuck], nodes=1, unpulled={"node-0": ""}), "*node-0 v2")
+    check(changing(in_place(), pods=[restarted], nodes=1, unpulled={"node-0": BeingPulled()}))
+    check(changing(in_place(), pods=[stuck], nodes=1, unpulled={"node-0": BeingPulled()}), "*node-0 v2")
 
 
 def test_why_it_waits_is_told() -> None:
@@ -73,7 +73,7 @@ def test_why_it_waits_is_told() -> None:
 
 def test_when_all_others_are_done_the_images_that_cannot_be_pulled_are_the_reason() -> None:
     pods = (pod("node-0"), pod("node-1", "v2"), pod("node-2", "v2"))
-    stuck = world(ds("v2"), nodes=3, pods=pods, unpulled={"node-0": "ErrImagePull: not found"})
+    stuck = world(ds("v2"), nodes=3, pods=pods, unpulled={"node-0": Unpullable(why="ErrImagePull: not found")})
     told = "1 of 3 nodes still wait for an available pod of revision v2; "
     why = f"{told}the new image cannot be pulled on node-0: ErrImagePull: not found"
     assert words(looked_at(stuck), "Reconciling") == ("True", "ImagesNotPulled", why)
@@ -81,7 +81,7 @@ def test_when_all_others_are_done_the_images_that_cannot_be_pulled_are_the_reaso
 
 
 @pytest.mark.parametrize(
-    ("unpulled", "reason", "why"),
+    ("lacking", "reason", "why"),
     [
         ({"node-0": "", "node-1": ""}, "PullingImages", "the new image is being pulled on node-1, node-0"),
         (
@@ -93,9 +93,10 @@ def test_when_all_others_are_done_the_images_that_cannot_be_pulled_are_the_reaso
     ],
     ids=["all are pulled", "one cannot be", "another one goes on"],
 )
-def test_what_all_the_others_wait_for_is_told(unpulled: dict[str, str], reason: str, why: str) -> None:
+def test_what_all_the_others_wait_for_is_told(lacking: dict[str, str], reason: str, why: str) -> None:
     pods = (pod("node-0"), pod("node-1"), pod("node-2", "v2"))
-    slow = looked_at(world(ds("v2"), nodes=3, pods=pods, unpulled=unpulled))
+    found = {name: unpulled(said) for name, said in lacking.items()}
+    slow = looked_at(world(ds("v2"), nodes=3, pods=pods, unpulled=found))
     told = "; ".join(filter(None, ["1 of 3 nodes have a pod of revision v2", why]))
     assert words(slow, "Progressing") == ("True", reason, told)
 
@@ -103,7 +104,7 @@ def test_what_all_the_others_wait_for_is_told(unpulled: dict[str, str], reason: 
 def test_beside_unreachable_nodes_those_whose_image_cannot_be_pulled_are_told() -> None:
     pods = (pod("node-0"), pod("node-1"), pod("node-2", "v2"))
     nodes = (node("node-0"), node("node-1", taint(TAINT_UNREACHABLE, "NoExecute")), node("node-2"))
-    stuck = world(ds("v2"), nodes=nodes, pods=pods, unpulled={"node-0": "not found"})
+    stuck = world(ds("v2"), nodes=nodes, pods=pods, unpulled={"node-0": Unpullable(why="not found")})
     status, reason, told = words(looked_at(stuck), "Progressing")
     assert (status, reason) == ("True", "ImagesNotPulled")
     assert "the new image cannot be pulled on node-0: not found; it is the turn of unreachable nodes: node-1" in told

@@ -15,7 +15,7 @@ from controller.planner.phase import Phase
 from controller.planner.plan import plan
 from controller.planner.readiness import READINGS
 from tests.beds.kstatus import FAILED, IN_PROGRESS, READ_AS, kstatus, waited_for
-from tests.beds.worlds import ds, everywhere, node, pod, served, taint, world
+from tests.beds.worlds import ds, everywhere, node, pod, refusing, served, taint, world
 from tests.unit.controller.planner.written import BETWEEN, IN_PHASE, conditions, looked_at, shown, words
 
 
@@ -84,7 +84,7 @@ def test_a_held_rollout_tells_kept_nodes_that_are_unserved() -> None:
 
 
 def test_a_refused_template_is_stalled_and_says_why() -> None:
-    refused = looked_at(world(ds("v2"), nodes=3, pods=everywhere(3), verdicts={"v2": "no such field"}))
+    refused = looked_at(world(ds("v2"), nodes=3, pods=everywhere(3), verdicts=refusing("v2", "no such field")))
     assert words(refused, "Stalled") == (
         "True",
         "TemplateRefused",

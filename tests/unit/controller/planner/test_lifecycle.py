@@ -16,7 +16,7 @@ from controller.planner.actions import PrepareDelete
 from controller.planner.plan import plan
 from controller.planner.stops import hooked
 from tests.beds.picture import check
-from tests.beds.worlds import NOW, ago, ds, everywhere, failed, node, pod, prepared, world
+from tests.beds.worlds import NOW, ago, ds, everywhere, failed, node, pod, prepared, refusing, world
 
 NOT_WINDOWS = {
     "nodeSelectorTerms": [{"matchExpressions": [{"key": "os", "operator": "NotIn", "values": ["windows"]}]}]
@@ -98,7 +98,7 @@ def test_a_pod_that_was_prepared_for_deletion_goes_once_its_hook_lets_go() -> No
 def test_nothing_is_prepared_for_a_template_that_the_server_refuses_or_has_not_judged() -> None:
     pods = [pod("node-0", labels={"drain": "wait"})]
     check(world(ds("v2", hook=HOOK), nodes=1, pods=pods, verdicts={}), "probe v2 on node-0")
-    check(world(ds("v2", hook=HOOK), nodes=1, pods=pods, verdicts={"v2": "no"}, ask_at=NOW + 60))
+    check(world(ds("v2", hook=HOOK), nodes=1, pods=pods, verdicts=refusing("v2"), ask_at=NOW + 60))
 
 
 def test_while_surging_the_old_pod_is_prepared_once_its_successor_serves_and_keeps_its_place() -> None:

@@ -12,7 +12,7 @@ from controller.api import pod as pods
 from controller.api.base import JSONObject
 from controller.planner.eligibility import daemon_tolerations
 from controller.planner.manifest import PodRenderer, pod_name
-from controller.planner.world import Predecessor
+from controller.planner.world import FormerPod, Predecessor
 from tests.beds.worlds import OURS, ds, revision, template
 
 
@@ -139,7 +139,7 @@ def test_a_name_is_derived_from_the_daemonset_the_node_and_what_was_there() -> N
         pod_name(replace(ds(), uid="another"), "node-0", (), None),
         pod_name(ds(), "node-1", (), None),
         pod_name(ds(), "node-0", ("uid-a",), None),
-        pod_name(ds(), "node-0", (), Predecessor(uid="uid-a", hash="v1")),
+        pod_name(ds(), "node-0", (), Predecessor(uid="uid-a", pod=FormerPod(hash="v1"))),
     ]
     assert len({base, *others}) == 5
     assert pod_name(ds(), "n", ("a", "b"), None) == pod_name(ds(), "n", ("b", "a"), None)

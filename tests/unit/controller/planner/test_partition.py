@@ -15,7 +15,7 @@ from controller.api.node import Node
 from controller.api.number import IntOrPercent
 from controller.api.pod import Pod
 from controller.planner.board import lay_out
-from controller.planner.world import Predecessor, World
+from controller.planner.world import FormerPod, Predecessor, World
 from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
 from tests.beds.worlds import NOW, ago, before, ds, everywhere, failed, node, pod, revision, served, world
@@ -187,7 +187,7 @@ def test_a_pod_that_is_gone_but_for_a_finalizer_is_known() -> None:
     three = [revision("v1"), revision("v2"), revision("v3")]
     of = world(ds("v3", partition=3), nodes=["n1", "n2", "n3"], pods=pods, revisions=three)
     check(of, "+n1 v1")
-    younger = {"n1": Predecessor(uid="b", hash="v2", created=ago(5))}
+    younger = {"n1": Predecessor(uid="b", pod=FormerPod(hash="v2", created=ago(5)))}
     check(msgspec.structs.replace(of, predecessors=younger), "+n1 v2")
 
 

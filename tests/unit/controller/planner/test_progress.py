@@ -17,7 +17,7 @@ from controller.planner.plan import plan
 from controller.planner.progress import advance, halted, standing_of
 from controller.planner.world import World
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import NOW, ago, ds, everywhere, node, pending, pod, revision, served, taint, world
+from tests.beds.worlds import NOW, ago, ds, everywhere, node, pending, pod, refusing, revision, served, taint, world
 
 DEADLINE = 600.0
 GOING = Standing(desired=5, target=5, updated=2, done=1, available=4, outdated=3)
@@ -264,8 +264,8 @@ def test_nodes_that_should_run_none_do_not_count() -> None:
 
 
 def test_a_refusal_counts_while_something_is_left_to_update() -> None:
-    assert facts(world(ds("v2"), pods=everywhere(5), verdicts={"v2": "no"})).refused == "no"
-    assert facts(world(ds("v2"), pods=everywhere(5, "v2"), verdicts={"v2": "no"})).refused == ""
+    assert facts(world(ds("v2"), pods=everywhere(5), verdicts=refusing("v2"))).refused == "no"
+    assert facts(world(ds("v2"), pods=everywhere(5, "v2"), verdicts=refusing("v2"))).refused == ""
 
 
 # together, pass by pass
@@ -341,7 +341,7 @@ def test_without_an_annotation_it_is_ten_minutes() -> None:
 
 
 def test_a_refused_template_stalls_the_rollout_and_keeps_its_reason() -> None:
-    cluster = ToyCluster(world(ds("v2"), nodes=2, pods=everywhere(2), verdicts={"v2": "no"}, ask_at=NOW + 60))
+    cluster = ToyCluster(world(ds("v2"), nodes=2, pods=everywhere(2), verdicts=refusing("v2"), ask_at=NOW + 60))
     cluster.step()
     assert phase(cluster) == "Stalled"
     assert progressing(cluster)[:2] == ("False", "TemplateRefused")

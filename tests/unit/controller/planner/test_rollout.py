@@ -12,7 +12,21 @@ from controller.api.wellknown import TEMPLATE_REFUSED
 from controller.planner.plan import plan
 from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import NOW, ago, ds, everywhere, failed, node, pending, pod, revision, served, taint, world
+from tests.beds.worlds import (
+    NOW,
+    ago,
+    ds,
+    everywhere,
+    failed,
+    node,
+    pending,
+    pod,
+    refusing,
+    revision,
+    served,
+    taint,
+    world,
+)
 
 
 def rolling(count: int, ready: float | None = ago(3600)) -> ToyCluster:
@@ -180,7 +194,13 @@ def test_the_first_pod_of_a_new_template_is_tried_by_a_dry_run_before_any_old_po
 
 
 def test_while_the_server_refuses_the_template_old_pods_stay_and_the_refusal_is_told() -> None:
-    refused = world(ds("v2"), nodes=2, pods=everywhere(2), verdicts={"v2": "hostPort: too large"}, ask_at=NOW + 60)
+    refused = world(
+        ds("v2"),
+        nodes=2,
+        pods=everywhere(2),
+        verdicts=refusing("v2", "hostPort: too large"),
+        ask_at=NOW + 60,
+    )
     decided = check(refused)
     assert [(note.reason, note.warning) for note in decided.notes] == [(TEMPLATE_REFUSED, True)]
     assert "hostPort: too large" in decided.notes[0].message
@@ -194,7 +214,13 @@ def test_while_the_server_refuses_the_template_old_pods_stay_and_the_refusal_is_
 
 
 def test_a_refused_template_is_asked_again_in_time_and_stays_refused_meanwhile() -> None:
-    due = world(ds("v2"), nodes=2, pods=everywhere(2), verdicts={"v2": "hostPort: too large"}, ask_at=NOW)
+    due = world(
+        ds("v2"),
+        nodes=2,
+        pods=everywhere(2),
+        verdicts=refusing("v2", "hostPort: too large"),
+        ask_at=NOW,
+    )
     decided = check(due, "probe v2 on node-1")
     assert decided.status is not None
     reasons = {one.type: one.reason for one in decided.status.conditions}

@@ -11,6 +11,7 @@ from controller.api.in_place import Underway
 from controller.planner.actions import ContinueInPlace
 from controller.planner.in_place.change import NotPossible
 from controller.planner.plan import plan
+from controller.planner.world import Unpullable
 from tests.beds.in_place_worlds import (
     BY_LABEL,
     CONTINUES,
@@ -25,7 +26,7 @@ from tests.beds.in_place_worlds import (
     in_place,
 )
 from tests.beds.picture import check
-from tests.beds.worlds import LONG, NOW, ago, ds, failed, node, pending, pod, taint, world
+from tests.beds.worlds import LONG, NOW, ago, ds, failed, node, pending, pod, refusing, taint, world
 
 FALLBACK = {"kruise-ds/resize-fallback": "Recreate"}
 UID = "uid-node-0-v2"
@@ -114,10 +115,10 @@ def test_a_drained_one_stays_closed_until_its_turn() -> None:
         (in_place(grace=30, partition=1), {}),
         (in_place(grace=30, selector={"track": "canary"}), {}),
         (ds("v2", on_delete=True), {}),
-        (in_place(grace=30), {"verdicts": {"v2": "refused"}, "ask_at": NOW + 60}),
+        (in_place(grace=30), {"verdicts": refusing("v2", "refused"), "ask_at": NOW + 60}),
         (in_place(grace=30), {"held_back": {"uid-node-0-v1": NOW + 30}}),
         (in_place("v1", grace=30), {}),
-        (in_place(grace=30), {"unpulled": {"node-0": "not found"}}),
+        (in_place(grace=30), {"unpulled": {"node-0": Unpullable(why="not found")}}),
     ],
     ids=[
         "a pause",
@@ -165,7 +166,7 @@ def test_of_an_older_revision_too_while_nothing_else_comes() -> None:
     (action,) = found.actions
     assert isinstance(action, ContinueInPlace)
     assert action.revision.hash == "v1"
-    check(on(half, unpulled={"node-0": "not found"}), "ContinueInPlace node-0")
+    check(on(half, unpulled={"node-0": Unpullable(why="not found")}), "ContinueInPlace node-0")
     check(on(half), "*node-0 v2")
 
 

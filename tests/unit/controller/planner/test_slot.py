@@ -120,5 +120,5 @@ def test_the_last_pod_of_an_empty_node_is_remembered() -> None:
 
 
 def test_a_name_in_the_way_is_no_pod_that_was_there() -> None:
-    blocked = slot(predecessors={"n": Predecessor(uid="not demo-1", hash=None)})
+    blocked = slot(predecessors={"n": Predecessor(uid="not demo-1")})
     assert (blocked.had_current, blocked.had_old) == (False, False)

@@ -15,7 +15,21 @@ from controller.planner.plan import plan
 from controller.planner.status import Status, columns_of
 from controller.planner.world import World
 from tests.beds.picture import picture
-from tests.beds.worlds import NOW, ago, ds, everywhere, failed, node, pending, pod, prepared, served, taint, world
+from tests.beds.worlds import (
+    NOW,
+    ago,
+    ds,
+    everywhere,
+    failed,
+    node,
+    pending,
+    pod,
+    prepared,
+    refusing,
+    served,
+    taint,
+    world,
+)
 
 H6_NODES = ["n1", "n2", "n3", "n4", node("n5", taint("x", "NoExecute"))]
 H6_PODS = [pod("n1", "v2", ready=ago(10)), pod("n2"), pod("n3", "v2", ready=None), pod("n5")]
@@ -154,7 +168,7 @@ def test_a_pod_that_cannot_be_read_is_told_although_nothing_is_left_to_be_writte
 
 
 def test_a_refused_template_is_told() -> None:
-    refused = world(ds("v2"), pods=everywhere(5), verdicts={"v2": "no such field"})
+    refused = world(ds("v2"), pods=everywhere(5), verdicts=refusing("v2", "no such field"))
     assert condition(refused, "Degraded") == ("True", "TemplateRefused", "no such field")
 
 

@@ -27,6 +27,7 @@ from tests.beds.worlds import (
     pending,
     pod,
     prepared,
+    refusing,
     revision,
     served,
     taint,
@@ -188,7 +189,7 @@ TABLE: list[tuple[str, World, str]] = [
     ),
     (
         "the server refuses the template",
-        world(ds("v2"), pods=everywhere(5), verdicts={"v2": "no"}, ask_at=NOW + 9),
+        world(ds("v2"), pods=everywhere(5), verdicts=refusing("v2"), ask_at=NOW + 9),
         "5 old |  | TemplateRefused",
     ),
     (

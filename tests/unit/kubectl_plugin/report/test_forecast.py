@@ -32,6 +32,7 @@ from tests.beds.worlds import (
     numbered,
     pending,
     pod,
+    refusing,
     revision,
     served,
     taint,
@@ -94,7 +95,7 @@ def test_the_selector_chooses_the_nodes() -> None:
 
 @pytest.mark.parametrize("strategy", [{}, {"max_surge": 2}, {"max_unavailable": "50%"}, {"partition": 3}])
 def test_of_a_refused_revision_no_pod_is_created_not_even_where_there_is_none(strategy: dict[str, Any]) -> None:
-    refused = {"v2": "not here"}
+    refused = refusing("v2", "not here")
     first = world(ds("v2", **strategy), verdicts=refused, ask_at=inf)
     assert told(forecast(first)) == []
     assert forecast(first).kept[Obstacle.REFUSED] == ("node-4", "node-3", "node-2", "node-1", "node-0")
@@ -104,7 +105,7 @@ def test_of_a_refused_revision_no_pod_is_created_not_even_where_there_is_none(st
 def test_of_an_older_revision_pods_are_created_all_the_same() -> None:
     """What the partition keeps old gets an older revision, which the server has accepted before."""
     pods = served("node-0", "node-1", "node-2", "node-4")
-    found = forecast(world(ds("v2", partition=5), pods=pods, verdicts={"v2": "not here"}, ask_at=inf))
+    found = forecast(world(ds("v2", partition=5), pods=pods, verdicts=refusing("v2", "not here"), ask_at=inf))
     assert told(found) == ["+3"]
 
 
@@ -252,7 +253,7 @@ def test_a_surge_under_way_is_finished_before_the_next_begins() -> None:
 
 
 def test_a_refused_template_moves_nobody() -> None:
-    start = replace(old(3), verdicts={"v2": "no such luck"}, ask_at=float("inf"))
+    start = replace(old(3), verdicts=refusing("v2", "no such luck"), ask_at=float("inf"))
     found = forecast(start)
     assert not found.changes
     assert (found.kept[Obstacle.REFUSED], found.phase) == (("node-2", "node-1", "node-0"), Phase.STALLED)
