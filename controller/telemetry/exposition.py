@@ -77,7 +77,7 @@ class Exposition:
         found = []
         for family in self._families():
             found.append(family)
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # the others' turn
         return found
 
 

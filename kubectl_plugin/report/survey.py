@@ -177,9 +177,7 @@ def _unpulled(daemonset: DaemonSet, pulls: Mapping[str, NodePull]) -> Mapping[st
     if not daemonset.waits_for_images:
         return {}
     failed = {node: unpulled(one.why) for node, one in pulls.items() if one.stage is PullStage.FAILED}
-    lacking = {
-        node: BeingPulled() for node, one in pulls.items() if one.stage not in (PullStage.THERE, PullStage.FAILED)
-    }
+    pulling = [node for node, one in pulls.items() if one.stage not in (PullStage.THERE, PullStage.FAILED)]
     return {**{node: BeingPulled() for node in pulling}, **(failed if daemonset.in_place else {})}
 
 
