@@ -24,7 +24,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 HEAD = f"""\
 # Verbs and flags
 
-<!-- Made by `make docs` from the program: edit the texts in kubectl_plugin/asked.py, flags.py and tree. -->
+<!-- Made by `make docs` from the program: edit the texts in kubectl_plugin/options.py, flags.py and tree. -->
 
 All verbs of `{NAME}`, as `--help` tells them. What they write and when they ask: [plugin](plugin.md).
 What each ends with: [exit codes](exit-codes.md).
