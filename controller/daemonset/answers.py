@@ -9,7 +9,8 @@ from controller.api.daemonset import DaemonSet
 from controller.daemonset.compiled import Compiled
 from controller.kube.errors import ApiError
 from controller.kube.meaning import ForWrite, meaning_of
-from controller.planner.actions import ROOM, Action, CreatePod, place_of
+from controller.planner.actions import Action, CreatePod, place_of
+from controller.planner.place import ROOM, Place
 from controller.planner.world import Accepted, TemplateRefused, TemplateVerdict, Unasked
 
 
@@ -32,7 +33,7 @@ class Answer(Value, gc=True):
         return None if self.error is None else meaning_of(self.error).write
 
     @property
-    def place(self) -> str:
+    def place(self) -> Place:
         """Where it would fail again; a full quota is a matter of all pods that are to be created."""
         return ROOM if self.is_full_quota else place_of(self.action)
 
@@ -46,9 +47,9 @@ class Briefing(Value, gc=True):
 
     daemonset: DaemonSet
     compiled: Compiled
-    failing: Collection[str] = ()
+    failing: Collection[Place] = ()
     """Places where writes failed before."""
-    is_suspect: Callable[[str], bool] = lambda place: False
+    is_suspect: Callable[[Place], bool] = lambda place: False
     """Whether one more answer that says nothing of the place counts as a failure of it."""
     undone: Callable[[Action], ApiError | None] = lambda action: None
     """What there is to say of an action that was accepted, where it was so before and somebody takes it back."""

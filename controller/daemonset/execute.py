@@ -61,6 +61,7 @@ from controller.planner.actions import (
     UpdateInPlace,
     place_of,
 )
+from controller.planner.place import Place
 from controller.runtime.clock import elapsed
 
 
@@ -74,7 +75,7 @@ class CarryingOut:
         self._in_place = InPlaceWrites(dependencies.client, dependencies.clock, partial(self._wrote, PODS))
         self.answers: list[Answer] = []
         """In the order in which they came."""
-        self.underway: dict[str, Action] = {}
+        self.underway: dict[Place, Action] = {}
         """Begun and not answered, by place."""
         self._late: Callable[[Answer], None] | None = None
         self._look: asyncio.Task[ApiError | None] | None = None

@@ -25,6 +25,7 @@ from controller.planner.actions import (
     UpdateInPlace,
     place_of,
 )
+from controller.planner.place import Place
 from controller.planner.world import FormerPod, Predecessor, Unpulled, World
 
 UNREADY = (DrainPod, PrepareDelete, UpdateInPlace)
@@ -77,7 +78,7 @@ def gather(
     return _as_if_done(known, possible, awaited) if possible else known
 
 
-def _with_state(world: World, state: DaemonSetState, moment: float, held_back: dict[str, float]) -> World:
+def _with_state(world: World, state: DaemonSetState, moment: float, held_back: dict[Place, float]) -> World:
     """What no object tells, or has told in time."""
     now, status = world.now, world.daemonset.status
     held_back = {what: now + until - moment for what, until in state.held_back(moment).items()} | held_back

@@ -3,9 +3,14 @@ was about to be stored. All moments by `runtime.clock.elapsed`."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
 import msgspec
 
 from controller.api.base import Value
+
+K = TypeVar("K", bound=Hashable)
 
 FAILING_FIRST = 1.0
 FAILING_AT_MOST = 300.0
@@ -24,14 +29,14 @@ class Failing(Value):
     delay: float
 
 
-class Places(msgspec.Struct):
-    """Of one DaemonSet."""
+class Places(msgspec.Struct, Generic[K]):
+    """Of one DaemonSet, or of one ImagePullJob."""
 
-    failing: dict[str, Failing] = msgspec.field(default_factory=dict)
-    doubts: dict[str, int] = msgspec.field(default_factory=dict)
+    failing: dict[K, Failing] = msgspec.field(default_factory=dict)
+    doubts: dict[K, int] = msgspec.field(default_factory=dict)
     """How many writes there in a row were answered by something that says nothing of the place."""
 
-    def failed(self, place: str, moment: float, at_most: float = FAILING_AT_MOST) -> None:
+    def failed(self, place: K, moment: float, at_most: float = FAILING_AT_MOST) -> None:
         """A write there failed. After the first time it may be tried again at once."""
         known = self.failing.get(place)
         if len(self.failing) > FAILING_KEPT:
@@ -42,30 +47,30 @@ class Places(msgspec.Struct):
             delay = min(max(known.delay * 2, FAILING_FIRST), at_most)
             self.failing[place] = Failing(until=moment + delay, delay=delay)
 
-    def doubted(self, place: str) -> None:
+    def doubted(self, place: K) -> None:
         """A write there was answered by something that says nothing of the place."""
         if len(self.doubts) > FAILING_KEPT:
             self.doubts.clear()
         self.doubts[place] = self.doubts.get(place, 0) + 1
 
-    def is_suspect(self, place: str) -> bool:
+    def is_suspect(self, place: K) -> bool:
         """Whether such an answer, were it the next one, counts as a failure of the place."""
         return self.doubts.get(place, 0) + 1 >= DOUBTS
 
-    def went_well(self, place: str) -> None:
+    def went_well(self, place: K) -> None:
         """A write there went through: it did not fail there, whatever was before."""
         self.failing.pop(place, None)
         self.doubts.pop(place, None)
 
-    def leave_alone(self, place: str, seconds: float, moment: float) -> None:
+    def leave_alone(self, place: K, seconds: float, moment: float) -> None:
         """Nothing is tried there for so long, however often it failed before."""
         self.failing[place] = Failing(until=moment + seconds, delay=seconds)
 
-    def held_back(self, moment: float) -> dict[str, float]:
+    def held_back(self, moment: float) -> dict[K, float]:
         """What is to be left alone now, and until when."""
         return {place: one.until for place, one in self.failing.items() if one.until > moment}
 
-    def due_again(self, moment: float) -> dict[str, float]:
+    def due_again(self, moment: float) -> dict[K, float]:
         """Where writes failed and may be tried again now, and since when."""
         return {place: one.until for place, one in self.failing.items() if one.until <= moment}
 

@@ -23,7 +23,6 @@ from controller.daemonset.verdicts import Verdicts
 from controller.daemonset.write_failure import WriteFailure, failure_after
 from controller.kube.meaning import ForWrite, meaning_of
 from controller.planner.actions import (
-    ROOM,
     Action,
     CreatePod,
     CreateRevision,
@@ -35,6 +34,7 @@ from controller.planner.actions import (
     ResizePod,
     UpdateInPlace,
 )
+from controller.planner.place import ROOM, Place
 from controller.planner.summary import Summary
 from controller.planner.world import Predecessor, predecessor
 from controller.runtime.freshness import Reach
@@ -72,7 +72,7 @@ class DaemonSetState(msgspec.Struct):
     restarts_seen: RestartsSeen = msgspec.field(default_factory=RestartsSeen)
     verdicts: Verdicts = msgspec.field(default_factory=Verdicts)
     """What the server's dry run said."""
-    places: Places = msgspec.field(default_factory=Places)
+    places: Places[Place] = msgspec.field(default_factory=Places)
     """Where writes failed."""
     taken_back: TakenBack = msgspec.field(default_factory=TakenBack)
     """Writes to pods that somebody may take back."""
@@ -80,7 +80,7 @@ class DaemonSetState(msgspec.Struct):
     """How many creates the server has accepted since it last refused all that a pass tried …"""
     accepted_of: str = ""
     """… of the revision with this hash."""
-    unsure: dict[str, Unsure] = msgspec.field(default_factory=dict)
+    unsure: dict[Place, Unsure] = msgspec.field(default_factory=dict)
     """Place to a create or deletion of a pod whose answer was lost."""
     refused_resizes: dict[str, str] = msgspec.field(default_factory=dict)
     """Uid of a pod to what the server said when it refused to resize it; until it does, or the pod is gone."""
@@ -132,7 +132,7 @@ class DaemonSetState(msgspec.Struct):
         """Hash of the revision of which the server has accepted several pods: no slow start for it any more."""
         return self.accepted_of if self.accepted >= PROOF else ""
 
-    def held_back(self, moment: float) -> dict[str, float]:
+    def held_back(self, moment: float) -> dict[Place, float]:
         """Places to be left alone now, and until when: also as long as a lost write may yet be done there."""
         held = self.places.held_back(moment)
         for place, one in self.unsure.items():
@@ -195,7 +195,7 @@ class DaemonSetState(msgspec.Struct):
         """The node is gone, and names of pods on a successor need not differ from those of long ago."""
         self.predecessors.pop(name, None)
         self.doubtful.pop(name, None)
-        self.places.went_well(name)
+        self.places.went_well(Place.of_node(name))
 
     def stand_back(self, moment: float) -> None:
         """Another controller has written the status."""

@@ -14,6 +14,7 @@ from controller.daemonset.places import Failing
 from controller.kube.errors import ApiError, Conflict
 from controller.kube.kinds import PODS
 from controller.planner import actions
+from controller.planner.place import Place
 
 SECONDS = 60.0
 """The same that was done before and is to be done again within so many was taken back. While its place is left alone
@@ -54,14 +55,14 @@ class TakenBack(msgspec.Struct):
     `elapsed`."""
 
     done: dict[Which, RecentWrite] = msgspec.field(default_factory=dict)
-    fought: set[str] = msgspec.field(default_factory=set)
+    fought: set[Place] = msgspec.field(default_factory=set)
     """Places where the last time was not the first."""
 
     def forget(self) -> None:
         self.done.clear()
         self.fought.clear()
 
-    def undone(self, action: actions.Action, failing: Mapping[str, Failing], moment: float) -> ApiError | None:
+    def undone(self, action: actions.Action, failing: Mapping[Place, Failing], moment: float) -> ApiError | None:
         """What there is to say of an action that went through again."""
         if not isinstance(action, Lasting):
             return None
@@ -75,7 +76,7 @@ class TakenBack(msgspec.Struct):
         words = "it is accepted each time, and taken back by a webhook or by another controller"
         return Undone("patch", PODS.describe(action.pod), words)
 
-    def learn(self, answer: Answer, failing: Mapping[str, Failing], moment: float) -> None:
+    def learn(self, answer: Answer, failing: Mapping[Place, Failing], moment: float) -> None:
         """What takes another one back ends it, except where that only makes up for a failure."""
         action = answer.action
         if isinstance(
@@ -87,7 +88,7 @@ class TakenBack(msgspec.Struct):
         if not isinstance(action, Lasting | actions.ReleasePod):
             return
         uid = action.pod.uid
-        if isinstance(action, actions.CancelDelete) and uid in failing:
+        if isinstance(action, actions.CancelDelete) and Place.of_object(uid) in failing:
             return
         if (ended := _ENDS.get(type(action))) is not None:
             self.done.pop((uid, ended), None)

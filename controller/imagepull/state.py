@@ -48,7 +48,7 @@ class JobState(msgspec.Struct):
     """Which they are for."""
     silent_since: float = inf
     awaited: set[str] = msgspec.field(default_factory=set)
-    places: Places = msgspec.field(default_factory=Places)
+    places: Places[str] = msgspec.field(default_factory=Places)
     errors: list[ApiError] = msgspec.field(default_factory=list)
     """Of the pass that goes on."""
     crash: Exception | None = None

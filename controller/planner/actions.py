@@ -12,8 +12,7 @@ from controller.api.meta import Ref
 from controller.api.revision import Revision
 from controller.api.wellknown import InPlaceRefusal
 from controller.planner.in_place.change import InPlaceChange
-from controller.planner.retries import ROOM as ROOM
-from controller.planner.retries import place_of_keeping, place_of_probe
+from controller.planner.place import Place
 from controller.planner.status import Status
 from controller.planner.summary import Summary
 
@@ -181,30 +180,29 @@ Action: TypeAlias = (
 )
 
 
-def place_of(action: Action) -> str:
-    """Where a failure of this action would come again, as `World.held_back` names it: a node, the uid of an
-    object, or what it is about to store. No name of a node has a slash in it."""
+def place_of(action: Action) -> Place:
+    """Where a failure of this action would come again."""
     match action:
         case CreatePod(node=node):
-            return node
+            return Place.of_node(node)
         case DeletePod(pod=ref) | AdoptPod(pod=ref) | ReleasePod(pod=ref):
-            return ref.uid
+            return Place.of_object(ref.uid)
         case RelabelPod(pod=ref, taken_back=taken_back):
-            return f"{ref.uid}/label" if taken_back else ref.uid
+            return Place.of_label(ref.uid) if taken_back else Place.of_object(ref.uid)
         case PrepareDelete(pod=ref):
-            return ref.uid
+            return Place.of_object(ref.uid)
         case CancelDelete(pod=ref):
-            return place_of_keeping(ref.uid)
+            return Place.of_keeping(ref.uid)
         case DrainPod(pod=ref) | UpdateInPlace(pod=ref) | ContinueInPlace(pod=ref) | ResizePod(pod=ref):
-            return ref.uid
+            return Place.of_object(ref.uid)
         case OpenGates(pod=ref):
-            return f"{ref.uid}/gates"
+            return Place.of_gates(ref.uid)
         case AdoptRevision(revision=ref) | RenumberRevision(revision=ref) | DeleteRevision(revision=ref):
-            return ref.uid
+            return Place.of_object(ref.uid)
         case CreateRevision():
-            return f"revision/{action.hash}"
+            return Place.of_revision(action.hash)
         case ProbeTemplate():
-            return place_of_probe(action.revision.hash)
+            return Place.of_template(action.revision.hash)
         case _:
             assert_never(action)
 

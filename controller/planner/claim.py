@@ -16,6 +16,7 @@ from controller.planner.actions import (
     place_of,
 )
 from controller.planner.board import Board
+from controller.planner.place import Place
 
 
 def claim(board: Board) -> Step:
@@ -26,17 +27,17 @@ def claim(board: Board) -> Step:
     """
     world = board.world
     matches = world.rules.owns
-    unmatched = [pod for pod in board.unmatched if pod.uid not in world.held_back]
+    unmatched = [pod for pod in board.unmatched if Place.of_object(pod.uid) not in world.held_back]
     releases = [_release(pod, world.held_back) for pod in unmatched if not pod.dying]
     adopted = [
         AdoptPod(pod=pod.ref, owners=pod.owner_index)
         for pod in world.orphans
-        if not pod.dying and not pod.ended and pod.uid not in world.held_back and matches(pod.labels)
+        if not pod.dying and not pod.ended and matches(pod.labels) and Place.of_object(pod.uid) not in world.held_back
     ]
     histories = [
         AdoptRevision(revision=revision.ref, owners=revision.owner_index)
         for revision in world.orphan_revisions
-        if not revision.dying and revision.uid not in world.held_back and matches(revision.labels)
+        if not revision.dying and matches(revision.labels) and Place.of_object(revision.uid) not in world.held_back
     ]
     actions: tuple[Action, ...] = (
         *sorted(releases, key=lambda one: one.pod.name),
@@ -46,7 +47,7 @@ def claim(board: Board) -> Step:
     return Step(actions=actions[: board.budget.burst], more=bool(actions))
 
 
-def _release(pod: Pod, held_back: Collection[str]) -> CancelDelete | OpenGates | ReleasePod:
+def _release(pod: Pod, held_back: Collection[Place]) -> CancelDelete | OpenGates | ReleasePod:
     """Nobody opens what we have closed, once it is not ours: that is taken back first. Where that is refused the pod
     goes all the same."""
     if not pod.ended:

@@ -15,8 +15,9 @@ from controller.api.pod import Pod
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from controller.planner.obstacles import Obstacle
+from controller.planner.place import ROOM, Place
 from controller.planner.refill import fillable, in_order, refills
-from controller.planner.retries import ROOM, is_unanswered, place_of_keeping, place_of_probe
+from controller.planner.retries import is_unanswered
 from controller.planner.slot import Slot
 from controller.planner.states import NodeState
 from controller.planner.stops import (
@@ -131,7 +132,7 @@ class Explainer:
             case TemplateRefused():
                 return Obstacle.REFUSED
             case Unasked():
-                if (found := to_write(board.world, place_of_probe(board.revision.hash))) is not None:
+                if (found := to_write(board.world, Place.of_template(board.revision.hash))) is not None:
                     return found
             case Accepted():
                 pass
@@ -196,8 +197,8 @@ class Explainer:
         world = self.board.world
         stays = is_given_up(self.board, pod) or not is_recreated(world, pod)
         if (pod.held_by_hook or pod.marked) and stays:  # that is taken back next
-            asked = Obstacle.UNANSWERED if is_unanswered(world, pod.uid) else None
-            return asked or to_write(world, place_of_keeping(pod.uid)) or self._stale
+            asked = Obstacle.UNANSWERED if is_unanswered(world, Place.of_object(pod.uid)) else None
+            return asked or to_write(world, Place.of_keeping(pod.uid)) or self._stale
         if refusal_of(world, pod):
             return Obstacle.UNRESIZED
         underway = pod.underway

@@ -14,6 +14,7 @@ from controller.api.wellknown import InPlaceRefusal
 from controller.planner.actions import DeletePod, DeleteReason, PrepareDelete
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
+from controller.planner.place import Place
 from controller.planner.slot import Slot
 from controller.planner.stops import (
     handlers,
@@ -41,7 +42,7 @@ def retire(
         why=why,
         mark=hook.mark_pod_not_ready,
         held_by=listed(handlers(pod, hook), separator=" and "),
-        tried=pod.uid in board.world.due_again,
+        tried=Place.of_object(pod.uid) in board.world.due_again,
     )
 
 

@@ -8,6 +8,7 @@ from controller.api.revision import Revision
 from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from controller.planner.obstacles import Obstacle
+from controller.planner.place import Place
 from controller.planner.retries import others_first
 from controller.planner.slot import Slot
 from controller.planner.stops import to_creation
@@ -20,7 +21,7 @@ def fillable(board: Board) -> list[Slot]:
 
 def in_order(board: Board, empty: Sequence[Slot]) -> list[Slot]:
     """The order in which they are served, and without those that are left to a later pass."""
-    return others_first(board.world, empty, lambda slot: slot.node, scattered=True)
+    return others_first(board.world, empty, lambda slot: Place.of_node(slot.node), scattered=True)
 
 
 def refills(board: Board, empty: Sequence[Slot]) -> list[tuple[Slot, Revision | Obstacle]]:

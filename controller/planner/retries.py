@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable
 from math import inf
 from zlib import crc32
 
+from controller.planner.place import Place
 from controller.planner.slot import Slot
 from controller.planner.world import World
 
-ROOM = "pods/room"
-"""The place of every create of a pod while a ResourceQuota is full: what one is refused, the next would be too."""
 RETRIES = 5
 """Nodes where a write failed before that one pass tries again: as many failures as it may come to, however many there
 are. The others come in the passes after it."""
@@ -18,36 +17,26 @@ NEXT_RETRIES = 1.0
 """Seconds: no pass comes sooner only for the sake of what failed, and none later while other nodes are untried."""
 
 
-def place_of_probe(revision_hash: str) -> str:
-    """The place of asking the server about this revision."""
-    return f"template/{revision_hash}"
-
-
-def place_of_keeping(uid: str) -> str:
-    """The place of taking back what was done before the deletion of this pod."""
-    return f"{uid}/kept"
-
-
 def has_failed(world: World) -> bool:
     """Whether some write is known to have failed and not to have gone well since."""
     return bool(world.held_back or world.due_again)
 
 
-def is_held(world: World, *places: str) -> bool:
+def is_held(world: World, *places: Place) -> bool:
     """Whether writes at one of these places failed more than once, and it is too early to try again, or that one
     of them is not answered yet."""
     held_back = world.held_back
     return bool(held_back) and any(place in held_back for place in places)
 
 
-def is_unanswered(world: World, *places: str) -> bool:
+def is_unanswered(world: World, *places: Place) -> bool:
     """Whether the server has not answered a write at one of these places yet."""
     awaited = world.awaited
     return bool(awaited) and any(place in awaited for place in places)
 
 
 def others_first(
-    world: World, slots: Iterable[Slot], place_of: Callable[[Slot], str], *, scattered: bool = False
+    world: World, slots: Iterable[Slot], place_of: Callable[[Slot], Place], *, scattered: bool = False
 ) -> list[Slot]:
     """`slots` in their order, but those whose place failed before come last, longest due first, at most `RETRIES`.
 

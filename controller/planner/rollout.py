@@ -11,7 +11,6 @@ import msgspec
 
 from controller.api.wellknown import TEMPLATE_REFUSED
 from controller.planner.actions import (
-    ROOM,
     DeletePod,
     DeleteReason,
     Note,
@@ -24,6 +23,7 @@ from controller.planner.board import Board
 from controller.planner.creation import new_pod
 from controller.planner.lifecycle import retire
 from controller.planner.manifest import pod_name
+from controller.planner.place import ROOM
 from controller.planner.retries import others_first
 from controller.planner.slot import Slot
 from controller.planner.stops import drained_until, in_the_way, leaving, to_rollout, to_update

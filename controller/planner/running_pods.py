@@ -32,20 +32,22 @@ from controller.planner.actions import (
 from controller.planner.board import Board
 from controller.planner.in_place.change import InPlaceChange
 from controller.planner.lifecycle import is_wanted, leaving_for_good, retire
+from controller.planner.place import Place
 from controller.planner.slot import Slot
 from controller.planner.stops import change_of, is_given_up, is_recreated, refusal_of, to_image, to_rollout
 from controller.planner.unmatched import taken_away
 
 
-def settle_running_pods(board: Board, taken: Collection[str]) -> Step:
-    """At most `burst` writes, none to the pods `taken` (by uid), with which something else is done in this pass, nor
-    to those that are about to be released."""
+def settle_running_pods(board: Board, taken: Collection[Place]) -> Step:
+    """At most `burst` writes, none to the pods `taken`, with which something else is done in this pass, nor to those
+    that are about to be released."""
     care = _Care(board)
     pods = board.world.pods  # few of many, and this is asked of each
     perhaps = [pod for pod in pods if pod.gates or pod.underway is not None or LIFECYCLE_STATE_LABEL in pod.labels]
     needy = [pod for pod in perhaps if _needs_care(pod) and pod not in board.unmatched]
     for pod in sorted(needy, key=lambda pod: (pod.node, pod.name)):
-        if not (pod.dying or pod.ended or pod.uid in taken or pod.uid in board.world.awaited):
+        place = Place.of_object(pod.uid)
+        if not (pod.dying or pod.ended or place in taken or place in board.world.awaited):
             care.of(pod)
     return Step(
         actions=tuple(care.actions[: board.budget.burst]),
@@ -79,7 +81,7 @@ class _Care:
             self.waits, before = True, len(self.actions)
             if underway.taken_back:
                 self._give_up(pod, underway.taken_back)
-            elif pod.uid not in self.board.world.held_back:
+            elif Place.of_object(pod.uid) not in self.board.world.held_back:
                 self._go_on(pod, underway)
             if len(self.actions) > before or not self._serves(pod, underway):
                 return
@@ -144,7 +146,8 @@ class _Care:
         """Whether it was closed for an update that comes next: it would be closed again. After one that failed it is
         open until the next attempt goes well."""
         board = self.board
-        if pod.uid in board.world.held_back or pod.uid in board.world.due_again:
+        place = Place.of_object(pod.uid)
+        if place in board.world.held_back or place in board.world.due_again:
             return False
         if not board.in_place or not pod.draining:
             return False

@@ -12,7 +12,8 @@ from controller.planner.board import Board
 from controller.planner.eligibility import Fit
 from controller.planner.in_place.change import InPlaceChange, NotPossible
 from controller.planner.obstacles import Obstacle
-from controller.planner.retries import ROOM, is_held, is_unanswered
+from controller.planner.place import ROOM, Place
+from controller.planner.retries import is_held, is_unanswered
 from controller.planner.slot import Slot
 from controller.planner.surplus import only_held
 from controller.planner.world import BeingPulled, Unpullable, World
@@ -55,11 +56,11 @@ def waits_for_hook(board: Board, pod: Pod) -> bool:
 def is_given_up(board: Board, pod: Pod) -> bool:
     """Whether the next write on the way to its deletion failed: it serves on until another attempt goes well, and
     nobody waits for it. Where all that is left is to wait for its hook, none is due."""
-    world = board.world
-    return (pod.uid in world.held_back or pod.uid in world.due_again) and not waits_for_hook(board, pod)
+    world, place = board.world, Place.of_object(pod.uid)
+    return (place in world.held_back or place in world.due_again) and not waits_for_hook(board, pod)
 
 
-def to_write(world: World, *places: str) -> Obstacle | None:
+def to_write(world: World, *places: Place) -> Obstacle | None:
     """What keeps any write at one of these places."""
     if not is_held(world, *places):
         return None
@@ -70,7 +71,7 @@ def to_deletion(board: Board, pod: Pod) -> Obstacle | None:
     """What keeps this pod, whyever it is to go."""
     if waits_for_hook(board, pod):
         return Obstacle.HOOK
-    return to_write(board.world, pod.uid)
+    return to_write(board.world, Place.of_object(pod.uid))
 
 
 def to_removal(board: Board, pod: Pod) -> Obstacle | None:
@@ -91,7 +92,7 @@ def to_update(board: Board, slot: Slot) -> Obstacle | None:
     old = slot.old
     if old is not None and not board.surging and waits_for_hook(board, old) and not in_place_change(board, old):
         return Obstacle.HOOK
-    found = to_write(board.world, slot.node, leaving(board, slot)) or to_image(board, slot)
+    found = to_write(board.world, Place.of_node(slot.node), leaving(board, slot)) or to_image(board, slot)
     if found is None and drained_until(board, slot) is not None:
         return Obstacle.DRAINING
     return found
@@ -139,16 +140,16 @@ def to_creation(board: Board, slot: Slot) -> Obstacle | None:
     """What keeps a node without a live pod from a new one, whatever its revision."""
     world = board.world
     if slot.pods and not board.surging:
-        asked = is_unanswered(world, *(pod.uid for pod in slot.pods))
+        asked = is_unanswered(world, *(Place.of_object(pod.uid) for pod in slot.pods))
         return Obstacle.UNANSWERED if asked else Obstacle.TERMINATING
     if not world.held_back:
         return None
-    return to_write(world, slot.node) or (Obstacle.QUOTA if ROOM in world.held_back else None)
+    return to_write(world, Place.of_node(slot.node)) or (Obstacle.QUOTA if ROOM in world.held_back else None)
 
 
-def leaving(board: Board, slot: Slot) -> str:
+def leaving(board: Board, slot: Slot) -> Place:
     """The place of the write that this node's update begins with: a pod beside the old one, or the old one's end."""
-    return slot.node if board.surging or slot.old is None else slot.old.uid
+    return Place.of_node(slot.node) if board.surging or slot.old is None else Place.of_object(slot.old.uid)
 
 
 def in_the_way(board: Board, slot: Slot) -> list[Pod]:

@@ -16,6 +16,7 @@ from controller.planner.actions import Action, DeleteReason, DrainPod, Note, Ste
 from controller.planner.board import Board
 from controller.planner.in_place.change import InPlaceChange
 from controller.planner.lifecycle import retire
+from controller.planner.place import Place
 from controller.planner.slot import Slot
 from controller.planner.stops import change_of
 
@@ -44,7 +45,7 @@ def _in_place(board: Board, slot: Slot, pod: Pod, change: InPlaceChange) -> Drai
     before it may count as available."""
     if pod.ready and change.restarts and board.world.daemonset.in_place_grace:
         return DrainPod(pod=pod.ref, node=slot.node)
-    tried = pod.uid in board.world.due_again
+    tried = Place.of_object(pod.uid) in board.world.due_again
     return UpdateInPlace(
         pod=pod.ref, node=slot.node, before=pod.hash, revision=board.revision, change=change, tried=tried
     )

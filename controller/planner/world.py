@@ -12,6 +12,7 @@ from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.planner.eligibility import Rules
 from controller.planner.in_place.change import InPlaceChange, NotPossible
+from controller.planner.place import Place
 
 
 class FormerPod(Value):
@@ -112,8 +113,8 @@ class World(Value):
     """Node to the name of a pod whose create got no answer: it may yet come through."""
     predecessors: Mapping[str, Predecessor] = {}
     """Node name to the pod that was there last; it goes into the next pod's name."""
-    awaited: frozenset[str] = frozenset()
-    """Places (`actions.place_of`) of writes that the server has not answered yet. All are in `held_back` too."""
+    awaited: frozenset[Place] = frozenset()
+    """Places of writes that the server has not answered yet. All are in `held_back` too."""
     coming: Mapping[str, str] = {}
     """Node to the revision hash of a pod that may have been created there: nobody has seen it yet."""
     leaving: frozenset[str] = frozenset()
@@ -130,11 +131,11 @@ class World(Value):
     """How often in a row it did not go well for one of them: each time another node's pod is tried."""
     ask_at: float = 0.0
     """Seconds since 1970: when a refused dry run is tried again."""
-    held_back: Mapping[str, float] = {}
-    """Place (`actions.place_of`, `actions.ROOM`) to the moment (seconds since 1970) until which it is left alone:
+    held_back: Mapping[Place, float] = {}
+    """Place to the moment (seconds since 1970) until which it is left alone:
     what was tried there failed more than once, or is not answered yet (for ever, then), and must not keep the others
     waiting."""
-    due_again: Mapping[str, float] = {}
+    due_again: Mapping[Place, float] = {}
     """The same places once that moment has come, and those that have failed once: since when (seconds since 1970)."""
     trouble: str = ""
     """What writes that are still needed were told by the server; empty when none fails."""

@@ -13,6 +13,7 @@ from controller.planner.actions import CreatePod, Plan
 from controller.planner.board import Board, lay_out
 from controller.planner.obstacles import Obstacle
 from controller.planner.phase import Phase
+from controller.planner.place import Place
 from controller.planner.plan import plan
 from controller.planner.status import Status
 from controller.planner.world import TemplateRefused, World
@@ -124,11 +125,12 @@ class _Foreseeing:
         self._world = carried_out(self._world, decided)
         return True
 
-    def _refused(self, decided: Plan) -> dict[str, float]:
+    def _refused(self, decided: Plan) -> dict[Place, float]:
         """Nodes that cannot get the pod that they should, and until when: the server accepts none of its revision."""
         verdicts, until = self._world.verdicts, self._world.ask_at
         creates = [one for one in decided.actions if isinstance(one, CreatePod)]
-        return {one.node: until for one in creates if isinstance(verdicts.get(one.revision.hash), TemplateRefused)}
+        refused = [one for one in creates if isinstance(verdicts.get(one.revision.hash), TemplateRefused)]
+        return {Place.of_node(one.node): until for one in refused}
 
     def _ends_a_surge(self, move: NodeMove) -> bool:
         """Whether it is only the old pod of an earlier wave that goes."""

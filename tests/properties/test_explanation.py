@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from controller.api.daemonset import Lifecycle, LifecycleHook, ScaleStrategy
 from controller.planner.board import lay_out
 from controller.planner.obstacles import Obstacle
+from controller.planner.place import ROOM, Place
 from controller.planner.plan import plan
-from controller.planner.retries import ROOM, place_of_probe
 from controller.planner.world import BeingPulled, Unpullable, World
 from tests.beds.picture import picture
 from tests.beds.random_worlds import NAMES, often, surges, worlds
@@ -39,8 +39,9 @@ def obstructed(draw: st.DrawFn, worlds: st.SearchStrategy[World]) -> World:
         world = replace(world, pods=tuple(left), predecessors={})
     unpulled = draw(often({}, {one.name: draw(st.sampled_from(UNPULLED)) for one in world.nodes[:3]}))
     world = replace(world, unpulled=unpulled)
-    probe = place_of_probe(lay_out(world).revision.hash)
-    places = [*(one.name for one in world.nodes), *(one.uid for one in world.pods), ROOM, ROOM, probe]
+    probe = Place.of_template(lay_out(world).revision.hash)
+    nodes = [Place.of_node(one.name) for one in world.nodes]
+    places = [*nodes, *(Place.of_object(one.uid) for one in world.pods), ROOM, ROOM, probe]
     held = draw(often((), *((one,) for one in places)))
     if draw(st.booleans()):
         return replace(world, held_back=dict.fromkeys(held, inf), awaited=frozenset(held) - {ROOM})

@@ -13,7 +13,6 @@ from controller.kube.errors import ApiError, Busy, Conflict, Forbidden, Invalid,
 from controller.kube.request import NotConnected, Request, Response
 from controller.kube.throttle import CEILING
 from controller.planner.actions import (
-    ROOM,
     Action,
     CreatePod,
     CreateRevision,
@@ -25,6 +24,7 @@ from controller.planner.actions import (
     RenumberRevision,
     place_of,
 )
+from controller.planner.place import ROOM, Place
 from controller.planner.world import Accepted, TemplateRefused, TemplateVerdict
 from controller.runtime.freshness import PODS, Reach
 from tests.beds.dependencies import Acting, refusal, stored
@@ -75,7 +75,7 @@ def test_a_node_is_left_alone_after_two_failures_that_are_its_own(case: str) -> 
         (failure,) = acting.carry_out([create(0)], answer, *looks)
         assert type(failure.error) is error
         assert failure.action == create(0)
-    assert acting.state.places.held_back(NOW) == ({"node-0": NOW + seconds} if seconds else {})
+    assert acting.state.places.held_back(NOW) == ({Place.of_node("node-0"): NOW + seconds} if seconds else {})
 
 
 def test_a_full_quota_is_told_and_is_a_matter_of_all_pods_once_a_pass() -> None:
@@ -125,14 +125,14 @@ def test_a_pod_that_cannot_be_deleted_is_left_alone_by_its_uid() -> None:
     for _ in range(2):
         (failure,) = acting.carry_out([delete()], DENIED, stored("node-0-v1"))
         assert isinstance(failure.error, Forbidden)
-    assert acting.state.places.held_back(NOW) == {pod("node-0").uid: NOW + HELD}
+    assert acting.state.places.held_back(NOW) == {Place.of_object(pod("node-0").uid): NOW + HELD}
     assert [note.reason for note in acting.notes] == [FAILED_DELETE] * 2
 
 
 def test_in_a_namespace_that_ends_a_node_is_left_alone_at_once_and_nothing_is_told() -> None:
     acting = Acting()
     assert acting.carry_out([create(0)], ENDING) == ()
-    assert acting.state.places.held_back(NOW) == {"node-0": NOW + ENDING_SECONDS}
+    assert acting.state.places.held_back(NOW) == {Place.of_node("node-0"): NOW + ENDING_SECONDS}
     assert ENDING_SECONDS >= 10, "it may end for minutes, and every pass would ask again"
     assert acting.notes == []
 
@@ -248,7 +248,7 @@ def test_an_answer_that_says_nothing_of_the_place_does_when_it_comes_again_and_a
         (failure,) = acting.carry_out([create(0)], answer, *looks)
         told.append(failure.repeated)
     assert told == [False, False, True, True]
-    assert acting.state.places.held_back(NOW) == {"node-0": NOW + HELD}
+    assert acting.state.places.held_back(NOW) == {Place.of_node("node-0"): NOW + HELD}
     acting.carry_out([create(0)], ok())
     assert (acting.state.places.failing, acting.state.places.doubts) == ({}, {})
 

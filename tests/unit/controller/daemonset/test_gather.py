@@ -20,6 +20,7 @@ from controller.daemonset.measured import measured
 from controller.daemonset.state import DaemonSetState, DaemonSetStates
 from controller.kube.decode import Malformed, Seen
 from controller.planner.actions import Action, DeletePod, DeleteReason, Plan, PrepareDelete
+from controller.planner.place import Place
 from controller.planner.plan import plan
 from controller.planner.world import World
 from controller.runtime.backoff import failed_pod_backoff
@@ -79,8 +80,8 @@ def test_what_the_server_has_not_answered_is_awaited_and_left_alone_wherever_it_
     leaving = pod("node-0")
     asked = DeletePod(pod=leaving.ref, node="node-0", why=DeleteReason.OUTDATED)
     found = gathered(ds(), caches_with([leaving]), awaited=[asked])
-    assert found.awaited == frozenset({leaving.uid})
-    assert found.held_back == {leaving.uid: inf}
+    assert found.awaited == frozenset({Place.of_object(leaving.uid)})
+    assert found.held_back == {Place.of_object(leaving.uid): inf}
     assert [one.dying for one in found.pods] == [True], "it may have been deleted"
 
 

@@ -7,7 +7,7 @@ from tests.beds.worlds import NOW
 
 
 def test_a_place_is_left_alone_from_its_second_failure_on_and_longer_each_time() -> None:
-    places = Places()
+    places: Places[str] = Places()
     places.failed("node-3", 100.0)
     assert places.held_back(100.0) == {}, "the first failure may be chance: it is tried again at once"
     places.failed("node-3", 100.0)
@@ -21,7 +21,7 @@ def test_a_place_is_left_alone_from_its_second_failure_on_and_longer_each_time()
 
 
 def test_of_many_places_that_fail_those_that_wait_are_kept() -> None:
-    places = Places()
+    places: Places[str] = Places()
     for _ in range(2):
         places.failed("node-that-waits", NOW)
     for number in range(FAILING_KEPT):
@@ -31,7 +31,7 @@ def test_of_many_places_that_fail_those_that_wait_are_kept() -> None:
 
 
 def test_answers_that_say_nothing_of_a_place_make_it_suspect_until_one_goes_through() -> None:
-    places = Places()
+    places: Places[str] = Places()
     for _ in range(DOUBTS - 1):
         assert not places.is_suspect("node-3")
         places.doubted("node-3")

@@ -14,6 +14,7 @@ from controller.daemonset.verdicts import ASK_AGAIN_AT_MOST, ASK_AGAIN_SECONDS
 from controller.daemonset.write_failure import WriteFailure
 from controller.kube.errors import Invalid
 from controller.planner.actions import CreatePod, Plan, ProbeTemplate
+from controller.planner.place import Place
 from controller.planner.world import FormerPod, Predecessor
 from controller.runtime.freshness import Reach
 from tests.beds.worlds import NOW, ds, refusing, revision
@@ -28,7 +29,7 @@ def test_a_node_that_is_gone_leaves_nothing_behind() -> None:
     states = DaemonSetStates()
     state = states.of("uid-1")
     state.predecessors["node-3"] = Predecessor(uid="p", pod=FormerPod(hash="v1"))
-    state.places.failed("node-3", 1.0)
+    state.places.failed(Place.of_node("node-3"), 1.0)
     states.forget_node("node-3")
     assert (state.predecessors, state.places.failing) == ({}, {})
 
@@ -63,7 +64,7 @@ def test_our_own_status_is_forgotten_once_the_cache_knows_better(reach: Reach, f
 def test_a_node_that_comes_back_under_its_name_is_not_held_back() -> None:
     states = DaemonSetStates()
     for _ in range(2):
-        states.of("uid-1").places.failed("node-3", NOW)
+        states.of("uid-1").places.failed(Place.of_node("node-3"), NOW)
     states.forget_node("node-3")
     assert states.of("uid-1").places.held_back(NOW) == {}
 
@@ -103,7 +104,7 @@ def test_another_generation_begins_with_a_clean_page() -> None:
     told = WriteFailure(words="no", gist="no", kind=CreatePod)
     state = DaemonSetState(generation=1, trouble=told)
     for _ in range(2):
-        state.places.failed("node-3", NOW)
+        state.places.failed(Place.of_node("node-3"), NOW)
     state.learn([REFUSED], ds(), NOW)
     state.begin(1, Reach())
     assert (state.trouble, state.verdicts.refusals) == (told, 1)

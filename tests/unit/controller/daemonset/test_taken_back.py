@@ -12,6 +12,7 @@ from controller.daemonset.taken_back import SECONDS, TakenBack
 from controller.kube.errors import Forbidden
 from controller.planner import actions
 from controller.planner.in_place.change import InPlaceChange
+from controller.planner.place import Place
 from tests.beds.worlds import pod, revision
 
 REF = pod("node-0").ref
@@ -37,7 +38,7 @@ def opening(*types: str) -> actions.OpenGates:
     return actions.OpenGates(pod=REF, gates=tuple(Gate(type=one, open=False, present=True, index=0) for one in types))
 
 
-def done(*carried_out: actions.Action, failing: tuple[str, ...] = (), delay: float = 0.0) -> TakenBack:
+def done(*carried_out: actions.Action, failing: tuple[Place, ...] = (), delay: float = 0.0) -> TakenBack:
     taken_back = TakenBack()
     for action in carried_out:
         taken_back.learn(Answer(action=action), dict.fromkeys(failing, Failing(until=0.0, delay=delay)), 0.0)
@@ -82,7 +83,7 @@ def test_the_same_twice_in_a_row_is_taken_back(
 
 
 def test_what_only_makes_up_for_a_failure_ends_nothing() -> None:
-    taken_back = done(PREPARE, CANCEL, failing=(REF.uid,))
+    taken_back = done(PREPARE, CANCEL, failing=(Place.of_object(REF.uid),))
     assert taken_back.undone(PREPARE, {}, 1.0) is not None
     assert taken_back.undone(CANCEL, {}, 1.0) is None
 

@@ -9,6 +9,7 @@ from controller.daemonset.answers import Answer
 from controller.daemonset.write_failure import WriteFailure, failure_after
 from controller.kube.errors import ApiError, Conflict, Forbidden
 from controller.planner.actions import Action, CreatePod, DeletePod, DeleteReason, Plan
+from controller.planner.place import Place
 from tests.beds.worlds import revision
 
 BEFORE = WriteFailure(words="no pods here", gist="no pods here", kind=CreatePod)
@@ -75,6 +76,6 @@ def test_trouble_of_another_kind_takes_its_place() -> None:
 
 def test_an_error_that_passes_is_told_where_it_comes_again_and_again() -> None:
     conflict = refused(create("a"), "changed meanwhile", Conflict)
-    told = failure_after(None, Plan(actions=(create("a"),)), [conflict], {"a"})
+    told = failure_after(None, Plan(actions=(create("a"),)), [conflict], {Place.of_node("a")})
     assert told is not None
     assert "changed meanwhile" in told.words

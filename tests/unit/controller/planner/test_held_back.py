@@ -7,10 +7,11 @@ from math import inf
 import pytest
 from msgspec.structs import replace
 
-from controller.planner.actions import ROOM, CreatePod, ProbeTemplate, place_of
+from controller.planner.actions import CreatePod, ProbeTemplate, place_of
 from controller.planner.board import lay_out
 from controller.planner.explanation import Explainer
 from controller.planner.obstacles import Obstacle
+from controller.planner.place import ROOM, Place
 from controller.planner.plan import plan
 from controller.planner.retries import NEXT_RETRIES
 from controller.planner.world import FormerPod, Predecessor, World
@@ -20,7 +21,7 @@ from tests.beds.worlds import NOW, ago, ds, everywhere, pod, revision, served, t
 UNTIL = NOW + 60
 
 
-def held(case: World, *places: str) -> World:
+def held(case: World, *places: Place) -> World:
     """The same while these places are left alone."""
     return World(
         **{name: getattr(case, name) for name in case.__struct_fields__} | {"held_back": dict.fromkeys(places, UNTIL)}
@@ -84,7 +85,9 @@ def test_a_pod_that_cannot_be_relabelled_keeps_no_lost_pod_waiting_and_its_revis
     pods = [pod("node-0", "v0"), *served("node-1", "node-2", "node-3")]
     case = world(ds("v1"), pods=pods, revisions=[twin, revision("v1", 2)])
     assert kinds(case) == ["RelabelPod"]
-    assert kinds(held(case, pods[0].uid)) == ["CreatePod"], "the node without a pod; the twin is still in use"
+    assert kinds(held(case, Place.of_object(pods[0].uid))) == ["CreatePod"], (
+        "the node without a pod; the twin is still in use"
+    )
 
 
 @pytest.mark.parametrize("number", [1, 2], ids=["renumber", "delete the twin"])
@@ -127,7 +130,7 @@ def test_the_new_node_that_is_said_to_get_its_first_pod_is_the_one_that_gets_it(
     """While something fails, empty nodes are not served by name, and who gets the last room is told in that order."""
     spec = ds("v1", partition=2, partitioned_scaling=True)
     case = world(spec, nodes=4, pods=[*served("node-2"), *served("node-3", rev="v2")], revisions=[revision("v1")])
-    failing = held(case, "node-2")
+    failing = held(case, Place.of_node("node-2"))
     check(failing, "+node-1 v1")
     explainer = Explainer(lay_out(failing))
     waits = {slot.node: explainer.obstacle(slot) for slot in explainer.board.slots if not slot.pods}
@@ -136,8 +139,8 @@ def test_the_new_node_that_is_said_to_get_its_first_pod_is_the_one_that_gets_it(
 
 def test_a_node_whose_pod_may_have_been_deleted_waits_for_the_answer_and_not_for_the_pod() -> None:
     leaving = pod("node-0", "v1", dying=True)
-    asked = frozenset({leaving.uid})
-    case = world(ds("v2"), nodes=1, pods=[leaving], held_back={leaving.uid: inf}, awaited=asked)
+    asked = frozenset({Place.of_object(leaving.uid)})
+    case = world(ds("v2"), nodes=1, pods=[leaving], held_back=dict.fromkeys(asked, inf), awaited=asked)
     explainer = Explainer(lay_out(case))
     assert explainer.obstacle(explainer.board.slots[0]) is Obstacle.UNANSWERED
     answered = Explainer(lay_out(replace(case, held_back={}, awaited=frozenset())))

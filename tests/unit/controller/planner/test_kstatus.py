@@ -12,6 +12,7 @@ from controller.api.wellknown import CONDITION_TYPES, TAINT_UNREACHABLE
 from controller.daemonset.state import DaemonSetState
 from controller.daemonset.status_writer import change_of
 from controller.planner.phase import Phase
+from controller.planner.place import Place
 from controller.planner.plan import plan
 from controller.planner.readiness import READINGS
 from tests.beds.kstatus import FAILED, IN_PROGRESS, READ_AS, kstatus, waited_for
@@ -111,12 +112,13 @@ def test_a_blocker_is_the_reason_of_reconciling() -> None:
 
 def test_a_rollout_that_waits_only_for_answers_of_the_server_says_so() -> None:
     pods = everywhere(2)
-    places = frozenset(one.uid for one in pods)
+    places = frozenset(Place.of_object(one.uid) for one in pods)
     asked = world(ds("v2"), nodes=2, pods=pods, held_back=dict.fromkeys(places, inf), awaited=places)
     told = "2 of 2 nodes still wait for an available pod of revision v2; "
     silent = f"{told}the server has not answered what was asked for node-1, node-0"
     assert words(looked_at(asked), "Reconciling") == ("True", "ServerSilent", silent)
-    moving = replace(asked, held_back={pods[0].uid: inf}, awaited=frozenset({pods[0].uid}))
+    first = Place.of_object(pods[0].uid)
+    moving = replace(asked, held_back={first: inf}, awaited=frozenset({first}))
     assert words(looked_at(moving), "Reconciling")[1] == "Progressing", "the other node goes on"
 
 

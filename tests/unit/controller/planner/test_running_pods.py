@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from controller.api.in_place import Underway
 from controller.planner.actions import ContinueInPlace
 from controller.planner.in_place.change import NotPossible
+from controller.planner.place import Place
 from controller.planner.plan import plan
 from controller.planner.world import Unpullable
 from tests.beds.in_place_worlds import (
@@ -92,9 +93,9 @@ def test_a_moment_of_a_wrong_clock_is_not_waited_for() -> None:
     assert available.counts.number_available == 1
 
 
-@pytest.mark.parametrize("places", [{UID + "/gates": NOW + 30}, {UID + "/gates": float("inf")}])
-def test_where_opening_it_fails_it_is_left_alone_for_a_while(places: dict[str, float]) -> None:
-    check(on(new(open_=False), held_back=places))
+@pytest.mark.parametrize("until", [NOW + 30, float("inf")])
+def test_where_opening_it_fails_it_is_left_alone_for_a_while(until: float) -> None:
+    check(on(new(open_=False), held_back={Place.of_gates(UID): until}))
 
 
 # closed for an update that comes next
@@ -116,7 +117,7 @@ def test_a_drained_one_stays_closed_until_its_turn() -> None:
         (in_place(grace=30, selector={"track": "canary"}), {}),
         (ds("v2", on_delete=True), {}),
         (in_place(grace=30), {"verdicts": refusing("v2", "refused"), "ask_at": NOW + 60}),
-        (in_place(grace=30), {"held_back": {"uid-node-0-v1": NOW + 30}}),
+        (in_place(grace=30), {"held_back": {Place.of_object("uid-node-0-v1"): NOW + 30}}),
         (in_place("v1", grace=30), {}),
         (in_place(grace=30), {"unpulled": {"node-0": Unpullable(why="not found")}}),
     ],
@@ -155,8 +156,10 @@ def test_the_next_batch_is_not_due_before_the_first_counts_as_run() -> None:
 
 def test_the_next_batch_is_asked_for() -> None:
     check(on(new(CONTINUES)), "ContinueInPlace node-0")
-    check(on(new(CONTINUES), held_back={UID: NOW + 30}))
-    check(on(new(CONTINUES), awaited=frozenset([UID]), held_back={UID: float("inf")}))
+    check(on(new(CONTINUES), held_back={Place.of_object(UID): NOW + 30}))
+    check(
+        on(new(CONTINUES), awaited=frozenset([Place.of_object(UID)]), held_back={Place.of_object(UID): float("inf")})
+    )
 
 
 def test_of_an_older_revision_too_while_nothing_else_comes() -> None:
@@ -232,8 +235,8 @@ def test_nothing_while_the_caches_are_behind() -> None:
 
 def test_a_pod_whose_image_was_put_back_gets_its_former_label_whatever_keeps_it_from_being_updated_again() -> None:
     check(on(new(TAKEN_BACK)), "relabel node-0-v2 v1")
-    check(on(new(TAKEN_BACK), held_back={UID: LONG}), "relabel node-0-v2 v1")
-    check(on(new(TAKEN_BACK), held_back={f"{UID}/label": LONG}))
+    check(on(new(TAKEN_BACK), held_back={Place.of_object(UID): LONG}), "relabel node-0-v2 v1")
+    check(on(new(TAKEN_BACK), held_back={Place.of_label(UID): LONG}))
 
 
 # while a resize waits
@@ -247,8 +250,11 @@ def test_a_container_that_runs_gets_its_traffic_back_while_its_resize_waits(wait
 
 
 def test_so_it_does_where_the_server_refuses_the_resize() -> None:
-    check(on(new(WANTED, draining=True), refused_resizes={UID: "no room"}, held_back={UID: LONG}), "open node-0-v2")
-    check(on(new(WANTED, draining=True), held_back={UID: LONG}))
+    check(
+        on(new(WANTED, draining=True), refused_resizes={UID: "no room"}, held_back={Place.of_object(UID): LONG}),
+        "open node-0-v2",
+    )
+    check(on(new(WANTED, draining=True), held_back={Place.of_object(UID): LONG}))
 
 
 def test_not_while_it_is_resized_again() -> None:

@@ -11,6 +11,7 @@ from controller.api.daemonset import Columns, Counts, LifecycleHook
 from controller.api.meta import rfc3339
 from controller.api.wellknown import LIFECYCLE_STATE_LABEL, PREPARING_DELETE
 from controller.planner.actions import Plan
+from controller.planner.place import Place
 from controller.planner.plan import plan
 from controller.planner.status import Status, columns_of
 from controller.planner.world import World
@@ -122,7 +123,9 @@ def test_while_writes_fail_the_generation_counts_as_seen_and_the_trouble_is_told
 
 def test_trouble_is_told_while_a_back_off_keeps_what_failed_from_being_tried_again() -> None:
     waiting = world(
-        pods=served("node-0", "node-1"), held_back={f"node-{n}": ago(-60) for n in (2, 3, 4)}, trouble="no"
+        pods=served("node-0", "node-1"),
+        held_back={Place.of_node(f"node-{n}"): ago(-60) for n in (2, 3, 4)},
+        trouble="no",
     )
     decided = plan(waiting)
     assert (decided.actions, decided.withheld, decided.untroubled) == ((), True, False)
@@ -131,13 +134,13 @@ def test_trouble_is_told_while_a_back_off_keeps_what_failed_from_being_tried_aga
 
 def test_what_is_done_all_the_same_is_not_withheld() -> None:
     """Nothing is left to be done at node-9."""
-    others = world(pods=served("node-0", "node-1"), held_back={"node-9": ago(-60)}, trouble="no")
+    others = world(pods=served("node-0", "node-1"), held_back={Place.of_node("node-9"): ago(-60)}, trouble="no")
     decided = plan(others)
     assert (len(decided.actions), decided.withheld) == (3, False)
 
 
 def test_the_first_place_whose_back_off_is_over_is_not_kept_waiting_for_the_last() -> None:
-    held_back = {"node-3": ago(-8), "node-4": ago(-300)}
+    held_back = {Place.of_node("node-3"): ago(-8), Place.of_node("node-4"): ago(-300)}
     assert plan(world(pods=everywhere(3), held_back=held_back)).wake_at == ago(-8)
 
 
@@ -152,7 +155,7 @@ def test_one_silent_node_is_not_what_the_others_wait_for() -> None:
 
 
 def test_trouble_is_over_where_nothing_is_left_to_be_written() -> None:
-    well = world(pods=everywhere(5), held_back={"gone": ago(-60)}, trouble="no")
+    well = world(pods=everywhere(5), held_back={Place.of_node("gone"): ago(-60)}, trouble="no")
     assert plan(well).untroubled
     assert condition(well, "Degraded") == ("False", "AsExpected", "")
 

@@ -13,6 +13,7 @@ from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.pod_problem import PodProblem
 from controller.planner.actions import place_of
+from controller.planner.place import Place
 from controller.planner.plan import plan
 from controller.planner.summary import Summary
 from controller.planner.world import World
@@ -63,7 +64,11 @@ def ailing(on: str, problem: PodProblem, rev: str = "v2") -> Pod:
     return replace(pod(on, rev, ready=None), problem=problem)
 
 
-def unanswered(*places: str) -> World:
+PLACES = (Place.of_node("node-2"), Place.of_object(everywhere(2)[1].uid))
+"""A node without a pod, and the pod of another."""
+
+
+def unanswered(*places: Place) -> World:
     """Two old pods, and a node without one."""
     answers = dict.fromkeys(places, inf)
     return world(ds("v2"), nodes=3, pods=everywhere(2), held_back=answers, awaited=frozenset(places))
@@ -242,7 +247,7 @@ TABLE: list[tuple[str, World, str]] = [
     ),
     (
         "a deletion and a creation that the server has not answered",
-        unanswered("node-2", everywhere(2)[1].uid),
+        unanswered(*PLACES),
         "1 updating, 2 old |  | Budget, Expectations",
     ),
     (
@@ -252,7 +257,7 @@ TABLE: list[tuple[str, World, str]] = [
     ),
     (
         "writes that failed are the server's answer",
-        world(ds("v2"), nodes=3, pods=everywhere(2), held_back={"node-2": NOW + 9, everywhere(2)[1].uid: NOW + 9}),
+        world(ds("v2"), nodes=3, pods=everywhere(2), held_back=dict.fromkeys(PLACES, NOW + 9)),
         "1 updating, 2 old |  | Budget",
     ),
 ]

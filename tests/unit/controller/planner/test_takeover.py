@@ -11,6 +11,7 @@ from controller.api import canonical
 from controller.api.base import JSONObject
 from controller.api.pod import Pod
 from controller.planner.actions import AdoptPod
+from controller.planner.place import Place
 from controller.planner.plan import plan
 from tests.beds.in_place_worlds import RESTARTING, gated
 from tests.beds.picture import check
@@ -137,7 +138,7 @@ def test_what_we_closed_is_opened_before_a_pod_is_released(stray: Pod, first: st
 
 def test_a_pod_that_cannot_be_opened_is_released_all_the_same() -> None:
     stray = gated(pod("node-0", **STRAY), draining=True)
-    check(world(nodes=0, pods=[stray], held_back={f"{stray.uid}/gates": 9.0}), "release stray")
+    check(world(nodes=0, pods=[stray], held_back={Place.of_gates(stray.uid): 9.0}), "release stray")
 
 
 def test_the_selector_may_be_made_of_expressions() -> None:
