@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.workflows import __main__ as program
+from tests.tools.workflows.__main__ import main
 from tests.tools.workflows.rules import ROOT, WORKFLOWS, broken_rules
 
 COMMIT = "de0fac2e4500dabe0009e67214ff5f5447ce83dd"
@@ -91,20 +91,16 @@ def test_each_broken_rule_is_told(was: str, now: str, told: str) -> None:
 class Machine:
     """One with a `go` that does what a test wants, and workflows of the test."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.folder, self.patch = folder, monkeypatch
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         (folder / "bin").mkdir()
-        monkeypatch.setenv("PATH", f"{folder / 'bin'}:/usr/bin:/bin")
-        monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
-        monkeypatch.delenv("CI", raising=False)
-        self.workflows(SOUND)
+        self.environ = {"PATH": f"{folder / 'bin'}:/usr/bin:/bin", "XDG_CACHE_HOME": str(folder / "cache")}
 
-    def workflows(self, *texts: str) -> None:
+    def looks_at(self, *texts: str) -> int:
         paths = [self.folder / f"{number}.yml" for number in range(len(texts))]
         for path, text in zip(paths, texts, strict=True):
             path.write_text(text)
-        self.patch.setattr(program, "WORKFLOWS", tuple(paths))
-        self.patch.setattr(program, "ROOT", self.folder)
+        return main(paths, root=self.folder, environ=self.environ)
 
     def go(self, build: str) -> None:
         """`build` is shell, run in the folder that is to be filled."""
@@ -124,15 +120,14 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    return Machine(tmp_path, monkeypatch)
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
 
 
 @pytest.mark.parametrize("code", [0, 1])
 def test_actionlint_sees_every_workflow_and_what_it_finds_fails(machine: Machine, code: int) -> None:
-    machine.workflows(SOUND, SOUND)
     machine.go_builds_one_that_ends_with(code)
-    assert program.main() == code
+    assert machine.looks_at(SOUND, SOUND) == code
     assert (machine.folder / "asked").read_text().split()[-2:] == [
         f"{machine.folder}/0.yml",
         f"{machine.folder}/1.yml",
@@ -141,25 +136,24 @@ def test_actionlint_sees_every_workflow_and_what_it_finds_fails(machine: Machine
 
 def test_it_is_built_once(machine: Machine) -> None:
     machine.go_builds_one_that_ends_with(0)
-    assert program.main() == 0
+    assert machine.looks_at(SOUND) == 0
     machine.go("exit 1")
-    assert program.main() == 0
+    assert machine.looks_at(SOUND) == 0
 
 
 def test_a_broken_rule_fails_whatever_actionlint_says(machine: Machine, capfd: pytest.CaptureFixture[str]) -> None:
     machine.go_builds_one_that_ends_with(0)
-    machine.workflows(SOUND, SOUND.replace(f"{COMMIT} # v6.0.2", "v6"))
-    assert program.main() == 1
+    assert machine.looks_at(SOUND, SOUND.replace(f"{COMMIT} # v6.0.2", "v6")) == 1
     assert "1.yml: actions/checkout@v6 is not pinned by the digest of a commit" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(("ci", "code"), [("", 0), ("true", 1)])
 def test_where_it_cannot_be_built_a_loud_line_says_so_and_ci_fails(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], ci: str, code: int
+    machine: Machine, capfd: pytest.CaptureFixture[str], ci: str, code: int
 ) -> None:
     machine.go("echo this machine has no room >&2; exit 1")
-    monkeypatch.setenv("CI", ci)
-    assert program.main() == code
+    machine.environ["CI"] = ci
+    assert machine.looks_at(SOUND) == code
     told = [line for line in capfd.readouterr().err.splitlines() if line.startswith("NOT CHECKED: ")]
     assert len(told) == 1
     assert "this machine has no room" in told[0]
