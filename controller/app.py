@@ -124,7 +124,7 @@ async def _act(
                 settings.workers,
                 parts.queue,
                 parts.handle,
-                on_outcome=parts.instrumentation.passed,
+                on_outcome=parts.instrumentation.passes.passed,
                 drain=DRAIN_SECONDS,
             ),
             pulls.working(informers.pulls_caught_up) if pulls is not None else nullcontext(),

@@ -46,7 +46,7 @@ from controller.runtime.workers import Handle
 from controller.runtime.workqueue import WorkQueue
 from controller.serve.guard import BearerGuard
 from controller.settings import Settings
-from controller.telemetry.metrics import RESOURCES, Metrics
+from controller.telemetry.metrics import CONTROLLER, IMAGE_QUEUE, JOB_QUEUE, RESOURCES, Metrics
 
 REVIEWS_QPS = 10
 """Requests per second: whoever knocks with tokens of their own making shall not drown the API server."""
@@ -114,7 +114,7 @@ def assemble(
     shared = _shared(settings, transport, server, identity, refresh, clock)
     pulls = _image_pulls(shared) if settings.gates.pre_download else None
     reconciler = _reconciler(shared, pulls)
-    _measure(shared, zones=settings.zone_metrics)
+    _measure(shared, pulls, zones=settings.zone_metrics)
     instrumentation = shared.instrumentation
     return Parts(
         metrics=shared.metrics,
@@ -132,7 +132,7 @@ def assemble(
         queue=shared.queue,
         recorder=shared.recorder,
         guard=BearerGuard(_reviews(transport, refresh), _reviews(transport, refresh), instrumentation.unreviewed),
-        handle=partial(instrumentation.in_context, reconciler),
+        handle=partial(instrumentation.passes.in_context, reconciler),
         pulls=pulls,
         lease=ServerLease(transport, settings.lease_namespace, LEASE_NAME, refresh=refresh),
         identity=identity,
@@ -217,10 +217,11 @@ def _listeners(shared: _Shared, reconciler: Reconciler) -> Listeners:
     )
 
 
-def _measure(shared: _Shared, *, zones: bool) -> None:
+def _measure(shared: _Shared, pulls: ImagePullParts | None, *, zones: bool) -> None:
     """What is looked at when somebody asks for metrics; on a standby there is nothing to show."""
     metrics, informers, fence = shared.metrics, shared.informers, shared.fence
-    metrics.watch_queue(shared.queue)
+    of_images = {} if pulls is None else {JOB_QUEUE: pulls.queue, IMAGE_QUEUE: pulls.rollouts}
+    metrics.watch_queues({CONTROLLER: shared.queue, **of_images})
     metrics.watch_caches(dict(informers.stores))
     metrics.watch_daemonsets(
         lambda: measured(informers.caches, shared.states, shared.clock()) if fence.is_open else (), zones=zones
@@ -248,11 +249,18 @@ def _image_pulls(shared: _Shared) -> ImagePullParts:
         informers.namespaces,
         informers.caches,
         shared.clock,
-        JobWatchers(say=say_of_job, on_result=counted.ended, on_stale=instrumentation.job_stale, on_overdue=overdue),
+        JobWatchers(
+            say=say_of_job,
+            on_result=counted.ended,
+            on_write=instrumentation.job_passes.did,
+            on_stale=instrumentation.job_stale,
+            on_overdue=overdue,
+        ),
         say=shared.say,
         wake=lambda daemonset: shared.enqueue(daemonset.key, "soon", "images"),
         job_gone=shared.recorder.forget,
-        on_pass=instrumentation.job_passed,
+        job_passes=instrumentation.job_passes,
+        image_passes=instrumentation.image_passes,
     )
     return pulls
 

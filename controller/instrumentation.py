@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
+import itertools
+from functools import partial
 from math import inf
 from typing import Literal, TypeAlias, assert_never
 
@@ -20,6 +20,7 @@ from controller.kube.decode import Malformed
 from controller.kube.errors import AlreadyExists, ApiError
 from controller.kube.kinds import DAEMONSETS, IMAGE_PULL_JOBS
 from controller.kube.sender import Exchange
+from controller.pass_log import PassLog
 from controller.planner.actions import (
     Action,
     AdoptPod,
@@ -38,19 +39,17 @@ from controller.planner.world import TemplateRefused
 from controller.runtime.clock import Clock
 from controller.runtime.contact import Contact, RestartReason
 from controller.runtime.freshness import Stale
-from controller.runtime.workers import ComeBack, Done, Handle, Outcome, Pass, PassControl, Retry
-from controller.runtime.workqueue import Taken
-from controller.telemetry.log import about
-from controller.telemetry.metrics import Metrics, PassResult
+from controller.runtime.workers import ComeBack, Done, Outcome, Pass, Retry
+from controller.telemetry.metrics import IMAGE_QUEUE, JOB_QUEUE, Metrics, PassResult
 from controller.telemetry.node_updates import Method
 from controller.telemetry.tally import Operation
 
 INSTALL_COMMAND = "kubectl apply --server-side -k manifests/crds"
 
 
-_WORDS: dict[type[Outcome], str] = {Done: "done", ComeBack: "come back", Retry: "retry"}
 NodeAction: TypeAlias = CreatePod | UpdateInPlace | DeletePod
 """What an update of a node begins or ends with."""
+_RESULTS: dict[type[Outcome], PassResult] = {Done: "success", ComeBack: "requeue_after", Retry: "error"}
 _OPERATIONS: dict[type[Action], Operation] = {
     CreatePod: "create",
     DeletePod: "delete",
@@ -61,15 +60,6 @@ _OPERATIONS: dict[type[Action], Operation] = {
 }
 
 
-class _PassLine:
-    """What a pass has done so far, for its one line in the log."""
-
-    def __init__(self, id_: str) -> None:
-        self.id = id_
-        self.did: Counter[str] = Counter()
-        self.stale = False
-
-
 class Instrumentation:
     """Log and metrics of one process."""
 
@@ -78,9 +68,11 @@ class Instrumentation:
         self._metrics = metrics
         self._contacts: dict[str, Contact] = {}
         self._contact = ""
-        self._passes = 0
-        self._lines: dict[Key, _PassLine] = {}
-        """By what is worked on now, until `passed`; a key is with one worker at a time."""
+        ids = itertools.count(1)
+        self.passes = PassLog(ids, "daemonset", self._passed)
+        self.job_passes = PassLog(ids, "image_pull_job", partial(self._worked, JOB_QUEUE), queue=JOB_QUEUE)
+        self.image_passes = PassLog(ids, "daemonset", partial(self._worked, IMAGE_QUEUE), queue=IMAGE_QUEUE)
+        """Over the ImagePullJobs that a DaemonSet wants."""
 
     def answered(self, answer: Exchange) -> None:
         self._metrics.answered(answer.call.verb, answer.status, answer.seconds)
@@ -118,36 +110,11 @@ class Instrumentation:
             why=malformed.reason,
         )
 
-    async def in_context(self, handle: Handle[Key], taken: Taken[Key], turn: PassControl) -> Outcome:
-        """One pass: everything logged inside carries its DaemonSet, its id and why it was made."""
-        self._passes += 1
-        line = self._lines[taken.key] = _PassLine(f"{self._passes:x}")
-        began = asyncio.get_running_loop().time()
-        with about(str(taken.key), line.id, taken.reasons):
-            outcome = await handle(taken, turn)
-            self._reconciled(line, outcome, asyncio.get_running_loop().time() - began)
-            return outcome
-
-    def _reconciled(self, line: _PassLine, outcome: Outcome, seconds: float) -> None:
-        """The one line about a pass, at debug where nothing was written and nothing failed."""
-        quiet = not line.did and not isinstance(outcome, Retry)
-        fields: dict[str, object] = {"outcome": "stale" if line.stale else _WORDS[type(outcome)]}
-        match outcome:
-            case Done():
-                pass
-            case ComeBack(after=after):
-                fields["requeue_after"] = round(after, 3)
-            case Retry(error=error):
-                fields["why"] = str(error) or type(error).__name__
-        say = self._log.debug if quiet else self._log.info
-        say("reconciled", **fields, seconds=round(seconds, 6), **line.did)
-
     def planned(self, key: Key, plan: Plan, seconds: float) -> None:
         self._metrics.decided(seconds)
 
     def stale(self, key: Key, stale: Stale) -> None:
-        if key in self._lines:
-            self._lines[key].stale = True
+        self.passes.stale(key)
         self._metrics.stale()
         self._log.debug("own writes not seen yet", waiting_for=stale.waiting_for)
 
@@ -155,32 +122,17 @@ class Instrumentation:
         self._metrics.overdue()
         self._log.warning("own writes not seen for long, listing again", waiting_for=stale.waiting_for)
 
-    def passed(self, done: Pass[Key]) -> None:
-        """One pass over one DaemonSet is over, begun by `in_context`."""
-        line = self._lines.pop(done.taken.key)
-        result: PassResult
-        match done.outcome:
-            case Done():
-                result = "success"
-            case ComeBack():
-                result = "requeue_after"
-            case Retry(error=error):
-                result = "error"
-                if done.crashed:  # the others have their line
-                    with about(str(done.taken.key), line.id, done.taken.reasons):
-                        self._log.error(
-                            "reconciled",
-                            outcome="crashed",
-                            seconds=round(done.work_seconds, 6),
-                            why=str(error) or type(error).__name__,
-                            exc_info=error,
-                        )
+    def _passed(self, done: Pass[Key]) -> None:
+        """One pass over one DaemonSet is over."""
         self._metrics.passed(
-            result,
+            _RESULTS[type(done.outcome)],
             queued_seconds=done.taken.queued_seconds,
             work_seconds=done.work_seconds,
             crashed=done.crashed,
         )
+
+    def _worked(self, queue: str, done: Pass[Key]) -> None:
+        self._metrics.worked(queue, queued_seconds=done.taken.queued_seconds, work_seconds=done.work_seconds)
 
     def noted(self, daemonset: DaemonSet, note: Note) -> None:
         if note.warning:
@@ -190,19 +142,8 @@ class Instrumentation:
         if note.warning:
             self._log.warning(note.message, image_pull_job=str(job.key), event_reason=note.reason)
 
-    def job_passed(self, done: Pass[Key]) -> None:
-        """One pass over one ImagePullJob, or over the jobs of one DaemonSet, is over."""
-        if isinstance(done.outcome, Retry):
-            error = done.outcome.error
-            self._log.error(
-                "image pull failed",
-                object=str(done.taken.key),
-                outcome="crashed" if done.crashed else "retry",
-                why=str(error) or type(error).__name__,
-                exc_info=error if done.crashed else None,
-            )
-
     def job_stale(self, key: Key, stale: Stale) -> None:
+        self.job_passes.stale(key)
         self._log.debug("own writes not seen yet", image_pull_job=str(key), waiting_for=stale.waiting_for)
 
     def status_written(self, result: Literal["success", "conflict", "error"]) -> None:
@@ -211,7 +152,7 @@ class Instrumentation:
     def status_changed(
         self, daemonset: DaemonSet, before: DaemonSetStatus | None, after: DaemonSetStatus, *, caches: Caches
     ) -> None:
-        self._did(daemonset, "status_written")
+        self.passes.did(daemonset.key, "status_written")
         if caches.daemonset_of(daemonset.uid) is not None:
             self._metrics.tally.wrote_status(daemonset.uid, before, after)
 
@@ -222,7 +163,7 @@ class Instrumentation:
 
         A DaemonSet or node that went meanwhile is not counted any more: nobody would forget it again.
         """
-        self._did(daemonset, type(action).__name__ if error is None else f"{type(action).__name__}_failed")
+        self.passes.did(daemonset.key, type(action).__name__ if error is None else f"{type(action).__name__}_failed")
         if caches.daemonset_of(daemonset.uid) is not None:
             self._count(daemonset, action, error, caches, clock())
 
@@ -260,11 +201,6 @@ class Instrumentation:
                     tally.fell_back(uid, action.refusal)
             case _:
                 assert_never(action)
-
-    def _did(self, daemonset: DaemonSet, what: str) -> None:
-        line = self._lines.get(daemonset.key)
-        if line is not None:
-            line.did[what] += 1
 
     def _began_surge(self, daemonset: DaemonSet, action: CreatePod, caches: Caches, now: float) -> None:
         rolling = daemonset.rolling_update

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from math import inf
+from typing import Protocol
 
 from controller.api.daemonset import DaemonSet
 from controller.api.image_pull_job import ImagePullJob
@@ -25,8 +27,8 @@ from controller.planner.world import BeingPulled, Unpulled
 from controller.runtime.clock import Clock, elapsed
 from controller.runtime.pacing import Pacer, Urgency
 from controller.runtime.store import Change, open_scoped_store
-from controller.runtime.workers import Pass, workers
-from controller.runtime.workqueue import WorkQueue
+from controller.runtime.workers import Handle, Outcome, Pass, PassControl, workers
+from controller.runtime.workqueue import Taken, WorkQueue
 
 WORKERS = 1
 """A pass that waits for answers is in nobody's way, and deciding takes a millisecond."""
@@ -37,6 +39,19 @@ SETTLES_SECONDS = 0.2
 """After a change of a DaemonSet, of which several come together."""
 DRAIN_SECONDS = 0.5
 """Names and owners make it safe to leave a write unanswered."""
+
+
+class Passes(Protocol):
+    """What is told of the passes over the keys of a queue."""
+
+    async def in_context(self, handle: Handle[Key], taken: Taken[Key], turn: PassControl) -> Outcome:
+        """Makes one."""
+
+    def did(self, key: Key, what: str) -> None:
+        """It has written something."""
+
+    def passed(self, done: Pass[Key]) -> None:
+        """One is over."""
 
 
 class ImagePullParts:
@@ -53,7 +68,8 @@ class ImagePullParts:
         say: Callable[[DaemonSet, Note], None],
         wake: Callable[[DaemonSet], None],
         job_gone: Callable[[str], None],
-        on_pass: Callable[[Pass[Key]], None],
+        job_passes: Passes,
+        image_passes: Passes,
     ) -> None:
         self.jobs = open_scoped_store(ImagePullJob, namespaces)
         self.pullers = open_scoped_store(Puller, namespaces)
@@ -67,8 +83,8 @@ class ImagePullParts:
             client, self.caches, clock, self._pacer, watchers, self._wake_owner, self._old_pods, self._updated
         )
         self._wake, self._job_gone, self._until = wake, job_gone, inf
-        self._rollouts = Rollouts(client, daemonsets, self.jobs[1], say, wake, self._handle.lacking)
-        self._on_pass, self._began = on_pass, False
+        self._rollouts = Rollouts(client, daemonsets, self.jobs[1], say, wake, self._handle.lacking, image_passes.did)
+        self._job_passes, self._image_passes, self._began = job_passes, image_passes, False
         self.triggers = JobTriggers(
             self.caches, self._enqueue, job_changed=self._job_changed, node_gone=self._handle.node_gone
         )
@@ -99,10 +115,9 @@ class ImagePullParts:
             self.queue.add(Key(puller.namespace, puller.job), "start")
         for daemonset in self._daemonsets.daemonsets.values():
             self.rollouts.add(daemonset.key, "start")
-        told, drain = self._on_pass, DRAIN_SECONDS
         async with (
-            workers(WORKERS, self.queue, self._handle, on_outcome=told, drain=drain, name="puller"),
-            workers(WORKERS, self.rollouts, self._rollouts, on_outcome=told, drain=drain, name="puller"),
+            _working(self.queue, self._handle, self._job_passes),
+            _working(self.rollouts, self._rollouts, self._image_passes),
         ):
             await stop.wait()
 
@@ -161,3 +176,8 @@ class ImagePullParts:
 
     def _enqueue(self, key: Key, urgency: Urgency, reason: str) -> None:
         self.queue.add_after(key, self._pacer.delay(key, urgency, asyncio.get_running_loop().time()), reason)
+
+
+def _working(queue: WorkQueue[Key], handle: Handle[Key], passes: Passes) -> AbstractAsyncContextManager[None]:
+    told = partial(passes.in_context, handle)
+    return workers(WORKERS, queue, told, on_outcome=passes.passed, drain=DRAIN_SECONDS, name="puller")

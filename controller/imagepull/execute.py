@@ -31,28 +31,37 @@ _GONE: Final = (ForWrite.ABSENT, ForWrite.OVERTAKEN)
 
 class JobExecution:
     def __init__(
-        self, client: Client, ledger: Ledger, key: Key, state: JobState, say: Callable[[Note], None]
+        self,
+        client: Client,
+        ledger: Ledger,
+        key: Key,
+        state: JobState,
+        say: Callable[[Note], None],
+        did: Callable[[Key, str], None],
     ) -> None:
-        self._client, self._ledger, self._key, self._state, self._say = client, ledger, key, state, say
+        self._client, self._ledger, self._key, self._state = client, ledger, key, state
+        self._say, self._did = say, did
 
     def begin(self, action: JobAction, job: ImagePullJob | None = None) -> Work:
         """`job` is needed for what is made for it."""
         match action:
             case StartPuller(node=node):
                 assert job is not None
-                return self._in_place(node, partial(self._start, job, node))
+                return self._in_place(node, type(action).__name__, partial(self._start, job, node))
             case EndPuller(pod=ref):
                 self._state.ended.add(ref.uid)
-                return self._in_place(ref.uid, partial(self._end, ref), over=_GONE)
+                return self._in_place(ref.uid, type(action).__name__, partial(self._end, ref), over=_GONE)
             case DeleteJob(job=ref):
-                return self._in_place(ref.uid, partial(self._delete_job, ref), over=(ForWrite.ABSENT,))
+                return self._in_place(
+                    ref.uid, type(action).__name__, partial(self._delete_job, ref), over=(ForWrite.ABSENT,)
+                )
             case _:
                 assert_never(action)
 
     def begin_status(self, job: ImagePullJob, before: ImagePullJobStatus | None, wanted: ImagePullJobStatus) -> Work:
-        return self._in_place(STATUS, partial(self._write_status, job, before, wanted), over=_GONE)
+        return self._in_place(STATUS, "status_written", partial(self._write_status, job, before, wanted), over=_GONE)
 
-    def _in_place(self, place: str, write: Work, *, over: Collection[ForWrite] = ()) -> Work:
+    def _in_place(self, place: str, what: str, write: Work, *, over: Collection[ForWrite] = ()) -> Work:
         """`over`: what answers nothing is left to be done after, though it is an error."""
         state = self._state
         state.awaited.add(place)
@@ -66,7 +75,9 @@ class JobExecution:
                 else:
                     state.places.failed(place, elapsed())
                     state.errors.append(error)
+                    self._did(self._key, f"{what}_failed")
             else:
+                self._did(self._key, what)
                 state.places.went_well(place)
             finally:
                 state.awaited.discard(place)

@@ -47,6 +47,8 @@ class JobWatchers(msgspec.Struct, frozen=True):
     say: Callable[[ImagePullJob, Note], None]
     on_result: Callable[[Literal["pulled", "failed"]], None]
     """One attempt on one node has ended."""
+    on_write: Callable[[Key, str], None]
+    """A write for a job was answered."""
     on_stale: Callable[[Key, Stale], None]
     on_overdue: Callable[[Key, Stale], None]
     """The same, after 30 seconds: the pullers are listed again."""
@@ -191,7 +193,7 @@ class JobReconciler:
             self._watchers.on_result("failed")
         for note in decided.notes:
             self._watchers.say(job, note)
-        execution = JobExecution(self._client.apart(), self._ledger, job.key, state, partial(self._watchers.say, job))
+        execution = self._execution(job.key, state, partial(self._watchers.say, job))
         room = max(CEILING - len(state.awaited), 0)
         await self._wait(state, turn, [execution.begin(action, job) for action in decided.actions[:room]])
         later = await self._settle_status(job, state, decided.status, turn, execution)
@@ -221,11 +223,14 @@ class JobReconciler:
             self._statuses.forget(key)
             self._ledger.forget(str(key))
             return Done()
-        execution = JobExecution(self._client.apart(), self._ledger, key, state, lambda note: None)
+        execution = self._execution(key, state, lambda note: None)
         held_back = state.places.held_back(elapsed())
         ends = [one for one in pullers if not one.dying and one.uid not in {*state.awaited, *held_back}]
         await self._wait(state, turn, [execution.begin(EndPuller(pod=one.ref)) for one in ends[:CEILING]])
         return _outcome(state, AT_ONCE if len(ends) > CEILING else min(held_back.values(), default=inf) - elapsed())
+
+    def _execution(self, key: Key, state: JobState, say: Callable[[Note], None]) -> JobExecution:
+        return JobExecution(self._client.apart(), self._ledger, key, state, say, self._watchers.on_write)
 
     async def _settle_status(
         self,

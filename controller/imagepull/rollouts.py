@@ -70,11 +70,12 @@ class Rollouts:
         say: Callable[[DaemonSet, Note], None],
         wake: Callable[[DaemonSet], None],
         lacking: Callable[[ImagePullJob, Collection[str]], Mapping[str, Unpulled]],
+        did: Callable[[Key, str], None],
     ) -> None:
         """`wake`: have the rollout look again for whom it waits. `lacking`: of some nodes those without the image of
-        a job, as in `JobWorld.unpulled`."""
+        a job, as in `JobWorld.unpulled`. `did`: told of each write that went through."""
         self._client, self._caches, self._jobs, self._say = client, caches, jobs, say
-        self._wake, self._lacking = wake, lacking
+        self._wake, self._lacking, self._did = wake, lacking, did
         self._by_owner = jobs.index(lambda job: job.owner_uid or None)
         self._known: dict[str, _KnownRollout] = {}
         """By the DaemonSet's uid."""
@@ -96,7 +97,7 @@ class Rollouts:
         try:
             for job in list(self._by_owner.get(daemonset.uid).values()):
                 if not job.dying and not (asked.jobs and known.relies_on(job)):
-                    await _collected(self._remove(client, job), errors)
+                    await _collected(self._remove(client, daemonset, job), errors)
             await self._make(client, daemonset, asked, known, errors)
         finally:
             if asked.jobs:
@@ -171,7 +172,7 @@ class Rollouts:
                 self._say(daemonset, note)
         for job in missing:
             former = self._in_doubt(daemonset, job)
-            if former is not None and not await _collected(self._remove(client, former), errors):
+            if former is not None and not await _collected(self._remove(client, daemonset, former), errors):
                 continue  # nodes wait until that is known
             if await _collected(self._create(client, daemonset, asked, job), errors):
                 known.made(job.image)
@@ -191,10 +192,11 @@ class Rollouts:
                 message = f"Error creating ImagePullJob: {error.message}"
                 self._say(daemonset, Note(warning=True, reason=FAILED_CREATE_IMAGE_PULL_JOB, message=message))
             raise
+        self._did(daemonset.key, "CreateJob")
         words = f"Created ImagePullJob {job.name} for image {job.image}"
         self._say(daemonset, Note(warning=False, reason=CREATED_IMAGE_PULL_JOB, message=words))
 
-    async def _remove(self, client: Client, job: ImagePullJob) -> None:
+    async def _remove(self, client: Client, daemonset: DaemonSet, job: ImagePullJob) -> None:
         self._removed.add(job.uid)  # from now on it may be gone
         try:
             await client.delete(IMAGE_PULL_JOBS, job.ref, propagation="Background")
@@ -205,6 +207,7 @@ class Rollouts:
             if means is ForWrite.REFUSED:
                 self._removed.discard(job.uid)
             raise
+        self._did(daemonset.key, "DeleteJob")
 
 
 async def _collected(write: Awaitable[None], errors: list[ApiError]) -> bool:

@@ -36,30 +36,34 @@ class Cache(Protocol):
 
 
 class QueueCollector(Collector):
-    def __init__(self, queue: Queue, name: str) -> None:
-        self._queue, self._labels = queue, [name]
+    def __init__(self, queues: Mapping[str, Queue]) -> None:
+        """By the value of the label `name`."""
+        self._queues = queues
 
     def describe(self) -> Iterable[Metric]:
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        queue, held = self._queue, self._queue.processing_seconds()
-        gauges = (
-            ("workqueue_depth", "Keys that are ready and in nobody's hand", float(queue.depth)),
-            ("workqueue_unfinished_work_seconds", "Sum of how long keys are held by now", sum(held)),
-            ("workqueue_longest_running_processor_seconds", "The longest of these", max(held, default=0.0)),
+        depth, unfinished, longest = (
+            GaugeMetricFamily(f"workqueue_{name}", meaning, labels=("name",))
+            for name, meaning in (
+                ("depth", "Keys that are ready and in nobody's hand"),
+                ("unfinished_work_seconds", "Sum of how long keys are held by now"),
+                ("longest_running_processor_seconds", "The longest of these"),
+            )
         )
-        for name, meaning, value in gauges:
-            gauge = GaugeMetricFamily(name, meaning, labels=("name",))
-            gauge.add_metric(self._labels, value)
-            yield gauge
-        for name, meaning, count in (
-            ("workqueue_adds", "Keys that became wanted", queue.adds),
-            ("workqueue_retries", "Keys that failed and come again", queue.retries),
-        ):
-            counter = CounterMetricFamily(name, meaning, labels=("name",))
-            counter.add_metric(self._labels, count)
-            yield counter
+        adds, retries = (
+            CounterMetricFamily(f"workqueue_{name}", meaning, labels=("name",))
+            for name, meaning in (("adds", "Keys that became wanted"), ("retries", "Keys that failed and come again"))
+        )
+        for name, queue in self._queues.items():
+            held = queue.processing_seconds()
+            depth.add_metric([name], queue.depth)
+            unfinished.add_metric([name], sum(held))
+            longest.add_metric([name], max(held, default=0.0))
+            adds.add_metric([name], queue.adds)
+            retries.add_metric([name], queue.retries)
+        yield from (depth, unfinished, longest, adds, retries)
 
 
 class CacheCollector(Collector):

@@ -1,6 +1,6 @@
 """Structured log lines: one JSON object a line, or readable text. Every line carries what it is about.
 
-`about` binds the DaemonSet, the id of the pass and its reasons for everything that is logged inside.
+`about` binds the object, the id of the pass and its reasons for everything that is logged inside.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import BinaryIO, Literal
 
@@ -55,11 +56,11 @@ def configure(level: str, lines: Format, out: BinaryIO | None = None) -> None:
     root.setLevel(max(number, logging.WARNING) if number > logging.DEBUG else logging.INFO)
 
 
-def about(daemonset: str, reconcile_id: str, reasons: tuple[str, ...] = ()) -> AbstractContextManager[None]:
-    """Everything logged inside says which DaemonSet, which pass, and why the pass was made."""
-    return structlog.contextvars.bound_contextvars(
-        daemonset=daemonset, reconcile_id=reconcile_id, reason=",".join(reasons)
-    )
+def about(
+    subject: Mapping[str, str], reconcile_id: str, reasons: tuple[str, ...] = ()
+) -> AbstractContextManager[None]:
+    """Everything logged inside says what it is about, which pass, and why the pass was made."""
+    return structlog.contextvars.bound_contextvars(**subject, reconcile_id=reconcile_id, reason=",".join(reasons))
 
 
 def hide_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:

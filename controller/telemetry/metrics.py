@@ -10,7 +10,7 @@ pod or an image. Children that are used often are bound once, and everything kno
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal
 
 from prometheus_client import (
@@ -35,6 +35,10 @@ from controller.telemetry.tasks import TaskCollector
 from controller.telemetry.watches import Watches
 
 CONTROLLER = "daemonset"
+"""The name of the queue of DaemonSets too."""
+JOB_QUEUE = "imagepulljob"
+IMAGE_QUEUE = "daemonset-images"
+"""DaemonSets again, for the ImagePullJobs that their rollouts want."""
 
 PassResult = Literal["success", "error", "requeue", "requeue_after"]
 RESULTS: tuple[PassResult, ...] = ("success", "error", "requeue", "requeue_after")
@@ -88,6 +92,7 @@ class Metrics:
     # -- passes
 
     def _passes_set_up(self, workers: int) -> None:
+        registry = self.registry
         total = Counter(
             "controller_runtime_reconcile_total",
             "Passes by result",
@@ -114,10 +119,14 @@ class Metrics:
             ("controller",),
             registry=self.registry,
         ).labels(CONTROLLER).set(workers)
-        self._queued = self._histogram(
-            "workqueue_queue_duration_seconds", "How long a key was ready before it was taken", DECADES, "name"
+        self._key_times = tuple(
+            Histogram(f"workqueue_{name}_duration_seconds", meaning, ("name",), buckets=DECADES, registry=registry)
+            for name, meaning in (
+                ("queue", "How long a key was ready before it was taken"),
+                ("work", "How long a key was held"),
+            )
         )
-        self._worked = self._histogram("workqueue_work_duration_seconds", "How long a key was held", DECADES, "name")
+        self._times_of = {CONTROLLER: self._times(CONTROLLER)}
         self._decided = Histogram(
             "kruise_ds_decision_duration_seconds",
             "Deciding what to do, without doing it",
@@ -134,17 +143,28 @@ class Metrics:
             self._errors.inc()
         if crashed:
             self._panics.inc()
-        self._queued.observe(queued_seconds)
-        self._worked.observe(work_seconds)
         self._work.observe(work_seconds)
+        self.worked(CONTROLLER, queued_seconds=queued_seconds, work_seconds=work_seconds)
+
+    def worked(self, queue: str, *, queued_seconds: float, work_seconds: float) -> None:
+        """A key of the queue of that name was given back."""
+        queued, worked = self._times_of[queue]
+        queued.observe(queued_seconds)
+        worked.observe(work_seconds)
 
     def decided(self, seconds: float) -> None:
         self._decided.observe(seconds)
 
-    def watch_queue(self, queue: Queue) -> None:
-        """Show `queue` from now on. Scrapes must run on its event loop."""
-        self._active.set_function(lambda: len(queue.processing_seconds()))
-        self.registry.register(QueueCollector(queue, CONTROLLER))
+    def watch_queues(self, queues: Mapping[str, Queue]) -> None:
+        """Show them from now on, each under its name; one is that of the DaemonSets. Scrapes must run on their event
+        loop."""
+        daemonsets = queues[CONTROLLER]
+        self._active.set_function(lambda: len(daemonsets.processing_seconds()))
+        self._times_of = {name: self._times(name) for name in queues}
+        self.registry.register(QueueCollector(queues))
+
+    def _times(self, queue: str) -> tuple[Histogram, ...]:
+        return tuple(one.labels(queue) for one in self._key_times)
 
     # -- requests
 
@@ -270,5 +290,5 @@ class Metrics:
     def _counter(self, name: str, meaning: str, controller: str) -> Counter:
         return Counter(name, meaning, ("controller",), registry=self.registry).labels(controller)
 
-    def _histogram(self, name: str, meaning: str, buckets: tuple[float, ...], label: str = "controller") -> Histogram:
-        return Histogram(name, meaning, (label,), buckets=buckets, registry=self.registry).labels(CONTROLLER)
+    def _histogram(self, name: str, meaning: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(name, meaning, ("controller",), buckets=buckets, registry=self.registry).labels(CONTROLLER)

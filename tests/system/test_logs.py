@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from controller.telemetry import log
-from tests.beds.api import DAEMONSETS, EVENTS, Object
+from tests.beds.api import DAEMONSETS, EVENTS, IMAGE_PULL_JOBS, Object
 from tests.beds.controller.bed import Bed
 from tests.beds.controller.opening import simulated
 from tests.beds.objects import V2, daemonset
 from tests.beds.simulator.faults import Answer, Rule
+from tests.system.pulls import job, over, pulling
 
 IN_ENV, IN_ARGS = "s3cr3t-Pa55word", "--token=tok-7fK2mQ9x"
 ECHO = (
@@ -108,3 +109,37 @@ async def test_a_pass_has_one_line_and_a_quiet_one_none_at_info(bed: Bed, out: i
     await bed.idle(1.0)
     assert [line["level"] for line in lines(out)] == ["debug"] * len(lines(out))
     assert lines(out), "it did look"
+
+
+async def test_each_pass_for_images_has_a_line_with_an_id_of_its_own_and_is_counted_under_its_queue(
+    out: io.BytesIO,
+) -> None:
+    async with pulling(Rule(verb="create", resource="pods", nth=(1,), effect=Answer(403, "Forbidden", "no"))) as bed:
+        await bed.add_nodes(5)
+        await bed.api.create(IMAGE_PULL_JOBS, job())
+        await over(bed)
+        await bed.deploy(daemonset())
+        await bed.set_image(V2)
+        await bed.settled()
+        await bed.idle(0.5)
+        text = bed.controller.scrape()
+    told = lines(out)
+    assert len({line["reconcile_id"] for line in told}) == len(told)
+    jobs = [line for line in told if line.get("queue") == "imagepulljob"]
+    assert all(line["image_pull_job"] and "daemonset" not in line for line in jobs)
+    assert all(line["reason"] for line in jobs)
+    assert sum(line.get("StartPuller", 0) for line in jobs if line["image_pull_job"] == "agents/pull") == 5
+    (failed,) = [line for line in jobs if line["outcome"] == "retry"]
+    assert (failed["StartPuller_failed"], failed["level"]) == (1, "info")
+    assert {line["level"] for line in jobs if line.get("status_written")} == {"info"}
+    rollouts = [line for line in told if line.get("queue") == "daemonset-images"]
+    assert all(line["daemonset"] == "agents/agent" for line in rollouts)
+    assert [line["level"] for line in rollouts if line.get("CreateJob")] == ["info"]
+    assert sum(line.get("DeleteJob", 0) for line in rollouts) == 1
+    for queue, retries in (("imagepulljob", 1), ("daemonset-images", 0), ("daemonset", 0)):
+        assert f'workqueue_retries_total{{name="{queue}"}} {retries}.0' in text
+    for queue, passes in (("imagepulljob", jobs), ("daemonset-images", rollouts)):
+        for name in ("workqueue_queue_duration_seconds", "workqueue_work_duration_seconds"):
+            assert f'{name}_count{{name="{queue}"}} {len(passes)}.0' in text
+        assert f'workqueue_adds_total{{name="{queue}"}} {len(passes)}.0' in text
+        assert f'workqueue_depth{{name="{queue}"}} 0.0' in text

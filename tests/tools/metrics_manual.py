@@ -53,7 +53,8 @@ dashboards: [monitoring](monitoring.md).
   restart (Restart), the pod was made without the readiness gate (ReadinessGate), a container reads changed metadata
   and there is no node agent to restart it (NodeAgent).
 - `kruise_ds_image_pull…` are there with the feature gate `PreDownloadImageForDaemonSetUpdate`. Each attempt on a node
-  counts: several may fail before one succeeds.
+  counts: several may fail before one succeeds. With it, `workqueue_…` have two more values of `name` beside
+  `daemonset`: `imagepulljob`, and `daemonset-images` for the jobs that the rollout of a DaemonSet wants.
 - No label holds a node, a pod or an image. `zone` is the node label `topology.kubernetes.io/zone`, or `none`;
   `--zone-metrics=false` turns its metric off.
 """

@@ -150,11 +150,11 @@ async def test_a_crashed_pass_has_one_line_that_carries_the_id_of_the_pass(out: 
         return Done()
 
     def passed(done: Pass[Key]) -> None:
-        instrumentation.passed(done)
+        instrumentation.passes.passed(done)
         if len(tries) == 2:
             over.set()
 
-    async with workers(1, queue, partial(instrumentation.in_context, handle), on_outcome=passed):
+    async with workers(1, queue, partial(instrumentation.passes.in_context, handle), on_outcome=passed):
         queue.add(Key("shop", "agent"), "pod changed")
         await asyncio.wait_for(over.wait(), 60)
     lines = [json.loads(line) for line in out.getvalue().splitlines()]

@@ -6,6 +6,9 @@ from tests.tools.monitoring.dashboards.panels import Document, Panel, Query, das
 
 CHOSEN = 'job="kruise-ds-metrics",cluster=~"$cluster",instance=~"$instance"'
 REPLICA = "{{pod}} {{instance}}"
+OF_DAEMONSETS = 'name="daemonset"'
+OF_IMAGES = 'name!="daemonset"'
+"""Values of `name` of work queues."""
 
 
 def controller() -> Document:
@@ -38,14 +41,14 @@ def rate(metric: str, more: str = "") -> str:
     return f"rate({of(metric, more)}[$__rate_interval])"
 
 
-def quantile(share: float, metric: str, *by: str) -> str:
+def quantile(share: float, metric: str, *by: str, more: str = "") -> str:
     """Of a histogram, over all chosen replicas together unless `by` says `instance`."""
-    return f"histogram_quantile({share}, sum by ({', '.join((*by, 'le'))}) ({rate(f'{metric}_bucket')}))"
+    return f"histogram_quantile({share}, sum by ({', '.join((*by, 'le'))}) ({rate(f'{metric}_bucket', more)}))"
 
 
-def median_and_tail(metric: str) -> tuple[Query, ...]:
+def median_and_tail(metric: str, more: str = "") -> tuple[Query, ...]:
     """p50 and p99 of a histogram."""
-    return tuple(Query(quantile(share, metric), f"p{share * 100:.0f}") for share in (0.5, 0.99))
+    return tuple(Query(quantile(share, metric, more=more), f"p{share * 100:.0f}") for share in (0.5, 0.99))
 
 
 def _replicas() -> tuple[Panel, ...]:
@@ -105,26 +108,26 @@ def _queue() -> tuple[Panel, ...]:
     return (
         graph(
             "DaemonSets that wait",
-            Query(of("workqueue_depth"), REPLICA),
+            Query(of("workqueue_depth", OF_DAEMONSETS), REPLICA),
             width=6,
             meaning="Those of a standby are taken by nobody",
         ),
         graph(
             "How long they wait",
-            *median_and_tail("workqueue_queue_duration_seconds"),
+            *median_and_tail("workqueue_queue_duration_seconds", OF_DAEMONSETS),
             unit="s",
             width=6,
         ),
         graph(
             "DaemonSets added, and tried again",
-            Query(f"sum({rate('workqueue_adds_total')})", "added"),
-            Query(f"sum({rate('workqueue_retries_total')})", "again"),
+            Query(f"sum({rate('workqueue_adds_total', OF_DAEMONSETS)})", "added"),
+            Query(f"sum({rate('workqueue_retries_total', OF_DAEMONSETS)})", "again"),
             unit="ops",
             width=6,
         ),
         graph(
             "The pass that runs longest",
-            Query(f"max({of('workqueue_longest_running_processor_seconds')})", "longest"),
+            Query(f"max({of('workqueue_longest_running_processor_seconds', OF_DAEMONSETS)})", "longest"),
             unit="s",
             width=6,
         ),
@@ -226,6 +229,11 @@ def _image_pulls() -> tuple[Panel, ...]:
             "Pods that pull",
             Query(f"max({of('kruise_ds_image_pull_pods')})", "pods"),
             meaning="The parallelism of all jobs",
+        ),
+        graph(
+            "Passes for images that wait",
+            Query(f"max by (name) ({of('workqueue_depth', OF_IMAGES)})", "{{name}}"),
+            meaning="Over ImagePullJobs, and over the jobs that the rollout of a DaemonSet wants",
         ),
     )
 

@@ -28,7 +28,7 @@ def lines(out: io.BytesIO) -> list[dict[str, Any]]:
 def test_a_line_is_one_json_object_that_says_what_it_is_about(out: io.BytesIO) -> None:
     log.configure("info", "json", out)
     logger = structlog.get_logger()
-    with log.about("shop/agent", "r-7", ("pod", "node")):
+    with log.about({"daemonset": "shop/agent"}, "r-7", ("pod", "node")):
         logger.info("reconciled", outcome="done", created=3)
     logger.info("outside")
     first, second = lines(out)
@@ -95,7 +95,7 @@ def test_lines_of_libraries_have_the_same_shape(out: io.BytesIO) -> None:
 
 def test_the_console_is_for_people(out: io.BytesIO) -> None:
     log.configure("info", "console", out)
-    with log.about("shop/agent", "r-7"):
+    with log.about({"daemonset": "shop/agent"}, "r-7"):
         structlog.get_logger().info("reconciled")
     text = out.getvalue().decode()
     assert "reconciled" in text

@@ -58,7 +58,7 @@ def test_requests_by_code_and_method() -> None:
 def test_the_queue_is_read_at_the_scrape() -> None:
     async def main() -> None:
         metrics, queue = Metrics(version="0.1.0"), WorkQueue[str]()
-        metrics.watch_queue(queue)
+        metrics.watch_queues({"daemonset": queue})
         queue.add("a")
         queue.add("b")
         queue.retry("c")
