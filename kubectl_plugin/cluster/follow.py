@@ -40,9 +40,10 @@ class Following:
         self._last = 0.0
         self._nodes: tuple[Node, ...] | None = ()
         self._doubted = asyncio.Event()
+        self._specs, self._edited = tuple(one.daemonset.generation for one in first), asyncio.Event()
         self._ahead, self._pulls = ImagePulls(invocation.session), dict[Key, tuple[PullProgress, ...]]()
         self.upkeep = Upkeep()
-        self.objects = [WatchedObject(invocation, one, self._news.set) for one in first]
+        self.objects = [WatchedObject(invocation, one, self._saw) for one in first]
         self.pods = [watched_pods(invocation.session.client, one.daemonset, self._news.set) for one in first]
 
     def snapshots(self) -> tuple[Snapshot | None, ...]:
@@ -59,8 +60,7 @@ class Following:
                 await self._news.wait()
         except TimeoutError:
             return False
-        # what comes meanwhile is told together
-        await asyncio.sleep(max(self._last + apart - loop.time(), 0.0))
+        await asyncio.sleep(max(self._last + apart - loop.time(), 0.0))  # a screen is not drawn for each event
         self._last = loop.time()
         self._news.clear()
         return True
@@ -84,7 +84,7 @@ class Following:
             try:
                 async with asyncio.timeout(NODES_EVERY):
                     await self._doubted.wait()
-                await asyncio.sleep(NODES_AGAIN)  # of a doubt that lasts they are listed so often
+                await asyncio.sleep(NODES_AGAIN)  # a fleet that grows is listed once, not for each node
             except TimeoutError:
                 pass
             try:
@@ -96,24 +96,30 @@ class Following:
 
     async def follow_pulls(self) -> None:
         """Often while something is pulled, and after a change of a spec; else ever less often."""
-        specs, pause, rested = self._generations, POLL, POLL
+        pause = POLL
         while not self._ahead.out_of_sight:
-            if self._pulls_go_on or specs != self._generations:
-                specs, pause, rested = self._generations, POLL, POLL
-            if rested >= pause:
-                try:
-                    await self._look_at_pulls()
-                except ApiError as error:
-                    self.upkeep.failed("imagepulljobs", error)
-                else:
-                    self.upkeep.works("imagepulljobs")
-                pause, rested = min(pause * 2, NODES_EVERY), 0.0
-            await asyncio.sleep(POLL)
-            rested += POLL
+            self._edited.clear()
+            try:
+                await self._look_at_pulls()
+            except ApiError as error:
+                self.upkeep.failed("imagepulljobs", error)
+            else:
+                self.upkeep.works("imagepulljobs")
+            pause = POLL if self._pulls_go_on else min(pause * 2, NODES_EVERY)
+            try:
+                async with asyncio.timeout(pause):
+                    await self._edited.wait()
+                await asyncio.sleep(POLL)  # until the controller has made the jobs
+                pause = POLL
+            except TimeoutError:
+                pass
 
-    @property
-    def _generations(self) -> tuple[int, ...]:
-        return tuple(one.snapshot.daemonset.generation for one in self.objects)
+    def _saw(self) -> None:
+        specs = tuple(one.snapshot.daemonset.generation for one in self.objects)
+        if specs != self._specs:
+            self._specs = specs
+            self._edited.set()
+        self._news.set()
 
     @property
     def _pulls_go_on(self) -> bool:

@@ -82,7 +82,7 @@ async def coming_leader(session: Session) -> Leader | None:
         found = await leader(session)
         if (found is not None and found.holder) or loop.time() >= deadline:
             return found
-        await asyncio.sleep(LEADING_SECONDS / 20)  # who may read the lease often may not watch it
+        await asyncio.sleep(LEADING_SECONDS / 20)  # not watched: who may read this one Lease may seldom watch it
 
 
 async def controller_pods(session: Session) -> tuple[ControllerPod, ...]:

@@ -50,7 +50,7 @@ class PullFollowing:
         try:
             async with asyncio.timeout(seconds):
                 await self._news.wait()
-                await asyncio.sleep(APART)  # what comes meanwhile is told together
+                await asyncio.sleep(APART)  # a screen is not drawn for each event
         except TimeoutError:
             return
         self._news.clear()

@@ -55,7 +55,7 @@ async def at_last(
             if not told:
                 told = f"{error}; trying on"
                 tell(told)
-        await asyncio.sleep(POLL)  # nothing tells when a server that failed answers again
+        await asyncio.sleep(POLL)  # after a failure
 
 
 class Watched(Protocol):
@@ -137,7 +137,7 @@ class Upkeep:
                     stale = False
                 if polls:  # it may be listed, but not be watched
                     stale = True
-                    await asyncio.sleep(max(POLL, REST * (loop.time() - began)))
+                    await asyncio.sleep(max(POLL, REST * (loop.time() - began)))  # it may not be watched
                     continue
                 await watched.watch()
             except Gone:
@@ -152,7 +152,7 @@ class Upkeep:
             if loop.time() - began >= LASTED:
                 pause = FIRST_PAUSE
             else:
-                await asyncio.sleep(pause)  # nothing tells when a server that failed answers again
+                await asyncio.sleep(pause)  # after a failure, or a watch that ended at once
                 pause = min(pause * 2, LONGEST_PAUSE)
 
 

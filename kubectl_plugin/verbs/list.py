@@ -58,7 +58,7 @@ async def _watch(invocation: Invocation, many: Many, found: _Found) -> NoReturn:
     with table_screen(invocation) as screen:
         while True:
             screen.show(_picture(invocation, many, found), upkeep.trouble)
-            await asyncio.sleep(pause)  # a watch of all objects with their pods would bring more than it shows
+            await asyncio.sleep(pause)  # a table over many DaemonSets is refreshed, not followed
             newer = await upkeep.tried("list", _look(invocation, many, found.wanted))
             pause = min(pause * 2, LONGEST_PAUSE) if newer is None else EVERY
             found = newer or found

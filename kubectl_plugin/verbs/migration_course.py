@@ -58,6 +58,7 @@ class MigrationCourse:
                 return
             if isinstance(step, WaitForPods):
                 if (at_last := self._outwaited(step)) is None:
+                    # not watched: each look compares two DaemonSets, their history and their pods as they are at once
                     await asyncio.sleep(max(TICK, loop.time() - began))
                     continue
                 step = at_last
@@ -69,7 +70,7 @@ class MigrationCourse:
             if done:
                 terminal.detail(f"  {step.kind}/{step.name} {step.says}")
             else:
-                await asyncio.sleep(TICK)
+                await asyncio.sleep(TICK)  # somebody else was quicker, or nobody has answered
 
     def _attempts(self, step: CreateObject | ChangeObject | Delete) -> None:
         """Raises CommandError (4) where somebody undoes each time what is done."""

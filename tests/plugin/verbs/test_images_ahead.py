@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 
@@ -141,6 +142,20 @@ def test_nodes_are_told_as_their_image_comes() -> None:
 async def ended(scene: Scene) -> None:
     await scene.until(lambda one: one["status"].get("updatedNumberScheduled") == len(NODES))
     await scene.api.delete(DAEMONSETS, NAME)
+
+
+def test_who_has_watched_for_long_is_told_of_the_next_images_too() -> None:
+    async def edited(scene: Scene) -> None:
+        await asyncio.sleep(185.0)  # of virtual time: by then it is looked once a minute
+        await scene.edit({"spec": {"template": template("2.0.0", "debug", certs=False)}})
+        await scene.until(lambda one: one["status"].get("updatedNumberScheduled", 0) < len(NODES))
+        await ended(scene)
+
+    with ahead(3000.0) as scene:
+        for node in NODES:
+            scene.nodes.behave(node, replace(INSTANT, pull=5.0))
+        ran = scene.run("nodes", NAME, *HOME, "-w", "--only", "all", "-o", "wide", meanwhile=edited)
+    assert "pulling" in ran.out
 
 
 @pytest.mark.parametrize("right", [f"list {KIND}", "list pods", "list nodes", "list events"])
