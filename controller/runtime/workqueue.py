@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import heapq
 from collections import deque
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
@@ -12,12 +11,11 @@ from typing import Generic, TypeVar
 import msgspec
 
 from controller.runtime.backoff import BackoffTable
+from controller.runtime.delays import Delays
 
 K = TypeVar("K", bound=Hashable)
 
 REASONS_KEPT = 4
-REPLACED_KEPT = 64
-"""Entries of the heap that may be out of date, besides as many as there are due times, before it is rebuilt."""
 
 
 class QueueClosed(Exception):
@@ -62,10 +60,7 @@ class WorkQueue(Generic[K]):
         self._ready: deque[K] = deque()
         self._dirty: dict[K, _Wanted] = {}
         self._processing: dict[K, float] = {}
-        self._due: dict[K, tuple[float, str]] = {}
-        self._heap: list[tuple[float, int, K]] = []
-        self._sequence = 0
-        self._timer: asyncio.TimerHandle | None = None
+        self._delays: Delays[K] = Delays(self.add)
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._closed = False
         self.adds = 0
@@ -90,18 +85,8 @@ class WorkQueue(Generic[K]):
         if delay <= 0:
             self.add(key, reason)
             return
-        if self._closed:
-            return
-        due = asyncio.get_running_loop().time() + delay
-        known = self._due.get(key)
-        if known is not None and known[0] <= due:
-            return
-        self._due[key] = (due, reason)
-        self._sequence += 1
-        heapq.heappush(self._heap, (due, self._sequence, key))
-        if len(self._heap) > 2 * len(self._due) + REPLACED_KEPT:
-            self._drop_replaced()
-        self._set_timer()
+        if not self._closed:
+            self._delays.add(key, asyncio.get_running_loop().time() + delay, reason)
 
     def retry(self, key: K, at_least: float = 0.0) -> None:
         """`key` failed: add it after its own growing delay, not sooner than `at_least` seconds."""
@@ -130,9 +115,7 @@ class WorkQueue(Generic[K]):
         """Hand out nothing more. Those who wait in `take` get `QueueClosed`."""
         self._closed = True
         self._ready.clear()
-        self._due.clear()
-        self._heap.clear()
-        self._set_timer()
+        self._delays.clear()
         while self._waiting:
             self._wake()
 
@@ -144,7 +127,7 @@ class WorkQueue(Generic[K]):
     @property
     def later(self) -> int:
         """Keys with a due time ahead."""
-        return len(self._due)
+        return len(self._delays)
 
     def processing_seconds(self) -> tuple[float, ...]:
         """For each key in somebody's hand: since how many seconds. A growing one is a worker that hangs."""
@@ -178,34 +161,3 @@ class WorkQueue(Generic[K]):
             if not woken.done():
                 woken.set_result(None)
                 return
-
-    def _on_timer(self) -> None:
-        self._timer = None
-        now = asyncio.get_running_loop().time()
-        while self._heap and self._heap[0][0] <= now:
-            due, _, key = heapq.heappop(self._heap)
-            known = self._due.get(key)
-            if known is not None and known[0] == due:
-                del self._due[key]
-                self.add(key, known[1])
-        self._set_timer()
-
-    def _drop_replaced(self) -> None:
-        """Delays that come down from afar leave entries that would stay until due, a quarter of an hour maybe."""
-        self._sequence = 0
-        self._heap.clear()
-        for key, (due, _) in self._due.items():
-            self._sequence += 1
-            self._heap.append((due, self._sequence, key))
-        heapq.heapify(self._heap)
-
-    def _set_timer(self) -> None:
-        """One timer, for the earliest entry. Entries that an earlier one replaced fire and do nothing."""
-        first = self._heap[0][0] if self._heap else None
-        if self._timer is not None:
-            if self._timer.when() == first:
-                return
-            self._timer.cancel()
-            self._timer = None
-        if first is not None:
-            self._timer = asyncio.get_running_loop().call_at(first, self._on_timer)

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from controller.runtime.workqueue import REASONS_KEPT, REPLACED_KEPT, QueueClosed, WorkQueue
+from controller.runtime.delays import REPLACED_KEPT
+from controller.runtime.workqueue import REASONS_KEPT, QueueClosed, WorkQueue
 from tests.beds.virtual_time import VirtualLoop, now, virtually
 
 
@@ -199,7 +200,7 @@ def test_far_delays_that_a_nearer_one_replaced_do_not_pile_up() -> None:
                 assert taken.key == "a"
         queue.add_after("a", 900.0, "far")
         assert queue.later == 2
-        assert len(queue._heap) <= 2 * 2 + REPLACED_KEPT + 1
+        assert len(queue._delays._heap) <= 2 * 2 + REPLACED_KEPT + 1
         assert await next_key(queue) == "other"
         before = now()
         async with queue.take() as taken:

@@ -1,0 +1,72 @@
+"""Keys that are due at some time ahead, with one timer for the earliest."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+REPLACED_KEPT = 64
+"""Entries of the heap that may be out of date, besides as many as there are due times, before it is rebuilt."""
+
+
+class Delays(Generic[K]):
+    """A key has at most one due time: of two the earlier wins. Times are those of the running loop."""
+
+    def __init__(self, on_due: Callable[[K, str], None]) -> None:
+        """`on_due` gets the key and the reason of its due time."""
+        self._on_due = on_due
+        self.due: dict[K, tuple[float, str]] = {}
+        self._heap: list[tuple[float, int, K]] = []
+        self._sequence = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self.due)
+
+    def add(self, key: K, due: float, reason: str) -> None:
+        known = self.due.get(key)
+        if known is not None and known[0] <= due:
+            return
+        self.due[key] = (due, reason)
+        self._sequence += 1
+        heapq.heappush(self._heap, (due, self._sequence, key))
+        if len(self._heap) > 2 * len(self.due) + REPLACED_KEPT:
+            self._drop_replaced()
+        self._set_timer()
+
+    def clear(self) -> None:
+        self.due.clear()
+        self._heap.clear()
+        self._set_timer()
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        now = asyncio.get_running_loop().time()
+        while self._heap and self._heap[0][0] <= now:
+            due, _, key = heapq.heappop(self._heap)
+            known = self.due.get(key)
+            if known is not None and known[0] == due:
+                del self.due[key]
+                self._on_due(key, known[1])
+        self._set_timer()
+
+    def _drop_replaced(self) -> None:
+        """Delays that come down from afar leave entries that would stay until due, a quarter of an hour maybe."""
+        self._heap = [(due, number, key) for number, (key, (due, _)) in enumerate(self.due.items())]
+        self._sequence = len(self._heap)
+        heapq.heapify(self._heap)
+
+    def _set_timer(self) -> None:
+        """One timer, for the earliest entry. Entries that an earlier one replaced fire and do nothing."""
+        first = self._heap[0][0] if self._heap else None
+        if self._timer is not None:
+            if self._timer.when() == first:
+                return
+            self._timer.cancel()
+            self._timer = None
+        if first is not None:
+            self._timer = asyncio.get_running_loop().call_at(first, self._on_timer)
