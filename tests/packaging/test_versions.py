@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kubectl_plugin.report.installation.checkup import OLDEST_CLUSTER
-from tests.beds.control_plane.binaries import OTHERS, pinned_version
+from tests.beds.control_plane.binaries import OTHERS, pinned_version, wanted_version
 from tests.beds.manifests import MANIFESTS
 from tests.packaging.test_documents import ROOT
 
@@ -20,7 +20,7 @@ def test_the_oldest_that_the_doctor_accepts_is_the_oldest_that_is_tried() -> Non
 def test_the_table_of_versions_has_just_those_that_are_tried() -> None:
     rows = re.findall(r"^\| (1\.\d+\.\d+) \|", INSTALL, re.MULTILINE)
     assert [f"v{version}" for version in rows] == sorted(
-        [pinned_version({}), *(pinned_version({"KUBERNETES_VERSION": minor}) for minor in OTHERS)]
+        [pinned_version(), *(wanted_version({"KUBERNETES_VERSION": minor}) for minor in OTHERS)]
     )
 
 

@@ -45,11 +45,13 @@ class Binaries:
     kube_scheduler: Path | None
 
 
-def pinned_version(environ: Mapping[str, str] = os.environ) -> str:
-    """The Kubernetes version that go.mod names, such as `v1.36.3`: the one place to change it.
+def pinned_version() -> str:
+    """The Kubernetes version that go.mod names, such as `v1.36.3`: the one place to change it."""
+    return wanted_version({})
 
-    With `$KUBERNETES_VERSION`, that of another Kubernetes.
-    """
+
+def wanted_version(environ: Mapping[str, str]) -> str:
+    """The pinned version, or the one that the go.mod of `$KUBERNETES_VERSION` names."""
     module = _module(environ)
     found = re.search(r"^(?:require)?\s*k8s\.io/kubernetes (v\S+)", (module / "go.mod").read_text(), re.MULTILINE)
     if found is None:
@@ -95,7 +97,7 @@ def obtain(
     With `complete`, only a source that has kube-controller-manager and kube-scheduler too will do; the
     published archives, listed at the URL `index`, do not. Raises `ControlPlaneUnavailable`.
     """
-    search = _Search(pinned_version(environ), complete, environ, progress, index)
+    search = _Search(wanted_version(environ), complete, environ, progress, index)
     cache = Source("the cache", search.cached)
     found, failures = first_of([Source("$KUBEBUILDER_ASSETS", search.named_by_user), cache])
     if found:
@@ -172,7 +174,7 @@ class _Search:
 
 def build_kubernetes(packages: Sequence[str], into: Path, *, environ: Mapping[str, str], progress: Progress) -> None:
     """Build commands of the Kubernetes that is asked for, which know their version; raises `SourceError`."""
-    version = pinned_version(environ)
+    version = wanted_version(environ)
     major, minor, _ = version.removeprefix("v").split(".", 2)
     stamp = "k8s.io/component-base/version.git"
     ldflags = f"-s -w -X {stamp}Version={version} -X {stamp}Major={major} -X {stamp}Minor={minor}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.beds.control_plane import gobuild
-from tests.beds.control_plane.binaries import KUBERNETES, build_kubernetes, pinned_version
+from tests.beds.control_plane.binaries import KUBERNETES, build_kubernetes, wanted_version
 from tests.beds.control_plane.cache import Progress, cache_home, filled_whole, locked, say
 from tests.beds.control_plane.debian import unpack
 from tests.beds.control_plane.sources import SourceError
@@ -46,7 +46,7 @@ def containerd_version() -> str:
 
 def obtain_node(*, environ: Mapping[str, str] = os.environ, progress: Progress = say) -> NodeBinaries:
     """Find or build what a node runs; minutes where it must be built. Raises `NodeUnavailable` with the reasons."""
-    folder = _home(environ) / f"kubelet-{pinned_version(environ)}-containerd-{containerd_version()}"
+    folder = _home(environ) / f"kubelet-{wanted_version(environ)}-containerd-{containerd_version()}"
     try:
         with _missing(folder, progress) as into:
             if into:

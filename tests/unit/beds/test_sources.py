@@ -17,11 +17,11 @@ from tests.beds.control_plane.binaries import (
     ControlPlaneUnavailable,
     obtain,
     pinned_version,
+    wanted_version,
 )
 from tests.beds.control_plane.other_run import Pipe, other_run
 
 BUILT = "server kube-apiserver kube-controller-manager kube-scheduler kubectl"
-PINNED = pinned_version({})
 OFFLINE = "http://127.0.0.1:1/index.yaml"  # nothing listens there: refused at once
 
 
@@ -81,7 +81,7 @@ def fill(folder: Path, *names: str) -> Path:
 
 
 def test_the_folder_that_the_user_names_comes_before_the_cache(machine: Machine, tmp_path: Path) -> None:
-    fill(machine.cache / PINNED, "etcd", "kube-apiserver", "kubectl")
+    fill(machine.cache / pinned_version(), "etcd", "kube-apiserver", "kubectl")
     named = fill(tmp_path / "assets", "etcd", "kube-apiserver", "kubectl")
     machine.environ["KUBEBUILDER_ASSETS"] = str(named)
     found = obtain(environ=machine.environ, index=OFFLINE)
@@ -90,7 +90,7 @@ def test_the_folder_that_the_user_names_comes_before_the_cache(machine: Machine,
 
 
 def test_the_cache_comes_before_anything_that_costs_time(machine: Machine) -> None:
-    cached = fill(machine.cache / PINNED, "etcd", "kube-apiserver", "kubectl")
+    cached = fill(machine.cache / pinned_version(), "etcd", "kube-apiserver", "kubectl")
     assert machine.obtain() == cached
     assert machine.said == []
 
@@ -98,14 +98,14 @@ def test_the_cache_comes_before_anything_that_costs_time(machine: Machine) -> No
 def test_a_named_folder_that_lacks_a_binary_is_passed_over(machine: Machine, tmp_path: Path) -> None:
     machine.environ["KUBEBUILDER_ASSETS"] = str(fill(tmp_path / "assets", "etcd", "kubectl"))
     machine.go_builds_all()
-    assert machine.obtain() == machine.cache / PINNED
+    assert machine.obtain() == machine.cache / pinned_version()
 
 
 def test_controllers_that_are_asked_for_are_built_beside_binaries_without_them(machine: Machine) -> None:
-    downloaded = fill(machine.cache / f"{PINNED}-envtest", "etcd", "kube-apiserver", "kubectl")
+    downloaded = fill(machine.cache / f"{pinned_version()}-envtest", "etcd", "kube-apiserver", "kubectl")
     machine.go_builds_all()
     assert machine.obtain() == downloaded
-    assert machine.obtain(complete=True) == machine.cache / PINNED
+    assert machine.obtain(complete=True) == machine.cache / pinned_version()
 
 
 def test_the_build_renames_etcd_and_is_done_once(machine: Machine) -> None:
@@ -120,7 +120,7 @@ def test_another_kubernetes_is_built_from_its_own_module_into_its_own_folder(mac
     machine.go_builds_all(first='echo "$words" > $root/words')
     for minor, module in {"": MODULE, **{minor: VERSIONS / minor for minor in OTHERS}}.items():
         machine.environ["KUBERNETES_VERSION"] = minor
-        version = pinned_version(machine.environ)
+        version = wanted_version(machine.environ)
         assert version.startswith(f"v{minor}")
         assert machine.obtain() == machine.cache / version
         words = (machine.root / "words").read_text()
@@ -190,10 +190,10 @@ def test_a_killed_build_ends_with_its_run_and_the_next_run_starts_clean(machine:
         assert build.read() == "begun\n"
         run.send_signal(signal.SIGKILL)
         assert build.read() == "", "the build ended, for nobody holds the pipe any more"
-    assert PINNED not in machine.in_cache()
+    assert pinned_version() not in machine.in_cache()
     machine.go_builds_all()
     machine.obtain()
-    assert machine.in_cache() == [PINNED]
+    assert machine.in_cache() == [pinned_version()]
 
 
 def test_two_runs_at_once_build_once(machine: Machine) -> None:
@@ -210,6 +210,6 @@ def test_two_runs_at_once_build_once(machine: Machine) -> None:
         assert build.read() == "begun\n"
         found = obtain(environ=machine.environ, progress=let_the_other_go_on, index=OFFLINE)
         assert other.wait() == 0
-    assert found.folder == machine.cache / PINNED
+    assert found.folder == machine.cache / pinned_version()
     assert [line.partition(" is ")[0] for line in machine.said] == ["another run"]
     assert machine.calls.read_text().split() == ["build"]
