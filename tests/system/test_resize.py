@@ -58,7 +58,6 @@ async def test_resources_change_without_a_restart(bed: Bed) -> None:
     assert told(bed)[1:] == [f"node-{n} {what}" for n in (2, 1, 0) for what in ("pods", "pods/resize")]
 
 
-@both_beds
 async def test_one_pod_at_a_time_until_its_kubelet_has_done_it(bed: Bed) -> None:
     await deployed(bed, 4)
     bed.nodes.behave("*", Behaviour(resize=3.0))
@@ -67,6 +66,20 @@ async def test_one_pod_at_a_time_until_its_kubelet_has_done_it(bed: Bed) -> None
         await bed.status(updated=done + 1, available=3)
         assert sum(cpu_of(pod) == "200m" for pod in (await bed.pods()).values()) == done
     await bed.settled()
+
+
+@both_beds
+async def test_the_next_pod_is_touched_when_the_one_before_has_its_traffic_again(bed: Bed) -> None:
+    await deployed(bed, 3)
+    bed.nodes.behave("*", Behaviour(resize=1.0))
+    async with monitoring(bed, most_unavailable=1):
+        await edit(bed, resources=small(cpu="200m"))
+        await bed.settled()
+    assert {cpu_of(pod) for pod in (await bed.pods()).values()} == {"200m"}
+    await bed.idle()
+    writes = told(bed)[1:]
+    assert list(dict.fromkeys(one.split()[0] for one in writes)) == ["node-2", "node-1", "node-0"]
+    assert writes == sorted(writes, key=lambda one: one.split()[0], reverse=True), "one node after the other"
 
 
 @both_beds
