@@ -50,7 +50,18 @@ async def confirm(client: Client, daemonset: DaemonSet) -> None:
         raise Conflict("get", DAEMONSETS.describe(daemonset.key), words)
 
 
-async def is_taken_by_a_stranger(action: CreatePod, daemonset: DaemonSet, dependencies: Dependencies) -> bool:
+async def is_taken(action: Action, briefing: Briefing, dependencies: Dependencies) -> bool:
+    """Of a name that exists: whether it is not what the action would have made, so that another name is needed."""
+    match action:
+        case CreatePod():
+            return await _is_taken_by_another(action, briefing.daemonset, dependencies)
+        case CreateRevision():
+            return await _collides(action, briefing, dependencies)
+        case _:
+            return False
+
+
+async def _is_taken_by_another(action: CreatePod, daemonset: DaemonSet, dependencies: Dependencies) -> bool:
     """The derived name exists. Ours: the cache is behind, wait for it. Somebody else's: choose another name."""
     try:
         found = await dependencies.client.get(PODS, Key(daemonset.namespace, action.name))
@@ -147,7 +158,7 @@ async def _left_of(ref: Ref, kind: Resource[W, N], dependencies: Dependencies) -
     return found if found is not None and found.uid == ref.uid else None
 
 
-async def revision_collides(action: CreateRevision, briefing: Briefing, dependencies: Dependencies) -> bool:
+async def _collides(action: CreateRevision, briefing: Briefing, dependencies: Dependencies) -> bool:
     """The computed name exists. Same content: the cache is behind. Other content, or what cannot become ours because
     it is on its way out, or an orphan without our labels: a collision."""
     daemonset = briefing.daemonset

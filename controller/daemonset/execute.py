@@ -25,12 +25,11 @@ from controller.daemonset.answers import Answer, Briefing
 from controller.daemonset.claims import (
     confirm,
     is_still_there,
-    is_taken_by_a_stranger,
+    is_taken,
     is_updated,
     look_at_deleted_pod,
     look_at_prepared_pod,
     may_have_come_through,
-    revision_collides,
 )
 from controller.daemonset.dependencies import Dependencies
 from controller.daemonset.in_place import InPlaceWrites
@@ -164,9 +163,9 @@ class CarryingOut:
         except ApiError as error:
             self._dependencies.did(self._daemonset, action, error)
             counts = await self._counts(action, error)
-            taken = False
+            taken, exists = False, meaning_of(error).write is ForWrite.EXISTS
             try:
-                taken = meaning_of(error).write is ForWrite.EXISTS and await self._is_taken(action)
+                taken = exists and await is_taken(action, self._briefing, self._dependencies)
                 left = await self._left_to_do(action, error)
             except ApiError as second:  # the look at the server failed too
                 left = second
@@ -177,7 +176,7 @@ class CarryingOut:
             return Answer(action=action, error=undone, left=undone, counts=counts)
         self._dependencies.did(self._daemonset, action, None)
         if isinstance(action, UpdateInPlace):
-            self._tell_updated(action)
+            self._tell(UPDATED_IN_PLACE, f"successfully update pod {action.pod.name} in-place")
         if isinstance(action, PrepareDelete):
             self._tell(PREPARED_DELETE, f"Pod {action.pod.name} is held before its deletion by {action.held_by}")
         if isinstance(action, CancelDelete):
@@ -191,15 +190,6 @@ class CarryingOut:
         if error.is_terminating_namespace or (isinstance(action, CreatePod) and error.is_full_quota):
             return True
         return not await may_have_come_through(action, self._daemonset, self._dependencies)
-
-    async def _is_taken(self, action: Action) -> bool:
-        match action:
-            case CreatePod():
-                return await is_taken_by_a_stranger(action, self._daemonset, self._dependencies)
-            case CreateRevision():
-                return await revision_collides(action, self._briefing, self._dependencies)
-            case _:
-                return False
 
     async def _attempt(self, action: Action) -> None:
         writes = self._writes
@@ -298,10 +288,7 @@ class CarryingOut:
                 await look_at_prepared_pod(action, self._daemonset, self._dependencies)
             case UpdateInPlace():
                 if await is_updated(action, self._dependencies):
-                    self._tell_updated(action)
-
-    def _tell_updated(self, action: UpdateInPlace) -> None:
-        self._tell(UPDATED_IN_PLACE, f"successfully update pod {action.pod.name} in-place")
+                    self._tell(UPDATED_IN_PLACE, f"successfully update pod {action.pod.name} in-place")
 
     def _tell(self, reason: str, message: str) -> None:
         self._dependencies.say(self._daemonset, Note(warning=False, reason=reason, message=message))
