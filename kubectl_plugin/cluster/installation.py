@@ -20,7 +20,7 @@ from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.report.installation.facts import (
     NAMESPACE,
     ControllerPod,
-    Daemon,
+    OurDaemonSet,
     Leader,
     NoAnswer,
     Right,
@@ -93,7 +93,7 @@ async def controller_pods(session: Session) -> tuple[ControllerPod, ...]:
     return tuple(_controller_pod(item) for item in document.get("items") or ())
 
 
-async def daemons(session: Session) -> tuple[Daemon, ...]:
+async def daemons(session: Session) -> tuple[OurDaemonSet, ...]:
     """Of all namespaces."""
     return tuple(_daemon(one) for one in (await items(session, DAEMONSETS)).found)
 
@@ -154,10 +154,10 @@ def _controller_pod(item: Any) -> ControllerPod:
     return ControllerPod(name=item["metadata"]["name"], ready=ready, version=_version(item), host_network=host)
 
 
-def _daemon(document: JSONObject) -> Daemon:
+def _daemon(document: JSONObject) -> OurDaemonSet:
     metadata, spec = fields_of(document.get("metadata")), fields_of(document.get("spec"))
     name = f"{metadata.get('namespace')}/{metadata.get('name')}"
-    return Daemon(name=name, cni=cni_folder(fields_of(spec.get("template"))))
+    return OurDaemonSet(name=name, cni=cni_folder(fields_of(spec.get("template"))))
 
 
 def _version(item: Any) -> str | NoAnswer:

@@ -30,7 +30,7 @@ class ControllerPod:
 
 
 @dataclass(frozen=True)
-class Daemon:
+class OurDaemonSet:
     """A DaemonSet of ours."""
 
     name: str
@@ -108,5 +108,5 @@ class Facts:
     """The version of the controller."""
     rights: tuple[Right, ...]
     rival: Rival | NoAnswer
-    daemons: tuple[Daemon, ...] | NoAnswer
+    daemons: tuple[OurDaemonSet, ...] | NoAnswer
     """Of all namespaces."""

@@ -10,7 +10,7 @@ import pytest
 from kubectl_plugin.report.installation.checkup import DoctorCheck, Level, checkup, problems
 from kubectl_plugin.report.installation.facts import (
     ControllerPod,
-    Daemon,
+    OurDaemonSet,
     Facts,
     Leader,
     Machine,
@@ -28,7 +28,7 @@ RIGHTS = (
 HERE = Machine(
     kubectl="v1.36.3", plugin="/bin/kubectl-kruise_ds", completion="/bin/kubectl_complete-kruise_ds", shadow=""
 )
-AGENT = Daemon("observability/node-agent", cni="")
+AGENT = OurDaemonSet("observability/node-agent", cni="")
 WELL = Facts(
     now=NOW,
     namespace="observability",
@@ -47,7 +47,7 @@ WELL = Facts(
     daemons=(AGENT,),
 )
 OLD = replace(HERE, kubectl="v1.33.4")
-NETWORK = (AGENT, Daemon("kube-system/net", cni="/etc/cni/net.d"))
+NETWORK = (AGENT, OurDaemonSet("kube-system/net", cni="/etc/cni/net.d"))
 ON_HOST = tuple(ControllerPod(name, True, "0.1.0", host_network=True) for name in ("first", "second"))
 NO_RIGHT = NoAnswer("no right to look")
 
