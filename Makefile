@@ -24,7 +24,7 @@ check: $(READY) ## style, types, the layers between packages, and the workflows
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.tools.workflows
 
-format: $(READY) ## what `check` would complain about and a tool can mend
+format: $(READY) ## what `check` would complain about and a tool can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

@@ -14,7 +14,7 @@ from controller.api.meta import Ref
 from controller.kube import errors
 from controller.kube.decode import UNREADABLE, Decoder, Failed, Page, WatchEvent
 from controller.kube.errors import ApiError, Unreadable
-from controller.kube.request import JSON_PATCH, Request, Response
+from controller.kube.request import JSON_PATCH, Query, Request, Response
 from controller.kube.resource import Resource, Target, W
 from controller.kube.sender import Call, Sender
 
@@ -24,7 +24,6 @@ STREAM_SILENCE = 150.0
 """Seconds without a byte after which a watch is taken for dead; bookmarks come about once a minute."""
 
 Body: TypeAlias = bytes | JSONObject | tuple[JSON, ...]
-Query: TypeAlias = tuple[tuple[str, str], ...]
 Events: TypeAlias = Iterator[WatchEvent[T]]
 Retell: TypeAlias = Callable[[ApiError], ApiError]
 """Gives the same error in words that may be repeated."""

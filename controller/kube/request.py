@@ -46,6 +46,8 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
     """The `Date` header."""
 
 
+Query: TypeAlias = tuple[tuple[str, str], ...]
+"""Parameters of a request, in their order."""
 Refresh: TypeAlias = Callable[[], Awaitable[None]]
 """Gets new credentials into a transport, or raises ConfigError."""
 

@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Generic, NoReturn, TypeVar
 
-from controller.kube.client import Client, Query
+from controller.kube.client import Client
 from controller.kube.decode import Malformed
 from controller.kube.errors import ApiError, Unreachable
 from controller.kube.meaning import ForRead, meaning_of
+from controller.kube.request import Query
 from controller.kube.resource import Resource, W
 from controller.runtime import watch
 from controller.runtime.backoff import Backoff

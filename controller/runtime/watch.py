@@ -27,14 +27,13 @@ from controller.kube.errors import (
     ServerError,
     Unreadable,
 )
+from controller.kube.request import Query
 
 T = TypeVar("T")
 
 PAGE_SIZE = 500
 MOST_STRIKES = 5
 """Failures of one watch at one version that are not the connection's, after which a list may help."""
-
-Query: TypeAlias = tuple[tuple[str, str], ...]
 
 
 class Manner(Enum):

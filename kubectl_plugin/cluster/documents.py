@@ -12,10 +12,10 @@ from controller.api.base import JSONObject, Value
 from controller.api.meta import Key
 from controller.api.patch import JsonPatch
 from controller.kube import errors
-from controller.kube.client import DRY_RUN, Client, Query
+from controller.kube.client import DRY_RUN, Client
 from controller.kube.decode import Page, Seen, taken_apart
 from controller.kube.errors import Forbidden, Invalid, NotFound, Unreadable
-from controller.kube.request import JSON_PATCH, Request
+from controller.kube.request import JSON_PATCH, Query, Request
 from controller.kube.resource import Resource, W
 from controller.kube.sender import Call
 from kubectl_plugin.cluster.session import PROGRAM, Session

@@ -20,9 +20,9 @@ from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.report.installation.facts import (
     NAMESPACE,
     ControllerPod,
-    OurDaemonSet,
     Leader,
     NoAnswer,
+    OurDaemonSet,
     Right,
     Rival,
 )

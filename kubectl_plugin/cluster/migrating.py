@@ -13,10 +13,9 @@ from controller.api.base import JSONObject
 from controller.api.meta import Key, ObjectMeta, Ref
 from controller.api.patch import guarded_by_version
 from controller.api.selector import LabelSelector, as_text
-from controller.kube.client import Query
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.kinds import DAEMONSETS, PODS, REVISIONS
-from controller.kube.request import Request
+from controller.kube.request import Query, Request
 from controller.kube.sender import Call
 from kubectl_plugin.cluster import documents
 from kubectl_plugin.cluster.documents import AnyResource, listed

@@ -14,9 +14,9 @@ from controller.api import selector
 from controller.api.base import JSONObject
 from controller.api.meta import Key, ObjectMeta, epoch
 from controller.api.node import Node
-from controller.kube.client import Query
 from controller.kube.errors import ApiError, Forbidden, NotFound, Unreadable
 from controller.kube.kinds import DAEMONSETS, NODES
+from controller.kube.request import Query
 from kubectl_plugin.cluster import documents
 from kubectl_plugin.cluster.documents import listed
 from kubectl_plugin.cluster.invocation import Invocation

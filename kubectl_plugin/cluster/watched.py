@@ -11,11 +11,11 @@ from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key
 from controller.kube import errors
-from controller.kube.client import STREAM_SILENCE, Client, Query
+from controller.kube.client import STREAM_SILENCE, Client
 from controller.kube.decode import Bookmark, Malformed, Seen
 from controller.kube.errors import ApiError, Forbidden, NotFound, Unreadable
 from controller.kube.kinds import DAEMONSETS
-from controller.kube.request import Request, Response
+from controller.kube.request import Query, Request, Response
 from controller.kube.resource import Resource, Wire
 from controller.kube.sender import Call
 from kubectl_plugin.cluster import documents, reads

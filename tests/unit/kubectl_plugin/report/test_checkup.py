@@ -10,11 +10,11 @@ import pytest
 from kubectl_plugin.report.installation.checkup import DoctorCheck, Level, checkup, problems
 from kubectl_plugin.report.installation.facts import (
     ControllerPod,
-    OurDaemonSet,
     Facts,
     Leader,
     Machine,
     NoAnswer,
+    OurDaemonSet,
     Right,
     Rival,
 )
