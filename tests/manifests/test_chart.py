@@ -145,6 +145,17 @@ def test_what_people_set_is_in_the_deployment(helm: Helm, tmp_path: Path) -> Non
     assert ours == {**plain, "replicas": 3}
 
 
+def test_what_a_platform_asks_for_is_a_value(helm: Helm) -> None:
+    asked = {"prometheus": True, "priorityClassName": "", "apiServerPorts": [7443], "monitorLabels": {"release": "p"}}
+    words = [word for value, one in asked.items() for word in ("--set-json", f"{value}={json.dumps(one)}")]
+    found = {name.kind: one for name, one in rendered(helm, *words).items() if name.name.startswith("kruise-ds")}
+    assert "priorityClassName" not in found["Deployment"]["spec"]["template"]["spec"]
+    reached = [one["port"] for one in found["NetworkPolicy"]["spec"]["egress"][0]["ports"]]
+    assert reached == [443, 6443, 8443, 16443, 7443]
+    for kind in ("ServiceMonitor", "PrometheusRule"):
+        assert found[kind]["metadata"]["labels"]["release"] == "p", kind
+
+
 def test_tolerations_can_be_taken_away_and_those_of_a_component_stay(helm: Helm) -> None:
     def keys(*words: str) -> list[str]:
         found = rendered(helm, "--set", "tolerations=null", *words)
@@ -195,6 +206,8 @@ def test_the_image_is_named(helm: Helm, words: tuple[str, ...], image: str) -> N
         ("tolerations[0].efect=NoSchedule", "at '/tolerations/0': additional properties 'efect' not allowed"),
         ("extraArgs[0]=debug", "at '/extraArgs/0': 'debug' does not match pattern"),
         ("crds.keep=true", "at '/crds': additional properties 'keep' not allowed"),
+        ("apiServerPorts[0]=0", "at '/apiServerPorts/0'"),
+        ("priorityClassName=A B", "at '/priorityClassName'"),
     ],
 )
 def test_a_wrong_value_is_refused_where_it_stands(helm: Helm, setting: str, told: str) -> None:

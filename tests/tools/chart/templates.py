@@ -37,6 +37,10 @@ def _where_set(value: str, indent: int, field: str = "") -> str:
     return "".join(f"{pad}{line}\n" for line in lines)
 
 
+def _labels(value: str) -> tuple[tuple[str, str], ...]:
+    return ((r"^    app.kubernetes.io/part-of: .*\n", r"\g<0>" + _where_set(value, 4)),)
+
+
 DEPLOYMENT: Final = (
     (r"^  replicas: .*", "  replicas: {{ .Values.replicas }}"),
     (
@@ -46,6 +50,10 @@ DEPLOYMENT: Final = (
     ),
     (r"^      - args:\n(        - .*\n)+", r"\g<0>" + _where_set("extraArgs", 8)),
     (r"^        env:\n(        [- ] .*\n)+", r"\g<0>" + _where_set("extraEnv", 8)),
+    (
+        r"^      priorityClassName: .*\n",
+        "      {{- with .Values.priorityClassName }}\n      priorityClassName: {{ . }}\n      {{- end }}\n",
+    ),
     _block("resources", 8),
     _block("nodeSelector", 6),
     _list("tolerations", 6),
@@ -54,7 +62,19 @@ DEPLOYMENT: Final = (
         r"\g<0>" + _where_set("affinity", 6, "affinity") + _where_set("image.pullSecrets", 6, "imagePullSecrets"),
     ),
 )
-"""What is in its place in the Deployment, by patterns that are each there once."""
+MORE_PORTS: Final = """\
+{{- range .Values.apiServerPorts }}
+    - port: {{ . }}
+      protocol: TCP
+{{- end }}
+"""
+REPLACED: Final = {
+    "Deployment": DEPLOYMENT,
+    "NetworkPolicy": ((r"^    - port: 16443\n      protocol: TCP\n", r"\g<0>" + MORE_PORTS),),
+    "ServiceMonitor": _labels("monitorLabels"),
+    "PrometheusRule": _labels("monitorLabels"),
+}
+"""By kind what is in its place, by patterns that are each there once."""
 
 
 def templates(kubectl: Path) -> dict[str, str]:
@@ -81,10 +101,10 @@ def _with_values(name: Name, text: str) -> str:
     text = text.replace("{{", '{{ "{{" }}')  # what Prometheus and Grafana are to read
     text = text.replace("kruise-ds-system", "{{ .Release.Namespace }}")
     text = text.replace("team-a", "{{ .Values.watchNamespace | quote }}")
-    for pattern, template in DEPLOYMENT if name.kind == "Deployment" else ():
+    for pattern, template in REPLACED.get(name.kind, ()):
         text, count = re.subn(pattern, template, text, flags=re.MULTILINE)
         if count != 1:
-            raise ValueError(f"the Deployment has {count} times instead of once: {pattern}")
+            raise ValueError(f"the {name.kind} has {count} times instead of once: {pattern}")
     return text
 
 
