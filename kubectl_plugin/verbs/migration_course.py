@@ -57,11 +57,10 @@ class MigrationCourse:
                 terminal.say(f"{self._key.name} {step.says}")
                 return
             if isinstance(step, WaitForPods):
-                if (at_last := self._outwaited(step)) is None:
-                    # not watched: each look compares two DaemonSets, their history and their pods as they are at once
-                    await asyncio.sleep(max(TICK, loop.time() - began))
-                    continue
-                step = at_last
+                self._waits(step)
+                # not watched: each look compares two DaemonSets, their history and their pods as they are at once
+                await asyncio.sleep(max(TICK, loop.time() - began))
+                continue
             self._attempts(step)
             try:
                 done = await carry_out(self._invocation.session, self._key, step)
@@ -80,8 +79,8 @@ class MigrationCourse:
             words = f"{self._key.name}: {step.kind}/{step.name} does not stay as it was written"
             raise CommandError(words, exit_code=ExitCode.STUCK)
 
-    def _outwaited(self, step: WaitForPods) -> Delete | None:
-        """What is done though it never came; None while it may. Raises CommandError (3) where there is nothing."""
+    def _waits(self, step: WaitForPods) -> None:
+        """Raises CommandError (3) where nothing happens for too long."""
         now, before = asyncio.get_running_loop().time(), self._waiting
         if before is None or before.what != step.what or step.left < before.left:
             self._waiting, self._since = step, now
@@ -89,10 +88,9 @@ class MigrationCourse:
         if waited > SILENCE and self._told != step.what:
             self._told = step.what
             self._invocation.terminal.note(f"waiting for {step.what}")
-        if waited > PATIENCE and step.otherwise is None:
+        if waited > PATIENCE:
             words = f"{self._key.name}: still waiting for {step.what}"
             raise CommandError(words, hints=step.hints, exit_code=ExitCode.TIMED_OUT)
-        return step.otherwise if waited > PATIENCE else None
 
     async def _back(self, error: CommandError | ApiError) -> None:
         terminal = self._invocation.terminal

@@ -51,8 +51,6 @@ class WaitForPods(Value):
     what: str
     left: int = 0
     hints: tuple[str, ...] = ()
-    otherwise: Delete | None = None
-    """What is done where it never comes to that; None: it failed."""
 
 
 class HandedOver(Value):
@@ -73,7 +71,10 @@ def wait_for_ours(what: str, left: int = 0) -> WaitForPods:
 
 def orphaning(observed: Observed, kind: Kind, side: MigrationSide) -> MigrationStep:
     """Delete it without its pods: once the garbage collector has seen all of them, as it deletes the others."""
-    deletion = Delete(
+    if observed.youngest(side) < QUIET:
+        hints = ("pods are being replaced, or nodes come, all the time: run it again when that has ended",)
+        return WaitForPods(what=f"no new pod for {QUIET:g} s", hints=hints)
+    return Delete(
         kind=kind,
         name=observed.name,
         uid=side.uid,
@@ -81,9 +82,6 @@ def orphaning(observed: Observed, kind: Kind, side: MigrationSide) -> MigrationS
         orphan=True,
         says="deleted, its pods run on",
     )
-    if observed.youngest(side) < QUIET:
-        return WaitForPods(what=f"no new pod for {QUIET:g} s", otherwise=deletion)
-    return deletion
 
 
 def changed(

@@ -182,11 +182,10 @@ def test_every_write_demands_what_was_seen() -> None:
     assert (freed.kind, freed.operations[0]["value"]) == (Kind.POD, "pod-0")
 
 
-def test_where_new_pods_never_end_it_is_deleted_all_the_same() -> None:
-    """In a large fleet a node comes every other second."""
+def test_where_new_pods_never_end_nothing_is_deleted() -> None:
+    """The garbage collector may not have seen the newest one, and would delete it with its owner."""
     coming = next_step(observed(native(FROZEN), ours(COMING), pods(NATIVE, age=1.0), PAST), native=False)
     going = next_step(observed(None, ours(GOING, kept=KEPT), pods(OURS, age=1.0), MY_PAST), native=True)
-    for step, uid in ((coming, NATIVE), (going, OURS)):
+    for step in (coming, going):
         assert isinstance(step, WaitForPods)
-        assert step.otherwise is not None
-        assert (step.otherwise.uid, step.otherwise.version, step.otherwise.orphan) == (uid, "7", True)
+        assert "run it again when that has ended" in step.hints[0]
