@@ -52,13 +52,17 @@ class Exposition:
     async def make(self) -> None:
         """Page after page, for those who have asked by then."""
         loop = asyncio.get_running_loop()
-        while True:
-            await self._asked.wait()
-            self._asked.clear()
-            second = int(loop.time())
-            askers, self._askers = self._askers, []
-            await self._answer(askers)
-            await asyncio.sleep(second + 1 - loop.time())
+        try:
+            while True:
+                await self._asked.wait()
+                self._asked.clear()
+                second = int(loop.time())
+                askers, self._askers = self._askers, []
+                await self._answer(askers)
+                await asyncio.sleep(second + 1 - loop.time())
+        finally:
+            for _, answer in self._askers:
+                answer.cancel()  # nobody makes another page
 
     async def _answer(self, askers: Sequence[tuple[bool, asyncio.Future[ExposedMetrics]]]) -> None:
         try:

@@ -164,3 +164,17 @@ async def test_a_large_page_is_encoded_beside_the_loop() -> None:
     assert len(text.splitlines()) == LARGE + 2
     assert value.threads
     assert threading.get_ident() not in value.threads
+
+
+def test_who_still_waits_at_the_end_is_let_go() -> None:
+    async def main() -> None:
+        told = Told()
+        async with asyncio.timeout(60):
+            async with told.told():
+                await told.scrape()
+                waiting = asyncio.create_task(told.scrape())
+                await asyncio.sleep(0)
+            await asyncio.wait([waiting])
+        assert waiting.cancelled()
+
+    virtually(main())
