@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -27,6 +27,9 @@ from kubectl_plugin.edits.migration import forms
 from kubectl_plugin.edits.migration.observed import Daemon, MigrationSide, Observed, RevisionRecord
 from kubectl_plugin.edits.migration.step import ChangeObject, CreateObject, Delete, Kind
 
+GENERATION_LABEL: Final = "pod-template-generation"
+LONGEST: Final = 19
+"""Digits of the largest number that the server takes."""
 _RESOURCES: dict[Kind, AnyResource] = {
     Kind.NATIVE: NATIVE,
     Kind.OURS: DAEMONSETS,
@@ -50,8 +53,14 @@ def _daemon(view: pod.PodView) -> Daemon | None:
         node=record.node,
         hash=record.hash,
         created=record.created,
+        generation=_number((meta.labels or {}).get(GENERATION_LABEL, "")),
         busy=busy,
     )
+
+
+def _number(label: str) -> int:
+    """0 for what the native controller did not write."""
+    return int(label) if label.isdecimal() and len(label) < LONGEST else 0
 
 
 def _record(view: revision.RevisionView) -> RevisionRecord | None:

@@ -147,10 +147,39 @@ async def test_a_canary_of_ours_becomes_a_native_one_that_updates_nothing(bed: W
             await plugin.ok("migrate", "demo", "--to-native", "-y")
             found = await native_status(bed.api, "demo", numberAvailable=len(NODES), updatedNumberScheduled=2)
             assert found["spec"]["updateStrategy"] == {"type": "OnDelete"}
-        strategy = '{"spec":{"updateStrategy":{"type":"RollingUpdate"}}}'
-        await bed.kubectl("patch", "daemonset.apps", "demo", "--type=merge", "-p", strategy)
-        await native_settled(bed)
-        assert {*(await images(bed)).values()} == {"v2"}
+        await goes_on(bed)
+
+
+async def goes_on(bed: Workspace) -> None:
+    """As the manual has it: the native one updates the nodes that kept an older revision."""
+    strategy = '{"spec":{"updateStrategy":{"type":"RollingUpdate"}}}'
+    await bed.kubectl("patch", "daemonset.apps", "demo", "--type=merge", "-p", strategy)
+    await native_settled(bed)
+    assert {*(await images(bed)).values()} == {"v2"}
+
+
+@pytest.mark.parametrize("by", ["native", "ours"])
+async def test_pods_that_a_former_native_one_made_are_not_current_for_the_next_one(
+    bed: Workspace, plugin: Plugin, by: str
+) -> None:
+    """Who began the rollout: they carry its number of the template, and a new one would count from 1 again."""
+    await bed.workers(*NODES)
+    await bed.apply(written("v1"))
+    await native_settled(bed)
+    if by == "native":
+        bed.nodes.behave("*", Behaviour(ready=None))
+        await bed.apply(written("v2"))
+        await native_status(bed.api, "demo", updatedNumberScheduled=1, numberUnavailable=1)
+    await plugin.ok("migrate", "demo", "-y")
+    bed.nodes.behave("*")
+    await bed.status(numberAvailable=len(NODES))
+    if by == "ours":
+        await plugin.ok("set-image", "demo", f"*={IMAGE}:v2", "--hold-at", "5", "--wait", "-y")
+    async with witnessing(bed.api) as witness:
+        async with untouched(bed, witness):
+            await plugin.ok("migrate", "demo", "--to-native", "-y")
+            await native_status(bed.api, "demo", numberAvailable=len(NODES), updatedNumberScheduled=1)
+        await goes_on(bed)
 
 
 async def test_what_is_printed_for_a_repository_changes_no_pod(bed: Workspace, plugin: Plugin) -> None:

@@ -25,7 +25,10 @@ SHARED: Final = ("selector", "template", "minReadySeconds", "revisionHistoryLimi
 _STRATEGY: Final = ("spec", "updateStrategy")
 _SCALE: Final = ("spec", "scaleStrategy")
 _MARKED: Final = ("metadata", "annotations", MARK)
-_NATIVE_ONLY: Final = ("deprecated.daemonset.template.generation", "argocd.argoproj.io/tracking-id")
+GENERATION: Final = "deprecated.daemonset.template.generation"
+"""Annotation of a native one: how often its template was changed. Its pods have that number as a label, and one with
+the newest number is current for its controller, whatever its revision is."""
+_NATIVE_ONLY: Final = (GENERATION, "argocd.argoproj.io/tracking-id")
 """Annotations that are true of the native object only."""
 _OURS_ONLY: Final = ("kruise-ds/", "daemonset.kruise.io/", "apps.kruise.io/", LAST_APPLIED[-1], *_NATIVE_ONLY)
 
@@ -113,9 +116,10 @@ def leaving(ours: JSONObject) -> tuple[JSONObject, ...]:
     return draft.operations
 
 
-def frozen(native: JSONObject, strategy: JSONObject) -> JSONObject:
-    """A new one that updates nothing before it is thawed."""
+def frozen(native: JSONObject, strategy: JSONObject, generation: int) -> JSONObject:
+    """A new one that updates nothing before it is thawed. `generation`: of its template; no pod may have it yet."""
     draft = Draft(native)
+    draft.set(str(generation), "metadata", "annotations", GENERATION)
     draft.set(marked(Mark(strategy=strategy, hold=True)), *_MARKED)
     draft.set(dict(FROZEN), *_STRATEGY)
     return draft.document

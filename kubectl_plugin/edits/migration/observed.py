@@ -26,6 +26,8 @@ class Daemon(Value):
     hash: str
     created: float
     """Seconds since 1970."""
+    generation: int = 0
+    """Of the template, as the native controller that made it counted; 0 where another one did."""
     busy: str = ""
     """Why nobody else can take it over now, such as an update in place; empty where somebody can."""
 
@@ -81,6 +83,11 @@ class MigrationSide(Value):
         seen = found(self.document, "status", "observedGeneration")
         return seen is not None and seen == found(self.document, "metadata", "generation")
 
+    def counted(self, field: str) -> int:
+        """A number of its status, where 0 is left out."""
+        number = found(self.document, "status", field)
+        return number if isinstance(number, int) else 0
+
     @property
     def mark(self) -> Mark | None:
         return mark_of(self.document)
@@ -126,9 +133,12 @@ class Observed(Value):
 
     def old_nodes(self, side: MigrationSide) -> int:
         """Nodes whose pods are all of another revision than the current one."""
-        current, its = self.current(side), self.pods_of(side.uid)
-        new = {one.node for one in its if current is not None and one.hash == current.hash}
-        return len({one.node for one in its} - new)
+        return len({one.node for one in self.pods_of(side.uid)}) - self.new_nodes(side)
+
+    def new_nodes(self, side: MigrationSide) -> int:
+        """Nodes with a pod of the current revision."""
+        current = self.current(side)
+        return len({one.node for one in self.pods_of(side.uid) if current is not None and one.hash == current.hash})
 
     def doubled(self, side: MigrationSide) -> tuple[str, ...]:
         """Nodes with two live pods of it, as in a surge."""

@@ -128,7 +128,7 @@ def _taking_over(observed: Observed, native: MigrationSide | None, ours: Migrati
         return step.CreateObject(
             kind=step.Kind.NATIVE,
             name=observed.name,
-            body=forms.frozen(body, fields_of(strategy)),
+            body=forms.frozen(body, fields_of(strategy), _generation(observed)),
             says="created; it updates nothing yet",
         )
     left = observed.owned_by("")
@@ -142,8 +142,22 @@ def _taking_over(observed: Observed, native: MigrationSide | None, ours: Migrati
                 hints=(f"back: kubectl kruise-ds migrate {observed.name} -n {observed.namespace}",),
                 exit_code=ExitCode.STUCK,
             )
+        if left := _miscounted(observed, native):
+            return step.wait_for_native("the native controller to tell old pods from new ones", left)
         return _thawed(observed, native)
     return step.changed(step.Kind.OURS, ours, observed.name, forms.let_go(ours.document), "is let go")
+
+
+def _generation(observed: Observed) -> int:
+    """One that none of the pods has: a former native DaemonSet made some of them, and has counted from 1."""
+    return 1 + max((one.generation for one in observed.pods), default=0)
+
+
+def _miscounted(observed: Observed, native: MigrationSide) -> int:
+    """Nodes on which it takes an old pod for a new one, or the other way round. It does not count those on which no
+    pod of it should be."""
+    new, counted = observed.new_nodes(native), native.counted("updatedNumberScheduled")
+    return max(counted - new, new - native.counted("numberMisscheduled") - counted, 0)
 
 
 def _freed(name: str, uid: str) -> step.ChangeObject:

@@ -80,11 +80,25 @@ async def _look(scene: Scene) -> None:
                 if not controller_of(found) and found["metadata"]["labels"]["app"] == one["metadata"]["name"]:
                     adopted = {"metadata": {"ownerReferences": [owner(typed)]}}
                     await scene.api.patch(kind, found["metadata"]["name"], adopted, content_type=MERGE_PATCH)
-        status = {"status": {"observedGeneration": one["metadata"]["generation"]}}
+        status = {"status": {"observedGeneration": one["metadata"]["generation"], **await _counted(scene, one)}}
         try:
             await scene.api.patch(NATIVE, one["metadata"]["name"], status, sub="status", content_type=MERGE_PATCH)
         except Refusal:  # deleted meanwhile
             continue
+
+
+async def _counted(scene: Scene, one: Object) -> Object:
+    """Its nodes with a pod of the newest revision."""
+    revisions = [found for found in await scene.api.list(REVISIONS) if _is_of(one, found)]
+    newest = max(revisions, key=lambda found: found["revision"], default=None)
+    current = [found for found in await scene.api.list(PODS) if _is_of(one, found) and is_live(found)]
+    hashes = [found["metadata"]["labels"]["controller-revision-hash"] for found in current]
+    number = hashes.count(newest["metadata"]["labels"]["controller-revision-hash"]) if newest else 0
+    return {"updatedNumberScheduled": number}
+
+
+def _is_of(one: Object, found: Object) -> bool:
+    return bool(controller_of(found).get("uid") == one["metadata"]["uid"])
 
 
 def pods(scene: Scene) -> dict[str, tuple[str, str]]:

@@ -27,7 +27,8 @@ def ours(mark: Mark | None = None, *, strategy: JSONObject = ROLLING, **more: An
 
 
 def _side(version: str, uid: str, mark: Mark | None, strategy: JSONObject, more: dict[str, Any]) -> MigrationSide:
-    """`more`: dying, seen, kept (by which finalizers), image, and further fields of the spec."""
+    """`more`: dying, seen, kept (by which finalizers), image, updated and misscheduled, and further fields
+    of the spec."""
     meta: dict[str, Any] = {
         "name": "agent",
         "namespace": "agents",
@@ -41,7 +42,12 @@ def _side(version: str, uid: str, mark: Mark | None, strategy: JSONObject, more:
         meta["deletionTimestamp"] = "2026-11-23T00:00:00Z"
     if kept := more.pop("kept", ()):
         meta["finalizers"] = list(kept)
-    status = {"observedGeneration": 3 if more.pop("seen", True) else 2, "updateRevision": more.pop("revision", "h2")}
+    status = {
+        "observedGeneration": 3 if more.pop("seen", True) else 2,
+        "updateRevision": more.pop("revision", "h2"),
+        "updatedNumberScheduled": more.pop("updated", 3),
+        "numberMisscheduled": more.pop("misscheduled", 0),
+    }
     template = TEMPLATES[more.pop("image", "v2")]
     spec = {"selector": {"matchLabels": {"app": "agent"}}, "template": template, "updateStrategy": strategy, **more}
     return MigrationSide(
@@ -49,7 +55,9 @@ def _side(version: str, uid: str, mark: Mark | None, strategy: JSONObject, more:
     )
 
 
-def pods(owner: str, *, old: int = 0, age: float = 60.0, busy: str = "", nodes: int = 3) -> tuple[Daemon, ...]:
+def pods(
+    owner: str, *, old: int = 0, age: float = 60.0, busy: str = "", nodes: int = 3, generation: int = 0
+) -> tuple[Daemon, ...]:
     return tuple(
         Daemon(
             name=f"agent-{number}",
@@ -58,6 +66,7 @@ def pods(owner: str, *, old: int = 0, age: float = 60.0, busy: str = "", nodes: 
             node=f"node-{number}",
             hash="h1" if number < old else "h2",
             created=NOW - age,
+            generation=generation,
             busy=busy,
         )
         for number in range(nodes)

@@ -116,7 +116,7 @@ def test_a_native_strategy(rolling: JSONObject, expected: JSONObject) -> None:
 
 
 def test_a_native_one_that_was_frozen_is_thawed_unless_that_moved_pods() -> None:
-    body = forms.frozen(forms.as_native(ours().document), ROLLING)
+    body = forms.frozen(forms.as_native(ours().document), ROLLING, 1)
     mark = forms.mark_of(body)
     assert mark is not None
     assert found(applied(body, forms.thaw(body, mark, 0)), *STRATEGY) == ROLLING

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kubectl_plugin.edits.applying import Draft
+from kubectl_plugin.edits.migration import forms
 from kubectl_plugin.edits.migration.observed import Observed
 from kubectl_plugin.edits.migration.outlook import next_step
 from kubectl_plugin.edits.migration.step import (
@@ -36,6 +38,7 @@ MINE, MY_PAST = pods(OURS), history(OURS)
 FREE, FREE_PAST = pods(""), history("")
 COLLECTOR = "waits: the garbage collector to let go of the pods"
 ADOPTS = "to take over pods and history"
+COUNTS = "waits: the native controller to tell old pods from new ones"
 BOTH = "refused: agent is there twice, as a native DaemonSet and as one of ours: nodes may have two pods"
 
 
@@ -155,6 +158,16 @@ def test_to_ours(found: Observed, expected: str) -> None:
             observed(native(FROZEN), ours(GOING, dying=True, kept=KEPT), ALL, PAST),
             "change daemonset.apps: is in charge",
         ),
+        (observed(native(FROZEN), ours(GOING, dying=True, kept=KEPT), pods(NATIVE, old=1), PAST), COUNTS),
+        (observed(native(FROZEN, updated=2), ours(GOING, dying=True, kept=KEPT), ALL, PAST), COUNTS),
+        (
+            observed(native(FROZEN, updated=2, misscheduled=1), ours(GOING, dying=True, kept=KEPT), ALL, PAST),
+            "change daemonset.apps: is in charge",
+        ),
+        (
+            observed(native(FROZEN, updated=2), ours(GOING, dying=True, kept=KEPT), pods(NATIVE, old=1), PAST),
+            "change daemonset.apps: is in charge",
+        ),
         (
             observed(native(FROZEN), ours(GOING, dying=True, kept=KEPT, revision="other"), ALL, PAST),
             "refused: the native controller takes the pods of agent for old ones; it updates nothing as it is",
@@ -180,6 +193,13 @@ def test_every_write_demands_what_was_seen() -> None:
     freed = next_step(observed(None, ours(GOING, dying=True, kept=KEPT), MINE[:1], FREE_PAST), native=True)
     assert isinstance(freed, ChangeObject)
     assert (freed.kind, freed.operations[0]["value"]) == (Kind.POD, "pod-0")
+
+
+def test_no_pod_has_the_generation_of_a_new_native_one() -> None:
+    made = (*pods("", generation=7), *pods(""))
+    created = next_step(observed(None, ours(GOING, dying=True, kept=KEPT), made, FREE_PAST), native=True)
+    assert isinstance(created, CreateObject)
+    assert Draft(created.body).get("metadata", "annotations", forms.GENERATION) == "8"
 
 
 def test_where_new_pods_never_end_nothing_is_deleted() -> None:
