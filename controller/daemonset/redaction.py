@@ -68,14 +68,6 @@ def secret_values(template: JSONObject) -> Iterator[str]:
     return _values(template, secret=False)
 
 
-def secrets_of(template: JSONObject) -> Secrets:
-    """All in one step; only for templates of which it is known that they are small."""
-    secrets = Secrets()
-    for value in secret_values(template):
-        secrets.add(value)
-    return secrets
-
-
 def redacted(words: str, *secrets: Secrets) -> str:
     """`words` without what these secrets hold, and without any value that is quoted for such a field."""
     words = _FIELD.sub(rf"\1{MASK}", words)

@@ -233,12 +233,6 @@ class StoreWriter(Generic[T]):
                 reached[self._namespace] = Reach(version=number, listed=before.listed)
 
 
-def open_store(of: type[T]) -> tuple[StoreWriter[T], Store[T]]:
-    """A store for records of type `of`, and its one writer."""
-    store: Store[T] = Store()
-    return StoreWriter(store), store
-
-
 def open_scoped_store(of: type[T], namespaces: Sequence[str]) -> tuple[dict[str, StoreWriter[T]], Store[T]]:
     """One store that several reflectors fill, each from its own namespace: a list in one touches only that one."""
     store: Store[T] = Store()

@@ -12,7 +12,8 @@ from hypothesis import example, given
 from controller.kube.client import Client
 from controller.kube.sender import Sender
 from controller.runtime.reflector import Reflector
-from controller.runtime.store import Change, open_store
+from controller.runtime.store import Change
+from tests.beds.stores import open_store
 from tests.beds.things import THINGS, Thing, ThingView
 from tests.beds.virtual_time import now, virtually
 from tests.properties.listwatch_server import Server

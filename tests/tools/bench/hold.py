@@ -23,8 +23,9 @@ from controller.daemonset.caches import Caches
 from controller.kube.decode import Decoder, Failed
 from controller.kube.kinds import NODES, PODS
 from controller.kube.resource import W
-from controller.runtime.store import Record, StoreWriter, open_store
+from controller.runtime.store import Record, StoreWriter
 from controller.runtime.watch import Init
+from tests.beds.stores import open_store
 from tests.tools.bench import wire
 from tests.tools.bench.api import JSON
 from tests.tools.bench.proc import resident_mebibytes

@@ -24,7 +24,7 @@ from controller.planner.place import Place
 from controller.planner.plan import plan
 from controller.planner.world import World
 from controller.runtime.backoff import failed_pod_backoff
-from controller.runtime.store import open_store
+from tests.beds.stores import open_store
 from tests.beds.worlds import NOW, OURS, ds, failed, pod, world
 
 

@@ -25,12 +25,12 @@ from controller.kube.request import Request, Response
 from controller.planner.world import Accepted, FormerPod, Predecessor
 from controller.runtime.freshness import PODS, STALE_WARNING
 from controller.runtime.pacing import FIRST_INTERVAL, Pacer
-from controller.runtime.store import open_store
 from controller.runtime.watch import Init
 from controller.runtime.workers import ComeBack, Done, Outcome, Retry, Work
 from controller.runtime.workqueue import Taken
 from tests.beds.dependencies import Acting, refusal
 from tests.beds.scripted import Answer, ok
+from tests.beds.stores import open_store
 from tests.beds.virtual_time import now, virtual_time
 from tests.beds.worlds import NOW, OURS, ago, ds, node, pod, revision, template
 

@@ -12,7 +12,7 @@ import pytest
 from controller.api.base import JSONObject
 from controller.api.meta import Ref
 from controller.daemonset.known_secrets import TURN, KnownSecrets
-from controller.daemonset.redaction import redacted, redacted_error, secrets_of
+from controller.daemonset.redaction import Secrets, redacted, redacted_error, secret_values
 from controller.kube.client import Client
 from controller.kube.errors import Forbidden, Invalid
 from controller.kube.request import Response
@@ -37,6 +37,13 @@ TEMPLATE: JSONObject = {
         ]
     }
 }
+
+
+def secrets_of(template: JSONObject) -> Secrets:
+    secrets = Secrets()
+    for value in secret_values(template):
+        secrets.add(value)
+    return secrets
 
 
 @pytest.mark.parametrize(

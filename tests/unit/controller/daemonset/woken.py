@@ -18,7 +18,8 @@ from controller.daemonset.state import DaemonSetStates
 from controller.daemonset.triggers import Listeners, Triggers
 from controller.kube.decode import Seen
 from controller.runtime.pacing import Urgency
-from controller.runtime.store import Change, StoreWriter, open_store
+from controller.runtime.store import Change, StoreWriter
+from tests.beds.stores import open_store
 from tests.beds.worlds import ds, matching
 
 T = TypeVar("T", DaemonSet, Node, Pod, Revision)

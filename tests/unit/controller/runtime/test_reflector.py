@@ -15,8 +15,9 @@ from controller.kube.request import NotConnected, Response
 from controller.kube.sender import Sender
 from controller.runtime.contact import Contact
 from controller.runtime.reflector import CHANGE, TURN, Reflector
-from controller.runtime.store import Change, Store, open_store
+from controller.runtime.store import Change, Store
 from tests.beds.scripted import Answer, Script, Watch, ok
+from tests.beds.stores import open_store
 from tests.beds.things import THINGS, Thing, ThingView, bookmark, error_line, line, page, status, thing
 from tests.beds.virtual_time import now, virtually
 

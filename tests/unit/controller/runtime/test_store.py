@@ -7,8 +7,9 @@ import pytest
 
 from controller.api.meta import Key
 from controller.kube.decode import Bookmark, Malformed, Seen
-from controller.runtime.store import Change, Store, StoreWriter, open_scoped_store, open_store
+from controller.runtime.store import Change, Store, StoreWriter, open_scoped_store
 from controller.runtime.watch import Init
+from tests.beds.stores import open_store
 from tests.beds.things import Thing
 from tests.beds.virtual_time import virtually
 

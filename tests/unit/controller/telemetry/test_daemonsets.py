@@ -21,9 +21,9 @@ from controller.kube.decode import Seen
 from controller.planner.actions import Plan
 from controller.planner.plan import plan
 from controller.planner.summary import Summary
-from controller.runtime.store import open_store
 from controller.telemetry.measured import MeasuredDaemonSet
 from controller.telemetry.metrics import Metrics
+from tests.beds.stores import open_store
 from tests.beds.worlds import NOW, ago, ds, everywhere, node, pod, prepared, world
 
 OBJECT = ("namespace", "daemonset")
