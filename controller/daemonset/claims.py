@@ -13,26 +13,7 @@ from controller.kube.client import Client
 from controller.kube.errors import ApiError, Conflict, NotFound
 from controller.kube.kinds import DAEMONSETS, PODS, REVISIONS
 from controller.kube.resource import Resource, Wire
-from controller.planner.actions import (
-    Action,
-    AdoptPod,
-    AdoptRevision,
-    CancelDelete,
-    ContinueInPlace,
-    CreatePod,
-    CreateRevision,
-    DeletePod,
-    DeleteRevision,
-    DrainPod,
-    OpenGates,
-    PrepareDelete,
-    ProbeTemplate,
-    RelabelPod,
-    ReleasePod,
-    RenumberRevision,
-    ResizePod,
-    UpdateInPlace,
-)
+from controller.planner import actions
 from controller.runtime.clock import elapsed
 
 W = TypeVar("W", bound=Wire)
@@ -50,18 +31,18 @@ async def confirm(client: Client, daemonset: DaemonSet) -> None:
         raise Conflict("get", DAEMONSETS.describe(daemonset.key), words)
 
 
-async def is_taken(action: Action, briefing: Briefing, dependencies: Dependencies) -> bool:
+async def is_taken(action: actions.Action, briefing: Briefing, dependencies: Dependencies) -> bool:
     """Of a name that exists: whether it is not what the action would have made, so that another name is needed."""
     match action:
-        case CreatePod():
+        case actions.CreatePod():
             return await _is_taken_by_another(action, briefing.daemonset, dependencies)
-        case CreateRevision():
+        case actions.CreateRevision():
             return await _collides(action, briefing, dependencies)
         case _:
             return False
 
 
-async def _is_taken_by_another(action: CreatePod, daemonset: DaemonSet, dependencies: Dependencies) -> bool:
+async def _is_taken_by_another(action: actions.CreatePod, daemonset: DaemonSet, dependencies: Dependencies) -> bool:
     """The derived name exists. Ours: the cache is behind, wait for it. Somebody else's: choose another name."""
     try:
         found = await dependencies.client.get(PODS, Key(daemonset.namespace, action.name))
@@ -73,7 +54,7 @@ async def _is_taken_by_another(action: CreatePod, daemonset: DaemonSet, dependen
     return True
 
 
-async def look_at_deleted_pod(action: DeletePod, daemonset: DaemonSet, dependencies: Dependencies) -> None:
+async def look_at_deleted_pod(action: actions.DeletePod, daemonset: DaemonSet, dependencies: Dependencies) -> None:
     """The answer to its deletion was lost. If it is going, nothing is decided before the caches show that."""
     found = await _left_of(action.pod, PODS, dependencies)
     if found is None:
@@ -82,43 +63,56 @@ async def look_at_deleted_pod(action: DeletePod, daemonset: DaemonSet, dependenc
         dependencies.ledger.deleted(daemonset.uid, action.pod.uid, elapsed(), found.version)
 
 
-async def look_at_prepared_pod(action: PrepareDelete, daemonset: DaemonSet, dependencies: Dependencies) -> None:
+async def look_at_prepared_pod(
+    action: actions.PrepareDelete, daemonset: DaemonSet, dependencies: Dependencies
+) -> None:
     """The answer to that was lost. The caches are to know at least as much as the server says now."""
     found = await _left_of(action.pod, PODS, dependencies)
     if found is not None:
         dependencies.ledger.wrote(daemonset.uid, PODS.name, found.version, elapsed())
 
 
-async def is_updated(action: UpdateInPlace, dependencies: Dependencies) -> bool:
+async def is_updated(action: actions.UpdateInPlace, dependencies: Dependencies) -> bool:
     """The answer to that was lost. Whether it was done, for nobody tells of it later."""
     found = await _left_of(action.pod, PODS, dependencies)
     return found is not None and found.hash == action.revision.hash
 
 
-async def may_have_come_through(action: Action, daemonset: DaemonSet, dependencies: Dependencies) -> bool:
+async def may_have_come_through(action: actions.Action, daemonset: DaemonSet, dependencies: Dependencies) -> bool:
     """Whether an earlier attempt at this create or deletion, whose answer was lost, has done it after all.
 
     A place where writes fail is passed over, and its part of the budget goes to the next node: not in doubt.
     """
     try:
         match action:
-            case CreatePod():
+            case actions.CreatePod():
                 made = await dependencies.client.get(PODS, Key(daemonset.namespace, action.name))
                 return made is not None and made.owner_uid == daemonset.uid
-            case DeletePod():
+            case actions.DeletePod():
                 found = await _left_of(action.pod, PODS, dependencies)
                 return found is None or found.dying
-            case UpdateInPlace():
+            case actions.UpdateInPlace():
                 updated = await _left_of(action.pod, PODS, dependencies)
                 return updated is None or updated.dying or updated.hash == action.revision.hash
-            case PrepareDelete():
+            case actions.PrepareDelete():
                 held = await _left_of(action.pod, PODS, dependencies)
                 return held is None or held.dying or held.held_by_hook
-            case ProbeTemplate() | AdoptPod() | ReleasePod() | RelabelPod() | CancelDelete():
+            case (
+                actions.ProbeTemplate()
+                | actions.AdoptPod()
+                | actions.ReleasePod()
+                | actions.RelabelPod()
+                | actions.CancelDelete()
+            ):
                 return False
-            case DrainPod() | ContinueInPlace() | ResizePod() | OpenGates():
+            case actions.DrainPod() | actions.ContinueInPlace() | actions.ResizePod() | actions.OpenGates():
                 return False
-            case AdoptRevision() | CreateRevision() | RenumberRevision() | DeleteRevision():
+            case (
+                actions.AdoptRevision()
+                | actions.CreateRevision()
+                | actions.RenumberRevision()
+                | actions.DeleteRevision()
+            ):
                 return False
             case _:
                 assert_never(action)
@@ -128,17 +122,31 @@ async def may_have_come_through(action: Action, daemonset: DaemonSet, dependenci
         return True
 
 
-async def is_still_there(action: Action, dependencies: Dependencies) -> bool:
+async def is_still_there(action: actions.Action, dependencies: Dependencies) -> bool:
     """Whether the object of a write that was answered by "not found" exists: a webhook can answer so too."""
     match action:
-        case AdoptRevision(revision=ref) | RenumberRevision(revision=ref) | DeleteRevision(revision=ref):
+        case (
+            actions.AdoptRevision(revision=ref)
+            | actions.RenumberRevision(revision=ref)
+            | actions.DeleteRevision(revision=ref)
+        ):
             kept = await _left_of(ref, REVISIONS, dependencies)
             return kept is not None and not kept.dying
-        case CreatePod() | CreateRevision() | ProbeTemplate():
+        case actions.CreatePod() | actions.CreateRevision() | actions.ProbeTemplate():
             return False
-        case AdoptPod() | ReleasePod() | RelabelPod() | DeletePod() | PrepareDelete() | CancelDelete():
-            return await _is_left(action.pod, dependencies)
-        case DrainPod() | UpdateInPlace() | ContinueInPlace() | ResizePod() | OpenGates():
+        case (
+            actions.AdoptPod()
+            | actions.CancelDelete()
+            | actions.ContinueInPlace()
+            | actions.DeletePod()
+            | actions.DrainPod()
+            | actions.OpenGates()
+            | actions.PrepareDelete()
+            | actions.RelabelPod()
+            | actions.ReleasePod()
+            | actions.ResizePod()
+            | actions.UpdateInPlace()
+        ):
             return await _is_left(action.pod, dependencies)
         case _:
             assert_never(action)
@@ -158,7 +166,7 @@ async def _left_of(ref: Ref, kind: Resource[W, N], dependencies: Dependencies) -
     return found if found is not None and found.uid == ref.uid else None
 
 
-async def _collides(action: CreateRevision, briefing: Briefing, dependencies: Dependencies) -> bool:
+async def _collides(action: actions.CreateRevision, briefing: Briefing, dependencies: Dependencies) -> bool:
     """The computed name exists. Same content: the cache is behind. Other content, or what cannot become ours because
     it is on its way out, or an orphan without our labels: a collision."""
     daemonset = briefing.daemonset

@@ -219,11 +219,6 @@ def where(key: str, operator: str, *values: str) -> LabelSelector:
     return LabelSelector(match_expressions=(Requirement(key=key, operator=operator, values=values),))
 
 
-def refusing(rev: str, words: str = "no") -> dict[str, Accepted | TemplateRefused]:
-    """What the server's dry run said of the one revision that it was asked about."""
-    return {rev: TemplateRefused(words=words)}
-
-
 def before(on: str, rev: str = "v1") -> dict[str, Predecessor]:
     """The pod that was last seen on a node and has gone."""
     return {on: Predecessor(uid=f"uid-{on}-{rev}-gone", pod=FormerPod(hash=rev))}

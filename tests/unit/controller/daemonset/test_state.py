@@ -17,7 +17,8 @@ from controller.planner.actions import CreatePod, Plan, ProbeTemplate
 from controller.planner.place import Place
 from controller.planner.world import FormerPod, Predecessor
 from controller.runtime.freshness import Reach
-from tests.beds.worlds import NOW, ds, refusing, revision
+from tests.beds.verdicts import refusing
+from tests.beds.worlds import NOW, ds, revision
 
 REFUSED = Answer(
     action=ProbeTemplate(node="node-0", name="demo-dry", revision=revision("v2")),

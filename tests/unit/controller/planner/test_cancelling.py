@@ -15,7 +15,8 @@ from controller.planner.actions import OpenGates, PrepareDelete
 from controller.planner.in_place.change import InPlaceChange
 from controller.planner.place import Place
 from tests.beds.picture import check
-from tests.beds.worlds import NOW, ds, everywhere, failed, node, pod, prepared, refusing, revision, taint, world
+from tests.beds.verdicts import refusing
+from tests.beds.worlds import NOW, ds, everywhere, failed, node, pod, prepared, revision, taint, world
 
 HELD = {"drain": "wait"}
 HOOK = LifecycleHook(labels_handler=HELD)

@@ -16,7 +16,8 @@ from controller.planner.place import Place
 from controller.planner.plan import plan
 from controller.planner.readiness import READINGS
 from tests.beds.kstatus import FAILED, IN_PROGRESS, READ_AS, kstatus, waited_for
-from tests.beds.worlds import ds, everywhere, node, pod, refusing, served, taint, world
+from tests.beds.verdicts import refusing
+from tests.beds.worlds import ds, everywhere, node, pod, served, taint, world
 from tests.unit.controller.planner.written import BETWEEN, IN_PHASE, conditions, looked_at, shown, words
 
 

@@ -16,7 +16,8 @@ from controller.planner.actions import PrepareDelete
 from controller.planner.plan import plan
 from controller.planner.stops import hooked
 from tests.beds.picture import check
-from tests.beds.worlds import NOW, ago, ds, everywhere, failed, node, pod, prepared, refusing, world
+from tests.beds.verdicts import refusing
+from tests.beds.worlds import NOW, ago, ds, everywhere, failed, node, pod, prepared, world
 
 NOT_WINDOWS = {
     "nodeSelectorTerms": [{"matchExpressions": [{"key": "os", "operator": "NotIn", "values": ["windows"]}]}]

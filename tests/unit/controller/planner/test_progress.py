@@ -17,7 +17,8 @@ from controller.planner.plan import plan
 from controller.planner.progress import advance, halted, standing_of
 from controller.planner.world import World
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import NOW, ago, ds, everywhere, node, pending, pod, refusing, revision, served, taint, world
+from tests.beds.verdicts import refusing
+from tests.beds.worlds import NOW, ago, ds, everywhere, node, pending, pod, revision, served, taint, world
 
 DEADLINE = 600.0
 GOING = Standing(desired=5, target=5, updated=2, done=1, available=4, outdated=3)

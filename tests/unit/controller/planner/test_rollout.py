@@ -13,21 +13,8 @@ from controller.planner.place import Place
 from controller.planner.plan import plan
 from tests.beds.picture import check
 from tests.beds.toy_cluster import ToyCluster
-from tests.beds.worlds import (
-    NOW,
-    ago,
-    ds,
-    everywhere,
-    failed,
-    node,
-    pending,
-    pod,
-    refusing,
-    revision,
-    served,
-    taint,
-    world,
-)
+from tests.beds.verdicts import refusing
+from tests.beds.worlds import NOW, ago, ds, everywhere, failed, node, pending, pod, revision, served, taint, world
 
 
 def rolling(count: int, ready: float | None = ago(3600)) -> ToyCluster:

@@ -27,7 +27,8 @@ from tests.beds.in_place_worlds import (
     in_place,
 )
 from tests.beds.picture import check
-from tests.beds.worlds import LONG, NOW, ago, ds, failed, node, pending, pod, refusing, taint, world
+from tests.beds.verdicts import refusing
+from tests.beds.worlds import LONG, NOW, ago, ds, failed, node, pending, pod, taint, world
 
 FALLBACK = {"kruise-ds/resize-fallback": "Recreate"}
 UID = "uid-node-0-v2"

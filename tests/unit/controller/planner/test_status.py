@@ -16,21 +16,8 @@ from controller.planner.plan import plan
 from controller.planner.status import Status, columns_of
 from controller.planner.world import World
 from tests.beds.picture import picture
-from tests.beds.worlds import (
-    NOW,
-    ago,
-    ds,
-    everywhere,
-    failed,
-    node,
-    pending,
-    pod,
-    prepared,
-    refusing,
-    served,
-    taint,
-    world,
-)
+from tests.beds.verdicts import refusing
+from tests.beds.worlds import NOW, ago, ds, everywhere, failed, node, pending, pod, prepared, served, taint, world
 
 H6_NODES = ["n1", "n2", "n3", "n4", node("n5", taint("x", "NoExecute"))]
 H6_PODS = [pod("n1", "v2", ready=ago(10)), pod("n2"), pod("n3", "v2", ready=None), pod("n5")]

@@ -17,6 +17,7 @@ from controller.planner.place import Place
 from controller.planner.plan import plan
 from controller.planner.summary import Summary
 from controller.planner.world import World
+from tests.beds.verdicts import refusing
 from tests.beds.worlds import (
     NOW,
     ago,
@@ -28,7 +29,6 @@ from tests.beds.worlds import (
     pending,
     pod,
     prepared,
-    refusing,
     revision,
     served,
     taint,

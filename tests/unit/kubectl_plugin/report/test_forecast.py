@@ -22,6 +22,7 @@ from tests.beds.in_place_worlds import changing, gated, in_place
 from tests.beds.picture import picture
 from tests.beds.random_worlds import worlds
 from tests.beds.toy_cluster import ToyCluster
+from tests.beds.verdicts import refusing
 from tests.beds.worlds import (
     NOW,
     ago,
@@ -32,7 +33,6 @@ from tests.beds.worlds import (
     numbered,
     pending,
     pod,
-    refusing,
     revision,
     served,
     taint,
