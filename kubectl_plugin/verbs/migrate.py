@@ -17,7 +17,6 @@ from kubectl_plugin.cluster.migrating import sight_of, tried
 from kubectl_plugin.edits.migration import forms, manifest
 from kubectl_plugin.edits.migration.observed import MigrationSide
 from kubectl_plugin.edits.migration.outlook import Outlook, outlook
-from kubectl_plugin.edits.migration.step import absent
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import Output
 from kubectl_plugin.options import MigrateOptions
@@ -174,11 +173,7 @@ async def _print(invocation: Invocation, asked: MigrateOptions, keys: list[Key])
     terminal = invocation.terminal
     for number, key in enumerate(keys):
         observed = await sight_of(invocation, key, as_native=False)
-        start = observed.ours if asked.to_native else observed.native
-        if start is None:
-            raise absent(observed)
-        steps = manifest.steps(key.name, key.namespace, native=asked.to_native)
-        terminal.say(*(["---"] if number else []), *(f"# {line}" for line in steps))
-        document = manifest.written(start.document, native=asked.to_native)
-        terminal.say_document(document, Output.YAML)
+        page = manifest.printed(observed, native=asked.to_native)
+        terminal.say(*(["---"] if number else []), *(f"# {line}" for line in page.comments))
+        terminal.say_document(page.document, Output.YAML)
     return ExitCode.DONE

@@ -144,9 +144,14 @@ async def test_a_canary_of_ours_becomes_a_native_one_that_updates_nothing(bed: W
         async with untouched(bed, witness):
             told = await plugin.ok("migrate", "demo", "--to-native", "--dry-run")
             assert "lost      a native DaemonSet has no partition" in told
+            printed = await plugin.ok("migrate", "demo", "--to-native", "--print")
+            assert "# Lost, as a native DaemonSet does not have it: partition.\n" in printed
             await plugin.ok("migrate", "demo", "--to-native", "-y")
-            found = await native_status(bed.api, "demo", numberAvailable=len(NODES), updatedNumberScheduled=2)
-            assert found["spec"]["updateStrategy"] == {"type": "OnDelete"}
+            for again in (False, True):
+                if again:
+                    await bed.kubectl("apply", "-f", "-", stdin=printed)
+                found = await native_status(bed.api, "demo", numberAvailable=len(NODES), updatedNumberScheduled=2)
+                assert found["spec"]["updateStrategy"] == {"type": "OnDelete"}
         await goes_on(bed)
 
 

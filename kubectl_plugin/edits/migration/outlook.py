@@ -55,9 +55,8 @@ def outlook(observed: Observed, *, native: bool) -> Outlook:
     lines = [f"history   {_count(len(history), 'revision')} {'goes' if len(history) == 1 else 'go'} along"]
     if old:
         lines.append(f"old       {_held(old, start, native=native)}")
-    lost = tuple(_lost(start)) if native else ()
-    if lost:
-        lines.append(f"lost      a native DaemonSet has no {', '.join(lost)}")
+    if native and (fields := tuple(lost(start))):
+        lines.append(f"lost      a native DaemonSet has no {', '.join(fields)}")
     return Outlook(
         over=False, summary=summary, lines=tuple(lines), cautions=tuple(_cautions(observed, start, native))
     )
@@ -67,14 +66,19 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
+def keeping(old: int) -> str:
+    return "1 node keeps an older revision" if old == 1 else f"{old} nodes keep an older revision"
+
+
 def _held(old: int, start: MigrationSide, *, native: bool) -> str:
-    what = "1 node keeps an older revision" if old == 1 else f"{old} nodes keep an older revision"
+    what = keeping(old)
     if found(start.document, "spec", "updateStrategy", "type") == "OnDelete":
         return what
     return f"{what}: {'the native one will be OnDelete' if native else f'partition {old}'}"
 
 
-def _lost(ours: MigrationSide) -> Iterator[str]:
+def lost(ours: MigrationSide) -> Iterator[str]:
+    """What a native one has no field for."""
     spec = fields_of(ours.document.get("spec"))
     rolling = fields_of(found(spec, "updateStrategy", "rollingUpdate"))
     for key in ("partition", "selector", "paused", "rollingUpdateType"):

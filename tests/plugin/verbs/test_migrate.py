@@ -135,6 +135,12 @@ def test_the_manifest_for_a_repository() -> None:
         scene.check("migrate/print", "migrate", NAME, "--print", *HOME)
 
 
+def test_the_manifest_of_a_native_one_that_is_held_says_what_is_lost_and_how_to_go_on() -> None:
+    with native_nodes(old=1) as scene:
+        assert migrated(scene, NAME, "-y").code == 0
+        scene.check("migrate/print-held", "migrate", NAME, "--to-native", "--print", *HOME)
+
+
 def test_without_a_right_nothing_is_begun() -> None:
     """The server says so in advance."""
     with native_nodes() as scene:
