@@ -26,15 +26,15 @@ from kubectl_plugin.verbs.acting import consented, everywhere, failed
 from kubectl_plugin.verbs.migration_course import MigrationCourse
 
 _TO_OURS = (
-    *((verb, GROUP, "daemonsets") for verb in ("create", "patch", "delete")),
-    *((verb, "apps", "daemonsets") for verb in ("patch", "delete")),
+    *((verb, GROUP, "daemonsets") for verb in ("get", "create", "patch", "delete")),
+    *((verb, "apps", "daemonsets") for verb in ("get", "patch", "delete")),
     ("list", "", "pods"),
     *((verb, "apps", "controllerrevisions") for verb in ("list", "patch")),
 )
 _TO_NATIVE = (
-    *((verb, GROUP, "daemonsets") for verb in ("patch", "delete")),
-    *((verb, "apps", "daemonsets") for verb in ("create", "patch")),
-    ("list", "", "pods"),
+    *((verb, GROUP, "daemonsets") for verb in ("get", "patch", "delete")),
+    *((verb, "apps", "daemonsets") for verb in ("get", "create", "patch")),
+    *((verb, "", "pods") for verb in ("list", "patch")),
     *((verb, "apps", "controllerrevisions") for verb in ("list", "create")),
 )
 """Verb, group and resource of what is done."""
