@@ -201,6 +201,25 @@ async def test_what_is_printed_for_a_repository_changes_no_pod(bed: Workspace, p
         assert (await bed.settled(len(NODES)))["updateRevision"] == before["updateRevision"]
 
 
+async def test_a_print_tells_what_was_changed_since_and_what_is_ours_already(bed: Workspace, plugin: Plugin) -> None:
+    await bed.workers(*NODES)
+    await bed.apply(written("v1"))
+    await native_settled(bed)
+    await bed.kubectl("set", "image", "daemonset.apps/demo", f"demo={IMAGE}:v2")
+    await native_settled(bed)
+    differs = "# This is what was applied last, and differs from what runs: image demo v2 -> v1.\n"
+    assert differs in await plugin.ok("migrate", "demo", "--print")
+    await plugin.ok("migrate", "demo", "-y")
+    await bed.settled(len(NODES))
+    already = "# demo is one of ours already: this is its manifest.\n"
+    assert (await plugin.ok("migrate", "demo", "--print")).startswith(already + differs)
+    async with witnessing(bed.api) as witness, untouched(bed, witness):
+        await bed.apply(written("v2", OURS))
+        printed = await plugin.ok("migrate", "demo", "--print")
+        assert printed.startswith(f"{already}apiVersion: {OURS}\n")
+        assert "unchanged" in await bed.kubectl("apply", "-f", "-", stdin=printed)
+
+
 class Reader:
     """Somebody who types what docs/migrate.md says."""
 

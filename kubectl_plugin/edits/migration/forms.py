@@ -83,6 +83,13 @@ def as_native(ours: JSONObject) -> JSONObject:
     return {"apiVersion": NATIVE_VERSION, "kind": KIND, "metadata": _metadata(ours, kept), "spec": spec}
 
 
+def as_it_is(document: JSONObject) -> JSONObject:
+    """Either of them, without what the server and we have noted on it."""
+    kept = {key: text for key, text in _annotations(document).items() if key not in (*_NATIVE_ONLY, MARK)}
+    fields: JSONObject = {key: document[key] for key in ("apiVersion", "kind", "spec")}
+    return {**fields, "metadata": _metadata(document, kept)}
+
+
 def native_strategy(strategy: JSONObject) -> JSONObject:
     if strategy.get("type") == "OnDelete":
         return dict(FROZEN)

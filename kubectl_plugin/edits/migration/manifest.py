@@ -7,14 +7,16 @@ from collections.abc import Iterator
 import msgspec
 
 from controller.api.base import JSONObject, Value, fields_of
-from controller.api.wellknown import API_VERSION
 from kubectl_plugin.edits.applying import Draft, found
-from kubectl_plugin.edits.manifest import LAST_APPLIED
+from kubectl_plugin.edits.manifest import LAST_APPLIED, last_applied
 from kubectl_plugin.edits.migration import forms
 from kubectl_plugin.edits.migration.forms import FROZEN, Mark
 from kubectl_plugin.edits.migration.observed import MigrationSide, Observed
 from kubectl_plugin.edits.migration.outlook import keeping, lost
 from kubectl_plugin.edits.migration.step import absent
+from kubectl_plugin.failures import CommandError, ExitCode
+from kubectl_plugin.report.revisions.differences import differences
+from kubectl_plugin.report.revisions.phrases import summary
 
 
 class Manifest(Value):
@@ -25,33 +27,47 @@ class Manifest(Value):
 
 def printed(observed: Observed, *, native: bool) -> Manifest:
     """Raises CommandError where there is nothing to start from."""
-    start = observed.ours if native else observed.native
-    if start is None:
+    former, other = (observed.ours, observed.native) if native else (observed.native, observed.ours)
+    if former is None and other is None:
         raise absent(observed)
-    document, steps = _written(start.document, native=native), _steps(observed, native=native)
+    if former is None and other is not None and other.mark is None:
+        says = f"{observed.name} is {'a native one' if native else 'one of ours'} already: this is its manifest."
+        return _told(other, forms.as_it_is(other.document), (says,))
+    if former is None or former.dying:
+        raise _between(observed, native=native)
+    steps = _steps(observed, native=native)
     if not native:
-        return Manifest(document=document, comments=steps)
-    document, held = _held(document, observed.old_nodes(start))
-    return Manifest(document=document, comments=(*steps, *held, *_lost(start)))
+        return _told(former, forms.as_ours(former.document), steps)
+    document, held = _held(forms.as_native(former.document), observed.old_nodes(former))
+    document = _written(document, {**last_applied(former.document), "spec": document["spec"]})
+    return Manifest(document=document, comments=(*steps, *held, *_lost(former)))
 
 
-def _written(document: JSONObject, *, native: bool) -> JSONObject:
-    """As its author wrote it where kubectl has noted that, else as it is there; `native`: as a native one."""
-    whole = forms.as_native(document) if native else forms.as_ours(document)
-    noted = found(document, *LAST_APPLIED)
-    try:
-        author = fields_of(msgspec.json.decode(noted)) if isinstance(noted, str) else {}
-    except msgspec.MsgspecError:
-        author = {}
-    meta = fields_of((author or whole).get("metadata"))
+def _between(observed: Observed, *, native: bool) -> CommandError:
+    words = f"{observed.name} is half-way, or being deleted: it is not as it is to be"
+    on = f"on: kubectl kruise-ds migrate {observed.name} -n {observed.namespace}{' --to-native' if native else ''}"
+    return CommandError(words, hints=(on,), exit_code=ExitCode.REFUSED)
+
+
+def _told(side: MigrationSide, whole: JSONObject, comments: tuple[str, ...]) -> Manifest:
+    """As its author wrote it where kubectl has noted that; somebody else may have changed it since."""
+    document = _written(whole, last_applied(side.document))
+    changes = differences(side.template, fields_of(found(document, "spec", "template")))
+    if words := " ".join(summary(changes, only_ascii=True).split()):
+        comments = (*comments, f"This is what was applied last, and differs from what runs: {words}.")
+    return Manifest(document=document, comments=comments)
+
+
+def _written(whole: JSONObject, author: JSONObject) -> JSONObject:
+    """What the author wrote of it, where there is one."""
+    meta = fields_of((author if "metadata" in author else whole).get("metadata"))
     true = fields_of(found(whole, "metadata", "annotations")).keys() - {LAST_APPLIED[-1]}
     kept = {key: text for key, text in fields_of(meta.get("annotations")).items() if key in true}
     meta = {key: value for key, value in meta.items() if key not in ("annotations", "creationTimestamp")}
     if kept:
         meta["annotations"] = kept
-    spec = whole["spec"] if native or not author else author.get("spec")
-    version = forms.NATIVE_VERSION if native else API_VERSION
-    return {"apiVersion": version, "kind": whole["kind"], "metadata": meta, "spec": spec}
+    spec = author.get("spec") or whole["spec"]
+    return {"apiVersion": whole["apiVersion"], "kind": whole["kind"], "metadata": meta, "spec": spec}
 
 
 def _held(native: JSONObject, old: int) -> tuple[JSONObject, tuple[str, ...]]:

@@ -141,6 +141,17 @@ def test_the_manifest_of_a_native_one_that_is_held_says_what_is_lost_and_how_to_
         scene.check("migrate/print-held", "migrate", NAME, "--to-native", "--print", *HOME)
 
 
+def test_the_manifest_of_what_is_ours_already() -> None:
+    with native_nodes(old=1) as scene:
+        assert migrated(scene, NAME, "-y").code == 0
+        ran = migrated(scene, NAME, "--print")
+        assert ran.code == 0, ran
+        assert ran.out.startswith(
+            "# node-agent is one of ours already: this is its manifest.\napiVersion: apps.kruise"
+        )
+        assert "    partition: 1\n" in ran.out, "nobody noted what was applied"
+
+
 def test_without_a_right_nothing_is_begun() -> None:
     """The server says so in advance."""
     with native_nodes() as scene:
