@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from controller.api.base import JSON, JSONObject, Value, fields_of
 from controller.api.wellknown import API_VERSION, KIND
 from kubectl_plugin.edits.applying import Draft, found
-from kubectl_plugin.edits.manifest import LAST_APPLIED
+from kubectl_plugin.edits.manifest import LAST_APPLIED, last_applied
+from kubectl_plugin.edits.migration.managers import FIELD, fitted, managers_of
 
 MARK: Final = "kruise-ds/migration"
 """Annotation on either object: how it is to be when all is done."""
@@ -44,6 +45,10 @@ class Mark(Value):
     """On ours: of the native one that it was made from; empty where it is to become a native one."""
     hold: bool = False
     """Whether nodes with an older revision are to keep it at the end."""
+    managers: tuple[JSONObject, ...] = ()
+    """`metadata.managedFields` at the end, as the one had it that all began with."""
+    acting: bool = False
+    """It is in charge, and only its managers are missing."""
 
     def holds(self, old: int) -> bool:
         """Whether something has to be done so that `old` nodes keep it."""
@@ -68,9 +73,11 @@ def as_ours(native: JSONObject) -> JSONObject:
     spec: JSONObject = {key: value for key in SHARED if (value := found(native, "spec", key)) is not None}
     noted = mark_of(native)
     spec["updateStrategy"] = noted.strategy if noted else found(native, *_STRATEGY) or {}
-    kept = {key: text for key, text in _annotations(native).items() if key not in (*_NATIVE_ONLY, MARK)}
-    if LAST_APPLIED[-1] in kept:
-        kept[LAST_APPLIED[-1]] = _renamed(kept[LAST_APPLIED[-1]])
+    kept = {
+        key: text for key, text in _annotations(native).items() if key not in (*_NATIVE_ONLY, LAST_APPLIED[-1], MARK)
+    }
+    if note := last_applied(native):
+        kept[LAST_APPLIED[-1]] = _note({**note, "apiVersion": API_VERSION})
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": _metadata(native, kept), "spec": spec}
 
 
@@ -80,6 +87,8 @@ def as_native(ours: JSONObject) -> JSONObject:
     noted = mark_of(ours)
     spec["updateStrategy"] = native_strategy(noted.strategy if noted else fields_of(found(ours, *_STRATEGY)))
     kept = {key: text for key, text in _annotations(ours).items() if not key.startswith(_OURS_ONLY)}
+    if note := last_applied(ours):
+        kept[LAST_APPLIED[-1]] = _note(_native_note(note))
     return {"apiVersion": NATIVE_VERSION, "kind": KIND, "metadata": _metadata(ours, kept), "spec": spec}
 
 
@@ -102,10 +111,15 @@ def native_strategy(strategy: JSONObject) -> JSONObject:
     return {"type": "RollingUpdate", "rollingUpdate": given} if given else {"type": "RollingUpdate"}
 
 
-def waiting(ours: JSONObject, native_uid: str) -> JSONObject:
-    """One that takes over pods and makes none: no node without a pod of its own gets one, and none is updated."""
-    draft = Draft(ours)
-    mark = Mark(strategy=fields_of(draft.get(*_STRATEGY)), uid=native_uid, hold=True)
+def waiting(native: JSONObject) -> JSONObject:
+    """One of ours that takes over pods and makes none: no node without a pod of it gets one, and none is updated."""
+    draft = Draft(as_ours(native))
+    mark = Mark(
+        strategy=fields_of(draft.get(*_STRATEGY)),
+        uid=str(found(native, "metadata", "uid")),
+        hold=True,
+        managers=_managers(native),
+    )
     draft.set(marked(mark), *_MARKED)
     hold_still(draft)
     return draft.document
@@ -115,7 +129,11 @@ def leaving(ours: JSONObject) -> tuple[JSONObject, ...]:
     """Operations after which it does nothing, and may be deleted and still be read."""
     draft = Draft(ours)
     scale = draft.get(*_SCALE)
-    fresh = Mark(strategy=fields_of(draft.get(*_STRATEGY)), scale=scale if isinstance(scale, dict) else None)
+    fresh = Mark(
+        strategy=fields_of(draft.get(*_STRATEGY)),
+        scale=scale if isinstance(scale, dict) else None,
+        managers=_managers(ours),
+    )
     draft.set(marked(replace(mark_of(ours) or fresh, uid="")), *_MARKED)
     listed = draft.get("metadata", "finalizers")
     draft.set([*(listed if isinstance(listed, list) else []), FINALIZER], "metadata", "finalizers")
@@ -123,33 +141,35 @@ def leaving(ours: JSONObject) -> tuple[JSONObject, ...]:
     return draft.operations
 
 
-def frozen(native: JSONObject, strategy: JSONObject, generation: int) -> JSONObject:
-    """A new one that updates nothing before it is thawed. `generation`: of its template; no pod may have it yet."""
-    draft = Draft(native)
+def frozen(ours: JSONObject, generation: int) -> JSONObject:
+    """A new native one that updates nothing before it is thawed. `generation`: of its template, and no pod has it."""
+    draft = Draft(as_native(ours))
+    strategy = fields_of(draft.get(*_STRATEGY))
     draft.set(str(generation), "metadata", "annotations", GENERATION)
-    draft.set(marked(Mark(strategy=strategy, hold=True)), *_MARKED)
+    draft.set(marked(Mark(strategy=strategy, hold=True, managers=_managers(ours))), *_MARKED)
     draft.set(dict(FROZEN), *_STRATEGY)
     return draft.document
 
 
 def freeze(native: JSONObject) -> tuple[JSONObject, ...]:
     draft = Draft(native)
-    draft.set(marked(Mark(strategy=fields_of(draft.get(*_STRATEGY)))), *_MARKED)
+    mark = Mark(strategy=fields_of(draft.get(*_STRATEGY)), managers=_managers(native))
+    draft.set(marked(mark), *_MARKED)
     draft.set(dict(FROZEN), *_STRATEGY)
     return draft.operations
 
 
 def thaw(native: JSONObject, mark: Mark, old: int) -> tuple[JSONObject, ...]:
-    """The last write to a native one. It has no partition: where old pods are to stay it goes on updating nothing."""
+    """From now on a native one acts. It has no partition: where old pods are to stay it goes on updating nothing."""
     draft = Draft(native)
     if not mark.holds(old):
         draft.set(mark.strategy, *_STRATEGY)
-    draft.drop(*_MARKED)
+    _conclude(draft, mark)
     return draft.operations
 
 
 def release(ours: JSONObject, mark: Mark, old: int) -> tuple[JSONObject, ...]:
-    """The last write to one of ours: from now on it acts. `old` nodes keep what they have."""
+    """From now on one of ours acts. `old` nodes keep what they have."""
     draft = Draft(ours)
     draft.set(mark.strategy, *_STRATEGY)
     if mark.holds(old):
@@ -158,8 +178,17 @@ def release(ours: JSONObject, mark: Mark, old: int) -> tuple[JSONObject, ...]:
         draft.drop(*_SCALE)
     else:
         draft.set(mark.scale, *_SCALE)
-    draft.drop(*_MARKED)
+    _conclude(draft, mark)
     _let_go(draft)
+    return draft.operations
+
+
+def give_back(document: JSONObject, mark: Mark) -> tuple[JSONObject, ...]:
+    """The last write to either: its fields have the managers that they had. Not before, since each field that is
+    changed becomes that of the one who changes it."""
+    draft = Draft(document)
+    draft.drop(*_MARKED)
+    draft.set(fitted(mark.managers, document), *FIELD)
     return draft.operations
 
 
@@ -173,6 +202,18 @@ def hold_still(draft: Draft) -> None:
     rolling = fields_of(draft.get(*_STRATEGY, "rollingUpdate"))
     draft.set({"type": "RollingUpdate", "rollingUpdate": {**rolling, "partition": EVERYBODY}}, *_STRATEGY)
     draft.set(True, *_SCALE, "partitionedScaling")
+
+
+def _conclude(draft: Draft, mark: Mark) -> None:
+    if mark.managers:
+        draft.set(marked(replace(mark, uid="", acting=True)), *_MARKED)
+    else:
+        draft.drop(*_MARKED)
+
+
+def _managers(document: JSONObject) -> tuple[JSONObject, ...]:
+    noted = mark_of(document)
+    return noted.managers if noted else managers_of(document)
 
 
 def _let_go(draft: Draft) -> None:
@@ -191,10 +232,15 @@ def _annotations(document: JSONObject) -> dict[str, JSON]:
     return dict(fields_of(found(document, "metadata", "annotations")))
 
 
-def _renamed(applied: JSON) -> str:
+def _native_note(note: JSONObject) -> JSONObject:
+    """Without what a native one has no field for: kubectl refuses to compare a manifest with that."""
+    theirs = fields_of(note.get("spec"))
+    spec: JSONObject = {key: theirs[key] for key in SHARED if key in theirs}
+    if "updateStrategy" in theirs:
+        spec["updateStrategy"] = native_strategy(fields_of(theirs["updateStrategy"]))
+    return {**note, "apiVersion": NATIVE_VERSION, "spec": spec}
+
+
+def _note(note: JSONObject) -> str:
     """kubectl's copy of what it applied: else it would not know which fields a later apply takes away."""
-    try:
-        document = fields_of(msgspec.json.decode(str(applied)))
-    except msgspec.MsgspecError:
-        document = {}
-    return f"{msgspec.json.encode({**document, 'apiVersion': API_VERSION}, order='sorted').decode()}\n"
+    return f"{msgspec.json.encode(note, order='sorted').decode()}\n"

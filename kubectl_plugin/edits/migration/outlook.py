@@ -8,8 +8,9 @@ from typing import Final
 from controller.api.base import JSONObject, Value, fields_of
 from kubectl_plugin.edits.applying import found
 from kubectl_plugin.edits.edit import Caution
+from kubectl_plugin.edits.migration import forms
 from kubectl_plugin.edits.migration.observed import MigrationSide, Observed
-from kubectl_plugin.edits.migration.step import HandedOver, MigrationStep
+from kubectl_plugin.edits.migration.step import ChangeObject, HandedOver, Kind, MigrationStep, changed
 from kubectl_plugin.edits.migration.to_native import to_native
 from kubectl_plugin.edits.migration.to_ours import to_ours
 from kubectl_plugin.failures import CommandError, ExitCode
@@ -33,7 +34,16 @@ class Outlook(Value):
 
 def next_step(observed: Observed, *, native: bool) -> MigrationStep:
     """Raises CommandError where there is nothing to start from, or not what it takes."""
-    return to_native(observed) if native else to_ours(observed)
+    return _with_managers(observed) or (to_native(observed) if native else to_ours(observed))
+
+
+def _with_managers(observed: Observed) -> ChangeObject | None:
+    """Whatever the direction, one that is in charge first gets the managers that are missing."""
+    for kind, side in ((Kind.NATIVE, observed.native), (Kind.OURS, observed.ours)):
+        if side is not None and not side.dying and (mark := side.mark) is not None and mark.acting:
+            operations = forms.give_back(side.document, mark)
+            return changed(kind, side, observed.name, operations, "has the field managers of the former one")
+    return None
 
 
 def outlook(observed: Observed, *, native: bool) -> Outlook:

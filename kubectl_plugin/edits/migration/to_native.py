@@ -8,7 +8,7 @@ sure that it takes their revision for the current one.
 from __future__ import annotations
 
 from controller.api import patch, revision
-from controller.api.base import JSONObject, fields_of
+from controller.api.base import JSONObject
 from kubectl_plugin.edits.applying import found
 from kubectl_plugin.edits.migration import forms, step
 from kubectl_plugin.edits.migration.observed import MigrationSide, Observed, RevisionRecord
@@ -123,12 +123,10 @@ def _taking_over(observed: Observed, native: MigrationSide | None, ours: Migrati
     if late := observed.pods_of(ours.uid):
         return _freed(late[0].name, late[0].uid)
     if native is None:
-        body = forms.as_native(ours.document)
-        strategy = found(body, "spec", "updateStrategy")
         return step.CreateObject(
             kind=step.Kind.NATIVE,
             name=observed.name,
-            body=forms.frozen(body, fields_of(strategy), _generation(observed)),
+            body=forms.frozen(ours.document, _generation(observed)),
             says="created; it updates nothing yet",
         )
     left = observed.owned_by("")

@@ -27,7 +27,7 @@ def to_ours(observed: Observed) -> step.MigrationStep:
         if left := observed.owned_by(""):
             # Both would adopt them, and the native one makes a pod where it does not get the one that is there.
             return step.wait_for_native("the native controller to take over pods and history", left)
-        body = forms.waiting(forms.as_ours(native.document), native.uid)
+        body = forms.waiting(native.document)
         return step.CreateObject(
             kind=step.Kind.OURS, name=observed.name, body=body, says="created; it makes no pod yet"
         )

@@ -29,6 +29,7 @@ from tests.beds.pods import controller_of, is_live, node_of
 pytestmark = pytest.mark.real
 
 NODES = 4
+USER = "somebody"
 WRITES = frozenset({"POST", "PATCH", "DELETE"})
 
 
@@ -94,10 +95,10 @@ async def fleet(bed: Bed, plane: ControlPlane) -> AsyncIterator[None]:
     await bed.add_nodes(NODES)
     async with native_controller(plane):
         document = daemonset(updateStrategy={"type": "OnDelete"})
-        await bed.api.create(NATIVE, document)
+        await bed.api.create(NATIVE, document, fieldManager=USER)
         await native_status(bed.api, "agent", numberAvailable=NODES)
         image = {"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": V2}
-        await bed.api.patch(NATIVE, "agent", [image])
+        await bed.api.patch(NATIVE, "agent", [image], fieldManager=USER)
         await native_status(bed.api, "agent", numberAvailable=NODES)
         for pod in sorted(await bed.api.list(PODS), key=node_of)[: NODES // 2]:
             await bed.api.delete(PODS, pod["metadata"]["name"])
@@ -124,6 +125,8 @@ async def is_so(bed: Bed, *, native: bool) -> None:
     assert {controller_of(pod)["uid"] for pod in await bed.api.list(PODS)} == {found["metadata"]["uid"]}
     assert "kruise-ds/migration" not in found["metadata"].get("annotations", {})
     assert found["spec"]["updateStrategy"]["type"] == "OnDelete"
+    managers = {one["manager"] for one in found["metadata"]["managedFields"] if not one.get("subresource")}
+    assert managers == {USER}, "who has made it and changed it"
 
 
 async def killed(bed: Bed, plane: ControlPlane, *, native: bool) -> AsyncIterator[int]:

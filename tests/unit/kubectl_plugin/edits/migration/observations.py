@@ -116,3 +116,5 @@ GOING = Mark(strategy=ROLLING)
 """On ours, before it is deleted."""
 KEPT = (FINALIZER,)
 ORPHANING = ("orphan", FINALIZER)
+ACTING = Mark(strategy=ROLLING, managers=({"manager": "helm", "apiVersion": "apps/v1"},), acting=True)
+"""On either, when it is in charge and has not the managers of the former one yet."""

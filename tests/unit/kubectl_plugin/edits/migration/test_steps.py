@@ -19,6 +19,7 @@ from kubectl_plugin.edits.migration.step import (
 )
 from kubectl_plugin.failures import CommandError
 from tests.unit.kubectl_plugin.edits.migration.observations import (
+    ACTING,
     COMING,
     FROZEN,
     GOING,
@@ -181,6 +182,16 @@ def test_to_ours(found: Observed, expected: str) -> None:
 )
 def test_to_native(found: Observed, expected: str) -> None:
     assert told(found, to="native") == expected
+
+
+@pytest.mark.parametrize("to", ["ours", "native"])
+def test_who_manages_which_field_is_written_when_all_else_is_done(to: str) -> None:
+    """Whoever is killed right before it has only that to do, whichever way he goes on."""
+    managers = "has the field managers of the former one"
+    assert told(observed(None, ours(ACTING), MINE, MY_PAST), to=to) == f"change daemonset.apps.kruise.io: {managers}"
+    leaving = ours(GOING, dying=True, kept=KEPT)
+    for other in (None, leaving):
+        assert told(observed(native(ACTING), other, ALL, PAST), to=to) == f"change daemonset.apps: {managers}"
 
 
 def test_every_write_demands_what_was_seen() -> None:

@@ -1,0 +1,71 @@
+"""Who manages which field: what was `metadata.managedFields` of the one, as that of the other.
+
+Whoever makes an object manages all of its fields. Left at that, each server-side apply of the manifest would be a
+conflict, and what the manifest no longer says would stay for ever.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from controller.api.base import JSON, JSONObject, fields_of, items_of
+from kubectl_plugin.edits.applying import found
+
+FIELD: Final = ("metadata", "managedFields")
+NATIVE: Final = "apps/v1"
+_ITEMWISE: Final = (
+    ("f:spec", "f:template", "f:spec", "f:containers"),
+    ("f:spec", "f:template", "f:spec", "f:initContainers"),
+)
+"""Lists in the spec of ours that may have a manager for each item; of any other the CRD knows nothing, and it has
+managers as a whole only."""
+
+
+def managers_of(document: JSONObject) -> tuple[JSONObject, ...]:
+    """Without those of the status."""
+    return tuple(one for one in items_of(found(document, *FIELD)) if not one.get("subresource"))
+
+
+def fitted(managers: tuple[JSONObject, ...], document: JSONObject) -> list[JSON]:
+    """The same for `document`, which may be of the other kind and has not all of their fields."""
+    version = str(document["apiVersion"])
+    made: list[JSON] = []
+    for one in managers:
+        if _is_native(one.get("apiVersion")) == _is_native(version):
+            made.append(one)
+        elif fields := _there(fields_of(one.get("fieldsV1")), document, (), whole_lists=not _is_native(version)):
+            made.append({**one, "apiVersion": version, "fieldsV1": fields})
+    return made
+
+
+def _is_native(version: JSON) -> bool:
+    return version == NATIVE
+
+
+def _there(fields: JSONObject, value: JSON, path: tuple[str, ...], *, whole_lists: bool) -> JSONObject:
+    """Those that `value` has. Empty: none, where there were any; else all of it."""
+    kept: JSONObject = {}
+    for key, below in fields.items():
+        part = value if key == "." else _part(value, key)
+        if part is None:
+            continue
+        inner = fields_of(below)
+        whole = whole_lists and isinstance(part, list) and path[:1] == ("f:spec",) and (*path, key) not in _ITEMWISE
+        if whole or not inner:
+            kept[key] = {}
+        elif left := _there(inner, part, (*path, key), whole_lists=whole_lists):
+            kept[key] = left
+    return kept
+
+
+def _part(value: JSON, key: str) -> JSON:
+    """`f:NAME` of an object; of a list `k:FIELDS`, the item with these fields, or `v:ITEM`. None: it is not there."""
+    how, _, text = key.partition(":")
+    if how == "f":
+        return fields_of(value).get(text)
+    wanted = msgspec.json.decode(text)
+    if how == "k":
+        return next((one for one in items_of(value) if wanted.items() <= one.items()), None)
+    return wanted if isinstance(value, list) and wanted in value else None
