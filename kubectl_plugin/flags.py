@@ -89,6 +89,15 @@ class Global:
     request_timeout: Annotated[
         str | None, _text("--request-timeout", "", "Longest wait for one answer, such as 10s; 0 for no limit.")
     ] = None
+    controller_namespace: Annotated[
+        str | None,
+        _text(
+            "--controller-namespace",
+            "",
+            "Where the controller is, unless kruise-ds-system; also KRUISE_DS_CONTROLLER_NAMESPACE.",
+            autocompletion=candidates.namespaces,
+        ),
+    ] = None
     output: Annotated[Output | None, _text("--output", "-o", "How it is printed.")] = None
     no_color: Annotated[bool, _text("--no-color", "", "No colours; also NO_COLOR=1.")] = False
     ascii: Annotated[bool, _text("--ascii", "", "Only ASCII characters.")] = False

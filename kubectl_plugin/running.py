@@ -90,6 +90,7 @@ class Runner:
                 self.host,
                 access_of(flags),
                 namespace=flags.namespace,
+                controller_namespace=flags.controller_namespace,
                 request_timeout=timeout,
                 trace=terminal.trace if flags.verbose else None,
                 clock=terminal.clock,

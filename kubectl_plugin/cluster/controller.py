@@ -8,7 +8,7 @@ from controller.api.wellknown import LEASE_NAME
 from controller.kube.errors import ApiError, NotFound
 from controller.kube.resource import Resource
 from kubectl_plugin.cluster.session import Session
-from kubectl_plugin.report.installation.facts import NAMESPACE, Leader, silence_of
+from kubectl_plugin.report.installation.facts import Leader, silence_of
 
 
 class _Spec(View):
@@ -30,10 +30,15 @@ LEASES: Resource[LeaseView, Leader] = Resource(
 )
 
 
-async def leader(session: Session, namespace: str = NAMESPACE, name: str = LEASE_NAME) -> Leader | None:
-    """Who holds the lease; None where there is no such lease. Raises ApiError."""
+async def leader(session: Session) -> Leader | None:
+    """Who holds the controller's lease; None where there is none. Raises ApiError."""
+    return await holder(session, Key(session.controller_namespace, LEASE_NAME))
+
+
+async def holder(session: Session, lease: Key) -> Leader | None:
+    """The same of any lease."""
     try:
-        return await session.client.get(LEASES, Key(namespace, name))
+        return await session.client.get(LEASES, lease)
     except NotFound:
         return None
 
@@ -47,6 +52,6 @@ async def absence(session: Session, now: float) -> str | None:
         found = await leader(session)
     except ApiError:
         return None
-    silence = silence_of(found, now)
+    silence = silence_of(found, session.controller_namespace, now)
     unless = "" if found is not None else ", unless one runs with --no-leader-elect"
     return f"no controller is active{unless}: {silence}" if silence else None

@@ -11,14 +11,14 @@ from collections.abc import Awaitable
 from typing import Any, Final, TypeVar
 
 from controller.api.base import JSONObject, fields_of
+from controller.api.meta import Key
 from controller.api.wellknown import GROUP
 from controller.kube.errors import ApiError, Forbidden, Unreachable
-from controller.kube.kinds import DAEMONSETS
-from kubectl_plugin.cluster.controller import leader
+from controller.kube.kinds import DAEMONSETS, PODS
+from kubectl_plugin.cluster.controller import holder, leader
 from kubectl_plugin.cluster.documents import ask, ask_whether_there, items, review
 from kubectl_plugin.cluster.session import Session
 from kubectl_plugin.report.installation.facts import (
-    NAMESPACE,
     ControllerPod,
     Leader,
     NoAnswer,
@@ -86,10 +86,10 @@ async def coming_leader(session: Session) -> Leader | None:
 
 
 async def controller_pods(session: Session) -> tuple[ControllerPod, ...]:
-    """Those in the namespace of the manifests, with the version that the image says."""
-    path = f"/api/v1/namespaces/{NAMESPACE}/pods"
+    """Those in the namespace of the controller, with the version that the image says."""
+    namespace = session.controller_namespace
     query = (("labelSelector", PODS_OF_CONTROLLER),)
-    document: Any = await ask(session, path, f"pods in {NAMESPACE}", query=query, verb="list")
+    document: Any = await ask(session, PODS.collection(namespace), f"pods in {namespace}", query=query, verb="list")
     return tuple(_controller_pod(item) for item in document.get("items") or ())
 
 
@@ -102,7 +102,7 @@ async def rival(session: Session) -> Rival:
     """What may be seen of it. A lease is enough to know that it runs."""
     path = f"/apis/apps/v1/namespaces/{RIVAL_NAMESPACE}/deployments/{RIVAL_DEPLOYMENT}"
     found, deployment = await asyncio.gather(
-        known(leader(session, RIVAL_NAMESPACE, RIVAL_LEASE)),
+        known(holder(session, Key(RIVAL_NAMESPACE, RIVAL_LEASE))),
         known(ask_whether_there(session, path, f"deployments.apps {RIVAL_NAMESPACE}/{RIVAL_DEPLOYMENT}")),
     )
     if isinstance(found, NoAnswer) and isinstance(deployment, NoAnswer):
@@ -129,16 +129,18 @@ async def right(session: Session, verb: str, group: str, resource: str, namespac
     return Right(verb=verb, resource=named, allowed=allowed)
 
 
-def version_of_leader(found: Leader | NoAnswer | None, pods: tuple[ControllerPod, ...] | NoAnswer) -> str | NoAnswer:
+def version_of_leader(
+    session: Session, found: Leader | NoAnswer | None, pods: tuple[ControllerPod, ...] | NoAnswer
+) -> str | NoAnswer:
     """Of the pod that holds the lease; where that one is not among `pods`, what all of these agree on."""
     if isinstance(pods, NoAnswer):
         return pods
     if not pods:
-        return NoAnswer(f"no controller pods in {NAMESPACE}")
-    holder = found.holder if isinstance(found, Leader) else ""
-    leader = next((pod for pod in pods if holder.rpartition("_")[0] == pod.name), None)
-    if leader is not None:
-        return leader.version
+        return NoAnswer(f"no controller pods in {session.controller_namespace}")
+    name = found.holder.rpartition("_")[0] if isinstance(found, Leader) else ""
+    leading = next((pod for pod in pods if pod.name == name), None)
+    if leading is not None:
+        return leading.version
     versions = {pod.version for pod in pods}
     return versions.pop() if len(versions) == 1 else NoAnswer("its pods have several versions")
 

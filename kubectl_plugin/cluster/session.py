@@ -19,8 +19,11 @@ from kubectl_plugin.clock import ServerClock
 from kubectl_plugin.cluster.proxies import proxied
 from kubectl_plugin.flags import Global
 from kubectl_plugin.host import Host
+from kubectl_plugin.report.installation.facts import NAMESPACE
 
 PROGRAM: Final = "kubectl-kruise-ds"
+CONTROLLER_NAMESPACE: Final = "KRUISE_DS_CONTROLLER_NAMESPACE"
+"""The environment variable that says what `--controller-namespace` does not."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,8 @@ class Session:
     sender: Sender
     namespace: str
     """The one of `--namespace`, else of the context, else `default`."""
+    controller_namespace: str
+    """Where the controller and its lease are looked for."""
     server: str
     """Its URL."""
     context: str
@@ -46,6 +51,7 @@ async def open_session(
     access: Access,
     *,
     namespace: str | None = None,
+    controller_namespace: str | None = None,
     request_timeout: float | None = None,
     trace: Callable[[str], None] | None = None,
     clock: ServerClock | None = None,
@@ -64,6 +70,7 @@ async def open_session(
             timed if trace is None else Traced(timed, trace),
             connection,
             namespace=namespace,
+            controller_namespace=controller_namespace or host.environ.get(CONTROLLER_NAMESPACE),
             request_timeout=request_timeout,
             user_agent=user_agent,
         )
@@ -74,6 +81,7 @@ def session_over(
     connection: Connection,
     *,
     namespace: str | None = None,
+    controller_namespace: str | None = None,
     request_timeout: float | None = None,
     user_agent: str = PROGRAM,
 ) -> Session:
@@ -89,6 +97,7 @@ def session_over(
         client=Client(sender),
         sender=sender,
         namespace=namespace or connection.namespace,
+        controller_namespace=controller_namespace or NAMESPACE,
         server=connection.server,
         context=connection.context,
         source=connection.source,

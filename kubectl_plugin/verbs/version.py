@@ -42,7 +42,7 @@ async def version(invocation: Invocation) -> int:
         known(leader_now(session)),
         known(installation.controller_pods(session)),
     )
-    controller = installation.version_of_leader(found, pods)
+    controller = installation.version_of_leader(session, found, pods)
     leader = "" if found is None or isinstance(found, NoAnswer) else found.holder
     if invocation.output is not None:
         document: JSONObject = {

@@ -222,9 +222,16 @@ def test_values_and_schema_name_the_same(helm: Helm) -> None:
     assert values.keys() <= schema["properties"].keys()
 
 
-def test_an_image_that_cannot_be_pulled_is_told_when_it_is_installed(helm: Helm) -> None:
-    def notes(*words: str) -> str:
-        return helm("install", "kruise-ds", str(CHART), "--dry-run=client", *words).stdout.partition("NOTES:")[2]
+def notes(helm: Helm, *words: str) -> str:
+    """What people read when it is installed."""
+    return helm("install", "kruise-ds", str(CHART), "--dry-run=client", *words).stdout.partition("NOTES:")[2]
 
-    assert "set image.repository to yours" in notes()
-    assert "placeholder" not in notes("--set", "image.repository=registry.internal.example/kruise-ds")
+
+def test_an_image_that_cannot_be_pulled_is_told_when_it_is_installed(helm: Helm) -> None:
+    assert "set image.repository to yours" in notes(helm)
+    assert "placeholder" not in notes(helm, "--set", "image.repository=registry.internal.example/kruise-ds")
+
+
+def test_the_plugin_is_called_as_the_namespace_of_the_release_needs_it(helm: Helm) -> None:
+    assert "  kubectl kruise-ds doctor\n" in notes(helm, "--namespace", NAMESPACE)
+    assert "  kubectl kruise-ds doctor --controller-namespace infra\n" in notes(helm, "--namespace", "infra")

@@ -99,10 +99,13 @@ def _leader(facts: Facts) -> Iterator[DoctorCheck]:
     about, found, leader = "controller", _pods(facts), facts.leader
     if isinstance(leader, NoAnswer):
         yield DoctorCheck(Level.WARN, about, f"{found}leader unknown: {leader.why}")
-    elif silence := silence_of(leader, facts.now):
-        where = f"{APPLY}; kubectl -n {NAMESPACE} get pods"
+    elif silence := silence_of(leader, facts.controller_namespace, facts.now):
+        look = f"kubectl -n {facts.controller_namespace} get pods"
+        where = f"{APPLY}; {look}" if facts.controller_namespace == NAMESPACE else look
+        elsewhere = "or it is installed in another namespace: --controller-namespace"
         behind = ("or the leader's clock is behind the API server's",) if leader is not None and leader.holder else ()
-        yield DoctorCheck(Level.FAIL, about, f"{found}no controller is active: {silence}", (where, *behind))
+        hints = (where, elsewhere, *behind)
+        yield DoctorCheck(Level.FAIL, about, f"{found}no controller is active: {silence}", hints)
     elif leader is not None:
         yield DoctorCheck(Level.OK, about, f"{found}leader renewed {short(facts.now - leader.renewed)} ago")
 

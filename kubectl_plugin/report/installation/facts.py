@@ -9,7 +9,7 @@ from controller.api.wellknown import LEASE_NAME
 from kubectl_plugin.durations import short
 
 NAMESPACE: Final = "kruise-ds-system"
-LEASE: Final = f"lease {NAMESPACE}/{LEASE_NAME}"
+"""Of the controller, unless it was installed elsewhere."""
 SILENCE: Final = 60.0
 """Seconds without a renewal after which nobody can be leading: a lease runs for 15."""
 
@@ -61,14 +61,15 @@ class Leader:
         return bool(self.holder) and now - self.renewed <= SILENCE
 
 
-def silence_of(leader: Leader | None, now: float) -> str:
-    """Why no controller seems to be active; empty where one is."""
+def silence_of(leader: Leader | None, namespace: str, now: float) -> str:
+    """Why no controller seems to be active in `namespace`; empty where one is."""
+    lease = f"lease {namespace}/{LEASE_NAME}"
     if leader is None:
-        return f"there is no {LEASE}"
+        return f"there is no {lease}"
     if leader.leads(now):
         return ""
     last = "last renewed" if leader.holder else "given back"
-    return f"{LEASE} was {last} {short(now - leader.renewed)} ago"
+    return f"{lease} was {last} {short(now - leader.renewed)} ago"
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,8 @@ class Facts:
     now: float
     """Seconds since 1970, by the API server's clock."""
     namespace: str
+    controller_namespace: str
+    """Where the controller is looked for."""
     machine: Machine
     client: str
     server: str | NoAnswer

@@ -32,6 +32,7 @@ AGENT = OurDaemonSet("observability/node-agent", cni="")
 WELL = Facts(
     now=NOW,
     namespace="observability",
+    controller_namespace="kruise-ds-system",
     machine=HERE,
     client="0.1.0",
     server="v1.31.2",
