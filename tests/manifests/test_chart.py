@@ -105,12 +105,13 @@ def test_each_value_adds_its_component(helm: Helm, control_plane_binaries: Binar
     assert without_helms_own(rendered(helm, *settings(on))) == without_namespace(wanted)
 
 
-def test_it_is_at_home_in_any_namespace(helm: Helm) -> None:
+@pytest.mark.parametrize("namespace", ["elsewhere", "123", "0x1f", "true"])
+def test_it_is_at_home_in_any_namespace(helm: Helm, namespace: str) -> None:
     everything = settings(EVERYTHING)
-    elsewhere = json.dumps([*rendered(helm, *everything, namespace="elsewhere").values()])
+    elsewhere = json.dumps([*rendered(helm, *everything, namespace=namespace).values()])
     assert NAMESPACE not in elsewhere
     at_home = json.dumps([*rendered(helm, *everything).values()])
-    assert elsewhere == at_home.replace(NAMESPACE, "elsewhere")
+    assert elsewhere == at_home.replace(NAMESPACE, namespace)
 
 
 def test_what_people_set_is_in_the_deployment(helm: Helm, tmp_path: Path) -> None:
@@ -123,6 +124,7 @@ def test_what_people_set_is_in_the_deployment(helm: Helm, tmp_path: Path) -> Non
         "nodeSelector": {"infra": "true"},
         "tolerations": [toleration],
         "affinity": spread,
+        "priorityClassName": "0x1f",
         "extraArgs": ["--log-level=debug"],
         "extraEnv": [{"name": "KUBERNETES_SERVICE_PORT", "value": "6443"}],
     }
@@ -140,6 +142,7 @@ def test_what_people_set_is_in_the_deployment(helm: Helm, tmp_path: Path) -> Non
     controller["args"].append("--log-level=debug")
     controller["env"].append({"name": "KUBERNETES_SERVICE_PORT", "value": "6443"})
     expected["nodeSelector"]["infra"] = "true"
+    expected["priorityClassName"] = "0x1f"
     expected |= {"imagePullSecrets": [{"name": "registry"}], "tolerations": [toleration], "affinity": spread}
     assert pod == expected
     assert ours == {**plain, "replicas": 3}

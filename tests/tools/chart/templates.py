@@ -13,6 +13,8 @@ from tests.tools.chart.conditions import Condition, Line, also, conditioned, of_
 from tests.tools.chart.variants import CRDS, SEVERAL, WATCHED, Name, for_everybody, variant
 
 HEADER: Final = "# Made by `make manifests` from manifests/base and manifests/components; edit the files there.\n"
+NAMESPACE: Final = "{{ .Release.Namespace"
+"""In quotes where it is all there is: 123 and 0x1f name namespaces, and true does."""
 KEEP: Final = "    helm.sh/resource-policy: keep"
 
 
@@ -52,7 +54,7 @@ DEPLOYMENT: Final = (
     (r"^        env:\n(        [- ] .*\n)+", r"\g<0>" + _where_set("extraEnv", 8)),
     (
         r"^      priorityClassName: .*\n",
-        "      {{- with .Values.priorityClassName }}\n      priorityClassName: {{ . }}\n      {{- end }}\n",
+        "      {{- with .Values.priorityClassName }}\n      priorityClassName: {{ . | quote }}\n      {{- end }}\n",
     ),
     _block("resources", 8),
     _block("nodeSelector", 6),
@@ -99,7 +101,8 @@ def _templated(objects: Mapping[Name, str]) -> dict[Name, str]:
 
 def _with_values(name: Name, text: str) -> str:
     text = text.replace("{{", '{{ "{{" }}')  # what Prometheus and Grafana are to read
-    text = text.replace("kruise-ds-system", "{{ .Release.Namespace }}")
+    text = re.sub(r"(?<=[:-] )kruise-ds-system$", NAMESPACE + " | quote }}", text, flags=re.MULTILINE)
+    text = text.replace("kruise-ds-system", NAMESPACE + " }}")
     text = text.replace("team-a", "{{ .Values.watchNamespace | quote }}")
     for pattern, template in REPLACED.get(name.kind, ()):
         text, count = re.subn(pattern, template, text, flags=re.MULTILINE)
