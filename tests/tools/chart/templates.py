@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Final
@@ -43,7 +43,29 @@ def _labels(value: str) -> tuple[tuple[str, str], ...]:
     return ((r"^    app.kubernetes.io/part-of: .*\n", r"\g<0>" + _where_set(value, 4)),)
 
 
-DEPLOYMENT: Final = (
+def _environment(found: re.Match[str]) -> str:
+    """With the gates of the component and those of the values in one variable."""
+    component = [f'{{{{- $gates = append $gates "{found["gates"]}" }}}}'] if found["gates"] else []
+    lines = ["{{- $gates := list }}", *component, *GATES]
+    return found["others"] + "".join(f"        {line}\n" for line in lines) + _where_set("extraEnv", 8)
+
+
+GATES: Final = (
+    "{{- range $gate, $on := .Values.featureGates }}",
+    '{{- $gates = append $gates (printf "%s=%t" $gate $on) }}',
+    "{{- end }}",
+    "{{- with $gates }}",
+    "- name: KRUISE_DS_FEATURE_GATES",
+    '  value: {{ join "," . }}',
+    "{{- end }}",
+)
+Replacement = tuple[str, str | Callable[[re.Match[str]], str]]
+"""A pattern, and what comes in its place."""
+ENVIRONMENT: Final = (
+    r"^(?P<others>        env:\n(        [- ] .*\n)+?)"
+    r"(        - name: KRUISE_DS_FEATURE_GATES\n          value: (?P<gates>.*)\n)?(?!        [- ] )"
+)
+DEPLOYMENT: Final[tuple[Replacement, ...]] = (
     (r"^  replicas: .*", "  replicas: {{ .Values.replicas }}"),
     (
         r"^        image: .*",
@@ -51,7 +73,7 @@ DEPLOYMENT: Final = (
         "{{ with .Values.image.digest }}@{{ . }}{{ end }}",
     ),
     (r"^      - args:\n(        - .*\n)+", r"\g<0>" + _where_set("extraArgs", 8)),
-    (r"^        env:\n(        [- ] .*\n)+", r"\g<0>" + _where_set("extraEnv", 8)),
+    (ENVIRONMENT, _environment),
     (
         r"^      priorityClassName: .*\n",
         "      {{- with .Values.priorityClassName }}\n      priorityClassName: {{ . | quote }}\n      {{- end }}\n",
@@ -70,7 +92,7 @@ MORE_PORTS: Final = """\
       protocol: TCP
 {{- end }}
 """
-REPLACED: Final = {
+REPLACED: Final[Mapping[str, tuple[Replacement, ...]]] = {
     "Deployment": DEPLOYMENT,
     "NetworkPolicy": ((r"^    - port: 16443\n      protocol: TCP\n", r"\g<0>" + MORE_PORTS),),
     "ServiceMonitor": _labels("monitorLabels"),

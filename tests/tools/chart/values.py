@@ -43,6 +43,7 @@ def _defaults(spec: Mapping[str, Any]) -> dict[str, Any]:
         "affinity": {},
         "extraArgs": [],
         "extraEnv": [],
+        "featureGates": {},
         "apiServerPorts": [],
         "monitorLabels": {},
         "watchNamespace": "",
