@@ -3,80 +3,38 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
-import pytest_asyncio
-import yaml
 
 from tests.beds.api import DAEMONSETS, PODS, Object
 from tests.beds.control_plane import ControlPlane
 from tests.beds.installed.plugin import Plugin
-from tests.beds.installed.witness import Witness, witnessing
-from tests.beds.installed.workspace import Workspace, bed_on, sample
-from tests.beds.native import NATIVE, native_controller, native_status
+from tests.beds.installed.witness import witnessing
+from tests.beds.installed.workspace import Workspace, bed_on
+from tests.beds.native import NATIVE, native_status
 from tests.beds.nodes import Behaviour
-from tests.beds.pods import controller_of, image_of, is_live, node_of
 from tests.e2e.guide import MIGRATION, commands
+from tests.e2e.migrating import (
+    IMAGE,
+    NODES,
+    OURS,
+    THEIRS,
+    beside,
+    goes_on,
+    images,
+    native_settled,
+    owners,
+    untouched,
+    written,
+)
 
+__all__ = ["beside"]
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("controller", "beside")]
-
-NODES = tuple(f"node-{number}" for number in range(6))
-IMAGE = "registry.example.com/demo"
-OURS, THEIRS = "apps.kruise.io/v1beta1", "apps/v1"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def beside(plane: ControlPlane) -> AsyncIterator[None]:
-    """The native controller runs too."""
-    async with native_controller(plane):
-        yield
 
 
 @pytest.fixture
 def plugin(bed: Workspace, plane: ControlPlane) -> Plugin:
     return Plugin(plane.kubectl, plane.kubeconfig, bed.namespace)
-
-
-def written(version: str, api_version: str = THEIRS, rolling: dict[str, int] | None = None) -> Object:
-    """As somebody keeps it in a file."""
-    document = sample("ds.demo.yaml")
-    document["apiVersion"] = api_version
-    document["spec"]["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": rolling or {"maxUnavailable": 1}}
-    document["spec"]["template"]["spec"]["containers"][0]["image"] = f"{IMAGE}:{version}"
-    return document
-
-
-async def native_settled(bed: Workspace) -> Object:
-    return await native_status(bed.api, "demo", numberAvailable=len(NODES), updatedNumberScheduled=len(NODES))
-
-
-@asynccontextmanager
-async def untouched(bed: Workspace, witness: Witness) -> AsyncIterator[None]:
-    """In the block no pod goes, is changed in more than its owner, or gets a second one beside it."""
-    await witness.up_to_date()
-    witness.floor, witness.most_pairs = len(witness.ready), 0
-    before, gone = _identities(await bed.pods()), len(witness.retired)
-    yield
-    await witness.up_to_date()
-    assert len(witness.retired) == gone, "no pod went"
-    assert _identities(await bed.pods()) == before
-    witness.floor = len(NODES) - 1
-
-
-def _identities(pods: list[Object]) -> dict[str, tuple[str, Object, str]]:
-    """By node."""
-    metas = {node_of(pod): pod["metadata"] for pod in pods if is_live(pod)}
-    return {node: (meta["uid"], meta["labels"], image_of(pod)) for pod in pods for node, meta in metas.items()}
-
-
-async def owners(bed: Workspace) -> set[str]:
-    return {controller_of(pod)["apiVersion"] for pod in await bed.pods()}
-
-
-async def images(bed: Workspace) -> dict[str, str]:
-    return {node_of(pod): image_of(pod).rpartition(":")[2] for pod in await bed.pods() if is_live(pod)}
 
 
 @pytest.mark.parametrize("limits", [{"maxUnavailable": 1}, {"maxSurge": 1, "maxUnavailable": 0}], ids=["", "surge"])
@@ -155,14 +113,6 @@ async def test_a_canary_of_ours_becomes_a_native_one_that_updates_nothing(bed: W
         await goes_on(bed)
 
 
-async def goes_on(bed: Workspace) -> None:
-    """As the manual has it: the native one updates the nodes that kept an older revision."""
-    strategy = '{"spec":{"updateStrategy":{"type":"RollingUpdate"}}}'
-    await bed.kubectl("patch", "daemonset.apps", "demo", "--type=merge", "-p", strategy)
-    await native_settled(bed)
-    assert {*(await images(bed)).values()} == {"v2"}
-
-
 @pytest.mark.parametrize("by", ["native", "ours"])
 async def test_pods_that_a_former_native_one_made_are_not_current_for_the_next_one(
     bed: Workspace, plugin: Plugin, by: str
@@ -185,39 +135,6 @@ async def test_pods_that_a_former_native_one_made_are_not_current_for_the_next_o
             await plugin.ok("migrate", "demo", "--to-native", "-y")
             await native_status(bed.api, "demo", numberAvailable=len(NODES), updatedNumberScheduled=1)
         await goes_on(bed)
-
-
-async def test_what_is_printed_for_a_repository_changes_no_pod(bed: Workspace, plugin: Plugin) -> None:
-    await bed.workers(*NODES)
-    await bed.apply(written("v1"))
-    await native_settled(bed)
-    printed = await plugin.ok("migrate", "demo", "--print")
-    assert yaml.safe_load(printed)["apiVersion"] == OURS
-    async with witnessing(bed.api) as witness, untouched(bed, witness):
-        await plugin.ok("migrate", "demo", "-y")
-        before = await bed.settled(len(NODES))
-        done = await bed.tried("apply", "-f", "-", stdin=printed)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert (await bed.settled(len(NODES)))["updateRevision"] == before["updateRevision"]
-
-
-async def test_a_print_tells_what_was_changed_since_and_what_is_ours_already(bed: Workspace, plugin: Plugin) -> None:
-    await bed.workers(*NODES)
-    await bed.apply(written("v1"))
-    await native_settled(bed)
-    await bed.kubectl("set", "image", "daemonset.apps/demo", f"demo={IMAGE}:v2")
-    await native_settled(bed)
-    differs = "# This is what was applied last, and differs from what runs: image demo v2 -> v1.\n"
-    assert differs in await plugin.ok("migrate", "demo", "--print")
-    await plugin.ok("migrate", "demo", "-y")
-    await bed.settled(len(NODES))
-    already = "# demo is one of ours already: this is its manifest.\n"
-    assert (await plugin.ok("migrate", "demo", "--print")).startswith(already + differs)
-    async with witnessing(bed.api) as witness, untouched(bed, witness):
-        await bed.apply(written("v2", OURS))
-        printed = await plugin.ok("migrate", "demo", "--print")
-        assert printed.startswith(f"{already}apiVersion: {OURS}\n")
-        assert "unchanged" in await bed.kubectl("apply", "-f", "-", stdin=printed)
 
 
 class Reader:
