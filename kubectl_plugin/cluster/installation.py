@@ -26,7 +26,7 @@ from kubectl_plugin.report.installation.facts import (
     Right,
     Rival,
 )
-from kubectl_plugin.report.network_plugin import cni_folder
+from kubectl_plugin.report.network_plugin import network_sign
 
 T = TypeVar("T")
 
@@ -157,9 +157,9 @@ def _controller_pod(item: Any) -> ControllerPod:
 
 
 def _daemon(document: JSONObject) -> OurDaemonSet:
-    metadata, spec = fields_of(document.get("metadata")), fields_of(document.get("spec"))
+    metadata = fields_of(document.get("metadata"))
     name = f"{metadata.get('namespace')}/{metadata.get('name')}"
-    return OurDaemonSet(name=name, cni=cni_folder(fields_of(spec.get("template"))))
+    return OurDaemonSet(name=name, network=network_sign(document))
 
 
 def _version(item: Any) -> str | NoAnswer:

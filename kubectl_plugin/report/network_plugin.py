@@ -1,13 +1,29 @@
-"""DaemonSets that look like a network plugin: pods may need them to start, our controller's own too."""
+"""DaemonSets that look like a part of the network: pods may need them to start, our controller's own too."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from controller.api.base import JSONObject, fields_of, items_of
 
+_PROXY: Final = "kube-proxy"
 
-def cni_folder(template: JSONObject) -> str:
-    """The folder of CNI plugins or of their configuration that its pods have from the node, such as /etc/cni/net.d;
-    empty where they have none."""
-    volumes = items_of(fields_of(template.get("spec")).get("volumes"))
-    paths = (str(fields_of(one.get("hostPath")).get("path") or "") for one in volumes)
+
+def network_sign(document: JSONObject) -> str:
+    """By what it looks like a network plugin or like kube-proxy, such as `mounts /etc/cni/net.d as a network plugin
+    does`; empty where it does not."""
+    spec = fields_of(document.get("spec"))
+    template = fields_of(spec.get("template"))
+    pod, meta = fields_of(template.get("spec")), fields_of(document.get("metadata"))
+    if folder := _cni_folder(pod):
+        return f"mounts {folder} as a network plugin does"
+    labels = (fields_of(one.get("labels")) for one in (meta, fields_of(template.get("metadata"))))
+    named = meta.get("name") == _PROXY or any(one.get("k8s-app") == _PROXY for one in labels)
+    is_proxy = named and meta.get("namespace") == "kube-system" and pod.get("hostNetwork") is True
+    return f"looks like {_PROXY}" if is_proxy else ""
+
+
+def _cni_folder(pod: JSONObject) -> str:
+    """That of CNI plugins or of their configuration which its pods have from the node; empty where they have none."""
+    paths = (str(fields_of(one.get("hostPath")).get("path") or "") for one in items_of(pod.get("volumes")))
     return next((path for path in paths if "cni" in path.split("/")), "")

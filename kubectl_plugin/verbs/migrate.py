@@ -126,6 +126,10 @@ async def _looked_at(invocation: Invocation, asked: MigrateOptions, key: Key) ->
     found = outlook(observed, native=asked.to_native)
     if found.over:
         return found
+    if found.named_only and not asked.names:
+        command = f"kubectl kruise-ds migrate {key.typed}"
+        hints = (f"if it is to be one of ours all the same: {command}",)
+        raise CommandError(f"{found.named_only}; left out", hints=hints, exit_code=ExitCode.REFUSED)
     await _may(invocation, asked, key)
     if absence := await controller.absence(invocation.session, invocation.terminal.now()):
         invocation.terminal.warn(absence, "kubectl kruise-ds doctor")

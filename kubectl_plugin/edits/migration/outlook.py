@@ -14,7 +14,7 @@ from kubectl_plugin.edits.migration.step import ChangeObject, HandedOver, Kind, 
 from kubectl_plugin.edits.migration.to_native import to_native
 from kubectl_plugin.edits.migration.to_ours import to_ours
 from kubectl_plugin.failures import CommandError, ExitCode
-from kubectl_plugin.report.network_plugin import cni_folder
+from kubectl_plugin.report.network_plugin import network_sign
 
 _ROLLING_DEFAULTS: Final[JSONObject] = {"partition": 0, "paused": False, "rollingUpdateType": "Standard"}
 """What means the same as a native one without it."""
@@ -30,6 +30,8 @@ class Outlook(Value):
     summary: str
     lines: tuple[str, ...] = ()
     cautions: tuple[Caution, ...] = ()
+    named_only: str = ""
+    """Why it is left out where nobody has given its name; empty where it is not."""
 
 
 def next_step(observed: Observed, *, native: bool) -> MigrationStep:
@@ -67,9 +69,12 @@ def outlook(observed: Observed, *, native: bool) -> Outlook:
         lines.append(f"old       {_held(old, start, native=native)}")
     if native and (fields := tuple(lost(start))):
         lines.append(f"lost      a native DaemonSet has no {', '.join(fields)}")
-    return Outlook(
-        over=False, summary=summary, lines=tuple(lines), cautions=tuple(_cautions(observed, start, native))
-    )
+    network = "" if native else network_sign(start.document)
+    if not network:
+        return Outlook(over=False, summary=summary, lines=tuple(lines))
+    why = f"{observed.name} {network}: our controller's own pods may need it to start"
+    caution = Caution(text=why, hints=("leave it native, unless the controller runs with hostNetwork",))
+    return Outlook(over=False, summary=summary, lines=tuple(lines), cautions=(caution,), named_only=why)
 
 
 def _count(number: int, what: str) -> str:
@@ -99,11 +104,3 @@ def lost(ours: MigrationSide) -> Iterator[str]:
             yield key
     annotations = fields_of(found(ours.document, "metadata", "annotations"))
     yield from (f"annotation {key}" for key in sorted(annotations) if key.startswith(_PREFIXES))
-
-
-def _cautions(observed: Observed, start: MigrationSide, native: bool) -> Iterator[Caution]:
-    if not native and cni_folder(start.template):
-        yield Caution(
-            text=f"{observed.name} looks like a network plugin: our controller's own pods may need it to start",
-            hints=("leave it native, unless the controller runs with hostNetwork",),
-        )

@@ -177,11 +177,11 @@ def _nodes(facts: Facts) -> Iterator[DoctorCheck]:
     if daemons and minor is not None and minor < TELLING_DRAIN:
         text = "kubectl drain before 1.34 fails on nodes with pods of our DaemonSets"
         yield DoctorCheck(Level.WARN, "drain", text, (f"{MAINTENANCE} has the options with which it works",))
-    network = next((one for one in daemons if one.cni), None)
+    network = next((one for one in daemons if one.network), None)
     pods = () if isinstance(facts.pods, NoAnswer) else facts.pods
     if network is not None and not all(pod.host_network for pod in pods):
         text = (
-            f"{network.name} mounts {network.cni} as a network plugin does, and the controller's pods need the pod "
+            f"{network.name} {network.network}, and the controller's pods need the pod "
             "network: if it is one, neither starts without the other"
         )
         yield DoctorCheck(Level.WARN, "network", text, (f"add components/host-network: {MAINTENANCE}",))

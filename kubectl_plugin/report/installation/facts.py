@@ -35,8 +35,8 @@ class OurDaemonSet:
 
     name: str
     """With its namespace."""
-    cni: str
-    """The folder of CNI on the node that its pods mount; empty where they mount none."""
+    network: str
+    """By what it looks like a part of the network, as in `mounts /etc/cni/net.d as …`; empty where it does not."""
 
 
 @dataclass(frozen=True)

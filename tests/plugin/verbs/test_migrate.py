@@ -10,6 +10,7 @@ import pytest
 
 from controller.kube.request import Request, Response
 from tests.beds.api import DAEMONSETS, PODS
+from tests.beds.native import NATIVE
 from tests.beds.simulator.cluster import Attempt
 from tests.beds.simulator.faults import Answer, LoseAnswer, Rule
 from tests.beds.simulator.kinds import DAEMONSETS as OUR_KIND
@@ -267,6 +268,22 @@ def test_all_namespaces_are_not_changed_by_a_slip() -> None:
         assert ours(scene) == {}
         assert migrated(scene, "-A", "-y").code == 0
         assert {*ours(scene)} == {"one", "two"}
+
+
+def test_what_looks_like_the_network_is_moved_by_its_name_only() -> None:
+    with native_nodes("one", "two") as scene:
+        volumes = [{"name": "net", "hostPath": {"path": "/opt/cni/bin"}}]
+        scene.do(scene.api.patch(NATIVE, "two", {"spec": {"template": {"spec": {"volumes": volumes}}}}))
+        ran = migrated(scene, "--all", "-y")
+        assert (ran.code, {*ours(scene)}, {*theirs(scene)}) == (6, {"one"}, {"two"})
+        assert ran.err == (
+            "error: two mounts /opt/cni/bin as a network plugin does: our controller's own pods may need it to "
+            "start; left out\n"
+            "  hint: if it is to be one of ours all the same: kubectl kruise-ds migrate two -n observability\n"
+        )
+        ran = migrated(scene, "two", "--dry-run")
+        assert ran.code == 0, ran
+        assert ran.err.startswith("warning: two mounts /opt/cni/bin as a network plugin does: ")
 
 
 def test_the_name_as_kubectl_prints_it() -> None:

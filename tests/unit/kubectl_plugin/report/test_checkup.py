@@ -28,7 +28,7 @@ RIGHTS = (
 HERE = Machine(
     kubectl="v1.36.3", plugin="/bin/kubectl-kruise_ds", completion="/bin/kubectl_complete-kruise_ds", shadow=""
 )
-AGENT = OurDaemonSet("observability/node-agent", cni="")
+AGENT = OurDaemonSet("observability/node-agent", network="")
 WELL = Facts(
     now=NOW,
     namespace="observability",
@@ -48,7 +48,7 @@ WELL = Facts(
     daemons=(AGENT,),
 )
 OLD = replace(HERE, kubectl="v1.33.4")
-NETWORK = (AGENT, OurDaemonSet("kube-system/net", cni="/etc/cni/net.d"))
+NETWORK = (AGENT, OurDaemonSet("kube-system/net", network="mounts /etc/cni/net.d as a network plugin does"))
 ON_HOST = tuple(ControllerPod(name, True, "0.1.0", host_network=True) for name in ("first", "second"))
 NO_RIGHT = NoAnswer("no right to look")
 

@@ -165,8 +165,10 @@ def test_a_network_plugin_is_warned_of() -> None:
     volumes: Any = {"name": "cni", "hostPath": {"path": "/etc/cni/net.d"}}
     spec: Any = plugin.document["spec"]
     spec["template"] = {"spec": {**fields_of(TEMPLATES["v2"]["spec"]), "volumes": [volumes]}}
-    (caution,) = outlook(observed(plugin, None, pods(NATIVE), history(NATIVE)), native=False).cautions
-    assert caution.text.startswith("agent looks like a network plugin")
+    told = outlook(observed(plugin, None, pods(NATIVE), history(NATIVE)), native=False)
+    (caution,) = told.cautions
+    assert caution.text.startswith("agent mounts /etc/cni/net.d as a network plugin does: our controller's own pods")
+    assert told.named_only == caution.text
 
 
 @pytest.mark.parametrize("back", [False, True])
