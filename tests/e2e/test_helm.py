@@ -78,10 +78,27 @@ async def test_uninstalling_keeps_the_crd_daemonsets_and_pods_and_installing_aga
             assert "demo" in await bed.kubectl("get", "ads"), "the objects stay"
             assert await site.pods() == before, "and their pods"
 
+            async def lost(node: str) -> None:
+                await bed.kubectl("delete", "pod", (await bed.live(node))["metadata"]["name"])
+                await bed.serves(*NODES)
+                await bed.settled(len(NODES))
+
+            async def come_anew() -> set[str]:
+                after = await site.pods()
+                return {node for node in NODES if after[node] != before[node]}
+
             for line in INSTALL:
                 await typed(plane, helm, line)
-            await bed.kubectl("delete", "pod", (await bed.live("one"))["metadata"]["name"])
-            await bed.serves(*NODES)
-            await bed.settled(len(NODES))
-            after = await site.pods()
-            assert {node for node in NODES if after[node] != before[node]} == {"one"}, "only a lost pod comes anew"
+            await lost("one")
+            assert await come_anew() == {"one"}, "only a lost pod comes anew"
+
+            await typed(plane, helm, uninstall)
+            install, _, wait = (line.replace("install kruise-ds", "install other") for line in INSTALL)
+            install, wait = (line.replace(NAMESPACE, "infra") for line in (install, wait))
+            with pytest.raises(AssertionError, match="invalid ownership metadata"):
+                await typed(plane, helm, install)
+            for line in (f"{install} --take-ownership", wait):
+                await typed(plane, helm, line)
+            await site.sh("kubectl kruise-ds doctor --controller-namespace infra")
+            await lost("two")
+            assert await come_anew() == {"one", "two"}, "and so it goes under another name in another namespace"

@@ -235,6 +235,11 @@ def test_an_image_that_cannot_be_pulled_is_told_when_it_is_installed(helm: Helm)
     assert "placeholder" not in notes(helm, "--set", "image.repository=registry.internal.example/kruise-ds")
 
 
+def test_who_keeps_the_crds_is_told_how_another_release_takes_them_over(helm: Helm) -> None:
+    assert "--take-ownership" in notes(helm)
+    assert "--take-ownership" not in notes(helm, "--set", "crds.install=false")
+
+
 def test_the_plugin_is_called_as_the_namespace_of_the_release_needs_it(helm: Helm) -> None:
     assert "  kubectl kruise-ds doctor\n" in notes(helm, "--namespace", NAMESPACE)
     assert "  kubectl kruise-ds doctor --controller-namespace infra\n" in notes(helm, "--namespace", "infra")
