@@ -93,10 +93,13 @@ def _steps(observed: Observed, *, native: bool) -> tuple[str, ...]:
     direction = " --to-native" if native else ""
     return (
         "1. Stop whoever applies the repository: or the former object comes back, and with it a second pod a node:",
-        "     Argo CD: argocd app set APP --sync-policy none",
-        "     Flux:    flux suspend kustomization NAME",
+        "     Argo CD: note syncPolicy in argocd app get APP -o yaml; then argocd app set APP --sync-policy none",
+        "              (the app of an ApplicationSet, or of another app, is stopped at that one)",
+        "     Flux:    flux suspend kustomization NAME, or flux suspend helmrelease NAME",
         f"2. kubectl kruise-ds migrate {observed.name} -n {observed.namespace}{direction} --sync-stopped",
         "3. Put this manifest in the place of the former one.",
-        "4. Start it again: argocd app set APP --sync-policy automated, or flux resume kustomization NAME.",
+        "4. Start it again:",
+        "     Argo CD: argocd app set APP --sync-policy automated, with --auto-prune and --self-heal if it had them",
+        "     Flux:    flux resume, as in 1.",
         "   The former object is gone by then, so there is nothing to prune.",
     )
