@@ -79,11 +79,17 @@ class Kubelet:
 
     def pod_lost(self, pod: Object) -> None:
         self.writer.forget(pod)
-        life = self._lives.pop(pod["metadata"]["uid"], None)
+        life = self._lives.get(pod["metadata"]["uid"])
         for task in (life.task, life.sender) if life is not None else ():
             if task is not None:
                 task.cancel()
-        if life is not None and requests(lasting(pod)):
+        if life is not None:
+            self._end(pod["metadata"]["uid"], life)
+
+    def _end(self, uid: str, life: _Life) -> None:
+        """The pod has gone: seen by the watch, or told by the answer to its removal, whichever comes first."""
+        del self._lives[uid]
+        if requests(lasting(life.pod)):
             self.poke(life.pod["spec"]["nodeName"])  # there may be room for what has waited
 
     def poke(self, node: str) -> None:
@@ -154,7 +160,7 @@ class Kubelet:
             if step is not None and not await self._carry_out(life, step):
                 break
         if self._lives.get(uid) is life:
-            del self._lives[uid]
+            self._end(uid, life)
 
     def _next(self, life: _Life, now: float) -> Step | None:
         stage = stage_of(life.pod)

@@ -21,8 +21,10 @@ PROBE = {"httpGet": {"path": "/", "port": 80}}
 class Pod:
     """What a test does to it and asks of it. `seen`: (seconds since the last change by the test, the pod)."""
 
-    def __init__(self, api: Api, nodes: Nodes) -> None:
+    def __init__(self, api: Api, nodes: Nodes, way: InProcess) -> None:
         self.api, self.nodes = api, nodes
+        self.way = way
+        """The nodes' own to the server."""
         self.seen: list[tuple[float, Object]] = []
         self.begun = 0.0
 
@@ -84,14 +86,15 @@ async def running(
 ) -> AsyncIterator[Pod]:
     """One pod with image `agent:v1`, ready for a minute."""
     cluster = Cluster(clock)
-    async with Nodes(InProcess(cluster), behaviour=behaviour, clock=clock) as nodes:
+    way = InProcess(cluster)
+    async with Nodes(way, behaviour=behaviour, clock=clock) as nodes:
         await nodes.add(NODE)
         api = Api(InProcess(cluster))
         new = pod("one", image="agent:v1", aimed_at=NODE)
         new["spec"]["containers"][0] |= {**container, **({"readinessProbe": PROBE} if probe else {})}
         new["spec"] |= spec or {}
         await api.create(PODS, new)
-        one = Pod(api, nodes)
+        one = Pod(api, nodes, way)
         async with asyncio.TaskGroup() as group:
             task = group.create_task(one.follow())
             await asyncio.sleep(60)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.beds.api import Object
+from tests.beds.api import PODS, Object
 from tests.beds.nodes import INSTANT, Behaviour
+from tests.beds.objects import pod as pod_manifest
 from tests.beds.pods import condition, is_ready
+from tests.beds.simulator.faults import NoConnection, Rule
 from tests.beds.virtual_time import virtual_time
 from tests.unit.beds.in_place import NODE, Pod, running, since, state_of
 
@@ -59,6 +61,25 @@ async def test_a_resize_that_does_not_fit_now_waits_until_it_does() -> None:
         pod.nodes.behave(NODE, INSTANT)
         await asyncio.sleep(1)
         assert sizes(pod)[-1][1:] == ("150m", "150m", "")
+
+
+@virtual_time
+async def test_a_resize_that_waits_for_room_hears_that_there_is_some_before_the_watch_says_so() -> None:
+    async with running(Behaviour(terminate=5), resources=SIZE) as pod:
+        big = pod_manifest("big", image="agent:v1", aimed_at=NODE)
+        big["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "15500m"}}
+        await pod.api.create(PODS, big)
+        await asyncio.sleep(60)
+        await pod.resize(requests={"cpu": "600m"})
+        await asyncio.sleep(60)
+        assert sizes(pod)[-1] == (0.0, "100m", "100m", "Pending:Deferred")
+        await pod.api.delete(PODS, "big")
+        await asyncio.sleep(1)
+        for verb in ("list", "watch"):
+            pod.way.faults.add(Rule(NoConnection(), verb=verb))
+        pod.way.drop_watches()
+        await asyncio.sleep(60)
+        assert sizes(pod)[-1][1:] == ("600m", "600m", "")
 
 
 @virtual_time
