@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from controller.api.pod import Pod
+from controller.api.revision import Revision
 from controller.api.wellknown import FAILED_DAEMON_POD, SUCCEEDED_DAEMON_POD
-from controller.planner.actions import DeletePod, DeleteReason, Note, PrepareDelete, Step
+from controller.planner.actions import CreatePod, DeletePod, DeleteReason, Note, PrepareDelete, Step
 from controller.planner.board import Board
-from controller.planner.creation import creations
 from controller.planner.eligibility import Fit
-from controller.planner.lifecycle import retire
+from controller.planner.lifecycle import new_pod, retire
 from controller.planner.obstacles import Obstacle
+from controller.planner.refill import fillable, in_order, refills
 from controller.planner.retries import NEXT_RETRIES, has_failed
 from controller.planner.slot import Slot
 from controller.planner.stops import outgoing, to_removal
@@ -51,7 +52,7 @@ def place(board: Board) -> Step:
             _replace_ended(slot, needs)
             _settle_several(slot, needs)
     burst = board.budget.burst
-    creates, left_out = creations(board)
+    creates, left_out = _creates(board)
     if creates and has_failed(board.world):
         needs.wake(board.world.now + NEXT_RETRIES)  # the executor may get no further than to one that is refused
     return Step(
@@ -60,6 +61,19 @@ def place(board: Board) -> Step:
         wake_at=needs.wake_at,
         more=left_out or len(needs.deletes) > burst,
     )
+
+
+def _creates(board: Board) -> tuple[list[CreatePod], bool]:
+    """For the nodes that are `fillable`, as `refills` says; and whether some are left out (by burst, or by
+    `in_order`)."""
+    empty = fillable(board)
+    if not empty:
+        return [], False
+    chosen = in_order(board, empty)
+    accepted = [(slot, found) for slot, found in refills(board, chosen) if isinstance(found, Revision)]
+    burst = board.budget.burst
+    left_out = len(chosen) < len(empty) or len(accepted) > burst
+    return [new_pod(board, slot, revision) for slot, revision in accepted[:burst]], left_out
 
 
 def _vacate_vanished(slot: Slot, needs: _Needs) -> None:

@@ -30,11 +30,21 @@ from controller.planner.actions import (
     place_of,
 )
 from controller.planner.board import Board
+from controller.planner.eligibility import Fit
 from controller.planner.in_place.change import InPlaceChange
-from controller.planner.lifecycle import is_wanted, leaving_for_good, retire
+from controller.planner.lifecycle import retire
 from controller.planner.place import Place
 from controller.planner.slot import Slot
-from controller.planner.stops import change_of, is_given_up, is_recreated, refusal_of, to_image, to_rollout
+from controller.planner.stops import (
+    change_of,
+    in_place_change,
+    is_given_up,
+    is_recreated,
+    outgoing,
+    refusal_of,
+    to_image,
+    to_rollout,
+)
 from controller.planner.unmatched import taken_away
 
 
@@ -129,10 +139,16 @@ class _Care:
             self.actions.append(ContinueInPlace(pod=pod.ref, node=pod.node, revision=order, waiting=underway.waiting))
 
     def _is_wanted(self, pod: Pod) -> bool:
+        """Whether it is to stay: nothing wants it deleted, now or when its turn comes. Of a node that is gone nobody
+        knows: what was begun there stays begun."""
         slot = self._slots.get(pod.node)
-        if slot is None or pod not in slot.pods or is_recreated(self.board.world, pod):
+        if slot is None or slot.fit is None or slot.fit is Fit.LEAVE or pod not in (slot.current, slot.old):
             return False
-        return is_wanted(self.board, slot, pod, self._leaving)
+        if is_recreated(self.board.world, pod):
+            return False
+        if slot.paired:  # of a silent node neither is chosen now
+            return not slot.unreachable and pod is not outgoing(self.board, slot)
+        return pod.uid not in self._leaving
 
     @cached_property
     def _slots(self) -> Mapping[str, Slot]:
@@ -140,7 +156,12 @@ class _Care:
 
     @cached_property
     def _leaving(self) -> frozenset[str]:
-        return leaving_for_good(self.board)
+        """Uids of lone old pods that go for the sake of the update."""
+        board = self.board
+        if to_rollout(board) is not None or board.refused:
+            return frozenset()
+        pods = [slot.old for slot in (board.surplus if board.surging else board.outdated) if slot.old is not None]
+        return frozenset([pod.uid for pod in pods if not in_place_change(board, pod)])
 
     def _is_next(self, pod: Pod) -> bool:
         """Whether it was closed for an update that comes next: it would be closed again. After one that failed it is

@@ -22,18 +22,12 @@ _SWITCHED_OFF = "the controller may not change cpu and memory in place any more"
 
 
 def hooked(pod: Pod, hook: LifecycleHook | None) -> bool:
-    """Whether the preDelete hook matches this pod: it has any of the labels, or any of the finalizers. What a pod has
-    is bounded, what a hook lists is not."""
-    if hook is None:
-        return False
-    labels, finalizers = hook.labels_handler or {}, hook.finalizers_handler or ()
-    if any(labels.get(key) == value for key, value in pod.labels.items()):
-        return True
-    return any(one in finalizers for one in pod.finalizers)
+    """Whether the preDelete hook matches this pod: it has any of the labels, or any of the finalizers."""
+    return bool(handlers(pod, hook))
 
 
 def handlers(pod: Pod, hook: LifecycleHook | None) -> tuple[str, ...]:
-    """Which of its labels and finalizers hold it, in words."""
+    """Which of its labels and finalizers hold it, in words. What a pod has is bounded, what a hook lists is not."""
     if hook is None:
         return ()
     labels, finalizers = hook.labels_handler or {}, hook.finalizers_handler or ()
