@@ -10,8 +10,9 @@ from controller.api import selector
 from controller.api.base import JSON, Value
 from controller.api.daemonset import Columns, Counts, DaemonSet, Rollout
 from controller.api.text import shortened
+from controller.planner.board import Board
 from controller.planner.conditions import conditions_of, refused_conditions
-from controller.planner.counts import count
+from controller.planner.eligibility import Fit
 from controller.planner.explanation import Explainer
 from controller.planner.phase import Phase
 from controller.planner.progress import advance, halted, standing_of
@@ -62,7 +63,7 @@ def status_of(explainer: Explainer, *, observed: bool) -> Status:
         completed=rollout.completion_time is not None,
         overdue=rollout.phase == Phase.STALLED and not standing.refused,
     )
-    counts = count(board)
+    counts = _counts(board)
     return Status(
         observed_generation=daemonset.generation if observed else None,
         counts=counts,
@@ -71,6 +72,47 @@ def status_of(explainer: Explainer, *, observed: bool) -> Status:
         columns=columns_of(daemonset),
         rollout=rollout,
         conditions=_bounded(conditions_of(explainer, counts, known, Phase(rollout.phase))),
+    )
+
+
+def _counts(board: Board) -> Counts:
+    """What the nodes come to.
+
+    One pod stands for a node: a live one before a dying one; while surging the old one, or its successor once that
+    serves and the old one is only held before its deletion.
+
+    A dying pod still counts as scheduled.
+    """
+    hash_, run = board.revision.hash, Fit.RUN
+    current = misscheduled = ready = updated = available = 0
+    for slot in board.slots:
+        if not slot.pods or slot.fit is None:
+            continue
+        if slot.fit is not run:
+            misscheduled += 1
+            continue
+        current += 1
+        if slot.old is not None:
+            stands = slot.current if slot.current_available and slot.old.held_by_hook else None
+            ready += (stands or slot.old).ready
+            available += stands is not None or slot.old_available
+        elif slot.current is not None:
+            updated += 1
+            ready += slot.current.ready
+            available += slot.current_available
+        else:
+            first = slot.pods[0]
+            updated += first.hash == hash_
+            ready += first.ready and not first.ended
+    desired = board.budget.desired
+    return Counts(
+        desired_number_scheduled=desired,
+        current_number_scheduled=current,
+        number_misscheduled=misscheduled,
+        number_ready=ready,
+        updated_number_scheduled=updated,
+        number_available=available,
+        number_unavailable=desired - available,
     )
 
 

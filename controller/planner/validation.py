@@ -6,13 +6,24 @@ it could only misread.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import Final
+
 import msgspec
 
 from controller.api import number, selector
+from controller.api.base import JSONObject
 from controller.api.daemonset import DaemonSet
+from controller.api.pod import AffinityView
+from controller.api.selector import Requirement, is_label_key, is_label_value, is_subdomain, requirement
 from controller.api.text import LONGEST_ITEM, shortened
-from controller.planner.eligibility import Rules
-from controller.planner.placement_fields import placement_problems
+from controller.planner.eligibility import Placement, PlacementSpec, Rules, Toleration
+
+_SPEC: Final = "spec.template.spec"
+_REQUIRED: Final = f"{_SPEC}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+_EFFECTS: Final = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
+_FIELDS: Final = ("nodeSelector", "affinity", "tolerations")
 
 
 def compiled(daemonset: DaemonSet) -> Rules:
@@ -55,7 +66,7 @@ def problems(daemonset: DaemonSet) -> tuple[str, ...]:
         for field, value in limits.items()
         if value is not None and not number.is_well_formed(value)
     ]
-    return (*found, *placement_problems(spec.template))
+    return (*found, *_placement(spec.template))
 
 
 def _selector_problems(daemonset: DaemonSet) -> list[str]:
@@ -68,3 +79,98 @@ def _selector_problems(daemonset: DaemonSet) -> list[str]:
     except ValueError as error:
         return [f"spec.selector: {error}"]
     return ["spec.selector: does not match spec.template.metadata.labels; its pods would not be found again"]
+
+
+def _placement(template: JSONObject) -> tuple[str, ...]:
+    """Whether the template's placement fields can be read: what the API server would refuse in a pod, and nobody has.
+
+    The server looks at them in DaemonSets of its own, not inside our template; the dry run of a pod never shows it
+    the required affinity, and needs an eligible node. A slip of the pen there, taken for "no node", would empty the
+    fleet.
+
+    An empty term is no problem: the server takes it, and everywhere it means no node. A number of Gt or Lt that is
+    none is one, although the server takes it: nobody can compare with it.
+    """
+    given = template.get("spec")
+    if not isinstance(given, dict) or not any(given.get(field) for field in _FIELDS):
+        return ()
+    try:
+        spec = msgspec.convert(template, Placement).spec
+    except msgspec.ValidationError as error:
+        return (f"spec.template: {error}",)
+    return (*_node_selector(spec), *_affinity(spec.affinity), *_tolerations(spec.tolerations or ()))
+
+
+def _node_selector(spec: PlacementSpec) -> Iterator[str]:
+    for key, value in (spec.node_selector or {}).items():
+        if not is_label_key(key):
+            yield f"{_SPEC}.nodeSelector: {key!r} is not a label key"
+        elif not is_label_value(value):
+            yield f"{_SPEC}.nodeSelector: {value!r} of {key!r} is not a label value"
+
+
+def _affinity(affinity: AffinityView | None) -> Iterator[str]:
+    required = affinity.node_affinity.required if affinity and affinity.node_affinity else None
+    if required is None:
+        return
+    if not required.node_selector_terms:
+        yield f"{_REQUIRED}: needs at least one term; leave the required affinity out to have pods on every node"
+    for index, term in enumerate(required.node_selector_terms or ()):
+        for place, one in enumerate(term.match_expressions or ()):
+            yield from _expression(f"{_REQUIRED}[{index}].matchExpressions[{place}]", one)
+        for place, one in enumerate(term.match_fields or ()):
+            yield from _field(f"{_REQUIRED}[{index}].matchFields[{place}]", one)
+
+
+def _expression(path: str, one: Requirement) -> Iterator[str]:
+    """At most one: what comes after the first cannot be judged."""
+    values = one.values or ()
+    if not is_label_key(one.key):
+        yield f"{path}.key: {one.key!r} is not a label key"
+    elif one.operator not in _OPERATORS:
+        yield f"{path}.operator: {one.operator!r} is not one of {', '.join(_OPERATORS)}"
+    elif wrong := _first_wrong(values):
+        yield f"{path}.values: {wrong!r} is not a label value"
+    else:
+        try:
+            requirement(one)
+        except ValueError as error:
+            yield f"{path}.values: {error}"
+
+
+def _field(path: str, one: Requirement) -> Iterator[str]:
+    """At most one, likewise."""
+    values = one.values or ()
+    if one.key != "metadata.name":
+        yield f"{path}.key: {one.key!r} is not metadata.name, the only field that a node is chosen by"
+    elif one.operator not in ("In", "NotIn"):
+        yield f"{path}.operator: {one.operator!r} is not one of In, NotIn"
+    elif len(values) != 1:
+        yield f"{path}.values: needs exactly one name; give each node a term of its own"
+    elif not is_subdomain(values[0]):
+        yield f"{path}.values: {values[0]!r} is not the name of a node"
+
+
+def _tolerations(tolerations: Iterable[Toleration]) -> Iterator[str]:
+    for index, one in enumerate(tolerations):
+        if problem := _toleration_problem(one):
+            yield f"{_SPEC}.tolerations[{index}].{problem}"
+
+
+def _toleration_problem(one: Toleration) -> str:
+    """The first one; empty when there is none."""
+    if one.operator not in ("", "Equal", "Exists"):
+        return f"operator: {one.operator!r} is not one of Equal, Exists"
+    if one.effect not in _EFFECTS:
+        return f"effect: {one.effect!r} is not one of NoSchedule, PreferNoSchedule, NoExecute"
+    if one.operator == "Exists" and one.value:
+        return "value: must be empty when the operator is Exists"
+    if not one.key:
+        return "" if one.operator == "Exists" else "operator: must be Exists when the key is empty"
+    if not is_label_key(one.key):
+        return f"key: {one.key!r} is not a label key"
+    return "" if is_label_value(one.value) else f"value: {one.value!r} is not a label value"
+
+
+def _first_wrong(values: Iterable[str]) -> str:
+    return next((value for value in values if not is_label_value(value)), "")
