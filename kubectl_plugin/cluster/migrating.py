@@ -24,8 +24,8 @@ from kubectl_plugin.cluster.kinds import NATIVE, read_as
 from kubectl_plugin.cluster.session import PROGRAM, Session
 from kubectl_plugin.edits.applying import found
 from kubectl_plugin.edits.migration import forms
-from kubectl_plugin.edits.migration.observed import Daemon, MigrationSide, Observed, RevisionRecord
-from kubectl_plugin.edits.migration.step import ChangeObject, CreateObject, Delete, Kind
+from kubectl_plugin.edits.migration.observed import Daemon, Kind, MigrationSide, Observed, RevisionRecord
+from kubectl_plugin.edits.migration.step import ChangeObject, CreateObject, Delete
 
 GENERATION_LABEL: Final = "pod-template-generation"
 LONGEST: Final = 19

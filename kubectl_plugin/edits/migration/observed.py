@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from enum import StrEnum
 from typing import Final
 
 from controller.api import canonical
 from controller.api.base import JSONObject, Value, fields_of
 from controller.api.wellknown import HASH_LABEL
 from kubectl_plugin.edits.applying import found
-from kubectl_plugin.edits.migration.forms import FINALIZER, Mark, mark_of
+from kubectl_plugin.edits.migration.forms import FINALIZER, NATIVE_VERSION, Mark, mark_of
 
 QUIET: Final = 3.0
 """Seconds: the garbage collector makes no orphan of a pod that it has not seen yet, but deletes it later."""
+
+
+class Kind(StrEnum):
+    """As kubectl writes them."""
+
+    NATIVE = "daemonset.apps"
+    OURS = "daemonset.apps.kruise.io"
+    REVISION = "controllerrevision.apps"
+    POD = "pod"
 
 
 class Daemon(Value):
@@ -54,6 +64,14 @@ class MigrationSide(Value):
     """One of the two DaemonSets, as the server sent it."""
 
     document: JSONObject
+
+    @property
+    def kind(self) -> Kind:
+        return Kind.NATIVE if self.document.get("apiVersion") == NATIVE_VERSION else Kind.OURS
+
+    @property
+    def name(self) -> str:
+        return str(found(self.document, "metadata", "name"))
 
     @property
     def uid(self) -> str:

@@ -10,11 +10,12 @@ from kubectl_plugin.edits.applying import found
 from kubectl_plugin.edits.edit import Caution
 from kubectl_plugin.edits.migration import forms
 from kubectl_plugin.edits.migration.observed import MigrationSide, Observed
-from kubectl_plugin.edits.migration.step import ChangeObject, HandedOver, Kind, MigrationStep, changed
+from kubectl_plugin.edits.migration.step import ChangeObject, HandedOver, MigrationStep, changing
 from kubectl_plugin.edits.migration.to_native import to_native
 from kubectl_plugin.edits.migration.to_ours import to_ours
 from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.report.network_plugin import network_sign
+from kubectl_plugin.report.values import counted
 
 _ROLLING_DEFAULTS: Final[JSONObject] = {"partition": 0, "paused": False, "rollingUpdateType": "Standard"}
 """What means the same as a native one without it."""
@@ -41,10 +42,10 @@ def next_step(observed: Observed, *, native: bool) -> MigrationStep:
 
 def _with_managers(observed: Observed) -> ChangeObject | None:
     """Whatever the direction, one that is in charge first gets the managers that are missing."""
-    for kind, side in ((Kind.NATIVE, observed.native), (Kind.OURS, observed.ours)):
+    for side in (observed.native, observed.ours):
         if side is not None and not side.dying and (mark := side.mark) is not None and mark.acting:
             operations = forms.give_back(side.document, mark)
-            return changed(kind, side, observed.name, operations, "has the field managers of the former one")
+            return changing(side, operations, "has the field managers of the former one")
     return None
 
 
@@ -63,8 +64,8 @@ def outlook(observed: Observed, *, native: bool) -> Outlook:
         raise CommandError(words, exit_code=ExitCode.REFUSED)
     pods, history = observed.pods_of(start.uid), observed.revisions_of(start.uid)
     old = observed.old_nodes(start)
-    summary = f"{_count(len(pods), 'pod')} {'runs' if len(pods) == 1 else 'run'} on, none is restarted"
-    lines = [f"history   {_count(len(history), 'revision')} {'goes' if len(history) == 1 else 'go'} along"]
+    summary = f"{counted(len(pods), 'pod')} {'runs' if len(pods) == 1 else 'run'} on, none is restarted"
+    lines = [f"history   {counted(len(history), 'revision')} {'goes' if len(history) == 1 else 'go'} along"]
     if old:
         lines.append(f"old       {_held(old, start, native=native)}")
     if native and (fields := tuple(lost(start))):
@@ -75,10 +76,6 @@ def outlook(observed: Observed, *, native: bool) -> Outlook:
     why = f"{observed.name} {network}: our controller's own pods may need it to start"
     caution = Caution(text=why, hints=("leave it native, unless the controller runs with hostNetwork",))
     return Outlook(over=False, summary=summary, lines=tuple(lines), cautions=(caution,), named_only=why)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def keeping(old: int) -> str:

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TypeAlias
 
 from controller.api.base import JSONObject, Value
-from kubectl_plugin.edits.migration.observed import QUIET, MigrationSide, Observed
+from kubectl_plugin.edits.applying import found
+from kubectl_plugin.edits.migration.observed import QUIET, Kind, MigrationSide, Observed
 from kubectl_plugin.failures import CommandError, ExitCode
-
-
-class Kind(StrEnum):
-    """As kubectl writes them."""
-
-    NATIVE = "daemonset.apps"
-    OURS = "daemonset.apps.kruise.io"
-    REVISION = "controllerrevision.apps"
-    POD = "pod"
 
 
 class CreateObject(Value):
     kind: Kind
-    name: str
     body: JSONObject
     says: str
+
+    @property
+    def name(self) -> str:
+        return str(found(self.body, "metadata", "name"))
 
 
 class ChangeObject(Value):
@@ -55,7 +49,6 @@ class WaitForPods(Value):
 
 class HandedOver(Value):
     says: str
-    changed: bool = True
 
 
 MigrationStep: TypeAlias = CreateObject | ChangeObject | Delete | WaitForPods | HandedOver
@@ -69,25 +62,20 @@ def wait_for_ours(what: str, left: int = 0) -> WaitForPods:
     return WaitForPods(what=what, left=left, hints=("kubectl kruise-ds doctor",))
 
 
-def orphaning(observed: Observed, kind: Kind, side: MigrationSide) -> MigrationStep:
+def orphaning(observed: Observed, side: MigrationSide) -> MigrationStep:
     """Delete it without its pods: once the garbage collector has seen all of them, as it deletes the others."""
     if observed.youngest(side) < QUIET:
         hints = ("pods are being replaced, or nodes come, all the time: run it again when that has ended",)
         return WaitForPods(what=f"no new pod for {QUIET:g} s", hints=hints)
-    return Delete(
-        kind=kind,
-        name=observed.name,
-        uid=side.uid,
-        version=side.version,
-        orphan=True,
-        says="deleted, its pods run on",
-    )
+    return deleting(side, "deleted, its pods run on", orphan=True)
 
 
-def changed(
-    kind: Kind, side: MigrationSide, name: str, operations: tuple[JSONObject, ...], says: str
-) -> ChangeObject:
-    return ChangeObject(kind=kind, name=name, version=side.version, operations=operations, says=says)
+def deleting(side: MigrationSide, says: str, *, orphan: bool) -> Delete:
+    return Delete(kind=side.kind, name=side.name, uid=side.uid, version=side.version, orphan=orphan, says=says)
+
+
+def changing(side: MigrationSide, operations: tuple[JSONObject, ...], says: str) -> ChangeObject:
+    return ChangeObject(kind=side.kind, name=side.name, version=side.version, operations=operations, says=says)
 
 
 def absent(observed: Observed) -> CommandError:
@@ -107,6 +95,6 @@ def both(observed: Observed) -> CommandError:
     )
 
 
-def deleted(observed: Observed, kind: Kind) -> CommandError:
-    words = f"{kind}/{observed.name} is being deleted by somebody else"
+def deleted(side: MigrationSide) -> CommandError:
+    words = f"{side.kind}/{side.name} is being deleted by somebody else"
     return CommandError(words, exit_code=ExitCode.REFUSED)

@@ -11,7 +11,8 @@ from controller.api import patch, revision
 from controller.api.base import JSONObject
 from kubectl_plugin.edits.applying import found
 from kubectl_plugin.edits.migration import forms, step
-from kubectl_plugin.edits.migration.observed import MigrationSide, Observed, RevisionRecord
+from kubectl_plugin.edits.migration.forms import Mark
+from kubectl_plugin.edits.migration.observed import Kind, MigrationSide, Observed, RevisionRecord
 from kubectl_plugin.failures import CommandError, ExitCode
 
 
@@ -31,8 +32,8 @@ def _alone(observed: Observed, native: MigrationSide | None) -> step.MigrationSt
     if native is None:
         raise step.absent(observed)
     if native.mark is None:
-        return step.HandedOver(says="is a native one", changed=False)
-    return _thawed(observed, native)
+        return step.HandedOver(says="is a native one")
+    return _thawed(observed, native, native.mark)
 
 
 def _back(observed: Observed, native: MigrationSide, ours: MigrationSide) -> step.MigrationStep:
@@ -43,14 +44,7 @@ def _back(observed: Observed, native: MigrationSide, ours: MigrationSide) -> ste
         return step.wait_for_native("the garbage collector to let go of the pods", observed.owned_by(native.uid))
     if observed.pods_of(ours.uid):
         raise step.both(observed)
-    return step.Delete(
-        kind=step.Kind.OURS,
-        name=observed.name,
-        uid=ours.uid,
-        version=ours.version,
-        orphan=False,
-        says="is taken back",
-    )
+    return step.deleting(ours, "is taken back", orphan=False)
 
 
 def _leaving(observed: Observed, ours: MigrationSide) -> step.MigrationStep:
@@ -63,60 +57,49 @@ def _leaving(observed: Observed, ours: MigrationSide) -> step.MigrationStep:
     if (twin := _twin(observed, ours, current)) is not None:
         return twin
     if not ours.kept:
-        return step.changed(
-            step.Kind.OURS, ours, observed.name, forms.leaving(ours.document), "makes and updates no pod any more"
-        )
+        return step.changing(ours, forms.leaving(ours.document), "makes and updates no pod any more")
     busy = [one for one in observed.pods_of(ours.uid) if one.busy]
     if busy:
         return step.WaitForPods(what=f"{busy[0].name}: {busy[0].busy}", left=len(busy))
     if twice := observed.doubled(ours):
         return step.WaitForPods(what=f"one pod on {', '.join(twice)}, where there are two", left=len(twice))
-    return step.orphaning(observed, step.Kind.OURS, ours)
+    return step.orphaning(observed, ours)
 
 
 def _twin(observed: Observed, ours: MigrationSide, current: RevisionRecord) -> step.MigrationStep | None:
     """The native controller takes a revision for the current one if its bytes are those that it would write itself:
     so one is stored that has them, and the hash that the pods carry. Our controller keeps it for its own."""
-    wanted = _bytes(observed.as_native or {})
+    template = observed.as_native or {}
+    wanted = _bytes(template)
     if _bytes(current.template) == wanted:
         return None
     if any(
         _bytes(one.template) == wanted and one.hash == current.hash for one in observed.revisions_of("", ours.uid)
     ):
         return step.wait_for_ours("our controller to take over the revision")
-    return step.CreateObject(
-        kind=step.Kind.REVISION,
-        name=f"{observed.name}-{revision.short_hash(wanted.decode(), current.name, length=10)}",
-        body=_revision(observed, current),
-        says="is the same in the native spelling",
-    )
+    body: JSONObject = {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {
+            "name": f"{observed.name}-{revision.short_hash(wanted.decode(), current.name, length=10)}",
+            "namespace": observed.namespace,
+            "labels": {**current.labels},
+            "annotations": {**current.annotations},
+        },
+        "data": revision.payload(template),
+        "revision": current.number + 1,
+    }
+    return step.CreateObject(kind=Kind.REVISION, body=body, says="is the same in the native spelling")
 
 
 def _bytes(template: JSONObject) -> bytes:
     return revision.encode(revision.payload(template))
 
 
-def _revision(observed: Observed, current: RevisionRecord) -> JSONObject:
-    wanted = observed.as_native or {}
-    name = f"{observed.name}-{revision.short_hash(_bytes(wanted).decode(), current.name, length=10)}"
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "ControllerRevision",
-        "metadata": {
-            "name": name,
-            "namespace": observed.namespace,
-            "labels": {**current.labels},
-            "annotations": {**current.annotations},
-        },
-        "data": revision.payload(wanted),
-        "revision": current.number + 1,
-    }
-
-
 def _taking_over(observed: Observed, native: MigrationSide | None, ours: MigrationSide) -> step.MigrationStep:
     if not ours.kept or ours.mark is None:
         if native is None:
-            raise step.deleted(observed, step.Kind.OURS)
+            raise step.deleted(ours)
         return step.wait_for_native("the one of ours to be gone")
     if set(ours.finalizers) != {forms.FINALIZER}:
         return step.wait_for_native("the garbage collector to let go of the pods", observed.owned_by(ours.uid))
@@ -124,8 +107,7 @@ def _taking_over(observed: Observed, native: MigrationSide | None, ours: Migrati
         return _freed(late[0].name, late[0].uid)
     if native is None:
         return step.CreateObject(
-            kind=step.Kind.NATIVE,
-            name=observed.name,
+            kind=Kind.NATIVE,
             body=forms.frozen(ours.document, _generation(observed)),
             says="created; it updates nothing yet",
         )
@@ -142,8 +124,8 @@ def _taking_over(observed: Observed, native: MigrationSide | None, ours: Migrati
             )
         if left := _miscounted(observed, native):
             return step.wait_for_native("the native controller to tell old pods from new ones", left)
-        return _thawed(observed, native)
-    return step.changed(step.Kind.OURS, ours, observed.name, forms.let_go(ours.document), "is let go")
+        return _thawed(observed, native, native.mark)
+    return step.changing(ours, forms.let_go(ours.document), "is let go")
 
 
 def _generation(observed: Observed) -> int:
@@ -162,7 +144,7 @@ def _freed(name: str, uid: str) -> step.ChangeObject:
     """The garbage collector had not seen it when it made orphans of the others, and would delete it with ours."""
     drop = patch.remove("metadata", "ownerReferences")
     return step.ChangeObject(
-        kind=step.Kind.POD,
+        kind=Kind.POD,
         name=name,
         version="",
         operations=patch.guarded_by_uid(uid, drop),
@@ -170,13 +152,9 @@ def _freed(name: str, uid: str) -> step.ChangeObject:
     )
 
 
-def _thawed(observed: Observed, native: MigrationSide) -> step.MigrationStep:
-    mark = native.mark
-    assert mark is not None
+def _thawed(observed: Observed, native: MigrationSide, mark: Mark) -> step.MigrationStep:
     if not native.observed or native.dying:
         return step.wait_for_native("the native controller to look at it")
     old = observed.old_nodes(native)
     held = "; it stays OnDelete, which keeps what is old" if mark.holds(old) else ""
-    return step.changed(
-        step.Kind.NATIVE, native, observed.name, forms.thaw(native.document, mark, old), f"is in charge{held}"
-    )
+    return step.changing(native, forms.thaw(native.document, mark, old), f"is in charge{held}")

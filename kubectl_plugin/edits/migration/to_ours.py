@@ -11,7 +11,7 @@ from controller.api.base import JSONObject
 from kubectl_plugin.edits.applying import Draft, found
 from kubectl_plugin.edits.migration import forms, step, to_native
 from kubectl_plugin.edits.migration.forms import Mark
-from kubectl_plugin.edits.migration.observed import MigrationSide, Observed
+from kubectl_plugin.edits.migration.observed import Kind, MigrationSide, Observed
 
 
 def to_ours(observed: Observed) -> step.MigrationStep:
@@ -23,14 +23,12 @@ def to_ours(observed: Observed) -> step.MigrationStep:
         return _taking_over(observed)
     if ours is None:
         if native.dying:
-            raise step.deleted(observed, step.Kind.NATIVE)
+            raise step.deleted(native)
         if left := observed.owned_by(""):
             # Both would adopt them, and the native one makes a pod where it does not get the one that is there.
             return step.wait_for_native("the native controller to take over pods and history", left)
         body = forms.waiting(native.document)
-        return step.CreateObject(
-            kind=step.Kind.OURS, name=observed.name, body=body, says="created; it makes no pod yet"
-        )
+        return step.CreateObject(kind=Kind.OURS, body=body, says="created; it makes no pod yet")
     if ours.mark is None or ours.mark.uid != native.uid:
         raise step.both(observed)
     return _side_by_side(observed, native, ours)
@@ -42,20 +40,18 @@ def _after_a_deletion(observed: Observed, ours: MigrationSide) -> step.Migration
         return step.wait_for_native("the one of ours that was deleted to be gone")
     if observed.native is None or set(ours.finalizers) != {forms.FINALIZER} or observed.pods_of(ours.uid):
         return to_native.to_native(observed)
-    return step.changed(step.Kind.OURS, ours, observed.name, forms.let_go(ours.document), "is let go")
+    return step.changing(ours, forms.let_go(ours.document), "is let go")
 
 
 def _side_by_side(observed: Observed, native: MigrationSide, ours: MigrationSide) -> step.MigrationStep:
     if native.dying:
         return step.wait_for_native("the garbage collector to let go of the pods", observed.owned_by(native.uid))
     if edits := _alignment(native, ours):
-        return step.changed(step.Kind.OURS, ours, observed.name, edits, "follows the native one")
+        return step.changing(ours, edits, "follows the native one")
     if not ours.observed:
         return step.wait_for_ours("our controller to look at it")
     if native.mark is None:
-        return step.changed(
-            step.Kind.NATIVE, native, observed.name, forms.freeze(native.document), "updates nothing from now on"
-        )
+        return step.changing(native, forms.freeze(native.document), "updates nothing from now on")
     current = observed.current(native)
     if not native.observed or current is None:
         return step.wait_for_native("the native controller to look at it")
@@ -65,13 +61,13 @@ def _side_by_side(observed: Observed, native: MigrationSide, ours: MigrationSide
         # Ours has stored one of number 1 itself. Of two that mean the same it keeps the higher one, which is to be
         # the one that the pods have.
         return step.ChangeObject(
-            kind=step.Kind.REVISION,
+            kind=Kind.REVISION,
             name=current.name,
             version=current.version,
             operations=({"op": "replace", "path": "/revision", "value": 2},),
             says="is number 2",
         )
-    return step.orphaning(observed, step.Kind.NATIVE, native)
+    return step.orphaning(observed, native)
 
 
 def _alignment(native: MigrationSide, ours: MigrationSide) -> tuple[JSONObject, ...]:
@@ -93,7 +89,7 @@ def _taking_over(observed: Observed) -> step.MigrationStep:
     if mark is None:
         if not ours.observed:
             return step.wait_for_ours("our controller to go on")
-        return step.HandedOver(says="is one of ours", changed=False)
+        return step.HandedOver(says="is one of ours")
     if left := observed.owned_by("", mark.uid):
         return step.wait_for_ours("our controller to take over pods and history", left)
     current = observed.current(ours)
@@ -106,4 +102,4 @@ def _released(observed: Observed, ours: MigrationSide, mark: Mark) -> step.Migra
     old = observed.old_nodes(ours)
     operations = forms.release(ours.document, mark, old)
     held = f"; partition {old} keeps what is old" if mark.holds(old) else ""
-    return step.changed(step.Kind.OURS, ours, observed.name, operations, f"is in charge{held}")
+    return step.changing(ours, operations, f"is in charge{held}")

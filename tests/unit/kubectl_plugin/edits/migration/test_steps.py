@@ -6,14 +6,13 @@ import pytest
 
 from kubectl_plugin.edits.applying import Draft
 from kubectl_plugin.edits.migration import forms
-from kubectl_plugin.edits.migration.observed import Observed
+from kubectl_plugin.edits.migration.observed import Kind, Observed
 from kubectl_plugin.edits.migration.outlook import next_step
 from kubectl_plugin.edits.migration.step import (
     ChangeObject,
     CreateObject,
     Delete,
     HandedOver,
-    Kind,
     MigrationStep,
     WaitForPods,
 )
