@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from controller.api.meta import epoch
 from kubectl_plugin.durations import short
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.table import Cell, Column, table, without_the_expendable
@@ -43,7 +44,7 @@ def _row(line: OverviewLine, now: float, only_ascii: bool, bar: int, *, namespac
         str(line.desired),
         str(line.partition),
         "?" if line.revision is None else str(line.revision),
-        "" if line.since is None else short(now - line.since),
+        "" if (since := epoch(line.since)) is None else short(now - since),
         *([",".join(line.images)] if wide else []),
         line.why,
     ]

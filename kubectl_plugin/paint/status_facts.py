@@ -12,7 +12,7 @@ from controller.planner.hook_words import some
 from controller.planner.states import NodeState
 from kubectl_plugin.paint import style
 from kubectl_plugin.paint.status_view import BUSY, StatusView, labelled, line
-from kubectl_plugin.report.pulls import failures, tally
+from kubectl_plugin.report.pulls import counts_of, failures
 from kubectl_plugin.report.revisions.differences import differences
 from kubectl_plugin.report.revisions.images import images_of, short
 from kubectl_plugin.report.revisions.phrases import summary
@@ -32,7 +32,7 @@ def facts(view: StatusView) -> Iterator[Text]:
     if limited:
         yield line("Budget", _budget(view))
     if pulls := view.survey.pulls:
-        yield from labelled("Images", [tally(pulls.values(), "nodes to go"), *failures(pulls)])
+        yield from labelled("Images", [counts_of(pulls.values()).words("nodes to go"), *failures(pulls)])
     yield line("Fleet", _fleet(view, named=not limited))
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from controller.api.base import JSONObject, Value
+from controller.api.base import Value
 from controller.api.daemonset import Phase
-from controller.api.meta import epoch, rfc3339
 from controller.api.number import IntOrPercent
 from kubectl_plugin.failures import UsageError
 from kubectl_plugin.report.revisions.images import images_of, short
@@ -21,6 +20,8 @@ TROUBLED = (Phase.PROGRESSING, Phase.STALLED, Phase.DEGRADED)
 
 
 class OverviewLine(Value):
+    """An entry of what `list -o json` prints."""
+
     namespace: str
     name: str
     phase: Phase
@@ -29,29 +30,12 @@ class OverviewLine(Value):
     desired: int
     partition: IntOrPercent
     revision: int | None
-    since: float | None
-    """Seconds since 1970: when the phase began."""
     images: tuple[str, ...]
     """Of the containers, in short."""
+    since: str | None
+    """When the phase began."""
     why: str
     """Empty where there is nothing to wait for."""
-
-    @property
-    def document(self) -> JSONObject:
-        """An entry of what `list -o json` prints."""
-        return {
-            "namespace": self.namespace,
-            "name": self.name,
-            "phase": self.phase.value,
-            "done": self.done,
-            "target": self.target,
-            "desired": self.desired,
-            "partition": self.partition,
-            "revision": self.revision,
-            "images": [*self.images],
-            "since": None if self.since is None else rfc3339(self.since),
-            "why": self.why,
-        }
 
 
 def line_of(snapshot: Snapshot) -> OverviewLine:
@@ -66,8 +50,8 @@ def line_of(snapshot: Snapshot) -> OverviewLine:
         desired=told.counts.desired,
         partition=rolling.partition or 0 if rolling else 0,
         revision=told.revision,
-        since=epoch(stated(daemonset).last_transition_time),
         images=tuple(short(image) for image in images_of(daemonset.spec.template).values()),
+        since=stated(daemonset).last_transition_time or None,
         why=told.why,
     )
 

@@ -113,24 +113,28 @@ def of_all(pulls: Iterable[PullProgress]) -> Mapping[str, NodePull]:
     return worst
 
 
-def tally(found: Iterable[NodePull], what: str = "nodes") -> str:
-    """`image there on 3 of 8 nodes, pulling on 2, failed on 1`."""
-    counts = Counter(one.stage for one in found)
-    return _counted(
-        counts.total(), counts[PullStage.THERE], counts[PullStage.PULLING], counts[PullStage.FAILED], what
-    )
+class PullCounts(Value, rename="camel"):
+    nodes: int
+    there: int
+    pulling: int
+    failed: int
+
+    def words(self, what: str = "nodes") -> str:
+        """`image there on 3 of 8 nodes, pulling on 2, failed on 1`."""
+        counts = ((PullStage.PULLING, self.pulling), (PullStage.FAILED, self.failed))
+        others = (f"{stage} on {count}" for stage, count in counts if count)
+        return ", ".join((f"{PullStage.THERE} on {self.there} of {self.nodes} {what}", *others))
 
 
-def stated_tally(status: ImagePullJobStatus) -> str:
+def counts_of(found: Iterable[NodePull]) -> PullCounts:
+    stages = Counter(one.stage for one in found)
+    there, pulling, failed = (stages[one] for one in (PullStage.THERE, PullStage.PULLING, PullStage.FAILED))
+    return PullCounts(nodes=stages.total(), there=there, pulling=pulling, failed=failed)
+
+
+def stated_counts(status: ImagePullJobStatus) -> PullCounts:
     """The same by the controller's count, for who may not list nodes."""
-    return _counted(status.desired, status.succeeded, status.active, status.failed, "nodes")
-
-
-def _counted(nodes: int, there: int, pulling: int, failed: int, what: str) -> str:
-    others = (
-        f"{stage} on {count}" for stage, count in ((PullStage.PULLING, pulling), (PullStage.FAILED, failed)) if count
-    )
-    return ", ".join((f"{PullStage.THERE} on {there} of {nodes} {what}", *others))
+    return PullCounts(nodes=status.desired, there=status.succeeded, pulling=status.active, failed=status.failed)
 
 
 def failures(found: Mapping[str, NodePull]) -> list[str]:

@@ -21,19 +21,16 @@ _LONGEST: Final = 9
 """Digits of a number that can be one of nodes."""
 
 
-class Steps(Value):
+class Steps(Value, rename="camel"):
     """The steps, and at which of them the partition stands."""
 
     values: tuple[IntOrPercent, ...]
     """As written, descending; the last one is 0."""
     index: int
     """Of the present step, the first one being 1; 0 while the partition is larger than that of every step."""
+    count: int
     next: IntOrPercent | None
     """The partition of the next step, as written; None at the last one."""
-
-    @property
-    def count(self) -> int:
-        return len(self.values)
 
 
 def steps_of(annotations: Mapping[str, str], partition: IntOrPercent | None, desired: int) -> Steps | None:
@@ -49,7 +46,8 @@ def steps_of(annotations: Mapping[str, str], partition: IntOrPercent | None, des
     present = number.scaled(partition, desired, round_up=False)
     kept = [number.scaled(value, desired, round_up=False) for value in values]
     later = [value for value, pods in zip(values, kept, strict=True) if pods < present]
-    return Steps(values=values, index=len(values) - len(later), next=later[0] if later else None)
+    index = len(values) - len(later)
+    return Steps(values=values, index=index, count=len(values), next=later[0] if later else None)
 
 
 def _parsed(text: str) -> tuple[IntOrPercent, ...]:

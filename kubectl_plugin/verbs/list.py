@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
+import msgspec
 from msgspec.structs import replace
 
 from controller.kube.errors import Forbidden
@@ -93,7 +94,7 @@ def _picture(invocation: Invocation, many: Many, found: _Found) -> Picture:
         footer=tally(lines),
         rows=tuple((_named(line, many), line) for line in lines),
         others={_named(line, many): line.phase for line in found.lines},
-        document=document("RolloutList", items=[line.document for line in lines]),
+        document=document("RolloutList", items=[msgspec.to_builtins(line) for line in lines]),
     )
 
 

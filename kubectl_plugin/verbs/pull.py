@@ -22,7 +22,7 @@ from kubectl_plugin.failures import CommandError, ExitCode
 from kubectl_plugin.flags import DryRun, Output
 from kubectl_plugin.options import PullOptions as Asked
 from kubectl_plugin.paint.nodes import pull_table
-from kubectl_plugin.report.pulls import NodePull, PullProgress, PullStage, failures, stated_tally, tally
+from kubectl_plugin.report.pulls import NodePull, PullProgress, PullStage, counts_of, failures, stated_counts
 from kubectl_plugin.report.values import int_or_percent
 from kubectl_plugin.verbs.carrying_out import DRY_RUN_SUFFIX
 from kubectl_plugin.verbs.deadline import Deadline
@@ -168,7 +168,8 @@ def _said(one: NodePull) -> tuple[str, str]:
 
 
 def _tally(found: PullProgress) -> str:
-    return tally(found.by_node().values()) if found.nodes else stated_tally(found.status)
+    counts = counts_of(found.by_node().values()) if found.nodes else stated_counts(found.status)
+    return counts.words()
 
 
 def _name(job: ImagePullJob) -> str:

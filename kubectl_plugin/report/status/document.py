@@ -12,6 +12,8 @@ import msgspec
 from controller.api.base import JSON, JSONObject, Value
 from kubectl_plugin.report.node_row import NodeCounts
 from kubectl_plugin.report.preparing import Preparing
+from kubectl_plugin.report.pulls import PullCounts
+from kubectl_plugin.report.steps import Steps
 
 
 class RevisionNumbers(Value, rename="camel"):
@@ -62,24 +64,17 @@ class Group(Value, rename="camel"):
     updated: int
 
 
-class Problem(Value, rename="camel"):
+class Problem(Value, rename="camel", kw_only=True):
     """A pod that does not get well by waiting; without node and pod what the server tells the controller."""
 
-    node: str
-    pod: str
-    container: str
+    node: str = ""
+    pod: str = ""
+    container: str = ""
     reason: str
-    restarts: int
-    exit_code: int | None
+    restarts: int = 0
+    exit_code: int | None = None
     message: str
-    revision: int | None
-
-
-class StepsNow(Value, rename="camel"):
-    values: tuple[int | str, ...]
-    index: int
-    count: int
-    next: int | str | None
+    revision: int | None = None
 
 
 class Pause(Value, rename="camel"):
@@ -88,15 +83,6 @@ class Pause(Value, rename="camel"):
     at: str
     by: str
     reason: str
-
-
-class PullCounts(Value, rename="camel"):
-    """Of the nodes to which images go ahead of the update."""
-
-    nodes: int
-    there: int
-    pulling: int
-    failed: int
 
 
 class RolloutStatus(Value, rename="camel", kw_only=True):
@@ -122,13 +108,13 @@ class RolloutStatus(Value, rename="camel", kw_only=True):
     """Writes that fail first, then nodes with a pod of the new revision, in update order."""
     preparing: tuple[Preparing, ...] = ()
     """Pods that the preDelete hook holds, in update order; empty without the right to read pods."""
-    steps: StepsNow | None
+    steps: Steps | None
     started_at: str | None
     last_progress_at: str | None
     completed_at: str | None
     paused: Pause | None
     images_ahead: PullCounts | None = None
-    """None where no image goes ahead."""
+    """Of the nodes to which images go ahead of the update; None where none does."""
     unreadable: tuple[str, ...]
     """What we may not read, and what is therefore not in here."""
 

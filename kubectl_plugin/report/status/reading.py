@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
 from msgspec.structs import replace
@@ -15,7 +14,7 @@ from kubectl_plugin.failures import CommandError
 from kubectl_plugin.report.documents import API_VERSION
 from kubectl_plugin.report.last_action import pause_of
 from kubectl_plugin.report.node_row import NodeRow
-from kubectl_plugin.report.pulls import PullStage
+from kubectl_plugin.report.pulls import counts_of
 from kubectl_plugin.report.revisions.images import images_of
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.stated import stated
@@ -25,15 +24,13 @@ from kubectl_plugin.report.status.document import (
     ImageChange,
     Pause,
     Problem,
-    PullCounts,
     RevisionNumbers,
     RolloutStatus,
-    StepsNow,
     Strategy,
 )
 from kubectl_plugin.report.status.reasons import WRITES_FAIL, PhaseReason, reason_of, writes_fail
 from kubectl_plugin.report.status.telling import Telling
-from kubectl_plugin.report.steps import steps_of
+from kubectl_plugin.report.steps import Steps, steps_of
 from kubectl_plugin.report.survey import Survey
 
 
@@ -48,7 +45,7 @@ def rollout_status(told: Telling, survey: Survey) -> RolloutStatus:
     return replace(
         document,
         images=_images(survey),
-        images_ahead=_images_ahead(survey),
+        images_ahead=counts_of(survey.pulls.values()) if survey.pulls else None,
         groups=groups,
         problems=_problems(survey),
         preparing=preparing,
@@ -127,13 +124,8 @@ def _problems(survey: Survey) -> tuple[Problem, ...]:
     troubled = [row for row in survey.in_update_order if row.trouble is not None]
     troubled.sort(key=lambda row: row.state is not NodeState.FAILING)
     words = writes_fail(survey.daemonset)
-    return (*((_of_writes(words),) if words else ()), *(_problem(row) for row in troubled))
-
-
-def _of_writes(words: str) -> Problem:
-    return Problem(
-        node="", pod="", container="", reason=WRITES_FAIL, restarts=0, exit_code=None, message=words, revision=None
-    )
+    writes = (Problem(reason=WRITES_FAIL, message=words),) if words else ()
+    return (*writes, *(_problem(row) for row in troubled))
 
 
 def _problem(row: NodeRow) -> Problem:
@@ -148,18 +140,6 @@ def _problem(row: NodeRow) -> Problem:
         exit_code=trouble.exit_code,
         message=trouble.message,
         revision=row.revision,
-    )
-
-
-def _images_ahead(survey: Survey) -> PullCounts | None:
-    if not survey.pulls:
-        return None
-    counts = Counter(one.stage for one in survey.pulls.values())
-    return PullCounts(
-        nodes=counts.total(),
-        there=counts[PullStage.THERE],
-        pulling=counts[PullStage.PULLING],
-        failed=counts[PullStage.FAILED],
     )
 
 
@@ -196,18 +176,15 @@ def _selector(document: JSON) -> JSON:
     return document
 
 
-def _steps(snapshot: Snapshot, desired: int) -> StepsNow | None:
+def _steps(snapshot: Snapshot, desired: int) -> Steps | None:
     """A list of steps that cannot be read is none: `promote` says what is wrong with it."""
     daemonset, rolling = snapshot.daemonset, snapshot.daemonset.rolling_update
     if rolling is None:
         return None
     try:
-        steps = steps_of(daemonset.annotations, rolling.partition, desired)
+        return steps_of(daemonset.annotations, rolling.partition, desired)
     except (CommandError, ValueError):
         return None
-    if steps is None:
-        return None
-    return StepsNow(values=steps.values, index=steps.index, count=steps.count, next=steps.next)
 
 
 def _paused(snapshot: Snapshot, rollout: Rollout) -> Pause | None:

@@ -8,7 +8,7 @@ from controller.api.base import Value
 from controller.api.daemonset import DaemonSet
 from controller.api.number import IntOrPercent
 from controller.planner.board import lay_out
-from kubectl_plugin.report.status.document import StepsNow
+from kubectl_plugin.report.steps import Steps
 from kubectl_plugin.report.survey import Survey, world_of
 
 
@@ -26,7 +26,7 @@ class Release(Value):
     """Who would get the revision then, in update order."""
 
 
-def release_of(survey: Survey, steps: StepsNow | None) -> Release | None:
+def release_of(survey: Survey, steps: Steps | None) -> Release | None:
     """None where no partition keeps a node: rollingUpdate.selector leaves out all that are old."""
     before = survey.board.budget.partition
     if not before:

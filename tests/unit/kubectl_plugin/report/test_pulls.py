@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from controller.api.image_pull_job import ImagePullJobStatus
 from controller.api.puller import Pulling
-from kubectl_plugin.report.pulls import NodePull, PullProgress, PullStage, failures, of_all, stated_tally, tally
+from kubectl_plugin.report.pulls import NodePull, PullProgress, PullStage, counts_of, failures, of_all, stated_counts
 from tests.unit.controller.imagepull.worlds import job, puller
 
 NODES = ("d", "c", "b", "a")
@@ -94,9 +94,9 @@ def test_of_several_images_the_worst_counts() -> None:
 
 def test_counts_and_failures_for_people() -> None:
     pull = seen(puller("b"), having=("c", "d"), failed_nodes=("a",), message="; a: 401")
-    assert tally(pull.by_node().values()) == "image there on 2 of 4 nodes, pulling on 1, failed on 1"
+    assert counts_of(pull.by_node().values()).words() == "image there on 2 of 4 nodes, pulling on 1, failed on 1"
     status = ImagePullJobStatus(desired=4, succeeded=2, active=1, failed=1)
-    assert stated_tally(status) == tally(pull.by_node().values())
+    assert stated_counts(status) == counts_of(pull.by_node().values())
     same = {node: NodePull(stage=PullStage.FAILED, why=SAID) for node in "edcba"}
     assert failures({**same, "f": NodePull(stage=PullStage.FAILED, why="401")}) == [
         f"failed on a, b, c and 2 more: {SAID}",

@@ -32,8 +32,7 @@ def steps(text: str, partition: IntOrPercent | None, desired: int = 24) -> Steps
     ],
 )
 def test_where_a_partition_stands(partition: IntOrPercent | None, index: int, following: IntOrPercent | None) -> None:
-    assert steps("22,16,8,0", partition) == Steps(values=FOUR, index=index, next=following)
-    assert steps("22,16,8,0", partition).count == 4
+    assert steps("22,16,8,0", partition) == Steps(values=FOUR, index=index, count=4, next=following)
 
 
 @pytest.mark.parametrize("text", ["22,16,8,0", " 22, 16 ,8,0 ", "22,16,8", "022,16,8,00"])
@@ -42,16 +41,18 @@ def test_spellings_of_the_same_steps(text: str) -> None:
 
 
 def test_percentages_stay_as_they_are_written() -> None:
-    assert steps("90%,50%,0", "90%") == Steps(values=("90%", "50%", 0), index=1, next="50%")
-    assert steps("90%,50%,0%", "50%") == Steps(values=("90%", "50%", "0%"), index=2, next="0%")
+    assert steps("90%,50%,0", "90%") == Steps(values=("90%", "50%", 0), index=1, count=3, next="50%")
+    assert steps("90%,50%,0%", "50%") == Steps(values=("90%", "50%", "0%"), index=2, count=3, next="0%")
 
 
 def test_numbers_and_percentages_may_be_mixed() -> None:
-    assert steps("23,50%,2,0", 23) == Steps(values=(23, "50%", 2, 0), index=1, next="50%")
+    assert steps("23,50%,2,0", 23) == Steps(values=(23, "50%", 2, 0), index=1, count=4, next="50%")
 
 
 def test_steps_that_come_to_the_same_number_are_passed_together() -> None:
-    assert steps("90%,80%,50%,0", "90%", desired=3) == Steps(values=("90%", "80%", "50%", 0), index=2, next="50%")
+    assert steps("90%,80%,50%,0", "90%", desired=3) == Steps(
+        values=("90%", "80%", "50%", 0), index=2, count=4, next="50%"
+    )
 
 
 def test_without_the_annotation_there_are_none() -> None:
