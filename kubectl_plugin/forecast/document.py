@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from controller.api.base import JSONObject
 from kubectl_plugin.forecast.forecast import Wave
-from kubectl_plugin.forecast.later_steps import Later
-from kubectl_plugin.forecast.moves import How
 from kubectl_plugin.forecast.report import RolloutPlan
 from kubectl_plugin.report.documents import document
 
@@ -32,28 +32,16 @@ def document_of(plan: RolloutPlan) -> JSONObject:
         "waves": [_wave(number, wave) for number, wave in enumerate(found.waves, start=1)],
         "rest": {"nodes": list(found.rest), "perWave": found.width if found.rest else 0},
         "kept": {_camel(what): list(nodes) for what, nodes in found.kept.items()},
-        "later": [_step(one) for one in plan.later],
+        "later": msgspec.to_builtins(plan.later),
         "end": {
             "phase": found.phase.value if found.phase else None,
             "updated": plan.updated,
             "available": plan.available,
             "desired": found.end.budget.desired,
         },
-        "effect": {
-            "inPlace": plan.updated_in_place,
-            "recreated": plan.recreated,
-            "surged": plan.surged,
-            "beside": plan.beside,
-            "created": plan.moves(How.CREATE),
-            "finished": plan.moves(How.FINISH),
-            "removed": plan.moves(How.REMOVE),
-            "mostUnavailable": plan.most_unavailable,
-        },
+        "effect": msgspec.to_builtins(plan.effect),
         "estimate": _estimate(plan),
-        "checks": [
-            {"name": one.name, "result": one.result.value, "text": one.text, "hints": list(one.hints)}
-            for one in plan.checks
-        ],
+        "checks": msgspec.to_builtins(plan.checks),
     }
     return document(KIND, **fields)
 
@@ -79,26 +67,7 @@ def _wave(number: int, wave: Wave) -> JSONObject:
         "begins": round(wave.begins),
         "after": list(wave.after),
         "holding": list(wave.holding),
-        "moves": [
-            {
-                "node": move.node,
-                "how": move.how.value,
-                "why": move.why,
-                "detail": move.detail or None,
-                "pod": move.pod or None,
-                "revision": move.revision,
-            }
-            for move in wave.moves
-        ],
-    }
-
-
-def _step(step: Later) -> JSONObject:
-    return {
-        "step": step.step,
-        "partition": step.partition,
-        "waves": [list(nodes) for nodes in step.waves],
-        "rest": list(step.rest),
+        "moves": msgspec.to_builtins(wave.moves),
     }
 
 

@@ -6,24 +6,29 @@ ready, or time goes by.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
 from controller.api.base import Value
 from controller.planner.actions import CreatePod, Plan
 from controller.planner.board import Board, lay_out
+from controller.planner.eligibility import Fit
+from controller.planner.explanation import Explainer
 from controller.planner.obstacles import Obstacle
 from controller.planner.phase import Phase
 from controller.planner.place import Place
 from controller.planner.plan import plan
 from controller.planner.status import Status
 from controller.planner.world import TemplateRefused, World
-from kubectl_plugin.forecast.kept_nodes import Kept, kept_on, left_to_update
 from kubectl_plugin.forecast.moves import How, NodeMove, moves_of, together
 from kubectl_plugin.forecast.simulation import NeverReady, at_last_drained, carried_out, come_to_pass
 
 NEVER: NeverReady = frozenset()
 _FAR = 365 * 86_400.0
 """Seconds: what is to happen later than that is not foretold."""
+_PASSING = (Obstacle.TERMINATING, Obstacle.BACK_OFF, Obstacle.STALE)
+"""They end by themselves, so nobody is told of them here."""
 
 
 class Wave(Value):
@@ -47,7 +52,9 @@ class Forecast(Value, gc=True):
     start: Board
     end: Board
     """When nothing more happens, or when the last one of `waves` is done."""
-    kept: Kept
+    kept: Mapping[Obstacle, tuple[str, ...]]
+    """Nodes with an older revision, or with no pod, in update order; only obstacles that there are, as they are
+    told."""
     phase: Phase | None
     """The last one; None where there is more than was worked out."""
     most_unavailable: int
@@ -170,7 +177,7 @@ class _Foreseeing:
 
     def _forecast(self, start: Board) -> Forecast:
         end = lay_out(self._world)
-        more, kept = self._cut_short, kept_on(end)
+        more, kept = self._cut_short, _kept_on(end)
         return Forecast(
             waves=tuple(self._waves),
             rest=left_to_update(end) if more else (),
@@ -181,3 +188,25 @@ class _Foreseeing:
             most_unavailable=self._most_unavailable,
             seconds=self._seconds,
         )
+
+
+def _kept_on(board: Board) -> Mapping[Obstacle, tuple[str, ...]]:
+    """Who is left when the planner does nothing more on this board."""
+    explainer = Explainer(board)
+    found: dict[Obstacle, list[str]] = {}
+    for slot in reversed(board.slots):
+        if slot.fit is not Fit.RUN or slot.current is not None:
+            continue
+        obstacle = explainer.obstacle(slot)
+        if obstacle is None and slot.old is not None:
+            obstacle = Obstacle.BUDGET  # taken by those before it
+        elif obstacle is Obstacle.HELD_BACK:
+            obstacle = Obstacle.REFUSED  # a forecast knows no other failure
+        if obstacle is not None and obstacle not in _PASSING:
+            found.setdefault(obstacle, []).append(slot.node)
+    return {obstacle: tuple(found[obstacle]) for obstacle in Obstacle if obstacle in found}
+
+
+def left_to_update(board: Board) -> tuple[str, ...]:
+    """Who would be next on this board, in update order: without those that a hook holds or nobody can reach."""
+    return tuple([slot.node for slot in Explainer(board).in_turn])

@@ -10,8 +10,7 @@ from controller.api.base import Value
 from controller.api.number import IntOrPercent
 from controller.planner.board import Board, lay_out
 from controller.planner.world import World
-from kubectl_plugin.forecast.forecast import NEVER, Forecast, forecast
-from kubectl_plugin.forecast.kept_nodes import left_to_update
+from kubectl_plugin.forecast.forecast import NEVER, Forecast, forecast, left_to_update
 from kubectl_plugin.forecast.simulation import come_to_pass
 from kubectl_plugin.report.status.release import with_partition
 from kubectl_plugin.report.steps import Steps, steps_of

@@ -51,12 +51,12 @@ class NodeMove(Value):
     how: How
     why: str
     """More than that it is its turn; mostly empty."""
-    revision: int | None
-    """Number of the new pod's revision; None where no pod is created."""
-    pod: str
-    """Name of the pod that goes; empty where none does."""
-    detail: str = ""
+    detail: str | None = None
     """What an update in place restarts; or where one was asked for, why the pod is re-created instead."""
+    pod: str | None = None
+    """Name of the pod that goes."""
+    revision: int | None = None
+    """Number of the new pod's revision; None where no pod is created."""
 
     @property
     def urgent(self) -> bool:
@@ -103,29 +103,29 @@ def _both(first: NodeMove, second: NodeMove) -> NodeMove:
 def _in_place(board: Board, action: UpdateInPlace | DrainPod, slot: Slot | None) -> NodeMove:
     old = slot.old if slot is not None else None
     change = change_of(board, old) if old is not None else None
-    detail = what_it_restarts(change) if isinstance(change, InPlaceChange) else ""
+    detail = what_it_restarts(change) if isinstance(change, InPlaceChange) else None
     why = "" if slot is None or slot.old_available or (old is not None and old.draining) else AT_ONCE
     number = board.revision.number
-    return NodeMove(node=action.node, how=How.IN_PLACE, why=why, revision=number, pod="", detail=detail)
+    return NodeMove(node=action.node, how=How.IN_PLACE, why=why, detail=detail, revision=number)
 
 
 def _deletion(board: Board, action: DeletePod | PrepareDelete, slot: Slot | None, pod: str) -> NodeMove:
     old = slot.old if slot is not None else None
     how = How.FINISH if action.why is DeleteReason.SURGED else How.REMOVE
-    why, detail = "" if how is How.FINISH else str(action.why), ""
+    why, detail = "" if how is How.FINISH else str(action.why), None
     if action.why is DeleteReason.OUTDATED:
         why = "" if slot is None or slot.old_available or (old is not None and old.held_by_hook) else AT_ONCE
         if isinstance(action, DeletePod) and action.refusal is not None and old is not None:
             change = change_of(board, old)
-            detail = change.why if isinstance(change, NotPossible) else ""
-    return NodeMove(node=action.node, how=how, why=why, revision=None, pod=pod, detail=detail)
+            detail = change.why if isinstance(change, NotPossible) else None
+    return NodeMove(node=action.node, how=how, why=why, detail=detail, pod=pod)
 
 
 def _creation(action: CreatePod, slot: Slot | None) -> NodeMove:
     number = action.revision.number
     if slot is not None and slot.old is not None:
         why = "" if slot.old_available else AT_ONCE
-        return NodeMove(node=action.node, how=How.SURGE, why=why, revision=number, pod=slot.old.name)
+        return NodeMove(node=action.node, how=How.SURGE, why=why, pod=slot.old.name, revision=number)
     was_there = slot is not None and (slot.had_current or slot.had_old)
     why = "its pod is gone" if was_there else "no pod yet"
-    return NodeMove(node=action.node, how=How.CREATE, why=why, revision=number, pod="")
+    return NodeMove(node=action.node, how=How.CREATE, why=why, revision=number)

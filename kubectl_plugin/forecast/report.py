@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from functools import cached_property
 from typing import Final
 
@@ -42,6 +43,24 @@ class DryRunAnswer(Value):
     """Its words, or why it was not asked."""
 
 
+class Effect(Value, rename="camel"):
+    """What a plan comes to, in nodes; those that were not worked out too."""
+
+    in_place: int
+    """Their pod stays and is changed."""
+    recreated: int
+    """Their pod goes before another one comes."""
+    surged: int
+    """Their pod goes after another one came."""
+    beside: int
+    """They get another pod while the old one stays for good: the new one never gets available."""
+    created: int
+    finished: int
+    removed: int
+    most_unavailable: int
+    """Without an available pod at any moment, at most; what was not worked out keeps to the limit."""
+
+
 class RolloutPlan(Value, dict=True, gc=True):
     survey: Survey
     """Of the DaemonSet as it is planned for."""
@@ -72,16 +91,27 @@ class RolloutPlan(Value, dict=True, gc=True):
         idle = set(self.forecast.start.unserved_nodes)
         return tuple(row for row in reversed(self.survey.rows) if row.node in idle)
 
-    @property
-    def recreated(self) -> int:
-        """Nodes whose pod goes before another one comes; those that were not worked out too."""
-        rest = 0 if self.forecast.start.surging else len(self.forecast.rest) - self._rest.in_place
-        return self.moves(How.RECREATE) + rest
+    @cached_property
+    def effect(self) -> Effect:
+        found, surging, rest = self.forecast, self.forecast.start.surging, len(self.forecast.rest)
+        moves = Counter(move.how for wave in found.waves for move in wave.moves)
+        beside, limit = self._beside(), found.start.budget.max_unavailable if rest and not surging else 0
+        return Effect(
+            in_place=moves[How.IN_PLACE] + self._rest.in_place,
+            recreated=moves[How.RECREATE] + (0 if surging else rest - self._rest.in_place),
+            surged=moves[How.SURGE] - beside + (rest if surging else 0),
+            beside=beside,
+            created=moves[How.CREATE],
+            finished=moves[How.FINISH],
+            removed=moves[How.REMOVE],
+            most_unavailable=max(found.most_unavailable, limit),
+        )
 
-    @property
-    def updated_in_place(self) -> int:
-        """Nodes whose pod stays and is changed; those that were not worked out too."""
-        return self.moves(How.IN_PLACE) + self._rest.in_place
+    def _beside(self) -> int:
+        if self.forecast.phase is None:
+            return 0
+        surged = {move.node for wave in self.forecast.waves for move in wave.moves if move.how is How.SURGE}
+        return sum(slot.paired and slot.node in surged for slot in self.forecast.end.slots)
 
     def details(self, how: How) -> tuple[str, ...]:
         """What is restarted in place, or why pods are re-created; each once, in the order of the nodes."""
@@ -96,27 +126,6 @@ class RolloutPlan(Value, dict=True, gc=True):
         return ways_of(self.forecast.end, lambda slot: slot.node in rest)
 
     @property
-    def surged(self) -> int:
-        """Nodes whose pod goes after another one came; likewise."""
-        rest = len(self.forecast.rest) if self.forecast.start.surging else 0
-        return self.moves(How.SURGE) - self.beside + rest
-
-    @property
-    def beside(self) -> int:
-        """Nodes that get another pod while the old one stays for good: the new one never gets available."""
-        if self.forecast.phase is None:
-            return 0
-        surged = {move.node for wave in self.forecast.waves for move in wave.moves if move.how is How.SURGE}
-        return sum(slot.paired and slot.node in surged for slot in self.forecast.end.slots)
-
-    @property
-    def most_unavailable(self) -> int:
-        """Nodes without an available pod at any moment, at most; what was not worked out keeps to the limit."""
-        found = self.forecast
-        limit = found.start.budget.max_unavailable if found.rest and not found.start.surging else 0
-        return max(found.most_unavailable, limit)
-
-    @property
     def updated(self) -> int:
         """Nodes that have the revision in the end, those that were not worked out too."""
         slots = self.forecast.end.slots
@@ -127,10 +136,6 @@ class RolloutPlan(Value, dict=True, gc=True):
     def available(self) -> int:
         """Nodes with an available pod in the end, of any revision."""
         return sum(slot.fit is Fit.RUN and slot.serves for slot in self.forecast.end.slots)
-
-    def moves(self, how: How) -> int:
-        """Nodes that move so, as far as it was worked out."""
-        return sum(move.how is how for wave in self.forecast.waves for move in wave.moves)
 
     @property
     def seconds(self) -> float | None:

@@ -145,25 +145,26 @@ class PlanWords:
 
     def effect(self) -> str:
         """What it comes to, in pods and in nodes that are down."""
-        plan = self._plan
+        effect = self._plan.effect
         parts = (
-            (plan.updated_in_place, "updated in place", How.IN_PLACE),
-            (plan.recreated, "re-created", How.RECREATE),
-            (plan.surged, "replaced with surge", None),
-            (plan.beside, "created beside an old one that stays", None),
-            (plan.moves(How.CREATE), "created", None),
-            (plan.moves(How.FINISH), "of an old revision removed after a surge", None),
-            (plan.moves(How.REMOVE), "removed", None),
+            (effect.in_place, "updated in place", How.IN_PLACE),
+            (effect.recreated, "re-created", How.RECREATE),
+            (effect.surged, "replaced with surge", None),
+            (effect.beside, "created beside an old one that stays", None),
+            (effect.created, "created", None),
+            (effect.finished, "of an old revision removed after a surge", None),
+            (effect.removed, "removed", None),
         )
         told = [f"{counted(count, 'pod')} {what}{self._details(how)}" for count, what, how in parts if count]
-        if plan.refusal:
+        if self._plan.refusal:
             return "; ".join((*told, "no other pod comes until the server accepts it" if told else _UNTIL_MENDED))
         if not told:
             return "nothing changes"
-        if not (plan.updated_in_place or plan.recreated or plan.surged or plan.beside):
+        if not (effect.in_place or effect.recreated or effect.surged or effect.beside):
             return ", ".join(told)
-        most = counted(plan.most_unavailable, "node")
-        return f"{', '.join(told)}; {f'never more than {most} down' if plan.most_unavailable else 'no node is down'}"
+        most = effect.most_unavailable
+        down = f"never more than {counted(most, 'node')} down" if most else "no node is down"
+        return f"{', '.join(told)}; {down}"
 
     def _details(self, how: How | None) -> str:
         details = self._plan.details(how) if how is not None else ()
