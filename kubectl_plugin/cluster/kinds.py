@@ -13,7 +13,7 @@ from controller.api.in_place_state import state_of
 from controller.api.meta import ObjectMeta, epoch
 from controller.kube import kinds
 from controller.kube.resource import Resource, T, W
-from kubectl_plugin.report.snapshot import Container, PodDetail, RevisionDetail
+from kubectl_plugin.report.snapshot import CHANGE_CAUSE, Container, PodDetail, RevisionDetail
 
 
 class _Terminated(container.TerminatedView):
@@ -93,7 +93,7 @@ def _revision_detail(view: revision.RevisionView) -> RevisionDetail | None:
     return RevisionDetail(
         revision=record,
         created=epoch(view.metadata.creation_timestamp) or 0.0,
-        change_cause=(view.metadata.annotations or {}).get("kubernetes.io/change-cause", ""),
+        change_cause=(view.metadata.annotations or {}).get(CHANGE_CAUSE, ""),
     )
 
 

@@ -12,10 +12,7 @@ from controller.api.base import JSONObject
 from kubectl_plugin.edits.applying import Draft, applied, found
 from kubectl_plugin.edits.edit import ROLLING
 from kubectl_plugin.report.last_action import LAST_ACTION, PAUSE, LastAction, last_action, noted_pause
-from kubectl_plugin.report.snapshot import Snapshot
-
-CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
-"""kubectl's; the controller copies it to the revision of the template that it came with."""
+from kubectl_plugin.report.snapshot import CHANGE_CAUSE, Snapshot
 
 ROLLBACK: Final = "rollback"
 """The verb, as the note of it has it."""

@@ -12,6 +12,7 @@ from controller.planner.board import Board
 from controller.planner.in_place.change import InPlaceChange, NotPossible, change_between
 from controller.planner.slot import Slot
 from controller.planner.stops import change_of
+from kubectl_plugin.report.values import counted
 
 IN_PLACE, RECREATE, SURGE = "in place", "re-create", "surge"
 
@@ -33,7 +34,7 @@ class Ways(Value):
         alike = len(self.details) + len(self.hindrances) == 1
         for lead, found in ((f"{IN_PLACE}, ", self.details), (f"{RECREATE}: ", self.hindrances)):
             for what, count in found.items():
-                yield f"{lead}{what}" + ("" if alike else f" ({count} pod{'s' * (count != 1)})")
+                yield f"{lead}{what}" + ("" if alike else f" ({counted(count, 'pod')})")
 
 
 def ways_of(board: Board, concerns: Callable[[Slot], bool] = bool) -> Ways:

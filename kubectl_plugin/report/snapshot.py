@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from controller.api.base import JSONObject, Value
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key, OwnerReference, rfc3339
@@ -9,6 +11,9 @@ from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from kubectl_plugin.report.pulls import PullProgress
+
+CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
+"""kubectl's; the controller copies it to the revision of the template that it came with."""
 
 
 class Container(Value):
@@ -77,7 +82,7 @@ class RevisionDetail(Value):
     created: float
     """Seconds since 1970. A revision that was rolled back to keeps it, although its number is new."""
     change_cause: str
-    """Annotation kubernetes.io/change-cause; empty without."""
+    """Annotation `CHANGE_CAUSE`; empty without."""
 
 
 class Unread(Value):

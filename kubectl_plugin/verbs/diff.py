@@ -13,7 +13,6 @@ from kubectl_plugin.failures import ExitCode, UsageError
 from kubectl_plugin.options import DiffOptions as Asked
 from kubectl_plugin.paint.differences import comparison_text
 from kubectl_plugin.report.revisions.comparison import ComparedSide, called, compare, live_side, revision_side
-from kubectl_plugin.report.revisions.documents import comparison_document
 from kubectl_plugin.report.revisions.manifest import template_among
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.verbs.history import need_revisions
@@ -30,7 +29,7 @@ async def diff(invocation: Invocation, asked: Asked) -> int:
     old, new = _from_file(snapshot, asked, asked.file, objects) if asked.file else _from_history(snapshot, asked)
     found = compare(snapshot, old, new, show_values=asked.show_values)
     if invocation.output is not None:
-        invocation.terminal.say_document(comparison_document(snapshot.key.namespace, found), invocation.output)
+        invocation.terminal.say_document(found.document(snapshot.key.namespace), invocation.output)
     else:
         drawn = comparison_text(found, now=snapshot.now, only_ascii=invocation.terminal.ascii)
         invocation.terminal.show(drawn, whole=True)

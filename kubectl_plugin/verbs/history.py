@@ -9,8 +9,7 @@ from kubectl_plugin.failures import CommandError
 from kubectl_plugin.flags import Output
 from kubectl_plugin.options import HistoryOptions
 from kubectl_plugin.paint.history import history_table, revision_text
-from kubectl_plugin.report.revisions.documents import history_document, revision_document
-from kubectl_plugin.report.revisions.history import RevisionRow
+from kubectl_plugin.report.revisions.history import RevisionRow, history_document, revision_document
 from kubectl_plugin.report.revisions.history import history as rows_of
 from kubectl_plugin.report.snapshot import Snapshot
 

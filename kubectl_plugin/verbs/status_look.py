@@ -18,9 +18,8 @@ from kubectl_plugin.paint.status_view import StatusView
 from kubectl_plugin.report.snapshot import Snapshot
 from kubectl_plugin.report.status.document import RolloutStatus
 from kubectl_plugin.report.status.endings import Awaited
-from kubectl_plugin.report.status.reading import rollout_status, stated_status
+from kubectl_plugin.report.status.reading import rollout_status, runs_without_words, stated_status, with_words
 from kubectl_plugin.report.status.telling import Telling, stated_telling, telling_of
-from kubectl_plugin.report.status.words import runs_without_words, with_words
 from kubectl_plugin.report.survey import Survey, UnreadableSpecError, survey
 from kubectl_plugin.terminal import WIDEST
 

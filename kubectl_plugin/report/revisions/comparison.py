@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from controller.api.base import JSONObject, Value
+from controller.api.meta import rfc3339
+from kubectl_plugin.report.documents import document
 from kubectl_plugin.report.in_place import going, in_words
-from kubectl_plugin.report.revisions.differences import Difference, differences, verdict
+from kubectl_plugin.report.revisions.differences import Difference, differences, image_only, verdict
 from kubectl_plugin.report.revisions.history import live_revision, nodes_with
 from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
 
@@ -30,6 +32,18 @@ class ComparedSide(Value):
             return self.file
         return f"revision {self.revision.revision.number}" if self.revision else "the live template"
 
+    @property
+    def document(self) -> JSONObject:
+        detail = self.revision
+        return {
+            "live": self.live,
+            "file": self.file or None,
+            "revision": detail.revision.number if detail else None,
+            "hash": detail.revision.hash if detail else None,
+            "createdAt": rfc3339(detail.created) if detail else None,
+            "nodes": self.nodes,
+        }
+
 
 class Comparison(Value):
     name: str
@@ -38,6 +52,19 @@ class Comparison(Value):
     changes: tuple[Difference, ...]
     verdict: str
     """What the changes mean for running pods."""
+
+    def document(self, namespace: str) -> JSONObject:
+        """What `diff -o json` prints."""
+        return document(
+            "RevisionDifference",
+            namespace=namespace,
+            name=self.name,
+            old=self.old.document,
+            new=self.new.document,
+            changes=[one.document for one in self.changes],
+            imageOnly=image_only(self.changes),
+            verdict=self.verdict,
+        )
 
 
 def compare(snapshot: Snapshot, old: ComparedSide, new: ComparedSide, *, show_values: bool) -> Comparison:

@@ -17,6 +17,7 @@ from controller.api.base import JSON, JSONObject, Value, is_same
 from controller.api.canonical import canonical
 from kubectl_plugin.report.revisions.masking import masked
 from kubectl_plugin.report.revisions.template_path import Path, PlaceKind, into, is_map, member, names_of, text_of
+from kubectl_plugin.report.values import counted
 
 _OPENED: Final = frozenset({"metadata", "resources", "limits", "requests"})
 """Objects that are told field by field even where one side has none at all."""
@@ -75,7 +76,7 @@ def verdict(found: Sequence[Difference], *, how: str, on_delete: bool) -> str:
     """What the differences mean for running pods, in one line. `how` such a pod gets them, in words."""
     if not found:
         return "no difference"
-    count = f"{len(found)} change{'s' * (len(found) != 1)}{_only(found)}"
+    count = f"{counted(len(found), 'change')}{_only(found)}"
     if on_delete:
         return f"{count}: a pod changes only when you delete it (OnDelete)"
     return f"{count}: {how}"

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
 
-from controller.api.base import Value
+from controller.api.base import JSONObject, Value
+from controller.api.meta import rfc3339
 from controller.api.revision import Revision
 from controller.planner.in_place.change import InPlaceChange, NotPossible
-from kubectl_plugin.report.in_place import going
+from kubectl_plugin.report.documents import document
+from kubectl_plugin.report.in_place import going, in_words
 from kubectl_plugin.report.revisions.differences import Difference, differences
 from kubectl_plugin.report.revisions.images import images_of
+from kubectl_plugin.report.revisions.masking import masked
 from kubectl_plugin.report.revisions.phrases import summary
-from kubectl_plugin.report.snapshot import RevisionDetail, Snapshot
-
-CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
+from kubectl_plugin.report.snapshot import CHANGE_CAUSE, RevisionDetail, Snapshot
 
 
 class RevisionRow(Value):
@@ -46,6 +46,36 @@ class RevisionRow(Value):
         if self.oldest:
             return f"oldest kept (revisionHistoryLimit {self.limit})"
         return summary(self.changes, only_ascii=only_ascii) or "no difference"
+
+    @property
+    def document(self) -> JSONObject:
+        return {
+            "revision": self.revision.number,
+            "controllerRevision": self.revision.name,
+            "hash": self.revision.hash,
+            "createdAt": rfc3339(self.created),
+            "live": self.live,
+            "nodes": self.nodes,
+            "images": {**self.images},
+            "change": self.change(),
+            "changes": [one.document for one in self.changes],
+            "inPlace": None if self.way is None else isinstance(self.way, InPlaceChange),
+            "way": None if self.way is None else in_words(self.way),
+            "oldest": self.oldest,
+            "revisionHistoryLimit": self.limit,
+            "cause": self.cause or None,
+        }
+
+
+def history_document(namespace: str, name: str, rows: Iterable[RevisionRow]) -> JSONObject:
+    """What `history -o json` prints."""
+    return document("RevisionList", namespace=namespace, name=name, items=[row.document for row in rows])
+
+
+def revision_document(namespace: str, name: str, row: RevisionRow, *, show_values: bool) -> JSONObject:
+    """What `history --revision N -o json` prints: the same, and the whole template."""
+    template = row.revision.template if show_values else masked(row.revision.template)
+    return document("Revision", namespace=namespace, name=name, **row.document, template=template)
 
 
 def history(snapshot: Snapshot, *, show_values: bool = False) -> tuple[RevisionRow, ...]:

@@ -1,13 +1,15 @@
-"""The record that `status` prints, read off one look at a rollout."""
+"""The record that `status` prints, read off one look at a rollout, and completed with words found elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
 from controller.api.base import JSON
 from controller.api.daemonset import DaemonSetStatus, Phase, Rollout
+from controller.api.meta import Key
 from controller.planner.budget import Budget, budget_of
 from controller.planner.states import NodeState
 from kubectl_plugin.failures import CommandError
@@ -32,6 +34,14 @@ from kubectl_plugin.report.status.reasons import WRITES_FAIL, PhaseReason, reaso
 from kubectl_plugin.report.status.telling import Telling
 from kubectl_plugin.report.steps import Steps, steps_of
 from kubectl_plugin.report.survey import Survey
+
+Run: TypeAlias = tuple[Key, str, int]
+"""A pod, one of its containers, and how often that was restarted."""
+
+MOST: Final = 3
+"""Problems that are looked into."""
+_KUBELET: Final = "back-off "
+"""How the kubelet's own words for a container that waits begin; they say nothing of why it ended."""
 
 
 def rollout_status(told: Telling, survey: Survey) -> RolloutStatus:
@@ -196,3 +206,25 @@ def _paused(snapshot: Snapshot, rollout: Rollout) -> Pause | None:
         since = rollout.last_transition_time if rollout.phase == Phase.PAUSED else None
         return Pause(at=since or "", by="", reason="")
     return Pause(at=action.at, by=action.by, reason=action.reason)
+
+
+def runs_without_words(status: RolloutStatus) -> list[Run]:
+    return [_run(status, one) for one in status.problems[:MOST] if _lacks_words(one)]
+
+
+def with_words(status: RolloutStatus, found: Mapping[Run, str]) -> RolloutStatus:
+    """The kubelet's words are never kept: they are no reason."""
+    worded = (
+        replace(one, message=found.get(_run(status, one), "")) if _lacks_words(one) else one
+        for one in status.problems
+    )
+    return replace(status, problems=tuple(worded))
+
+
+def _lacks_words(problem: Problem) -> bool:
+    ran = problem.exit_code is not None and problem.restarts > 0
+    return ran and (not problem.message or problem.message.startswith(_KUBELET))
+
+
+def _run(status: RolloutStatus, problem: Problem) -> Run:
+    return Key(status.namespace, problem.pod), problem.container, problem.restarts

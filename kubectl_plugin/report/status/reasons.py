@@ -55,7 +55,7 @@ def reason_of(survey: Survey) -> PhaseReason:
             board = survey.board
             word = SELECTOR_REACHED if keeper_of(board) is Obstacle.SELECTOR else PARTITION_REACHED
             held = _held(word, board.budget.partition, standing.kept)
-            return PhaseReason(word=word, text="; ".join(filter(None, (held.text, staying_empty(board)))))
+            return PhaseReason(word=word, text="; ".join(filter(None, (held, staying_empty(board)))))
         case Phase.DEGRADED:
             return PhaseReason(word="PodsUnavailable", text=_waiting_for(survey))
         case Phase.PROGRESSING:
@@ -117,7 +117,7 @@ def waits(survey: Survey) -> str:
 
 def left_out(survey: Survey) -> str:
     """What to say of a rollout that is held where no partition would free a node."""
-    return _held(SELECTOR_REACHED, 0, survey.standing.kept).text
+    return _held(SELECTOR_REACHED, 0, survey.standing.kept)
 
 
 def newcomers(survey: Survey) -> str:
@@ -174,10 +174,10 @@ def _refused(daemonset: DaemonSet, words: str) -> PhaseReason:
     return PhaseReason(word=TEMPLATE_REFUSED, text=f"server dry-run of the new pod: {refusal(words)}")
 
 
-def _held(word: str, partition: int, kept: int) -> PhaseReason:
+def _held(word: str, partition: int, kept: int) -> str:
     if word == SELECTOR_REACHED:
-        return PhaseReason(word=word, text=f"rollingUpdate.selector leaves out {kept} old ones")
-    return PhaseReason(word=PARTITION_REACHED, text=f"partition {partition} keeps {kept} old")
+        return f"rollingUpdate.selector leaves out {kept} old ones"
+    return f"partition {partition} keeps {kept} old"
 
 
 def _progressing(survey: Survey) -> PhaseReason:
@@ -240,7 +240,7 @@ def _stated_hold(daemonset: DaemonSet, status: DaemonSetStatus) -> str:
     written = rolling.partition if rolling else None
     word = _text(_condition(daemonset, PROGRESSING).get("reason"))
     if not written or word == SELECTOR_REACHED:
-        return _held(SELECTOR_REACHED, 0, desired - status.updated_number_scheduled).text
+        return _held(SELECTOR_REACHED, 0, desired - status.updated_number_scheduled)
     try:
         steps = steps_of(daemonset.annotations, written, desired)
     except CommandError as error:
@@ -248,7 +248,7 @@ def _stated_hold(daemonset: DaemonSet, status: DaemonSetStatus) -> str:
     if steps is not None and steps.next is not None:
         return "waiting for promote"
     partition = number.scaled(written, desired, round_up=False)
-    return _held(PARTITION_REACHED, partition, desired - status.updated_number_scheduled).text
+    return _held(PARTITION_REACHED, partition, desired - status.updated_number_scheduled)
 
 
 def _condition(daemonset: DaemonSet, kind: str) -> dict[str, JSON]:

@@ -7,9 +7,10 @@ import pytest
 
 from controller.api import canonical
 from controller.api.base import JSONObject
-from kubectl_plugin.edits.annotations import CHANGE_CAUSE, recorded, went_back_to
+from kubectl_plugin.edits.annotations import recorded, went_back_to
 from kubectl_plugin.edits.applying import applied, found
 from kubectl_plugin.report.last_action import LAST_ACTION, LastAction, action, last_action
+from kubectl_plugin.report.snapshot import CHANGE_CAUSE
 from tests.beds.worlds import NOW, template
 from tests.unit.kubectl_plugin.edits.documents import live, seen
 

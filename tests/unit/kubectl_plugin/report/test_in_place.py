@@ -20,8 +20,7 @@ from kubectl_plugin.forecast.pace import pace_of
 from kubectl_plugin.forecast.report import RolloutPlan, rollout_plan
 from kubectl_plugin.forecast.words import PlanWords, Signs
 from kubectl_plugin.report.in_place import going, in_words
-from kubectl_plugin.report.revisions.documents import history_document
-from kubectl_plugin.report.revisions.history import history
+from kubectl_plugin.report.revisions.history import history, history_document
 from kubectl_plugin.report.survey import survey
 from kubectl_plugin.report.trouble import trouble_of
 from tests.beds.snapshots import container, detail, snapshot
