@@ -32,8 +32,8 @@ from controller.serve.pages import probe, scrape
 from controller.serve.server import CannotListen, serving
 from controller.settings import Settings
 from controller.telemetry import log
+from controller.telemetry.collectors import living
 from controller.telemetry.exposition import exposing
-from controller.telemetry.tasks import living
 
 DRAIN_SECONDS = 14.0
 """For the passes in hand when the process is asked to stop; events and lease get 5 s more, within 20 s in all."""
@@ -77,7 +77,7 @@ async def run(settings: Settings, parts: Parts, stop: asyncio.Event, *, watchdog
     Raises CannotListen, and LeadershipLost inside exception groups. `watchdog` is for real time only.
     """
     readiness = _Readiness(parts.informers, stop, settings.workers)
-    async with heartbeat(parts.metrics.loop_lag) as heart, _served(settings, parts, readiness, heart):
+    async with heartbeat(parts.metrics.loop_lag.observe) as heart, _served(settings, parts, readiness, heart):
         leading = _led(settings, parts, watchdog)
         async with asyncio.TaskGroup() as group:
             acting = group.create_task(_act(settings, parts, leading, readiness, stop), name="acting")
@@ -150,17 +150,17 @@ async def _led(settings: Settings, parts: Parts, watchdog: Watchdog | None) -> A
     metrics = parts.metrics
     if not settings.leader_elect:
         parts.fence.open(lambda: None)
-        metrics.leads(True)
+        metrics.leads.set(1)
         yield
         return
     say = parts.instrumentation.leading
     async with leadership(parts.lease, parts.identity, parts.clock, say=say, watchdog=watchdog) as held:
         parts.fence.open(held.require)
-        metrics.leads(True)
+        metrics.leads.set(1)
         try:
             yield
         finally:
-            metrics.leads(False)
+            metrics.leads.set(0)
 
 
 class _Readiness:

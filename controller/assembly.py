@@ -18,7 +18,6 @@ from controller.api.wellknown import LEASE_NAME
 from controller.daemonset.compiled import Compilations
 from controller.daemonset.dependencies import Dependencies
 from controller.daemonset.gather import NOTHING
-from controller.daemonset.measured import measured
 from controller.daemonset.reconcile import Reconciler, Watchers
 from controller.daemonset.recorder import Recorder
 from controller.daemonset.redaction import redacted_error
@@ -46,6 +45,7 @@ from controller.runtime.workers import Handle
 from controller.runtime.workqueue import WorkQueue
 from controller.serve.guard import BearerGuard
 from controller.settings import Settings
+from controller.telemetry.daemonsets import measured
 from controller.telemetry.metrics import CONTROLLER, IMAGE_QUEUE, JOB_QUEUE, RESOURCES, Metrics
 
 REVIEWS_QPS = 10
@@ -161,7 +161,7 @@ def _shared(
         fence=fence,
         client=client,
         informers=Informers(settings.namespaces),
-        recorder=Recorder(client.apart(), clock, identity, instrumentation.event_dropped),
+        recorder=Recorder(client.apart(), clock, identity, metrics.dropped_events.inc),
         clock=clock,
         states=DaemonSetStates(),
         compilations=Compilations(settings.gates),
@@ -183,7 +183,7 @@ def _reconciler(shared: _Shared, pulls: ImagePullParts | None) -> Reconciler:
             on_plan=instrumentation.planned,
             on_stale=instrumentation.stale,
             on_overdue=instrumentation.overdue,
-            on_foreign=metrics.tally.foreign,
+            on_foreign=metrics.foreign_status_writes.inc,
         ),
         statuses=StatusWatchers(
             on_status=instrumentation.status_written,
@@ -222,7 +222,7 @@ def _measure(shared: _Shared, pulls: ImagePullParts | None, *, zones: bool) -> N
     metrics, informers, fence = shared.metrics, shared.informers, shared.fence
     of_images = {} if pulls is None else {JOB_QUEUE: pulls.queue, IMAGE_QUEUE: pulls.rollouts}
     metrics.watch_queues({CONTROLLER: shared.queue, **of_images})
-    metrics.watch_caches(dict(informers.stores))
+    metrics.watch_caches(informers.stores)
     metrics.watch_daemonsets(
         lambda: measured(informers.caches, shared.states, shared.clock()) if fence.is_open else (), zones=zones
     )
@@ -243,7 +243,7 @@ def _image_pulls(shared: _Shared) -> ImagePullParts:
     def running() -> int:
         return sum(job.status is None or job.status.completion_time is None for job in pulls.caches.jobs.values())
 
-    counted = shared.metrics.count_image_pulls(running, lambda: len(pulls.caches.pullers))
+    attempts = shared.metrics.count_image_pulls(running, lambda: len(pulls.caches.pullers))
     pulls = ImagePullParts(
         shared.client,
         informers.namespaces,
@@ -251,7 +251,7 @@ def _image_pulls(shared: _Shared) -> ImagePullParts:
         shared.clock,
         JobWatchers(
             say=say_of_job,
-            on_result=counted.ended,
+            on_result=lambda result: attempts.labels(result).inc(),
             on_write=instrumentation.job_passes.did,
             on_stale=instrumentation.job_stale,
             on_overdue=overdue,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from functools import partial
 from math import inf
 from typing import Literal, TypeAlias, assert_never
@@ -40,7 +41,7 @@ from controller.runtime.clock import Clock
 from controller.runtime.contact import Contact, RestartReason
 from controller.runtime.freshness import Stale
 from controller.runtime.workers import ComeBack, Done, Outcome, Pass, Retry
-from controller.telemetry.metrics import IMAGE_QUEUE, JOB_QUEUE, Metrics, PassResult
+from controller.telemetry.metrics import CONTROLLER, IMAGE_QUEUE, JOB_QUEUE, METHODS, Metrics
 from controller.telemetry.node_updates import Method
 from controller.telemetry.tally import Operation
 
@@ -49,7 +50,7 @@ INSTALL_COMMAND = "kubectl apply --server-side -k manifests/crds"
 
 NodeAction: TypeAlias = CreatePod | UpdateInPlace | DeletePod
 """What an update of a node begins or ends with."""
-_RESULTS: dict[type[Outcome], PassResult] = {Done: "success", ComeBack: "requeue_after", Retry: "error"}
+_RESULTS: dict[type[Outcome], str] = {Done: "success", ComeBack: "requeue_after", Retry: "error"}
 _OPERATIONS: dict[type[Action], Operation] = {
     CreatePod: "create",
     DeletePod: "delete",
@@ -75,7 +76,10 @@ class Instrumentation:
         """Over the ImagePullJobs that a DaemonSet wants."""
 
     def answered(self, answer: Exchange) -> None:
-        self._metrics.answered(answer.call.verb, answer.status, answer.seconds)
+        metrics, verb, code = self._metrics, answer.call.verb, str(answer.status) if answer.status else "<error>"
+        metrics.requests.labels(code, METHODS.get(verb, verb.upper()), metrics.host).inc()
+        if verb in METHODS:
+            metrics.request_seconds.labels(verb, metrics.host).observe(answer.seconds)
 
     def contact(self, resource: str, contact: Contact) -> None:
         """Told by each reflector; said once per change of the whole."""
@@ -96,13 +100,13 @@ class Instrumentation:
                 self._log.error("API server not reached, trying on", why=now.reason)
 
     def heard(self, plural: str, reflector: str) -> None:
-        self._metrics.heard(plural, reflector)
+        self._metrics.heard[plural][reflector] = time.time()
 
     def watch_restarted(self, plural: str, reason: RestartReason) -> None:
-        self._metrics.watch_restarted(plural, reason)
+        self._metrics.watch_restarts.labels(plural, reason).inc()
 
     def malformed(self, resource: str, malformed: Malformed) -> None:
-        self._metrics.malformed(resource)
+        self._metrics.malformed.labels(resource).inc()
         self._log.error(
             "object cannot be read, its last good state is kept",
             resource=resource,
@@ -111,28 +115,31 @@ class Instrumentation:
         )
 
     def planned(self, key: Key, plan: Plan, seconds: float) -> None:
-        self._metrics.decided(seconds)
+        self._metrics.decision_seconds.observe(seconds)
 
     def stale(self, key: Key, stale: Stale) -> None:
         self.passes.stale(key)
-        self._metrics.stale()
+        self._metrics.stale.inc()
         self._log.debug("own writes not seen yet", waiting_for=stale.waiting_for)
 
     def overdue(self, key: Key, stale: Stale) -> None:
-        self._metrics.overdue()
+        self._metrics.overdue.inc()
         self._log.warning("own writes not seen for long, listing again", waiting_for=stale.waiting_for)
 
     def _passed(self, done: Pass[Key]) -> None:
         """One pass over one DaemonSet is over."""
-        self._metrics.passed(
-            _RESULTS[type(done.outcome)],
-            queued_seconds=done.taken.queued_seconds,
-            work_seconds=done.work_seconds,
-            crashed=done.crashed,
-        )
+        metrics, result = self._metrics, _RESULTS[type(done.outcome)]
+        metrics.passes.labels(CONTROLLER, result).inc()
+        if result == "error":
+            metrics.errors.inc()
+        if done.crashed:
+            metrics.panics.inc()
+        metrics.pass_seconds.observe(done.work_seconds)
+        self._worked(CONTROLLER, done)
 
     def _worked(self, queue: str, done: Pass[Key]) -> None:
-        self._metrics.worked(queue, queued_seconds=done.taken.queued_seconds, work_seconds=done.work_seconds)
+        self._metrics.queued_seconds.labels(queue).observe(done.taken.queued_seconds)
+        self._metrics.work_seconds.labels(queue).observe(done.work_seconds)
 
     def noted(self, daemonset: DaemonSet, note: Note) -> None:
         if note.warning:
@@ -147,7 +154,7 @@ class Instrumentation:
         self._log.debug("own writes not seen yet", image_pull_job=str(key), waiting_for=stale.waiting_for)
 
     def status_written(self, result: Literal["success", "conflict", "error"]) -> None:
-        self._metrics.status_written(result)
+        self._metrics.status_writes.labels(result).inc()
 
     def status_changed(
         self, daemonset: DaemonSet, before: DaemonSetStatus | None, after: DaemonSetStatus, *, caches: Caches
@@ -177,7 +184,8 @@ class Instrumentation:
             tally.made_revision(uid, action.hash)
         if isinstance(action, ProbeTemplate):
             refused = isinstance(verdict_on_template(error), TemplateRefused)
-            tally.probed("accepted" if error is None else "refused" if refused else "error")
+            verdict = "accepted" if error is None else "refused" if refused else "error"
+            self._metrics.dry_runs.labels(verdict).inc()
         if success and isinstance(action, NodeAction):
             self._did_to_a_node(daemonset, action, caches, now)
 
@@ -227,9 +235,6 @@ class Instrumentation:
         so_far = 0.0 if pod.ready_since is None else max(0.0, now - pod.ready_since)
         wait = max(0.0, daemonset.spec.min_ready_seconds - so_far, until - now)
         self._metrics.tally.updates.seen(daemonset.uid, pod.node, pod.name, pod.hash, ready=ready, wait=wait, now=now)
-
-    def event_dropped(self) -> None:
-        self._metrics.event_dropped()
 
     def unreviewed(self, error: ApiError) -> None:
         """Somebody wanted /metrics, and the API server could not be asked whether they may."""

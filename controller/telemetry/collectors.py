@@ -1,90 +1,121 @@
-"""The metrics of queue and caches, read off at a scrape: they cost nothing until somebody asks.
+"""The metrics of queues, caches, watches and tasks, read off at a scrape: they cost nothing until somebody asks.
 
-Scrapes run on the event loop, where queue and caches may be read.
+Scrapes run on the event loop, where all of these may be read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sized
-from typing import Protocol
+import asyncio
+from collections import Counter as Count
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Generic, TypeAlias, TypeVar
 
+from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from controller.api.daemonset import DaemonSet
+from controller.api.meta import Key
+from controller.api.node import Node
+from controller.api.pod import Pod
+from controller.api.revision import Revision
+from controller.runtime.store import Store
+from controller.runtime.workqueue import WorkQueue
 
-class Queue(Protocol):
-    """What is read off a work queue at every scrape."""
+T = TypeVar("T")
 
-    adds: int
-    retries: int
+Row: TypeAlias = tuple[str, str, Callable[[T], float]]
+"""One metric: how it is called, what it means, and how it is read off one thing."""
+Cache: TypeAlias = Store[DaemonSet] | Store[Pod] | Store[Node] | Store[Revision]
+Labels: TypeAlias = tuple[str, ...]
 
-    @property
-    def depth(self) -> int: ...
-
-    def processing_seconds(self) -> tuple[float, ...]: ...
-
-
-class Cache(Protocol):
-    """What is read off a cache at every scrape."""
-
-    @property
-    def filled(self) -> bool: ...
-    @property
-    def malformed(self) -> Sized: ...
-
-    def __len__(self) -> int: ...
-
-
-class QueueCollector(Collector):
-    def __init__(self, queues: Mapping[str, Queue]) -> None:
-        """By the value of the label `name`."""
-        self._queues = queues
-
-    def describe(self) -> Iterable[Metric]:
-        return ()
-
-    def collect(self) -> Iterator[Metric]:
-        depth, unfinished, longest = (
-            GaugeMetricFamily(f"workqueue_{name}", meaning, labels=("name",))
-            for name, meaning in (
-                ("depth", "Keys that are ready and in nobody's hand"),
-                ("unfinished_work_seconds", "Sum of how long keys are held by now"),
-                ("longest_running_processor_seconds", "The longest of these"),
-            )
-        )
-        adds, retries = (
-            CounterMetricFamily(f"workqueue_{name}", meaning, labels=("name",))
-            for name, meaning in (("adds", "Keys that became wanted"), ("retries", "Keys that failed and come again"))
-        )
-        for name, queue in self._queues.items():
-            held = queue.processing_seconds()
-            depth.add_metric([name], queue.depth)
-            unfinished.add_metric([name], sum(held))
-            longest.add_metric([name], max(held, default=0.0))
-            adds.add_metric([name], queue.adds)
-            retries.add_metric([name], queue.retries)
-        yield from (depth, unfinished, longest, adds, retries)
+QUEUES: tuple[Row[WorkQueue[Key]], ...] = (
+    ("workqueue_depth", "Keys that are ready and in nobody's hand", lambda queue: queue.depth),
+    (
+        "workqueue_unfinished_work_seconds",
+        "Sum of how long keys are held by now",
+        lambda queue: sum(queue.processing_seconds()),
+    ),
+    (
+        "workqueue_longest_running_processor_seconds",
+        "The longest of these",
+        lambda queue: max(queue.processing_seconds(), default=0.0),
+    ),
+    ("workqueue_adds_total", "Keys that became wanted", lambda queue: queue.adds),
+    ("workqueue_retries_total", "Keys that failed and come again", lambda queue: queue.retries),
+)
+CACHES: tuple[Row[Cache], ...] = (
+    ("kruise_ds_informer_synced", "1 after the first list", lambda cache: float(cache.filled)),
+    ("kruise_ds_informer_objects", "Size of the cache", len),
+    (
+        "kruise_ds_informer_unreadable_objects",
+        "Objects whose latest state cannot be read, of which the last good one counts",
+        lambda cache: len(cache.malformed),
+    ),
+)
+CONTACTS: Row[Mapping[str, float]] = (
+    "kruise_ds_informer_last_contact_timestamp_seconds",
+    "When the last event or bookmark came, 0 if none has",
+    lambda watches: min(watches.values(), default=0.0),  # of several, the one that has been silent for longest
+)
+TASKS: Row[int] = ("kruise_ds_tasks", "Live asyncio tasks by what they are for", float)
+KINDS = ("worker", "reflector", "events", "heartbeat", "lease", "other")
+"""What tasks are for."""
 
 
-class CacheCollector(Collector):
-    def __init__(self, caches: Mapping[str, Cache]) -> None:
-        self._caches = caches
+class Scraped(Collector, Generic[T]):
+    """The numbers of some things, each under its name: the value of `label`."""
 
-    def describe(self) -> Iterable[Metric]:
-        return ()
+    def __init__(self, label: str, things: Callable[[], Mapping[str, T]], *rows: Row[T]) -> None:
+        self._label, self._things, self._rows = label, things, rows
 
     def collect(self) -> Iterator[Metric]:
-        synced = GaugeMetricFamily("kruise_ds_informer_synced", "1 after the first list", labels=("resource",))
-        objects = GaugeMetricFamily("kruise_ds_informer_objects", "Size of the cache", labels=("resource",))
-        unreadable = GaugeMetricFamily(
-            "kruise_ds_informer_unreadable_objects",
-            "Objects whose latest state cannot be read, of which the last good one counts",
-            labels=("resource",),
-        )
-        for resource, cache in self._caches.items():
-            synced.add_metric([resource], float(cache.filled))
-            objects.add_metric([resource], len(cache))
-            unreadable.add_metric([resource], len(cache.malformed))
-        yield synced
-        yield objects
-        yield unreadable
+        things = self._things()
+        for name, meaning, read in self._rows:
+            kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            family = kind(name, meaning, labels=(self._label,))
+            for value, thing in things.items():
+                family.add_metric([value], read(thing))
+            yield family
+
+
+def counter(
+    registry: CollectorRegistry, name: str, meaning: str, labels: Labels = (), known: Iterable[Labels] = ()
+) -> Counter:
+    """`known`: values of the labels that are told of from the start, as zero."""
+    made = Counter(name, meaning, labels, registry=registry)
+    for values in known:
+        made.labels(*values)
+    return made
+
+
+def histogram(
+    registry: CollectorRegistry,
+    name: str,
+    meaning: str,
+    buckets: tuple[float, ...],
+    labels: Labels = (),
+    known: Iterable[Labels] = (),
+) -> Histogram:
+    made = Histogram(name, meaning, labels, buckets=buckets, registry=registry)
+    for values in known:
+        made.labels(*values)
+    return made
+
+
+def living() -> Mapping[str, int]:
+    """Tasks of the running loop that have not ended, by kind; none outside of a loop."""
+    found = Count(dict.fromkeys(KINDS, 0))
+    try:
+        tasks = asyncio.all_tasks()
+    except RuntimeError:
+        return found
+    found.update(_kind(task.get_name()) for task in tasks if not task.done())
+    return found
+
+
+def _kind(name: str) -> str:
+    if name == "leader-lease":
+        return "lease"
+    head = name.partition("-")[0]
+    return head if head in KINDS else "other"

@@ -18,9 +18,11 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from controller.api.base import Value
-from controller.api.daemonset import DaemonSet, Phase
+from controller.api.daemonset import DaemonSet, DaemonSetStatus, Phase, Rollout
 from controller.api.meta import epoch
-from controller.telemetry.measured import MeasuredDaemonSet, PassSummary
+from controller.daemonset.caches import Caches
+from controller.daemonset.state import DaemonSetState, DaemonSetStates
+from controller.planner.summary import Summary
 
 OF_DAEMONSET = ("namespace", "daemonset")
 WITHOUT_ZONE = "none"
@@ -31,6 +33,41 @@ TOLD = ("OnDelete",)
 
 Samples: TypeAlias = Iterable[tuple[tuple[str, ...], float]]
 """Values of the labels beyond `OF_DAEMONSET`, and the number."""
+
+
+class MeasuredDaemonSet(Value):
+    """One DaemonSet at the moment of a scrape: the object, and what only a pass over it knows."""
+
+    daemonset: DaemonSet
+    summary: Summary | None = None
+    """None: no pass has seen it yet, or none can."""
+    paused_since: float = 0.0
+    """Seconds since 1970; 0 = it is not paused."""
+
+    @property
+    def status(self) -> DaemonSetStatus:
+        return self.daemonset.status or DaemonSetStatus()
+
+    @property
+    def rollout(self) -> Rollout:
+        return self.status.rollout or Rollout()
+
+
+def measured(caches: Caches, states: DaemonSetStates, now: float) -> Iterator[MeasuredDaemonSet]:
+    """`now` in seconds since 1970. Call between passes only: on their event loop."""
+    for daemonset in caches.daemonsets.values():
+        state = states.of(daemonset.uid)
+        summary = state.summary.at(now) if state.summary is not None and not daemonset.dying else None
+        yield MeasuredDaemonSet(daemonset=daemonset, summary=summary, paused_since=paused_since(daemonset, state))
+
+
+def paused_since(daemonset: DaemonSet, state: DaemonSetState) -> float:
+    """The record of a rollout that waits outlives this process; a pause for which none waits is in no record."""
+    if not daemonset.paused:
+        return 0.0
+    record = daemonset.status.rollout if daemonset.status is not None else None
+    recorded = epoch(record.last_transition_time) if record is not None and record.phase == Phase.PAUSED else None
+    return min(filter(None, (state.paused_since, recorded)), default=0.0)
 
 
 class Family(Value):
@@ -48,7 +85,7 @@ def _number(name: str, meaning: str, read: Callable[[MeasuredDaemonSet], float])
 
 
 def _seen(
-    name: str, meaning: str, read: Callable[[PassSummary], Samples | float], labels: tuple[str, ...] = ()
+    name: str, meaning: str, read: Callable[[Summary], Samples | float], labels: tuple[str, ...] = ()
 ) -> Family:
     """Of what only a pass knows."""
 
@@ -77,7 +114,7 @@ def _phases(shown: MeasuredDaemonSet) -> Samples:
     return [((phase.value,), float(phase == now)) for phase in Phase]
 
 
-def _zones(summary: PassSummary) -> Samples:
+def _zones(summary: Summary) -> Samples:
     for zone, states in summary.zones.items():
         for state, number in states.items():
             yield (zone or WITHOUT_ZONE, state), number
@@ -229,9 +266,6 @@ class DaemonSetCollector(Collector):
     def __init__(self, current: Callable[[], Iterable[MeasuredDaemonSet]], *, zones: bool = True) -> None:
         """`current` yields nothing on a standby."""
         self._current, self._families = current, (*STATE, ZONES) if zones else STATE
-
-    def describe(self) -> Iterable[Metric]:
-        return ()
 
     def collect(self) -> Iterator[Metric]:
         rows = [((one.daemonset.namespace, one.daemonset.name), one) for one in self._current()]

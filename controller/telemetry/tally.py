@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter as Count
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import product
 from typing import Literal
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.wellknown import InPlaceRefusal
+from controller.telemetry.collectors import histogram
 from controller.telemetry.daemonsets import OF_DAEMONSET
 from controller.telemetry.node_updates import METHODS, NodeUpdates
 from controller.telemetry.rollout_end import RESULTS, RolloutCourse, follow
@@ -20,7 +22,6 @@ Operation = Literal["create", "delete", "adopt", "orphan", "update", "resize"]
 OPERATIONS: tuple[Operation, ...] = ("create", "delete", "adopt", "orphan")
 IN_PLACE_OPERATIONS: tuple[Operation, ...] = ("update", "resize")
 OUTCOMES = ("success", "error")
-VERDICTS = ("accepted", "refused", "error")
 
 ROLLOUTS = (30, 60, 120, 300, 600, 1200, 2400, 3600, 7200, 14400, 28800, 86400)
 NODES = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800)
@@ -57,49 +58,36 @@ class Tally(Collector):
     """Counts by DaemonSet uid, shown for those that `current` yields (none on a standby), each from 0."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.updates = NodeUpdates(lambda method, seconds: self._nodes[method].observe(seconds))
         self._counts: dict[str, Count[tuple[str, ...]]] = {}
         self._courses: dict[str, RolloutCourse] = {}
         self._created: dict[str, str] = {}
         self._current: Callable[[], Iterable[DaemonSet]] = tuple
         self._clock: Callable[[], float] = float
-        self._durations = _histograms(
+        self._durations = histogram(
             registry,
             "kruise_ds_rollout_duration_seconds",
             "Start to end, pauses included",
-            "result",
-            RESULTS,
             ROLLOUTS,
+            ("result",),
+            product(RESULTS),
         )
-        self._rests = _histograms(
+        self._rests = histogram(
             registry,
             "kruise_ds_rollout_paused_duration_seconds",
             "Of these, paused or held",
-            "result",
-            RESULTS,
             ROLLOUTS,
+            ("result",),
+            product(RESULTS),
         )
-        self._nodes = _histograms(
+        nodes = histogram(
             registry,
             "kruise_ds_node_update_duration_seconds",
             "One node: from the decision until its pod of the new revision is available",
-            "method",
-            METHODS,
             NODES,
+            ("method",),
+            product(METHODS),
         )
-        probes = Counter(
-            "kruise_ds_template_dry_runs_total",
-            "Dry runs of a new template before a rollout, by what the server said",
-            ("result",),
-            registry=registry,
-        )
-        self._foreign = Counter(
-            "kruise_ds_foreign_status_writes_total",
-            "Status writes by another controller after our own: two act on one DaemonSet",
-            registry=registry,
-        )
-        self._probes = {verdict: probes.labels(verdict) for verdict in VERDICTS}
-        registry.register(self)
+        self.updates = NodeUpdates(lambda method, seconds: nodes.labels(method).observe(seconds))
 
     def show(self, current: Callable[[], Iterable[DaemonSet]], clock: Callable[[], float]) -> None:
         """`clock`: the one by which updates of nodes are told."""
@@ -110,12 +98,6 @@ class Tally(Collector):
 
     def fell_back(self, uid: str, why: InPlaceRefusal) -> None:
         self._of(uid)[OF_FALLBACKS, why.value] += 1
-
-    def probed(self, verdict: Literal["accepted", "refused", "error"]) -> None:
-        self._probes[verdict].inc()
-
-    def foreign(self) -> None:
-        self._foreign.inc()
 
     def made_revision(self, uid: str, revision_hash: str) -> None:
         """A new revision was stored: a rollout to it is no way back."""
@@ -131,17 +113,14 @@ class Tally(Collector):
         if end is None:
             return
         self._of(uid)["kruise_daemonset_rollouts", end.result] += 1
-        self._durations[end.result].observe(end.seconds)
-        self._rests[end.result].observe(rest)
+        self._durations.labels(end.result).observe(end.seconds)
+        self._rests.labels(end.result).observe(rest)
 
     def forget(self, uid: str) -> None:
         """The DaemonSet is gone."""
         for known in (self._counts, self._courses, self._created):
             known.pop(uid, None)
         self.updates.forget(uid)
-
-    def describe(self) -> Iterable[Metric]:
-        return ()
 
     def collect(self) -> Iterator[Metric]:
         rows: list[tuple[list[str], bool, Mapping[tuple[str, ...], int]]] = [
@@ -161,15 +140,3 @@ class Tally(Collector):
 
     def _of(self, uid: str) -> Count[tuple[str, ...]]:
         return self._counts.setdefault(uid, Count())
-
-
-def _histograms(
-    registry: CollectorRegistry,
-    name: str,
-    meaning: str,
-    label: str,
-    values: tuple[str, ...],
-    buckets: tuple[int, ...],
-) -> dict[str, Histogram]:
-    histogram = Histogram(name, meaning, (label,), buckets=buckets, registry=registry)
-    return {value: histogram.labels(value) for value in values}

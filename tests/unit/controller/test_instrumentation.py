@@ -24,6 +24,7 @@ from controller.api.wellknown import InPlaceRefusal
 from controller.assembly import Parts, assemble
 from controller.instrumentation import Instrumentation
 from controller.kube.decode import Seen
+from controller.kube.sender import Call, Exchange
 from controller.planner.actions import CreatePod, DeletePod, DeleteReason, ResizePod, UpdateInPlace
 from controller.planner.in_place.change import InPlaceChange
 from controller.runtime.store import StoreWriter
@@ -232,3 +233,45 @@ async def test_writes_in_place_and_what_speaks_against_them_are_counted() -> Non
     assert [office.count(operations, operation=one, result="success") for one in ("update", "resize")] == [1, 1]
     counted = {one.value: office.count(fallbacks, reason=one.value) for one in InPlaceRefusal}
     assert {reason: count for reason, count in counted.items() if count} == {"Template": 1, "ResizeRefused": 1}
+
+
+def told(metrics: Metrics, name: str, /, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(name, labels)
+
+
+async def test_passes_are_counted_by_result() -> None:
+    metrics, queue, over = Metrics(version="0.1.0"), WorkQueue[Key](), asyncio.Event()
+    passes, ended = Instrumentation(metrics).passes, []
+
+    async def handle(taken: Taken[Key], turn: PassControl) -> Outcome:
+        if taken.key.name == "broken":
+            raise KeyError("pod-1")
+        return Done()
+
+    def passed(done: Pass[Key]) -> None:
+        passes.passed(done)
+        ended.append(done.taken.key.name)
+        if set(ended) == {"fine", "broken"}:
+            over.set()
+
+    async with workers(1, queue, partial(passes.in_context, handle), on_outcome=passed):
+        queue.add(Key("shop", "fine"))
+        queue.add(Key("shop", "broken"))
+        await asyncio.wait_for(over.wait(), 60)
+    failed = ended.count("broken")
+    for result, count in (("success", 1), ("error", failed), ("requeue_after", 0)):
+        assert told(metrics, "controller_runtime_reconcile_total", controller="daemonset", result=result) == count
+    assert told(metrics, "controller_runtime_reconcile_errors_total", controller="daemonset") == failed
+    assert told(metrics, "controller_runtime_reconcile_panics_total", controller="daemonset") == failed
+    assert told(metrics, "workqueue_work_duration_seconds_count", name="daemonset") == 1 + failed
+
+
+def test_requests_are_counted_by_code_and_method() -> None:
+    metrics = Metrics(version="0.1.0", host="api")
+    instrumentation = Instrumentation(metrics)
+    for verb, status, seconds in (("create", 201, 0.01), ("create", 409, 0.01), ("patch", 0, 30.0)):
+        call = Call(verb=verb, resource="pods", what="pod shop/agent-x")
+        instrumentation.answered(Exchange(call=call, status=status, seconds=seconds))
+    for code, method in (("201", "POST"), ("409", "POST"), ("<error>", "PATCH")):
+        assert told(metrics, "rest_client_requests_total", code=code, method=method, host="api") == 1, code
+    assert told(metrics, "rest_client_request_duration_seconds_count", verb="create", host="api") == 2

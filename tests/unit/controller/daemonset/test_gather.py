@@ -16,7 +16,6 @@ from controller.api.revision import Revision
 from controller.daemonset.caches import Caches
 from controller.daemonset.compiled import Compilations
 from controller.daemonset.gather import gather
-from controller.daemonset.measured import measured
 from controller.daemonset.state import DaemonSetState, DaemonSetStates
 from controller.kube.decode import Malformed, Seen
 from controller.planner.actions import Action, DeletePod, DeleteReason, Plan, PrepareDelete
@@ -24,6 +23,7 @@ from controller.planner.place import Place
 from controller.planner.plan import plan
 from controller.planner.world import World
 from controller.runtime.backoff import failed_pod_backoff
+from controller.telemetry.daemonsets import measured
 from tests.beds.stores import open_store
 from tests.beds.worlds import NOW, OURS, ds, failed, pod, world
 

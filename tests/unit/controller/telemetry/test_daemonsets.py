@@ -15,13 +15,12 @@ from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.daemonset.caches import Caches
-from controller.daemonset.measured import measured, paused_since
 from controller.daemonset.state import DaemonSetState, DaemonSetStates
 from controller.kube.decode import Seen
 from controller.planner.actions import Plan
 from controller.planner.plan import plan
 from controller.planner.summary import Summary
-from controller.telemetry.measured import MeasuredDaemonSet
+from controller.telemetry.daemonsets import MeasuredDaemonSet, measured, paused_since
 from controller.telemetry.metrics import Metrics
 from tests.beds.stores import open_store
 from tests.beds.worlds import NOW, ago, ds, everywhere, node, pod, prepared, world

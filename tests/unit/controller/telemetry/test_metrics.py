@@ -3,10 +3,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from controller.api.meta import Key
+from controller.api.pod import Pod
+from controller.kube.decode import Malformed, Seen
+from controller.runtime.store import open_scoped_store
+from controller.runtime.watch import Init
 from controller.runtime.workqueue import WorkQueue
 from controller.telemetry.exposition import encoded
 from controller.telemetry.metrics import Metrics
 from tests.beds.virtual_time import virtually
+from tests.beds.worlds import everywhere
 
 
 def value(metrics: Metrics, name: str, labels: Mapping[str, str] | None = None) -> float | None:
@@ -32,67 +38,46 @@ def test_what_is_known_in_advance_starts_at_zero() -> None:
     assert "_created" not in text
 
 
-def test_passes_by_result() -> None:
-    metrics = Metrics(version="0.1.0")
-    metrics.passed("success", queued_seconds=0.1, work_seconds=0.2)
-    metrics.passed("error", queued_seconds=0.1, work_seconds=0.2, crashed=True)
-    for result, count in (("success", 1), ("error", 1), ("requeue_after", 0)):
-        assert value(metrics, "controller_runtime_reconcile_total", DAEMONSET | {"result": result}) == count
-    assert value(metrics, "controller_runtime_reconcile_errors_total", DAEMONSET) == 1
-    assert value(metrics, "controller_runtime_reconcile_panics_total", DAEMONSET) == 1
-    assert value(metrics, "workqueue_work_duration_seconds_count", {"name": "daemonset"}) == 2
-
-
-def test_requests_by_code_and_method() -> None:
-    metrics = Metrics(version="0.1.0", host="api")
-    metrics.answered("create", 201, 0.01)
-    metrics.answered("create", 409, 0.01)
-    metrics.answered("patch", 0, 30.0)
-    for code, method in (("201", "POST"), ("409", "POST"), ("<error>", "PATCH")):
-        labels = {"code": code, "method": method, "host": "api"}
-        assert value(metrics, "rest_client_requests_total", labels) == 1, labels
-    verb = {"verb": "create", "host": "api"}
-    assert value(metrics, "rest_client_request_duration_seconds_count", verb) == 2
-
-
-def test_the_queue_is_read_at_the_scrape() -> None:
+def test_queues_are_read_at_the_scrape() -> None:
     async def main() -> None:
-        metrics, queue = Metrics(version="0.1.0"), WorkQueue[str]()
-        metrics.watch_queues({"daemonset": queue})
-        queue.add("a")
-        queue.add("b")
-        queue.retry("c")
-        name = {"name": "daemonset"}
+        metrics, queue, images = Metrics(version="0.1.0"), WorkQueue[Key](), WorkQueue[Key]()
+        metrics.watch_queues({"daemonset": queue, "daemonset-images": images})
+        for name in ("a", "b", "c"):
+            queue.add(Key("shop", name))
+        queue.retry(Key("shop", "d"))
+        images.add(Key("shop", "a"))
         async with queue.take():
-            await asyncio.sleep(7)
-            assert value(metrics, "workqueue_depth", name) == 2, "b, and c after its delay"
-            assert value(metrics, "workqueue_longest_running_processor_seconds", name) == 7.0
-            assert value(metrics, "controller_runtime_active_workers", DAEMONSET) == 1
-        assert value(metrics, "workqueue_adds_total", name) == 3
-        assert value(metrics, "workqueue_retries_total", name) == 1
+            await asyncio.sleep(5)
+            async with queue.take():
+                await asyncio.sleep(2)
+                for name, number in (
+                    ("depth", 2),  # c, and d after its delay
+                    ("unfinished_work_seconds", 9.0),
+                    ("longest_running_processor_seconds", 7.0),
+                    ("adds_total", 4),
+                    ("retries_total", 1),
+                ):
+                    assert value(metrics, f"workqueue_{name}", {"name": "daemonset"}) == number, name
+                assert value(metrics, "controller_runtime_active_workers", DAEMONSET) == 2
+        assert value(metrics, "workqueue_depth", {"name": "daemonset-images"}) == 1
+        assert value(metrics, "workqueue_work_duration_seconds_count", {"name": "daemonset-images"}) == 0
+        families = [family.name for family in metrics.registry.collect()]
+        assert len(set(families)) == len(families), "each family once"
 
     virtually(main())
 
 
-class FilledCache:
-    filled = True
-    malformed = ("one", "another")
-
-    def __len__(self) -> int:
-        return 5
-
-
 def test_caches_are_read_at_the_scrape() -> None:
-    metrics = Metrics(version="0.1.0")
-    metrics.watch_caches({"pods": FilledCache()})
-    assert value(metrics, "kruise_ds_informer_synced", {"resource": "pods"}) == 1
+    metrics, (writers, store) = Metrics(version="0.1.0"), open_scoped_store(Pod, ("",))
+    writer = writers[""]
+    metrics.watch_caches({"pods": store})
+    assert value(metrics, "kruise_ds_informer_synced", {"resource": "pods"}) == 0
+    for one in everywhere(5):
+        writer.feed(Seen(key=one.key, version=one.version, obj=one))
+    for name in ("one", "another"):
+        writer.feed(Malformed(key=Key("shop", name), version="1", reason="no number"))
     assert value(metrics, "kruise_ds_informer_objects", {"resource": "pods"}) == 5
     assert value(metrics, "kruise_ds_informer_unreadable_objects", {"resource": "pods"}) == 2
-
-
-def test_leading_shows() -> None:
-    metrics = Metrics(version="0.1.0")
-    metrics.leads(True)
-    assert value(metrics, "leader_election_master_status", {"name": "kruise-ds-controller"}) == 1
-    metrics.leads(False)
-    assert value(metrics, "leader_election_master_status", {"name": "kruise-ds-controller"}) == 0
+    writer.feed(Init())
+    list(writer.swap("9"))
+    assert value(metrics, "kruise_ds_informer_synced", {"resource": "pods"}) == 1

@@ -18,6 +18,7 @@ class Counting:
         self.now = 100.0
         self.registry = CollectorRegistry()
         self.tally = Tally(self.registry)
+        self.registry.register(self.tally)
         self.daemonset: DaemonSet = ds()
         self.tally.show(lambda: (self.daemonset,), lambda: self.now)
         self._status: DaemonSetStatus | None = None
