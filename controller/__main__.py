@@ -12,8 +12,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from controller.api.selector import is_label
-from controller.serve.address import parse_address
-from controller.settings import LogFormat, Settings, parse_gates
+from controller.settings import LogFormat, Settings, parse_address, parse_gates
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS: tuple[LogFormat, ...] = ("auto", "json", "console")
@@ -154,8 +153,8 @@ def run(
         workers=workers,
         leader_elect=leader_elect,
         lease_namespace=leader_elect_namespace,
-        metrics_address=metrics_bind_address,
-        health_address=health_probe_bind_address,
+        metrics_address=parse_address(metrics_bind_address),
+        health_address=parse_address(health_probe_bind_address),
         metrics_certificate=metrics_tls_cert_file,
         metrics_key=metrics_tls_private_key_file,
         metrics_auth=metrics_auth,

@@ -25,7 +25,6 @@ from controller.runtime.leader import LeadershipLost
 from controller.runtime.leadership import leadership
 from controller.runtime.watchdog import Watchdog
 from controller.runtime.workers import workers
-from controller.serve.address import parse_address
 from controller.serve.certificate import Certificate
 from controller.serve.heartbeat import Heartbeat, heartbeat
 from controller.serve.pages import probe, scrape
@@ -196,13 +195,16 @@ async def _served(settings: Settings, parts: Parts, readiness: _Readiness, heart
         "/readyz": probe("readyz", {"caches": readiness.caches, "stopping": readiness.stopping}),
     }
     guard = parts.guard if settings.metrics_auth else None
-    health_address, metrics_address = parse_address(settings.health_address), parse_address(settings.metrics_address)
     tls = _metrics_tls(settings)
     async with (
-        serving(health_address, pages, option="--health-probe-bind-address"),
+        serving(settings.health_address, pages, option="--health-probe-bind-address"),
         exposing(parts.metrics.families) as exposition,
         serving(
-            metrics_address, {"/metrics": scrape(exposition)}, option="--metrics-bind-address", tls=tls, guard=guard
+            settings.metrics_address,
+            {"/metrics": scrape(exposition)},
+            option="--metrics-bind-address",
+            tls=tls,
+            guard=guard,
         ),
     ):
         yield

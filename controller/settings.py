@@ -10,8 +10,8 @@ from controller.api.wellknown import ENV_GATE, RESIZE_GATE
 LogFormat: TypeAlias = Literal["auto", "json", "console"]
 
 PRE_DOWNLOAD = "PreDownloadImageForDaemonSetUpdate"
-KNOWN_GATES: dict[str, bool] = {PRE_DOWNLOAD: False, ENV_GATE: True, RESIZE_GATE: False}
-"""Feature gates of the public API and their defaults."""
+KNOWN_GATES = {PRE_DOWNLOAD: "pre_download", ENV_GATE: "env_from_metadata", RESIZE_GATE: "resize"}
+"""Feature gates of the public API, and where `Gates` has them."""
 
 
 class Gates(Value):
@@ -29,6 +29,16 @@ class Gates(Value):
 DEFAULT_GATES: Final = Gates()
 
 
+class Address(Value):
+    host: str
+    """Empty: every interface."""
+    port: int
+    """0: any free one."""
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
 class Settings(Value):
     kubeconfig: str | None = None
     context: str | None = None
@@ -38,9 +48,9 @@ class Settings(Value):
     gates: Gates = DEFAULT_GATES
     leader_elect: bool = True
     lease_namespace: str = "kruise-ds-system"
-    metrics_address: str = ":8080"
-    health_address: str = ":8081"
-    """`host:port`; `0` turns the server off."""
+    metrics_address: Address | None = Address(host="", port=8080)
+    health_address: Address | None = Address(host="", port=8081)
+    """None: there is no such server."""
     metrics_certificate: str = ""
     metrics_key: str = ""
     """Files: both, for HTTPS on the metrics' address, or neither."""
@@ -59,13 +69,30 @@ class Settings(Value):
 
 
 def parse_gates(text: str) -> Gates:
-    """From `A=true,B=false`. Raises ValueError for an unknown gate or value,."""
-    gates = dict(KNOWN_GATES)
+    """From `A=true,B=false`. Raises ValueError for an unknown gate or value."""
+    asked: dict[str, bool] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         name, _, value = part.partition("=")
         if name not in KNOWN_GATES:
             raise ValueError(f"{name!r} is not a feature gate; known: {', '.join(sorted(KNOWN_GATES))}")
         if value.lower() not in ("true", "false"):
             raise ValueError(f"{name} must be true or false, not {value!r}")
-        gates[name] = value.lower() == "true"
-    return Gates(env_from_metadata=gates[ENV_GATE], resize=gates[RESIZE_GATE], pre_download=gates[PRE_DOWNLOAD])
+        asked[KNOWN_GATES[name]] = value.lower() == "true"
+    return Gates(**asked)
+
+
+def parse_address(text: str) -> Address | None:
+    """`:8080`, `127.0.0.1:8080`, `[::1]:8080`, `localhost:0` (any free port); None for `0`, which means off.
+
+    Raises ValueError with one line that says what was expected.
+    """
+    if text == "0":
+        return None
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"{text!r} is no address: expected host:port, :port, or 0 to turn it off")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ValueError(f"{text!r} is no address: write an IPv6 address in brackets, [::1]:8080")
+    return Address(host=host, port=int(port))

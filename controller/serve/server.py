@@ -12,15 +12,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
+from aiohttp.web_protocol import RequestHandler
 from aiohttp.web_request import BaseRequest
 from aiohttp.web_response import ContentCoding, Response, StreamResponse
+from aiohttp.web_server import Server
 
 from controller.api.base import Value
-from controller.serve.address import Address
-from controller.serve.connections import Bounded
+from controller.settings import Address
 
 TEXT = "text/plain; charset=utf-8"
 
+MOST_IDLE = 50
+IDLE_SECONDS = 150.0
+"""Longer than the pause between two scrapes."""
 SHUTDOWN_SECONDS = 1.0
 METHODS = ("GET", "HEAD")
 MORE_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 405: {"Allow": ", ".join(METHODS)}}
@@ -74,7 +78,7 @@ async def serving(
     if address is None:
         yield None
         return
-    server = Bounded(_answering(routes, guard))
+    server = _Bounded(_answering(routes, guard))
     loop = asyncio.get_running_loop()
     try:
         listening = await loop.create_server(server, address.host or None, address.port, ssl=tls)
@@ -124,3 +128,42 @@ def _takes_gzip(accepted: str) -> bool:
         if coding in ("gzip", "*"):
             return weight.strip("0.") != "" or not weight
     return False
+
+
+class _Bounded(Server):
+    """As many connections as a few scrapers and a kubelet need: of those on which no answer is due, `MOST_IDLE` are
+    kept, and one more ends the one that has been idle longest. So nobody can use up all that there are, nor keep a
+    probe or a scraper out by holding them.
+
+    How many answers are due at once is for those to bound who make them wait.
+    """
+
+    def __init__(self, answer: Callable[[BaseRequest], Awaitable[StreamResponse]]) -> None:
+        super().__init__(self._answered, access_log=None, keepalive_timeout=IDLE_SECONDS)
+        self._answer = answer
+        self._idle: dict[RequestHandler, asyncio.Transport] = {}
+        """By how long they have been so, the longest first."""
+
+    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
+        super().connection_made(handler, transport)
+        self._rests(handler, transport)
+
+    def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
+        super().connection_lost(handler, exc)
+        self._idle.pop(handler, None)
+
+    async def _answered(self, request: BaseRequest) -> StreamResponse:
+        handler = request.protocol
+        transport = self._idle.pop(handler, None)
+        try:
+            return await self._answer(request)
+        finally:
+            if transport is not None and not transport.is_closing():
+                self._rests(handler, transport)
+
+    def _rests(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
+        self._idle[handler] = transport
+        if len(self._idle) <= MOST_IDLE:
+            return
+        done = (one for one, way in self._idle.items() if not way.get_write_buffer_size())  # its answer is sent
+        self._idle.pop(next(done, next(iter(self._idle)))).abort()

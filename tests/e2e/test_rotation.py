@@ -81,7 +81,7 @@ async def in_a_pod(plane: ControlPlane, volume: Volume, *, elect: bool = True) -
     parts = urlsplit(plane.url)
     environ = {"KUBERNETES_SERVICE_HOST": str(parts.hostname), "KUBERNETES_SERVICE_PORT": str(parts.port)}
     connection, stop = in_cluster(environ, volume.folder), asyncio.Event()
-    settings = Settings(metrics_address="0", health_address="0", lease_namespace=HOME, leader_elect=elect)
+    settings = Settings(metrics_address=None, health_address=None, lease_namespace=HOME, leader_elect=elect)
     async with open_transport(connection) as transport, asyncio.TaskGroup() as group:
         listening = Listening(transport)
         assembled = assemble(settings, listening, refresh=connection.credentials.refresh)

@@ -75,7 +75,9 @@ class Scene:
         self.version, self.kubectl = own_version(), "v1.36.3"
         self.nodes: Nodes
         self.controller: Controller
-        self._settings = Settings(namespaces=namespaces, leader_elect=False, metrics_address="0", health_address="0")
+        self._settings = Settings(
+            namespaces=namespaces, leader_elect=False, metrics_address=None, health_address=None
+        )
 
     def now(self) -> float:
         """Seconds since 1970, in virtual time."""

@@ -35,7 +35,7 @@ def at(path: str, shape: str) -> Place:
 
 async def told(server: HostileServer) -> tuple[Parts, dict[str, float]]:
     """A controller that has seen it all, and the sum of each metric that it exposes."""
-    stop, settings = asyncio.Event(), Settings(leader_elect=False, metrics_address="0", health_address="0")
+    stop, settings = asyncio.Event(), Settings(leader_elect=False, metrics_address=None, health_address=None)
     with unhurried():
         async with app.spared(), asyncio.TaskGroup() as group:  # spared also what was there before
             parts = assemble(settings, server, clock=clock)

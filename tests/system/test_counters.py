@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from controller.kube.transport import open_transport
+from controller.settings import Address
 from tests.beds.api import DAEMONSETS, PODS, Api
 from tests.beds.control_plane import ControlPlane
 from tests.beds.control_plane.ports import free_port
@@ -133,7 +134,7 @@ async def test_watches_tasks_and_the_probe_that_looks_at_them(bed: Bed) -> None:
     follow_real_time()
     await bed.controller.stop()
     health = free_port()
-    settings = msgspec.structs.replace(bed.controller.settings, health_address=f"127.0.0.1:{health}")
+    settings = msgspec.structs.replace(bed.controller.settings, health_address=Address(host="127.0.0.1", port=health))
     bed.controller.start(settings)
     await bed.add_nodes(1)
     await bed.deploy(daemonset())

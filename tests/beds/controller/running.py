@@ -45,7 +45,9 @@ class Controller:
         self, transport: Transport, namespace: str, tasks: asyncio.TaskGroup, *, clock: Clock = system_clock
     ) -> None:
         self._transport, self._tasks, self._clock = transport, tasks, clock
-        self.settings = Settings(namespaces=(namespace,), leader_elect=False, metrics_address="0", health_address="0")
+        self.settings = Settings(
+            namespaces=(namespace,), leader_elect=False, metrics_address=None, health_address=None
+        )
         self._task: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
         self._parts: Parts | None = None

@@ -45,7 +45,7 @@ class _Measured:
         self._parts: list[Parts] = []
 
     async def all(self) -> list[tuple[str, ...]]:
-        settings = Settings(leader_elect=False, metrics_address="0", health_address="0")
+        settings = Settings(leader_elect=False, metrics_address=None, health_address=None)
         server, stop = self._server, asyncio.Event()
 
         parts = assemble(settings, server, clock=clock)

@@ -12,9 +12,9 @@ import pytest
 import trustme
 from cryptography.hazmat.primitives import serialization
 
-from controller.serve.address import Address
 from controller.serve.certificate import Certificate
 from controller.serve.server import serving, text
+from controller.settings import Address
 
 NAMES = ("old", "new")
 

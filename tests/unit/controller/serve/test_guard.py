@@ -16,10 +16,9 @@ from controller.kube.errors import ApiError, Unreachable
 from controller.kube.request import Request, Response
 from controller.kube.reviews import Reviewed
 from controller.runtime.clock import system_clock
-from controller.serve.address import Address
 from controller.serve.guard import REMEMBERED, REMEMBERED_SECONDS, BearerGuard
 from controller.serve.server import ServedPage, serving, text
-from controller.settings import Settings
+from controller.settings import Address, Settings
 from tests.beds.scripted import ok
 from tests.beds.virtual_time import now, virtual_time
 

@@ -10,11 +10,10 @@ from functools import partial
 import aiohttp
 import pytest
 
-from controller.serve.address import Address
-from controller.serve.connections import IDLE_SECONDS, MOST_IDLE
 from controller.serve.heartbeat import heartbeat
 from controller.serve.pages import MOST_WAITING, probe, scrape
-from controller.serve.server import Asked, CannotListen, Route, ServedPage, serving
+from controller.serve.server import IDLE_SECONDS, MOST_IDLE, Asked, CannotListen, Route, ServedPage, serving
+from controller.settings import Address
 from controller.telemetry.exposition import exposing
 from controller.telemetry.metrics import Metrics
 from tests.beds.control_plane.ports import free_port

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.serve.address import Address, parse_address
+from controller.settings import Address, parse_address
 
 
 @pytest.mark.parametrize(
