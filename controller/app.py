@@ -15,7 +15,7 @@ from pathlib import Path
 
 import structlog
 
-from controller.assembly import Parts, assemble
+from controller.assembly import Parts
 from controller.informers import Informers
 from controller.kube.config import load
 from controller.kube.connection import Connection
@@ -53,7 +53,7 @@ async def main_loop(settings: Settings) -> int:
         logger.info("starting", server=connection.server, found_in=connection.source)
         async with open_transport(connection) as transport:
             refresh = connection.credentials.refresh
-            parts = assemble(settings, transport, server=connection.server, refresh=refresh)
+            parts = Parts(settings, transport, server=connection.server, refresh=refresh)
             await run(settings, parts, stop, watchdog=Watchdog())
     except* ConfigError as errors:
         logger.error("cannot connect; see --kubeconfig and --context", why=_innermost(errors))

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from controller.app import run
-from controller.assembly import assemble
+from controller.assembly import Parts
 from controller.kube.in_cluster import in_cluster
 from controller.kube.request import NotConnected, Request, Response, Stream, Transport
 from controller.kube.transport import open_transport
@@ -84,7 +84,7 @@ async def in_a_pod(plane: ControlPlane, volume: Volume, *, elect: bool = True) -
     settings = Settings(metrics_address=None, health_address=None, lease_namespace=HOME, leader_elect=elect)
     async with open_transport(connection) as transport, asyncio.TaskGroup() as group:
         listening = Listening(transport)
-        assembled = assemble(settings, listening, refresh=connection.credentials.refresh)
+        assembled = Parts(settings, listening, refresh=connection.credentials.refresh)
         group.create_task(run(settings, assembled, stop))
         yield listening
         stop.set()

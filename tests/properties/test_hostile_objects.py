@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 from hypothesis import Phase, example, given, settings
 
 from controller import app
-from controller.assembly import Parts, assemble
+from controller.assembly import Parts
 from controller.settings import Settings
 from controller.telemetry.metrics import Metrics
 from tests.beds.controller.running import unhurried
@@ -38,7 +38,7 @@ async def told(server: HostileServer) -> tuple[Parts, dict[str, float]]:
     stop, settings = asyncio.Event(), Settings(leader_elect=False, metrics_address=None, health_address=None)
     with unhurried():
         async with app.spared(), asyncio.TaskGroup() as group:  # spared also what was there before
-            parts = assemble(settings, server, clock=clock)
+            parts = Parts(settings, server, clock=clock)
             running = group.create_task(app.run(settings, parts, stop), name="controller")
             await asyncio.sleep(5.0)
             assert not running.done(), "the controller has ended"

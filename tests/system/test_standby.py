@@ -10,7 +10,7 @@ import msgspec
 
 from controller import app
 from controller.api.wellknown import LEASE_NAME
-from controller.assembly import assemble
+from controller.assembly import Parts
 from controller.runtime.leader import Timing
 from controller.runtime.watchdog import Watchdog
 from controller.settings import Settings
@@ -96,7 +96,7 @@ async def test_the_watchdog_of_a_leader_is_held_from_renewal_to_renewal_and_neve
         await bed.api.create(api.LEASES, {"metadata": {"name": LEASE_NAME}})  # so that it leads at once
         link = InProcess(bed.simulator.cluster, latency=latency)
         running = tasks.create_task(
-            app.run(elected(bed), assemble(elected(bed), link, clock=clock), stop, watchdog=watchdog)
+            app.run(elected(bed), Parts(elected(bed), link, clock=clock), stop, watchdog=watchdog)
         )
         await asyncio.sleep(60)
         assert watchdog.watches, "while it leads"

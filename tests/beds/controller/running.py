@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from controller import app
-from controller.assembly import Parts, assemble
+from controller.assembly import Parts
 from controller.daemonset import reconcile
 from controller.imagepull import reconcile as image_pulls
 from controller.kube.request import Transport
@@ -103,5 +103,5 @@ class Controller:
     async def _run(self, settings: Settings) -> None:
         """Its parts are kept: from outside nobody can tell a controller that rests from one that waits."""
         self._elected = settings.leader_elect
-        self._parts = assemble(settings, self._transport, clock=lambda: self._clock() + self.ahead)
+        self._parts = Parts(settings, self._transport, clock=lambda: self._clock() + self.ahead)
         await app.run(settings, self._parts, self._stop)

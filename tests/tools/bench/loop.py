@@ -10,7 +10,7 @@ from collections.abc import Callable
 import structlog
 
 from controller import app
-from controller.assembly import Parts, assemble
+from controller.assembly import Parts
 from controller.settings import Settings
 from controller.telemetry.exposition import exposing
 from tests.beds.turns import TimedLoop
@@ -48,7 +48,7 @@ class _Measured:
         settings = Settings(leader_elect=False, metrics_address=None, health_address=None)
         server, stop = self._server, asyncio.Event()
 
-        parts = assemble(settings, server, clock=clock)
+        parts = Parts(settings, server, clock=clock)
         self._parts.append(parts)
         async with asyncio.TaskGroup() as group:
             running = group.create_task(app.run(settings, parts, stop), name="controller")

@@ -21,7 +21,7 @@ from controller.api.meta import Key, Ref, rfc3339
 from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.wellknown import InPlaceRefusal
-from controller.assembly import Parts, assemble
+from controller.assembly import Parts
 from controller.instrumentation import Instrumentation
 from controller.kube.decode import Seen
 from controller.kube.sender import Call, Exchange
@@ -47,7 +47,7 @@ class Office:
     """An assembled process, whose caches a test fills by hand."""
 
     def __init__(self, *daemonsets: DaemonSet, nodes: tuple[Node, ...] = (), pods: tuple[Pod, ...] = ()) -> None:
-        self.parts: Parts = assemble(Settings(), Script(), server="", refresh=None, clock=lambda: NOW)
+        self.parts: Parts = Parts(Settings(), Script(), server="", refresh=None, clock=lambda: NOW)
         self.parts.fence.open(lambda: None)
         caches = self.parts.informers.caches
         self.daemonsets, self.nodes = StoreWriter(caches.daemonsets), StoreWriter(caches.nodes)

@@ -11,7 +11,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from controller.assembly import assemble
+from controller.assembly import Parts
 from controller.kube.errors import ApiError, Unreachable
 from controller.kube.request import Request, Response
 from controller.kube.reviews import Reviewed
@@ -127,7 +127,7 @@ async def test_a_flood_of_made_up_tokens_is_turned_away_and_holds_up_no_known_sc
     """500 tokens a second for a minute, each review takes 10 ms: through real throttles (`REVIEWS_QPS`)."""
     scraped = list[float]()
     async with asyncio.TaskGroup() as group:
-        parts = assemble(Settings(), Api(), server="", refresh=None, clock=system_clock)
+        parts = Parts(Settings(), Api(), server="", refresh=None, clock=system_clock)
         assert await parts.guard(f"Bearer {READER}", "/metrics") is None
         answers = list[asyncio.Task[ServedPage | None]]()
 
