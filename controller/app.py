@@ -109,9 +109,7 @@ async def _act(
 ) -> None:
     """Fill the caches, wait for the lease, and reconcile until `stop`; then finish what is in hand."""
     informers, pulls = parts.informers, parts.pulls
-    caches = informers.filling(
-        parts.client, parts.triggers, parts.instrumentation, parts.triggers.on_malformed, pulls
-    )
+    caches = informers.filling(parts.client, parts.triggers, parts.instrumentation, pulls)
     async with caches, spared(), leading, parts.recorder.sending():
         if settings.leader_elect:
             await parts.informers.caught_up()

@@ -10,7 +10,6 @@ from functools import partial
 from importlib.metadata import version
 
 from controller.api.daemonset import DaemonSet
-from controller.api.image_pull_job import JOB_KIND, ImagePullJob
 from controller.api.meta import Key
 from controller.api.wellknown import LEASE_NAME
 from controller.daemonset.compiled import Compilations
@@ -24,7 +23,6 @@ from controller.daemonset.statuses import StatusWatchers
 from controller.daemonset.triggers import Listeners, Triggers
 from controller.fence import Fence
 from controller.imagepull.assembly import ImagePullParts
-from controller.imagepull.reconcile import JobWatchers
 from controller.informers import Informers
 from controller.instrumentation import Instrumentation
 from controller.kube.client import Client
@@ -36,7 +34,7 @@ from controller.kube.throttle import Throttle
 from controller.planner.actions import Note
 from controller.runtime.backoff import failed_pod_backoff
 from controller.runtime.clock import Clock, system_clock
-from controller.runtime.freshness import Ledger, Stale
+from controller.runtime.freshness import Ledger
 from controller.runtime.lease import ServerLease
 from controller.runtime.pacing import Pacer, Urgency
 from controller.runtime.workers import Handle
@@ -167,39 +165,19 @@ class Parts:
         metrics.tally.show(lambda: informers.caches.daemonsets.values() if fence.is_open else (), self.clock)
 
     def _image_pulls(self) -> ImagePullParts:
-        instrumentation, informers = self.instrumentation, self.informers
-
-        def say_of_job(job: ImagePullJob, note: Note) -> None:
-            instrumentation.job_noted(job, note)
-            self.recorder(job, note, kind=JOB_KIND)
-
-        def overdue(key: Key, stale: Stale) -> None:
-            instrumentation.overdue(key, stale)
-            informers.relist_pulls()
-
-        def running() -> int:
-            return sum(job.status is None or job.status.completion_time is None for job in pulls.caches.jobs.values())
-
-        attempts = self.metrics.count_image_pulls(running, lambda: len(pulls.caches.pullers))
-        pulls = ImagePullParts(
+        informers = self.informers
+        return ImagePullParts(
             self.client,
             informers.namespaces,
             informers.caches,
             self.clock,
-            JobWatchers(
-                say=say_of_job,
-                on_result=lambda result: attempts.labels(result).inc(),
-                on_write=instrumentation.job_passes.did,
-                on_stale=instrumentation.job_stale,
-                on_overdue=overdue,
-            ),
+            self.metrics,
+            self.instrumentation,
+            self.recorder,
             say=self._say,
             wake=lambda daemonset: self._enqueue(daemonset.key, "soon", "images"),
-            job_gone=self.recorder.forget,
-            job_passes=instrumentation.job_passes,
-            image_passes=instrumentation.image_passes,
+            relist=informers.relist_pulls,
         )
-        return pulls
 
 
 def _reviews(transport: Transport, refresh: Refresh | None) -> Reviews:

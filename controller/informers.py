@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import NoReturn, Protocol, TypeVar
@@ -47,33 +47,6 @@ class Running(Protocol):
     def relist(self) -> None: ...
 
 
-class _Feeds:
-    """Who hears of what DaemonSets and ImagePullJobs both depend on."""
-
-    def __init__(self, triggers: Triggers, pulls: ImagePullParts | None) -> None:
-        self._triggers, self._pulls = triggers, pulls
-
-    def on_server_back(self) -> None:
-        self._triggers.on_server_back()
-        if self._pulls is not None:
-            self._pulls.triggers.on_server_back()
-
-    def on_node(self, change: Change[Node]) -> None:
-        self._triggers.on_node(change)
-        if self._pulls is not None:
-            self._pulls.triggers.on_node(change)
-
-    def on_daemonset(self, change: Change[DaemonSet]) -> None:
-        self._triggers.on_daemonset(change)
-        if self._pulls is not None:
-            self._pulls.on_daemonset(change)
-
-    def on_revision(self, change: Change[Revision]) -> None:
-        self._triggers.on_revision(change)
-        if self._pulls is not None:
-            self._pulls.on_revision(change)
-
-
 class _Watching(msgspec.Struct, frozen=True):
     """Makes reflectors that tell of themselves under the name of what they watch."""
 
@@ -84,26 +57,32 @@ class _Watching(msgspec.Struct, frozen=True):
 
     def all(
         self, what: Resource[W, T], writers: dict[str, StoreWriter[T]], on_change: Callable[[Change[T]], None]
-    ) -> list[Reflector[W, T]]:
+    ) -> Iterator[Reflector[W, T]]:
         """One for each namespace."""
-        return [self._one(what, namespace, writer, on_change) for namespace, writer in writers.items()]
+        for namespace, writer in writers.items():
+            name = f"{what.name} with {what.only}" if what.only else what.name
+            name = f"{name} in {namespace}" if namespace else name
+            yield Reflector(
+                self.client.apart(),
+                what,
+                writer,
+                namespace=namespace,
+                on_change=on_change,
+                on_malformed=partial(self.on_malformed, what.plural),
+                on_contact=partial(self.met, name),
+                on_heard=partial(self.instrumentation.heard, what.plural, name),
+                on_restart=partial(self.instrumentation.watch_restarted, what.plural),
+            )
 
-    def _one(
-        self, what: Resource[W, T], namespace: str, writer: StoreWriter[T], on_change: Callable[[Change[T]], None]
-    ) -> Reflector[W, T]:
-        name = f"{what.name} with {what.only}" if what.only else what.name
-        name = f"{name} in {namespace}" if namespace else name
-        return Reflector(
-            self.client.apart(),
-            what,
-            writer,
-            namespace=namespace,
-            on_change=on_change,
-            on_malformed=partial(self.on_malformed, what.plural),
-            on_contact=partial(self.met, name),
-            on_heard=partial(self.instrumentation.heard, what.plural, name),
-            on_restart=partial(self.instrumentation.watch_restarted, what.plural),
-        )
+
+def _each(listeners: Iterable[Callable[[Change[T]], None]]) -> Callable[[Change[T]], None]:
+    several = tuple(listeners)
+
+    def tell(change: Change[T]) -> None:
+        for listener in several:
+            listener(change)
+
+    return tell
 
 
 class Informers:
@@ -166,34 +145,34 @@ class Informers:
         client: Client,
         triggers: Triggers,
         instrumentation: Instrumentation,
-        on_malformed: Callable[[str, Malformed], None],
-        pulls: ImagePullParts | None = None,
+        pulls: ImagePullParts | None,
     ) -> AsyncIterator[None]:
         """Entering waits until every first list is complete, for ever if need be; not for those of `pulls`."""
-        listeners = _Feeds(triggers, pulls)
+        both = (triggers,) if pulls is None else (triggers, pulls)
 
         def met(name: str, contact: Contact) -> None:
             instrumentation.contact(name, contact)
             if self.is_synced and contact.state == "reachable":
-                listeners.on_server_back()
+                for one in both:
+                    one.on_server_back()
 
-        watching = _Watching(client, instrumentation, on_malformed, met)
-        nodes: Sequence[Running] = (
-            watching.all(NODES, self._nodes[0], listeners.on_node)
+        watching = _Watching(client, instrumentation, triggers.on_malformed, met)
+        nodes: Iterable[Running] = (
+            watching.all(NODES, self._nodes[0], triggers.on_node)
             if pulls is None
-            else watching.all(NODES_WITH_IMAGES, self._nodes[0], listeners.on_node)
+            else watching.all(NODES_WITH_IMAGES, self._nodes[0], _each(one.on_node for one in both))
         )
-        needed: dict[str, Sequence[Running]] = {
+        needed: dict[str, Iterable[Running]] = {
             NODES.name: nodes,
-            DAEMONSETS.name: watching.all(DAEMONSETS, self._daemonsets[0], listeners.on_daemonset),
-            REVISIONS.name: watching.all(REVISIONS, self._revisions[0], listeners.on_revision),
+            DAEMONSETS.name: watching.all(DAEMONSETS, self._daemonsets[0], _each(one.on_daemonset for one in both)),
+            REVISIONS.name: watching.all(REVISIONS, self._revisions[0], _each(one.on_revision for one in both)),
             PODS.name: watching.all(PODS, self._pods[0], triggers.on_pod),
         }
         self._reflectors = [(name, one) for name, several in needed.items() for one in several]
         if pulls is not None:
             self._pulls = [
-                *watching.all(IMAGE_PULL_JOBS, pulls.jobs[0], pulls.triggers.on_job),
-                *watching.all(PULLERS, pulls.pullers[0], pulls.triggers.on_puller),
+                *watching.all(IMAGE_PULL_JOBS, pulls.jobs[0], pulls.on_job),
+                *watching.all(PULLERS, pulls.pullers[0], pulls.on_puller),
             ]
         async with asyncio.TaskGroup() as group:
             running = [group.create_task(reflector.run(), name="reflector") for _, reflector in self._reflectors]

@@ -7,28 +7,29 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from math import inf
-from typing import Protocol
 
 from controller.api.daemonset import DaemonSet
-from controller.api.image_pull_job import ImagePullJob
+from controller.api.image_pull_job import JOB_KIND, ImagePullJob
 from controller.api.meta import Key
+from controller.api.node import Node
 from controller.api.puller import Puller
 from controller.api.revision import Revision
-from controller.api.selector import LabelSelector
-from controller.daemonset.caches import Caches as DaemonSetCaches
+from controller.daemonset.caches import Caches
+from controller.daemonset.recorder import Recorder
 from controller.imagepull.caches import JobCaches
-from controller.imagepull.reconcile import JobReconciler, JobWatchers
+from controller.imagepull.reconcile import JobReconciler
 from controller.imagepull.rollouts import Rollouts
-from controller.imagepull.triggers import JobTriggers
-from controller.imagepull.wanted import old_pods
+from controller.instrumentation import Instrumentation
 from controller.kube.client import Client
+from controller.pass_log import PassLog
 from controller.planner.actions import Note
 from controller.planner.world import BeingPulled, Unpulled
 from controller.runtime.clock import Clock, elapsed
 from controller.runtime.pacing import Pacer, Urgency
 from controller.runtime.store import Change, open_scoped_store
-from controller.runtime.workers import Handle, Outcome, Pass, PassControl, workers
-from controller.runtime.workqueue import Taken, WorkQueue
+from controller.runtime.workers import Handle, workers
+from controller.runtime.workqueue import WorkQueue
+from controller.telemetry.metrics import Metrics
 
 WORKERS = 1
 """A pass that waits for answers is in nobody's way, and deciding takes a millisecond."""
@@ -41,53 +42,47 @@ DRAIN_SECONDS = 0.5
 """Names and owners make it safe to leave a write unanswered."""
 
 
-class Passes(Protocol):
-    """What is told of the passes over the keys of a queue."""
-
-    async def in_context(self, handle: Handle[Key], taken: Taken[Key], turn: PassControl) -> Outcome:
-        """Makes one."""
-
-    def did(self, key: Key, what: str) -> None:
-        """It has written something."""
-
-    def passed(self, done: Pass[Key]) -> None:
-        """One is over."""
-
-
 class ImagePullParts:
-    """Stores, queue and triggers exist at once; who fills the caches tells the triggers."""
+    """Stores, queues and passes exist at once; whoever fills the caches tells what has changed."""
 
     def __init__(
         self,
         client: Client,
         namespaces: Sequence[str],
-        daemonsets: DaemonSetCaches,
+        daemonsets: Caches,
         clock: Clock,
-        watchers: JobWatchers,
+        metrics: Metrics,
+        instrumentation: Instrumentation,
+        recorder: Recorder,
         *,
         say: Callable[[DaemonSet, Note], None],
         wake: Callable[[DaemonSet], None],
-        job_gone: Callable[[str], None],
-        job_passes: Passes,
-        image_passes: Passes,
+        relist: Callable[[], None],
     ) -> None:
+        """`wake`: have the rollout look again for whom it waits. `relist` has jobs and pullers listed again."""
         self.jobs = open_scoped_store(ImagePullJob, namespaces)
         self.pullers = open_scoped_store(Puller, namespaces)
-        self.caches = JobCaches(self.jobs[1], self.pullers[1], daemonsets.nodes)
-        self._daemonsets = daemonsets
+        self.caches = JobCaches(self.jobs[1], self.pullers[1], daemonsets)
         self.queue: WorkQueue[Key] = WorkQueue()
         self.rollouts: WorkQueue[Key] = WorkQueue()
         """Keys of DaemonSets."""
-        self._pacer: Pacer[Key] = Pacer()
-        self._handle = JobReconciler(
-            client, self.caches, clock, self._pacer, watchers, self._wake_owner, self._old_pods, self._updated
+        self._daemonsets, self._instrumentation, self._recorder = daemonsets, instrumentation, recorder
+        self._wake, self._pacer = wake, Pacer[Key]()
+        self._until, self._began = inf, False
+        attempts = metrics.count_image_pulls(lambda: len(self.caches.unfinished()), lambda: len(self.caches.pullers))
+        self._reconciler = JobReconciler(
+            client,
+            self.caches,
+            clock,
+            self._pacer,
+            instrumentation,
+            say=self._say,
+            attempted=lambda result: attempts.labels(result).inc(),
+            on_progress=self._wake_owner,
+            relist=relist,
         )
-        self._wake, self._job_gone, self._until = wake, job_gone, inf
-        self._rollouts = Rollouts(client, daemonsets, self.jobs[1], say, wake, self._handle.lacking, image_passes.did)
-        self._job_passes, self._image_passes, self._began = job_passes, image_passes, False
-        self.triggers = JobTriggers(
-            self.caches, self._enqueue, job_changed=self._job_changed, node_gone=self._handle.node_gone
-        )
+        did = instrumentation.image_passes.did
+        self._rollouts = Rollouts(client, daemonsets, self.jobs[1], say, wake, self._reconciler.lacking, did)
 
     @asynccontextmanager
     async def working(self, caught_up: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
@@ -116,8 +111,8 @@ class ImagePullParts:
         for daemonset in self._daemonsets.daemonsets.values():
             self.rollouts.add(daemonset.key, "start")
         async with (
-            _working(self.queue, self._handle, self._job_passes),
-            _working(self.rollouts, self._rollouts, self._image_passes),
+            _working(self.queue, self._reconciler, self._instrumentation.job_passes),
+            _working(self.rollouts, self._rollouts, self._instrumentation.image_passes),
         ):
             await stop.wait()
 
@@ -132,36 +127,36 @@ class ImagePullParts:
             return {}
         return {pod.node: BeingPulled() for pod in self._daemonsets.pods_of(daemonset)}
 
-    def _old_pods(self, job: ImagePullJob) -> frozenset[str] | None:
-        daemonset = self._daemonsets.daemonset_of(job.owner_uid)
-        if daemonset is None or not job.hash:
-            return None
-        return frozenset(old_pods(self._daemonsets.pods_of(daemonset), job.hash))
-
-    def _updated(self, job: ImagePullJob) -> LabelSelector | None:
-        daemonset = self._daemonsets.daemonset_of(job.owner_uid)
-        rolling = daemonset.rolling_update if daemonset is not None else None
-        return rolling.selector if rolling is not None else None
-
     def _wake_waiting(self) -> None:
         for daemonset in self._daemonsets.daemonsets.values():
             if daemonset.waits_for_images:
                 self._wake(daemonset)
 
-    def _wake_owner(self, job: ImagePullJob) -> None:
-        daemonset = self._daemonsets.daemonset_of(job.owner_uid)
-        if daemonset is not None and daemonset.waits_for_images:
-            self._wake(daemonset)
-
-    def _job_changed(self, change: Change[ImagePullJob]) -> None:
+    def on_job(self, change: Change[ImagePullJob]) -> None:
         old, new = change.old, change.new
         if old is not None and new is None:
-            self._job_gone(old.uid)
+            self._recorder.forget(old.uid)
             self._rollouts.gone(old)
         if new is not None:
             self._rollouts.saw(new)
         if (job := new or old) is not None and (old is None or new is None or old.status != new.status):
             self._wake_owner(job)
+        same_wish = old is not None and new is not None and (old.generation, old.dying) == (new.generation, new.dying)
+        self._enqueue(change.key, "lazy" if same_wish else "urgent", "job changed")
+
+    def on_puller(self, change: Change[Puller]) -> None:
+        for job in {puller.job for puller in (change.old, change.new) if puller is not None}:
+            self._enqueue(Key(change.key.namespace, job), "soon", f"puller {change.key.name} changed")
+
+    def on_node(self, change: Change[Node]) -> None:
+        old, new = change.old, change.new
+        if old is not None and new is not None and old.same_placement(new):
+            return
+        self.caches.fleet += 1
+        if new is None:
+            self._reconciler.node_gone(change.key.name)
+        for job in self.caches.unfinished():
+            self._enqueue(job.key, "lazy", f"node {change.key.name} changed")
 
     def on_daemonset(self, change: Change[DaemonSet]) -> None:
         if change.old is not None and change.new is None:
@@ -174,10 +169,23 @@ class ImagePullParts:
         if owner is not None:
             self.rollouts.add_after(owner.key, SETTLES_SECONDS, "revision changed")
 
+    def on_server_back(self) -> None:
+        for job in self.caches.jobs.values():
+            self._enqueue(job.key, "urgent", "server back")
+
+    def _wake_owner(self, job: ImagePullJob) -> None:
+        daemonset = self.caches.owner_of(job)
+        if daemonset is not None and daemonset.waits_for_images:
+            self._wake(daemonset)
+
     def _enqueue(self, key: Key, urgency: Urgency, reason: str) -> None:
         self.queue.add_after(key, self._pacer.delay(key, urgency, asyncio.get_running_loop().time()), reason)
 
+    def _say(self, job: ImagePullJob, note: Note) -> None:
+        self._instrumentation.job_noted(job, note)
+        self._recorder(job, note, kind=JOB_KIND)
 
-def _working(queue: WorkQueue[Key], handle: Handle[Key], passes: Passes) -> AbstractAsyncContextManager[None]:
+
+def _working(queue: WorkQueue[Key], handle: Handle[Key], passes: PassLog) -> AbstractAsyncContextManager[None]:
     told = partial(passes.in_context, handle)
     return workers(WORKERS, queue, told, on_outcome=passes.passed, drain=DRAIN_SECONDS, name="puller")

@@ -1,27 +1,78 @@
-"""The stores that jobs are decided from, and the questions asked of them."""
+"""What jobs are decided from: stores and the questions asked of them, and of the server where no cache is kept."""
 
 from __future__ import annotations
 
+from controller.api.daemonset import DaemonSet
 from controller.api.image_pull_job import ImagePullJob
 from controller.api.meta import Key
-from controller.api.node import Node
+from controller.api.pod import PodView
 from controller.api.puller import Puller
+from controller.api.selector import LabelSelector, as_text
+from controller.daemonset.caches import Caches
+from controller.imagepull.wanted import old_pods
+from controller.kube.client import Client
+from controller.kube.decode import Seen
+from controller.kube.resource import Resource
 from controller.runtime.store import Store
+
+PAGE = 500
 
 
 class JobCaches:
-    def __init__(self, jobs: Store[ImagePullJob], pullers: Store[Puller], nodes: Store[Node]) -> None:
-        self.jobs, self.pullers, self.nodes = jobs, pullers, nodes
+    def __init__(self, jobs: Store[ImagePullJob], pullers: Store[Puller], daemonsets: Caches) -> None:
+        self.jobs, self.pullers, self.nodes, self._daemonsets = jobs, pullers, daemonsets.nodes, daemonsets
         self._by_job = pullers.index(lambda puller: Key(puller.namespace, puller.job))
         self.fleet = 0
         """Another number whenever a node came, went, or got other labels or taints."""
 
+    def unfinished(self) -> list[ImagePullJob]:
+        return [job for job in self.jobs.values() if job.status is None or job.status.completion_time is None]
+
     def pullers_of(self, job: Key) -> tuple[Puller, ...]:
         """Also those of a job of that name that is gone."""
         return tuple(self._by_job.get(job).values())
+
+    def owner_of(self, job: ImagePullJob) -> DaemonSet | None:
+        """The DaemonSet whose rollout has made it."""
+        return self._daemonsets.daemonset_of(job.owner_uid)
+
+    def nodes_of_rollout(self, job: ImagePullJob) -> frozenset[str] | None:
+        """The nodes that a rollout has made it for; None: nobody knows of one."""
+        owner = self.owner_of(job)
+        if owner is None or not job.hash:
+            return None
+        return frozenset(old_pods(self._daemonsets.pods_of(owner), job.hash))
+
+    def updated(self, job: ImagePullJob) -> LabelSelector | None:
+        """Which nodes that rollout updates; None: all."""
+        owner = self.owner_of(job)
+        rolling = owner.rolling_update if owner is not None else None
+        return rolling.selector if rolling is not None else None
 
     async def whole(self) -> None:
         """Wait until no list is half taken in, until the next await."""
         while not (self.pullers.is_whole and self.nodes.is_whole):
             await self.pullers.whole()
             await self.nodes.whole()
+
+
+def _node(view: PodView) -> str | None:
+    over = view.metadata.deletion_timestamp is not None or view.status.phase in ("Failed", "Succeeded")
+    return None if over else view.spec.node_name or None
+
+
+RUNNING_PODS: Resource[PodView, str] = Resource(
+    group="", version="v1", plural="pods", kind="Pod", wire=PodView, project=_node
+)
+
+
+async def nodes_of_pods(client: Client, namespace: str, chosen: LabelSelector) -> frozenset[str]:
+    """The nodes where such a pod runs or is to run, whoever it belongs to. Raises ApiError."""
+    query = () if chosen.empty else (("labelSelector", as_text(chosen)),)
+    found: set[str] = set()
+    token = ""
+    while True:
+        page = await client.apart().page(RUNNING_PODS, namespace, limit=PAGE, token=token, query=query)
+        found.update(item.obj for item in page.items if isinstance(item, Seen) and item.obj is not None)
+        if not (token := page.token):
+            return frozenset(found)

@@ -36,7 +36,7 @@ class JobExecution:
         ledger: Ledger,
         key: Key,
         state: JobState,
-        say: Callable[[Note], None],
+        say: Callable[[ImagePullJob, Note], None],
         did: Callable[[Key, str], None],
     ) -> None:
         self._client, self._ledger, self._key, self._state = client, ledger, key, state
@@ -91,7 +91,7 @@ class JobExecution:
         except ApiError as error:
             if not self._is_ours(error, node) and not error.is_terminating_namespace:
                 self._state.refused(str(error), elapsed())
-                self._say(Note(warning=True, reason=FAILED_CREATE, message=f"Error creating: {error.message}"))
+                self._say(job, Note(warning=True, reason=FAILED_CREATE, message=f"Error creating: {error.message}"))
             raise
         self._state.accepted()
         self._state.here[written.uid] = node

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
 from math import inf
 from time import perf_counter
 from typing import Literal
 
-import msgspec
-
 from controller.api.image_pull_job import ImagePullJob, ImagePullJobStatus
 from controller.api.meta import Key
 from controller.api.pull_targets import keeps_images, targets
-from controller.api.selector import LabelSelector
-from controller.imagepull.caches import JobCaches
+from controller.imagepull.caches import JobCaches, nodes_of_pods
 from controller.imagepull.execute import JobExecution
-from controller.imagepull.nodes_of_pods import nodes_of_pods
 from controller.imagepull.plan import plan
 from controller.imagepull.state import STATUS, JobState, begin, lacking
 from controller.imagepull.world import PULLED, EndPuller, JobPlan, JobWorld
+from controller.instrumentation import Instrumentation
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.kube.throttle import CEILING
 from controller.planner.actions import Note
 from controller.planner.world import Unpulled
 from controller.runtime.clock import Clock, elapsed
-from controller.runtime.freshness import PODS, STALE_WARNING, Ledger, Stale
+from controller.runtime.freshness import PODS, STALE_WARNING, Ledger
 from controller.runtime.pacing import Pacer, StatusPacer
 from controller.runtime.workers import ComeBack, Done, Outcome, PassControl, Retry, Work
 from controller.runtime.workqueue import Taken
@@ -41,19 +37,6 @@ PODS_LISTED_SECONDS = 30.0
 """How old the list of the pods that a podSelector chooses may get."""
 
 
-class JobWatchers(msgspec.Struct, frozen=True):
-    """All are called synchronously and must not raise."""
-
-    say: Callable[[ImagePullJob, Note], None]
-    on_result: Callable[[Literal["pulled", "failed"]], None]
-    """One attempt on one node has ended."""
-    on_write: Callable[[Key, str], None]
-    """A write for a job was answered."""
-    on_stale: Callable[[Key, Stale], None]
-    on_overdue: Callable[[Key, Stale], None]
-    """The same, after 30 seconds: the pullers are listed again."""
-
-
 class JobReconciler:
     def __init__(
         self,
@@ -61,16 +44,18 @@ class JobReconciler:
         caches: JobCaches,
         clock: Clock,
         pacer: Pacer[Key],
-        watchers: JobWatchers,
+        instrumentation: Instrumentation,
+        *,
+        say: Callable[[ImagePullJob, Note], None],
+        attempted: Callable[[Literal["pulled", "failed"]], None],
         on_progress: Callable[[ImagePullJob], None],
-        old_pods: Callable[[ImagePullJob], frozenset[str] | None],
-        updated: Callable[[ImagePullJob], LabelSelector | None],
+        relist: Callable[[], None],
     ) -> None:
-        """`on_progress`: on some node the image is there now, or will not be. `old_pods`: the nodes that a rollout
-        has made the job for; None: nobody knows of one. `updated`: which nodes that rollout updates; None: all."""
+        """`attempted`: one attempt on one node has ended. `on_progress`: on some node the image is there now, or will
+        not be. `relist` has jobs and pullers listed again."""
         self._client, self._caches, self._clock, self._pacer = client, caches, clock, pacer
-        self._watchers, self._on_progress, self._old_pods = watchers, on_progress, old_pods
-        self._updated, self._ledger = updated, Ledger()
+        self._instrumentation, self._say, self._attempted = instrumentation, say, attempted
+        self._on_progress, self._relist, self._ledger = on_progress, relist, Ledger()
         self._states: dict[Key, JobState] = {}
         self._statuses: StatusPacer[Key] = StatusPacer()
 
@@ -128,10 +113,11 @@ class JobReconciler:
         stale = self._ledger.check(str(key), reached, alive.__contains__, elapsed())
         if stale is None:
             return False
-        self._watchers.on_stale(key, stale)
+        self._instrumentation.job_stale(key, stale)
         if elapsed() - stale.since > STALE_WARNING:
             self._ledger.forget(str(key))  # names and guards keep a pass from doing harm
-            self._watchers.on_overdue(key, stale)
+            self._instrumentation.overdue(key, stale)
+            self._relist()
         return True
 
     async def _list_pods(self, job: ImagePullJob | None, state: JobState) -> None:
@@ -141,14 +127,14 @@ class JobReconciler:
         if job.spec.pod_selector is None:
             return
         if state.with_pods is None or elapsed() - state.pods_listed >= PODS_LISTED_SECONDS:
-            found = self._old_pods(job)
+            found = self._caches.nodes_of_rollout(job)
             if found is None:
                 found = await nodes_of_pods(self._client, job.namespace, job.spec.pod_selector)
             state.with_pods, state.pods_listed = found, elapsed()
 
     def _decide(self, job: ImagePullJob, state: JobState) -> JobPlan:
         caches, moment = self._caches, elapsed()
-        updated = self._updated(job)
+        updated = caches.updated(job)
         chosen_at = (caches.fleet, job.generation, state.with_pods, updated)
         if _is_over(job, state):
             state.clear()
@@ -188,12 +174,12 @@ class JobReconciler:
         if decided.settled:
             self._on_progress(job)
         for how in decided.settled.values():
-            self._watchers.on_result("pulled" if how is PULLED else "failed")
+            self._attempted("pulled" if how is PULLED else "failed")
         for _ in decided.tries:
-            self._watchers.on_result("failed")
+            self._attempted("failed")
         for note in decided.notes:
-            self._watchers.say(job, note)
-        execution = self._execution(job.key, state, partial(self._watchers.say, job))
+            self._say(job, note)
+        execution = self._execution(job.key, state)
         room = max(CEILING - len(state.awaited), 0)
         await self._wait(state, turn, [execution.begin(action, job) for action in decided.actions[:room]])
         later = await self._settle_status(job, state, decided.status, turn, execution)
@@ -223,14 +209,15 @@ class JobReconciler:
             self._statuses.forget(key)
             self._ledger.forget(str(key))
             return Done()
-        execution = self._execution(key, state, lambda note: None)
+        execution = self._execution(key, state)
         held_back = state.places.held_back(elapsed())
         ends = [one for one in pullers if not one.dying and one.uid not in {*state.awaited, *held_back}]
         await self._wait(state, turn, [execution.begin(EndPuller(pod=one.ref)) for one in ends[:CEILING]])
         return _outcome(state, AT_ONCE if len(ends) > CEILING else min(held_back.values(), default=inf) - elapsed())
 
-    def _execution(self, key: Key, state: JobState, say: Callable[[Note], None]) -> JobExecution:
-        return JobExecution(self._client.apart(), self._ledger, key, state, say, self._watchers.on_write)
+    def _execution(self, key: Key, state: JobState) -> JobExecution:
+        did = self._instrumentation.job_passes.did
+        return JobExecution(self._client.apart(), self._ledger, key, state, self._say, did)
 
     async def _settle_status(
         self,
