@@ -30,18 +30,11 @@ from controller.planner.actions import Plan
 from controller.planner.plan import plan
 from controller.planner.world import Unpulled
 from controller.runtime.clock import elapsed
-from controller.runtime.freshness import STALE_WARNING, Stale
+from controller.runtime.freshness import Stale
 from controller.runtime.pacing import Pacer
-from controller.runtime.workers import ComeBack, Done, Outcome, PassControl, Retry
+from controller.runtime.passes import AT_ONCE, LOOK_AGAIN_SECONDS, PATIENCE, outcome
+from controller.runtime.workers import ComeBack, Done, Outcome, PassControl
 from controller.runtime.workqueue import Taken
-
-AT_ONCE = 0.001
-"""Seconds, so that others who wait in the queue come first."""
-LOOK_AGAIN_SECONDS = 1.0
-"""How long a stale pass waits for the event that makes it fresh before it looks by itself."""
-PATIENCE = 2.0
-"""Seconds for which a pass waits for a server that says nothing. What is not answered by then is left to itself, and
-the rest of the DaemonSet is looked after meanwhile."""
 
 
 class Watchers(msgspec.Struct, frozen=True):
@@ -81,8 +74,7 @@ class Reconciler:
         self._unanswered = Unanswered()
         self._pacer, self._watchers, self._relist, self._leads = pacer, watchers, relist, leads
         self._unpulled = unpulled
-        self._statuses = Statuses(statuses, PATIENCE)
-        self._overdue: set[str] = set()
+        self._statuses = Statuses(statuses)
         self._secrets = KnownSecrets()
 
     async def __call__(self, taken: Taken[Key], turn: PassControl) -> Outcome:
@@ -123,7 +115,6 @@ class Reconciler:
         self._ledger.forget(uid)
         self._unanswered.crash(uid)
         self._statuses.forget(uid)
-        self._overdue.discard(uid)
         self._secrets.forget(uid)
 
     async def _pass(self, daemonset: DaemonSet, turn: PassControl, *, fresh: bool) -> Outcome:
@@ -261,24 +252,17 @@ class Reconciler:
         except ApiError as error:
             if meaning_of(error).write is ForWrite.ABSENT and self._caches.daemonset_of(daemonset.uid) is None:
                 return Done()
-            first = errors[0] if errors else error
-            return Retry(first, first.retry_after or 0.0, wake_in)
-        due = min((delay for delay in (wake_in, later) if delay is not None), default=None)
-        if errors:
-            return Retry(errors[0], errors[0].retry_after or 0.0, due)
-        return Done() if due is None else ComeBack(due, "time passed")
+            return outcome([*errors, error], wake_in)
+        return outcome(errors, min((delay for delay in (wake_in, later) if delay is not None), default=None))
 
     def _stale(self, daemonset: DaemonSet) -> Stale | None:
         caches = self._caches
         stale = self._ledger.check(
             daemonset.uid, caches.reached_for(daemonset), caches.aliveness(daemonset), elapsed()
         )
-        if stale is None:
-            self._overdue.discard(daemonset.uid)
-            return None
-        self._watchers.on_stale(daemonset.key, stale)
-        if elapsed() - stale.since > STALE_WARNING and daemonset.uid not in self._overdue:
-            self._overdue.add(daemonset.uid)
-            self._watchers.on_overdue(daemonset.key, stale)
-            self._relist(stale.resource)
+        if stale is not None:
+            self._watchers.on_stale(daemonset.key, stale)
+            if stale.overdue:
+                self._watchers.on_overdue(daemonset.key, stale)
+                self._relist(stale.resource)
         return stale

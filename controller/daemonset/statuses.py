@@ -19,6 +19,7 @@ from controller.planner.actions import Plan
 from controller.runtime.backoff import BackoffTable
 from controller.runtime.clock import elapsed
 from controller.runtime.pacing import StatusPacer
+from controller.runtime.passes import patiently
 from controller.runtime.workers import PassControl
 
 
@@ -34,9 +35,8 @@ class StatusWatchers(msgspec.Struct, frozen=True):
 class Statuses:
     """Of every DaemonSet, by uid."""
 
-    def __init__(self, watchers: StatusWatchers, patience: float) -> None:
-        """`patience`: seconds for which a pass waits for the answer."""
-        self._watchers, self._patience = watchers, patience
+    def __init__(self, watchers: StatusWatchers) -> None:
+        self._watchers = watchers
         self._pacer: StatusPacer[str] = StatusPacer()
         self._unanswered: set[str] = set()
         self._errors: dict[str, Exception] = {}
@@ -79,14 +79,8 @@ class Statuses:
             for note in decided.news:
                 dependencies.say(daemonset, note)
 
-        task = turn.begin(write)
-        await asyncio.wait((task,), timeout=self._patience)
-        if task.done():
-            if (failed := task.result()) is not None:
-                raise failed
-        else:
+        if not await patiently(turn, [write], partial(self._answered, uid, turn)):
             self._unanswered.add(uid)
-            turn.leave(task, partial(self._answered, uid, turn))
         return None
 
     async def _write(self, daemonset: DaemonSet, due: status_writer.DueStatus, dependencies: Dependencies) -> str:

@@ -23,16 +23,12 @@ from controller.kube.throttle import CEILING
 from controller.planner.actions import Note
 from controller.planner.world import Unpulled
 from controller.runtime.clock import Clock, elapsed
-from controller.runtime.freshness import PODS, STALE_WARNING, Ledger
+from controller.runtime.freshness import PODS, Ledger
 from controller.runtime.pacing import Pacer, StatusPacer
-from controller.runtime.workers import ComeBack, Done, Outcome, PassControl, Retry, Work
+from controller.runtime.passes import AT_ONCE, LOOK_AGAIN_SECONDS, outcome, patiently
+from controller.runtime.workers import ComeBack, Done, Outcome, PassControl, Work
 from controller.runtime.workqueue import Taken
 
-AT_ONCE = 0.001
-LOOK_AGAIN_SECONDS = 1.0
-"""How long a stale pass waits for the event that makes it fresh before it looks by itself."""
-PATIENCE = 2.0
-"""Seconds for which a pass waits for a server that says nothing. What is not answered by then is left to itself."""
 PODS_LISTED_SECONDS = 30.0
 """How old the list of the pods that a podSelector chooses may get."""
 
@@ -73,7 +69,7 @@ class JobReconciler:
             await self._list_pods(job, state)
         except ApiError as error:
             if state.with_pods is None:
-                return Retry(error, error.retry_after or 0.0)
+                return outcome([error])
             state.pods_listed = elapsed()  # the older list serves
         await self._caches.whole()
         if self._caches.jobs.get(key) is not job:
@@ -114,7 +110,7 @@ class JobReconciler:
         if stale is None:
             return False
         self._instrumentation.job_stale(key, stale)
-        if elapsed() - stale.since > STALE_WARNING:
+        if stale.overdue:
             self._ledger.forget(str(key))  # names and guards keep a pass from doing harm
             self._instrumentation.overdue(key, stale)
             self._relist()
@@ -241,20 +237,12 @@ class JobReconciler:
 
     async def _wait(self, state: JobState, turn: PassControl, works: Sequence[Work]) -> None:
         """Each write on its own. What is not answered in time wakes the key when it is."""
-        tasks = [turn.begin(work) for work in works]
-        if not tasks:
-            return
-        await asyncio.wait(tasks, timeout=PATIENCE)
 
-        def over(crash: Exception | None) -> None:
+        def late(crash: Exception | None) -> None:
             state.crash = state.crash or crash
             turn.wake("answered at last")
 
-        for task in tasks:
-            if not task.done():
-                turn.leave(task, over)
-            elif (crash := task.result()) is not None:
-                raise crash
+        await patiently(turn, works, late)
 
 
 def _is_over(job: ImagePullJob, state: JobState) -> bool:
@@ -264,7 +252,4 @@ def _is_over(job: ImagePullJob, state: JobState) -> bool:
 
 def _outcome(state: JobState, after: float) -> Outcome:
     errors, state.errors = state.errors, []
-    due = None if after == inf else max(after, AT_ONCE)
-    if errors:
-        return Retry(errors[0], errors[0].retry_after or 0.0, due)
-    return Done() if due is None else ComeBack(due, "time passed")
+    return outcome(errors, None if after == inf else max(after, AT_ONCE))

@@ -23,8 +23,9 @@ from controller.kube.meaning import ForWrite, meaning_of
 from controller.planner.actions import Note
 from controller.planner.world import BeingPulled, Unpullable, Unpulled
 from controller.runtime.clock import elapsed
+from controller.runtime.passes import outcome
 from controller.runtime.store import Store
-from controller.runtime.workers import Done, Outcome, PassControl, Retry
+from controller.runtime.workers import Done, Outcome, PassControl
 from controller.runtime.workqueue import Taken
 
 
@@ -102,7 +103,7 @@ class Rollouts:
         finally:
             if asked.jobs:
                 self._wake(daemonset)
-        return Retry(errors[0], errors[0].retry_after or 0.0) if errors else Done()
+        return outcome(errors)
 
     def unpulled(self, daemonset: DaemonSet) -> Mapping[str, Unpulled]:
         """The nodes that wait for images of the current revision. None waits for a job that is refused, is not due,

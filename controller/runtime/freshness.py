@@ -41,7 +41,9 @@ class Stale(Value):
     resource: str
     """The first resource whose cache is behind."""
     since: float
-    """When this owner was first found stale without a break; see `STALE_WARNING` in seconds."""
+    """When this owner was first found stale without a break."""
+    overdue: bool = False
+    """It has lasted for longer than `STALE_WARNING`; told once without a break."""
 
 
 STALE_WARNING = 30.0
@@ -59,6 +61,7 @@ class _OwnWrites(msgspec.Struct):
     written: dict[str, _OwnWrite]
     deleted: dict[str, _OwnWrite]
     stale_since: float | None = None
+    is_overdue: bool = False
 
 
 class Ledger:
@@ -106,7 +109,9 @@ class Ledger:
         if page.stale_since is None:
             page.stale_since = now
         resource, words = waiting
-        return Stale(waiting_for=words, resource=resource, since=page.stale_since)
+        overdue = now - page.stale_since > STALE_WARNING and not page.is_overdue
+        page.is_overdue = page.is_overdue or overdue
+        return Stale(waiting_for=words, resource=resource, since=page.stale_since, overdue=overdue)
 
     def forget(self, owner_uid: str) -> None:
         """The owner is gone."""

@@ -17,7 +17,7 @@ from controller.api.revision import Revision
 from controller.api.wellknown import ROLLOUT_COMPLETE
 from controller.daemonset.caches import Caches
 from controller.daemonset.compiled import Compilations
-from controller.daemonset.reconcile import LOOK_AGAIN_SECONDS, PATIENCE, Reconciler, Watchers
+from controller.daemonset.reconcile import Reconciler, Watchers
 from controller.daemonset.state import DaemonSetStates
 from controller.daemonset.statuses import StatusWatchers
 from controller.kube.decode import Bookmark, Seen
@@ -25,6 +25,7 @@ from controller.kube.request import Request, Response
 from controller.planner.world import Accepted, FormerPod, Predecessor
 from controller.runtime.freshness import PODS, STALE_WARNING
 from controller.runtime.pacing import FIRST_INTERVAL, Pacer
+from controller.runtime.passes import LOOK_AGAIN_SECONDS, PATIENCE
 from controller.runtime.watch import Init
 from controller.runtime.workers import ComeBack, Done, Outcome, Retry, Work
 from controller.runtime.workqueue import Taken
