@@ -12,7 +12,6 @@ from importlib.metadata import version
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key
 from controller.api.wellknown import LEASE_NAME
-from controller.daemonset.compiled import Compilations
 from controller.daemonset.dependencies import Dependencies
 from controller.daemonset.gather import NOTHING
 from controller.daemonset.reconcile import Reconciler, Watchers
@@ -83,16 +82,14 @@ class Parts:
         dropped = self.metrics.dropped_events.inc
         self.recorder = Recorder(self.client.apart(), clock, self.identity, dropped)
         self.queue = WorkQueue[Key]()
-        self._states, self._compilations = DaemonSetStates(), Compilations(settings.gates)
+        self._states = DaemonSetStates(settings.gates)
         self._pacer = Pacer[Key]()
         self.pulls = self._image_pulls() if settings.gates.pre_download else None
         """None where ImagePullJobs are not carried out."""
         reconciler = self._reconciler()
         self.handle: Handle[Key] = partial(self.instrumentation.passes.in_context, reconciler)
         """One pass over the DaemonSet of a key."""
-        self.triggers = Triggers(
-            self.informers.caches, self._states, self._compilations, self._enqueue, self._listeners(reconciler)
-        )
+        self.triggers = Triggers(self.informers.caches, self._states, self._enqueue, self._listeners(reconciler))
         self.guard = BearerGuard(
             _reviews(transport, refresh), _reviews(transport, refresh), self.instrumentation.unreviewed
         )
@@ -115,7 +112,6 @@ class Parts:
             dependencies=Dependencies(self.client, Ledger(), failed_pod_backoff(), self._say, self.clock, acted),
             caches=caches,
             states=self._states,
-            compilations=self._compilations,
             pacer=self._pacer,
             watchers=Watchers(
                 on_plan=instrumentation.planned,

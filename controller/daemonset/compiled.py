@@ -11,7 +11,7 @@ from controller.planner.fallback import placements_of
 from controller.planner.in_place.change import InPlaceChange, NotPossible, changes_to
 from controller.planner.manifest import PodRenderer
 from controller.planner.validation import compiled
-from controller.settings import DEFAULT_GATES, Gates
+from controller.settings import Gates
 
 
 class Compiled:
@@ -49,25 +49,8 @@ class Compiled:
             renderer = self._renderers[revision.hash] = PodRenderer(daemonset, revision)
         return renderer
 
-    def successor(self, daemonset: DaemonSet) -> Compiled:
-        """Of another generation: the stored revisions are the same."""
-        return Compiled(daemonset, self._placements, self.gates)
-
-
-class Compilations:
-    """Of every DaemonSet, by uid. Asking for one may work it out, and changes nothing else."""
-
-    def __init__(self, gates: Gates = DEFAULT_GATES) -> None:
-        self._gates = gates
-        self._by_uid: dict[str, Compiled] = {}
-
     def of(self, daemonset: DaemonSet) -> Compiled:
-        known = self._by_uid.get(daemonset.uid)
-        if known is None or known.generation != daemonset.generation:
-            known = Compiled(daemonset, {}, self._gates) if known is None else known.successor(daemonset)
-            self._by_uid[daemonset.uid] = known
-        return known
-
-    def forget(self, uid: str) -> None:
-        """The DaemonSet is gone."""
-        self._by_uid.pop(uid, None)
+        """What serves its generation: the stored revisions of another one are the same."""
+        if self.generation == daemonset.generation:
+            return self
+        return Compiled(daemonset, self._placements, self.gates)

@@ -14,16 +14,13 @@ from controller.api.meta import Key
 from controller.api.pod import Pod
 from controller.daemonset.answers import Answer, Briefing
 from controller.daemonset.caches import Caches
-from controller.daemonset.compiled import Compilations
 from controller.daemonset.dependencies import Dependencies
 from controller.daemonset.execute import CarryingOut
 from controller.daemonset.gather import NOTHING, gather
-from controller.daemonset.known_secrets import KnownSecrets
 from controller.daemonset.redaction import redacted_error
 from controller.daemonset.state import DaemonSetState, DaemonSetStates
 from controller.daemonset.status_conflict import foreign_note
 from controller.daemonset.statuses import Statuses, StatusWatchers
-from controller.daemonset.unanswered import Unanswered
 from controller.kube.errors import ApiError
 from controller.kube.meaning import ForWrite, meaning_of
 from controller.planner.actions import Plan
@@ -59,7 +56,6 @@ class Reconciler:
         dependencies: Dependencies,
         caches: Caches,
         states: DaemonSetStates,
-        compilations: Compilations,
         pacer: Pacer[Key],
         watchers: Watchers,
         statuses: StatusWatchers,
@@ -70,12 +66,10 @@ class Reconciler:
         """`relist` has the cache of a resource listed again. `leads`: whether this process may write and tell.
         `unpulled`: nodes that are to wait for the images of the current revision, as in `World`."""
         self._dependencies, self._clock, self._ledger = dependencies, dependencies.clock, dependencies.ledger
-        self._caches, self._states, self._compilations = caches, states, compilations
-        self._unanswered = Unanswered()
+        self._caches, self._states = caches, states
         self._pacer, self._watchers, self._relist, self._leads = pacer, watchers, relist, leads
         self._unpulled = unpulled
         self._statuses = Statuses(statuses)
-        self._secrets = KnownSecrets()
 
     async def __call__(self, taken: Taken[Key], turn: PassControl) -> Outcome:
         key = taken.key
@@ -83,14 +77,14 @@ class Reconciler:
         if daemonset is None or daemonset.dying:
             self._pacer.forget(key)
             return Done()
-        if (crash := self._unanswered.crash(daemonset.uid)) is not None:
-            raise crash
-        if (rest := self._states.of(daemonset.uid).stands_back(daemonset, self._clock(), elapsed())) > 0:
+        state = self._states.of(daemonset.uid)
+        state.unanswered.raise_crash()
+        if (rest := state.stands_back(daemonset, self._clock(), elapsed())) > 0:
             return ComeBack(rest, "another controller wrote the status")
         stale = self._stale(daemonset)
         if stale is not None and elapsed() - stale.since < LOOK_AGAIN_SECONDS:
             return ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
-        return await self._pass(daemonset, turn, fresh=stale is None)
+        return await self._pass(daemonset, state, turn, fresh=stale is None)
 
     def pod_gone(self, pod: Pod) -> None:
         """A pod of ours is not on its node any more, or not ours."""
@@ -111,14 +105,11 @@ class Reconciler:
     def forget(self, uid: str) -> None:
         """The DaemonSet is gone."""
         self._states.forget(uid)
-        self._compilations.forget(uid)
         self._ledger.forget(uid)
-        self._unanswered.crash(uid)
         self._statuses.forget(uid)
-        self._secrets.forget(uid)
 
-    async def _pass(self, daemonset: DaemonSet, turn: PassControl, *, fresh: bool) -> Outcome:
-        key, state, dependencies = daemonset.key, self._states.of(daemonset.uid), await self._redacting(daemonset)
+    async def _pass(self, daemonset: DaemonSet, state: DaemonSetState, turn: PassControl, *, fresh: bool) -> Outcome:
+        key, dependencies = daemonset.key, await self._redacting(daemonset, state)
         await self._caches.whole()
         if self._caches.daemonsets.get(key) is not daemonset:
             return ComeBack(AT_ONCE, "changed before anything was decided")
@@ -162,7 +153,7 @@ class Reconciler:
                 await asyncio.wait((task,), timeout=PATIENCE)
             if not task.done():
                 late = partial(self._learn_late, daemonset)
-                self._unanswered.leave(daemonset.uid, work, task, turn, late)
+                state.unanswered.leave(work, task, turn, late)
             else:
                 crash = task.result()
         answers = tuple(work.answers)
@@ -188,14 +179,14 @@ class Reconciler:
     def _briefing(self, daemonset: DaemonSet, state: DaemonSetState) -> Briefing:
         return Briefing(
             daemonset=daemonset,
-            compiled=self._compilations.of(daemonset),
+            compiled=self._states.compiled(daemonset),
             failing=frozenset(state.places.failing),
             is_suspect=state.places.is_suspect,
             undone=lambda action: state.taken_back.undone(action, state.places.failing, elapsed()),
             proven=state.proven,
         )
 
-    async def _redacting(self, daemonset: DaemonSet) -> Dependencies:
+    async def _redacting(self, daemonset: DaemonSet, state: DaemonSetState) -> Dependencies:
         """Ours for one pass, with a turn of its own at the server: whatever others wait for, it need not.
 
         Whatever the server says in it may be repeated in log, event and status. That goes for every request: a
@@ -204,7 +195,7 @@ class Reconciler:
         caches = self._caches
         revisions = (*caches.revisions_of(daemonset), *caches.orphan_revisions_in(daemonset.namespace))
         templates = {revision.identity: revision.template for revision in revisions}
-        secrets = await self._secrets.of(daemonset.uid, templates | {daemonset.identity: daemonset.spec.template})
+        secrets = await state.secrets.of(templates | {daemonset.identity: daemonset.spec.template})
         client = self._dependencies.client.apart().retelling(lambda error: redacted_error(error, secrets))
         return msgspec.structs.replace(self._dependencies, client=client)
 
@@ -217,11 +208,11 @@ class Reconciler:
         _, status = state.latest_status(daemonset)
         world = gather(
             msgspec.structs.replace(daemonset, status=status),  # the cache may not show our last one yet
-            self._compilations.of(daemonset),
+            self._states.compiled(daemonset),
             caches,
             state,
             self._dependencies.failed_pods,
-            self._unanswered.actions(daemonset.uid),
+            state.unanswered.actions,
             now,
             moment,
             fresh=fresh,

@@ -6,6 +6,7 @@ cluster's own state says the rest. One thing is lost then: which revision a miss
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 import msgspec
@@ -14,11 +15,13 @@ from controller.api.base import Value
 from controller.api.daemonset import DaemonSet, DaemonSetStatus
 from controller.api.pod import Pod
 from controller.daemonset.answers import Answer
+from controller.daemonset.compiled import Compiled
+from controller.daemonset.known_secrets import KnownSecrets
 from controller.daemonset.places import FAILING_AT_MOST, Places
-from controller.daemonset.ready_seen import ReadySeen
-from controller.daemonset.restarts_seen import RestartsSeen
+from controller.daemonset.seen import ReadySeen, RestartsSeen
 from controller.daemonset.status_conflict import StatusConflict, conflict_after, conflict_found
 from controller.daemonset.taken_back import TakenBack
+from controller.daemonset.unanswered import Unanswered
 from controller.daemonset.verdicts import Verdicts
 from controller.daemonset.write_failure import WriteFailure, failure_after
 from controller.kube.meaning import ForWrite, meaning_of
@@ -38,6 +41,7 @@ from controller.planner.place import ROOM, Place
 from controller.planner.summary import Summary
 from controller.planner.world import Predecessor, predecessor
 from controller.runtime.freshness import Reach
+from controller.settings import DEFAULT_GATES, Gates
 
 ROOM_AT_MOST = 30.0
 """Seconds at most until it is seen that a quota was raised: nobody tells."""
@@ -63,6 +67,10 @@ class DaemonSetState(msgspec.Struct):
     """Of one DaemonSet uid."""
 
     generation: int = -1
+    compiled: Compiled | None = None
+    """What was worked out of the newest generation that somebody asked for."""
+    secrets: KnownSecrets = msgspec.field(default_factory=KnownSecrets)
+    unanswered: Unanswered = msgspec.field(default_factory=Unanswered)
     predecessors: dict[str, Predecessor] = msgspec.field(default_factory=dict)
     """Node to the pod that was seen there last and is gone."""
     doubtful: dict[str, str] = msgspec.field(default_factory=dict)
@@ -262,14 +270,19 @@ class DaemonSetState(msgspec.Struct):
 class DaemonSetStates:
     """The state of every DaemonSet, by uid: a successor of the same name starts with a clean one."""
 
-    def __init__(self) -> None:
-        self._by_uid: dict[str, DaemonSetState] = {}
+    def __init__(self, gates: Gates = DEFAULT_GATES) -> None:
+        self._gates = gates
+        self._by_uid: defaultdict[str, DaemonSetState] = defaultdict(DaemonSetState)
 
     def of(self, uid: str) -> DaemonSetState:
-        state = self._by_uid.get(uid)
-        if state is None:
-            state = self._by_uid[uid] = DaemonSetState()
-        return state
+        return self._by_uid[uid]
+
+    def compiled(self, daemonset: DaemonSet) -> Compiled:
+        """Asking may work it out, and changes nothing else."""
+        state = self._by_uid[daemonset.uid]
+        known = state.compiled
+        state.compiled = Compiled(daemonset, {}, self._gates) if known is None else known.of(daemonset)
+        return state.compiled
 
     def forget_node(self, name: str) -> None:
         """The node is gone."""

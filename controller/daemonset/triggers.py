@@ -19,7 +19,6 @@ from controller.api.revision import Revision
 from controller.api.selector import Labels
 from controller.api.wellknown import MALFORMED_OBJECT
 from controller.daemonset.caches import Caches
-from controller.daemonset.compiled import Compilations
 from controller.daemonset.dependencies import Say
 from controller.daemonset.state import DaemonSetStates
 from controller.kube.decode import Malformed
@@ -59,13 +58,11 @@ class Triggers:
         self,
         caches: Caches,
         states: DaemonSetStates,
-        compilations: Compilations,
         enqueue: Enqueue,
         listeners: Listeners,
     ) -> None:
         """`states` are only read."""
-        self._caches, self._states, self._compilations = caches, states, compilations
-        self._enqueue, self._listeners = enqueue, listeners
+        self._caches, self._states, self._enqueue, self._listeners = caches, states, enqueue, listeners
 
     def on_daemonset(self, change: Change[DaemonSet]) -> None:
         old, new = change.old, change.new
@@ -109,7 +106,7 @@ class Triggers:
         self._caches.placement_changed()
         owners = self._caches.owners_on(change.key.name)
         for daemonset in self._caches.daemonsets.values():
-            rules = self._compilations.of(daemonset).rules
+            rules = self._states.compiled(daemonset).rules
             if rules.problems:
                 continue  # reported by its own pass
             before, after = _verdict(rules, old), _verdict(rules, new)
@@ -169,7 +166,7 @@ class Triggers:
 
     def _wake_matching(self, namespace: str, labels: Labels, reason: str) -> None:
         for daemonset in self._caches.daemonsets_in(namespace):
-            if self._compilations.of(daemonset).rules.owns(labels):
+            if self._states.compiled(daemonset).rules.owns(labels):
                 self._enqueue(daemonset.key, "urgent", reason)
 
 

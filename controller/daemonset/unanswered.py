@@ -12,42 +12,42 @@ from controller.runtime.workers import PassControl
 
 
 class Unanswered:
-    """Of every DaemonSet, by uid."""
+    """Of one DaemonSet."""
 
     def __init__(self) -> None:
-        self._works: dict[str, list[CarryingOut]] = {}
-        self._crashes: dict[str, Exception] = {}
+        self._works: list[CarryingOut] = []
+        self._crash: Exception | None = None
 
-    def actions(self, uid: str) -> list[Action]:
+    @property
+    def actions(self) -> list[Action]:
         """Begun by earlier passes, and not answered yet."""
-        return [action for work in self._works.get(uid, ()) for action in work.underway.values()]
+        return [action for work in self._works for action in work.underway.values()]
 
     def leave(
         self,
-        uid: str,
         work: CarryingOut,
         task: asyncio.Task[Exception | None],
         turn: PassControl,
         learn: Callable[[Answer], None],
     ) -> None:
         """The pass ends, and `task` goes on with `work` as far as it has begun; `learn` is told what it finds out."""
-        self._works.setdefault(uid, []).append(work)
+        self._works.append(work)
 
         def answered(answer: Answer) -> None:
             learn(answer)
             turn.wake("answered at last")
 
         def ended(crash: Exception | None) -> None:
-            self._works[uid].remove(work)
-            if not self._works[uid]:
-                del self._works[uid]
+            self._works.remove(work)
             if crash is not None:
-                self._crashes[uid] = crash
+                self._crash = crash
                 turn.wake("a mistake of ours")
 
         work.leave(answered)
         turn.leave(task, ended)
 
-    def crash(self, uid: str) -> Exception | None:
-        """What such work ended with, if that was a mistake of ours; told once."""
-        return self._crashes.pop(uid, None)
+    def raise_crash(self) -> None:
+        """What such work ended with, if that was a mistake of ours; once."""
+        crash, self._crash = self._crash, None
+        if crash is not None:
+            raise crash

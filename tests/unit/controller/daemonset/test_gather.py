@@ -14,7 +14,6 @@ from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.daemonset.caches import Caches
-from controller.daemonset.compiled import Compilations
 from controller.daemonset.gather import gather
 from controller.daemonset.state import DaemonSetState, DaemonSetStates
 from controller.kube.decode import Malformed, Seen
@@ -44,7 +43,7 @@ def gathered(
     backoff = failed_pod_backoff()
     for _ in range(3):
         backoff.strike((OURS, 4, "node-0"), NOW - 1)
-    compiled = Compilations().of(daemonset)
+    compiled = DaemonSetStates().compiled(daemonset)
     return gather(daemonset, compiled, caches, state or DaemonSetState(), backoff, awaited, NOW, NOW, fresh=True)
 
 

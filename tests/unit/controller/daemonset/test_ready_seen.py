@@ -7,7 +7,7 @@ from math import inf
 from msgspec.structs import replace
 
 from controller.api.pod import Pod
-from controller.daemonset.ready_seen import ReadySeen
+from controller.daemonset.seen import ReadySeen
 from tests.beds.worlds import NOW, pod
 
 BEGAN = NOW - 500.0

@@ -16,7 +16,6 @@ from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.api.wellknown import ROLLOUT_COMPLETE
 from controller.daemonset.caches import Caches
-from controller.daemonset.compiled import Compilations
 from controller.daemonset.reconcile import Reconciler, Watchers
 from controller.daemonset.state import DaemonSetStates
 from controller.daemonset.statuses import StatusWatchers
@@ -73,7 +72,6 @@ class Passes:
             dependencies=replace(self.acting.dependencies, clock=lambda: NOW + now()),
             caches=Caches(ours, stored_pods, stored_nodes, stored_revisions),
             states=self.states,
-            compilations=Compilations(),
             pacer=Pacer(),
             watchers=Watchers(
                 on_plan=lambda key, plan, cost: self.told.update(["planned"]),

@@ -147,10 +147,10 @@ def test_words_cost_the_same_however_many_secrets_there_are() -> None:
 
 async def test_secrets_are_read_once_per_template_and_forgotten_with_it() -> None:
     known = KnownSecrets()
-    first = await known.of("u", {"a": TEMPLATE})
-    assert await known.of("u", {"a": TEMPLATE, "b": {"spec": {"args": ["other-secret"]}}}) is first
+    first = await known.of({"a": TEMPLATE})
+    assert await known.of({"a": TEMPLATE, "b": {"spec": {"args": ["other-secret"]}}}) is first
     assert redacted("--password=hunter2 other-secret", first) == "(hidden) (hidden)"
-    rest = await known.of("u", {"b": {"spec": {"args": ["other-secret"]}}})
+    rest = await known.of({"b": {"spec": {"args": ["other-secret"]}}})
     assert redacted("--password=hunter2 other-secret", rest) == "--password=hunter2 (hidden)"
 
 
@@ -164,6 +164,6 @@ async def test_others_get_their_turn_while_a_long_template_is_read() -> None:
             await asyncio.sleep(0)
 
     task = asyncio.create_task(other())
-    await KnownSecrets().of("u", {"a": {"spec": {"args": [f"value-{number}" for number in range(10 * TURN)]}}})
+    await KnownSecrets().of({"a": {"spec": {"args": [f"value-{number}" for number in range(10 * TURN)]}}})
     task.cancel()
     assert turns >= 10

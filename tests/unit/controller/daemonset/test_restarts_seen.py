@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from controller.api.pod import Pod
-from controller.daemonset.restarts_seen import RestartsSeen
+from controller.daemonset.seen import RestartsSeen
 from tests.beds.worlds import NOW, pod
 
 BEGAN = NOW - 500.0

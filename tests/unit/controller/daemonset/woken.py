@@ -13,7 +13,6 @@ from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
 from controller.daemonset.caches import Caches
-from controller.daemonset.compiled import Compilations
 from controller.daemonset.state import DaemonSetStates
 from controller.daemonset.triggers import Listeners, Triggers
 from controller.kube.decode import Seen
@@ -46,7 +45,6 @@ class Woken:
         self.triggers = Triggers(
             self.caches,
             self.states,
-            Compilations(),
             self._enqueue,
             Listeners(
                 daemonset_gone=self.forgotten.append,

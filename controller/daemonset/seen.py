@@ -1,5 +1,4 @@
-"""Since when pods are ready that say that they will be so only later: the clock of their node is ahead of ours, or
-ours was set back."""
+"""When we saw, by our own clock, what pods tell by the clock of their node."""
 
 from __future__ import annotations
 
@@ -12,19 +11,18 @@ from controller.api.base import Value
 from controller.api.pod import Pod
 
 
-class FutureReady(Value):
-    """A pod that said it would become ready later than it was seen so."""
-
+class Seen(Value):
     said: float
-    """In seconds since 1970."""
-    seen: float
-    """By `elapsed`."""
+    """By the node's clock, in seconds since 1970."""
+    seen: float | None
+    """By `elapsed`. None: it was there when we looked first."""
 
 
 class ReadySeen(msgspec.Struct):
-    """Of one DaemonSet's pods. Without it such a pod would be available only when our clock has caught up."""
+    """Since when pods are ready that say they will be so only later: their node's clock is ahead of ours, or ours was
+    set back. Without it such a pod would be available only when our clock has caught up."""
 
-    known: dict[str, FutureReady] | None = None
+    known: dict[str, Seen] | None = None
     """By uid. None: nobody has looked yet."""
     epoch: float = 0.0
     """The `elapsed` of 1970, by our clock when pods were last looked at."""
@@ -41,12 +39,12 @@ class ReadySeen(msgspec.Struct):
             if before is not None and before.said == said:
                 ahead[pod.uid] = before
             elif said > now:
-                ahead[pod.uid] = FutureReady(said=said, seen=self._seen(pod, said, current, now, moment))
+                ahead[pod.uid] = Seen(said=said, seen=self._seen(pod, said, current, now, moment))
         self.known, self.epoch = ahead, moment - now
 
     def since(self, now: float, moment: float) -> dict[str, float]:
         """Uid to the moment (seconds since 1970) at which such a pod was first seen ready."""
-        return {uid: now + one.seen - moment for uid, one in (self.known or {}).items()}
+        return _since(self.known, now, moment)
 
     def _seen(self, pod: Pod, said: float, current: Container[str], now: float, moment: float) -> float:
         """By `elapsed`, of a pod that says it will be ready after `now`.
@@ -61,3 +59,29 @@ class ReadySeen(msgspec.Struct):
         if pod.created <= now:
             return pod.created + moment - now
         return moment if pod.hash in current else -inf
+
+
+class RestartsSeen(msgspec.Struct):
+    """When containers were started again: a clock that is behind sounds as if they had run for long."""
+
+    known: dict[str, Seen] | None = None
+    """By uid. None: nobody has looked yet."""
+
+    def look(self, pods: Iterable[Pod], moment: float) -> None:
+        """In every pass, also at pods that were never updated in place: who is for the first time has not been
+        restarted just now."""
+        seen = None if self.known is None else moment
+        known, self.known = self.known or {}, {}
+        for pod in pods:
+            if pod.restarted_at is not None:
+                before = known.get(pod.uid)
+                same = before is not None and before.said == pod.restarted_at
+                self.known[pod.uid] = before if before and same else Seen(said=pod.restarted_at, seen=seen)
+
+    def since(self, now: float, moment: float) -> dict[str, float]:
+        """Uid to seconds since 1970."""
+        return _since(self.known, now, moment)
+
+
+def _since(known: dict[str, Seen] | None, now: float, moment: float) -> dict[str, float]:
+    return {uid: now + one.seen - moment for uid, one in (known or {}).items() if one.seen is not None}
