@@ -168,7 +168,7 @@ class _Readiness:
         self.acting = self.working = False
 
     def caches(self) -> str:
-        waiting = [name for name, store in self._informers.stores.items() if not store.filled]
+        waiting = [name for name, store in self._informers.caches.stores.items() if not store.filled]
         return f"not listed yet: {', '.join(waiting)}" if waiting else ""
 
     def tasks(self) -> str:

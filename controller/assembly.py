@@ -18,6 +18,7 @@ from controller.daemonset.reconcile import Reconciler, Watchers
 from controller.daemonset.recorder import Recorder
 from controller.daemonset.redaction import redacted_error
 from controller.daemonset.state import DaemonSetStates
+from controller.daemonset.status_conflict import foreign_note
 from controller.daemonset.statuses import StatusWatchers
 from controller.daemonset.triggers import Listeners, Triggers
 from controller.fence import Fence
@@ -117,14 +118,12 @@ class Parts:
                 on_plan=instrumentation.planned,
                 on_stale=instrumentation.stale,
                 on_overdue=instrumentation.overdue,
-                on_foreign=self.metrics.foreign_status_writes.inc,
             ),
             statuses=StatusWatchers(
                 on_status=instrumentation.status_written,
                 on_written=partial(instrumentation.status_changed, caches=caches),
             ),
             relist=self.informers.relist,
-            leads=lambda: self.fence.is_open,
             unpulled=(lambda daemonset: NOTHING) if self.pulls is None else self.pulls.unpulled,
         )
 
@@ -135,16 +134,16 @@ class Parts:
             for keeper in (reconciler, self.recorder, tally):
                 keeper.forget(uid)
 
-        def node_gone(name: str) -> None:
-            reconciler.node_gone(name)
-            tally.updates.forget_node(name)
+        def foreign_status(daemonset: DaemonSet, manager: str) -> None:
+            if self.fence.is_open:
+                self.metrics.foreign_status_writes.inc()
+                self._say(daemonset, foreign_note(manager))
 
         return Listeners(
             daemonset_gone=daemonset_gone,
-            node_gone=node_gone,
-            pod_gone=reconciler.pod_gone,
+            node_gone=tally.updates.forget_node,
             pod_seen=lambda owner, pod: instrumentation.saw(owner, pod, self.clock()),
-            foreign_status=reconciler.foreign_status,
+            foreign_status=foreign_status,
             malformed=instrumentation.malformed,
             say=self._say,
         )
@@ -154,7 +153,7 @@ class Parts:
         metrics, informers, fence, pulls = self.metrics, self.informers, self.fence, self.pulls
         of_images = {} if pulls is None else {JOB_QUEUE: pulls.queue, IMAGE_QUEUE: pulls.rollouts}
         metrics.watch_queues({CONTROLLER: self.queue, **of_images})
-        metrics.watch_caches(informers.stores)
+        metrics.watch_caches(informers.caches.stores)
         metrics.watch_daemonsets(
             lambda: measured(informers.caches, self._states, self.clock()) if fence.is_open else (), zones=zones
         )

@@ -32,7 +32,7 @@ from controller.kube.kinds import (
 from controller.kube.resource import Resource, W
 from controller.runtime.contact import Contact
 from controller.runtime.reflector import Reflector
-from controller.runtime.store import Change, Record, Store, StoreWriter, open_scoped_store
+from controller.runtime.store import Change, Record, StoreWriter, open_scoped_store
 
 T = TypeVar("T", bound=Record)
 
@@ -100,16 +100,6 @@ class Informers:
         self.is_synced = False
         self.running = 0
         """Watches that should be alive now."""
-
-    @property
-    def stores(self) -> dict[str, Store[DaemonSet] | Store[Pod] | Store[Node] | Store[Revision]]:
-        """By the plural that metrics use."""
-        return {
-            DAEMONSETS.plural: self._daemonsets[1],
-            PODS.plural: self._pods[1],
-            NODES.plural: self._nodes[1],
-            REVISIONS.plural: self._revisions[1],
-        }
 
     def relist(self, resource: str) -> None:
         """List `resource` (its `Resource.name`) again in every namespace: somebody doubts the cache."""

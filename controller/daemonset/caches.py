@@ -9,7 +9,7 @@ from controller.api.daemonset import DaemonSet
 from controller.api.node import Node
 from controller.api.pod import Pod
 from controller.api.revision import Revision
-from controller.kube.kinds import PODS, REVISIONS
+from controller.kube.kinds import DAEMONSETS, NODES, PODS, REVISIONS
 from controller.runtime.freshness import Reach
 from controller.runtime.store import Store
 
@@ -23,6 +23,13 @@ class Caches:
         revisions: Store[Revision],
     ) -> None:
         self.daemonsets, self.pods, self.nodes, self.revisions = daemonsets, pods, nodes, revisions
+        self.stores: dict[str, Store[DaemonSet] | Store[Pod] | Store[Node] | Store[Revision]] = {
+            DAEMONSETS.plural: daemonsets,
+            PODS.plural: pods,
+            NODES.plural: nodes,
+            REVISIONS.plural: revisions,
+        }
+        """By the plural that metrics use."""
         self._fleet: tuple[Node, ...] | None = None
         self._by_uid = daemonsets.index(lambda ds: ds.uid)
         self._by_namespace = daemonsets.index(lambda ds: ds.namespace)
@@ -46,10 +53,8 @@ class Caches:
 
     async def whole(self) -> None:
         """Wait until no list is half taken in: until the next await each store is as the server was at one moment."""
-        stores: tuple[Store[DaemonSet] | Store[Pod] | Store[Node] | Store[Revision], ...]
-        stores = (self.daemonsets, self.pods, self.nodes, self.revisions)
-        while not all(store.is_whole for store in stores):
-            for store in stores:
+        while not all(store.is_whole for store in self.stores.values()):
+            for store in self.stores.values():
                 await store.whole()
 
     def daemonset_of(self, uid: str) -> DaemonSet | None:

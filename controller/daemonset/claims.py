@@ -103,12 +103,11 @@ async def may_have_come_through(action: actions.Action, daemonset: DaemonSet, de
                 | actions.ReleasePod()
                 | actions.RelabelPod()
                 | actions.CancelDelete()
-            ):
-                return False
-            case actions.DrainPod() | actions.ContinueInPlace() | actions.ResizePod() | actions.OpenGates():
-                return False
-            case (
-                actions.AdoptRevision()
+                | actions.DrainPod()
+                | actions.ContinueInPlace()
+                | actions.ResizePod()
+                | actions.OpenGates()
+                | actions.AdoptRevision()
                 | actions.CreateRevision()
                 | actions.RenumberRevision()
                 | actions.DeleteRevision()

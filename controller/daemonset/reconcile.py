@@ -11,7 +11,6 @@ import msgspec
 
 from controller.api.daemonset import DaemonSet
 from controller.api.meta import Key
-from controller.api.pod import Pod
 from controller.daemonset.answers import Answer, Briefing
 from controller.daemonset.caches import Caches
 from controller.daemonset.dependencies import Dependencies
@@ -19,7 +18,6 @@ from controller.daemonset.execute import CarryingOut
 from controller.daemonset.gather import NOTHING, gather
 from controller.daemonset.redaction import redacted_error
 from controller.daemonset.state import DaemonSetState, DaemonSetStates
-from controller.daemonset.status_conflict import foreign_note
 from controller.daemonset.statuses import Statuses, StatusWatchers
 from controller.kube.errors import ApiError
 from controller.kube.meaning import ForWrite, meaning_of
@@ -43,8 +41,6 @@ class Watchers(msgspec.Struct, frozen=True):
     """A pass that had to wait for its own writes to be seen."""
     on_overdue: Callable[[Key, Stale], None]
     """The same, after 30 seconds: the resource is listed again."""
-    on_foreign: Callable[[], None]
-    """Another controller wrote a status."""
 
 
 class Reconciler:
@@ -60,15 +56,13 @@ class Reconciler:
         watchers: Watchers,
         statuses: StatusWatchers,
         relist: Callable[[str], None] = lambda resource: None,
-        leads: Callable[[], bool] = lambda: True,
         unpulled: Callable[[DaemonSet], Mapping[str, Unpulled]] = lambda daemonset: NOTHING,
     ) -> None:
-        """`relist` has the cache of a resource listed again. `leads`: whether this process may write and tell.
-        `unpulled`: nodes that are to wait for the images of the current revision, as in `World`."""
+        """`relist` has the cache of a resource listed again. `unpulled`: nodes that are to wait for the images of the
+        current revision, as in `World`."""
         self._dependencies, self._clock, self._ledger = dependencies, dependencies.clock, dependencies.ledger
         self._caches, self._states = caches, states
-        self._pacer, self._watchers, self._relist, self._leads = pacer, watchers, relist, leads
-        self._unpulled = unpulled
+        self._pacer, self._watchers, self._relist, self._unpulled = pacer, watchers, relist, unpulled
         self._statuses = Statuses(statuses)
 
     async def __call__(self, taken: Taken[Key], turn: PassControl) -> Outcome:
@@ -85,22 +79,6 @@ class Reconciler:
         if stale is not None and elapsed() - stale.since < LOOK_AGAIN_SECONDS:
             return ComeBack(LOOK_AGAIN_SECONDS, "own writes not seen yet")
         return await self._pass(daemonset, state, turn, fresh=stale is None)
-
-    def pod_gone(self, pod: Pod) -> None:
-        """A pod of ours is not on its node any more, or not ours."""
-        known = self._caches.nodes.get(Key("", pod.node)) is not None
-        if known and self._caches.daemonset_of(pod.owner_uid) is not None:
-            self._states.of(pod.owner_uid).lost(pod)
-
-    def node_gone(self, name: str) -> None:
-        self._states.forget_node(name)
-
-    def foreign_status(self, daemonset: DaemonSet, manager: str) -> None:
-        """Another controller has written the status."""
-        self._states.of(daemonset.uid).stand_back(elapsed())
-        if self._leads():
-            self._watchers.on_foreign()
-            self._dependencies.say(daemonset, foreign_note(manager))
 
     def forget(self, uid: str) -> None:
         """The DaemonSet is gone."""

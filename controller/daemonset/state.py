@@ -1,4 +1,4 @@
-"""What the controller remembers about one DaemonSet between passes. The reconciler alone writes it.
+"""What the controller remembers about one DaemonSet between passes. Passes and triggers write it.
 
 Nothing here is needed to keep the limits, only to be quick or polite: after a restart it starts empty, and the
 cluster's own state says the rest. One thing is lost then: which revision a missing pod was of (`predecessors`).

@@ -1,7 +1,8 @@
 """From a change in a store to the DaemonSets that have to be looked at, each with a reason.
 
-Handlers only enqueue. `urgent` is what leaves a node without its pod, lets one serve again or changes what is wanted;
-everything else only changes counts and is looked at in batches (`runtime/pacing.py`).
+Handlers enqueue, and keep in the state what a pod, a node or another writer leaves behind. `urgent` is what leaves a
+node without its pod, lets one serve again or changes what is wanted; everything else only changes counts and is
+looked at in batches (`runtime/pacing.py`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from controller.kube.decode import Malformed
 from controller.kube.kinds import DAEMONSETS, PODS
 from controller.planner.actions import Note
 from controller.planner.eligibility import Fit, Rules
+from controller.runtime.clock import elapsed
 from controller.runtime.pacing import Urgency
 from controller.runtime.store import Change
 
@@ -42,8 +44,6 @@ class Listeners(msgspec.Struct, frozen=True):
     """Its uid."""
     node_gone: Callable[[str], None]
     """Its name."""
-    pod_gone: Callable[[Pod], None]
-    """An owned pod is gone, or is not its owner's any more."""
     pod_seen: Callable[[DaemonSet, Pod], None]
     """An owned pod came or changed."""
     foreign_status: Callable[[DaemonSet, str], None]
@@ -61,7 +61,6 @@ class Triggers:
         enqueue: Enqueue,
         listeners: Listeners,
     ) -> None:
-        """`states` are only read."""
         self._caches, self._states, self._enqueue, self._listeners = caches, states, enqueue, listeners
 
     def on_daemonset(self, change: Change[DaemonSet]) -> None:
@@ -69,6 +68,7 @@ class Triggers:
         if old is not None and new is None:
             self._listeners.daemonset_gone(old.uid)
         if old is not None and new is not None and (rival := new.status_writers.rival_since(old.status_writers)):
+            self._states.of(new.uid).stand_back(elapsed())
             self._listeners.foreign_status(new, rival)
         same_wish = (
             old is not None
@@ -83,8 +83,7 @@ class Triggers:
         """Owned pods wake their owner, old and new; pods that lost their owner wake whoever matches them."""
         old, new = change.old, change.new
         if old is not None and old.owner_uid and (new is None or new.owner_uid != old.owner_uid):
-            self._listeners.pod_gone(old)
-            self._wake_owner(old, "urgent", f"pod {old.name} gone")
+            self._lost(old)
         if new is None:
             return
         if new.owner_uid:
@@ -116,6 +115,7 @@ class Triggers:
                 continue
             self._enqueue(daemonset.key, "urgent", f"node {change.key.name} changed")
         if new is None:
+            self._states.forget_node(change.key.name)
             self._listeners.node_gone(change.key.name)
 
     def on_revision(self, change: Change[Revision]) -> None:
@@ -159,10 +159,13 @@ class Triggers:
             return "urgent"
         return "soon" if self._states.of(owner.uid).eager else "lazy"
 
-    def _wake_owner(self, pod: Pod, urgency: Urgency, reason: str) -> None:
+    def _lost(self, pod: Pod) -> None:
+        """It is gone, or is not its owner's any more. Of a node that is gone too nobody would ever forget it."""
         owner = self._caches.daemonset_of(pod.owner_uid)
         if owner is not None:
-            self._enqueue(owner.key, urgency, reason)
+            if Key("", pod.node) in self._caches.nodes:
+                self._states.of(owner.uid).lost(pod)
+            self._enqueue(owner.key, "urgent", f"pod {pod.name} gone")
 
     def _wake_matching(self, namespace: str, labels: Labels, reason: str) -> None:
         for daemonset in self._caches.daemonsets_in(namespace):

@@ -76,7 +76,7 @@ def test_what_a_server_can_store_costs_that_object_at_most_and_no_long_turn(plac
             of_work = max(of_work, unit())
         if loop.longest <= LONGEST * of_work:
             break
-    bad = [key.name for store in parts.informers.stores.values() for key in store.malformed]
+    bad = [key.name for store in parts.informers.caches.stores.values() for key in store.malformed]
     assert not [name for name in bad if not name.startswith("hostile")], bad
     assert len(bad) <= 1
     assert any(one.endswith("/daemonsets/calm/status") for one in server.asked), "the others go on"

@@ -21,7 +21,7 @@ from controller.daemonset.state import DaemonSetStates
 from controller.daemonset.statuses import StatusWatchers
 from controller.kube.decode import Bookmark, Seen
 from controller.kube.request import Request, Response
-from controller.planner.world import Accepted, FormerPod, Predecessor
+from controller.planner.world import Accepted
 from controller.runtime.freshness import PODS, STALE_WARNING
 from controller.runtime.pacing import FIRST_INTERVAL, Pacer
 from controller.runtime.passes import LOOK_AGAIN_SECONDS, PATIENCE
@@ -77,7 +77,6 @@ class Passes:
                 on_plan=lambda key, plan, cost: self.told.update(["planned"]),
                 on_stale=lambda key, stale: self.told.update(["stale"]),
                 on_overdue=lambda key, stale: self.told.update(["overdue"]),
-                on_foreign=lambda: None,
             ),
             statuses=StatusWatchers(
                 on_status=self.statuses.append,
@@ -322,18 +321,6 @@ async def test_what_an_older_template_held_is_not_told_either(whose: str) -> Non
     assert isinstance(outcome, Retry)
     assert "(hidden)" in str(outcome.error)
     assert "hunter2" not in str(outcome.error)
-
-
-@virtual_time
-async def test_a_pod_that_is_gone_is_remembered_as_long_as_its_node_is_there() -> None:
-    passes = Passes(nodes=1)
-    running, elsewhere = pod("node-0"), pod("node-9")
-    passes.reconciler.pod_gone(running)
-    passes.reconciler.pod_gone(elsewhere)
-    before = Predecessor(uid=running.uid, pod=FormerPod(hash="v1", created=running.created))
-    assert passes.states.of(OURS).predecessors == {"node-0": before}, "of the other nobody would ever forget it"
-    passes.reconciler.node_gone("node-0")
-    assert passes.states.of(OURS).predecessors == {}
 
 
 @virtual_time

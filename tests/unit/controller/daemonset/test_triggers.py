@@ -9,10 +9,14 @@ from msgspec.structs import replace
 
 from controller.api.in_place import Underway
 from controller.api.managed import StatusWriters
+from controller.api.meta import Key
 from controller.api.pod import Pod
+from controller.daemonset.status_conflict import STAND_BACK_FIRST
+from controller.planner.world import FormerPod, Predecessor
 from controller.runtime.pacing import Urgency
 from controller.runtime.store import Change
-from tests.beds.worlds import NOW, OURS, ds, matching, pod, where
+from tests.beds.virtual_time import now, virtual_time
+from tests.beds.worlds import NOW, OURS, ds, matching, node, pod, where
 from tests.unit.controller.daemonset.woken import OTHER, Woken
 
 
@@ -50,10 +54,12 @@ def test_who_is_gone_or_replaced_is_forgotten() -> None:
     assert woken.forgotten == [OURS, "uid-successor"]
 
 
-def test_another_writer_of_the_status_is_told() -> None:
+@virtual_time
+async def test_another_writer_of_the_status_is_told_and_left_alone() -> None:
     woken = Woken(replace(ds(), status_writers=StatusWriters(ours=NOW)))
     woken.daemonset(replace(ds(), status_writers=StatusWriters(ours=NOW, theirs=NOW, other="kruise-manager")))
     assert woken.foreign == [("demo", "kruise-manager")]
+    assert woken.states.of(OURS).stands_back(ds(), NOW, now()) == STAND_BACK_FIRST
 
 
 def test_everybody_is_woken_when_the_server_is_back() -> None:
@@ -126,7 +132,20 @@ def test_a_pod_that_is_gone_is_urgent_and_told() -> None:
     woken.told()
     woken.pod(None, RUNNING.key)
     assert woken.told() == [("demo", "urgent")]
-    assert [one.name for one in woken.gone] == woken.seen == [RUNNING.name]
+    assert woken.seen == [RUNNING.name]
+
+
+def test_a_pod_that_is_gone_is_remembered_as_long_as_its_node_is_there() -> None:
+    woken = Woken()
+    woken.node(node("node-0"))
+    running, elsewhere = pod("node-0"), pod("node-9")
+    for one in (running, elsewhere):
+        woken.pod(one)
+        woken.pod(None, one.key)
+    before = Predecessor(uid=running.uid, pod=FormerPod(hash="v1", created=running.created))
+    assert woken.states.of(OURS).predecessors == {"node-0": before}, "of the other nobody would ever forget it"
+    woken.node(None, Key("", "node-0"))
+    assert woken.states.of(OURS).predecessors == {}
 
 
 def test_a_pod_that_changes_hands_wakes_its_old_and_its_new_owner() -> None:

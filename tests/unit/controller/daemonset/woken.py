@@ -40,7 +40,6 @@ class Woken:
         self.forgotten: list[str] = []
         self.foreign: list[tuple[str, str]] = []
         self.seen: list[str] = []
-        self.gone: list[Pod] = []
         self._told: list[tuple[str, Urgency]] = []
         self.triggers = Triggers(
             self.caches,
@@ -49,7 +48,6 @@ class Woken:
             Listeners(
                 daemonset_gone=self.forgotten.append,
                 node_gone=self.forgotten.append,
-                pod_gone=self.gone.append,
                 pod_seen=lambda owner, one: self.seen.append(one.name),
                 foreign_status=lambda one, manager: self.foreign.append((one.name, manager)),
                 malformed=lambda plural, malformed: None,
